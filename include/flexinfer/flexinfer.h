@@ -1,0 +1,233 @@
+// flexinfer.h - the engine: open a model, submit requests, receive tokens.
+//
+//     fx_options opt = fx_options_default();
+//     opt.model_path = "models/storyteller.gguf";
+//     fx_engine *eng;
+//     fx_error err;
+//     if (fx_engine_open(&opt, &eng, &err) != FX_OK) return fail(err.text);
+//     fx_tokens prompt = {0};
+//     fx_tokenize(eng, "Once upon a time", 16, FX_TOKENIZE_PROMPT, &prompt, &err);
+//     fx_request req = fx_request_default();
+//     req.prompt = prompt.id;
+//     req.n_prompt = prompt.n;
+//     req.on_event = print_piece; // events arrive on the engine's thread
+//     uint64_t id;
+//     fx_submit(eng, &req, &id, &err);
+//     ...
+//     fx_tokens_free(&prompt);
+//     fx_engine_close(eng);
+//
+// Threads: one engine thread (made by fx_engine_open) owns the scheduler, the KV cache and every
+// sequence. All functions here may be called from any thread, except that fx_engine_close must not
+// be called from a callback and must be the last call. Callbacks run on the engine thread: they
+// must be short and must not block.
+#ifndef FLEXINFER_H
+#define FLEXINFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "flexinfer/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fx_engine fx_engine;
+
+// ---- opening -----------------------------------------------------------------------------------
+
+typedef struct fx_options {
+    const char *model_path;   // a GGUF file; read during fx_engine_open only
+    int n_thread;             // compute threads, the engine's own included; 0: one per usable core
+    int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
+    uint64_t kv_memory_bytes; // budget of the KV cache; 0: a quarter of the machine's memory
+    int max_seq;              // sequences that run together; 0: 64
+    int max_queue;            // requests that may wait beyond those; 0: 1024
+    int step_tok; // token budget of one step (decodes first, then prompt chunks); 0: 512
+    // Called now and then by fx_engine_open, on the caller's thread, with 0 <= done <= total. May
+    // be NULL.
+    void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
+    void *progress_ud;
+} fx_options;
+
+// All zero, which means the defaults named above.
+fx_options fx_options_default(void);
+
+// Maps and checks the file, packs its weights, makes the KV manager, starts the engine thread.
+// Errors: FX_EIO (cannot be read), FX_EFORMAT (broken, or an architecture or type we do not run),
+// FX_EINVAL (an option out of range), FX_ENOMEM, FX_ENOSPACE (the budget cannot hold even one short
+// sequence). On error *out is NULL.
+fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err);
+
+// Ends every request with FX_FINISH_ABORT, joins the engine thread, frees everything. NULL is
+// allowed.
+void fx_engine_close(fx_engine *eng);
+
+// ---- what was opened ---------------------------------------------------------------------------
+
+typedef struct fx_model_info {
+    char name[128];       // general.name, or the file's name without its ending
+    char arch[32];        // general.architecture
+    char type[16];        // type most of the weights are stored in, e.g. "Q8_0"
+    char kernel_path[32]; // "avx512-vnni", "avx512", "avx2", "ref"
+    uint64_t file_bytes;
+    uint64_t n_param;
+    int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    int train_ctx_tok;       // what the file says
+    int ctx_tok;             // what this engine allows for prompt + answer
+    size_t kv_bytes_per_tok; // over all layers
+    int n_thread;
+    bool has_chat_template; // false: messages are rendered in a plain form
+} fx_model_info;
+
+// Immutable after open; lives as long as the engine.
+const fx_model_info *fx_engine_info(const fx_engine *eng);
+
+// ---- tokens ------------------------------------------------------------------------------------
+
+typedef struct fx_tokens {
+    int32_t *id;
+    size_t n, cap;
+} fx_tokens;
+
+void fx_tokens_free(fx_tokens *t);
+
+enum {
+    FX_TOKENIZE_BOS = 1, // put BOS first, where the vocabulary asks for it
+    FX_TOKENIZE_CONTROL =
+        2, // control tokens spelled out in the text become their ids (never for text of users)
+    FX_TOKENIZE_PROMPT = FX_TOKENIZE_BOS,
+};
+
+// Appends the ids of text[0..n_bytes) (UTF-8) to *out, whose memory the caller frees with
+// fx_tokens_free. Errors: FX_EINVAL (bad UTF-8, says at which byte), FX_ENOMEM; then *out is as
+// before.
+fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                      fx_tokens *out, fx_error *err);
+
+typedef struct fx_message {
+    const char *role;    // "system", "user" or "assistant"
+    const char *content; // UTF-8
+    size_t content_bytes;
+} fx_message;
+
+// Appends the prompt for a conversation, ready for the assistant's answer. The template's own marks
+// become control tokens; the messages' text never does. Errors: FX_EINVAL (unknown role, no
+// messages, bad UTF-8), FX_ENOMEM.
+fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
+                           fx_tokens *out, fx_error *err);
+
+// The bytes token `id` adds to a text (not always whole UTF-8 characters); "" and 0 for control
+// tokens and for ids outside the vocabulary. The pointer lives as long as the engine.
+const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
+
+// ---- requests ----------------------------------------------------------------------------------
+
+typedef struct fx_sampling {
+    float temperature; // 0 (or < 1e-5): greedy, ties to the lowest id
+    int top_k;         // 0: all
+    float top_p;       // (0, 1]; 1: off
+    float min_p;       // [0, 1]; 0: off
+    uint64_t seed;     // the draw depends on (seed, choice, position) alone
+} fx_sampling;
+
+typedef enum fx_finish {
+    FX_FINISH_NONE = 0, // still running
+    FX_FINISH_STOP,     // end-of-text token or stop string
+    FX_FINISH_LENGTH,   // max_tok or the context
+    FX_FINISH_CANCEL,   // fx_cancel
+    FX_FINISH_ABORT,    // the engine closed
+    FX_FINISH_ERROR,    // see event.error
+    FX_N_FINISH
+} fx_finish;
+
+// One event of one choice. Pointers are valid during the callback only.
+typedef struct fx_event {
+    uint64_t request_id;
+    int choice; // 0 .. n_choice-1
+    const char *
+        text; // text that has become safe to show: whole UTF-8 characters, no part of a stop string
+    size_t text_bytes; // may be 0
+    int32_t token;     // the token sampled, -1 if this event only flushes text or ends
+    fx_finish finish;  // not FX_FINISH_NONE: the last event of this choice
+    bool last;         // the last event of the request: no callback comes after it
+    const char *error; // one line, with FX_FINISH_ERROR; else NULL
+    int n_prompt, n_cached,
+        n_generated; // tokens so far: prompt, of it from cache, generated by this choice
+} fx_event;
+
+typedef struct fx_request {
+    const int32_t *prompt; // copied by fx_submit
+    size_t n_prompt;
+    int max_tok;  // tokens to generate at most per choice; < 0: as many as the context holds; 0:
+                  // none
+    int n_choice; // 1 .. 64
+    fx_sampling sampling;
+    const char *const *stop; // n_stop NUL-terminated strings, each not empty; copied
+    size_t n_stop;
+    bool ignore_eos; // go on after an end-of-text token
+    void (*on_event)(void *ud, const fx_event *ev);
+    void *ud;
+} fx_request;
+
+// n_choice 1, max_tok -1, temperature 1, top_p 1, the rest zero.
+fx_request fx_request_default(void);
+
+// Checks and copies the request and puts it into the engine's inbox; its events may come before
+// this returns. Errors: FX_EINVAL (no tokens, an id outside the vocabulary, a parameter out of
+// range), FX_ECONTEXT (the prompt alone fills the context or the KV budget), FX_EQUEUE, FX_ECLOSED,
+// FX_ENOMEM. On error there are no events. A max_tok that does not fit the context is clamped.
+fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
+
+// Asks for the end of a request; its remaining choices end with FX_FINISH_CANCEL at the next step.
+// Unknown or finished ids are ignored.
+void fx_cancel(fx_engine *eng, uint64_t id);
+
+// ---- figures -----------------------------------------------------------------------------------
+
+// X(name, help): every counter and gauge there is, in one list. The server shows them under these
+// names.
+#define FX_STATS(X)                                                                     \
+    X(n_request, "requests submitted so far")                                           \
+    X(n_prompt_tok, "prompt tokens computed so far")                                    \
+    X(n_generated_tok, "tokens generated so far")                                       \
+    X(n_step, "forward passes so far")                                                  \
+    X(n_preempt, "sequences preempted so far")                                          \
+    X(n_running, "sequences running now")                                               \
+    X(n_waiting, "sequences waiting now")                                               \
+    X(kv_budget_bytes, "physical memory the KV cache may take")                         \
+    X(kv_mapped_bytes, "physical memory under the KV cache now, spare chunks included") \
+    X(kv_live_bytes, "of it, bytes that hold tokens of running sequences")              \
+    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                           \
+    X(kv_peak_live_bytes, "largest kv_live_bytes so far")
+
+typedef struct fx_stats {
+#define FX_STATS_FIELD(name, help) uint64_t name;
+    FX_STATS(FX_STATS_FIELD)
+#undef FX_STATS_FIELD
+} fx_stats;
+
+// A snapshot taken at the last step's end.
+void fx_engine_stats(const fx_engine *eng, fx_stats *out);
+
+// What this machine can do at most, measured now: the yardstick of every speed figure.
+typedef struct fx_machine {
+    int n_thread;
+    double read_gb_s;   // memory read bandwidth, 10^9 bytes/s
+    double fma_gflop_s; // f32 fused multiply-adds, 2 operations each
+    double int8_gop_s;  // int8 dot products (VNNI), 2 operations each; 0 where the machine has none
+} fx_machine;
+
+// Takes about a second and uses n_thread threads (0: one per usable core) and 512 MiB for its time;
+// not while the figures of an engine matter. Errors: FX_EINVAL, FX_ENOMEM, FX_EINTERNAL (a thread
+// could not be started).
+fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err);
+
+const char *fx_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

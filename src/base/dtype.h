@@ -1,0 +1,55 @@
+// dtype.h - the number formats of tensors, as GGUF numbers them, and the ones this engine computes
+// with.
+//
+// A tensor's row is cut into blocks of `block_elems` numbers in `block_bytes` bytes. The table
+// knows every type the format names, so that a file's sizes can be checked even where we cannot run
+// it.
+#ifndef FXI_BASE_DTYPE_H
+#define FXI_BASE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum fxi_dtype { // GGUF's numbers
+    FXI_F32 = 0,
+    FXI_F16 = 1,
+    FXI_Q8_0 = 8,
+    FXI_BF16 = 30,
+} fxi_dtype;
+
+typedef struct fxi_dtype_info {
+    uint32_t id;          // GGUF's number
+    const char *name;     // "Q8_0"
+    uint32_t block_elems; // numbers per block
+    uint32_t block_bytes; // bytes per block
+    bool runs;            // true: weights of this type can be computed with
+} fxi_dtype_info;
+
+// NULL for a number the format does not name (or has withdrawn).
+const fxi_dtype_info *fxi_dtype_find(uint32_t id);
+// By name, in either case ("q8_0"); NULL if unknown.
+const fxi_dtype_info *fxi_dtype_by_name(const char *name);
+
+#define FXI_Q8_0_ELEMS 32
+
+// Q8_0: 32 numbers share a scale: x[i] = d * q[i].
+typedef struct fxi_block_q8_0 {
+    uint16_t d; // f16
+    int8_t q[FXI_Q8_0_ELEMS];
+} fxi_block_q8_0;
+
+_Static_assert(sizeof(fxi_block_q8_0) == 34, "Q8_0 is 34 bytes on disk");
+
+// Exact conversions of one number; to 16 bits rounds to nearest, ties to even, keeps inf and NaN.
+float fxi_f16_to_f32(uint16_t h);
+uint16_t fxi_f32_to_f16(float f);
+float fxi_bf16_to_f32(uint16_t h);
+uint16_t fxi_f32_to_bf16(float f);
+
+// One row of n_elem numbers from and to f32. Pre: type runs, n_elem is a multiple of its
+// block_elems.
+void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst);
+void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst);
+
+#endif

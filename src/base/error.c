@@ -1,0 +1,27 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void fxi_error_set(fx_error *err, fx_status st, const char *fmt, ...)
+{
+    if (!err) return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    err->status = st;
+}
+
+fx_status fxi_fail_in(fx_error *err, const char *fmt, ...)
+{
+    if (!err) return FX_EINTERNAL;
+    char inner[FX_ERROR_TEXT_BYTES], prefix[FX_ERROR_TEXT_BYTES];
+    memcpy(inner, err->text, sizeof inner);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(prefix, sizeof prefix, fmt, ap);
+    va_end(ap);
+    return fxi_fail(err, err->status, "%s: %s", prefix, inner);
+}

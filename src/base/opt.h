@@ -1,0 +1,75 @@
+// opt.h - one table of options behind flags, environment and --help.
+//
+// A row says what an option is called, what it takes, its bounds, its default and where in the
+// caller's struct the value goes. Several commands share a table: a row names the commands that
+// have it as a set of bits. A value comes from, in falling precedence:
+//
+//     --kv-memory 2G, --kv-memory=2G, -x 2G, -x2G     the last one given wins
+//     FLEXINFER_KV_MEMORY=2G                          an empty variable counts as unset
+//     the row's default
+//
+// Every wrong value, from wherever it comes, is one line that names its source. "--" ends the
+// options.
+#ifndef FXI_BASE_OPT_H
+#define FXI_BASE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+typedef enum fxi_opt_type {
+    FXI_OPT_FLAG,  // bool; takes no argument, but --name=no is understood
+    FXI_OPT_INT,   // int
+    FXI_OPT_U64,   // uint64_t
+    FXI_OPT_SIZE,  // uint64_t bytes; 1.5G, 512M, 64KiB: powers of 1024
+    FXI_OPT_FLOAT, // float; decimal, finite
+    FXI_OPT_STR,   // const char *, pointing into argv or the environment
+    FXI_OPT_INTS,  // fxi_opt_ints; whole numbers with commas between them
+    FXI_OPT_N_TYPE
+} fxi_opt_type;
+
+#define FXI_OPT_MAX_INTS 16
+
+typedef struct fxi_opt_ints {
+    int v[FXI_OPT_MAX_INTS];
+    int n;
+} fxi_opt_ints;
+
+typedef struct fxi_opt {
+    const char *name; // long name without dashes: "kv-memory"
+    char letter;      // short name, 0 if there is none
+    const char *arg;  // what its argument is called in help; NULL for flags
+    fxi_opt_type type;
+    double min, max;    // bounds of a number (of every element of a list), both included
+    const char *preset; // default, as it would be typed; NULL leaves the field as it is
+    size_t offset;      // of the field in the caller's struct
+    unsigned commands;  // bits of the commands that have it
+    const char *help;   // one line; NULL hides the row from help
+} fxi_opt;
+
+typedef struct fxi_opt_table {
+    const fxi_opt *opt;
+    size_t n_opt;
+    const char *env_prefix; // "FLEXINFER_"
+} fxi_opt_table;
+
+#define FXI_OPT_MAX_REST 8
+
+typedef struct fxi_opt_rest {
+    const char *arg[FXI_OPT_MAX_REST]; // arguments that are no options, in order
+    int n;
+    bool help; // --help or -h was met: nothing after it was looked at
+} fxi_opt_rest;
+
+// Fills the fields at `out` that belong to options of `command` (one bit), and *rest.
+// Errors: FX_EINVAL (unknown option, missing or wrong value, too many arguments).
+fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char *const *argv,
+                        void *out, fxi_opt_rest *rest, fx_error *err);
+
+// Appends one line per option of `command`: names, meaning, default. False when memory is short.
+bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out);
+
+#endif

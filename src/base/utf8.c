@@ -1,0 +1,59 @@
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+int fxi_utf8_len(unsigned char first)
+{
+    if (first < 0x80) return 1;
+    if (first < 0xC2) return 0; // continuation bytes, and overlong two-byte forms
+    if (first < 0xE0) return 2;
+    if (first < 0xF0) return 3;
+    return first < 0xF5 ? 4 : 0;
+}
+
+// The second byte alone rules out overlong forms, surrogates and what is above U+10FFFF.
+static bool second_fits(unsigned char first, unsigned char second)
+{
+    if (first == 0xE0) return second >= 0xA0 && second <= 0xBF;
+    if (first == 0xED) return second >= 0x80 && second <= 0x9F;
+    if (first == 0xF0) return second >= 0x90 && second <= 0xBF;
+    if (first == 0xF4) return second >= 0x80 && second <= 0x8F;
+    return second >= 0x80 && second <= 0xBF;
+}
+
+// How many of the first n bytes at s are the valid beginning of the sequence that starts there; 0
+// if none is.
+static size_t valid_beginning(const unsigned char *s, size_t n)
+{
+    size_t len = (size_t)fxi_utf8_len(s[0]);
+    if (!len || n == 1 || len == 1) return len ? 1 : 0;
+    if (!second_fits(s[0], s[1])) return 1;
+    size_t i = 2;
+    while (i < n && i < len && (s[i] & 0xC0) == 0x80) i++;
+    return i;
+}
+
+size_t fxi_utf8_check(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    size_t i = 0;
+    while (i < n) {
+        size_t len = (size_t)fxi_utf8_len(u[i]);
+        if (!len || valid_beginning(u + i, n - i) < len) return i;
+        i += len;
+    }
+    return n;
+}
+
+size_t fxi_utf8_complete(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        size_t at = n - back;
+        size_t len = (size_t)fxi_utf8_len(u[at]);
+        if ((u[at] & 0xC0) == 0x80) continue;
+        bool cut_off = len > back && valid_beginning(u + at, back) == back;
+        return cut_off ? at : n;
+    }
+    return n;
+}

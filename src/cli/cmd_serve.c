@@ -1,0 +1,74 @@
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/server.h"
+
+static void log_line(void *ud, const char *line)
+{
+    (void)ud;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void print_model(const fx_engine *eng)
+{
+    const fx_model_info *m = fx_engine_info(eng);
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    char params[FXI_SIZE_TEXT_BYTES], file[FXI_SIZE_TEXT_BYTES], budget[FXI_SIZE_TEXT_BYTES];
+    fprintf(stderr,
+            "model      %s (%s, %s, %s parameters, %s)\n"
+            "kernels    %s, %d threads\n"
+            "context    %d tokens\n"
+            "KV cache   %zu bytes per token, budget %s\n",
+            m->name, m->arch, m->type, fxi_cli_count(m->n_param, params),
+            fxi_cli_size(m->file_bytes, file), m->kernel_path, m->n_thread, m->ctx_tok,
+            m->kv_bytes_per_tok, fxi_cli_size(st.kv_budget_bytes, budget));
+}
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcmp(host, "localhost") == 0;
+}
+
+static void print_address(const char *host, int port)
+{
+    if (!is_loopback(host))
+        fprintf(
+            stderr,
+            "warning: %s can be reached from other machines, and there is no authentication yet\n",
+            host);
+    fprintf(stderr,
+            strchr(host, ':') ? "listening on http://[%s]:%d\n" : "listening on http://%s:%d\n",
+            host, port);
+}
+
+static int serve(fx_engine *eng, const fxi_cli_options *o)
+{
+    fx_error err;
+    fxi_server *srv;
+    fxi_server_options opt = {.host = o->host, .port = o->port, .log = log_line};
+    if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    print_model(eng);
+    print_address(o->host, fxi_server_port(srv));
+    while (!fxi_signals_stop()) fxi_signals_wait();
+    fxi_signals_let_kill(); // whoever does not want to wait for the end asks twice
+    fprintf(stderr, "stopping\n");
+    fxi_server_stop(srv);
+    return 0;
+}
+
+int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    (void)rest;
+    fx_error err;
+    fx_engine *eng;
+    signal(SIGPIPE, SIG_IGN); // a client that hangs up is no reason to die
+    if (fxi_cli_open(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    int rc = fxi_signals_catch() ? serve(eng, o) : fxi_cli_fail("out of file descriptors");
+    fx_engine_close(eng);
+    return rc;
+}

@@ -1,0 +1,39 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define BAR_FROM_BYTES (64ull << 20) // smaller models are there before a bar could be read
+#define BAR_WIDTH      40
+
+static void draw_bar(void *ud, uint64_t done, uint64_t total)
+{
+    int *shown = ud; // per cent on the screen
+    if (total < BAR_FROM_BYTES) return;
+    int now = (int)((double)done / (double)total * 100.0);
+    if (now == *shown) return;
+    *shown = now;
+    char bar[BAR_WIDTH + 1];
+    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i * 100 < now * BAR_WIDTH ? '#' : '.';
+    bar[BAR_WIDTH] = 0;
+    fprintf(stderr, "\rloading [%s] %3d %%", bar, now);
+}
+
+fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+{
+    int shown = -1;
+    fx_options opt = fx_options_default();
+    opt.model_path = o->model;
+    opt.n_thread = o->n_thread;
+    opt.ctx_tok = o->ctx_tok;
+    opt.kv_memory_bytes = o->kv_memory_bytes;
+    opt.max_seq = o->max_seq;
+    opt.max_queue = o->max_queue;
+    if (isatty(STDERR_FILENO)) {
+        opt.on_progress = draw_bar;
+        opt.progress_ud = &shown;
+    }
+    fx_status st = fx_engine_open(&opt, out, err);
+    if (shown >= 0) fprintf(stderr, "\r\033[K"); // the bar has done its work
+    return st;
+}

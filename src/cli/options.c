@@ -1,0 +1,54 @@
+#include "cli/cli.h"
+
+#include <limits.h>
+#include <sys/random.h>
+
+#define AT(field) offsetof(fxi_cli_options, field)
+
+enum {
+    ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH,
+    MODEL = ENGINE | FXI_CMD_TOKENIZE,
+};
+
+// clang-format off
+static const fxi_opt rows[] = {
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), MODEL, "the model, a GGUF file"},
+
+    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
+    {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
+
+    {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to go on from; without it: a chat"},
+    {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "tokens at most; -1: to the end of the text"},
+    {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0 is greedy, higher is wilder"},
+    {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "draw among the K likeliest; 0: all"},
+    {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "draw among those that make up P; 1: all"},
+    {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop those below P times the likeliest"},
+    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "same seed, same text (default: a new one)"},
+    {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "go on after the end of a text"},
+
+    {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the token that begins a text"},
+
+    {"prompt", 0, "N", FXI_OPT_INT, 1, 1 << 24, "512", AT(n_prompt), FXI_CMD_BENCH, "tokens of each prompt"},
+    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after it"},
+    {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once, one run for each number"},
+    {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each; medians are shown"},
+    {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
+
+    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
+    {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "longest text in tokens; 0: what the model knows"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "budget of the KV cache, like 2G; 0: a quarter of the memory"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_seq), FXI_CMD_SERVE, "sequences that run together; 0: 64"},
+    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "requests that may wait beyond those; 0: 1024"},
+};
+// clang-format on
+
+const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_"};
+
+fxi_cli_options fxi_cli_options_start(void)
+{
+    fxi_cli_options o = {.model = NULL};
+    uint32_t seed = 0; // short enough to be typed again
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+    o.sampling.seed = seed;
+    return o;
+}

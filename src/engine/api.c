@@ -1,0 +1,97 @@
+// api.c - the small public calls: defaults, tokens, what was opened, what the machine can do.
+#include "engine/internal.h"
+#include "kernels/probe.h"
+
+#include <stdlib.h>
+
+fx_options fx_options_default(void)
+{
+    return (fx_options){0};
+}
+
+fx_request fx_request_default(void)
+{
+    return (fx_request){.max_tok = -1, .n_choice = 1, .sampling = {.temperature = 1, .top_p = 1}};
+}
+
+const char *fx_version(void)
+{
+    return FX_VERSION;
+}
+
+const fx_model_info *fx_engine_info(const fx_engine *eng)
+{
+    return &eng->info;
+}
+
+void fx_tokens_free(fx_tokens *t)
+{
+    free(t->id);
+    *t = (fx_tokens){0};
+}
+
+const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes)
+{
+    return fxi_vocab_bytes(eng->vocab, id, n_bytes);
+}
+
+// fx_tokens and fxi_ids are the same thing on the two sides of the public border.
+static fxi_ids ids_of(const fx_tokens *t)
+{
+    return (fxi_ids){t->id, t->n, t->cap};
+}
+
+static void give_back(fx_tokens *t, const fxi_ids *ids)
+{
+    *t = (fx_tokens){ids->id, ids->n, ids->cap};
+}
+
+fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                      fx_tokens *out, fx_error *err)
+{
+    const bool bos = (flags & FX_TOKENIZE_BOS) && fxi_vocab_adds_bos(eng->vocab);
+    const unsigned how = FXI_ENCODE_SPACE | (flags & FX_TOKENIZE_CONTROL ? FXI_ENCODE_CONTROL : 0);
+    fxi_ids ids = ids_of(out);
+    fx_status st = FX_OK;
+    if (bos && !fxi_ids_add(&ids, fxi_vocab_bos(eng->vocab)))
+        st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
+    if (st == FX_OK) st = fxi_vocab_encode(eng->vocab, text, n_bytes, how, &ids, err);
+    if (st != FX_OK) ids.n = out->n;
+    give_back(out, &ids);
+    return st;
+}
+
+static fx_status encode_chat(const fx_engine *eng, const fx_message *msg, size_t n_msg,
+                             fx_tokens *out, fx_error *err)
+{
+    fxi_chat_msg *list = calloc(n_msg, sizeof *list);
+    if (!list) return fxi_fail(err, FX_ENOMEM, "no memory for %zu messages", n_msg);
+    for (size_t i = 0; i < n_msg; i++)
+        list[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
+    fxi_ids ids = ids_of(out);
+    fx_status st = fxi_chat_encode(eng->chat, eng->vocab, list, n_msg, &ids, err);
+    give_back(out, &ids);
+    free(list);
+    return st;
+}
+
+fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
+                           fx_tokens *out, fx_error *err)
+{
+    if (!n_msg) return fxi_fail(err, FX_EINVAL, "there are no messages");
+    return encode_chat(eng, msg, n_msg, out, err);
+}
+
+fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)
+{
+    if (!n_thread) n_thread = fxi_usable_cores();
+    if (n_thread < 1) return fxi_fail(err, FX_EINVAL, "threads: %d is not a number >= 0", n_thread);
+    fxi_pool *pool;
+    fxi_probe probe;
+    FX_TRY(fxi_pool_create(n_thread, &pool, err));
+    fx_status st = fxi_probe_machine(pool, &probe, err);
+    fxi_pool_destroy(pool);
+    if (st == FX_OK)
+        *out = (fx_machine){n_thread, probe.read_gb_s, probe.fma_gflop_s, probe.int8_gop_s};
+    return st;
+}

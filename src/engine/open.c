@@ -1,0 +1,187 @@
+// open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
+#include "engine/internal.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_CTX_TOK (1 << 24)
+#define MAX_THREAD  1024
+#define MIN_CTX_TOK 16 // a budget that holds fewer tokens than this serves nobody
+
+// ---- options -----------------------------------------------------------------------------------
+
+int fxi_usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    return CPU_COUNT(&set);
+}
+
+static uint64_t machine_memory_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static fx_status check_range(const char *what, int v, int max, fx_error *err)
+{
+    if (v < 0 || v > max)
+        return fxi_fail(err, FX_EINVAL, "%s: %d is not from 0 to %d", what, v, max);
+    return FX_OK;
+}
+
+static fx_status fill_options(fx_options *o, fx_error *err)
+{
+    if (!o->model_path) return fxi_fail(err, FX_EINVAL, "no model file is named");
+    FX_TRY(check_range("threads", o->n_thread, MAX_THREAD, err));
+    FX_TRY(check_range("context", o->ctx_tok, MAX_CTX_TOK, err));
+    FX_TRY(check_range("sequences", o->max_seq, 1 << 14, err));
+    FX_TRY(check_range("queue", o->max_queue, 1 << 24, err));
+    FX_TRY(check_range("step tokens", o->step_tok, 1 << 16, err));
+    if (!o->n_thread) o->n_thread = fxi_usable_cores();
+    if (!o->max_seq) o->max_seq = 64;
+    if (!o->max_queue) o->max_queue = 1024;
+    if (!o->step_tok) o->step_tok = 512;
+    if (o->step_tok < o->max_seq) o->step_tok = o->max_seq; // every sequence decodes in every step
+    if (!o->kv_memory_bytes) o->kv_memory_bytes = machine_memory_bytes() / 4;
+    return FX_OK;
+}
+
+// ---- what was opened ---------------------------------------------------------------------------
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// general.name, or the file's name without its ending.
+static void fill_name(fx_model_info *info, const fxi_gguf *g, const char *path)
+{
+    fxi_str name = {NULL, 0};
+    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
+        name.p = base_name(path);
+        const char *dot = strrchr(name.p, '.');
+        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
+    }
+    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
+}
+
+static void fill_info(fx_engine *eng, const fxi_gguf *g)
+{
+    const fxi_model_shape *s = fxi_model_get_shape(eng->model);
+    fx_model_info *info = &eng->info;
+    fxi_str arch = {"", 0};
+    (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
+    fill_name(info, g, eng->opt.model_path);
+    snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
+    snprintf(info->type, sizeof info->type, "%s", s->type->name);
+    snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(eng->model));
+    info->file_bytes = fxi_gguf_size(g);
+    info->n_param = s->n_param;
+    info->n_layer = s->n_layer;
+    info->dim = s->dim;
+    info->n_head = s->n_head;
+    info->n_kv_head = s->n_kv_head;
+    info->head_dim = s->head_dim;
+    info->n_ffn = s->n_ffn;
+    info->n_vocab = s->n_vocab;
+    info->train_ctx_tok = s->train_ctx_tok;
+    info->ctx_tok = eng->opt.ctx_tok ? eng->opt.ctx_tok : s->train_ctx_tok;
+    info->kv_bytes_per_tok = 2 * (size_t)s->n_layer * fxi_model_kv_row_bytes(eng->model);
+    info->n_thread = eng->opt.n_thread;
+    info->has_chat_template = fxi_gguf_find(g, "tokenizer.chat_template") != NULL;
+}
+
+// ---- parts -------------------------------------------------------------------------------------
+
+static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    const fx_options *o = &eng->opt;
+    fxi_model_options mo = {
+        .pool = eng->pool,
+        .ctx_tok = o->ctx_tok,
+        .max_batch_tok = o->step_tok,
+        .max_batch_logit = o->max_seq,
+        .on_progress = o->on_progress,
+        .progress_ud = o->progress_ud,
+    };
+    FX_TRY(fxi_model_load(g, &mo, &eng->model, err));
+    fill_info(eng, g);
+    if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
+        return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
+                        o->model_path, fxi_vocab_size(eng->vocab), eng->info.n_vocab);
+    return FX_OK;
+}
+
+// The longest sequence that the budget holds when it is alone.
+static int budget_tok(const fx_engine *eng)
+{
+    int low = 0, high = eng->info.ctx_tok;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+        if (eng->kv->ops->bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
+static fx_status open_kv(fx_engine *eng, fx_error *err)
+{
+    fxi_kv_shape shape = {
+        .n_layer = eng->info.n_layer,
+        .row_bytes = fxi_model_kv_row_bytes(eng->model),
+        .ctx_tok = eng->info.ctx_tok,
+        .max_seq = eng->opt.max_seq,
+        .budget_bytes = eng->opt.kv_memory_bytes,
+    };
+    FX_TRY(fxi_kv_find("vtensor")->open(&shape, &eng->kv, err));
+    int n_tok = budget_tok(eng);
+    if (n_tok < MIN_CTX_TOK && n_tok < eng->info.ctx_tok)
+        return fxi_fail(
+            err, FX_ENOSPACE, "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+            (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
+            (unsigned long long)eng->kv->ops->bytes_for(eng->kv, MIN_CTX_TOK), MIN_CTX_TOK);
+    eng->info.ctx_tok = n_tok;
+    return FX_OK;
+}
+
+static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    if (!fxi_gguf_n_tensor(g))
+        return fxi_fail(err, FX_EFORMAT, "%s: holds a vocabulary and no weights", fxi_gguf_name(g));
+    FX_TRY(fxi_vocab_load(g, &eng->vocab, err));
+    eng->chat = fxi_chat_family_for(g);
+    FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
+    FX_TRY(load_model(eng, g, err));
+    FX_TRY(open_kv(eng, err));
+    return fxi_step_make(eng, err);
+}
+
+fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
+{
+    eng->opt = *opt;
+    FX_TRY(fill_options(&eng->opt, err));
+    fxi_gguf *g;
+    FX_TRY(fxi_gguf_open(eng->opt.model_path, &g, err));
+    fx_status st = load_parts(eng, g, err);
+    fxi_gguf_close(g);
+    eng->opt.model_path = NULL; // the caller's
+    return st;
+}
+
+void fxi_engine_unload(fx_engine *eng)
+{
+    fxi_step_free(eng->step);
+    if (eng->kv) eng->kv->ops->close(eng->kv);
+    fxi_model_free(eng->model);
+    fxi_pool_destroy(eng->pool);
+    fxi_vocab_free(eng->vocab);
+    pthread_mutex_destroy(&eng->mu);
+    pthread_cond_destroy(&eng->wake);
+    free(eng);
+}

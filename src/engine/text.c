@@ -1,0 +1,98 @@
+// text.c - from the bytes of tokens to text that may be shown.
+//
+//   token bytes --> raw --(whole characters; what is no UTF-8 becomes U+FFFD)--> clean --(no stop
+//   string begins in what is left)--> shown
+//
+// The caller shows the first `show` bytes of clean and drops them. A character cut between tokens
+// waits in raw; a tail of clean that may be the beginning of a stop string waits there.
+#include "engine/internal.h"
+
+#include "base/utf8.h"
+
+#include <string.h>
+
+static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
+
+// Moves what is decided from raw to clean.
+static bool clean_raw(fxi_text *t)
+{
+    size_t at = 0;
+    while (at < t->raw.n) {
+        const char *p = t->raw.p + at;
+        size_t left = t->raw.n - at, good = fxi_utf8_check(p, left);
+        if (!fxi_buf_add(&t->clean, p, good)) return false;
+        at += good;
+        if (good == left || fxi_utf8_complete(p + good, left - good) == 0) break; // cut off: wait
+        if (!fxi_buf_str(&t->clean, replacement)) return false;
+        at++;
+    }
+    fxi_buf_drop_front(&t->raw, at);
+    return true;
+}
+
+// First place in clean where a stop string stands; SIZE_MAX if none does.
+static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop)
+{
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < n_stop; i++) {
+        const char *at =
+            t->clean.n ? memmem(t->clean.p, t->clean.n, stop[i], strlen(stop[i])) : NULL;
+        if (at && (size_t)(at - t->clean.p) < first) first = (size_t)(at - t->clean.p);
+    }
+    return first;
+}
+
+// Bytes at the end of clean that may be the beginning of this stop string.
+static size_t held_by(const fxi_buf *clean, const char *stop)
+{
+    size_t n = strlen(stop) - 1;
+    if (n > clean->n) n = clean->n;
+    while (n && memcmp(clean->p + clean->n - n, stop, n) != 0) n--;
+    return n;
+}
+
+static size_t showable(const fxi_text *t, const char *const *stop, size_t n_stop)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < n_stop; i++) {
+        size_t h = held_by(&t->clean, stop[i]);
+        if (h > held) held = h;
+    }
+    return t->clean.n - held;
+}
+
+bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *stop, size_t n_stop,
+                  size_t *show)
+{
+    *show = 0;
+    if (t->strip_space && n) {
+        t->strip_space = false;
+        if (*bytes == ' ') bytes++, n--;
+    }
+    if (!fxi_buf_add(&t->raw, bytes, n) || !clean_raw(t)) return false;
+    size_t at = find_stop(t, stop, n_stop);
+    if (at != SIZE_MAX) {
+        t->stopped = true;
+        t->clean.n = at;
+        t->clean.p[at] = 0;
+        *show = at;
+    } else {
+        *show = showable(t, stop, n_stop);
+    }
+    return true;
+}
+
+bool fxi_text_end(fxi_text *t, size_t *show)
+{
+    *show = 0;
+    if (t->raw.n && !t->stopped && !fxi_buf_str(&t->clean, replacement)) return false;
+    fxi_buf_clear(&t->raw);
+    *show = t->clean.n;
+    return true;
+}
+
+void fxi_text_free(fxi_text *t)
+{
+    fxi_buf_free(&t->raw);
+    fxi_buf_free(&t->clean);
+}

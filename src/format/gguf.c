@@ -1,0 +1,168 @@
+// gguf.c - a GGUF file from opening to closing, and lookup by name. gguf_parse.c proves the file
+// sound in between, gguf_read.c reads values.
+#include "format/gguf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/gguf_impl.h"
+
+int fxi_str_compare(fxi_str a, fxi_str b)
+{
+    int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+bool fxi_str_is(fxi_str s, const char *text)
+{
+    return s.n == strlen(text) && !memcmp(s.p, text, s.n);
+}
+
+//
+// Opening
+//
+
+static fx_status new_gguf(const char *name, fxi_gguf **out, fx_error *err)
+{
+    fxi_gguf *g = calloc(1, sizeof *g);
+    if (g) g->name = strdup(name);
+    if (!g || !g->name) {
+        free(g);
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+    }
+    *out = g;
+    return FX_OK;
+}
+
+static fx_status parse_or_close(fxi_gguf *g, fxi_gguf **out, fx_error *err)
+{
+    fx_status st = fxi_gguf_read_all(g, err);
+    if (st == FX_OK)
+        *out = g;
+    else
+        fxi_gguf_close(g);
+    return st;
+}
+
+fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
+                         fx_error *err)
+{
+    fxi_gguf *g;
+    FX_TRY(new_gguf(name, &g, err));
+    g->data = data;
+    g->size_bytes = size_bytes;
+    return parse_or_close(g, out, err);
+}
+
+static fx_status map_fd(int fd, const char *path, const unsigned char **data, size_t *size,
+                        fx_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st)) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode)) return fxi_fail(err, FX_EIO, "%s: is a directory", path);
+    if (!S_ISREG(st.st_mode)) return fxi_fail(err, FX_EIO, "%s: not a regular file", path);
+    if (!st.st_size) return fxi_fail(err, FX_EFORMAT, "%s: the file is empty", path);
+    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) return fxi_fail(err, FX_EIO, "%s: cannot map: %s", path, strerror(errno));
+    *data = p;
+    *size = (size_t)st.st_size;
+    return FX_OK;
+}
+
+static fx_status map_file(const char *path, const unsigned char **data, size_t *size, fx_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not hold us up
+    if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    fx_status st = map_fd(fd, path, data, size, err);
+    close(fd);
+    return st;
+}
+
+fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err)
+{
+    fxi_gguf *g;
+    FX_TRY(new_gguf(path, &g, err));
+    fx_status st = map_file(path, &g->data, &g->size_bytes, err);
+    if (st != FX_OK) {
+        fxi_gguf_close(g);
+        return st;
+    }
+    g->mapped = true;
+    return parse_or_close(g, out, err);
+}
+
+void fxi_gguf_close(fxi_gguf *g)
+{
+    if (!g) return;
+    if (g->mapped) munmap((void *)(uintptr_t)g->data, g->size_bytes);
+    free(g->kv);
+    free(g->tensor);
+    free(g->kv_by_name);
+    free(g->tensor_by_name);
+    free(g->name);
+    free(g);
+}
+
+const char *fxi_gguf_name(const fxi_gguf *g)
+{
+    return g->name;
+}
+
+uint32_t fxi_gguf_version(const fxi_gguf *g)
+{
+    return g->version;
+}
+
+uint64_t fxi_gguf_size(const fxi_gguf *g)
+{
+    return g->size_bytes;
+}
+
+uint64_t fxi_gguf_n_kv(const fxi_gguf *g)
+{
+    return g->n_kv;
+}
+
+uint64_t fxi_gguf_n_tensor(const fxi_gguf *g)
+{
+    return g->n_tensor;
+}
+
+const fxi_gguf_kv *fxi_gguf_kv_at(const fxi_gguf *g, uint64_t i)
+{
+    return &g->kv[i];
+}
+
+const fxi_gguf_tensor *fxi_gguf_tensor_at(const fxi_gguf *g, uint64_t i)
+{
+    return &g->tensor[i];
+}
+
+int fxi_gguf_compare_names(const void *a, const void *b)
+{
+    return fxi_str_compare(**(const fxi_str *const *)a, **(const fxi_str *const *)b);
+}
+
+static const void *find_name(const fxi_str **by_name, size_t n, const char *name)
+{
+    fxi_str want = {name, strlen(name)};
+    const fxi_str *key = &want;
+    const fxi_str **hit =
+        n ? bsearch(&key, by_name, n, sizeof *by_name, fxi_gguf_compare_names) : NULL;
+    return hit ? *hit : NULL;
+}
+
+const fxi_gguf_kv *fxi_gguf_find(const fxi_gguf *g, const char *key)
+{
+    return find_name(g->kv_by_name, g->n_kv, key);
+}
+
+const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
+{
+    return find_name(g->tensor_by_name, g->n_tensor, name);
+}

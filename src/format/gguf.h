@@ -1,0 +1,106 @@
+// gguf.h - a GGUF file (versions 2 and 3, little endian), mapped and never trusted.
+//
+// Every count, offset, length and type in the file is checked before it is used, with arithmetic
+// that cannot overflow; a broken file gives one line that says what is wrong where. Nothing is
+// copied: strings and tensors point into the mapping and live as long as the fxi_gguf. Immutable
+// after open: any thread may read.
+#ifndef FXI_FORMAT_GGUF_H
+#define FXI_FORMAT_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+typedef struct fxi_gguf fxi_gguf;
+
+typedef struct fxi_str { // not NUL-terminated
+    const char *p;
+    size_t n;
+} fxi_str;
+
+int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a beginning before the whole
+bool fxi_str_is(fxi_str s, const char *text);
+
+typedef enum fxi_gguf_type { // the format's numbers
+    FXI_GGUF_U8,
+    FXI_GGUF_I8,
+    FXI_GGUF_U16,
+    FXI_GGUF_I16,
+    FXI_GGUF_U32,
+    FXI_GGUF_I32,
+    FXI_GGUF_F32,
+    FXI_GGUF_BOOL,
+    FXI_GGUF_STR,
+    FXI_GGUF_ARRAY,
+    FXI_GGUF_U64,
+    FXI_GGUF_I64,
+    FXI_GGUF_F64,
+    FXI_GGUF_N_TYPE
+} fxi_gguf_type;
+
+typedef struct fxi_gguf_kv {
+    fxi_str key;
+    fxi_gguf_type type;         // of the value
+    fxi_gguf_type elem_type;    // FXI_GGUF_ARRAY: of its elements (never an array)
+    uint64_t n_elem;            // FXI_GGUF_ARRAY: how many; otherwise 1
+    const unsigned char *value; // first byte in the file: of the scalar, of the string's length, of
+                                // the first element
+} fxi_gguf_kv;
+
+// "u32", "string", "array", ..
+const char *fxi_gguf_type_name(fxi_gguf_type type);
+// Bytes of one value; 0 for strings and arrays, whose size is in the file.
+size_t fxi_gguf_type_bytes(fxi_gguf_type type);
+
+#define FXI_GGUF_MAX_DIM 4
+
+typedef struct fxi_gguf_tensor {
+    fxi_str name;
+    const fxi_dtype_info *type;
+    uint32_t n_dim;
+    uint64_t ne[FXI_GGUF_MAX_DIM]; // numbers along each dimension, fastest first; 1 beyond n_dim
+    uint64_t offset;               // from the start of the tensor data
+    uint64_t size_bytes;
+    const void *data;
+} fxi_gguf_tensor;
+
+// Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM; texts begin with the path. While it is open the file must
+// not be cut short by others: reading a mapped page that is gone kills a process.
+fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
+// The same over bytes in memory, which must outlive it; `name` stands in error texts.
+fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
+                         fx_error *err);
+void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
+
+const char *fxi_gguf_name(const fxi_gguf *g); // as given to open or parse
+uint32_t fxi_gguf_version(const fxi_gguf *g);
+uint64_t fxi_gguf_size(const fxi_gguf *g); // bytes of the file
+uint64_t fxi_gguf_n_kv(const fxi_gguf *g);
+uint64_t fxi_gguf_n_tensor(const fxi_gguf *g);
+const fxi_gguf_kv *fxi_gguf_kv_at(const fxi_gguf *g, uint64_t i);
+const fxi_gguf_tensor *fxi_gguf_tensor_at(const fxi_gguf *g, uint64_t i);
+const fxi_gguf_kv *fxi_gguf_find(const fxi_gguf *g, const char *key);             // NULL if absent
+const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name); // NULL if absent
+
+// Typed readers. Any integer type is taken where the value fits; a wrong type or range is
+// FX_EFORMAT naming the key. An absent key leaves *out untouched and returns FX_OK, unless `must`,
+// then FX_EFORMAT "missing key ...".
+fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *out, fx_error *err);
+fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err);
+fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err);
+fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *out, fx_error *err);
+// An array of the given element type; *out is NULL if absent and not `must`.
+fx_status fxi_gguf_array(const fxi_gguf *g, const char *key, bool must, fxi_gguf_type elem_type,
+                         const fxi_gguf_kv **out, fx_error *err);
+// Element i of an array of numbers (any integer type; f32 or f64 for the float form) or the scalar
+// itself with i = 0. Pre: i < n_elem and a fitting type.
+int64_t fxi_gguf_int_at(const fxi_gguf_kv *kv, uint64_t i);
+double fxi_gguf_float_at(const fxi_gguf_kv *kv, uint64_t i);
+// Walks an array of strings in order: *cursor starts at kv->value and is moved behind the string
+// returned.
+fxi_str fxi_gguf_next_str(const unsigned char **cursor);
+
+#endif

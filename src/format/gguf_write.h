@@ -1,0 +1,38 @@
+// gguf_write.h - writes GGUF version 3, for the project's own tools and tests.
+//
+// Keys first, then the tensors' names and shapes, then fxi_gguf_writer_begin_data, then each
+// tensor's bytes in the order declared. The first failure is kept and returned by finish; calls
+// after it do nothing.
+#ifndef FXI_FORMAT_GGUF_WRITE_H
+#define FXI_FORMAT_GGUF_WRITE_H
+
+#include "format/gguf.h"
+
+typedef struct fxi_gguf_writer fxi_gguf_writer;
+
+// Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err);
+
+void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v);
+void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v);
+void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v);
+void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v);
+void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n);
+void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n);
+void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n);
+
+// ne: fastest dimension first.
+void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
+                             const uint64_t *ne);
+void fxi_gguf_begin_data(fxi_gguf_writer *w);
+// Bytes of the next tensor, in one call or in pieces; padding is put between tensors.
+void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes);
+
+// FX_OK while nothing has failed: asked by whoever has much more to write.
+fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
+
+// Closes the file. FX_OK only if every byte was written and every declared tensor is complete;
+// otherwise the file is removed. w is freed in any case.
+fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
+
+#endif

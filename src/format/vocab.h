@@ -1,0 +1,62 @@
+// vocab.h - text to token ids and back. Immutable after load: any thread may use it.
+//
+// The kind "llama" of GGUF: SentencePiece BPE. Spaces become U+2581; the text is cut into
+// characters; again and again the neighbours whose joined text is the piece with the highest score
+// are merged (the leftmost of equals); what is in no piece falls to byte tokens <0xNN>.
+//
+// Text that a vocabulary's control tokens are spelled like stays text unless the caller says
+// otherwise (FXI_ENCODE_CONTROL). Some files declare chat marks such as "<|im_end|>" or "</s>" as
+// user-defined tokens; those are taken for control tokens here, so that no message can spell them.
+#ifndef FXI_FORMAT_VOCAB_H
+#define FXI_FORMAT_VOCAB_H
+
+#include "format/gguf.h"
+
+typedef struct fxi_vocab fxi_vocab;
+
+typedef struct fxi_ids {
+    int32_t *id;
+    size_t n, cap;
+} fxi_ids;
+
+bool fxi_ids_add(fxi_ids *ids, int32_t id); // false when memory is short
+void fxi_ids_free(fxi_ids *ids);
+
+// Reads tokenizer.ggml.*; copies what it keeps, so that the file may be closed.
+// Errors: FX_EFORMAT (missing or broken keys, a tokenizer kind we do not read), FX_ENOMEM.
+fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err);
+void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
+
+int fxi_vocab_size(const fxi_vocab *v);
+int32_t fxi_vocab_bos(const fxi_vocab *v); // -1 if there is none
+int32_t fxi_vocab_eos(const fxi_vocab *v);
+bool fxi_vocab_adds_bos(
+    const fxi_vocab *v); // tokenizer.ggml.add_bos_token (default for "llama": true)
+bool fxi_vocab_adds_space(
+    const fxi_vocab *v); // tokenizer.ggml.add_space_prefix (default for "llama": true)
+bool fxi_vocab_ends(const fxi_vocab *v,
+                    int32_t id); // an end-of-generation token: eos, eot, and kin
+bool fxi_vocab_control(const fxi_vocab *v, int32_t id); // control or unknown token: adds no text
+// The id of exactly this piece (as stored, e.g. "<|im_end|>"), -1 if absent.
+int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes);
+
+enum {
+    FXI_ENCODE_SPACE = 1, // put the space in front that the vocabulary asks for at a text's start
+    FXI_ENCODE_CONTROL =
+        2, // pieces of control and user-defined tokens spelled out in the text become their ids.
+           // User-defined tokens (type 4) are always split off; control tokens only with this flag
+};
+
+// Appends the ids of text[0..n_bytes), no BOS. Linear-logarithmic in n_bytes.
+// Errors: FX_EINVAL ("bad UTF-8 at byte N"), FX_ENOMEM; then *out is as before.
+fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
+                           fxi_ids *out, fx_error *err);
+
+// The bytes a token adds to a text: U+2581 is a space again, byte tokens are their byte, control
+// tokens are "". An id outside the vocabulary is allowed here, in `piece`, `ends` and `control`: it is
+// no text, no end and no control token.
+const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes);
+// The piece as stored ("▁the", "<0x0A>", "</s>").
+const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes);
+
+#endif

@@ -1,0 +1,24 @@
+// cpu.h - the paths for x86 vector units. Each is one .c file compiled with its own -m flags;
+// dispatch.c looks before it leaps. What they share is written once, in body_*.h, against a small
+// vocabulary of 16-lane vectors (v16_*, and vq_* for the integer products) that vec512.h, vec256.h
+// and the .c files put into the words of an instruction set. The law of order speaks of 16 lanes,
+// so the same body gives the same bits in each.
+#ifndef FXI_KERNELS_CPU_H
+#define FXI_KERNELS_CPU_H
+
+#include "kernels/kernels.h"
+#include "kernels/probe_loops.h"
+
+extern const fxi_kernels fxi_kernels_avx2;   // AVX2, FMA, F16C
+extern const fxi_kernels fxi_kernels_avx512; // AVX-512 F, BW, VL, DQ
+extern const fxi_kernels fxi_kernels_avx512_vnni;
+
+extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx512,
+    fxi_probe_loops_avx512_vnni;
+
+// What AVX-512 VNNI does better.
+fxi_linear_fn fxi_avx512_vnni_linear_q8_0;
+int fxi_avx512_vnni_probe_int8(int seed, int n_round); // FXI_VNNI_PROBE_OP operations per round
+#define FXI_VNNI_PROBE_OP (12 * 64 * 2.0)
+
+#endif

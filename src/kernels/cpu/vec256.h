@@ -1,0 +1,257 @@
+// vec256.h - the 16-lane vector of f32 as two AVX2 registers: see body_*.h for what it must offer.
+// Compiled with the flags of its path only, so all of it is static.
+#ifndef FXI_KERNELS_VEC256_H
+#define FXI_KERNELS_VEC256_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/ref/expf.h"
+
+typedef struct v16 {
+    __m256 lo, hi;
+} v16;
+
+static inline v16 v16_zero(void)
+{
+    return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+
+static inline v16 v16_set1(float f)
+{
+    return (v16){_mm256_set1_ps(f), _mm256_set1_ps(f)};
+}
+
+static inline v16 v16_load(const float *p)
+{
+    return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+
+static inline void v16_store(float *p, v16 v)
+{
+    _mm256_storeu_ps(p, v.lo);
+    _mm256_storeu_ps(p + 8, v.hi);
+}
+
+// All ones in lanes below n.
+static inline __m256i first_lanes(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// The first n <= 16 numbers, zeros behind them; memory behind them is not touched.
+static inline v16 v16_load_n(const float *p, int n)
+{
+    return (v16){_mm256_maskload_ps(p, first_lanes(n)),
+                 _mm256_maskload_ps(p + 8, first_lanes(n - 8))};
+}
+
+static inline void v16_store_n(float *p, v16 v, int n)
+{
+    _mm256_maskstore_ps(p, first_lanes(n), v.lo);
+    _mm256_maskstore_ps(p + 8, first_lanes(n - 8), v.hi);
+}
+
+static inline v16 v16_add(v16 a, v16 b)
+{
+    return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+
+static inline v16 v16_sub(v16 a, v16 b)
+{
+    return (v16){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+
+static inline v16 v16_mul(v16 a, v16 b)
+{
+    return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+
+static inline v16 v16_div(v16 a, v16 b)
+{
+    return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+
+// a * b + c, rounded once.
+static inline v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+
+static inline v16 v16_max(v16 a, v16 b)
+{
+    return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+
+static inline v16 v16_min(v16 a, v16 b)
+{
+    return (v16){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+
+// Lanes below n from a, the others from b.
+static inline v16 v16_first(int n, v16 a, v16 b)
+{
+    __m256 lo = _mm256_castsi256_ps(first_lanes(n)), hi = _mm256_castsi256_ps(first_lanes(n - 8));
+    return (v16){_mm256_blendv_ps(b.lo, a.lo, lo), _mm256_blendv_ps(b.hi, a.hi, hi)};
+}
+
+static inline float v16_lane0(v16 a)
+{
+    return _mm256_cvtss_f32(a.lo);
+}
+
+static inline v16 v16_abs(v16 a)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+
+static inline float v16_max_lane(v16 a)
+{
+    __m256 b = _mm256_max_ps(a.lo, a.hi);
+    __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
+}
+
+// The lanes folded in halves.
+static inline float v16_fold(v16 a)
+{
+    __m256 b = _mm256_add_ps(a.lo, a.hi);
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+// Lane i of the result: a[i] folded in halves, 8 of them.
+static inline __m256 fold_eight(const v16 a[8])
+{
+    __m256 b[8], c[4], d[2];
+    for (int i = 0; i < 8; i++) b[i] = _mm256_add_ps(a[i].lo, a[i].hi);
+    for (int i = 0; i < 4; i++) // 128 bits each: i | i+4
+        c[i] = _mm256_add_ps(_mm256_permute2f128_ps(b[i], b[i + 4], 0x20),
+                             _mm256_permute2f128_ps(b[i], b[i + 4], 0x31));
+    for (int i = 0; i < 2; i++) // runs of 2 lanes: c[i], c[i+2] in every 128 bits
+        d[i] = _mm256_add_ps(_mm256_shuffle_ps(c[i], c[i + 2], 0x44),
+                             _mm256_shuffle_ps(c[i], c[i + 2], 0xee));
+    __m256 e =
+        _mm256_add_ps(_mm256_shuffle_ps(d[0], d[1], 0x88), _mm256_shuffle_ps(d[0], d[1], 0xdd));
+    return _mm256_permute_ps(e, 0xd8); // 0, 2, 1, 3 of every 128 bits to 0, 1, 2, 3
+}
+
+// Lane i of the result: a[i] folded in halves.
+static inline v16 v16_fold_all(const v16 a[16])
+{
+    return (v16){fold_eight(a), fold_eight(a + 8)};
+}
+
+// Lanes 2i and 2i+1 are p[i].
+static inline v16 v16_load_twice(const float *p)
+{
+    __m256 a = _mm256_loadu_ps(p);
+    const __m256i lo = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    const __m256i hi = _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7);
+    return (v16){_mm256_permutevar8x32_ps(a, lo), _mm256_permutevar8x32_ps(a, hi)};
+}
+
+// Lanes 2i and 2i+1 change places.
+static inline v16 v16_swap_pairs(v16 a)
+{
+    return (v16){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
+}
+
+// a * b - c in even lanes, a * b + c in odd ones.
+static inline v16 v16_fmaddsub(v16 a, v16 b, v16 c)
+{
+    return (v16){_mm256_fmaddsub_ps(a.lo, b.lo, c.lo), _mm256_fmaddsub_ps(a.hi, b.hi, c.hi)};
+}
+
+static inline v16 v16_from_f16(const uint16_t *p)
+{
+    const __m128i *h = (const __m128i *)p;
+    return (v16){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
+}
+
+// The first n < 16 numbers.
+static inline v16 v16_from_f16_n(const uint16_t *p, int n)
+{
+    uint16_t all[16] = {0};
+    memcpy(all, p, (size_t)(n & 15) * sizeof *p);
+    return v16_from_f16(all);
+}
+
+static inline __m256 bf16_half(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline v16 v16_from_bf16(const uint16_t *p)
+{
+    return (v16){bf16_half(p), bf16_half(p + 8)};
+}
+
+static inline void v16_to_f16(uint16_t *p, v16 v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(v.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+
+// The first n < 16 numbers.
+static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
+{
+    uint16_t all[16];
+    v16_to_f16(all, v);
+    memcpy(p, all, (size_t)(n & 15) * sizeof *p);
+}
+
+// Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
+static inline int32_t v16_to_i8(int8_t *p, v16 v)
+{
+    __m256i lo = _mm256_cvtps_epi32(v.lo), hi = _mm256_cvtps_epi32(v.hi);
+    __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xd8); // 16 x i16 in order
+    __m128i b = _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+    _mm_storeu_si128((__m128i *)p, b);
+    __m256i s = _mm256_add_epi32(lo, hi);
+    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    t = _mm_add_epi32(t, _mm_unpackhi_epi64(t, t));
+    return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0x55)));
+}
+
+// y * 2^n in two steps, the first exact, so that a subnormal result is rounded once. n: integers in
+// [-150, 129].
+static inline __m256 scale_half(__m256 y, __m256 n)
+{
+    __m256i i = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(i, 1);
+    __m256i bias = _mm256_set1_epi32(127);
+    __m256i s0 = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    __m256i s1 = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(i, half), bias), 23);
+    y = _mm256_mul_ps(y, _mm256_castsi256_ps(s0));
+    return _mm256_mul_ps(y, _mm256_castsi256_ps(s1));
+}
+
+static inline __m256 exp_half(__m256 x)
+{
+    x = _mm256_max_ps(_mm256_set1_ps(FXI_EXP_LO_X), x); // in this order NaN stays
+    x = _mm256_min_ps(_mm256_set1_ps(FXI_EXP_HI_X), x);
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(FXI_LOG2E)), 8);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(FXI_LN2_HI), x);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(FXI_LN2_LO), r);
+    __m256 p = _mm256_set1_ps(FXI_EXP_P5);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(FXI_EXP_P4));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(FXI_EXP_P3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(FXI_EXP_P2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(FXI_EXP_P1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(FXI_EXP_P0));
+    __m256 y = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+    return scale_half(_mm256_add_ps(y, _mm256_set1_ps(1.0f)), n);
+}
+
+// fxi_expf of every lane.
+static inline v16 v16_exp(v16 x)
+{
+    return (v16){exp_half(x.lo), exp_half(x.hi)};
+}
+
+#endif

@@ -1,0 +1,207 @@
+// vec512.h - the 16-lane vector of f32 in AVX-512: see body_*.h for what it must offer. Compiled
+// with the flags of its path only, so all of it is static.
+#ifndef FXI_KERNELS_VEC512_H
+#define FXI_KERNELS_VEC512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "kernels/ref/expf.h"
+
+typedef __m512 v16;
+
+static inline __mmask16 v16_mask(int n)
+{
+    return (__mmask16)((1u << n) - 1);
+}
+
+static inline v16 v16_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+static inline v16 v16_set1(float f)
+{
+    return _mm512_set1_ps(f);
+}
+
+static inline v16 v16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+// The first n <= 16 numbers, zeros behind them; memory behind them is not touched.
+static inline v16 v16_load_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps(v16_mask(n), p);
+}
+
+static inline void v16_store(float *p, v16 v)
+{
+    _mm512_storeu_ps(p, v);
+}
+
+static inline void v16_store_n(float *p, v16 v, int n)
+{
+    _mm512_mask_storeu_ps(p, v16_mask(n), v);
+}
+
+static inline v16 v16_add(v16 a, v16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline v16 v16_sub(v16 a, v16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline v16 v16_mul(v16 a, v16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline v16 v16_div(v16 a, v16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+// a * b + c, rounded once.
+static inline v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline v16 v16_max(v16 a, v16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline v16 v16_min(v16 a, v16 b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+// Lanes below n from a, the others from b.
+static inline v16 v16_first(int n, v16 a, v16 b)
+{
+    return _mm512_mask_mov_ps(b, v16_mask(n), a);
+}
+
+static inline float v16_lane0(v16 a)
+{
+    return _mm512_cvtss_f32(a);
+}
+
+static inline v16 v16_abs(v16 a)
+{
+    return _mm512_abs_ps(a);
+}
+
+static inline float v16_max_lane(v16 a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+// The lanes folded in halves.
+static inline float v16_fold(v16 a)
+{
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+// Lane i of the result: a[i] folded in halves. 16 folds at once, as a tree of shuffles: after the
+// step of width h each vector holds, in runs of h lanes, the partial folds of 16 / h inputs.
+static inline v16 v16_fold_all(const v16 a[16])
+{
+    v16 b[8], c[4], d[2];
+    for (int i = 0; i < 8; i++) // inputs i, i+8: [i][i+8] halves of 8 lanes
+        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
+                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xee));
+    for (int i = 0; i < 4; i++) // runs of 4 lanes: i, i+8 | i+4, i+12
+        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
+                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd));
+    for (int i = 0; i < 2; i++) // runs of 2 lanes: c[i], c[i+2] in every 128 bits
+        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
+                             _mm512_shuffle_ps(c[i], c[i + 2], 0xee));
+    v16 e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xdd));
+    // 128-bit lane g holds the inputs base[g] + {0, 2, 1, 3}, base = 0, 8, 4, 12
+    const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+    return _mm512_permutexvar_ps(order, e);
+}
+
+// Lanes 2i and 2i+1 are p[i].
+static inline v16 v16_load_twice(const float *p)
+{
+    const __m512i idx = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return _mm512_permutexvar_ps(idx, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+
+// Lanes 2i and 2i+1 change places.
+static inline v16 v16_swap_pairs(v16 a)
+{
+    return _mm512_permute_ps(a, 0xb1);
+}
+
+// a * b - c in even lanes, a * b + c in odd ones.
+static inline v16 v16_fmaddsub(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmaddsub_ps(a, b, c);
+}
+
+static inline v16 v16_from_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+static inline v16 v16_from_f16_n(const uint16_t *p, int n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v16_mask(n), p));
+}
+
+static inline v16 v16_from_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline void v16_to_f16(uint16_t *p, v16 v)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
+{
+    __m256i h = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_mask_storeu_epi16(p, v16_mask(n), h);
+}
+
+// Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
+static inline int32_t v16_to_i8(int8_t *p, v16 v)
+{
+    __m512i i = _mm512_cvtps_epi32(v);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(i));
+    return _mm512_reduce_add_epi32(i);
+}
+
+// fxi_expf of every lane.
+static inline v16 v16_exp(v16 x)
+{
+    x = _mm512_max_ps(_mm512_set1_ps(FXI_EXP_LO_X), x); // in this order NaN stays
+    x = _mm512_min_ps(_mm512_set1_ps(FXI_EXP_HI_X), x);
+    v16 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(FXI_LOG2E)), 8);
+    v16 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(FXI_LN2_HI), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(FXI_LN2_LO), r);
+    v16 p = _mm512_set1_ps(FXI_EXP_P5);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(FXI_EXP_P4));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(FXI_EXP_P3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(FXI_EXP_P2));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(FXI_EXP_P1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(FXI_EXP_P0));
+    v16 y = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
+    return _mm512_scalef_ps(_mm512_add_ps(y, _mm512_set1_ps(1.0f)), n);
+}
+
+#endif

@@ -1,0 +1,81 @@
+// The one place that knows which paths exist and what each needs of the CPU.
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/ref/ref.h"
+
+static bool has_any(void)
+{
+    return true;
+}
+
+#ifdef FXI_X86
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+static bool has_avx512_vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+// Best first.
+static const struct path {
+    const fxi_kernels *table;
+    const fxi_probe_loops *probe;
+    bool (*runs_here)(void);
+} paths[] = {
+#ifdef FXI_X86
+    {&fxi_kernels_avx512_vnni, &fxi_probe_loops_avx512_vnni, has_avx512_vnni},
+    {&fxi_kernels_avx512, &fxi_probe_loops_avx512, has_avx512},
+    {&fxi_kernels_avx2, &fxi_probe_loops_avx2, has_avx2},
+#endif
+    {&fxi_kernels_ref, &fxi_probe_loops_ref, has_any},
+};
+
+static const struct path *path_find(const char *want)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if ((!want || !strcmp(want, paths[i].table->name)) && paths[i].runs_here())
+            return &paths[i];
+    return NULL;
+}
+
+const fxi_kernels *fxi_kernels_get(const char *want)
+{
+    const struct path *p = path_find(want);
+    return p ? p->table : NULL;
+}
+
+const fxi_probe_loops *fxi_probe_loops_get(void)
+{
+    return path_find(NULL)->probe;
+}
+
+fxi_linear_fn *fxi_linear_kernel(const fxi_kernels *k, fxi_dtype type)
+{
+    switch (type) {
+    case FXI_F32: return k->linear_f32;
+    case FXI_F16: return k->linear_f16;
+    case FXI_BF16: return k->linear_bf16;
+    case FXI_Q8_0: return k->linear_q8_0;
+    }
+    return NULL;
+}
+
+// One tile of K and of V as f32, and per query row three runs of 16 + head_dim
+// (cpu/body_attention.h).
+size_t fxi_attn_scratch(int group, int head_dim)
+{
+    size_t head = ((size_t)head_dim + 15) / 16 * 16, n_row = (size_t)group * FXI_ATTN_MAX_TOK;
+    return 2 * FXI_ATTN_TILE * head + n_row * 3 * (16 + head);
+}

@@ -1,0 +1,147 @@
+// kernels.h - the numeric operations a forward pass is made of, and their order of rounding.
+//
+// THE LAW OF ORDER. Each result is defined down to the last bit by the text below; ref/ states it
+// in plain C, every other path must give the same bits (tests compare with ==). So a token's logits
+// depend on nothing but its own sequence: not on the batch, the chunking of the prompt, the number
+// of threads, or the instruction set.
+//
+//  linear, float weights
+//      y[o] is one chain of fused multiply-adds over k = 0, 1, .., n_in-1, starting from +0:
+//      acc = fma(w[o][k] widened to f32, x[k], acc)
+//  linear, Q8_0 weights
+//      x is rounded to blocks of 32 with a scale of its own (quant_q8). For each block b in ascending
+//      order, with the exact integer s = sum of the 32 products: acc = fma(dw x dx, (float)s, acc),
+//      where dw x dx is one f32 product
+//  sum16
+//      how a sum of n numbers is taken: lane j of 16 starts from +0 and adds the elements j, j+16,
+//      j+32, .. in ascending order (fma where they are products), then lanes are folded in halves:
+//      a[j] += a[j+8], +4, +2, +1
+//  rms_norm
+//      mean = sum16(x * x) / n; y = (x * (1 / sqrtf(mean + eps))) * w
+//  expf
+//      fxi_expf of ref/expf.h, operation by operation
+//  attention
+//      see attention below
+//
+// The law speaks of finite numbers. NaN and inf pass through as they will, but never harm memory.
+//
+// A kernel's arguments are plain data. Kernels never allocate, never fail, know no threads: `tasks`
+// are cut by callers along the units named here (output panels, heads, segments), which never
+// changes a bit.
+#ifndef FXI_KERNELS_H
+#define FXI_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "kernels/kv_view.h"
+
+// ---- linear layers -----------------------------------------------------------------------------
+
+#define FXI_PANEL 16 // outputs that lie interleaved, the unit of packing and of parallel work
+
+// Weights of one linear layer, packed into panels. Each panel begins at a multiple of 64 bytes:
+//   F32, F16, BF16: [n_in][16] numbers
+//   Q8_0:           for each block of 32 along k: [8][16][4] bytes, value + 128;
+//                   behind all of them, for each block, 16 scales (f16)
+// Outputs beyond n_out in the last panel are zero weights.
+typedef struct fxi_linear {
+    fxi_dtype type;
+    int n_in, n_out; // n_in >= 1; with Q8_0 a multiple of 32
+    void *data;      // 64-byte aligned, owned by whoever packed it
+} fxi_linear;
+
+int fxi_linear_n_panel(int n_out);
+size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in); // from panel to panel; a multiple of 64
+size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a multiple of 64
+// Packs panel p from rows in GGUF's layout: rows is [n_out][n_in] numbers of w->type, at any
+// address.
+void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
+
+// Activations as linear layers read them: f32 rows, and the same rows rounded to Q8 where the
+// weights are Q8_0 (only those of the two that the weights need are read). q: [n_tok][n_in], d:
+// [n_tok][n_in / 32], sum: [n_tok][n_in / 32] the sums of the 32 integers.
+typedef struct fxi_act {
+    const float *x; // [n_tok][n_in]
+    int8_t *q;
+    float *d;
+    int32_t *sum;
+} fxi_act;
+
+// ---- attention ---------------------------------------------------------------------------------
+
+#define FXI_ATTN_SEGMENT 256 // positions per segment of a walk over the cache
+#define FXI_ATTN_TILE    16  // positions per tile inside a segment
+#define FXI_ATTN_MAX_TOK 8
+
+// The query rows of one head group: the `group` query heads that read KV head `kv_head` (heads
+// kv_head * group and on), for n_tok neighbouring tokens of one sequence.
+typedef struct fxi_attn {
+    fxi_kv_view view;
+    int layer;
+    int kv_head, n_head, head_dim, group;
+    int n_tok;      // tokens, 1 to FXI_ATTN_MAX_TOK
+    int pos;        // position of the first; token i sees positions 0 .. pos + i
+    const float *q; // [n_tok][n_head][head_dim] from the first token on, all heads
+    float *out;     // same shape
+    float scale;    // multiplies every q . k
+    float *scratch; // fxi_attn_scratch floats for the partial results
+} fxi_attn;
+
+// Attention of one fxi_attn, defined for each query row by itself: the positions 0 .. pos + i are
+// cut into segments of 256 and those into tiles of 16. Within a segment, from m = -inf, l = 0,
+// acc = 0, tile after tile:
+//   s[j] = sum16(q * k[j]) * scale
+//   m' = max(m, s[0], ..);  c = expf(m - m');  p[j] = expf(s[j] - m')
+//   l = fma(l, c, sum16(p)), with p = 0 for positions past the last
+//   acc = acc * c, then acc = fma(p[j], v[j], acc) for j ascending
+// Segments (ms, ls, accs) merge in ascending order, also from m = -inf, l = 0, acc = 0:
+//   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
+//   l = fma(ls, es, l * e);  acc = fma(accs, es, acc * e)
+// out = acc * (1 / l). No position after pos + n_tok - 1 is ever read.
+
+// Floats of scratch that one attention call needs.
+size_t fxi_attn_scratch(int group, int head_dim);
+
+// ---- the table ---------------------------------------------------------------------------------
+
+typedef void fxi_linear_fn(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
+                           float *y, size_t ldy);
+
+typedef struct fxi_kernels {
+    const char *name; // "avx512-vnni", "avx512", "avx2", "ref"
+
+    // y[t][o] for t in [0, n_tok) and the outputs of the panels [panel0, panel1): y + t * ldy + o,
+    // o < n_out. n_tok >= 1; bits do not depend on how tokens and panels are cut into calls. Fast
+    // when a call's panels are a multiple of 4 and tokens are not cut.
+    fxi_linear_fn *linear_f32, *linear_f16, *linear_bf16, *linear_q8_0;
+
+    // One row of n numbers (n a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest even
+    // of x * (1 / d), sum of q per block. Where 1 / d is inf (max|x| below about 2^-121), d and all
+    // q are 0.
+    void (*quant_q8)(const float *x, int n, int8_t *q, float *d, int32_t *sum);
+
+    void (*rms_norm)(const float *x, const float *w, int n, float eps, float *y); // y may be x
+    void (*add)(float *y, const float *x, int n);                                 // y += x
+    // y = (gate / (1 + expf(-gate))) * up; y may be gate or up
+    void (*swiglu)(const float *gate, const float *up, int n, float *y);
+    // Rotates the pairs (x[2i], x[2i+1]) of each head's first 2 * n_pair numbers by the angles
+    // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
+    void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
+                 const float *sin);
+    // One row of f32 to f16, round to nearest even: how K and V enter the cache.
+    void (*store_f16)(const float *src, int n, uint16_t *dst);
+
+    void (*attention)(const fxi_attn *a);
+} fxi_kernels;
+
+// The best table for this machine. `want` (may be NULL) names a path instead: NULL is returned if
+// this machine cannot run it or it is unknown.
+const fxi_kernels *fxi_kernels_get(const char *want);
+
+// linear_* by the weights' type. Pre: the type runs.
+fxi_linear_fn *fxi_linear_kernel(const fxi_kernels *k, fxi_dtype type);
+
+#endif

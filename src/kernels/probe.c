@@ -1,0 +1,82 @@
+#include "kernels/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "kernels/probe_loops.h"
+
+#define BUFFER_BYTES ((size_t)256 << 20)
+#define SLICE_BYTES  ((size_t)1 << 20) // what one task reads
+#define N_SLICE      ((int)(BUFFER_BYTES / SLICE_BYTES))
+#define N_TRY        5 // the best of them counts: everything else that ran only slowed it
+
+typedef struct probe {
+    const fxi_probe_loops *loops;
+    float *buffer;
+    int n_round;
+    volatile float sink; // results nobody needs, so that they are computed
+} probe;
+
+static void fill_slice(void *arg, int task)
+{
+    probe *p = arg;
+    memset((char *)p->buffer + (size_t)task * SLICE_BYTES, 0x3e, SLICE_BYTES);
+}
+
+static void read_slice(void *arg, int task)
+{
+    probe *p = arg;
+    const float *at = p->buffer + (size_t)task * (SLICE_BYTES / sizeof(float));
+    float s = p->loops->read(at, SLICE_BYTES / sizeof(float));
+    if (s < 0) p->sink = s; // never; tasks share the probe
+}
+
+static void run_fma(void *arg, int task)
+{
+    probe *p = arg;
+    (void)task;
+    if (p->loops->fma(1, p->n_round) < 0) p->sink = 0;
+}
+
+static void run_int8(void *arg, int task)
+{
+    probe *p = arg;
+    (void)task;
+    if (p->loops->int8(1, p->n_round) < 0) p->sink = 0;
+}
+
+static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe *p, int n_task)
+{
+    double best = 1e9;
+    for (int i = 0; i < N_TRY; i++) {
+        double start = fxi_now_s();
+        fxi_pool_run(pool, fn, p, n_task);
+        double took = fxi_now_s() - start;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+// Operations per second of all threads, op_per_round of them in each round of fn.
+static double peak(fxi_pool *pool, fxi_task_fn *fn, probe *p, double op_per_round)
+{
+    int n_thread = fxi_pool_n_thread(pool);
+    p->n_round = 1000000;
+    return n_thread * (p->n_round * op_per_round) / best_seconds(pool, fn, p, n_thread);
+}
+
+fx_status fxi_probe_machine(fxi_pool *pool, fxi_probe *out, fx_error *err)
+{
+    probe p = {.loops = fxi_probe_loops_get()};
+    p.buffer = aligned_alloc((size_t)2 << 20, BUFFER_BYTES);
+    if (!p.buffer) return fxi_fail(err, FX_ENOMEM, "no memory for a buffer to measure with");
+    madvise(p.buffer, BUFFER_BYTES, MADV_HUGEPAGE);
+    fxi_pool_run(pool, fill_slice, &p, N_SLICE);
+    out->read_gb_s = (double)BUFFER_BYTES / best_seconds(pool, read_slice, &p, N_SLICE) * 1e-9;
+    free(p.buffer);
+    out->fma_gflop_s = peak(pool, run_fma, &p, p.loops->fma_flop) * 1e-9;
+    out->int8_gop_s = p.loops->int8 ? peak(pool, run_int8, &p, p.loops->int8_op) * 1e-9 : 0;
+    return FX_OK;
+}

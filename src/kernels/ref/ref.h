@@ -1,0 +1,34 @@
+// ref.h - the plain C statement of every operation: the law of kernels.h, word by word, never
+// optimised. It is what the other paths are tested against, and what runs on machines that have
+// none of them.
+#ifndef FXI_KERNELS_REF_H
+#define FXI_KERNELS_REF_H
+
+#include "kernels/kernels.h"
+#include "kernels/probe_loops.h"
+
+// sum16 of a[i], and of the products a[i] * b[i].
+float fxi_ref_sum16(const float *a, int n);
+float fxi_ref_dot16(const float *a, const float *b, int n);
+
+// ref_linear.c
+fxi_linear_fn fxi_ref_linear_f32, fxi_ref_linear_f16, fxi_ref_linear_bf16, fxi_ref_linear_q8_0;
+
+// ref_ops.c
+void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum);
+void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y);
+void fxi_ref_add(float *y, const float *x, int n);
+void fxi_ref_swiglu(const float *gate, const float *up, int n, float *y);
+void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,
+                  const float *sin);
+void fxi_ref_store_f16(const float *src, int n, uint16_t *dst);
+
+// ref_attention.c
+void fxi_ref_attention(const fxi_attn *a);
+
+// ref_probe.c
+extern const fxi_probe_loops fxi_probe_loops_ref;
+
+extern const fxi_kernels fxi_kernels_ref;
+
+#endif

@@ -1,0 +1,94 @@
+#include <math.h>
+
+#include "kernels/ref/expf.h"
+#include "kernels/ref/ref.h"
+
+static float fold16(float lane[16])
+{
+    for (int half = 8; half; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    return lane[0];
+}
+
+float fxi_ref_sum16(const float *a, int n)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] += a[i];
+    return fold16(lane);
+}
+
+float fxi_ref_dot16(const float *a, const float *b, int n)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
+    return fold16(lane);
+}
+
+// One block of 32. The clamp is for numbers that are not finite: others never leave [-127, 127].
+static void quant_block(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    float amax = 0;
+    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
+    float inv = 1 / (amax / 127);
+    *d = isinf(inv) ? 0 : amax / 127;
+    *sum = 0;
+    for (int i = 0; i < 32; i++) {
+        float r = isinf(inv) ? 0 : rintf(x[i] * inv);
+        q[i] = (int8_t)fminf(fmaxf(r, -127), 127);
+        *sum += q[i];
+    }
+}
+
+void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
+{
+    for (int b = 0; b < n / 32; b++) quant_block(x + 32 * b, q + 32 * b, d + b, sum + b);
+}
+
+void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
+{
+    float mean = fxi_ref_dot16(x, x, n) / (float)n;
+    float scale = 1 / sqrtf(mean + eps);
+    for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
+}
+
+void fxi_ref_add(float *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += x[i];
+}
+
+void fxi_ref_swiglu(const float *gate, const float *up, int n, float *y)
+{
+    for (int i = 0; i < n; i++) y[i] = gate[i] / (1 + fxi_expf(-gate[i])) * up[i];
+}
+
+void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,
+                  const float *sin)
+{
+    for (int h = 0; h < n_head; h++)
+        for (int i = 0; i < n_pair; i++) {
+            float *pair = x + h * head_dim + 2 * i;
+            float x0 = pair[0], x1 = pair[1];
+            pair[0] = fmaf(x0, cos[i], -(x1 * sin[i]));
+            pair[1] = fmaf(x1, cos[i], x0 * sin[i]);
+        }
+}
+
+void fxi_ref_store_f16(const float *src, int n, uint16_t *dst)
+{
+    for (int i = 0; i < n; i++) dst[i] = fxi_f32_to_f16(src[i]);
+}
+
+const fxi_kernels fxi_kernels_ref = {
+    .name = "ref",
+    .linear_f32 = fxi_ref_linear_f32,
+    .linear_f16 = fxi_ref_linear_f16,
+    .linear_bf16 = fxi_ref_linear_bf16,
+    .linear_q8_0 = fxi_ref_linear_q8_0,
+    .quant_q8 = fxi_ref_quant_q8,
+    .rms_norm = fxi_ref_rms_norm,
+    .add = fxi_ref_add,
+    .swiglu = fxi_ref_swiglu,
+    .rope = fxi_ref_rope,
+    .store_f16 = fxi_ref_store_f16,
+    .attention = fxi_ref_attention,
+};

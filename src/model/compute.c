@@ -1,0 +1,135 @@
+#include "model/compute.h"
+
+#include <stdatomic.h>
+
+// ---- rows --------------------------------------------------------------------------------------
+
+typedef struct row_job {
+    fxi_row_fn *fn;
+    void *arg;
+    int n_row, rows_per_task;
+} row_job;
+
+static void row_task(void *arg, int task)
+{
+    const row_job *job = arg;
+    int end = (task + 1) * job->rows_per_task;
+    if (end > job->n_row) end = job->n_row;
+    for (int row = task * job->rows_per_task; row < end; row++) job->fn(job->arg, row);
+}
+
+void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg)
+{
+    row_job job = {fn, arg, n_row, 4}; // a row is microseconds: fewer are not worth a hand-over
+    fxi_pool_run(c->pool, row_task, &job, (n_row + job.rows_per_task - 1) / job.rows_per_task);
+}
+
+// ---- linear layers -----------------------------------------------------------------------------
+
+typedef struct linear_pass {
+    const fxi_compute *c;
+    const fxi_act *a;
+    const fxi_linear_job *job;
+    int n_job, n_tok;
+    int n_panel, panels_per_task; // over all jobs, one after another
+} linear_pass;
+
+// Runs the part of [first, end) that falls on one job, whose panels begin at `base`.
+static void run_part(const linear_pass *p, const fxi_linear_job *job, int base, int first, int end)
+{
+    int n = fxi_linear_n_panel(job->w->n_out);
+    int from = first > base ? first - base : 0;
+    int to = end < base + n ? end - base : n;
+    if (from >= to) return;
+    fxi_linear_kernel(p->c->k, job->w->type)(job->w, p->a, p->n_tok, from, to, job->y,
+                                             (size_t)job->w->n_out);
+}
+
+static void linear_task(void *arg, int task)
+{
+    const linear_pass *p = arg;
+    int first = task * p->panels_per_task, end = first + p->panels_per_task, base = 0;
+    for (int i = 0; i < p->n_job; i++) {
+        run_part(p, &p->job[i], base, first, end);
+        base += fxi_linear_n_panel(p->job[i].w->n_out);
+    }
+}
+
+// Tasks of 4 to 16 panels: enough of them to even out the threads, each small enough that its
+// weights stay in the second-level cache while the tokens stream past.
+static int panels_per_task(int n_panel, int n_thread)
+{
+    int n = n_panel / (n_thread * 8) / 4 * 4;
+    return n < 4 ? 4 : n > 16 ? 16 : n;
+}
+
+void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
+                        const fxi_linear_job *job, int n_job)
+{
+    linear_pass p = {.c = c, .a = a, .job = job, .n_job = n_job, .n_tok = n_tok};
+    for (int i = 0; i < n_job; i++) p.n_panel += fxi_linear_n_panel(job[i].w->n_out);
+    p.panels_per_task = panels_per_task(p.n_panel, fxi_pool_n_thread(c->pool));
+    fxi_pool_run(c->pool, linear_task, &p, (p.n_panel + p.panels_per_task - 1) / p.panels_per_task);
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+typedef struct attn_job {
+    const fxi_compute *c;
+    const fxi_attn_pass *pass;
+    size_t scratch_floats; // per thread
+    atomic_int next;       // the next (block, KV head) to take
+} attn_job;
+
+static void attend(const attn_job *job, int item, float *scratch)
+{
+    const fxi_attn_pass *p = job->pass;
+    const fxi_attn_block *b = &p->block[item / p->n_kv_head];
+    size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
+    fxi_attn a = {
+        .view = b->view,
+        .layer = p->layer,
+        .kv_head = item % p->n_kv_head,
+        .n_head = p->n_head,
+        .head_dim = p->head_dim,
+        .group = p->n_head / p->n_kv_head,
+        .n_tok = b->n_tok,
+        .pos = b->pos,
+        .q = p->q + row,
+        .out = p->out + row,
+        .scale = p->scale,
+        .scratch = scratch,
+    };
+    job->c->k->attention(&a);
+}
+
+// One task per thread, so that each has scratch of its own; items are taken one by one.
+static void attn_task(void *arg, int task)
+{
+    attn_job *job = arg;
+    float *scratch = job->pass->scratch + (size_t)task * job->scratch_floats;
+    int n_item = job->pass->n_block * job->pass->n_kv_head;
+    int item;
+    while ((item = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < n_item)
+        attend(job, item, scratch);
+}
+
+static size_t scratch_per_thread(int n_head, int n_kv_head, int head_dim)
+{
+    return (fxi_attn_scratch(n_head / n_kv_head, head_dim) + 15) / 16 * 16;
+}
+
+size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim)
+{
+    return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool);
+}
+
+void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass)
+{
+    attn_job job = {.c = c,
+                    .pass = pass,
+                    .scratch_floats =
+                        scratch_per_thread(pass->n_head, pass->n_kv_head, pass->head_dim)};
+    atomic_init(&job.next, 0);
+    fxi_pool_run(c->pool, attn_task, &job, fxi_pool_n_thread(c->pool));
+}

@@ -1,0 +1,53 @@
+// compute.h - kernels spread over the pool: the steps that every architecture is built from.
+//
+// How work is cut never changes a bit (kernels.h, the law of order); it is chosen for speed alone.
+#ifndef FXI_MODEL_COMPUTE_H
+#define FXI_MODEL_COMPUTE_H
+
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+// What a pass computes with; plain borrowed pointers.
+typedef struct fxi_compute {
+    const fxi_kernels *k;
+    fxi_pool *pool;
+} fxi_compute;
+
+// fn(arg, row) for every row; rows are independent.
+typedef void fxi_row_fn(void *arg, int row);
+void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg);
+
+// y[n_tok][w->n_out] = a x w, for up to FXI_MAX_JOB layers that read the same activations.
+typedef struct fxi_linear_job {
+    const fxi_linear *w;
+    float *y;
+} fxi_linear_job;
+
+#define FXI_MAX_JOB 3
+
+void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
+                        const fxi_linear_job *job, int n_job);
+
+// Neighbouring tokens of one sequence that attend together.
+typedef struct fxi_attn_block {
+    fxi_kv_view view;
+    int row;   // of the first token in the batch
+    int n_tok; // at most FXI_ATTN_MAX_TOK
+    int pos;   // of the first token
+} fxi_attn_block;
+
+// Attention of all blocks, all heads, in one layer.
+typedef struct fxi_attn_pass {
+    const fxi_attn_block *block; // [n_block]
+    int n_block;
+    int layer, n_head, n_kv_head, head_dim;
+    float scale;
+    const float *q; // [n_tok][n_head][head_dim]
+    float *out;     // same shape
+    float *scratch; // fxi_compute_attn_scratch floats
+} fxi_attn_pass;
+
+size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim);
+void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass);
+
+#endif

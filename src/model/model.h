@@ -1,0 +1,67 @@
+// model.h - a loaded model: weights packed for this machine, and one forward pass over a mixed
+// batch.
+//
+// A batch holds tokens of many sequences: one token of each that decodes, a run of each that reads
+// its prompt. The model writes their keys and values where the sequences' views point and reads the
+// rest from there; it owns no cache and opens no file. Families of architectures register in
+// registry.c.
+//
+// Threads: load and forward are called by one thread, which spreads the work over the pool it gave.
+#ifndef FXI_MODEL_H
+#define FXI_MODEL_H
+
+#include "base/pool.h"
+#include "format/gguf.h"
+#include "kernels/kv_view.h"
+
+typedef struct fxi_model fxi_model;
+
+typedef struct fxi_model_shape {
+    int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    int train_ctx_tok;
+    uint64_t n_param;
+    const fxi_dtype_info *type; // what most weights are stored in
+} fxi_model_shape;
+
+typedef struct fxi_model_options {
+    fxi_pool *pool;          // borrowed; outlives the model
+    int ctx_tok;             // positions 0 .. ctx_tok-1 occur; 0: train_ctx_tok
+    int max_batch_tok;       // tokens in one forward pass at most
+    int max_batch_logit;     // rows of logits in one forward pass at most
+    const char *kernel_path; // NULL: the best this machine runs
+    void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes); // may be NULL
+    void *progress_ud;
+} fxi_model_options;
+
+// A run of neighbouring tokens of one sequence.
+typedef struct fxi_batch_seq {
+    fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
+    int pos;          // of the first token; everything before it is in the cache
+    int n_tok;
+    bool want_logits; // of the last token
+} fxi_batch_seq;
+
+typedef struct fxi_batch {
+    const int32_t *token; // [n_tok] the sequences' runs, one after another
+    int n_tok;
+    const fxi_batch_seq *seq; // [n_seq]
+    int n_seq;
+} fxi_batch;
+
+// Checks the file against the architecture and packs the weights; the file may be closed
+// afterwards. Errors: FX_EFORMAT (says which key or tensor), FX_ENOMEM, FX_EINVAL (an option out of
+// range).
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err);
+void fxi_model_free(fxi_model *m); // NULL is allowed
+
+const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
+const char *fxi_model_kernel_path(const fxi_model *m);
+size_t fxi_model_kv_row_bytes(const fxi_model *m); // of one token in one plane (f16)
+
+// One forward pass. logits: a row of n_vocab for each sequence that wants one, in the batch's
+// order. Pre: counts within the options, token ids within the vocabulary, positions within the
+// context.
+void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
+
+#endif

@@ -1,0 +1,51 @@
+#include "model/arch.h"
+
+#include <string.h>
+
+static const fxi_arch *const archs[] = {&fxi_arch_llama};
+
+static const fxi_arch *find_arch(fxi_str name)
+{
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (strlen(archs[i]->name) == name.n && memcmp(archs[i]->name, name.p, name.n) == 0)
+            return archs[i];
+    return NULL;
+}
+
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err)
+{
+    *out = NULL;
+    fxi_str name;
+    FX_TRY(fxi_gguf_str(g, "general.architecture", true, &name, err));
+    const fxi_arch *arch = find_arch(name);
+    if (!arch)
+        return fxi_fail(err, FX_EFORMAT, "%s: architecture '%.*s' is not one we run (llama)",
+                        fxi_gguf_name(g), name.n < 64 ? (int)name.n : 64, name.p);
+    return arch->load(g, opt, out, err);
+}
+
+void fxi_model_free(fxi_model *m)
+{
+    if (m) m->arch->free(m);
+}
+
+const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
+{
+    return &m->shape;
+}
+
+const char *fxi_model_kernel_path(const fxi_model *m)
+{
+    return m->k->name;
+}
+
+size_t fxi_model_kv_row_bytes(const fxi_model *m)
+{
+    return (size_t)m->shape.n_kv_head * (size_t)m->shape.head_dim * sizeof(uint16_t);
+}
+
+void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits)
+{
+    m->arch->forward(m, batch, logits);
+}

@@ -1,0 +1,387 @@
+// api_fields.c - the fields of a request as one table: name, where it is legal, JSON type, bounds,
+// effect.
+//
+// null equals absent. A field that is not in the table is ignored: clients send many. A field that
+// is known to change the answer, and whose effect we do not have, has a row with an only_* setter:
+// its neutral values are accepted, any other is 501. A wrong type or range is 400 and outranks
+// that, so the first 501 is kept until all else is checked.
+#include "server/server_internal.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMPLETIONS (1u << FXI_API_COMPLETIONS)
+#define CHAT        (1u << FXI_API_CHAT)
+#define BOTH        (COMPLETIONS | CHAT)
+
+// ---- plain values -----------------------------------------------------------------------------
+
+// An integer, or a number without a fraction that a double holds exactly ("16.0").
+static bool is_whole(const json_t *v)
+{
+    if (json_is_integer(v)) return true;
+    double d = json_is_real(v) ? json_real_value(v) : 0.5;
+    return d == floor(d) && fabs(d) <= 9007199254740992.0;
+}
+
+static int64_t whole(const json_t *v)
+{
+    return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_real_value(v);
+}
+
+static void *place(fxi_parse *p, const fxi_field *f)
+{
+    return (char *)p->par + f->at;
+}
+
+static bool read_int(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    *(int64_t *)place(p, f) = whole(v);
+    return true;
+}
+
+static bool read_num(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    *(double *)place(p, f) = json_number_value(v);
+    return true;
+}
+
+static bool read_bool(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    *(bool *)place(p, f) = json_is_true(v);
+    return true;
+}
+
+static bool read_seed(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    p->par->has_seed = true;
+    return read_int(p, f, v);
+}
+
+static bool ignore(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    (void)p, (void)f, (void)v;
+    return true;
+}
+
+static bool read_model(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (!strcmp(json_string_value(v), p->lim->model_id)) return true;
+    return fxi_http_fail(p->err, 404, "model_not_found", f->name,
+                         "the model '%.100s' does not exist; this server has '%.100s'",
+                         json_string_value(v), p->lim->model_id);
+}
+
+// ---- values whose effect we do not have -------------------------------------------------------
+
+static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)
+{
+    return neutral || fxi_unsupported(p, f->name);
+}
+
+static bool only_false(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return only_if(p, f, json_is_false(v));
+}
+
+static bool only_true(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return only_if(p, f, json_is_true(v));
+}
+
+static bool only_zero(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return only_if(p, f, json_number_value(v) == 0);
+}
+
+static bool only_one(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return only_if(p, f, json_number_value(v) == 1);
+}
+
+static bool only_empty(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    bool empty = json_is_array(v)    ? !json_array_size(v)
+                 : json_is_object(v) ? !json_object_size(v)
+                                     : json_is_string(v) && !json_string_length(v);
+    return only_if(p, f, empty);
+}
+
+static bool only_absent(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    (void)v;
+    return only_if(p, f, false);
+}
+
+static bool only_logprobs_off(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    p->par->logprobs = !json_is_false(v);
+    return only_if(p, f, !p->par->logprobs);
+}
+
+static bool only_beam_off(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    p->par->beam = json_is_true(v);
+    return only_if(p, f, !p->par->beam);
+}
+
+static bool only_prompt_logprobs_off(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    p->par->prompt_logprobs = true;
+    return only_absent(p, f, v);
+}
+
+static bool only_no_bias(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *key;
+    json_t *bias;
+    bool neutral = true;
+    json_object_foreach((json_t *)v, key, bias)
+    {
+        char *end;
+        long id = strtol(key, &end, 10);
+        if (!*key || *end || id < 0 || id >= p->lim->n_vocab)
+            return fxi_bad_value(p, f->name, "'logit_bias' has a key that is not a token id");
+        if (!json_is_number(bias) || fabs(json_number_value(bias)) > 100)
+            return fxi_bad_value(p, f->name, "a bias must be a number from -100 to 100");
+        neutral = neutral && json_number_value(bias) == 0;
+    }
+    return only_if(p, f, neutral);
+}
+
+// A string that is the neutral word, one of the known others (501), or wrong (400).
+static bool only_word(fxi_parse *p, const fxi_field *f, const char *word, const char *neutral,
+                      const char *others)
+{
+    char quoted[40];
+    if (strlen(word) < sizeof quoted - 2) {
+        snprintf(quoted, sizeof quoted, " %s ", word);
+        if (strstr(neutral, quoted)) return true;
+        if (strstr(others, quoted)) return fxi_unsupported(p, f->name);
+    }
+    return fxi_bad_value(p, f->name, "'%s' must be one of:%s%s", f->name, neutral, others + 1);
+}
+
+static bool only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (!type) return fxi_bad_value(p, f->name, "'response_format' needs a 'type'");
+    return only_word(p, f, type, " text ", " json_object json_schema ");
+}
+
+static bool only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (json_is_object(v)) return fxi_unsupported(p, f->name);
+    return only_word(p, f, json_string_value(v), " none auto ", " required ");
+}
+
+// ---- the table --------------------------------------------------------------------------------
+
+static bool read_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v);
+
+#define AT(member) offsetof(fxi_params, member)
+#define B          FXI_T_BOOL
+#define I          FXI_T_INT
+#define N          FXI_T_NUM
+#define S          FXI_T_STR
+#define A          FXI_T_ARR
+#define O          FXI_T_OBJ
+
+static const fxi_field fields[] = {
+    {"model", BOTH, S, 0, 0, read_model, 0},
+    {"prompt", COMPLETIONS, S | A | FXI_T_REQUIRED, 0, 0, fxi_set_prompt, 0},
+    {"messages", CHAT, A | FXI_T_REQUIRED, 0, 0, fxi_set_messages, 0},
+    {"max_tokens", BOTH, I, 0, 1e300, read_int, AT(max_tok)},
+    {"max_completion_tokens", CHAT, I, 0, 1e300, read_int, AT(max_completion_tok)},
+    {"temperature", BOTH, N, 0, 2, read_num, AT(temperature)},
+    {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, read_num, AT(top_p)},
+    {"top_k", BOTH, I, -1, INT32_MAX, read_int, AT(top_k)},
+    {"min_p", BOTH, N, 0, 1, read_num, AT(min_p)},
+    {"n", BOTH, I, 1, 64, read_int, AT(n)},
+    {"seed", BOTH, I, 0, 0, read_seed, AT(seed)},
+    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0},
+    {"stream", BOTH, B, 0, 0, read_bool, AT(stream)},
+    {"stream_options", BOTH, O, 0, 0, read_stream_options, 0},
+    {"ignore_eos", BOTH, B, 0, 0, read_bool, AT(ignore_eos)},
+    {"user", BOTH, S, 0, 0, ignore, 0},
+    // Known, and not to be had yet.
+    {"logprobs", COMPLETIONS, I, 0, 20, only_logprobs_off, 0},
+    {"logprobs", CHAT, B, 0, 0, only_logprobs_off, 0},
+    {"top_logprobs", CHAT, I, 0, 20, read_int, AT(top_logprobs)},
+    {"prompt_logprobs", BOTH, I, 0, 20, only_prompt_logprobs_off, 0},
+    {"echo", BOTH, B, 0, 0, only_false, 0},
+    {"best_of", COMPLETIONS, I, 1, 64, read_int, AT(best_of)},
+    {"use_beam_search", BOTH, B, 0, 0, only_beam_off, 0},
+    {"suffix", COMPLETIONS, S, 0, 0, only_empty, 0},
+    {"presence_penalty", BOTH, N, -2, 2, only_zero, 0},
+    {"frequency_penalty", BOTH, N, -2, 2, only_zero, 0},
+    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e300, only_one, 0},
+    {"logit_bias", BOTH, O, 0, 0, only_no_bias, 0},
+    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, only_one, 0},
+    {"min_tokens", BOTH, I, 0, 1e300, only_zero, 0},
+    {"stop_token_ids", BOTH, A, 0, 0, only_empty, 0},
+    {"include_stop_str_in_output", BOTH, B, 0, 0, only_false, 0},
+    {"skip_special_tokens", BOTH, B, 0, 0, only_true, 0},
+    {"add_special_tokens", COMPLETIONS, B, 0, 0, only_true, 0},
+    {"add_special_tokens", CHAT, B, 0, 0, only_false, 0},
+    {"truncate_prompt_tokens", BOTH, I, 0, 0, only_absent, 0},
+    {"allowed_token_ids", BOTH, A, 0, 0, only_empty, 0},
+    {"bad_words", BOTH, A, 0, 0, only_empty, 0},
+    {"return_token_ids", BOTH, B, 0, 0, only_false, 0},
+    {"response_format", BOTH, O, 0, 0, only_text_format, 0},
+    {"structured_outputs", BOTH, O, 0, 0, only_empty, 0},
+    {"guided_json", BOTH, S | O, 0, 0, only_empty, 0},
+    {"guided_regex", BOTH, S, 0, 0, only_empty, 0},
+    {"guided_choice", BOTH, A, 0, 0, only_empty, 0},
+    {"guided_grammar", BOTH, S, 0, 0, only_empty, 0},
+    {"grammar", BOTH, S, 0, 0, only_empty, 0},
+    {"json_schema", BOTH, O, 0, 0, only_empty, 0},
+    {"mirostat", BOTH, I, 0, 2, only_zero, 0},
+    {"dry_multiplier", BOTH, N, 0, 0, only_zero, 0},
+    {"tools", CHAT, A, 0, 0, only_empty, 0},
+    {"tool_choice", CHAT, S | O, 0, 0, only_free_choice, 0},
+    {"functions", CHAT, A, 0, 0, only_empty, 0},
+    {"function_call", CHAT, S | O, 0, 0, only_free_choice, 0},
+    {"audio", CHAT, O, 0, 0, only_absent, 0},
+    {"web_search_options", CHAT, O, 0, 0, only_absent, 0},
+    {"add_generation_prompt", CHAT, B, 0, 0, only_true, 0},
+    {"continue_final_message", CHAT, B, 0, 0, only_false, 0},
+    {"chat_template", CHAT, S, 0, 0, only_absent, 0},
+    {"chat_template_kwargs", CHAT, O, 0, 0, only_empty, 0},
+};
+
+static const fxi_field stream_fields[] = {
+    {"include_usage", BOTH, B, 0, 0, read_bool, AT(include_usage)},
+    {"continuous_usage_stats", BOTH, B, 0, 0, read_bool, AT(continuous_usage)},
+};
+
+#undef B
+#undef I
+#undef N
+#undef S
+#undef A
+#undef O
+
+// ---- running the table ------------------------------------------------------------------------
+
+static const struct type_name {
+    unsigned bit;
+    const char *text;
+} type_names[] = {
+    {FXI_T_BOOL, "true or false"}, {FXI_T_INT, "an integer"}, {FXI_T_NUM, "a number"},
+    {FXI_T_STR, "a string"},       {FXI_T_ARR, "an array"},   {FXI_T_OBJ, "an object"},
+};
+
+static unsigned types_of(const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_TRUE:
+    case JSON_FALSE: return FXI_T_BOOL;
+    case JSON_INTEGER: return FXI_T_INT | FXI_T_NUM;
+    case JSON_REAL: return FXI_T_NUM | (is_whole(v) ? FXI_T_INT : 0);
+    case JSON_STRING: return FXI_T_STR;
+    case JSON_ARRAY: return FXI_T_ARR;
+    case JSON_OBJECT: return FXI_T_OBJ;
+    case JSON_NULL: break;
+    }
+    return 0;
+}
+
+static bool check_type(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (types_of(v) & f->types) return true;
+    char want[96] = "";
+    for (size_t i = 0; i < sizeof type_names / sizeof type_names[0]; i++) {
+        if (!(f->types & type_names[i].bit)) continue;
+        size_t n = strlen(want);
+        snprintf(want + n, sizeof want - n, "%s%s", n ? " or " : "", type_names[i].text);
+    }
+    return fxi_http_fail(p->err, 400, "invalid_type", f->name, "'%s' must be %s", f->name, want);
+}
+
+static bool check_range(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (!json_is_number(v) || f->lo == f->hi) return true;
+    double x = json_number_value(v);
+    bool above = f->types & FXI_T_ABOVE;
+    if ((above ? x > f->lo : x >= f->lo) && x <= f->hi) return true;
+    const char *least = above ? "greater than" : "at least";
+    if (f->hi >= 1e300)
+        return fxi_bad_value(p, f->name, "'%s' must be %s %g", f->name, least, f->lo);
+    return fxi_bad_value(p, f->name, "'%s' must be %s %g and at most %.10g", f->name, least, f->lo,
+                         f->hi);
+}
+
+static bool run_table(fxi_parse *p, const fxi_field *row, size_t n_row, const json_t *from)
+{
+    for (const fxi_field *f = row; f < row + n_row; f++) {
+        if (!(f->apis & 1u << p->par->api)) continue;
+        const json_t *v = json_object_get(from, f->name);
+        if (!v || json_is_null(v)) {
+            if (!(f->types & FXI_T_REQUIRED)) continue;
+            return fxi_http_fail(p->err, 400, "missing_required_parameter", f->name,
+                                 "'%s' is required", f->name);
+        }
+        if (!check_type(p, f, v) || !check_range(p, f, v) || !f->set(p, f, v)) return false;
+    }
+    return true;
+}
+
+static bool read_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    (void)f;
+    p->par->has_stream_options = true;
+    return run_table(p, stream_fields, sizeof stream_fields / sizeof stream_fields[0], v);
+}
+
+// ---- checks between fields --------------------------------------------------------------------
+
+static bool check_stream(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->stream && par->has_stream_options)
+        return fxi_bad_value(p, "stream_options", "'stream_options' needs 'stream'");
+    if (!par->stream) return true;
+    if (par->best_of > par->n) return fxi_bad_value(p, "best_of", "'best_of' cannot be streamed");
+    if (par->beam) return fxi_bad_value(p, "use_beam_search", "a beam search cannot be streamed");
+    if (par->prompt_logprobs)
+        return fxi_bad_value(p, "prompt_logprobs", "'prompt_logprobs' cannot be streamed");
+    return true;
+}
+
+static bool check_counts(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (par->best_of >= 0 && par->best_of < par->n)
+        return fxi_bad_value(p, "best_of", "'best_of' must be at least 'n'");
+    if (par->n * (int64_t)par->n_prompt > p->lim->max_choice)
+        return fxi_bad_value(p, "n", "'n' times the number of prompts must be at most %d",
+                             p->lim->max_choice);
+    if (par->top_logprobs > 0 && !par->logprobs)
+        return fxi_bad_value(p, "top_logprobs", "'top_logprobs' needs 'logprobs'");
+    if (par->best_of > par->n) return fxi_unsupported(p, "best_of");
+    return true;
+}
+
+// Nothing to generate is only of use where the prompt itself is scored or echoed.
+static bool check_length(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    bool scores = par->prompt_logprobs || json_is_true(json_object_get(par->root, "echo"));
+    if (par->max_completion_tok == 0)
+        return fxi_bad_value(p, "max_completion_tokens",
+                             "'max_completion_tokens' must be at least 1");
+    if (par->max_tok == 0 && !scores)
+        return fxi_bad_value(p, "max_tokens", "'max_tokens' must be at least 1");
+    return true;
+}
+
+bool fxi_fields_read(fxi_parse *p)
+{
+    if (!run_table(p, fields, sizeof fields / sizeof fields[0], p->par->root)) return false;
+    if (!check_stream(p) || !check_counts(p) || !check_length(p)) return false;
+    if (p->par->unsupported.status) *p->err = p->par->unsupported;
+    return !p->par->unsupported.status;
+}

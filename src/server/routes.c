@@ -1,0 +1,135 @@
+#include "server/server_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- handlers: run on the I/O thread once the body is in --------------------------------------
+
+static enum MHD_Result generate(fxi_job *job, fxi_api api)
+{
+    fxi_http_error err;
+    if (!fxi_job_submit(job, api, &err)) return fxi_http_reply_error(job, &err);
+    job->phase = FXI_PHASE_WAIT;
+    return fxi_http_wait(job);
+}
+
+static enum MHD_Result run_completions(fxi_job *job)
+{
+    return generate(job, FXI_API_COMPLETIONS);
+}
+
+static enum MHD_Result run_chat(fxi_job *job)
+{
+    return generate(job, FXI_API_CHAT);
+}
+
+static enum MHD_Result reply_built(fxi_job *job, bool ok, fxi_buf *b)
+{
+    if (ok) return fxi_http_reply(job, 200, "application/json", b);
+    fxi_buf_free(b);
+    return MHD_NO;
+}
+
+static bool add_model(fxi_job *job, fxi_buf *b)
+{
+    const fxi_server *srv = job->srv;
+    return fxi_reply_model(b, srv->model_id, srv->created, fx_engine_info(srv->eng)->ctx_tok);
+}
+
+static enum MHD_Result run_models(fxi_job *job)
+{
+    fxi_buf b = {0};
+    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && add_model(job, &b) &&
+              fxi_buf_str(&b, "]}");
+    return reply_built(job, ok, &b);
+}
+
+static enum MHD_Result run_model(fxi_job *job)
+{
+    const char *id = job->path + strlen(job->route->path);
+    fxi_buf b = {0};
+    if (!strcmp(id, job->srv->model_id)) return reply_built(job, add_model(job, &b), &b);
+    fxi_http_error err;
+    fxi_http_fail(&err, 404, "model_not_found", "model",
+                  "the model '%.100s' does not exist; this server has '%.100s'", id,
+                  job->srv->model_id);
+    return fxi_http_reply_error(job, &err);
+}
+
+static enum MHD_Result run_health(fxi_job *job)
+{
+    fxi_buf b = {0};
+    fxi_http_error err;
+    if (!fxi_server_closing(job->srv))
+        return reply_built(job, fxi_buf_str(&b, "{\"status\":\"ok\"}"), &b);
+    fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+    return fxi_http_reply_error(job, &err);
+}
+
+// The engine's figures under the names of FX_STATS, as one flat object.
+static enum MHD_Result run_stats(fxi_job *job)
+{
+    fx_stats st;
+    fx_engine_stats(job->srv->eng, &st);
+    fxi_buf b = {0};
+    bool ok = fxi_buf_str(&b, "{");
+#define ADD_STAT(name, help) \
+    ok = ok && fxi_buf_fmt(&b, "%s\"" #name "\":%" PRIu64, b.n > 1 ? "," : "", st.name);
+    FX_STATS(ADD_STAT)
+#undef ADD_STAT
+    return reply_built(job, ok && fxi_buf_str(&b, "}"), &b);
+}
+
+static enum MHD_Result run_index(fxi_job *job);
+
+// ---- the table --------------------------------------------------------------------------------
+
+static const fxi_route routes[] = {
+    {"POST", "/v1/completions", false, run_completions},
+    {"POST", "/v1/chat/completions", false, run_chat},
+    {"GET", "/v1/models", false, run_models},
+    {"GET", "/v1/models/", true, run_model},
+    {"GET", "/health", false, run_health},
+    {"GET", "/stats", false, run_stats},
+    {"GET", "/", false, run_index},
+};
+
+static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
+
+static enum MHD_Result run_index(fxi_job *job)
+{
+    fxi_buf b = {0};
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
+    for (const fxi_route *r = routes; ok && r < routes_end; r++)
+        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
+    if (ok) return fxi_http_reply(job, 200, "text/plain; charset=utf-8", &b);
+    fxi_buf_free(&b);
+    return MHD_NO;
+}
+
+static bool path_matches(const fxi_route *r, const char *path)
+{
+    return r->prefix ? !strncmp(path, r->path, strlen(r->path)) : !strcmp(path, r->path);
+}
+
+static bool method_matches(const fxi_route *r, const char *method)
+{
+    return !strcmp(method, r->method) || (!strcmp(method, "HEAD") && !strcmp(r->method, "GET"));
+}
+
+const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
+                                fxi_http_error *err)
+{
+    allow[0] = 0;
+    for (const fxi_route *r = routes; r < routes_end; r++) {
+        if (!path_matches(r, path)) continue;
+        if (method_matches(r, method)) return r;
+        snprintf(allow, cap, "%s", strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+    }
+    if (allow[0])
+        fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);
+    else
+        fxi_http_fail(err, 404, "not_found", NULL, "there is no such path here: %.200s", path);
+    return NULL;
+}

@@ -1,0 +1,85 @@
+// geo.c - from a configuration to the sizes of a manager, with every product checked.
+#include "internal.h"
+
+enum { DEFAULT_SLICE_TOK = 32 };
+
+static bool mul(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+static bool round_up(size_t a, size_t unit, size_t *out)
+{
+    size_t more;
+    if (__builtin_add_overflow(a, unit - 1, &more)) return false;
+    *out = more - more % unit;
+    return true;
+}
+
+static bool config_in_range(const vt_config *c)
+{
+    return c->n_plane > 0 && c->row_bytes > 0 && c->max_tok > 0 && c->max_seq > 0 &&
+           c->budget_bytes > 0 && (c->layout == VT_LAYOUT_SPLIT || c->layout == VT_LAYOUT_PACKED);
+}
+
+static bool choose_slice(vti_geo *g, size_t asked_bytes, size_t granularity)
+{
+    g->slice_bytes = asked_bytes;
+    if (asked_bytes != 0) return asked_bytes % granularity == 0;
+    size_t least;
+    return mul(g->stride_bytes, DEFAULT_SLICE_TOK, &least) &&
+           round_up(least, granularity, &g->slice_bytes);
+}
+
+// The addresses of a span. A guard of at least one token lies before the first view and behind
+// each, so that a read of token -1 or max_tok faults.
+static bool lay_out_span(vti_geo *g, size_t granularity)
+{
+    size_t all_tok, view, views;
+    if (!mul(g->stride_bytes, g->max_tok, &all_tok) || !round_up(all_tok, g->slice_bytes, &view) ||
+        view / g->slice_bytes > UINT32_MAX ||
+        !round_up(g->stride_bytes, granularity, &g->guard_bytes))
+        return false;
+    g->chunks_per_span = (uint32_t)(view / g->slice_bytes);
+    return !__builtin_add_overflow(view, g->guard_bytes, &g->view_stride) &&
+           mul(g->view_stride, g->n_view, &views) &&
+           !__builtin_add_overflow(views, g->guard_bytes, &g->span_bytes) &&
+           g->span_bytes <= PTRDIFF_MAX;
+}
+
+// All chunks that have an index fit a file's offsets. Then no sum of bytes or tokens overflows.
+static bool indices_fit(const vti_geo *g)
+{
+    size_t span_chunks, all;
+    return mul(g->chunk_bytes, g->chunks_per_span, &span_chunks) &&
+           mul(span_chunks, g->max_seq, &all) && all <= INT64_MAX;
+}
+
+vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
+{
+    if (!config_in_range(cfg)) return VT_EINVAL;
+    bool split = cfg->layout == VT_LAYOUT_SPLIT;
+    *g = (vti_geo){.n_plane = cfg->n_plane,
+                   .n_view = split ? cfg->n_plane : 1,
+                   .max_tok = cfg->max_tok,
+                   .max_seq = cfg->max_seq};
+    if (!mul(cfg->row_bytes, split ? 1 : cfg->n_plane, &g->stride_bytes) ||
+        !choose_slice(g, cfg->slice_bytes, granularity) ||
+        !mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g, granularity) ||
+        !indices_fit(g))
+        return VT_EINVAL;
+    g->plane_stride = split ? g->view_stride : cfg->row_bytes;
+    return VT_OK;
+}
+
+uint32_t vti_geo_chunks(const vti_geo *g, uint32_t len_tok)
+{
+    size_t used = len_tok * g->stride_bytes; // cannot overflow: see lay_out_span
+    return (uint32_t)((used + g->slice_bytes - 1) / g->slice_bytes);
+}
+
+uint32_t vti_geo_tokens(const vti_geo *g, uint32_t n_chunk)
+{
+    size_t n_tok = n_chunk * g->slice_bytes / g->stride_bytes;
+    return n_tok < g->max_tok ? (uint32_t)n_tok : g->max_tok;
+}

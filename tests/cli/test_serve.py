@@ -1,0 +1,65 @@
+"""flexinfer serve: the start block, the ready line, signals, a busy port. The HTTP surface has tests of its own."""
+import re
+import signal
+import socket
+import urllib.request
+
+import cli
+
+
+class Serve(cli.TestCase):
+    def serve(self, *options):
+        """A running server: the process, the lines before the ready line, and its URL."""
+        process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", *options)
+        self.addCleanup(self.end, process)
+        lines = []
+        for raw in process.stderr:
+            lines.append(raw.decode().rstrip("\n"))
+            match = re.match(r"^listening on (http://\S+:\d+)$", lines[-1])
+            if match:
+                return process, lines[:-1], match.group(1)
+        self.fail(lines)
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.communicate()
+
+    def test_start_block(self):
+        _, lines, url = self.serve("--threads", "2", "--ctx", "128", "--kv-memory", "32M")
+        self.assertEqual([line.split()[0] for line in lines], ["model", "kernels", "context", "KV"])
+        self.assertIn("llama, F32", lines[0])
+        self.assertIn("2 threads", lines[1])
+        self.assertIn("128 tokens", lines[2])
+        self.assertIn("256 bytes per token, budget 32.0 MiB", lines[3])
+        with urllib.request.urlopen(url + "/health", timeout=30) as reply:
+            self.assertEqual(reply.status, 200)
+
+    def test_signals_end_it_cleanly(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process, _, _ = self.serve()
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, out, err), (0, b"", b"stopping\n"), number)
+
+    def test_requests_are_logged(self):
+        process, _, url = self.serve()
+        urllib.request.urlopen(url + "/v1/models", timeout=30).read()
+        self.assertIn(b"/v1/models", process.stderr.readline())
+
+    def test_busy_port(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.fails(1, f"127.0.0.1:{port}", "serve", "-m", cli.tiny_model(), "--port", port)
+
+    def test_bad_host(self):
+        self.fails(1, "nowhere.invalid", "serve", "-m", cli.tiny_model(), "--host", "nowhere.invalid", "--port", "0")
+
+    def test_open_address_is_warned_about(self):
+        _, lines, _ = self.serve("--host", "0.0.0.0")
+        self.assertIn("warning: 0.0.0.0 can be reached from other machines, and there is no authentication yet", lines)
+
+
+cli.main()

@@ -1,0 +1,94 @@
+"""Commands, options, environment, help: what needs no model."""
+import cli
+
+COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]
+
+
+class Usage(cli.TestCase):
+    def test_version(self):
+        self.assertRegex(self.ok("--version").stdout.decode(), r"^flexinfer \d+\.\d+\.\d+\n$")
+
+    def test_help_is_asked_for_on_stdout(self):
+        for args in (["--help"], ["-h"], ["help"]):
+            done = self.ok(*args)
+            self.assertEqual(done.stderr, b"")
+            for name in COMMANDS:
+                self.assertIn(f"flexinfer {name} ", done.stdout.decode())
+
+    def test_no_command_is_wrong_usage(self):
+        done = cli.run()
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"flexinfer serve", done.stderr)
+
+    def test_help_of_a_command(self):
+        for args in (["help", "run"], ["run", "--help"], ["run", "-h"], ["run", "-m", "x", "-h", "--nonsense"]):
+            text = self.ok(*args).stdout.decode()
+            for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
+                           "--top-k K", "--top-p P", "--min-p P", "--seed S", "--ignore-eos", "--threads N", "--ctx N",
+                           "--kv-memory SIZE", "FLEXINFER_KV_MEMORY"):
+                self.assertIn(option, text)
+            self.assertNotIn("--port", text)
+
+    def test_every_command_has_help(self):
+        for name in COMMANDS:
+            text = self.ok("help", name).stdout.decode()
+            self.assertTrue(text.startswith(f"flexinfer {name} "), text)
+            self.assertTrue(all(len(line) <= 120 for line in text.splitlines()), text)
+
+    def test_unknown_things(self):
+        self.fails(2, "there is no command 'dance'", "dance")
+        self.fails(2, "there is no command 'dance'", "help", "dance")
+        self.fails(2, "there is no command '--prot'", "--prot")
+        self.fails(2, "unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1")
+        self.fails(2, "unknown option '--port'", "tokenize", "--port", "1")
+        self.fails(2, "unknown option '-z'", "run", "-z")
+        self.fails(2, "unexpected argument 'extra'", "run", "-m", "x", "extra")
+        self.fails(2, "unexpected argument 'b'", "inspect", "a", "b")
+
+    def test_missing_things(self):
+        for name in ("serve", "run", "tokenize", "bench"):
+            self.fails(2, "a model is needed: -m FILE", name)
+            self.fails(2, "a model is needed: -m FILE", name, "-m", "")
+        self.fails(2, "a file is needed", "inspect")
+        self.fails(2, "-m: a value is missing (FILE)", "run", "-m")
+        self.fails(2, "--port: a value is missing (PORT)", "serve", "--port")
+
+    def test_bad_values(self):
+        for command, option, value, text in [
+            ("serve", "--port", "99999", "--port: '99999' is not a whole number from 0 to 65535"),
+            ("serve", "--port", "-1", "from 0 to 65535"),
+            ("serve", "--port", "http", "from 0 to 65535"),
+            ("serve", "--kv-memory", "plenty", "is not a size in bytes"),
+            ("run", "--temperature", "hot", "--temperature: 'hot' is not a number from 0 to 100"),
+            ("run", "--temperature", "nan", "is not a number from 0 to 100"),
+            ("run", "--top-p", "0", "--top-p: '0' is not a number from"),
+            ("run", "--top-p", "1.1", "is not a number from"),
+            ("run", "--min-p", "-0.5", "is not a number from 0 to 1"),
+            ("run", "--top-k", "-1", "is not a whole number of at least 0"),
+            ("run", "-n", "-2", "-n: '-2' is not a whole number of at least -1"),
+            ("run", "--seed", "18446744073709551616", "is not a whole number"),
+            ("run", "--threads", "9999999", "from 0 to 4096"),
+            ("run", "--ctx", "1e3", "is not a whole number"),
+            ("run", "--ignore-eos=perhaps", "x", "--ignore-eos: 'perhaps' is not yes or no"),
+            ("bench", "--batch", "1,,8", "is not a list of whole numbers from 1 to 1024"),
+            ("bench", "--prompt", "0", "is not a whole number"),
+            ("bench", "--repeat", "0", "from 1 to 1000"),
+            ("serve", "--port", "1\n2", "--port: '1?2' is not"),
+        ]:
+            self.fails(2, text, command, option, value)
+
+    def test_environment(self):
+        self.fails(2, "FLEXINFER_PORT: 'x' is not a whole number", "serve", env={"FLEXINFER_PORT": "x"})
+        self.fails(1, "nowhere.gguf", "run", env={"FLEXINFER_MODEL": "nowhere.gguf"})
+        self.fails(1, "flag.gguf", "run", "-m", "flag.gguf", env={"FLEXINFER_MODEL": "nowhere.gguf"})
+        self.fails(2, "a model is needed", "run", env={"FLEXINFER_MODEL": "", "FLEXINFER_PORT": "x"})
+
+    def test_full_device(self):
+        with open("/dev/full", "wb") as full:
+            process = cli.start("help", "run", stdout=full)
+            _, err = process.communicate()
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(err, b"flexinfer: cannot write to stdout: No space left on device\n")
+
+
+cli.main()

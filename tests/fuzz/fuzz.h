@@ -1,0 +1,25 @@
+// fuzz.h - what a fuzz target defines. One file per target; fx_fuzz() in CMakeLists.txt makes a program of it, by the
+// driver of fuzz_main.c for every compiler, and by libFuzzer where the compiler is clang and FX_FUZZ is on.
+#ifndef TESTS_FUZZ_H
+#define TESTS_FUZZ_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+// One input. Returns 0; aborts if a property does not hold. What one input does must not depend on others.
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
+
+// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i of them.
+bool fuzz_seed(unsigned i, fxi_buf *out);
+
+#define FUZZ_CHECK(condition)                                                          \
+    do {                                                                               \
+        if (condition) break;                                                          \
+        fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+        abort();                                                                       \
+    } while (0)
+
+#endif

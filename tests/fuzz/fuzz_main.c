@@ -1,0 +1,252 @@
+// fuzz_main.c - runs a fuzz target without libFuzzer:
+//
+//     fuzz_x --runs N          the seeds, then N inputs made of them by mutation; run i is the same every time
+//     fuzz_x --write-seeds DIR writes the seeds as files: a first corpus for libFuzzer
+//     fuzz_x FILE ..           these inputs, e.g. one that has crashed
+//
+// A child process does the runs. If it dies, the parent makes the input of that run once more and writes it to a file.
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "fuzz.h"
+
+enum { MAX_SEED = 64, MAX_MUTATIONS = 6, MAX_BLOCK = 64 };
+
+typedef struct seeds {
+    fxi_buf seed[MAX_SEED];
+    unsigned n;
+} seeds;
+
+typedef struct dice {
+    uint64_t run, i;
+} dice;
+
+static uint64_t roll(dice *d, uint64_t below)
+{
+    return below ? fxi_rng_u64(1, d->run, d->i++) % below : 0;
+}
+
+static void must(bool ok)
+{
+    if (ok) return;
+    perror("fuzz");
+    exit(2);
+}
+
+//
+// Mutations
+//
+
+typedef void mutation(fxi_buf *b, dice *d, const seeds *s);
+
+static void flip_bit(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    if (b->n) b->p[roll(d, b->n)] ^= (char)(1 << roll(d, 8));
+}
+
+static void set_byte(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    if (b->n) b->p[roll(d, b->n)] = (char)roll(d, 256);
+}
+
+static void set_number(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    static const uint64_t numbers[] = {0,
+                                       1,
+                                       2,
+                                       7,
+                                       8,
+                                       31,
+                                       32,
+                                       127,
+                                       128,
+                                       255,
+                                       256,
+                                       0x7FFF,
+                                       0xFFFF,
+                                       0x7FFFFFFF,
+                                       0x80000000,
+                                       0xFFFFFFFF,
+                                       1ull << 32,
+                                       1ull << 61,
+                                       1ull << 62,
+                                       INT64_MAX,
+                                       1ull << 63,
+                                       UINT64_MAX,
+                                       UINT64_MAX - 7,
+                                       UINT64_MAX - 31};
+    uint64_t v = numbers[roll(d, sizeof numbers / sizeof *numbers)];
+    size_t n = (size_t)1 << roll(d, 4);
+    if (b->n >= n) memcpy(b->p + roll(d, b->n - n + 1), &v, n);
+}
+
+static void truncate_end(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    b->n = roll(d, b->n + 1);
+}
+
+static void erase_block(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    size_t n = roll(d, MAX_BLOCK < b->n ? MAX_BLOCK : b->n + 1), at = roll(d, b->n - n + 1);
+    if (n) memmove(b->p + at, b->p + at + n, b->n - at - n);
+    b->n -= n;
+}
+
+static void insert_bytes(fxi_buf *b, size_t at, const char *p, size_t n)
+{
+    if (!n) return;
+    must(fxi_buf_reserve(b, n));
+    memmove(b->p + at + n, b->p + at, b->n - at);
+    memcpy(b->p + at, p, n);
+    b->n += n;
+}
+
+// Puts a piece of some seed somewhere.
+static void splice(fxi_buf *b, dice *d, const seeds *s)
+{
+    const fxi_buf *from = &s->seed[roll(d, s->n)];
+    size_t n = roll(d, MAX_BLOCK < from->n ? MAX_BLOCK : from->n + 1);
+    size_t at = roll(d, from->n - n + 1);
+    insert_bytes(b, roll(d, b->n + 1), from->p + at, n);
+}
+
+static void insert_random(fxi_buf *b, dice *d, const seeds *s)
+{
+    (void)s;
+    char block[8];
+    for (size_t i = 0; i < sizeof block; i++) block[i] = (char)roll(d, 256);
+    insert_bytes(b, roll(d, b->n + 1), block, 1 + roll(d, sizeof block));
+}
+
+static mutation *const mutations[] = {flip_bit,     set_byte,    set_number, set_number,
+                                      truncate_end, erase_block, splice,     insert_random};
+
+// The input of a run: the seeds come first, as they are.
+static void make_input(const seeds *s, uint64_t run, fxi_buf *b)
+{
+    dice d = {.run = run};
+    const fxi_buf *seed = &s->seed[run < s->n ? run : roll(&d, s->n)];
+    fxi_buf_clear(b);
+    must(fxi_buf_add(b, seed->p, seed->n));
+    if (run < s->n) return;
+    for (uint64_t i = 1 + roll(&d, MAX_MUTATIONS); i; i--)
+        mutations[roll(&d, sizeof mutations / sizeof *mutations)](b, &d, s);
+}
+
+//
+// Runs
+//
+
+// The target sees a block of exactly n bytes, so that a sanitizer notices a byte read past the end.
+static void run_input(const char *p, size_t n)
+{
+    uint8_t *exact = malloc(n ? n : 1);
+    must(exact != NULL);
+    if (n) memcpy(exact, p, n);
+    LLVMFuzzerTestOneInput(exact, n);
+    free(exact);
+}
+
+static void load_seeds(seeds *s)
+{
+    while (s->n < MAX_SEED && fuzz_seed(s->n, &s->seed[s->n])) s->n++;
+    must(s->n > 0);
+}
+
+static void free_seeds(seeds *s)
+{
+    for (unsigned i = 0; i < s->n; i++) fxi_buf_free(&s->seed[i]);
+}
+
+static void write_input(const char *path, const fxi_buf *b)
+{
+    FILE *f = fopen(path, "wb");
+    must(f && fwrite(b->p, 1, b->n, f) == b->n);
+    must(fclose(f) == 0);
+}
+
+static void run_all(const seeds *s, uint64_t n_run, volatile uint64_t *current)
+{
+    fxi_buf b = {0};
+    for (uint64_t run = 0; run < n_run + s->n; run++) {
+        *current = run;
+        make_input(s, run, &b);
+        run_input(b.p, b.n);
+    }
+    fxi_buf_free(&b);
+}
+
+static int report_crash(const seeds *s, uint64_t run)
+{
+    static const char path[] = "fuzz_crash.bin";
+    fxi_buf b = {0};
+    make_input(s, run, &b);
+    write_input(path, &b);
+    fprintf(stderr, "run %llu failed; its input is in %s\n", (unsigned long long)run, path);
+    fxi_buf_free(&b);
+    return 1;
+}
+
+static int fuzz(uint64_t n_run)
+{
+    seeds s = {.n = 0};
+    int status = 0;
+    uint64_t *current =
+        mmap(NULL, sizeof *current, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(current != MAP_FAILED);
+    load_seeds(&s);
+    pid_t child = fork();
+    must(child >= 0);
+    if (!child) {
+        run_all(&s, n_run, current);
+        free_seeds(&s);
+        return 0; // through exit, so that leaks are looked for
+    }
+    must(waitpid(child, &status, 0) == child);
+    if (status) status = report_crash(&s, *current);
+    free_seeds(&s);
+    return status;
+}
+
+static int write_seeds(const char *dir)
+{
+    seeds s = {.n = 0};
+    char path[1024];
+    load_seeds(&s);
+    for (unsigned i = 0; i < s.n; i++) {
+        snprintf(path, sizeof path, "%s/seed%u", dir, i);
+        write_input(path, &s.seed[i]);
+    }
+    free_seeds(&s);
+    return 0;
+}
+
+static void run_file(const char *path)
+{
+    fxi_buf b = {0};
+    char part[4096];
+    FILE *f = fopen(path, "rb");
+    must(f != NULL);
+    for (size_t n; (n = fread(part, 1, sizeof part, f));) must(fxi_buf_add(&b, part, n));
+    fclose(f);
+    run_input(b.p, b.n);
+    fxi_buf_free(&b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "--runs")) return fuzz(strtoull(argv[2], NULL, 10));
+    if (argc == 3 && !strcmp(argv[1], "--write-seeds")) return write_seeds(argv[2]);
+    for (int i = 1; i < argc; i++) run_file(argv[i]);
+    if (argc < 2) fprintf(stderr, "usage: %s --runs N | --write-seeds DIR | FILE ..\n", argv[0]);
+    return argc < 2 ? 2 : 0;
+}

@@ -1,0 +1,32 @@
+// fake_engine.h - an engine without a model, for tests of what stands on flexinfer.h.
+//
+// It has the real one's functions, events and thread; a token is a byte (id = value, id 256 = BOS),
+// and what is answered is ordered by the prompt's text (of a conversation: by the last message):
+//     "say a b c"        the words, one token each, then STOP
+//     "count N"          "1 2 .. N", one token each, then STOP
+//     "slow N MS"        the same with MS milliseconds before each token
+//     "draw N"           N letters that depend on (seed, choice, position)
+//     "fail N"           N tokens, then FX_FINISH_ERROR
+//     "flood N"          N tokens of 64 KiB
+//     "stuck"            nothing until it is cancelled
+//     "full", "closed", "nospace", "nomem", "broken"     fx_submit fails with that status
+// Anything else is said back as by "say". max_tok ends it with LENGTH, and prompts of more than
+// 4096 tokens are too long.
+#ifndef FAKE_ENGINE_H
+#define FAKE_ENGINE_H
+
+#include "flexinfer/flexinfer.h"
+
+fx_engine *fake_engine_new(void);
+
+typedef struct fake_counts {
+    int n_running;   // requests
+    int n_submitted; // so far
+    int n_cancelled; // so far: those ended by fx_cancel
+} fake_counts;
+
+fake_counts fake_engine_counts(fx_engine *eng);
+// Waits until no request runs; false after `s` seconds.
+bool fake_engine_wait_idle(fx_engine *eng, double s);
+
+#endif

@@ -1,0 +1,297 @@
+// test_api_reply.c - events to bodies and streams; no HTTP, no threads. The golden texts are what
+// clients parse.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/server_internal.h"
+
+static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
+
+static fxi_answer answer_of(fxi_api api, const char *members, size_t max_out_bytes)
+{
+    static const char *const openings[] = {"{\"prompt\":\"a\"",
+                                           "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"};
+    char body[512];
+    fxi_params par;
+    fxi_http_error e;
+    fxi_answer a = {.created = 1, .model = "m", .fingerprint = "fp_1"};
+    snprintf(body, sizeof body, "%s%s}", openings[api], members);
+    snprintf(a.id, sizeof a.id, "%s-1", api == FXI_API_CHAT ? "chatcmpl" : "cmpl");
+    assert_true(fxi_params_parse(&par, api, body, strlen(body), &limits, &e));
+    assert_true(fxi_answer_init(&a, &par, max_out_bytes));
+    fxi_params_free(&par);
+    return a;
+}
+
+static void give(fxi_answer *a, int choice, const char *text, int n_generated, fx_finish finish)
+{
+    fx_event ev = {.choice = choice,
+                   .text = text,
+                   .text_bytes = strlen(text),
+                   .finish = finish,
+                   .n_prompt = 9,
+                   .n_generated = n_generated,
+                   .error = finish == FX_FINISH_ERROR ? "it broke" : NULL};
+    fxi_answer_event(a, 0, &ev);
+}
+
+static void expect_out(fxi_answer *a, const char *want)
+{
+    static char got[1 << 16];
+    size_t n = fxi_answer_take(a, got, sizeof got - 1);
+    got[n] = 0;
+    assert_string_equal(got, want);
+}
+
+#define CHAT_HEAD                                                                      \
+    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1," \
+    "\"model\":\"m\",\"choices\":["
+#define TEXT_HEAD                                                                            \
+    "data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\"," \
+    "\"choices\":["
+#define USAGE(p, c, t)                                                                      \
+    "\"usage\":{\"prompt_tokens\":" #p ",\"completion_tokens\":" #c ",\"total_tokens\":" #t \
+    ",\"prompt_tokens_details\":{\"cached_tokens\":0}}"
+
+static void test_chat_stream_golden(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(
+        FXI_API_CHAT, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}", 1000000);
+    give(&a, 0, "", 1, FX_FINISH_NONE);
+    give(&a, 0, "Hi", 2, FX_FINISH_NONE);
+    give(&a, 0, "", 2, FX_FINISH_STOP);
+    assert_true(a.ended);
+    expect_out(&a, CHAT_HEAD
+               "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+               "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
+               "{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"logprobs\":null,"
+               "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
+               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],"
+               "\"usage\":null}\n\n" CHAT_HEAD "]," USAGE(9, 2, 11) "}\n\n"
+                                                                    "data: [DONE]\n\n");
+    fxi_answer_free(&a);
+}
+
+static void test_text_stream(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true,\"n\":2", 1000000);
+    give(&a, 0, "a", 1, FX_FINISH_NONE);
+    give(&a, 1, "b", 1, FX_FINISH_LENGTH);
+    assert_false(a.ended);
+    give(&a, 0, "", 1, FX_FINISH_STOP);
+    assert_true(a.ended);
+    expect_out(
+        &a, TEXT_HEAD
+        "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
+        "{\"index\":1,\"text\":\"b\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
+        "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\"}]}"
+        "\n\n" TEXT_HEAD
+        "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
+        "data: [DONE]\n\n");
+    fxi_answer_free(&a);
+}
+
+static void test_continuous_usage(void **state)
+{
+    (void)state;
+    fxi_answer a =
+        answer_of(FXI_API_COMPLETIONS,
+                  ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}", 1000000);
+    give(&a, 0, "a", 1, FX_FINISH_NONE);
+    give(&a, 0, "b", 2, FX_FINISH_NONE);
+    expect_out(&a, TEXT_HEAD
+               "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]," USAGE(
+                   9, 1, 10) "}\n\n" TEXT_HEAD "{\"index\":0,\"text\":\"b\",\"logprobs\":null,"
+                             "\"finish_reason\":null}]," USAGE(9, 2, 11) "}\n\n");
+    fxi_answer_free(&a);
+}
+
+static void expect_body(fxi_answer *a, const char *want)
+{
+    fxi_buf b = {0};
+    assert_true(a->ended && !a->err.status);
+    assert_true(fxi_reply_body(&b, a));
+    assert_string_equal(b.p, want);
+    fxi_buf_free(&b);
+}
+
+static void test_whole_bodies(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_CHAT, "", 1);
+    give(&a, 0, "Hi \"you\"", 2, FX_FINISH_NONE);
+    give(&a, 0, "\n", 3, FX_FINISH_STOP);
+    expect_body(&a, "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1,"
+                    "\"model\":\"m\",\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":0,"
+                    "\"message\":{\"role\":\"assistant\",\"content\":\"Hi \\\"you\\\"\\n\","
+                    "\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"stop\","
+                    "\"stop_reason\":null}]," USAGE(9, 3, 12) "}");
+    fxi_answer_free(&a);
+    a = answer_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
+    give(&a, 1, "y", 1, FX_FINISH_LENGTH);
+    give(&a, 0, "", 4, FX_FINISH_STOP);
+    expect_body(&a,
+                "{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\","
+                "\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":0,\"text\":\"\","
+                "\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_reason\":null},"
+                "{\"index\":1,\"text\":\"y\",\"logprobs\":null,\"finish_reason\":\"length\","
+                "\"stop_reason\":null}]," USAGE(9, 5, 14) "}");
+    fxi_answer_free(&a);
+}
+
+// ---- ends that are not good -------------------------------------------------------------------
+
+static void test_error_before_first_byte(void **state)
+{
+    static const struct {
+        fx_finish finish;
+        int status;
+    } rows[] = {{FX_FINISH_ERROR, 500}, {FX_FINISH_ABORT, 503}, {FX_FINISH_CANCEL, 500}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_answer a = answer_of(FXI_API_CHAT, ",\"stream\":true", 1000000);
+        give(&a, 0, "", 0, rows[i].finish);
+        assert_true(a.ended && !a.begun);
+        assert_int_equal(a.err.status, rows[i].status);
+        assert_non_null(strstr(a.err.message, "chatcmpl-1"));
+        expect_out(&a, "");
+        fxi_answer_free(&a);
+    }
+}
+
+static void test_error_in_stream(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1000000);
+    give(&a, 0, "a", 1, FX_FINISH_NONE);
+    give(&a, 0, "", 1, FX_FINISH_ERROR);
+    give(&a, 0, "late", 2, FX_FINISH_NONE);
+    expect_out(&a, TEXT_HEAD
+               "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+               "data: {\"error\":{\"message\":\"the request failed: it broke (cmpl-1)\","
+               "\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\ndata: [DONE]\n\n");
+    fxi_answer_free(&a);
+}
+
+static void test_slow_reader(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 4096);
+    for (int i = 0; i < 1000; i++) give(&a, 0, "some text", i, FX_FINISH_NONE);
+    assert_true(a.ended);
+    assert_string_equal(a.err.code, "slow_client");
+    assert_true(a.out.n < 8192);
+    assert_non_null(strstr(a.out.p, "slow_client"));
+    fxi_answer_free(&a);
+}
+
+static void test_ping(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_CHAT, ",\"stream\":true", 4096);
+    fxi_answer_ping(&a);
+    assert_true(a.begun);
+    fxi_answer_ping(&a); // one waits already
+    expect_out(&a, ": ping\n\n");
+    fxi_answer_free(&a);
+}
+
+// Taking in odd pieces gives the same bytes.
+static void test_take_in_pieces(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
+    fxi_answer b = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
+    static char whole[1 << 16], pieces[1 << 16];
+    size_t n_whole = 0, n_pieces = 0;
+    for (int i = 0; i < 200; i++) {
+        give(&a, 0, "xyz", i, FX_FINISH_NONE);
+        give(&b, 0, "xyz", i, FX_FINISH_NONE);
+        n_pieces += fxi_answer_take(&b, pieces + n_pieces, (size_t)(i % 300));
+    }
+    n_whole = fxi_answer_take(&a, whole, sizeof whole);
+    for (size_t n; (n = fxi_answer_take(&b, pieces + n_pieces, 17)) > 0;) n_pieces += n;
+    assert_int_equal(n_whole, n_pieces);
+    assert_memory_equal(whole, pieces, n_whole);
+    fxi_answer_free(&a);
+    fxi_answer_free(&b);
+}
+
+// ---- small things -----------------------------------------------------------------------------
+
+static void test_json_strings(void **state)
+{
+    static const struct {
+        const char *s, *want;
+    } rows[] = {
+        {"", "\"\""},
+        {"plain", "\"plain\""},
+        {"a\"b\\c", "\"a\\\"b\\\\c\""},
+        {"\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\""},
+        {"\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\""},
+        {"h\xc3\xa9 \xf0\x9f\x98\x80", "\"h\xc3\xa9 \xf0\x9f\x98\x80\""},
+        {"a\xff"
+         "b\xc3",
+         "\"a\xef\xbf\xbd"
+         "b\xef\xbf\xbd\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_buf b = {0};
+        assert_true(fxi_json_cstr(&b, rows[i].s));
+        assert_string_equal(b.p, rows[i].want);
+        fxi_buf_free(&b);
+    }
+}
+
+static void test_routes(void **state)
+{
+    static const struct {
+        const char *method, *path, *allow;
+        int status; // 0: found
+    } rows[] = {
+        {"POST", "/v1/completions", "", 0},
+        {"GET", "/v1/models/org/name", "", 0},
+        {"HEAD", "/health", "", 0},
+        {"GET", "/v1/completions", "POST", 405},
+        {"DELETE", "/health", "GET, HEAD", 405},
+        {"GET", "/v1", "", 404},
+        {"GET", "/v1/completions/x", "", 404},
+        {"GET", "", "", 404},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char allow[32];
+        fxi_http_error e = {0};
+        const fxi_route *r = fxi_route_find(rows[i].method, rows[i].path, allow, sizeof allow, &e);
+        assert_int_equal(e.status, rows[i].status);
+        assert_int_equal(r == NULL, rows[i].status != 0);
+        assert_string_equal(allow, rows[i].allow);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chat_stream_golden),
+        cmocka_unit_test(test_text_stream),
+        cmocka_unit_test(test_continuous_usage),
+        cmocka_unit_test(test_whole_bodies),
+        cmocka_unit_test(test_error_before_first_byte),
+        cmocka_unit_test(test_error_in_stream),
+        cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_ping),
+        cmocka_unit_test(test_take_in_pieces),
+        cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_routes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+"""The official `openai` client against the real program: what users' programs will do.
+
+Run by CTest through run_openai.sh, or by hand:
+    FLEXINFER=build/debug/bin/flexinfer build/venv/bin/python -m pytest tests/server/test_openai.py
+FLEXINFER_MODEL names another model than models/storyteller.gguf.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import openai
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get("FLEXINFER_SOURCE", pathlib.Path(__file__).parents[2]))
+PROGRAM = os.environ.get("FLEXINFER", str(SOURCE / "build/debug/bin/flexinfer"))
+MODEL = os.environ.get("FLEXINFER_MODEL", str(SOURCE / "models/storyteller.gguf"))
+START_S = 120  # a debug build with sanitizers on a busy machine
+
+
+class Server:
+    """One `flexinfer serve`, its log kept line by line."""
+
+    def __init__(self, *args):
+        self.lines = []
+        self.child = subprocess.Popen(
+            [PROGRAM, "serve", "-m", MODEL, "--port", "0", *args],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.url = self.wait_line(r"listening on (http://\S+)", START_S).group(1)
+
+    def _read(self):
+        for line in self.child.stderr:
+            self.lines.append(line.rstrip("\n"))
+
+    def wait_line(self, pattern, limit_s=20, start=0):
+        end_s = time.monotonic() + limit_s
+        while time.monotonic() < end_s:
+            for line in self.lines[start:]:
+                if found := re.search(pattern, line):
+                    return found
+            if self.child.poll() is not None and not self.reader.is_alive():
+                break
+            time.sleep(0.01)
+        raise AssertionError(f"no line like {pattern!r} in:\n" + "\n".join(self.lines))
+
+    def stop(self):
+        self.child.send_signal(signal.SIGTERM)
+        self.child.wait(60)
+        self.reader.join(10)
+        return self.child.returncode
+
+
+@pytest.fixture(scope="module")
+def server():
+    one = Server()
+    yield one
+    assert one.stop() == 0, "\n".join(one.lines)
+
+
+@pytest.fixture
+def client(server):
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=120) as c:
+        yield c
+
+
+@pytest.fixture
+def model(client):
+    return client.models.list().data[0].id
+
+
+PROMPT = "Once upon a time"
+MESSAGES = [{"role": "system", "content": "Tell stories."}, {"role": "user", "content": PROMPT}]
+
+
+def complete(client, model, **more):
+    args = {"prompt": PROMPT, "max_tokens": 24, "temperature": 0} | more
+    return client.completions.create(model=model, **args)
+
+
+def chat(client, model, **more):
+    args = {"messages": MESSAGES, "max_tokens": 24, "temperature": 0} | more
+    return client.chat.completions.create(model=model, **args)
+
+
+# ---- the models ---------------------------------------------------------------------------------
+
+
+def test_models(client, model):
+    one = client.models.retrieve(model)
+    assert one.id == model and one.object == "model" and one.max_model_len > 0
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("no-such-model")
+
+
+def test_health(server):
+    with urllib.request.urlopen(server.url + "/health") as r:
+        assert json.load(r) == {"status": "ok"}
+
+
+# ---- whole answers ------------------------------------------------------------------------------
+
+
+def check_usage(usage, n_completion=None):
+    assert usage.prompt_tokens > 0
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert usage.prompt_tokens_details.cached_tokens >= 0
+    if n_completion is not None:
+        assert usage.completion_tokens == n_completion
+
+
+def test_completion(client, model):
+    r = complete(client, model, extra_body={"ignore_eos": True})
+    assert r.object == "text_completion" and r.id.startswith("cmpl-") and r.model == model
+    assert r.choices[0].text and r.choices[0].finish_reason == "length"
+    check_usage(r.usage, 24)
+    assert complete(client, model, extra_body={"ignore_eos": True}).choices[0].text == r.choices[0].text
+
+
+def test_completion_default_length(client, model):
+    r = client.completions.create(model=model, prompt=PROMPT, extra_body={"ignore_eos": True})
+    assert r.usage.completion_tokens == 16
+
+
+def test_chat(client, model):
+    r = chat(client, model)
+    assert r.object == "chat.completion" and r.id.startswith("chatcmpl-")
+    message = r.choices[0].message
+    assert message.role == "assistant" and isinstance(message.content, str)
+    assert r.choices[0].finish_reason in ("stop", "length")
+    check_usage(r.usage)
+
+
+def test_chat_content_parts(client, model):
+    parts = [{"type": "text", "text": PROMPT}]
+    a = chat(client, model, messages=[{"role": "user", "content": parts}])
+    b = chat(client, model, messages=[{"role": "user", "content": PROMPT}])
+    assert a.choices[0].message.content == b.choices[0].message.content
+
+
+def test_max_completion_tokens(client, model):
+    r = chat(client, model, max_completion_tokens=5, extra_body={"ignore_eos": True})
+    assert r.usage.completion_tokens == 5
+
+
+def test_n(client, model):
+    r = complete(client, model, n=2, temperature=1, seed=7)
+    assert [c.index for c in r.choices] == [0, 1]
+    assert r.choices[0].text != r.choices[1].text
+    again = complete(client, model, n=2, temperature=1, seed=7)
+    assert [c.text for c in again.choices] == [c.text for c in r.choices]
+
+
+def test_several_prompts(client, model):
+    prompts = [PROMPT, "The cat", "One day"]
+    r = complete(client, model, prompt=prompts, n=2)
+    assert [c.index for c in sorted(r.choices, key=lambda c: c.index)] == list(range(6))
+    for i, prompt in enumerate(prompts):
+        alone = complete(client, model, prompt=prompt)
+        assert r.choices[2 * i].text == alone.choices[0].text == r.choices[2 * i + 1].text
+
+
+def test_stop(client, model):
+    whole = complete(client, model, max_tokens=60).choices[0].text
+    word = whole.split()[4]
+    r = complete(client, model, max_tokens=60, stop=[word, "never seen"])
+    assert r.choices[0].text == whole[: whole.index(word)]
+    assert r.choices[0].finish_reason == "stop"
+
+
+def test_empty_prompt(client, model):
+    assert complete(client, model, prompt="", max_tokens=4).usage.prompt_tokens == 1  # BOS
+
+
+# ---- streams ------------------------------------------------------------------------------------
+
+
+def test_stream_completion(client, model):
+    whole = complete(client, model)
+    chunks = list(complete(client, model, stream=True, stream_options={"include_usage": True}))
+    assert len({c.id for c in chunks}) == 1
+    assert "".join(c.choices[0].text for c in chunks if c.choices) == whole.choices[0].text
+    assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    check_usage(chunks[-1].usage)
+    assert all(c.usage is None for c in chunks[:-1])
+
+
+def test_stream_chat(client, model):
+    whole = chat(client, model)
+    chunks = list(chat(client, model, stream=True))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    text = "".join(c.choices[0].delta.content or "" for c in chunks)
+    assert text == whole.choices[0].message.content
+    assert [c.choices[0].finish_reason for c in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason
+    assert all("usage" not in c.model_fields_set for c in chunks)
+
+
+def test_stream_n(client, model):
+    whole = complete(client, model, n=3, temperature=1, seed=3)
+    texts = ["", "", ""]
+    for c in complete(client, model, n=3, temperature=1, seed=3, stream=True):
+        texts[c.choices[0].index] += c.choices[0].text
+    assert texts == [c.text for c in whole.choices]
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+def test_unknown_model(client):
+    with pytest.raises(openai.NotFoundError) as e:
+        complete(client, "gpt-99")
+    assert e.value.code == "model_not_found" and e.value.param == "model"
+
+
+@pytest.mark.parametrize("param, value", [
+    ("temperature", 3), ("temperature", "hot"), ("top_p", 0), ("n", 0), ("max_tokens", -1),
+    ("prompt", []), ("stop", [""]), ("seed", 0.5), ("stream_options", {"include_usage": True})])
+def test_bad_value(client, model, param, value):
+    with pytest.raises(openai.BadRequestError) as e:
+        complete(client, model, extra_body={param: value})
+    assert e.value.param == param and e.value.type == "invalid_request_error"
+
+
+def test_no_messages(client, model):
+    with pytest.raises(openai.BadRequestError) as e:
+        chat(client, model, messages=[])
+    assert e.value.param == "messages"
+
+
+def test_prompt_too_long(client, model):
+    n = client.models.retrieve(model).max_model_len
+    with pytest.raises(openai.BadRequestError) as e:
+        complete(client, model, prompt="word " * (n + 10))
+    assert e.value.code == "context_length_exceeded"
+
+
+def test_token_outside_vocabulary(client, model):
+    with pytest.raises(openai.BadRequestError):
+        complete(client, model, prompt=[1, 2**30])
+
+
+def test_not_supported(client, model):
+    with pytest.raises(openai.InternalServerError) as e:
+        complete(client, model, logprobs=2)
+    assert e.value.status_code == 501 and e.value.param == "logprobs"
+
+
+def test_broken_json(server):
+    with pytest.raises(urllib.error.HTTPError) as e:
+        urllib.request.urlopen(server.url + "/v1/completions", data=b'{"prompt": "a')
+    with e.value as r:
+        assert r.code == 400 and json.load(r)["error"]["code"] == "invalid_json"
+
+
+# ---- together -----------------------------------------------------------------------------------
+
+
+def test_batch_mates_change_nothing(client, model):
+    """Eight requests at once give what each gives alone."""
+    orders = [dict(prompt=f"{PROMPT} there was a {w}", seed=i, temperature=1 if i % 2 else 0,
+                   max_tokens=20 + 5 * i, extra_body={"top_k": 20, "ignore_eos": True})
+              for i, w in enumerate("cat dog bird fish girl boy tree king".split())]
+    alone = [complete(client, model, **o).choices[0].text for o in orders]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda o: complete(client, model, **o).choices[0].text, orders))
+    assert together == alone
+
+
+def test_hang_up(server, client, model):
+    """Whoever leaves is cancelled, streamed or not; the others go on."""
+    long = dict(prompt=[PROMPT] * 8, n=8, max_tokens=100000, extra_body={"ignore_eos": True})
+    left = r"^POST /v1/completions 499 "
+    stream = complete(client, model, stream=True, **long)
+    next(iter(stream))
+    stream.close()
+    server.wait_line(left)
+    seen = len(server.lines)
+    with pytest.raises(openai.APITimeoutError):
+        complete(client, model, timeout=0.05, **long)
+    server.wait_line(left, start=seen)
+    assert complete(client, model).choices[0].text
+
+
+def test_nothing_of_prompts_in_the_log(server, client, model):
+    complete(client, model, prompt="xyzzy plugh")
+    server.wait_line(r"^POST /v1/completions 200 ")
+    assert not any("xyzzy" in line or PROMPT in line for line in server.lines)

@@ -1,0 +1,648 @@
+// test_server_http.c - the server as clients meet it, over the fake engine: good ones, bad ones, and those that leave.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "server/fake_engine.h"
+#include "server/http_client.h"
+#include "server/server.h"
+
+#define TEXT   "/v1/completions"
+#define CHAT   "/v1/chat/completions"
+#define WAIT_S 10.0
+
+typedef struct fixture {
+    fx_engine *eng;
+    fxi_server *srv;
+    int port;
+    pthread_mutex_t mu;
+    fxi_buf log; // guarded by mu
+} fixture;
+
+static void log_line(void *ud, const char *line)
+{
+    fixture *f = ud;
+    pthread_mutex_lock(&f->mu);
+    fxi_buf_fmt(&f->log, "%s\n", line);
+    pthread_mutex_unlock(&f->mu);
+}
+
+static fixture *begin(fxi_server_options opt)
+{
+    fixture *f = calloc(1, sizeof *f);
+    fx_error err;
+    pthread_mutex_init(&f->mu, NULL);
+    f->eng = fake_engine_new();
+    opt.log = log_line;
+    opt.log_ud = f;
+    if (fxi_server_start(f->eng, &opt, &f->srv, &err) != FX_OK) fail_msg("%s", err.text);
+    f->port = fxi_server_port(f->srv);
+    return f;
+}
+
+static void end(fixture *f)
+{
+    fxi_server_stop(f->srv);
+    fx_engine_close(f->eng);
+    pthread_mutex_destroy(&f->mu);
+    fxi_buf_free(&f->log);
+    free(f);
+}
+
+static void nap(double s)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
+              NULL);
+}
+
+static bool has(const fxi_buf *b, const char *text)
+{
+    return b->p && strstr(b->p, text);
+}
+
+static bool log_has(fixture *f, const char *text)
+{
+    pthread_mutex_lock(&f->mu);
+    bool found = has(&f->log, text);
+    pthread_mutex_unlock(&f->mu);
+    return found;
+}
+
+// A request is logged when its connection is done with it, which may be after its answer has come.
+static bool logged(fixture *f, const char *text)
+{
+    double end_s = fxi_now_s() + WAIT_S;
+    while (!log_has(f, text) && fxi_now_s() < end_s) nap(0.005);
+    return log_has(f, text);
+}
+
+static void wait_running(fixture *f, int n)
+{
+    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_running != n; nap(0.002))
+        if (fxi_now_s() > end_s) fail_msg("still not %d running", n);
+}
+
+static void expect(http_reply r, int status, const char *in_body)
+{
+    if (r.status != status || r.cut || (in_body && !has(&r.body, in_body)))
+        fail_msg("want %d with '%s', got %d%s: %s", status, in_body ? in_body : "", r.status,
+                 r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");
+    http_reply_free(&r);
+}
+
+// ---- plain requests ---------------------------------------------------------------------------
+
+static void test_plain(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+        const char *in_body;
+    } rows[] = {
+        {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
+        {"HEAD", "/health", NULL, 200, NULL},
+        {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
+        {"GET", "/stats", NULL, 200, "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
+        {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
+        {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
+        {"GET", "/v1/models/other", NULL, 404, "model_not_found"},
+        {"GET", "/nothing", NULL, 404, "\"type\":\"not_found_error\""},
+        {"GET", "/%FF%22", NULL, 404, "/\xef\xbf\xbd\\\""},
+        {"GET", TEXT, NULL, 405, "invalid_request_error"},
+        {"BREW", "/health", NULL, 405, "GET, HEAD"},
+        {"POST", TEXT, "{\"prompt\":\"say a b\"}", 200, "\"text\":\"a b\""},
+        {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"completion_tokens\":16"},
+        {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"finish_reason\":\"length\""},
+        {"POST", TEXT, "{\"prompt\":[\"say a\",\"say b\"],\"n\":2}", 200,
+         "\"index\":3,\"text\":\"b\""},
+        {"POST", TEXT, "{\"prompt\":[115,97,121,32,122]}", 200, "\"text\":\"z\""},
+        {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"count 30\"}]}", 200,
+         "\"completion_tokens\":30"},
+        {"POST", TEXT, "nonsense", 400, "invalid_json"},
+        {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
+        {"POST", TEXT, "{\"prompt\":\"a\",\"model\":\"x\"}", 404, "model_not_found"},
+        {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
+        {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
+        {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
+        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 503, "kv_exhausted"},
+        {"POST", TEXT, "{\"prompt\":\"broken\"}", 500, "server_error"},
+        {"POST", TEXT, "{\"prompt\":\"fail 3\"}", 500, "server_error"},
+        {"POST", TEXT, "{\"prompt\":\"fail 0\",\"stream\":true}", 500, "server_error"},
+        {"POST", TEXT, "{\"prompt\":\"full\",\"stream\":true}", 429, "queue_full"},
+    };
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect(http_call(f->port, rows[i].method, rows[i].path, rows[i].body), rows[i].status,
+               rows[i].in_body);
+    assert_true(logged(f, "error=queue_full"));
+    assert_false(log_has(f, "count")); // never text of prompts
+    end(f);
+}
+
+static void test_headers(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    http_reply r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"full\"}");
+    assert_true(has(&r.head, "Retry-After: 1\r\n") && has(&r.head, "application/json"));
+    http_reply_free(&r);
+    r = http_call(f->port, "DELETE", "/v1/models", NULL);
+    assert_true(has(&r.head, "Allow: GET, HEAD\r\n"));
+    http_reply_free(&r);
+    r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"say a\",\"stream\":true}");
+    assert_true(has(&r.head, "Content-Type: text/event-stream\r\n"));
+    assert_true(has(&r.head, "Cache-Control: no-cache\r\n"));
+    assert_true(has(&r.head, "X-Request-Id: req-"));
+    http_reply_free(&r);
+    int fd = http_open(f->port);
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: t\r\nX-Request-Id: mine-7\r\n\r\n");
+    r = http_read(fd);
+    assert_true(has(&r.head, "X-Request-Id: mine-7\r\n"));
+    http_reply_free(&r);
+    close(fd);
+    end(f);
+}
+
+static char *long_prompt(size_t n)
+{
+    fxi_buf b = {0};
+    fxi_buf_str(&b, "{\"prompt\":\"");
+    while (b.n < n)
+        fxi_buf_str(&b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    fxi_buf_str(&b, "\"}");
+    return b.p;
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){.max_body_bytes = 100000});
+    char *fits = long_prompt(99000), *large = long_prompt(200000), *huge = long_prompt(900000);
+    expect(http_call(f->port, "POST", TEXT, fits), 400, "context_length_exceeded");
+    expect(http_call(f->port, "POST", TEXT, large), 413, "invalid_request_error");
+    int fd = http_open(f->port);
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: 900000\r\n\r\n");
+    expect(http_read(fd), 413, "invalid_request_error"); // at once, without the body
+    close(fd);
+    fd = http_open(f->port);
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: t\r\nX-Long: %.1500s\r\n", huge);
+    for (int i = 0; i < 12; i++) http_send(fd, "X-Long%d: %.1500s\r\n", i, huge);
+    http_send(fd, "\r\n");
+    expect(http_read(fd), 431, "invalid_request_error");
+    close(fd);
+    free(fits), free(large), free(huge);
+    end(f);
+}
+
+static void test_content_types(void **state)
+{
+    static const struct {
+        const char *header;
+        int status;
+    } rows[] = {
+        {"X-None: 1", 200},
+        {"Content-Type: application/json; charset=utf-8", 200},
+        {"Content-Type: application/x-www-form-urlencoded", 200},
+        {"Content-Type: text/plain", 200},
+        {"Content-Type: text/xml", 415},
+        {"Content-Type: multipart/form-data; boundary=x", 415},
+        {"Content-Encoding: gzip", 415},
+    };
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int fd = http_open(f->port); // all on one connection
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\n%s\r\nContent-Length: 18\r\n\r\n%s",
+                  rows[i].header, "{\"prompt\":\"say a\"}");
+        expect(http_read(fd), rows[i].status, rows[i].status == 200 ? "\"text\":\"a\"" : "error");
+    }
+    close(fd);
+    end(f);
+}
+
+static void test_expect_continue(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
+    int fd = http_open(f->port);
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
+                  "Content-Length: 18\r\n\r\n");
+    expect(http_read(fd), 100, NULL);
+    http_send(fd, "{\"prompt\":\"say a\"}");
+    expect(http_read(fd), 200, "\"text\":\"a\"");
+    close(fd);
+    fd = http_open(f->port);
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
+                  "Content-Length: 1001\r\n\r\n");
+    expect(http_read(fd), 413, "error");
+    close(fd);
+    end(f);
+}
+
+static void test_keep_alive(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int fd = http_open(f->port);
+    for (int i = 0; i < 20; i++) {
+        http_post(fd, TEXT, "{\"prompt\":\"count 3\",\"stream\":true}");
+        expect(http_read(fd), 200, "data: [DONE]");
+        http_post(fd, CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"slow 2 1\"}]}");
+        expect(http_read(fd), 200, "\"content\":\"1 2\"");
+        http_post(fd, "/nowhere", "{}");
+        expect(http_read(fd), 404, "error");
+    }
+    http_post(fd, TEXT, "{\"prompt\":\"say a\"}"); // two at once
+    http_post(fd, TEXT, "{\"prompt\":\"say b\"}");
+    expect(http_read(fd), 200, "\"text\":\"a\"");
+    expect(http_read(fd), 200, "\"text\":\"b\"");
+    close(fd);
+    end(f);
+}
+
+static void test_chunked_body(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
+    int fd = http_open(f->port);
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, "9\r\n{\"prompt\"\r\n");
+    nap(0.02);
+    http_send(fd, "9\r\n:\"say a\"}\r\n0\r\n\r\n");
+    expect(http_read(fd), 200, "\"text\":\"a\"");
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < 3; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
+    http_send(fd, "0\r\n\r\n");
+    expect(http_read(fd), 413, "error");
+    close(fd);
+    fd = http_open(f->port); // one that never ends is cut off
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < 20; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
+    http_reply r = http_read(fd);
+    assert_int_equal(r.status, 0);
+    http_reply_free(&r);
+    close(fd);
+    end(f);
+}
+
+// ---- streams ----------------------------------------------------------------------------------
+
+// Replaces what differs from run to run: "id":"..." and "created":N.
+static void blank(fxi_buf *b, const char *key, const char *stop, const char *value)
+{
+    fxi_buf out = {0};
+    const char *p = b->p;
+    for (const char *at; (at = strstr(p, key)); p = at) {
+        at += strlen(key);
+        fxi_buf_add(&out, p, (size_t)(at - p));
+        fxi_buf_str(&out, value);
+        at += strcspn(at, stop);
+    }
+    fxi_buf_str(&out, p);
+    fxi_buf_free(b);
+    *b = out;
+}
+
+static void test_golden_stream(void **state)
+{
+#define HEAD                                                                           \
+    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1," \
+    "\"model\":\"m\",\"choices\":["
+#define NULLS "\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n"
+    static const char want[] = HEAD
+        "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," NULLS HEAD
+        "{\"index\":0,\"delta\":{\"content\":\"Hi\"}," NULLS HEAD
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}"
+        "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
+    (void)state;
+    fixture *f = begin((fxi_server_options){.model_id = "m"});
+    http_reply r = http_call(f->port, "POST", CHAT,
+                             "{\"messages\":[{\"role\":\"user\",\"content\":\"say Hi\"}],"
+                             "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    assert_false(r.cut);
+    blank(&r.body, "\"id\":\"", "\"", "chatcmpl-1");
+    blank(&r.body, "\"created\":", ",", "1");
+    assert_string_equal(r.body.p, want);
+    http_reply_free(&r);
+    end(f);
+}
+
+static void test_stream_error(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    http_reply r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"fail 2\",\"stream\":true}");
+    assert_int_equal(r.status, 200);
+    assert_true(has(&r.body, "\"text\":\" 2\""));
+    assert_true(has(&r.body, "data: {\"error\":{\"message\":\"the request failed: the script"));
+    const char *done = strstr(r.body.p, "data: [DONE]\n\n");
+    assert_true(done && !done[strlen("data: [DONE]\n\n")]);
+    http_reply_free(&r);
+    end(f);
+}
+
+// Each token arrives when it is there, not when a buffer is full.
+static void test_stream_is_prompt(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int fd = http_open(f->port);
+    double start_s = fxi_now_s();
+    http_post(fd, TEXT, "{\"prompt\":\"slow 3 300\",\"stream\":true}");
+    http_reply r = http_read_until(fd, "\"text\":\"1\"");
+    assert_int_equal(r.status, 200);
+    assert_true(fxi_now_s() - start_s < 0.6);
+    assert_false(has(&r.body, "\"text\":\" 2\""));
+    http_reply_free(&r);
+    close(fd);
+    end(f);
+}
+
+static void test_ping(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){.ping_s = 0.05});
+    int fd = http_open(f->port);
+    http_post(fd, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
+    http_reply r = http_read_until(fd, ": ping\n\n: ping\n\n");
+    assert_int_equal(r.status, 200);
+    assert_string_equal(r.body.p, ": ping\n\n: ping\n\n");
+    http_reply_free(&r);
+    close(fd);
+    wait_running(f, 0);
+    end(f);
+}
+
+static void test_slow_reader(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){.max_out_bytes = 1 << 20});
+    int fd = http_open(f->port);
+    http_post(fd, TEXT, "{\"prompt\":\"flood 100000\",\"max_tokens\":100000,\"stream\":true}");
+    wait_running(f, 1);
+    wait_running(f, 0); // cut, though nobody has read a byte
+    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 1);
+    http_reply r = http_read(fd);
+    assert_true(r.status == 200 && !r.cut);
+    assert_true(r.body.n < 32u << 20);
+    assert_true(has(&r.body, "\"code\":\"slow_client\"}}\n\ndata: [DONE]\n\n"));
+    http_reply_free(&r);
+    close(fd);
+    assert_true(logged(f, "error=slow_client"));
+    end(f);
+}
+
+// ---- clients that leave -----------------------------------------------------------------------
+
+static void test_hang_up(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *until; // NULL: leave before anything has come
+        bool reset;
+    } rows[] = {
+        {"{\"prompt\":\"stuck\"}", NULL, false},
+        {"{\"prompt\":\"stuck\"}", NULL, true},
+        {"{\"prompt\":\"stuck\",\"stream\":true}", NULL, false},
+        {"{\"prompt\":\"slow 9999 5\",\"stream\":true,\"max_tokens\":9999}", "\" 3\"", false},
+        {"{\"prompt\":\"slow 9999 5\",\"stream\":true,\"max_tokens\":9999}", "\" 3\"", true},
+        {"{\"prompt\":\"slow 9999 5\",\"max_tokens\":9999}", NULL, false},
+        {"{\"prompt\":[\"stuck\",\"slow 9999 5\",\"stuck\"],\"n\":3,\"stream\":true}", NULL, true},
+    };
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int other = http_open(f->port); // lives through all of it
+    http_post(other, TEXT, "{\"prompt\":\"slow 60 20\",\"max_tokens\":999}");
+    wait_running(f, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int fd = http_open(f->port);
+        http_post(fd, TEXT, rows[i].body);
+        while (fake_engine_counts(f->eng).n_running < 2) nap(0.002);
+        http_reply r = {0};
+        if (rows[i].until) r = http_read_until(fd, rows[i].until);
+        http_reply_free(&r);
+        if (rows[i].reset)
+            http_reset(fd);
+        else
+            close(fd);
+        wait_running(f, 1);
+    }
+    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 9);
+    expect(http_read(other), 200, "59 60\"");
+    close(other);
+    assert_true(logged(f, " 499 "));
+    end(f);
+}
+
+// A prompt of a batch that is refused takes the others with it.
+static void test_batch_refused(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    expect(http_call(f->port, "POST", TEXT, "{\"prompt\":[\"stuck\",\"stuck\",\"full\"]}"), 429,
+           "queue_full");
+    wait_running(f, 0);
+    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 2);
+    end(f);
+}
+
+// ---- many at once -----------------------------------------------------------------------------
+
+typedef struct worker {
+    pthread_t thread;
+    int port, i, n_bad;
+} worker;
+
+// The order of a "draw" is a function of its seed alone, whatever else runs.
+static void *work(void *ud)
+{
+    worker *w = ud;
+    for (int k = 0; k < 12; k++) {
+        char body[128], same[128];
+        snprintf(body, sizeof body, "{\"prompt\":\"draw 16\",\"seed\":%d%s}", w->i,
+                 k % 3 == 1 ? ",\"stream\":true" : "");
+        snprintf(same, sizeof same, "{\"prompt\":\"draw 16\",\"seed\":%d}", w->i);
+        http_reply a = http_call(w->port, "POST", TEXT, body);
+        http_reply b = http_call(w->port, "POST", TEXT, same);
+        blank(&a.body, "\"id\":\"", "\"", ""), blank(&b.body, "\"id\":\"", "\"", "");
+        blank(&a.body, "\"created\":", ",", ""), blank(&b.body, "\"created\":", ",", "");
+        bool ok = a.status == 200 && b.status == 200 && !a.cut;
+        if (k % 3 == 1)
+            ok = ok && has(&a.body, "[DONE]");
+        else
+            ok = ok && !strcmp(a.body.p, b.body.p);
+        w->n_bad += !ok;
+        http_reply_free(&a), http_reply_free(&b);
+        if (k % 4 == 3) { // and one that leaves
+            int fd = http_open(w->port);
+            http_post(fd, TEXT, "{\"prompt\":\"slow 50 1\",\"stream\":true,\"max_tokens\":99}");
+            http_reset(fd);
+        }
+    }
+    return NULL;
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    worker w[16];
+    for (int i = 0; i < 16; i++) {
+        w[i] = (worker){.port = f->port, .i = i};
+        pthread_create(&w[i].thread, NULL, work, &w[i]);
+    }
+    for (int i = 0; i < 16; i++) {
+        pthread_join(w[i].thread, NULL);
+        assert_int_equal(w[i].n_bad, 0);
+    }
+    wait_running(f, 0);
+    end(f);
+}
+
+// ---- start and stop ---------------------------------------------------------------------------
+
+static void test_stop(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int idle = http_open(f->port), whole = http_open(f->port), fresh = http_open(f->port);
+    int stream = http_open(f->port), deaf = http_open(f->port), half = http_open(f->port);
+    http_post(whole, TEXT, "{\"prompt\":\"stuck\"}");
+    http_post(fresh, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
+    http_post(stream, TEXT, "{\"prompt\":\"slow 9999 5\",\"max_tokens\":9999,\"stream\":true}");
+    http_post(deaf, TEXT, "{\"prompt\":\"flood 40\",\"max_tokens\":9999,\"stream\":true}");
+    http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: 99\r\n\r\n{");
+    http_reply r = http_read_until(stream, "\" 3\"");
+    http_reply_free(&r);
+    wait_running(f, 3);
+    double start_s = fxi_now_s();
+    fxi_server_stop(f->srv);
+    f->srv = NULL;
+    assert_true(fxi_now_s() - start_s < 3);
+    expect(http_read(whole), 503, "draining");
+    expect(http_read(fresh), 503, "draining");
+    fxi_buf rest = {0};
+    char piece[4096];
+    for (ssize_t n; (n = read(stream, piece, sizeof piece)) > 0;)
+        fxi_buf_add(&rest, piece, (size_t)n);
+    assert_true(has(&rest, "\"type\":\"unavailable_error\"") && has(&rest, "data: [DONE]\n\n"));
+    fxi_buf_free(&rest);
+    assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
+    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 3);
+    close(idle), close(whole), close(fresh), close(stream), close(deaf), close(half);
+    end(f);
+}
+
+static void test_engine_closes_first(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    int fd = http_open(f->port), late = http_open(f->port);
+    http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
+    wait_running(f, 1);
+    fxi_server_stop(f->srv); // the engine has the request for some time yet
+    f->srv = NULL;
+    expect(http_read(fd), 503, "draining");
+    close(fd), close(late);
+    end(f);
+}
+
+static void test_listen_errors(void **state)
+{
+    static const struct {
+        fxi_server_options opt;
+        fx_status st;
+        const char *text;
+    } rows[] = {
+        {{.host = "example"}, FX_EINVAL, "'example' is not an IPv4 or IPv6 address"},
+        {{.host = "127.0.0.1.5"}, FX_EINVAL, "'127.0.0.1.5' is not an IPv4 or IPv6 address"},
+        {{.port = 65536}, FX_EINVAL, "port 65536 is not between 0 and 65535"},
+        {{.port = -1}, FX_EINVAL, "port -1 is not between 0 and 65535"},
+        {{.max_conn = -1}, FX_EINVAL, "a limit of the server is negative"},
+        {{.host = "203.0.113.7", .port = 9},
+         FX_EIO,
+         "cannot listen on 203.0.113.7:9: Cannot assign requested address"},
+    };
+    (void)state;
+    fx_engine *eng = fake_engine_new();
+    fxi_server *srv;
+    fx_error err;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(fxi_server_start(eng, &rows[i].opt, &srv, &err), rows[i].st);
+        assert_string_equal(err.text, rows[i].text);
+        assert_null(srv);
+    }
+    fx_engine_close(eng);
+}
+
+static void test_busy_port(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    fxi_server *srv;
+    fx_error err;
+    char want[96];
+    snprintf(want, sizeof want, "cannot listen on 127.0.0.1:%d: Address already in use", f->port);
+    fxi_server_options opt = {.port = f->port};
+    assert_int_equal(fxi_server_start(f->eng, &opt, &srv, &err), FX_EIO);
+    assert_string_equal(err.text, want);
+    expect(http_call(f->port, "GET", "/health", NULL), 200, "ok"); // the first one goes on
+    end(f);
+}
+
+static void test_ipv6(void **state)
+{
+    (void)state;
+    fx_engine *eng = fake_engine_new();
+    fxi_server_options opt = {.host = "::1"};
+    fxi_server *srv;
+    fx_error err;
+    if (fxi_server_start(eng, &opt, &srv, &err) == FX_OK) {
+        int fd = http_open_v6(fxi_server_port(srv));
+        http_post(fd, TEXT, "{\"prompt\":\"say six\"}");
+        expect(http_read(fd), 200, "six");
+        close(fd);
+        fxi_server_stop(srv);
+    } else { // a machine without IPv6
+        assert_non_null(strstr(err.text, "cannot listen on [::1]:0: "));
+    }
+    fx_engine_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_content_types),
+        cmocka_unit_test(test_expect_continue),
+        cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_chunked_body),
+        cmocka_unit_test(test_golden_stream),
+        cmocka_unit_test(test_stream_error),
+        cmocka_unit_test(test_stream_is_prompt),
+        cmocka_unit_test(test_ping),
+        cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_hang_up),
+        cmocka_unit_test(test_batch_refused),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_engine_closes_first),
+        cmocka_unit_test(test_listen_errors),
+        cmocka_unit_test(test_busy_port),
+        cmocka_unit_test(test_ipv6),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+
+static void empty_is_valid(void **state)
+{
+    (void)state;
+    fxi_buf b = {0};
+    fxi_buf_drop_front(&b, 0);
+    fxi_buf_clear(&b);
+    assert_true(fxi_buf_add(&b, NULL, 0));
+    assert_string_equal(b.p, "");
+    fxi_buf_free(&b);
+    assert_null(b.p);
+    fxi_buf_free(&b);
+}
+
+static void text_stays_terminated(void **state)
+{
+    (void)state;
+    fxi_buf b = {0};
+    assert_true(fxi_buf_str(&b, "ab"));
+    assert_true(fxi_buf_fmt(&b, "%d-%s", 12, "x"));
+    assert_string_equal(b.p, "ab12-x");
+    assert_int_equal(b.n, 6);
+    fxi_buf_drop_front(&b, 2);
+    assert_string_equal(b.p, "12-x");
+    fxi_buf_drop_front(&b, 4);
+    assert_string_equal(b.p, "");
+    fxi_buf_clear(&b);
+    assert_true(fxi_buf_str(&b, "again"));
+    assert_string_equal(b.p, "again");
+    fxi_buf_free(&b);
+}
+
+static void grows_across_sizes(void **state)
+{
+    (void)state;
+    fxi_buf b = {0};
+    for (int i = 0; i < 5000; i++) assert_true(fxi_buf_fmt(&b, "%c", 'a' + i % 26));
+    assert_int_equal(b.n, 5000);
+    assert_int_equal(strlen(b.p), 5000);
+    for (int i = 0; i < 5000; i++) assert_int_equal(b.p[i], 'a' + i % 26);
+    char big[300];
+    memset(big, 'z', sizeof big);
+    assert_true(fxi_buf_fmt(&b, "%.*s", (int)sizeof big, big));
+    assert_memory_equal(b.p + 5000, big, sizeof big);
+    fxi_buf_free(&b);
+}
+
+static void impossible_sizes_change_nothing(void **state)
+{
+    (void)state;
+    fxi_buf b = {0};
+    assert_true(fxi_buf_str(&b, "kept"));
+    assert_false(fxi_buf_reserve(&b, SIZE_MAX));
+    assert_false(fxi_buf_reserve(&b, SIZE_MAX / 2 - 4));
+    assert_string_equal(b.p, "kept");
+    assert_int_equal(b.n, 4);
+    fxi_buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_is_valid),
+        cmocka_unit_test(text_stays_terminated),
+        cmocka_unit_test(grows_across_sizes),
+        cmocka_unit_test(impossible_sizes_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

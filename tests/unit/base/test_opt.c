@@ -1,0 +1,245 @@
+// test_opt.c - the option table: precedence, every type at its bounds, every kind of wrong input,
+// help.
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/opt.h"
+
+enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
+
+typedef struct values {
+    bool json;
+    int port;
+    uint64_t seed, memory;
+    float top_p;
+    const char *model, *note;
+    fxi_opt_ints batch;
+} values;
+
+#define AT(field) offsetof(values, field)
+
+static const fxi_opt rows[] = {
+    {"json", 'j', NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), CMD_ALL, "prints JSON"},
+    {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), CMD_A, "port"},
+    {"port", 0, "DOOR", FXI_OPT_STR, 0, 0, "back", AT(note), CMD_B, "another port"},
+    {"seed", 's', "SEED", FXI_OPT_U64, 0, 0x1p64, "7", AT(seed), CMD_ALL, "seed"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p62, NULL, AT(memory), CMD_ALL, "budget"},
+    {"top-p", 0, "P", FXI_OPT_FLOAT, 0.25, 1, "1", AT(top_p), CMD_ALL, "nucleus"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), CMD_ALL, "the model"},
+    {"batch", 0, "LIST", FXI_OPT_INTS, 1, 64, "1,8", AT(batch), CMD_ALL, "sizes"},
+    {"secret", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), CMD_A, NULL},
+};
+static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "OPTTEST_"};
+
+static values got;
+static fxi_opt_rest rest;
+static fx_error err;
+
+// Parses a NULL-terminated list of arguments for `command`.
+static fx_status parse(unsigned command, char *const *argv)
+{
+    int argc = 0;
+    while (argv[argc]) argc++;
+    memset(&got, 0, sizeof got);
+    memset(&err, 0, sizeof err);
+    return fxi_opt_parse(&table, command, argc, argv, &got, &rest, &err);
+}
+
+#define PARSE(command, ...) parse(command, (char *[]){__VA_ARGS__, NULL})
+#define OK(...)             assert_int_equal(PARSE(CMD_A, __VA_ARGS__), FX_OK)
+
+static void fails(const char *text, char *const *argv)
+{
+    assert_int_equal(parse(CMD_A, argv), FX_EINVAL);
+    assert_string_equal(err.text, text);
+}
+
+#define FAILS(text, ...) fails(text, (char *[]){__VA_ARGS__, NULL})
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(CMD_A, (char *[]){NULL}), FX_OK);
+    assert_int_equal(got.port, 8080);
+    assert_int_equal(got.seed, 7);
+    assert_true(got.top_p == 1.0f && !got.json && !got.model && got.memory == 0);
+    assert_int_equal(got.batch.n, 2);
+    assert_int_equal(got.batch.v[1], 8);
+    assert_null(got.note); // another command's
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    OK("--port", "1", "--model=a=b", "-s5", "-j", "in", "--", "--port", "-x");
+    assert_int_equal(got.port, 1);
+    assert_string_equal(got.model, "a=b");
+    assert_int_equal(got.seed, 5);
+    assert_true(got.json);
+    assert_int_equal(rest.n, 3);
+    assert_string_equal(rest.arg[0], "in");
+    assert_string_equal(rest.arg[1], "--port");
+    OK("-m", "-s", "-", "--port=1", "--port", "2");
+    assert_string_equal(got.model, "-s"); // a value may begin with a dash
+    assert_string_equal(rest.arg[0], "-");
+    assert_int_equal(got.port, 2); // the last one wins
+    OK("--json", "--json=no", "--model=");
+    assert_false(got.json);
+    assert_string_equal(got.model, "");
+}
+
+static void test_rows_of_a_command(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE(CMD_B, "--port", "front"), FX_OK);
+    assert_string_equal(got.note, "front");
+    assert_int_equal(got.port, 0);
+    assert_int_equal(PARSE(CMD_B, "--secret"), FX_EINVAL);
+}
+
+static void test_help_stops(void **state)
+{
+    (void)state;
+    OK("--port", "3", "--help", "--nonsense");
+    assert_true(rest.help);
+    OK("-h");
+    assert_true(rest.help);
+    OK("--", "-h");
+    assert_false(rest.help);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    OK("--port", "65535", "--top-p", "0.25", "--seed", "18446744073709551615", "--batch", "64,1,1");
+    assert_int_equal(got.port, 65535);
+    assert_true(got.top_p == 0.25f && got.seed == UINT64_MAX);
+    assert_int_equal(got.batch.n, 3);
+    FAILS("--port: '65536' is not a whole number from 0 to 65535", "--port", "65536");
+    FAILS("--port: '-1' is not a whole number from 0 to 65535", "--port", "-1");
+    FAILS("--top-p: '0.24' is not a number from 0.25 to 1", "--top-p", "0.24");
+    FAILS("--batch: '0' is not a list of whole numbers from 1 to 64", "--batch", "0");
+    FAILS("-s: '18446744073709551616' is not a whole number of at least 0", "-s",
+          "18446744073709551616");
+}
+
+static void test_wrong_numbers(void **state)
+{
+    (void)state;
+    static char *const bad[] = {
+        "", " 1", "1 ", "1x", "x", "0x10", "1.5", "+1", "--1", "1e3", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(PARSE(CMD_A, "--port", bad[i]), FX_EINVAL);
+        assert_int_equal(PARSE(CMD_A, "--seed", bad[i]), FX_EINVAL);
+        assert_int_equal(PARSE(CMD_A, "--batch", bad[i]), FX_EINVAL);
+    }
+    static char *const bad_float[] = {"",    " 1",  "1 ", "x",     "0x1",
+                                      "nan", "inf", "1e", "1e999", "1.0.0"};
+    for (size_t i = 0; i < sizeof bad_float / sizeof bad_float[0]; i++)
+        assert_int_equal(PARSE(CMD_A, "--top-p", bad_float[i]), FX_EINVAL);
+    static char *const bad_list[] = {",",
+                                     "1,",
+                                     ",1",
+                                     "1,,2",
+                                     "1 2",
+                                     "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
+                                     "00000000000000000001"};
+    for (size_t i = 0; i < sizeof bad_list / sizeof bad_list[0]; i++)
+        assert_int_equal(PARSE(CMD_A, "--batch", bad_list[i]), FX_EINVAL);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        char *text;
+        uint64_t bytes;
+    } good[] = {{"0", 0},
+                {"4096", 4096},
+                {"3k", 3072},
+                {"1.5G", 3ull << 29},
+                {"2GiB", 2ull << 30},
+                {"512MB", 512ull << 20},
+                {"1T", 1ull << 40}};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        OK("--kv-memory", good[i].text);
+        assert_true(got.memory == good[i].bytes);
+    }
+    static char *const bad[] = {"",     "G",   "-1",   "1X",           "1 G", "1Gi",
+                                "1GBs", "nan", "0x1G", "99999999999T", ".5G"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(PARSE(CMD_A, "--kv-memory", bad[i]), FX_EINVAL);
+    FAILS("--kv-memory: 'lots' is not a size in bytes (like 512M or 2G)", "--kv-memory=lots");
+}
+
+static void test_wrong_options(void **state)
+{
+    (void)state;
+    FAILS("unknown option '--prot'; did you mean '--port'?", "--prot", "1");
+    FAILS("unknown option '--kv-memry'; did you mean '--kv-memory'?", "--kv-memry=1G");
+    FAILS("unknown option '--zzz'", "--zzz");
+    FAILS("unknown option '--'", "--=x");
+    FAILS("unknown option '-q'", "-q");
+    FAILS("unknown option '-jm'", "-jm");
+    FAILS("--port: a value is missing (PORT)", "--port");
+    FAILS("-m: a value is missing (FILE)", "-m");
+    FAILS("--json: 'maybe' is not yes or no", "--json=maybe");
+    FAILS("unexpected argument '9'", "1", "2", "3", "4", "5", "6", "7", "8", "9");
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    setenv("OPTTEST_PORT", "9", 1);
+    setenv("OPTTEST_KV_MEMORY", "1M", 1);
+    setenv("OPTTEST_JSON", "yes", 1);
+    setenv("OPTTEST_TOP_P", "", 1); // counts as unset
+    OK("--kv-memory=2M");
+    assert_int_equal(got.port, 9);
+    assert_int_equal(got.memory, 2 << 20);
+    assert_true(got.json && got.top_p == 1.0f);
+    setenv("OPTTEST_PORT", "nine", 1);
+    FAILS("OPTTEST_PORT: 'nine' is not a whole number from 0 to 65535", "-j");
+    assert_int_equal(PARSE(CMD_B, "-j"), FX_OK); // there it is a text
+    assert_string_equal(got.note, "nine");
+    unsetenv("OPTTEST_PORT");
+    unsetenv("OPTTEST_KV_MEMORY");
+    unsetenv("OPTTEST_JSON");
+    unsetenv("OPTTEST_TOP_P");
+}
+
+static void test_help_text(void **state)
+{
+    (void)state;
+    fxi_buf text = {0};
+    assert_true(fxi_opt_help(&table, CMD_A, &text));
+    assert_non_null(strstr(text.p, "  -m, --model FILE          the model\n"));
+    assert_non_null(strstr(text.p, "      --port PORT           port (default 8080)\n"));
+    assert_null(strstr(text.p, "DOOR"));
+    assert_null(strstr(text.p, "secret"));
+    fxi_buf_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_rows_of_a_command),
+        cmocka_unit_test(test_help_stops),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_wrong_numbers),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_help_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

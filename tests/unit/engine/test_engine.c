@@ -1,0 +1,356 @@
+// test_engine.c - the engine as its users see it, on a small model: outputs that do not depend on
+// company, preemption, threads or step size; ends of every kind; bad requests; cancelling and
+// closing at any time.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+
+enum { N_REQUEST = 10, MAX_PROMPT = 120, N_GEN = 60 };
+
+// ---- requests that are all different -----------------------------------------------------------
+
+typedef struct prompt {
+    int32_t tok[MAX_PROMPT];
+    size_t n;
+} prompt;
+
+static prompt make_prompt(int i)
+{
+    prompt p = {.n = (size_t)(1 + (i * 29) % (MAX_PROMPT - 1))};
+    for (size_t t = 0; t < p.n; t++)
+        p.tok[t] = t ? (int32_t)(3 + (t * t * 7 + t * 13 + (size_t)i * 57) % 310) : 1;
+    return p;
+}
+
+// The odd ones draw at random.
+static void start_client(client *c, fx_engine *eng, prompt *p, int i)
+{
+    fx_error err = {0};
+    *p = make_prompt(i);
+    client_init(c, eng, p->tok, p->n, N_GEN);
+    if (i % 2)
+        c->req.sampling =
+            (fx_sampling){.temperature = 1, .top_p = 0.95f, .top_k = 50, .seed = (uint64_t)i};
+    if (client_submit(c, &err) != FX_OK) fail_msg("%s", err.text);
+}
+
+static fx_engine *open_engine(fx_options opt)
+{
+    fx_engine *eng;
+    fx_error err = {0};
+    opt.model_path = MODEL;
+    if (fx_engine_open(&opt, &eng, &err) != FX_OK) fail_msg("%s", err.text);
+    return eng;
+}
+
+static int32_t alone[N_REQUEST][N_GEN];
+
+static int run_alone(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1, .max_seq = 1});
+    for (int i = 0; i < N_REQUEST; i++) {
+        client c;
+        prompt p;
+        start_client(&c, eng, &p, i);
+        client_wait(&c);
+        assert_int_equal(c.choice[0].n_tok, N_GEN);
+        memcpy(alone[i], c.choice[0].tok, sizeof alone[i]);
+        client_free(&c);
+    }
+    fx_engine_close(eng);
+    return 0;
+}
+
+// All requests at once must give what they gave alone. Returns how often someone was preempted.
+static uint64_t check_together(fx_options opt)
+{
+    static client c[N_REQUEST];
+    static prompt p[N_REQUEST];
+    fx_engine *eng = open_engine(opt);
+    for (int i = 0; i < N_REQUEST; i++) start_client(&c[i], eng, &p[i], i);
+    for (int i = 0; i < N_REQUEST; i++) {
+        client_wait(&c[i]);
+        assert_int_equal(c[i].choice[0].finish, FX_FINISH_LENGTH);
+        assert_int_equal(c[i].n_event_after_last, 0);
+        assert_int_equal(c[i].choice[0].n_tok, N_GEN);
+        assert_memory_equal(c[i].choice[0].tok, alone[i], sizeof alone[i]);
+    }
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.n_request, N_REQUEST);
+    assert_true(st.kv_peak_mapped_bytes <= st.kv_budget_bytes);
+    fx_engine_close(eng);
+    for (int i = 0; i < N_REQUEST; i++) client_free(&c[i]);
+    return st.n_preempt;
+}
+
+static void test_same_tokens_in_any_company(void **state)
+{
+    (void)state;
+    assert_int_equal(check_together((fx_options){.n_thread = 2}), 0);
+    check_together((fx_options){.n_thread = 3, .step_tok = 16, .max_seq = 4});
+    check_together((fx_options){.n_thread = 1, .step_tok = 1, .max_seq = 1});
+}
+
+static void test_same_tokens_when_preempted(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1});
+    const fx_model_info *info = fx_engine_info(eng);
+    uint64_t bytes =
+        (uint64_t)info->kv_bytes_per_tok * 400; // about two sequences' worth at their ends
+    fx_engine_close(eng);
+    assert_true(check_together((fx_options){.n_thread = 2, .kv_memory_bytes = bytes}) > 0);
+}
+
+// ---- ends --------------------------------------------------------------------------------------
+
+static void test_ends(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1});
+    const int ctx = fx_engine_info(eng)->ctx_tok;
+    const int32_t bos = 1;
+    const struct {
+        int max_tok, n_tok;
+    } row[] = {{0, 0}, {1, 1}, {5, 5}, {-1, ctx - 1}, {1 << 30, ctx - 1}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        client c;
+        client_init(&c, eng, &bos, 1, row[i].max_tok);
+        assert_int_equal(client_submit(&c, NULL), FX_OK);
+        client_wait(&c);
+        assert_int_equal(c.choice[0].finish, FX_FINISH_LENGTH);
+        assert_int_equal(c.choice[0].n_tok, row[i].n_tok);
+        assert_int_equal(c.choice[0].n_generated, row[i].n_tok);
+        assert_int_equal(c.choice[0].n_prompt, 1);
+        client_free(&c);
+    }
+    fx_engine_close(eng);
+}
+
+// Takes a piece of what greedy decoding says and asks to stop there.
+static void test_stop_string(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1});
+    prompt p = make_prompt(2);
+    client whole, cut;
+    client_init(&whole, eng, p.tok, p.n, N_GEN);
+    assert_int_equal(client_submit(&whole, NULL), FX_OK);
+    client_wait(&whole);
+    const char *text = whole.choice[0].text.p;
+    size_t n = whole.choice[0].text.n, at = n / 2;
+    while ((text[at] & 0xC0) == 0x80) at++;
+    size_t len = 1;
+    while ((text[at + len] & 0xC0) == 0x80) len++;
+    char *stop = strndup(text + at, len);
+    size_t first = (size_t)(strstr(text, stop) - text);
+
+    client_init(&cut, eng, p.tok, p.n, N_GEN);
+    cut.req.stop = (const char *const[]){stop};
+    cut.req.n_stop = 1;
+    assert_int_equal(client_submit(&cut, NULL), FX_OK);
+    client_wait(&cut);
+    assert_int_equal(cut.choice[0].finish, FX_FINISH_STOP);
+    assert_int_equal(cut.choice[0].text.n, first);
+    assert_true(first == 0 || memcmp(cut.choice[0].text.p, text, first) == 0);
+    free(stop);
+    client_free(&whole);
+    client_free(&cut);
+    fx_engine_close(eng);
+}
+
+static void test_choices_differ_and_repeat(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 2});
+    prompt p = make_prompt(3);
+    client c[2];
+    for (int i = 0; i < 2; i++) {
+        client_init(&c[i], eng, p.tok, p.n, 20);
+        c[i].req.n_choice = 3;
+        c[i].req.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = 99};
+        assert_int_equal(client_submit(&c[i], NULL), FX_OK);
+    }
+    for (int i = 0; i < 2; i++) client_wait(&c[i]);
+    for (int k = 0; k < 3; k++)
+        assert_memory_equal(c[0].choice[k].tok, c[1].choice[k].tok, 20 * sizeof(int32_t));
+    assert_memory_not_equal(c[0].choice[0].tok, c[0].choice[1].tok, 20 * sizeof(int32_t));
+    for (int i = 0; i < 2; i++) client_free(&c[i]);
+    fx_engine_close(eng);
+}
+
+// ---- bad requests ------------------------------------------------------------------------------
+
+static void expect_refusal(fx_engine *eng, fx_request req, fx_status want)
+{
+    fx_error err = {0};
+    uint64_t id;
+    assert_int_equal(fx_submit(eng, &req, &id, &err), want);
+    assert_int_equal(err.status, want);
+    assert_true(strlen(err.text) > 5);
+    assert_null(strchr(err.text, '\n'));
+}
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1, .ctx_tok = 64});
+    static const int32_t good[64] = {1, 5, 6}, bad_id[] = {1, 320}, negative[] = {-1};
+    client c;
+    client_init(&c, eng, good, 3, 4);
+    const fx_request ok = c.req;
+    fx_request r;
+#define EXPECT(status, ...) (r = ok, __VA_ARGS__, expect_refusal(eng, r, status))
+    EXPECT(FX_EINVAL, r.n_prompt = 0);
+    EXPECT(FX_EINVAL, r.prompt = bad_id, r.n_prompt = 2);
+    EXPECT(FX_EINVAL, r.prompt = negative, r.n_prompt = 1);
+    EXPECT(FX_ECONTEXT, r.n_prompt = 64);
+    EXPECT(FX_EINVAL, r.n_choice = 0);
+    EXPECT(FX_EINVAL, r.n_choice = 65);
+    EXPECT(FX_EINVAL, r.on_event = NULL);
+    EXPECT(FX_EINVAL, r.sampling.temperature = -1);
+    EXPECT(FX_EINVAL, r.sampling.temperature = 0.0f / 0.0f);
+    EXPECT(FX_EINVAL, r.sampling.top_p = 0);
+    EXPECT(FX_EINVAL, r.sampling.top_p = 1.5f);
+    EXPECT(FX_EINVAL, r.sampling.min_p = -0.1f);
+    EXPECT(FX_EINVAL, r.sampling.top_k = -3);
+    EXPECT(FX_EINVAL, r.stop = (const char *const[]){""}, r.n_stop = 1);
+#undef EXPECT
+    assert_int_equal(client_submit(&c, NULL), FX_OK); // it goes on serving
+    client_wait(&c);
+    assert_int_equal(c.choice[0].n_tok, 4);
+    client_free(&c);
+    fx_engine_close(eng);
+}
+
+static void expect_no_engine(fx_options opt, fx_status want)
+{
+    fx_engine *eng = (fx_engine *)&opt;
+    fx_error err = {0};
+    assert_int_equal(fx_engine_open(&opt, &eng, &err), want);
+    assert_null(eng);
+    assert_true(strlen(err.text) > 5);
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    expect_no_engine((fx_options){.model_path = NULL}, FX_EINVAL);
+    expect_no_engine((fx_options){.model_path = "/no/such/file.gguf"}, FX_EIO);
+    expect_no_engine((fx_options){.model_path = FX_SOURCE_DIR "/CMakeLists.txt"}, FX_EFORMAT);
+    expect_no_engine((fx_options){.model_path = MODEL, .n_thread = -1}, FX_EINVAL);
+    expect_no_engine((fx_options){.model_path = MODEL, .ctx_tok = -1}, FX_EINVAL);
+    expect_no_engine((fx_options){.model_path = MODEL, .kv_memory_bytes = 1}, FX_ENOSPACE);
+}
+
+// ---- cancelling and closing --------------------------------------------------------------------
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1, .max_seq = 2});
+    static client c[4];
+    prompt p[4];
+    for (int i = 0; i < 4; i++) {
+        p[i] = make_prompt(i);
+        client_init(&c[i], eng, p[i].tok, p[i].n, i == 0 ? 40 : -1);
+        assert_int_equal(client_submit(&c[i], NULL), FX_OK);
+    }
+    client_wait_tokens(&c[1], 3);
+    for (int i = 1; i < 4; i++) fx_cancel(eng, c[i].id); // one runs, the others wait
+    fx_cancel(eng, 123456);
+    for (int i = 1; i < 4; i++) {
+        client_wait(&c[i]);
+        assert_int_equal(c[i].n_event_after_last, 0);
+    }
+    assert_int_equal(c[3].choice[0].finish, FX_FINISH_CANCEL);
+    client_wait(&c[0]);
+    assert_int_equal(c[0].choice[0].n_tok, 40);
+    fx_engine_close(eng);
+    for (int i = 0; i < 4; i++) client_free(&c[i]);
+}
+
+static void test_close_ends_everything(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        fx_engine *eng = open_engine((fx_options){.n_thread = 2, .max_seq = 2});
+        static client c[6];
+        prompt p[6];
+        for (int i = 0; i < 6; i++) {
+            p[i] = make_prompt(i);
+            client_init(&c[i], eng, p[i].tok, p[i].n, -1);
+            c[i].req.n_choice = 1 + i % 2;
+            assert_int_equal(client_submit(&c[i], NULL), FX_OK);
+        }
+        client_wait_tokens(&c[0], round);
+        fx_engine_close(eng);
+        for (int i = 0; i < 6; i++) {
+            assert_true(c[i].last);
+            assert_int_equal(c[i].n_event_after_last, 0);
+            client_free(&c[i]);
+        }
+    }
+}
+
+static void test_queue_is_bounded(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1, .max_seq = 1, .max_queue = 2});
+    static client c[16];
+    const int32_t bos = 1;
+    int n_ok = 0, n_full = 0;
+    for (int i = 0; i < 16; i++) {
+        client_init(&c[i], eng, &bos, 1, -1);
+        fx_status st = client_submit(&c[i], NULL);
+        n_ok += st == FX_OK;
+        n_full += st == FX_EQUEUE;
+        if (st != FX_OK) c[i].last = true;
+    }
+    assert_int_equal(n_ok + n_full, 16);
+    assert_true(n_full > 0);
+    fx_engine_close(eng);
+    for (int i = 0; i < 16; i++) client_free(&c[i]);
+}
+
+static void test_memory_follows_load(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1});
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.kv_mapped_bytes, 0); // nothing is seized at start
+    client c;
+    prompt p = make_prompt(4);
+    client_init(&c, eng, p.tok, p.n, 30);
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    client_wait(&c);
+    fx_engine_close(eng);
+    client_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_tokens_in_any_company),
+        cmocka_unit_test(test_same_tokens_when_preempted),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_stop_string),
+        cmocka_unit_test(test_choices_differ_and_repeat),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_close_ends_everything),
+        cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_memory_follows_load),
+    };
+    return cmocka_run_group_tests(tests, run_alone, NULL);
+}

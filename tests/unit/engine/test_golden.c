@@ -1,0 +1,96 @@
+// test_golden.c - greedy continuations that other programs computed: of our own storyteller
+// (PyTorch), and of a model trained by others where its file is present.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/client.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int read_ids(const json_t *list, int32_t *out, int max)
+{
+    int n = (int)json_array_size(list);
+    assert_in_range(n, 1, max);
+    for (int i = 0; i < n; i++)
+        out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    return n;
+}
+
+static fx_engine *open_engine(const char *path)
+{
+    fx_engine *eng;
+    fx_error err = {0};
+    fx_options opt = {.model_path = path, .n_thread = 2};
+    if (fx_engine_open(&opt, &eng, &err) != FX_OK) fail_msg("%s", err.text);
+    return eng;
+}
+
+static json_t *load(const char *path)
+{
+    json_error_t jerr;
+    json_t *root = json_load_file(path, 0, &jerr);
+    if (!root) fail_msg("%s: %s", path, jerr.text);
+    return root;
+}
+
+// The engine's greedy tokens, as many as the golden ones; those must agree.
+static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *golden)
+{
+    int32_t p[512], want[512];
+    int n_prompt = read_ids(prompt, p, 512), n = read_ids(golden, want, 512);
+    client c;
+    client_init(&c, eng, p, (size_t)n_prompt, n);
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    client_wait(&c);
+    assert_int_equal(c.choice[0].n_tok, n);
+    for (int i = 0; i < n; i++)
+        if (c.choice[0].tok[i] != want[i])
+            fail_msg("token %d is %d, expected %d", i, c.choice[0].tok[i], want[i]);
+    client_free(&c);
+}
+
+static void test_storyteller(void **state)
+{
+    (void)state;
+    json_t *root = load(FX_SOURCE_DIR "/tests/vectors/storyteller.json");
+    const json_t *greedy = json_object_get(root, "greedy");
+    fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
+    check_greedy(eng, json_object_get(greedy, "prompt_tokens"), json_object_get(greedy, "tokens"));
+    fx_engine_close(eng);
+    json_decref(root);
+}
+
+#define DATA FX_SOURCE_DIR "/../shared/data/models/"
+
+static bool data_present(void)
+{
+    if (access(DATA "stories260K.gguf", R_OK) == 0) return true;
+    print_message("skipped: ../shared/data not present\n");
+    return false;
+}
+
+static void test_stories260k(void **state)
+{
+    (void)state;
+    if (!data_present()) skip();
+    json_t *root = load(DATA "stories260K_golden_greedy.json");
+    fx_engine *eng = open_engine(DATA "stories260K.gguf");
+    const json_t *cases = json_object_get(root, "cases");
+    assert_true(json_array_size(cases) > 0);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i);
+        check_greedy(eng, json_object_get(c, "prompt_ids"), json_object_get(c, "output_ids"));
+    }
+    fx_engine_close(eng);
+    json_decref(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_storyteller),
+                                       cmocka_unit_test(test_stories260k)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

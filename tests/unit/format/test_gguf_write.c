@@ -1,0 +1,218 @@
+// What the writer writes, the reader reads; what goes wrong on the way leaves no file behind.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "format/gguf_write.h"
+
+static const char path[] = FX_BINARY_DIR "/test_gguf_write.tmp";
+
+static fxi_gguf_writer *open_writer(void)
+{
+    fxi_gguf_writer *w;
+    assert_int_equal(fxi_gguf_writer_open(path, &w, NULL), FX_OK);
+    return w;
+}
+
+static void write_sample(fxi_gguf_writer *w)
+{
+    const fxi_str strs[] = {{"one", 3}, {"", 0}, {"th\0ee", 5}};
+    const float floats[] = {1.5f, -2};
+    const int32_t ints[] = {7, -8, 9};
+    const uint64_t one[] = {3}, two[] = {32, 2}; // 12 bytes, then 20 of padding
+    unsigned char data[68];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)i;
+    fxi_gguf_write_u32(w, "u32", 4000000000u);
+    fxi_gguf_write_f32(w, "f32", 0.25f);
+    fxi_gguf_write_bool(w, "yes", true);
+    fxi_gguf_write_bool(w, "no", false);
+    fxi_gguf_write_str(w, "str", "text");
+    fxi_gguf_write_strs(w, "strs", strs, 3);
+    fxi_gguf_write_f32s(w, "f32s", floats, 2);
+    fxi_gguf_write_i32s(w, "i32s", ints, 3);
+    fxi_gguf_declare_tensor(w, "one", FXI_F32, 1, one);
+    fxi_gguf_declare_tensor(w, "two", FXI_Q8_0, 2, two);
+    fxi_gguf_begin_data(w);
+    fxi_gguf_write_data(w, data, 12);
+    fxi_gguf_write_data(w, data, 5); // in pieces
+    fxi_gguf_write_data(w, data + 5, 63);
+    assert_int_equal(fxi_gguf_writer_status(w), FX_OK);
+}
+
+static void check_keys(const fxi_gguf *g)
+{
+    uint32_t u = 0;
+    float f = 0;
+    bool yes = false, no = true;
+    fxi_str s = {0};
+    const fxi_gguf_kv *kv;
+    assert_int_equal(fxi_gguf_u32(g, "u32", true, &u, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_f32(g, "f32", true, &f, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_bool(g, "yes", true, &yes, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_bool(g, "no", true, &no, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_str(g, "str", true, &s, NULL), FX_OK);
+    assert_true(u == 4000000000u && f == 0.25f && yes && !no && fxi_str_is(s, "text"));
+    assert_int_equal(fxi_gguf_array(g, "strs", true, FXI_GGUF_STR, &kv, NULL), FX_OK);
+    const unsigned char *at = kv->value;
+    assert_true(fxi_str_is(fxi_gguf_next_str(&at), "one"));
+    assert_true(fxi_str_is(fxi_gguf_next_str(&at), ""));
+    s = fxi_gguf_next_str(&at);
+    assert_true(s.n == 5 && !memcmp(s.p, "th\0ee", 5));
+    assert_int_equal(fxi_gguf_array(g, "f32s", true, FXI_GGUF_F32, &kv, NULL), FX_OK);
+    assert_true(kv->n_elem == 2 && fxi_gguf_float_at(kv, 0) == 1.5 &&
+                fxi_gguf_float_at(kv, 1) == -2);
+    assert_int_equal(fxi_gguf_array(g, "i32s", true, FXI_GGUF_I32, &kv, NULL), FX_OK);
+    assert_true(kv->n_elem == 3 && fxi_gguf_int_at(kv, 1) == -8);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    fxi_gguf *g;
+    fx_error err;
+    fxi_gguf_writer *w = open_writer();
+    write_sample(w);
+    assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_OK);
+    if (fxi_gguf_open(path, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_gguf_version(g), 3);
+    assert_int_equal(fxi_gguf_n_kv(g), 8);
+    assert_int_equal(fxi_gguf_n_tensor(g), 2);
+    check_keys(g);
+    const fxi_gguf_tensor *one = fxi_gguf_find_tensor(g, "one"),
+                          *two = fxi_gguf_find_tensor(g, "two");
+    assert_int_equal(one->size_bytes, 12);
+    assert_int_equal(two->size_bytes, 68);
+    assert_int_equal(two->offset, 32);
+    for (unsigned char i = 0; i < 68; i++)
+        assert_int_equal(((const unsigned char *)two->data)[i], i);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
+static void test_every_64th_is_refused(void **state)
+{
+    (void)state;
+    fxi_gguf_writer *w = open_writer();
+    write_sample(w);
+    assert_int_equal(fxi_gguf_writer_finish(w, NULL), FX_OK);
+    FILE *f = fopen(path, "rb");
+    char whole[4096];
+    size_t n = fread(whole, 1, sizeof whole, f);
+    fclose(f);
+    remove(path);
+    n -= 28; // the padding behind the last tensor, which may be missing
+    for (size_t i = 0; i < 64; i++) {
+        size_t cut = n * i / 64;
+        char *part = malloc(cut + 1);
+        fxi_gguf *g;
+        fx_error err = {0};
+        memcpy(part, whole, cut);
+        assert_int_equal(fxi_gguf_parse(part, cut, "cut", &g, &err), FX_EFORMAT);
+        assert_true(!strncmp(err.text, "cut: ", 5) && !strchr(err.text, '\n'));
+        free(part);
+    }
+}
+
+static void test_metadata_only(void **state)
+{
+    (void)state;
+    fxi_gguf *g;
+    fxi_gguf_writer *w = open_writer();
+    fxi_gguf_write_str(w, "k", "v");
+    assert_int_equal(fxi_gguf_writer_finish(w, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_open(path, &g, NULL), FX_OK);
+    assert_int_equal(fxi_gguf_n_kv(g), 1);
+    assert_int_equal(fxi_gguf_n_tensor(g), 0);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
+static const uint64_t four[] = {4}, zero[] = {0}, huge[] = {1ull << 62, 1ull << 62};
+
+static void end_early(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
+    fxi_gguf_begin_data(w);
+    fxi_gguf_write_data(w, "123", 3);
+}
+
+static void write_too_much(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
+    fxi_gguf_begin_data(w);
+    fxi_gguf_write_data(w, "12345678901234567", 17);
+}
+
+static void write_data_too_soon(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
+    fxi_gguf_write_data(w, "1234", 4);
+}
+
+static void write_key_too_late(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
+    fxi_gguf_write_u32(w, "k", 1);
+}
+
+static void declare_zero(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, zero);
+}
+
+static void declare_huge(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_F32, 2, huge);
+}
+
+static void declare_part_of_a_block(fxi_gguf_writer *w)
+{
+    fxi_gguf_declare_tensor(w, "t", FXI_Q8_0, 1, four);
+}
+
+static void test_misuse_leaves_no_file(void **state)
+{
+    (void)state;
+    static void (*const misuse[])(fxi_gguf_writer *) = {
+        end_early,    write_too_much, write_data_too_soon,    write_key_too_late,
+        declare_zero, declare_huge,   declare_part_of_a_block};
+    for (size_t i = 0; i < sizeof misuse / sizeof *misuse; i++) {
+        fx_error err = {0};
+        fxi_gguf_writer *w = open_writer();
+        misuse[i](w);
+        assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_EINVAL);
+        assert_memory_equal(err.text, path, sizeof path - 1);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+}
+
+static void test_no_room(void **state)
+{
+    (void)state;
+    fx_error err = {0};
+    fxi_gguf_writer *w;
+    assert_int_equal(fxi_gguf_writer_open("/nonexistent/x", &w, &err), FX_EIO);
+    if (access("/dev/full", W_OK)) return;
+    assert_int_equal(fxi_gguf_writer_open("/dev/full", &w, &err), FX_OK);
+    fxi_gguf_write_str(w, "k", "v");
+    assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_EIO);
+    assert_string_equal(err.text, "/dev/full: No space left on device");
+    assert_int_equal(access("/dev/full", F_OK), 0); // a device is not removed
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_every_64th_is_refused),
+        cmocka_unit_test(test_metadata_only), cmocka_unit_test(test_misuse_leaves_no_file),
+        cmocka_unit_test(test_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+#include "kernels_test.h"
+
+static void ref_is_always_there(void **state)
+{
+    (void)state;
+    assert_non_null(ref_path());
+    assert_string_equal(ref_path()->name, "ref");
+    assert_non_null(fxi_kernels_get(NULL));
+}
+
+static void unknown_paths_are_null(void **state)
+{
+    (void)state;
+    assert_null(fxi_kernels_get("avx"));
+    assert_null(fxi_kernels_get(""));
+    assert_null(fxi_kernels_get("REF"));
+}
+
+// The best is the widest of what runs.
+static void best_is_the_last_fast_path(void **state)
+{
+    (void)state;
+    const fxi_kernels *best = ref_path(), *k;
+    for (int i = 0; (k = fast_path(i)); i++) best = k;
+    assert_ptr_equal(fxi_kernels_get(NULL), best);
+}
+
+static void table_is_full(const fxi_kernels *k)
+{
+    assert_non_null(k->quant_q8);
+    assert_non_null(k->rms_norm);
+    assert_non_null(k->add);
+    assert_non_null(k->swiglu);
+    assert_non_null(k->rope);
+    assert_non_null(k->store_f16);
+    assert_non_null(k->attention);
+    for (uint32_t id = 0; id < 64; id++) {
+        const fxi_dtype_info *t = fxi_dtype_find(id);
+        if (t && t->runs) assert_non_null(fxi_linear_kernel(k, (fxi_dtype)id));
+    }
+}
+
+static void every_table_is_full(void **state)
+{
+    (void)state;
+    const fxi_kernels *k;
+    table_is_full(ref_path());
+    for (int i = 0; (k = fast_path(i)); i++) {
+        assert_ptr_equal(fxi_kernels_get(k->name), k);
+        table_is_full(k);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ref_is_always_there),
+        cmocka_unit_test(unknown_paths_are_null),
+        cmocka_unit_test(best_is_the_last_fast_path),
+        cmocka_unit_test(every_table_is_full),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+// Operations on rows: ref against double precision, every path against ref, bit by bit.
+#include "kernels/ref/expf.h"
+#include "kernels_test.h"
+
+static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 64, 100, 288, 2048, 2051};
+enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
+
+// Distance in steps between neighbouring floats, of a result >= 0 from the exact one.
+static double ulps(float got, double exact)
+{
+    double step = ldexp(1, (exact < 0x1p-126 ? -126 : ilogb(exact)) - 23);
+    return fabs((double)got - exact) / step;
+}
+
+static void expf_is_near(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t i = 0; i < 400000; i++) {
+        float x = -105 + (float)i * (194.0f / 400000);
+        double exact = exp((double)x);
+        if (exact > 3.4028235e38) continue;
+        worst = fmax(worst, ulps(fxi_expf(x), exact));
+    }
+    print_message("expf: at most %.3f units in the last place off\n", worst);
+    assert_true(worst <= 1.5);
+}
+
+static void expf_at_the_ends(void **state)
+{
+    (void)state;
+    assert_true(fxi_expf(0) == 1 && fxi_expf(-0.0f) == 1);
+    assert_true(fxi_expf(-INFINITY) == 0 && fxi_expf(-1e30f) == 0 && fxi_expf(-104) == 0);
+    assert_true(isinf(fxi_expf(INFINITY)) && isinf(fxi_expf(88.73f)));
+    assert_true(isfinite(fxi_expf(88.72f)));
+    assert_true(isnan(fxi_expf(NAN)));
+    assert_true(fxi_expf(1e-40f) == 1);
+}
+
+// ---- rms_norm, add, swiglu, store_f16: rows in, a row out --------------------------------------
+
+typedef void row_op(const fxi_kernels *k, const float *a, const float *b, int n, float *y);
+
+static void op_rms_norm(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    k->rms_norm(a, b, n, 1e-5f, y);
+}
+
+static void op_rms_norm_in_place(const fxi_kernels *k, const float *a, const float *b, int n,
+                                 float *y)
+{
+    memcpy(y, a, (size_t)n * sizeof *y);
+    k->rms_norm(y, b, n, 1e-5f, y);
+}
+
+static void op_add(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    memcpy(y, a, (size_t)n * sizeof *y);
+    k->add(y, b, n);
+}
+
+static void op_swiglu(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    k->swiglu(a, b, n, y);
+}
+
+static void op_swiglu_in_place(const fxi_kernels *k, const float *a, const float *b, int n,
+                               float *y)
+{
+    memcpy(y, a, (size_t)n * sizeof *y);
+    k->swiglu(y, b, n, y);
+}
+
+static void op_store_f16(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    (void)b;
+    uint16_t *h = calloc((size_t)n, sizeof *h);
+    k->store_f16(a, n, h);
+    for (int i = 0; i < n; i++) y[i] = (float)h[i];
+    free(h);
+}
+
+static void row_same_bits(row_op *op, int n, spread s)
+{
+    float *a = random_floats((size_t)n, s, 5), *b = random_floats((size_t)n, s, 6);
+    float *want = floats((size_t)n), *y = floats((size_t)n);
+    const fxi_kernels *k;
+    op(ref_path(), a, b, n, want);
+    for (int i = 0; (k = fast_path(i)); i++) {
+        op(k, a, b, n, y);
+        assert_same(k->name, y, want, (size_t)n);
+    }
+    free(a), free(b), free(want), free(y);
+}
+
+static void rows_have_refs_bits(void **state)
+{
+    (void)state;
+    static row_op *const ops[] = {op_rms_norm, op_rms_norm_in_place, op_add,
+                                  op_swiglu,   op_swiglu_in_place,   op_store_f16};
+    for (int o = 0; o < 6; o++)
+        for (int i = 0; i < N_SIZE; i++)
+            for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
+}
+
+static void rms_norm_is_near(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SIZE; i++) {
+        int n = sizes[i];
+        float *x = random_floats((size_t)n, EVEN, 7), *w = random_floats((size_t)n, EVEN, 8);
+        float *y = floats((size_t)n);
+        ref_path()->rms_norm(x, w, n, 1e-5f, y);
+        double sum = 0;
+        for (int k = 0; k < n; k++) sum += (double)x[k] * (double)x[k];
+        double scale = 1 / sqrt(sum / n + 1e-5);
+        for (int k = 0; k < n; k++) {
+            double want = (double)x[k] * scale * (double)w[k];
+            assert_true(fabs((double)y[k] - want) <= 1e-5 * fabs(want));
+        }
+        free(x), free(w), free(y);
+    }
+}
+
+static void swiglu_is_near(void **state)
+{
+    (void)state;
+    for (int i = -2000; i < 2000; i++) {
+        float g = (float)i / 20, u = 3, y;
+        ref_path()->swiglu(&g, &u, 1, &y);
+        double want = (double)g / (1 + exp(-(double)g)) * 3;
+        assert_true(fabs((double)y - want) <= 1e-6 * fabs(want) + 1e-36);
+    }
+}
+
+// Every f16 number, and the midpoints between neighbours.
+static void store_f16_every_number(void **state)
+{
+    (void)state;
+    enum { N = 2 * 0x7c00 };
+    float *x = floats(N);
+    uint16_t *want = calloc(N, sizeof *want), *h = calloc(N, sizeof *h);
+    for (int i = 0; i < N; i++) {
+        float f = fxi_f16_to_f32((uint16_t)(i / 2));
+        x[i] = i % 2 ? (f + fxi_f16_to_f32((uint16_t)(i / 2 + 1))) / 2 : -f;
+        want[i] = fxi_f32_to_f16(x[i]);
+    }
+    const fxi_kernels *k = ref_path();
+    for (int i = 0; k; k = fast_path(i++)) {
+        k->store_f16(x, N, h);
+        assert_memory_equal(h, want, N * sizeof *h);
+    }
+    free(x), free(want), free(h);
+}
+
+// ---- rope --------------------------------------------------------------------------------------
+
+static void rope_same_bits(int head_dim, int n_pair)
+{
+    enum { N_HEAD = 3 };
+    size_t n = (size_t)(N_HEAD * head_dim);
+    float *x = random_floats(n, EVEN, 9), *want = floats(n), *y = floats(n);
+    float *cos_ = random_floats((size_t)n_pair, EVEN, 10);
+    float *sin_ = random_floats((size_t)n_pair, EVEN, 11);
+    memcpy(want, x, n * sizeof *x);
+    ref_path()->rope(want, N_HEAD, head_dim, n_pair, cos_, sin_);
+    const fxi_kernels *k;
+    for (int i = 0; (k = fast_path(i)); i++) {
+        memcpy(y, x, n * sizeof *x);
+        k->rope(y, N_HEAD, head_dim, n_pair, cos_, sin_);
+        assert_same(k->name, y, want, n);
+    }
+    free(x), free(want), free(y), free(cos_), free(sin_);
+}
+
+static void rope_has_refs_bits(void **state)
+{
+    (void)state;
+    static const int head_dims[] = {2, 8, 16, 32, 48, 64, 80, 96, 128};
+    for (int i = 0; i < 9; i++)
+        for (int n_pair = 1; n_pair <= head_dims[i] / 2; n_pair++)
+            rope_same_bits(head_dims[i], n_pair);
+}
+
+static void rope_turns(void **state)
+{
+    (void)state;
+    float x[6] = {1, 0, 0, 1, 7, 8};
+    const float c[2] = {0.6f, 0.6f}, s[2] = {0.8f, 0.8f};
+    ref_path()->rope(x, 1, 6, 2, c, s);
+    const float want[6] = {0.6f, 0.8f, -0.8f, 0.6f, 7, 8};
+    assert_memory_equal(x, want, sizeof x);
+}
+
+// ---- quant_q8 ----------------------------------------------------------------------------------
+
+enum { Q_N = 32 * 64 };
+
+typedef struct q8_row {
+    int8_t q[Q_N];
+    float d[Q_N / 32];
+    int32_t sum[Q_N / 32];
+} q8_row;
+
+// Blocks of many magnitudes: one power of two per block, down to where they vanish.
+static float *q8_input(int scale)
+{
+    float *x = floats(Q_N);
+    for (int i = 0; i < Q_N; i++)
+        x[i] =
+            ldexpf(spread_number((spread)(i / 32 % N_SPREAD), 12, (uint64_t)i), scale - i / 32 % 8);
+    return x;
+}
+
+static void quant_has_refs_bits(void **state)
+{
+    (void)state;
+    q8_row *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
+    const fxi_kernels *k;
+    for (int scale = -145; scale < 80; scale++) {
+        float *x = q8_input(scale);
+        ref_path()->quant_q8(x, Q_N, want->q, want->d, want->sum);
+        for (int i = 0; (k = fast_path(i)); i++) {
+            k->quant_q8(x, Q_N, got->q, got->d, got->sum);
+            assert_memory_equal(got, want, sizeof *got);
+        }
+        free(x);
+    }
+    free(want), free(got);
+}
+
+static void quant_is_near(void **state)
+{
+    (void)state;
+    q8_row *r = calloc(1, sizeof *r);
+    for (int scale = -100; scale < 80; scale += 9) {
+        float *x = q8_input(scale);
+        ref_path()->quant_q8(x, Q_N, r->q, r->d, r->sum);
+        for (int b = 0; b < Q_N / 32; b++) {
+            int sum = 0;
+            for (int i = 32 * b; i < 32 * b + 32; i++) {
+                sum += r->q[i];
+                double off = fabs((double)r->q[i] * (double)r->d[b] - (double)x[i]);
+                assert_true(off <= 0.5001 * (double)r->d[b] + 0x1p-120);
+            }
+            assert_int_equal(sum, r->sum[b]);
+        }
+        free(x);
+    }
+    free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expf_is_near),        cmocka_unit_test(expf_at_the_ends),
+        cmocka_unit_test(rows_have_refs_bits), cmocka_unit_test(rms_norm_is_near),
+        cmocka_unit_test(swiglu_is_near),      cmocka_unit_test(store_f16_every_number),
+        cmocka_unit_test(rope_has_refs_bits),  cmocka_unit_test(rope_turns),
+        cmocka_unit_test(quant_has_refs_bits), cmocka_unit_test(quant_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

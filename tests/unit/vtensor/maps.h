@@ -1,0 +1,15 @@
+// maps.h - what the system says about this process's addresses.
+#ifndef VT_TEST_MAPS_H
+#define VT_TEST_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+uint64_t maps_of_memfd(void); // lines of /proc/self/maps that name a memfd of vtensor
+uint64_t maps_in_all(void);   // lines of /proc/self/maps
+uint64_t max_map_count(void); // of the system
+
+// True if reading a byte at p raises SIGSEGV; a child tries it.
+bool read_faults(const void *p);
+
+#endif

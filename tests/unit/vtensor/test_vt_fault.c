@@ -1,0 +1,358 @@
+// test_vt_fault.c - for every operation and every i: the i-th backend call fails, as no space and
+// as a failing device. Afterwards all is as before the operation or as after it, vt_check holds,
+// a retry succeeds and nothing leaks. Then the same with calls that go on failing, so that undoing
+// fails as well; and with every allocation of the library's own bookkeeping.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
+
+static world w;
+
+// Three planes, 32 tokens of 100 bytes to a slice of one page, about.
+static const world_setup base = {
+    .n_plane = 3,
+    .row_bytes = 128,
+    .max_tok = 320,
+    .max_seq = 4,
+    .budget_chunks = 10,
+    .spare_chunks = UINT64_MAX,
+};
+
+static void grown(uint32_t which, uint32_t n_chunk)
+{
+    assert_ok(world_create(&w, which));
+    assert_ok(world_extend(&w, which, 32 * n_chunk));
+    for (int i = 0; i < 4; i++) world_write(&w, which);
+}
+
+// What is there before the operation.
+static void nothing(void)
+{
+}
+
+static void one_empty(void)
+{
+    assert_ok(world_create(&w, 0));
+}
+
+static void one_grown(void)
+{
+    grown(0, 3);
+}
+
+static void one_warm(void)
+{
+    grown(0, 4);
+    grown(1, 2);
+    world_release(&w, 0);
+}
+
+static void one_warm_in_use(void)
+{
+    one_warm();
+    assert_ok(world_create(&w, 0));
+}
+
+static void idle_in_the_way(void)
+{
+    grown(1, 4);
+    grown(2, 3);
+    grown(0, 3);
+    world_release(&w, 1);
+    world_release(&w, 2);
+}
+
+static void lender_in_the_way(void)
+{
+    grown(1, 7);
+    world_release(&w, 1);
+    grown(1, 1); // six warm ones more
+    grown(0, 3);
+}
+
+static void all_spans_idle(void)
+{
+    for (uint32_t i = 0; i < base.max_seq; i++) grown(i, 2);
+    for (uint32_t i = 0; i < base.max_seq; i++) world_release(&w, i);
+}
+
+// The operations.
+static vt_status do_create(void)
+{
+    return world_create(&w, 3);
+}
+
+static vt_status do_extend(void)
+{
+    return world_extend(&w, 0, 32 * 6);
+}
+
+static vt_status do_release(void)
+{
+    if (w.seq[0].s) world_release(&w, 0);
+    return VT_OK;
+}
+
+static vt_status do_trim(void)
+{
+    vt_stats before = world_stats(&w);
+    uint64_t freed;
+    vt_status st = vt_trim(w.m, 0, &freed);
+    assert_int_equal(before.mapped_bytes - world_stats(&w).mapped_bytes, freed);
+    return st;
+}
+
+typedef struct act {
+    const char *name;
+    void (*prepare)(void);
+    vt_status (*run)(void);
+    bool exact;            // a failure leaves every gauge as it was
+    uint64_t spare_chunks; // kept at release
+} act;
+
+static const act acts[] = {
+    {"create the first", nothing, do_create, true, UINT64_MAX},
+    {"create on a warm span", one_warm, do_create, false, UINT64_MAX},
+    {"create, all spans warm", all_spans_idle, do_create, true, UINT64_MAX},
+    {"extend from nothing", one_empty, do_extend, true, UINT64_MAX},
+    {"extend", one_grown, do_extend, true, UINT64_MAX},
+    {"extend into warm chunks and beyond", one_warm_in_use, do_extend, true, UINT64_MAX},
+    {"extend, idle spans give back", idle_in_the_way, do_extend, false, UINT64_MAX},
+    {"extend, a live span gives back", lender_in_the_way, do_extend, false, UINT64_MAX},
+    {"release, spare kept", one_grown, do_release, false, UINT64_MAX},
+    {"release, spare given back", one_grown, do_release, false, 1},
+    {"trim", idle_in_the_way, do_trim, false, UINT64_MAX},
+};
+
+enum { N_ACT = sizeof acts / sizeof acts[0] };
+
+static void open_for(const act *a, vt_layout layout, bool host)
+{
+    world_setup setup = base;
+    setup.layout = layout;
+    setup.host = host;
+    setup.spare_chunks = a->spare_chunks;
+    if (layout == VT_LAYOUT_PACKED) setup.row_bytes = 42; // 126 bytes a token: they straddle
+    world_open(&w, &setup, 5);
+    a->prepare();
+    world_verify(&w);
+}
+
+// The gauges alone: counters of calls and answers have moved.
+static vt_stats gauges(void)
+{
+    vt_stats st = world_stats(&w);
+    st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
+    st.nospace = st.device_errors = st.peak_mapped_bytes = st.peak_live_bytes = 0;
+    return st;
+}
+
+// Runs the act with calls i .. i + n_more failing; false when it makes no i-th call.
+static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status kind)
+{
+    vt_stats before = gauges();
+    vt_fault_arm(w.fault, i, n_more, kind);
+    vt_status st = a->run();
+    bool fired = vt_fault_fired(w.fault) > 0;
+    vt_fault_disarm(w.fault);
+    if (!fired) assert_ok(st);
+    if (st != VT_OK) assert_true(st == kind || n_more > 0);
+    if (st != VT_OK && a->exact && n_more == 0) {
+        vt_stats after = gauges();
+        assert_memory_equal(&before, &after, sizeof before);
+    }
+    world_verify(&w);
+    if (st != VT_OK) assert_ok(a->run());
+    world_verify(&w);
+    return fired;
+}
+
+static void sweep(const act *a, vt_layout layout, bool host, uint64_t n_more)
+{
+    static const vt_status kinds[] = {VT_EDEVICE, VT_NOSPACE};
+    for (int k = 0; k < 2; k++) {
+        bool fired = true;
+        for (uint64_t i = 0; fired; i++) {
+            open_for(a, layout, host);
+            fired = run_with_fault(a, i, n_more, kinds[k]);
+            world_close(&w);
+            assert_true(i < 1000);
+        }
+    }
+}
+
+static void sweep_all(bool host, uint64_t n_more)
+{
+    for (int i = 0; i < N_ACT; i++)
+        for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++)
+            sweep(&acts[i], (vt_layout)layout, host, n_more);
+}
+
+static void each_call_fails_once_on_the_fake(void **state)
+{
+    (void)state;
+    sweep_all(false, 0);
+}
+
+static void each_call_fails_once_on_the_host(void **state)
+{
+    (void)state;
+    sweep_all(true, 0);
+}
+
+static void calls_go_on_failing(void **state)
+{
+    (void)state;
+    for (uint64_t n_more = 1; n_more < 6; n_more++) sweep_all(false, n_more);
+    sweep_all(false, UINT64_MAX / 2);
+    sweep_all(true, UINT64_MAX / 2);
+}
+
+// One span live, one warm; call i of destroy fails. Answers how many calls destroy made.
+static uint64_t destroy_with_fault(uint64_t i)
+{
+    open_for(&acts[8], VT_LAYOUT_SPLIT, false);
+    grown(1, 2);
+    world_release(&w, 1);
+    uint64_t before = vt_fake_look(w.inner).n_call;
+    vt_fault_arm(w.fault, i, 0, VT_EDEVICE);
+    world_close(&w); // looks that nothing is left
+    return w.end.n_call - before;
+}
+
+static void destroy_returns_all_though_a_call_fails(void **state)
+{
+    (void)state;
+    uint64_t n_call = destroy_with_fault(UINT64_MAX);
+    assert_int_equal(n_call, 2 * (3 + 1 + 1)); // unmap each plane, destroy, unreserve
+    for (uint64_t i = 0; i < n_call; i++) (void)destroy_with_fault(i);
+}
+
+// A device that is gone for good: everything fails, nothing crashes, and our own memory is freed.
+static void destroy_bears_a_dead_device(void **state)
+{
+    (void)state;
+    open_for(&acts[8], VT_LAYOUT_SPLIT, false);
+    free(w.seq[0].bytes);
+    vt_fault_arm(w.fault, 0, UINT64_MAX / 2, VT_EDEVICE);
+    vt_manager_destroy(w.m);
+    assert_null(w.end.violation);
+}
+
+static void a_span_that_cannot_be_wiped_is_handed_to_nobody(void **state)
+{
+    (void)state;
+    open_for(&acts[1], VT_LAYOUT_SPLIT, false); // four warm and dirty chunks
+    vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
+    assert_ok(world_create(&w, 0)); // gets a new span
+    assert_int_equal(vt_fault_fired(w.fault), 1);
+    assert_int_equal(world_stats(&w).device_errors, 1);
+    assert_int_equal(world_stats(&w).chunks_spare, 4);
+    vt_fault_disarm(w.fault);
+    assert_ok(world_create(&w, 2)); // gets it, wiped
+    world_verify(&w);
+    world_close(&w);
+}
+
+static void a_span_that_does_not_give_back_is_passed_over(void **state)
+{
+    (void)state;
+    open_for(&acts[6], VT_LAYOUT_SPLIT, false); // idle: four chunks, and three; all in use
+    vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
+    assert_ok(do_extend()); // needs three more
+    assert_int_equal(vt_fault_fired(w.fault), 1);
+    assert_int_equal(world_stats(&w).chunks_spare, 4);
+    vt_fault_disarm(w.fault);
+    world_verify(&w);
+    world_close(&w);
+}
+
+static vt_config small_config(void)
+{
+    vt_config c = vt_config_default();
+    c.n_plane = 2;
+    c.row_bytes = 128;
+    c.max_tok = 100;
+    c.max_seq = 2;
+    c.budget_bytes = 1 << 20;
+    return c;
+}
+
+static void a_backend_that_fails_to_start_stays_the_callers(void **state)
+{
+    (void)state;
+    vt_manager *m;
+    vt_config c = small_config();
+    c.vmm = vt_fault_open(vt_fake_open());
+    vt_fault_arm(c.vmm, 0, 0, VT_EDEVICE);
+    assert_int_equal(vt_manager_create(&c, &m), VT_EDEVICE);
+    assert_null(m);
+    assert_ok(vt_manager_create(&c, &m));
+    vt_manager_destroy(m);
+}
+
+// The linker sends the library's and this file's calls of calloc here.
+static uint64_t n_alloc_left = UINT64_MAX;
+
+void *__real_calloc(size_t n, size_t size_bytes);
+void *__wrap_calloc(size_t n, size_t size_bytes);
+
+void *__wrap_calloc(size_t n, size_t size_bytes)
+{
+    if (n_alloc_left == 0) return NULL;
+    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
+    return __real_calloc(n, size_bytes);
+}
+
+static vt_status live_a_little(void)
+{
+    vt_manager *m;
+    vt_seq *s = NULL;
+    vt_config c = small_config();
+    vt_status st = vt_manager_create(&c, &m);
+    if (st != VT_OK) return st;
+    st = vt_seq_create(m, &s);
+    if (st == VT_OK) st = vt_seq_extend(s, 50);
+    assert_ok(vt_check(m, NULL));
+    vt_manager_destroy(m);
+    return st;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    uint64_t i = 0;
+    vt_status st = VT_ENOMEM;
+    for (; st == VT_ENOMEM; i++) {
+        n_alloc_left = i;
+        st = live_a_little();
+        n_alloc_left = UINT64_MAX;
+    }
+    assert_ok(st);
+    assert_true(i > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_fails_once_on_the_fake),
+        cmocka_unit_test(each_call_fails_once_on_the_host),
+        cmocka_unit_test(calls_go_on_failing),
+        cmocka_unit_test(destroy_returns_all_though_a_call_fails),
+        cmocka_unit_test(destroy_bears_a_dead_device),
+        cmocka_unit_test(a_span_that_cannot_be_wiped_is_handed_to_nobody),
+        cmocka_unit_test(a_span_that_does_not_give_back_is_passed_over),
+        cmocka_unit_test(a_backend_that_fails_to_start_stays_the_callers),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

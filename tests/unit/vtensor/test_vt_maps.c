@@ -1,0 +1,147 @@
+// test_vt_maps.c - a manager on the host against the system's own list of mappings: how many there
+// are, where reading faults, and what happens when there are no more to be had.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/mman.h>
+
+#include "maps.h"
+#include "world.h"
+
+#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
+
+enum { PAGE = 4096, N_SEQ = 32, N_PLANE = 6 };
+
+static world w;
+
+static void open_on_host(vt_layout layout)
+{
+    world_setup setup = {.host = true,
+                         .layout = layout,
+                         .n_plane = N_PLANE,
+                         .row_bytes = 192,
+                         .max_tok = 500,
+                         .max_seq = N_SEQ,
+                         .spare_chunks = UINT64_MAX};
+    world_open(&w, &setup, 3);
+}
+
+// Chunk by chunk, in turn: the worst case for a pool that knows no neighbours.
+static void grow_interleaved(uint64_t n_view)
+{
+    for (uint32_t i = 0; i < N_SEQ; i++) assert_ok(world_create(&w, i));
+    for (uint32_t len_tok = 20; len_tok <= 500; len_tok += 20) {
+        for (uint32_t i = 0; i < N_SEQ; i++) assert_ok(world_extend(&w, i, len_tok));
+        assert_int_equal(world_stats(&w).mappings, N_SEQ * n_view);
+    }
+    assert_int_equal(maps_of_memfd(), N_SEQ * n_view);
+    world_verify(&w);
+}
+
+static void growing_sequences_cost_a_run_a_plane(void **state)
+{
+    (void)state;
+    open_on_host(VT_LAYOUT_SPLIT);
+    uint64_t before = maps_in_all();
+    grow_interleaved(N_PLANE);
+    // A run and the reserved addresses behind it; the guard before it all; the reference's memory.
+    assert_true(maps_in_all() <= before + 2 * N_SEQ * N_PLANE + N_SEQ + N_SEQ + 8);
+    world_close(&w);
+    assert_int_equal(maps_of_memfd(), 0);
+}
+
+static void packed_sequences_cost_one_run(void **state)
+{
+    (void)state;
+    open_on_host(VT_LAYOUT_PACKED);
+    grow_interleaved(1);
+    world_close(&w);
+}
+
+static void recycled_spans_cost_no_more(void **state)
+{
+    (void)state;
+    open_on_host(VT_LAYOUT_SPLIT);
+    for (int round = 0; round < 40; round++) {
+        uint32_t which = (uint32_t)world_draw(&w, N_SEQ);
+        if (w.seq[which].s) world_release(&w, which);
+        assert_ok(world_create(&w, which));
+        assert_ok(world_extend(&w, which, (uint32_t)world_draw(&w, 500)));
+        if (round % 8 == 0) assert_ok(vt_trim(w.m, 0, NULL));
+    }
+    assert_int_equal(maps_of_memfd(), world_stats(&w).mappings);
+    world_verify(&w);
+    world_close(&w);
+}
+
+static void reading_beyond_what_is_backed_faults(void **state)
+{
+    (void)state;
+    open_on_host(VT_LAYOUT_SPLIT);
+    assert_ok(world_create(&w, 0));
+    assert_ok(world_create(&w, 1));
+    assert_ok(world_extend(&w, 0, 100)); // 100 x 192 bytes lie in three slices of two pages
+    assert_ok(world_extend(&w, 1, 500)); // the whole span, to the guard
+    for (uint32_t p = 0; p < N_PLANE; p++) {
+        const char *a = vt_seq_plane(w.seq[0].s, p), *b = vt_seq_plane(w.seq[1].s, p);
+        assert_false(read_faults(a + 6 * PAGE - 1));
+        assert_true(read_faults(a + 6 * PAGE));
+        assert_true(read_faults(a - 1)); // token -1
+        assert_false(read_faults(b + 24 * PAGE - 1));
+        assert_true(read_faults(b + 24 * PAGE));
+    }
+    world_close(&w);
+}
+
+// Takes mappings until the system has no more. Nothing else may need one until they are given back.
+static size_t use_up_mappings(char *at, size_t n_page)
+{
+    size_t n = 0;
+    for (; n < n_page; n += 2)
+        if (mprotect(at + n * PAGE, PAGE, PROT_READ) != 0) break;
+    return n;
+}
+
+static vt_status extend_with_no_mapping_left(uint32_t which, uint32_t len_tok)
+{
+    size_t n_page = 4 * max_map_count();
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    char *at = mmap(NULL, n_page * PAGE, PROT_NONE, flags, -1, 0);
+    assert_true(at != MAP_FAILED);
+    size_t used = use_up_mappings(at, n_page);
+    vt_status st = vt_seq_extend(w.seq[which].s, len_tok);
+    munmap(at, n_page * PAGE);
+    assert_true(used < n_page);
+    return st;
+}
+
+// The system's own limit, below the one that the backend keeps to.
+static void without_mappings_left_the_answer_is_no_space(void **state)
+{
+    (void)state;
+    if (max_map_count() > 1 << 18) skip();
+    open_on_host(VT_LAYOUT_SPLIT);
+    for (uint32_t i = 0; i < 3; i++) assert_ok(world_create(&w, i));
+    assert_ok(world_extend(&w, 0, 100));
+    world_write(&w, 0);
+    assert_int_equal(extend_with_no_mapping_left(1, 50), VT_NOSPACE);
+    world_verify(&w);
+    assert_ok(world_extend(&w, 1, 50));
+    world_verify(&w);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(growing_sequences_cost_a_run_a_plane),
+        cmocka_unit_test(packed_sequences_cost_one_run),
+        cmocka_unit_test(recycled_spans_cost_no_more),
+        cmocka_unit_test(reading_beyond_what_is_backed_faults),
+        cmocka_unit_test(without_mappings_left_the_answer_is_no_space),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+// make_model - writes a GGUF file of the Llama architecture with random weights, so that benches
+// and tests have models of real sizes:
+//
+//     make_model -o FILE --layers 22 --dim 2048 --ffn 5632 --heads 32 --kv-heads 4 --vocab 32000
+//     --type q8_0
+//
+// Weights are spread so that activations stay near 1 in size: a matrix of n_in columns by 1 /
+// sqrt(n_in), those that add to the residual stream by 1 / sqrt(2 * layers) less, the output so
+// that logits have a standard deviation of 2. Number i of tensor t is a function of (seed, t, i)
+// alone: equal options give equal files, on any number of threads. Memory: one batch of numbers,
+// whatever the model's size.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/opt.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "format/gguf_write.h"
+#include "make_vocab.h"
+
+enum {
+    TASK_ELEMS =
+        1 << 14, // one thread's share of a batch; a multiple of every block and of DRAW_ELEMS
+    BATCH_ELEMS = 1 << 20,
+    DRAW_ELEMS = 256,
+    MAX_THREADS = 16,
+};
+
+#define LOGIT_STDDEV 2.0
+
+typedef struct options {
+    const char *path, *type;
+    int n_layer, dim, n_ffn, n_head, n_kv_head, n_vocab, n_ctx;
+    uint64_t seed;
+    bool tied;
+} options;
+
+#define FIELD(f) offsetof(options, f)
+
+static const fxi_opt opts[] = {
+    {"output", 'o', "FILE", FXI_OPT_STR, 0, 0, NULL, FIELD(path), 1, "the file to write"},
+    {"layers", 0, "N", FXI_OPT_INT, 1, 1024, "4", FIELD(n_layer), 1, "blocks"},
+    {"dim", 0, "N", FXI_OPT_INT, 8, 65536, "256", FIELD(dim), 1, "width of the residual stream"},
+    {"ffn", 0, "N", FXI_OPT_INT, 8, 262144, "704", FIELD(n_ffn), 1,
+     "width of the feed-forward part"},
+    {"heads", 0, "N", FXI_OPT_INT, 1, 1024, "8", FIELD(n_head), 1,
+     "query heads; they divide --dim"},
+    {"kv-heads", 0, "N", FXI_OPT_INT, 1, 1024, "4", FIELD(n_kv_head), 1,
+     "KV heads; they divide --heads"},
+    {"vocab", 0, "N", FXI_OPT_INT, MADE_MIN_TOKENS, MADE_MAX_TOKENS, "4096", FIELD(n_vocab), 1,
+     "tokens"},
+    {"ctx", 0, "N", FXI_OPT_INT, 1, 1 << 24, "2048", FIELD(n_ctx), 1, "positions"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1,
+     "of the matrices: f32, f16, bf16 or q8_0"},
+    {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "of the random weights"},
+    {"tied", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(tied), 1,
+     "the embedding is the output matrix"},
+};
+
+static const fxi_opt_table opt_table = {opts, sizeof opts / sizeof *opts, "MAKE_MODEL_"};
+
+static const struct {
+    fxi_dtype type;
+    uint32_t file_type; // general.file_type
+} types[] = {{FXI_F32, 0}, {FXI_F16, 1}, {FXI_Q8_0, 7}, {FXI_BF16, 32}};
+
+typedef struct maker {
+    options o;
+    fxi_dtype type; // of the matrices
+    uint32_t file_type;
+    fxi_gguf_writer *w;
+    fxi_pool *pool;
+    unsigned char *batch; // encoded numbers, at most BATCH_ELEMS
+} maker;
+
+//
+// The list of tensors
+//
+
+typedef enum width { ONE, DIM, FFN, KV, VOCAB } width; // a size along a dimension
+
+typedef enum spread { NORM, MATRIX, RESIDUAL, EMBEDDING, OUTPUT } spread;
+
+typedef struct tensor {
+    const char *name; // behind "blk.N." for those of a block
+    width ne0, ne1;
+    spread spread;
+} tensor;
+
+static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING};
+static const tensor of_block[] = {
+    {"attn_norm.weight", DIM, ONE, NORM},       {"attn_q.weight", DIM, DIM, MATRIX},
+    {"attn_k.weight", DIM, KV, MATRIX},         {"attn_v.weight", DIM, KV, MATRIX},
+    {"attn_output.weight", DIM, DIM, RESIDUAL}, {"ffn_norm.weight", DIM, ONE, NORM},
+    {"ffn_gate.weight", DIM, FFN, MATRIX},      {"ffn_up.weight", DIM, FFN, MATRIX},
+    {"ffn_down.weight", FFN, DIM, RESIDUAL},
+};
+static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM};
+static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT};
+
+enum { N_OF_BLOCK = sizeof of_block / sizeof *of_block, NO_BLOCK = -1 };
+
+typedef void visit_fn(maker *m, const tensor *t, int block, uint32_t index);
+
+// All tensors in the file's order.
+static void visit_tensors(maker *m, visit_fn *visit)
+{
+    uint32_t index = 0;
+    visit(m, &embedding, NO_BLOCK, index++);
+    for (int block = 0; block < m->o.n_layer; block++)
+        for (int i = 0; i < N_OF_BLOCK; i++) visit(m, &of_block[i], block, index++);
+    visit(m, &output_norm, NO_BLOCK, index++);
+    if (!m->o.tied) visit(m, &output, NO_BLOCK, index++);
+}
+
+static uint64_t size_along(const maker *m, width w)
+{
+    const options *o = &m->o;
+    const int size[] = {[ONE] = 1,
+                        [DIM] = o->dim,
+                        [FFN] = o->n_ffn,
+                        [KV] = o->dim / o->n_head * o->n_kv_head,
+                        [VOCAB] = o->n_vocab};
+    return (uint64_t)size[w];
+}
+
+static fxi_dtype type_of(const maker *m, const tensor *t)
+{
+    return t->spread == NORM ? FXI_F32 : m->type;
+}
+
+static void declare(maker *m, const tensor *t, int block, uint32_t index)
+{
+    (void)index;
+    char name[64];
+    const uint64_t ne[2] = {size_along(m, t->ne0), size_along(m, t->ne1)};
+    if (block == NO_BLOCK)
+        snprintf(name, sizeof name, "%s", t->name);
+    else
+        snprintf(name, sizeof name, "blk.%d.%s", block, t->name);
+    fxi_gguf_declare_tensor(m->w, name, type_of(m, t), t->ne1 == ONE ? 1 : 2, ne);
+}
+
+//
+// Numbers
+//
+
+typedef struct draw {
+    uint64_t seed;
+    uint32_t stream;     // the tensor
+    uint64_t first, end; // numbers of this batch; first is a multiple of DRAW_ELEMS
+    float mean, step;
+    fxi_dtype type;
+    unsigned char *dst;
+} draw;
+
+static size_t encoded_bytes(fxi_dtype type, uint64_t n_elem)
+{
+    const fxi_dtype_info *info = fxi_dtype_find(type);
+    return n_elem / info->block_elems * info->block_bytes;
+}
+
+// Numbers i.. of the tensor, and up to 7 behind the n-th: each 128 random bits make eight of them. The sum of two
+// bytes is near enough to normal. Pre: i is a multiple of 8.
+static void draw_numbers(const draw *d, uint64_t i, size_t n, float dst[DRAW_ELEMS])
+{
+    const uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
+    unsigned char r[16];
+    for (size_t k = 0; k < n; k += 8) {
+        uint64_t counter = (i + k) / 8;
+        uint32_t words[4];
+        fxi_philox(key, (uint32_t[4]){(uint32_t)counter, (uint32_t)(counter >> 32), d->stream, 0},
+                   words);
+        memcpy(r, words, sizeof r);
+        for (int m = 0; m < 8; m++)
+            dst[k + (size_t)m] = d->mean + d->step * (float)(r[2 * m] + r[2 * m + 1] - 255);
+    }
+}
+
+static void draw_task(void *arg, int task)
+{
+    const draw *d = arg;
+    float x[DRAW_ELEMS];
+    uint64_t at = d->first + (uint64_t)task * TASK_ELEMS;
+    uint64_t end = at + TASK_ELEMS < d->end ? at + TASK_ELEMS : d->end;
+    for (; at < end; at += DRAW_ELEMS) {
+        size_t n = end - at < DRAW_ELEMS ? end - at : DRAW_ELEMS;
+        draw_numbers(d, at, n, x);
+        fxi_row_from_f32(d->type, x, n, d->dst + encoded_bytes(d->type, at - d->first));
+    }
+}
+
+// Standard deviation of a tensor's numbers.
+static double stddev_of(const maker *m, const tensor *t)
+{
+    const double by_width = 1 / sqrt((double)size_along(m, t->ne0));
+    const double stddev[] = {[NORM] = 0.1,
+                             [MATRIX] = by_width,
+                             [RESIDUAL] = by_width / sqrt(2.0 * m->o.n_layer),
+                             [EMBEDDING] = m->o.tied ? LOGIT_STDDEV * by_width : 1,
+                             [OUTPUT] = LOGIT_STDDEV * by_width};
+    return stddev[t->spread];
+}
+
+static void write_tensor(maker *m, const tensor *t, int block, uint32_t index)
+{
+    (void)block;
+    const double byte_sum_stddev = sqrt(2 * (256.0 * 256 - 1) / 12);
+    uint64_t n = size_along(m, t->ne0) * size_along(m, t->ne1);
+    draw d = {.seed = m->o.seed,
+              .stream = index,
+              .mean = t->spread == NORM ? 1 : 0,
+              .step = (float)(stddev_of(m, t) / byte_sum_stddev),
+              .type = type_of(m, t),
+              .dst = m->batch};
+    for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
+        d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
+        fxi_pool_run(m->pool, draw_task, &d,
+                     (int)((d.end - d.first + TASK_ELEMS - 1) / TASK_ELEMS));
+        fxi_gguf_write_data(m->w, d.dst, encoded_bytes(d.type, d.end - d.first));
+    }
+}
+
+//
+// Keys
+//
+
+static void write_model_keys(const maker *m)
+{
+    const options *o = &m->o;
+    const struct {
+        const char *key;
+        int v;
+    } numbers[] = {
+        {"llama.block_count", o->n_layer},
+        {"llama.context_length", o->n_ctx},
+        {"llama.embedding_length", o->dim},
+        {"llama.feed_forward_length", o->n_ffn},
+        {"llama.attention.head_count", o->n_head},
+        {"llama.attention.head_count_kv", o->n_kv_head},
+        {"llama.rope.dimension_count", o->dim / o->n_head},
+        {"llama.vocab_size", o->n_vocab},
+    };
+    fxi_gguf_write_str(m->w, "general.architecture", "llama");
+    fxi_gguf_write_str(m->w, "general.name", "random weights");
+    fxi_gguf_write_u32(m->w, "general.file_type", m->file_type);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        fxi_gguf_write_u32(m->w, numbers[i].key, (uint32_t)numbers[i].v);
+    fxi_gguf_write_f32(m->w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    fxi_gguf_write_f32(m->w, "llama.rope.freq_base", 10000);
+}
+
+static void write_vocab_keys(const maker *m, const made_vocab *v)
+{
+    fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
+    fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v->piece, v->n);
+    fxi_gguf_write_f32s(m->w, "tokenizer.ggml.scores", v->score, v->n);
+    fxi_gguf_write_i32s(m->w, "tokenizer.ggml.token_type", v->type, v->n);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.unknown_token_id", MADE_UNK);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.bos_token_id", MADE_BOS);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.eos_token_id", MADE_EOS);
+    fxi_gguf_write_bool(m->w, "tokenizer.ggml.add_bos_token", true);
+}
+
+static fx_status write_keys(const maker *m, fx_error *err)
+{
+    made_vocab v;
+    if (!made_vocab_create((size_t)m->o.n_vocab, &v))
+        return fxi_fail(err, FX_ENOMEM, "no memory for the vocabulary");
+    write_model_keys(m);
+    write_vocab_keys(m, &v);
+    made_vocab_free(&v);
+    return FX_OK;
+}
+
+//
+// The program
+//
+
+static fx_status check_type(maker *m, fx_error *err)
+{
+    const fxi_dtype_info *info = fxi_dtype_by_name(m->o.type);
+    for (size_t i = 0; info && i < sizeof types / sizeof *types; i++) {
+        if (types[i].type != (fxi_dtype)info->id) continue;
+        m->type = types[i].type;
+        m->file_type = types[i].file_type;
+        return FX_OK;
+    }
+    return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is not f32, f16, bf16 or q8_0", m->o.type);
+}
+
+static fx_status check_options(maker *m, const fxi_opt_rest *rest, fx_error *err)
+{
+    const options *o = &m->o;
+    if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is no option", rest->arg[0]);
+    if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
+    FX_TRY(check_type(m, err));
+    if (o->dim % o->n_head || o->dim / o->n_head % 2)
+        return fxi_fail(err, FX_EINVAL, "--dim %d does not give %d --heads of an even width",
+                        o->dim, o->n_head);
+    if (o->n_head % o->n_kv_head)
+        return fxi_fail(err, FX_EINVAL, "--kv-heads %d does not divide --heads %d", o->n_kv_head,
+                        o->n_head);
+    int block_elems = (int)fxi_dtype_find(m->type)->block_elems;
+    if (o->dim % block_elems || o->n_ffn % block_elems)
+        return fxi_fail(err, FX_EINVAL, "--type %s wants --dim and --ffn in multiples of %d",
+                        o->type, block_elems);
+    return FX_OK;
+}
+
+static fx_status write_file(maker *m, fx_error *err)
+{
+    FX_TRY(fxi_gguf_writer_open(m->o.path, &m->w, err));
+    fx_status st = write_keys(m, err);
+    if (st == FX_OK) {
+        visit_tensors(m, declare);
+        fxi_gguf_begin_data(m->w);
+        visit_tensors(m, write_tensor);
+    }
+    fx_status end = fxi_gguf_writer_finish(m->w, st == FX_OK ? err : NULL);
+    return st == FX_OK ? end : st;
+}
+
+static fx_status make(maker *m, fx_error *err)
+{
+    long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
+    FX_TRY(fxi_pool_create(n_cpu < 1             ? 1
+                           : n_cpu > MAX_THREADS ? MAX_THREADS
+                                                 : (int)n_cpu,
+                           &m->pool, err));
+    m->batch = malloc(BATCH_ELEMS * sizeof(float));
+    fx_status st = m->batch ? write_file(m, err) : fxi_fail(err, FX_ENOMEM, "no memory");
+    free(m->batch);
+    fxi_pool_destroy(m->pool);
+    return st;
+}
+
+static int print_help(void)
+{
+    fxi_buf help = {0};
+    if (!fxi_opt_help(&opt_table, 1, &help)) return 1;
+    printf("make_model -o FILE [options]: writes a Llama model with random weights as GGUF\n\n%s",
+           help.p);
+    fxi_buf_free(&help);
+    return 0;
+}
+
+static int fail(const fx_error *err, int exit_status)
+{
+    fprintf(stderr, "make_model: %s%s\n", err->text, exit_status == 2 ? " (see --help)" : "");
+    return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    maker m = {0};
+    fx_error err;
+    fxi_opt_rest rest;
+    if (fxi_opt_parse(&opt_table, 1, argc - 1, argv + 1, &m.o, &rest, &err) != FX_OK)
+        return fail(&err, 2);
+    if (rest.help) return print_help();
+    if (check_options(&m, &rest, &err) != FX_OK) return fail(&err, 2);
+    return make(&m, &err) == FX_OK ? 0 : fail(&err, 1);
+}
