@@ -74,6 +74,9 @@ typedef struct fx_model_info {
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2", "ref"
     uint64_t file_bytes;
     uint64_t n_param;
+    // What speed is measured against: multiply-adds of the linear layers for a prompt token and for
+    // a row of logits, and the weights that one forward pass reads, whatever its batch.
+    uint64_t mul_per_prompt_tok, mul_per_logit_row, weight_bytes_per_pass;
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;       // what the file says
     int ctx_tok;             // what this engine allows for prompt + answer

@@ -195,23 +195,26 @@ static fx_status measure(bench_state *b, int batch, result *out, fx_error *err)
 
 // ---- what the figures mean for this machine -----------------------------------------------------
 
-// Two operations per parameter and token; the peak is the one of the arithmetic that the type runs
-// in.
+// The peak is the one of the arithmetic that the type runs in.
 static double peak_gop_s(const bench_state *b)
 {
     bool int8 = strcmp(fx_engine_info(b->eng)->type, "Q8_0") == 0 && b->machine.int8_gop_s > 0;
     return int8 ? b->machine.int8_gop_s : b->machine.fma_gflop_s;
 }
 
+// Linear layers only, two operations per multiply-add; a prompt needs one row of logits.
 static double prompt_gop_s(const bench_state *b, const result *r)
 {
-    return 2e-9 * (double)fx_engine_info(b->eng)->n_param * r->prompt_tok_s;
+    const fx_model_info *m = fx_engine_info(b->eng);
+    double mul = (double)m->mul_per_prompt_tok + (double)m->mul_per_logit_row / b->o->n_prompt;
+    return 2e-9 * mul * r->prompt_tok_s;
 }
 
 // Every step reads every weight once, whatever the batch.
 static double decode_gb_s(const bench_state *b, const result *r)
 {
-    return 1e-9 * (double)fx_engine_info(b->eng)->file_bytes * r->decode_tok_s / r->batch;
+    double bytes = (double)fx_engine_info(b->eng)->weight_bytes_per_pass;
+    return 1e-9 * bytes * r->decode_tok_s / r->batch;
 }
 
 static double share(double part, double whole)

@@ -81,6 +81,9 @@ static void fill_info(fx_engine *eng, const fxi_gguf *g)
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(eng->model));
     info->file_bytes = fxi_gguf_size(g);
     info->n_param = s->n_param;
+    info->mul_per_prompt_tok = s->layer_mul;
+    info->mul_per_logit_row = s->output_mul;
+    info->weight_bytes_per_pass = s->pass_bytes;
     info->n_layer = s->n_layer;
     info->dim = s->dim;
     info->n_head = s->n_head;

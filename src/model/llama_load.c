@@ -180,6 +180,24 @@ static fx_status load_layer(fxi_loader *ld, const fxi_model_shape *s, int i, lla
     return FX_OK;
 }
 
+static void count_layer(fxi_model_shape *s, const fxi_linear *w, uint64_t *n_mul)
+{
+    *n_mul += (uint64_t)w->n_in * (uint64_t)w->n_out;
+    s->pass_bytes += fxi_linear_bytes(w->type, w->n_in, w->n_out);
+}
+
+static void count_work(llama *m)
+{
+    fxi_model_shape *s = &m->model.shape;
+    for (int i = 0; i < s->n_layer; i++) {
+        const llama_layer *l = &m->layer[i];
+        const fxi_linear *part[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        for (size_t p = 0; p < sizeof part / sizeof *part; p++)
+            count_layer(s, part[p], &s->layer_mul);
+    }
+    count_layer(s, &m->output, &s->output_mul);
+}
+
 static fx_status load_weights(fxi_loader *ld, llama *m, fx_error *err)
 {
     fxi_model_shape *s = &m->model.shape;
@@ -192,6 +210,7 @@ static fx_status load_weights(fxi_loader *ld, llama *m, fx_error *err)
     FX_TRY(make_rope(ld, m, err));
     s->type = fxi_dtype_find((uint32_t)m->layer[0].gate.type);
     s->n_param = ld->n_param;
+    count_work(m);
     return fxi_loader_finish(ld, err);
 }
 

@@ -20,6 +20,9 @@ typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
     uint64_t n_param;
+    uint64_t layer_mul,
+        output_mul;             // multiply-adds of the linear layers: per token; per row of logits
+    uint64_t pass_bytes;        // weights that one pass reads, whatever the batch
     const fxi_dtype_info *type; // what most weights are stored in
 } fxi_model_shape;
 

@@ -113,13 +113,12 @@ class Llama(nn.Module):
         self.register_buffer("mask", mask, persistent=False)
 
     def init_weights(self, generator):
-        """Small normal weights; the layers that write into the residual stream are scaled down by its depth."""
+        """Matrices keep the size of their input, half of it where they write into the residual stream."""
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
-                deep = "attn_output" in name or "ffn_down" in name
-                weight.data.normal_(
-                    0, 0.02 / math.sqrt(2 * self.config.layers) if deep else 0.02, generator=generator
-                )
+                writes = "attn_output" in name or "ffn_down" in name
+                weight.data.normal_(0, (0.5 if writes else 1.0) * weight.shape[1] ** -0.5, generator=generator)
+        self.token_embd.weight.data.normal_(0, 0.08, generator=generator)
 
     def forward(self, ids):
         """ids: [batch, token] -> logits [batch, token, vocab]"""

@@ -20,8 +20,8 @@ OPENINGS = [
     "Once upon a time, there was a {h.trait} {h.kind} [named|called] {h} who lived {p.there}. [{p.scene}|]",
     "Once upon a time, a {h.trait} {h.kind} named {h} lived in a {h.look} {h.home} {p.there}. [{p.scene}|]",
     "Once upon a time, {p.there}, there lived a {h.trait} {h.kind} [named|called] {h}. [{p.scene}|]",
-    "{h} was a {h.trait} {h.kind} who lived in a {h.look} {h.home} {p.there}. [{p.scene}|]",
-    "{h} the {h.kind} lived {p.there}. {p.scene} {^h.he} was {h.trait}, and {h.he} had a {h.look} {h.home}.",
+    "Here is the story of {h}, a {h.trait} {h.kind} who lived in a {h.look} {h.home} {p.there}. [{p.scene}|]",
+    "A {h.trait} {h.kind} named {h} lived {p.there}. {p.scene} {^h.he} had a {h.look} {h.home}.",
     "There was once a {h.trait} {h.kind} who lived {p.there}. {^h.his} name was {h}. [{p.scene}|]",
     "Long ago, a {h.trait} {h.kind} lived {p.there}. {^h.his} name was {h}[, and everyone liked {h.him}|].",
     "{^p.there}, in a {h.look} {h.home}, lived a {h.trait} {h.kind} named {h}. [{p.scene}|]",
@@ -186,7 +186,7 @@ def great_fear(cast):
         trembled.|{f} found {h} in a corner.] "[What is it|Why do you shake so], [little {h.kind}|my friend]?" asked
         {f}. "I am afraid of {fear}," whispered {h}. ["Please do not laugh."|"Is that silly?"]
 
-        {f} did not laugh. "[I was once afraid of it too|Everyone is afraid of something|That is nothing to be ashamed
+        But {f} did not laugh. "[I was once afraid of it too|Everyone is afraid of something|That is nothing to be ashamed
         of]," {f.he} said. "{shows}." [{h} took a deep breath.|{h} was still shaking, but {h.he} nodded.] [Slowly,
         very slowly, {h.he} tried it.|{^h.he} held on to {f} and tried it.] {fear_ends}
 

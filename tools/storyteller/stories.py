@@ -25,14 +25,14 @@ from template import expand
 PLAIN_SHARE = 0.6  # of all documents; the rest are conversations
 STORY_SHARE = 0.8  # of all conversations; the rest are small talk only
 STORIES_ASKED = [1] * 9 + [2]
-INVENTED_NAMES = 0.25  # share of characters whose name is made of syllables
+INVENTED_NAMES = 0.2  # of the stories in conversations, those whose hero has a name that only the request tells
 
 
 class Cast:
     """The people, things and places of one story: the slots of its templates."""
 
-    def __init__(self, rng):
-        self.rng = rng
+    def __init__(self, rng, invented=False):
+        self.rng, self.invented = rng, invented
         self.place = rng.choice(lexicon.PLACES)
         self.slots = PHRASES | {"t": rng.choice(["morning", "afternoon", "day"]), "p": self._make_place()}
         self.weather(rng.choice(lexicon.WEATHERS))
@@ -109,11 +109,11 @@ class Cast:
 
     def _new_name(self, pronoun):
         taken = str(self.slots.get("h", ""))
+        if self.invented and not taken:
+            return self.pick(lexicon.NAME_STARTS) + self.pick(lexicon.NAME_ENDS)
         known = lexicon.HE_NAMES if pronoun == "he" else lexicon.SHE_NAMES
         while True:
             name = self.rng.choice(known)
-            if self.rng.random() < INVENTED_NAMES:
-                name = self.rng.choice(lexicon.NAME_STARTS) + self.rng.choice(lexicon.NAME_ENDS)
             if name != taken:
                 return name
 
@@ -128,12 +128,21 @@ class _Named(SimpleNamespace):
         return self.text
 
 
-def tell(rng):
-    """Returns (story, plot, cast)."""
-    cast = Cast(rng)
+def tell(rng, invented=False):
+    """Returns (story, plot, cast); the hero may have an invented name."""
+    cast = Cast(rng, invented)
     plot = rng.choice(PLOTS)
     text = rng.choice(OPENINGS) + " {habits} " + plot.build(cast)
-    return "\n\n".join(expand(paragraph, cast.slots, rng) for paragraph in text.split("\n\n")), plot, cast
+    paragraphs = [expand(paragraph, cast.slots, rng) for paragraph in text.split("\n\n")]
+    return _join(paragraphs, [str(cast.slots["h"]), str(cast.slots["f"])]), plot, cast
+
+
+def _join(paragraphs, names):
+    """No line begins with a name: so a name is always one and the same token, with a blank before it."""
+    text = paragraphs[0]
+    for paragraph in paragraphs[1:]:
+        text += (" " if paragraph.startswith(tuple(names)) else "\n\n") + paragraph
+    return text
 
 
 def conversation(rng):
@@ -146,11 +155,19 @@ def conversation(rng):
     if rng.random() < 0.1:
         turns += talk.small_talk(rng, 1)
     for _ in range(rng.choice(STORIES_ASKED)):
-        story, plot, cast = tell(rng)
-        turns += [("user", talk.request(rng, plot, cast.slots)), ("assistant", story)]
+        turns += _story_asked_for(rng)
     if rng.random() < 0.15:
         turns += talk.farewell(rng)
     return turns
+
+
+def _story_asked_for(rng):
+    invented = rng.random() < INVENTED_NAMES
+    story, plot, cast = tell(rng, invented)
+    request = talk.request(rng, plot, cast.slots)
+    while invented and str(cast.slots["h"]) not in request:
+        request = talk.request(rng, plot, cast.slots)
+    return [("user", request), ("assistant", story)]
 
 
 def document(rng):

@@ -4,6 +4,8 @@
 Every file goes to --out: vocab.json (made once), corpus-SEED.npz (made once), checkpoint.pt (written again and again).
 A row of a batch is mostly one document, so that attention looks at one story and learns early to repeat its names; some
 rows hold several documents, up to the whole context.  Rows of about the same length share a batch.
+The run begins with lessons: pieces of 24 tokens in which a name comes twice.  Over such a short way the attention soon
+finds out how to repeat a name, and it keeps that for whole stories; with stories alone it takes many times as long.
 The learning rate follows a warm-up and a cosine, driven by the share of --minutes that has passed, so that the run
 ends on time on any machine.  Seeds are fixed; with --steps instead of --minutes a run can be repeated exactly.
 """
@@ -20,6 +22,7 @@ import numpy
 import torch
 from torch.nn import functional as F
 
+import lexicon
 import stories
 import vocab as vocabulary
 from model import Config, Llama, parameter_count
@@ -32,6 +35,8 @@ HELD_OUT_SEED = 999
 CROWDED_SHARE = 0.1  # of the rows, those with several documents
 SORTED_BATCHES = 40  # so many batches are sorted by length together
 IGNORED = -100  # a target that is padding
+LESSON_TOKENS, LESSON_ROWS, LESSON_DOCUMENTS = 24, 64, 20000
+LESSONS_ONLY, LESSONS_END, LESSON_EVERY = 0.1, 0.3, 8  # shares of the run, and how often in between
 
 
 def make_vocab(path, seed, size):
@@ -79,6 +84,23 @@ def batches(corpus, size, length, seed):
         for group in groups:
             parts = [group[at : at + size] for at in range(0, len(group), size)]
             yield from map(batch_of, rng.sample(parts, len(parts)))
+
+
+def name_lessons(corpus, vocab, rng):
+    """Short pieces of documents in which a name is soon repeated."""
+    names = {vocab.id_of[f"{vocabulary.BLANK}{name}"] for name in lexicon.HE_NAMES + lexicon.SHE_NAMES}
+    lessons = []
+    for doc in corpus:
+        places = [at for at, token in enumerate(doc.tolist()) if token in names]
+        for at, after in zip(places, places[1:]):
+            if doc[at] == doc[after] and after - at < LESSON_TOKENS - 4:
+                begin = max(0, at - rng.randrange(4))
+                lessons.append(doc[begin : begin + LESSON_TOKENS])
+    return lessons
+
+
+def is_lesson(step, progress):
+    return progress < LESSONS_ONLY or (progress < LESSONS_END and step % LESSON_EVERY == 0)
 
 
 def batch_of(rows):
@@ -171,7 +193,8 @@ class Run:
         )
 
 
-def train(run, corpus, options, checkpoint):
+def train(run, corpus, lessons, options, checkpoint):
+    rng = random.Random(options.seed)
     begin, saved = time.time() - 60 * run.minutes, time.time()
     for inputs, targets in itertools.islice(
         batches(corpus, options.batch, run.model.config.context + 1, options.seed), run.steps, None
@@ -180,6 +203,8 @@ def train(run, corpus, options, checkpoint):
         progress = run.steps / options.steps if options.steps else run.minutes / options.minutes
         if progress >= 1:
             break
+        if is_lesson(run.steps, progress):
+            inputs, targets = batch_of(rng.sample(lessons, LESSON_ROWS))
         run.step(inputs, targets, rate_at(progress), options.precision)
         if run.steps % SHOW_EVERY == 0:
             run.show(progress)
@@ -225,7 +250,8 @@ def main():
     run, checkpoint = Run(model), f"{options.out}/checkpoint.pt"
     if options.resume:
         run.resume(checkpoint)
-    train(run, corpus, options, checkpoint)
+    lessons = name_lessons(corpus[:LESSON_DOCUMENTS], vocab, random.Random(options.seed))
+    train(run, corpus, lessons, options, checkpoint)
     run.save(checkpoint, held_out_loss=held_out_loss(model, vocab))
     print(json.dumps(torch.load(checkpoint)["facts"]))
 

@@ -94,13 +94,13 @@ def train(texts, size):
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(line for text in texts for line in text.split("\n") if line),
+        sentence_iterator=(line for text in texts for line in (" " + text).split("\n") if line),
         model_writer=model,
         model_type="bpe",
         vocab_size=size - 2,
         byte_fallback=True,
         character_coverage=1.0,
-        add_dummy_prefix=True,
+        add_dummy_prefix=False,  # as only the first line of a text has one, it is put there above
         remove_extra_whitespaces=False,
         normalization_rule_name="identity",
         split_digits=True,
