@@ -276,22 +276,11 @@ static void a_span_that_does_not_give_back_is_passed_over(void **state)
     world_close(&w);
 }
 
-static vt_config small_config(void)
-{
-    vt_config c = vt_config_default();
-    c.n_plane = 2;
-    c.row_bytes = 128;
-    c.max_tok = 100;
-    c.max_seq = 2;
-    c.budget_bytes = 1 << 20;
-    return c;
-}
-
 static void a_backend_that_fails_to_start_stays_the_callers(void **state)
 {
     (void)state;
     vt_manager *m;
-    vt_config c = small_config();
+    vt_config c = world_small_config();
     c.vmm = vt_fault_open(vt_fake_open());
     vt_fault_arm(c.vmm, 0, 0, VT_EDEVICE);
     assert_int_equal(vt_manager_create(&c, &m), VT_EDEVICE);
@@ -317,7 +306,7 @@ static vt_status live_a_little(void)
 {
     vt_manager *m;
     vt_seq *s = NULL;
-    vt_config c = small_config();
+    vt_config c = world_small_config();
     vt_status st = vt_manager_create(&c, &m);
     if (st != VT_OK) return st;
     st = vt_seq_create(m, &s);

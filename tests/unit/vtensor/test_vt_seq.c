@@ -330,23 +330,12 @@ static void null_is_allowed_where_it_is_said(void **state)
     world_close(&w);
 }
 
-static vt_config small_config(void)
-{
-    vt_config c = vt_config_default();
-    c.n_plane = 2;
-    c.row_bytes = 128;
-    c.max_tok = 100;
-    c.max_seq = 2;
-    c.budget_bytes = 1 << 20;
-    return c;
-}
-
 static void a_manager_on_the_host_by_default(void **state)
 {
     (void)state;
     vt_manager *m;
     vt_seq *a, *b;
-    vt_config c = small_config();
+    vt_config c = world_small_config();
     assert_ok(vt_manager_create(&c, &m));
     assert_ok(vt_seq_create(m, &a));
     assert_ok(vt_seq_create(m, &b));
@@ -361,7 +350,7 @@ static void wrong_configurations_leave_the_backend_fresh(void **state)
     (void)state;
     vt_manager *m;
     vt_fake_report end;
-    vt_config c = small_config();
+    vt_config c = world_small_config();
     c.vmm = vt_fake_open();
     vt_fake_set_epitaph(c.vmm, &end);
     c.slice_bytes = 1000;

@@ -250,3 +250,14 @@ vt_stats world_stats(const world *w)
     vt_get_stats(w->m, &st);
     return st;
 }
+
+vt_config world_small_config(void)
+{
+    vt_config c = vt_config_default();
+    c.n_plane = 2;
+    c.row_bytes = 128;
+    c.max_tok = 100;
+    c.max_seq = 2;
+    c.budget_bytes = 1 << 20;
+    return c;
+}
