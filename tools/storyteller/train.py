@@ -142,7 +142,8 @@ def make_optimizer(model):
 @torch.no_grad()
 def held_out_loss(model, vocab):
     """Mean loss per token of documents that were not trained on."""
-    docs = [numpy.array(vocab.encode_document(doc)) for doc in stories.documents(400, HELD_OUT_SEED)]
+    longest = model.config.context + 1
+    docs = [numpy.array(vocab.encode_document(doc)[:longest]) for doc in stories.documents(400, HELD_OUT_SEED)]
     total = sum(loss_of(model, *batch_of([doc])).item() * (len(doc) - 1) for doc in docs)
     return total / sum(len(doc) - 1 for doc in docs)
 
@@ -216,7 +217,7 @@ def train(run, corpus, lessons, options, checkpoint):
 def parse_options():
     parser = argparse.ArgumentParser(description="train the storyteller")
     parser.add_argument("--out", default="build/storyteller")
-    parser.add_argument("--minutes", type=float, default=40, help="time budget (default 40)")
+    parser.add_argument("--minutes", type=float, default=32, help="time budget (default 32)")
     parser.add_argument("--steps", type=int, default=0, help="train for so many steps, however long it takes")
     parser.add_argument(
         "--resume",
