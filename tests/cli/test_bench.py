@@ -6,6 +6,9 @@ import time
 import cli
 
 SMALL = ["--prompt", "24", "--gen", "6", "--batch", "1,3", "--repeat", "2", "--threads", "1"]
+# The linear layers of cli.tiny_model: q and o, k and v, gate, up and down; the output.
+LAYER_MUL = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128)
+OUTPUT_MUL = 64 * 512
 
 
 class Bench(cli.TestCase):
@@ -22,8 +25,10 @@ class Bench(cli.TestCase):
             self.assertGreater(result["prompt_tok_s"], 0)
             self.assertGreater(result["decode_tok_s"], 0)
             self.assertAlmostEqual(result["prompt_tok_s"] * result["first_token_s"] / result["batch"], 24, delta=0.1)
-            ratio = result["prompt_gop_s"] / (2e-9 * all_of_it["model"]["n_param"] * result["prompt_tok_s"])
-            self.assertAlmostEqual(ratio, 1, delta=1e-3)
+            gop = 2e-9 * (LAYER_MUL + OUTPUT_MUL / 24) * result["prompt_tok_s"]
+            self.assertAlmostEqual(result["prompt_gop_s"] / gop, 1, delta=1e-3)
+            gb = 4e-9 * (LAYER_MUL + OUTPUT_MUL) * result["decode_tok_s"] / result["batch"]
+            self.assertAlmostEqual(result["decode_weights_gb_s"] / gb, 1, delta=1e-3)
 
     def test_table(self):
         text = self.ok("bench", "-m", cli.tiny_model(), *SMALL).stdout.decode()

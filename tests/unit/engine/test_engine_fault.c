@@ -103,7 +103,7 @@ static void sweep(fx_status how)
     int n_bad, n_call = run(0, how, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 20) { // all of the first ones, then ever fewer
+    for (int i = 1; i <= n_call; i += 1 + i / 8) { // all of the first ones, then ever fewer
         run(i, how, &n_bad);
         assert_in_range(n_bad, 0, 1);
     }
