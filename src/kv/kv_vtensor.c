@@ -64,7 +64,7 @@ static void kvv_close(fxi_kv *kv)
 static fx_status kvv_seq_create(fxi_kv *kv, fxi_kv_seq **out, fx_error *err)
 {
     vt_seq *s = NULL;
-    fx_status st = forward_status(vt_seq_create(self(kv)->vt, &s), "create", err);
+    fx_status st = forward_status(vt_seq_create(self(kv)->vt, 0, &s), "create", err);
     *out = (fxi_kv_seq *)s;
     return st;
 }

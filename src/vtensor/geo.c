@@ -1,7 +1,7 @@
 // geo.c - from a configuration to the sizes of a manager, with every product checked.
 #include "internal.h"
 
-enum { DEFAULT_SLICE_TOK = 32 };
+enum { DEFAULT_SLICE_TOK = 32, MORE_REGIONS = 65536 };
 
 static bool mul(size_t a, size_t b, size_t *out)
 {
@@ -32,13 +32,14 @@ static bool choose_slice(vti_geo *g, size_t asked_bytes, size_t granularity)
 }
 
 // The addresses of a span. A guard of at least one token lies before the first view and behind
-// each, so that a read of token -1 or max_tok faults.
-static bool lay_out_span(vti_geo *g, size_t granularity)
+// each, so that a read of token -1 or max_tok faults. It is whole slices, so that slices of whole huge
+// pages are aligned for them.
+static bool lay_out_span(vti_geo *g)
 {
     size_t all_tok, view, views;
     if (!mul(g->stride_bytes, g->max_tok, &all_tok) || !round_up(all_tok, g->slice_bytes, &view) ||
         view / g->slice_bytes > UINT32_MAX ||
-        !round_up(g->stride_bytes, granularity, &g->guard_bytes))
+        !round_up(g->stride_bytes, g->slice_bytes, &g->guard_bytes))
         return false;
     g->chunks_per_span = (uint32_t)(view / g->slice_bytes);
     return !__builtin_add_overflow(view, g->guard_bytes, &g->view_stride) &&
@@ -48,11 +49,17 @@ static bool lay_out_span(vti_geo *g, size_t granularity)
 }
 
 // All chunks that have an index fit a file's offsets. Then no sum of bytes or tokens overflows.
-static bool indices_fit(const vti_geo *g)
+// A region that is no span's home is there for chunks that others still hold, one at least; so there
+// are far more regions than spans, as far as offsets go.
+static bool count_regions(vti_geo *g)
 {
-    size_t span_chunks, all;
-    return mul(g->chunk_bytes, g->chunks_per_span, &span_chunks) &&
-           mul(span_chunks, g->max_seq, &all) && all <= INT64_MAX;
+    size_t region_bytes;
+    if (!mul(g->chunk_bytes, g->chunks_per_span, &region_bytes)) return false;
+    uint64_t fit = INT64_MAX / region_bytes;
+    uint64_t want = 4 * (uint64_t)g->max_seq + MORE_REGIONS;
+    if (want > UINT32_MAX - 1) want = UINT32_MAX - 1;
+    g->max_region = (uint32_t)(want < fit ? want : fit);
+    return g->max_region >= g->max_seq;
 }
 
 vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
@@ -65,8 +72,7 @@ vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
                    .max_seq = cfg->max_seq};
     if (!mul(cfg->row_bytes, split ? 1 : cfg->n_plane, &g->stride_bytes) ||
         !choose_slice(g, cfg->slice_bytes, granularity) ||
-        !mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g, granularity) ||
-        !indices_fit(g))
+        !mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g) || !count_regions(g))
         return VT_EINVAL;
     g->plane_stride = split ? g->view_stride : cfg->row_bytes;
     return VT_OK;
@@ -76,6 +82,16 @@ uint32_t vti_geo_chunks(const vti_geo *g, uint32_t len_tok)
 {
     size_t used = len_tok * g->stride_bytes; // cannot overflow: see lay_out_span
     return (uint32_t)((used + g->slice_bytes - 1) / g->slice_bytes);
+}
+
+uint32_t vti_geo_whole(const vti_geo *g, uint32_t len_tok)
+{
+    return (uint32_t)(len_tok * g->stride_bytes / g->slice_bytes);
+}
+
+size_t vti_geo_tail_bytes(const vti_geo *g, uint32_t len_tok)
+{
+    return len_tok * g->stride_bytes % g->slice_bytes;
 }
 
 uint32_t vti_geo_tokens(const vti_geo *g, uint32_t n_chunk)

@@ -1,95 +1,249 @@
-// reclaim.c - what becomes of spare chunks: kept warm for the next sequence, given back to the
-// system when somebody needs their place in the budget, or when they are too many.
+// reclaim.c - what becomes of spare chunks and of idle prefixes: kept for the next sequence, given back to
+// the system when somebody needs their place in the budget, or when they are too many.
 //
-// Who holds spare chunks, in the order in which they are taken away:
-//   1. idle spans, the longest idle first;
-//   2. live spans that were handed more warm chunks than their sequence has grown into.
+// In the order in which they are taken away:
+//   1. spare chunks that are mapped nowhere: what evictions left, and undoings that failed;
+//   2. warm chunks of idle spans, the longest idle first;
+//   3. warm chunks of live spans, beyond what their sequence has grown into;
+//   4. prefixes that nobody uses, the least worth first (they become 1).
 // Of a span the last chunks go first, so that what stays is a prefix still. A span that the device
 // will not let go of is passed over: it stays as it is, spare and counted.
 #include "internal.h"
 
-static uint32_t spare_of(const vt_manager *m, const vti_span *sp)
-{
-    return vti_created(m, sp) - sp->n_owned;
-}
-
 uint64_t vti_spare(const vt_manager *m, const vti_span *besides)
 {
-    return m->pset.n_in[VTI_CHUNK_SPARE] - (besides ? spare_of(m, besides) : 0);
+    return m->pset.n_in[VT_CHUNK_SPARE] - (besides ? besides->n_warm : 0);
 }
+
+// ---- Spare chunks that are mapped nowhere
+
+static bool is_mapped(const vti_span *home, uint32_t region, uint32_t position)
+{
+    const vti_tear *t = &home->tear;
+    bool torn = t->n > 0 && position >= t->first && position < t->first + t->n;
+    return torn || home->at[position] == region;
+}
+
+static bool is_stray(const vt_manager *m, uint32_t region, uint32_t position)
+{
+    if (vti_pset_state(&m->pset, region, position) != VT_CHUNK_SPARE) return false;
+    if (!vti_pset_is_home(&m->pset, region)) return true;
+    return !is_mapped(m->vset.span[m->pset.region[region].home_of], region, position);
+}
+
+static vt_status sweep_region(vt_manager *m, uint32_t region)
+{
+    uint32_t end = m->geo.chunks_per_span;
+    for (uint32_t p = 0, n; p < end; p += n + 1) {
+        for (n = 0; p + n < end && is_stray(m, region, p + n); n++) {
+        }
+        if (n > 0) VT_TRY(vti_pfree(m, region, p, n));
+    }
+    return VT_OK;
+}
+
+static uint32_t region_warm(const vt_manager *m, uint32_t region)
+{
+    bool is_home = vti_pset_is_home(&m->pset, region);
+    return is_home ? m->vset.span[m->pset.region[region].home_of]->n_warm : 0;
+}
+
+static uint64_t count_stray(const vt_manager *m)
+{
+    uint64_t n = m->pset.n_in[VT_CHUNK_SPARE];
+    for (uint32_t i = 0; n > 0 && i < m->vset.n_span; i++) n -= m->vset.span[i]->n_warm;
+    return n;
+}
+
+vt_status vti_sweep(vt_manager *m)
+{
+    vt_status st = VT_OK;
+    if (count_stray(m) == 0) return VT_OK;
+    for (uint32_t r = 0; r < m->pset.n_region; r++) {
+        if (m->pset.region[r].n_in[VT_CHUNK_SPARE] == region_warm(m, r)) continue;
+        vt_status swept = sweep_region(m, r);
+        if (swept != VT_OK) st = swept;
+    }
+    return st;
+}
+
+// ---- Warm chunks
 
 // The span behind sp in the order above; the first for NULL.
 static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
 {
-    if (!sp && vs->oldest) return vs->oldest;
-    if (sp && !sp->seq && sp->newer) return sp->newer;
-    for (uint32_t i = sp && sp->seq ? sp->id + 1 : 0; i < vs->n_span; i++)
-        if (vs->span[i]->seq) return vs->span[i];
+    if (!sp && vs->idle.oldest) return vs->idle.oldest;
+    if (sp && sp->state == VTI_SPAN_IDLE && sp->newer) return sp->newer;
+    for (uint32_t i = sp && sp->state != VTI_SPAN_IDLE ? sp->id + 1 : 0; i < vs->n_span; i++)
+        if (vs->span[i]->state == VTI_SPAN_LIVE) return vs->span[i];
     return NULL;
 }
 
-vt_status vti_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides)
+// What a failed undoing has left mapped in some views is unmapped, and then stray.
+static vt_status mend_all(vt_manager *m)
 {
     vt_status st = VT_OK;
-    for (vti_span *sp = NULL; n_chunk > 0 && (sp = next_holder(&m->vset, sp));) {
-        uint32_t n = spare_of(m, sp);
-        if (sp == besides || n == 0) continue;
-        if (n > n_chunk) n = (uint32_t)n_chunk;
-        vt_status shed = vti_shed(m, sp, vti_created(m, sp) - n);
-        if (shed == VT_OK)
-            n_chunk -= n;
-        else
-            st = shed;
+    for (uint32_t i = 0; i < m->vset.n_span; i++) {
+        vti_span *sp = m->vset.span[i];
+        vt_status mended = sp->is_lent ? VT_OK : vti_mend(m, sp);
+        if (mended != VT_OK) st = mended;
     }
-    return n_chunk == 0 ? VT_OK : st;
+    return st;
 }
 
-// Where spare chunks cannot make up for what is asked, none is lost.
-static vt_status room_in_budget(vt_manager *m, const vti_span *sp, uint32_t upto)
+// Gives up to max_n warm chunks of a span back; *n_freed grows by what has gone. (A job that ends
+// meanwhile may add some.)
+static vt_status shed_counted(vt_manager *m, vti_span *sp, uint64_t max_n, uint64_t *n_freed)
 {
-    uint64_t owned = m->pset.n_in[VTI_CHUNK_OWNED] + (upto - sp->n_owned);
-    if (owned > m->budget_chunks) return VT_NOSPACE;
-    uint32_t have = vti_created(m, sp);
-    uint64_t created = vti_pset_created(&m->pset) + (upto > have ? upto - have : 0);
-    return created > m->budget_chunks ? vti_reclaim(m, created - m->budget_chunks, sp) : VT_OK;
+    vti_job_settle(m, sp);
+    uint64_t had = vti_pset_created(&m->pset);
+    uint32_t n = max_n < UINT32_MAX ? (uint32_t)max_n : UINT32_MAX;
+    vt_status st = vti_span_shed(m, sp, 0, UINT32_MAX, n);
+    *n_freed += had - vti_pset_created(&m->pset);
+    return st;
 }
 
-static uint32_t runs_to_come(const vt_manager *m, const vti_span *sp)
+static vt_status sweep_counted(vt_manager *m, uint64_t *n_freed)
 {
-    uint32_t n = 0;
-    for (uint32_t v = 0; v < m->geo.n_view; v++) n += sp->n_mapped[v] == 0;
-    return n;
+    uint64_t had = vti_pset_created(&m->pset);
+    vt_status st = mend_all(m), swept = vti_sweep(m);
+    *n_freed += had - vti_pset_created(&m->pset);
+    return swept != VT_OK ? swept : st;
 }
 
-// Only a span that gives all its chunks back frees runs.
-static vt_status room_in_runs(vt_manager *m, const vti_span *sp)
+// Gives n_chunk of the spare chunks back, not those of `besides`.
+// Errors: VT_NOSPACE (there are not so many), VT_EDEVICE.
+vt_status vti_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides)
+{
+    uint64_t n_freed = 0;
+    vt_status st = sweep_counted(m, &n_freed);
+    for (vti_span *sp = NULL; n_freed < n_chunk && (sp = next_holder(&m->vset, sp));) {
+        if (sp == besides || sp->n_warm == 0) continue;
+        vt_status shed = shed_counted(m, sp, n_chunk - n_freed, &n_freed);
+        if (shed != VT_OK) st = shed;
+    }
+    if (n_freed >= n_chunk) return VT_OK;
+    return st != VT_OK ? st : VT_NOSPACE;
+}
+
+// ---- Prefixes
+
+void vti_evict_for(vt_manager *m, uint64_t n_chunk)
+{
+    uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
+    if (goal < n_chunk) goal = UINT64_MAX;
+    vti_node *leaf;
+    while (m->pset.n_in[VT_CHUNK_SPARE] < goal &&
+           (leaf = vti_rtree_victim(m->rtree, m->now_ms)) != NULL) {
+        vti_rtree_drop(m->rtree, leaf);
+        m->tally.prefix_evicted++;
+    }
+}
+
+// ---- Room
+
+static uint64_t lack(const vt_manager *m, uint64_t n_chunk)
+{
+    uint64_t want = vti_pset_created(&m->pset) + m->n_pledged + n_chunk;
+    return want > m->budget_chunks ? want - m->budget_chunks : 0;
+}
+
+static bool can_yield(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+{
+    uint64_t spare = vti_spare(m, sp);
+    return n_chunk <= spare || n_chunk - spare <= vti_rtree_evictable(m->rtree, m->now_ms);
+}
+
+// Room in the budget for n_chunk chunks more, which sp wants; its own warm ones stay. Where what may be
+// given back cannot make up for them, none of it is lost.
+vt_status vti_make_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+{
+    if (lack(m, n_chunk) == 0) return VT_OK;
+    vti_jobs_settle(m);
+    (void)vti_retired_reap(m, VTI_REAP_NOW);
+    if (!can_yield(m, sp, lack(m, n_chunk))) (void)vti_retired_reap(m, VTI_REAP_WAIT);
+    uint64_t short_of = lack(m, n_chunk), spare = vti_spare(m, sp);
+    if (!can_yield(m, sp, short_of)) return VT_NOSPACE;
+    if (short_of > spare) vti_evict_for(m, short_of - spare);
+    return short_of > 0 ? vti_reclaim(m, short_of, sp) : VT_OK;
+}
+
+// Room for what is asked ahead: from free budget and from idle spans alone.
+vt_status vti_spare_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+{
+    uint64_t short_of = lack(m, n_chunk), idle = 0;
+    if (short_of == 0) return VT_OK;
+    for (const vti_span *it = m->vset.idle.oldest; it; it = it->newer)
+        if (it != sp) idle += it->n_warm;
+    return short_of <= idle ? vti_reclaim(m, short_of, sp) : VT_NOSPACE;
+}
+
+bool vti_runs_fit(const vt_manager *m, int64_t n_run)
+{
+    int64_t all = (int64_t)(m->vset.n_run + m->runs_pledged) + n_run;
+    return n_run <= 0 || (uint64_t)all <= m->max_runs / m->geo.n_view;
+}
+
+// Room for n_run runs more in each view. Only a span that gives all its chunks back frees some.
+vt_status vti_make_runs(vt_manager *m, const vti_span *sp, int64_t n_run)
 {
     vt_status st = VT_NOSPACE;
-    uint64_t need = runs_to_come(m, sp);
-    if (need > m->max_runs) return VT_NOSPACE;
-    for (vti_span *it = NULL; m->vset.n_run > m->max_runs - need;) {
+    if (vti_runs_fit(m, n_run)) return VT_OK;
+    vti_jobs_settle(m);
+    (void)vti_retired_reap(m, VTI_REAP_NOW);
+    for (vti_span *it = NULL; !vti_runs_fit(m, n_run);) {
         it = next_holder(&m->vset, it);
         if (!it) return st;
         if (it == sp || it->n_owned > 0) continue;
-        vt_status shed = vti_shed(m, it, 0);
+        vt_status shed = vti_span_shed(m, it, 0, UINT32_MAX, UINT32_MAX);
         if (shed != VT_OK) st = shed;
     }
     return VT_OK;
 }
 
-// Makes room in the budget and among the mappings for sp to grow to `upto` chunks.
-vt_status vti_make_room(vt_manager *m, const vti_span *sp, uint32_t upto)
+// ---- What the owner asks for
+
+static uint64_t freed_since(const vt_manager *m, uint64_t had)
 {
-    VT_TRY(room_in_budget(m, sp, upto));
-    return room_in_runs(m, sp);
+    uint64_t has = vti_pset_created(&m->pset);
+    return had > has ? (had - has) * m->geo.chunk_bytes : 0;
 }
 
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 {
+    vti_jobs_settle(m);
     uint64_t had = vti_pset_created(&m->pset);
+    (void)vti_retired_reap(m, VTI_REAP_NOW);
     uint64_t keep = keep_bytes / m->geo.chunk_bytes;
     uint64_t spare = vti_spare(m, NULL);
     vt_status st = spare > keep ? vti_reclaim(m, spare - keep, NULL) : VT_OK;
-    if (freed_bytes) *freed_bytes = (had - vti_pset_created(&m->pset)) * m->geo.chunk_bytes;
+    if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_answer(m, st);
+}
+
+vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
+{
+    uint64_t had = vti_pset_created(&m->pset), chunk = m->geo.chunk_bytes;
+    vti_evict_for(m, want_bytes / chunk + (want_bytes % chunk != 0));
+    vt_status st = vti_sweep(m);
+    if (freed_bytes) *freed_bytes = freed_since(m, had);
+    return vti_answer(m, st);
+}
+
+static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t was_chunks = m->budget_chunks;
+    if (budget_bytes < m->geo.chunk_bytes) return VT_EINVAL;
+    m->budget_chunks = budget_bytes / m->geo.chunk_bytes;
+    vt_status st = vti_make_room(m, NULL, 0);
+    if (st == VT_OK)
+        m->budget_bytes = budget_bytes;
+    else
+        m->budget_chunks = was_chunks;
+    return st;
+}
+
+vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    return vti_answer(m, set_budget(m, budget_bytes));
 }

@@ -1,49 +1,23 @@
-// seq.c - VTS, what a scheduler calls: create, extend, release.
+// seq.c - VTS, what a scheduler calls for one sequence: create, extend, truncate, release.
 //
 //   create    an idle span, wiped, or a new one; no chunk becomes the sequence's yet
-//   extend    chunks [n_owned, needed) become the sequence's: warm ones at once, the others after
-//             vti_back has created and mapped them
-//   release   all of them become spare and stay mapped under the span, which becomes idle; then
-//             the longest idle give back what is beyond spare_bytes
-//
-// Memory is wiped at create, not at release: what is given back to the system before anybody takes
-// the span again need not be wiped, and release stays cheap. It must be then and not at extend,
-// since from create on the new owner can read all that is mapped under its span.
+//   extend    a shared tail is copied first, or its stale rows wiped; then warm chunks become the
+//             sequence's at once, the others after they were created and mapped
+//   truncate  chunks that nobody else holds stay warm behind the new end, the others are unmapped
+//   release   the same with all of them, once the device has done with it; then the longest idle give
+//             back what is beyond spare_high_bytes
 #include "internal.h"
 
 #include <stdlib.h>
 
-// What an undo that failed has left mapped in some views only is given back; the rest is wiped.
-static vt_status span_clean(vt_manager *m, vti_span *sp)
+vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t n_alias, vt_seq **out)
 {
-    VT_TRY(vti_shed(m, sp, vti_span_even(sp, m->geo.n_view)));
-    return vti_zero(m, sp);
-}
-
-// The newest idle span that is warm and can be cleaned, else one without chunks, else a new one.
-// A span that cannot be cleaned is handed to nobody.
-static vt_status span_take(vt_manager *m, vti_span **out)
-{
-    vt_status st = VT_NOSPACE;
-    vti_span *cold = NULL, *sp = m->vset.newest;
-    for (; sp; sp = sp->older) {
-        bool warm = vti_created(m, sp) > 0;
-        if (warm && (st = span_clean(m, sp)) == VT_OK) break;
-        if (!warm && !cold) cold = sp;
-    }
-    if (!sp) sp = cold;
-    if (!sp) return m->vset.n_span < m->vset.n_max ? vti_valloc(m, out) : st;
-    vti_vset_wake(&m->vset, sp);
-    *out = sp;
-    return VT_OK;
-}
-
-static vt_status seq_make(vt_manager *m, vt_seq **out)
-{
+    *out = NULL;
+    vti_jobs_take(m);
     vt_seq *s = calloc(1, sizeof *s);
     if (!s) return VT_ENOMEM;
     vti_span *sp;
-    vt_status st = span_take(m, &sp);
+    vt_status st = vti_span_take(m, expect_tok, n_alias, &sp);
     if (st != VT_OK) {
         free(s);
         return st;
@@ -55,64 +29,201 @@ static vt_status seq_make(vt_manager *m, vt_seq **out)
     return VT_OK;
 }
 
-vt_status vt_seq_create(vt_manager *m, vt_seq **out)
+vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
 {
-    *out = NULL;
-    return vti_answer(m, seq_make(m, out));
+    return vti_answer(m, vti_seq_make(m, expect_tok, 0, out));
 }
 
-// Where the system itself is short, all spare chunks go back to it before VT_NOSPACE is answered.
-static vt_status span_back(vt_manager *m, vti_span *sp, uint32_t upto)
+void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
 {
-    VT_TRY(vti_make_room(m, sp, upto));
-    vt_status st = vti_back(m, sp, upto);
-    uint64_t elsewhere = vti_spare(m, sp);
-    if (st != VT_NOSPACE || elsewhere == 0) return st;
-    VT_TRY(vti_reclaim(m, elsewhere, sp));
-    return vti_back(m, sp, upto);
+    vt_manager *m = s->m;
+    m->live_tok = m->live_tok - s->len_tok + len_tok;
+    s->len_tok = len_tok;
+    if (m->live_tok > m->tally.peak_tok) m->tally.peak_tok = m->live_tok;
+}
+
+void vti_seq_set_node(vt_seq *s, vti_node *node)
+{
+    if (node) vti_rtree_ref(s->m->rtree, node);
+    if (s->node) vti_rtree_unref(s->m->rtree, s->node);
+    s->node = node;
+}
+
+static bool is_torn(const vti_span *sp)
+{
+    return sp->n_lifted > 0 || (sp->tear.n > 0 && sp->tear.first < sp->n_owned);
+}
+
+// ---- Extend
+
+// Bytes of the tail chunk in each view, if the sequence may not write behind them as it is; 0: it may.
+static size_t tail_in_the_way(const vt_seq *s)
+{
+    const vti_span *sp = s->span;
+    size_t tail_bytes = vti_geo_tail_bytes(&s->m->geo, s->len_tok);
+    if (tail_bytes == 0) return 0;
+    uint32_t p = sp->n_owned - 1;
+    if (sp->at[p] == VTI_NO_REGION) return 0; // in the swap, so it was its own
+    bool shared = vti_pset_state(&s->m->pset, sp->at[p], p) == VT_CHUNK_SHARED;
+    return shared || s->tail_stale ? tail_bytes : 0;
+}
+
+static bool tail_is_shared(const vt_seq *s)
+{
+    const vti_span *sp = s->span;
+    uint32_t p = sp->n_owned - 1;
+    return vti_pset_state(&s->m->pset, sp->at[p], p) == VT_CHUNK_SHARED;
+}
+
+// Chunks that warm ones do not cover on the way to n_chunk.
+static uint32_t cold_chunks(const vti_span *sp, uint32_t n_chunk)
+{
+    uint32_t n = 0;
+    for (uint32_t p = sp->n_owned; p < n_chunk; p++) n += sp->at[p] == VTI_NO_REGION;
+    return n;
+}
+
+// A chunk for the sequence or for the tree, whoever is easier to serve. Room is made for all that is
+// coming, so that what is done first is not done in vain.
+static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
+{
+    vt_manager *m = s->m;
+    vti_span *sp = s->span;
+    uint32_t p = sp->n_owned - 1;
+    bool is_kept;
+    VT_TRY(vti_make_room(m, sp, 1 + cold_chunks(sp, n_chunk)));
+    if (!tail_is_shared(s)) return VT_OK; // room has come from those who shared it
+    VT_TRY(vti_seq_keep_tail(s, &is_kept));
+    if (is_kept) return VT_OK;
+    VT_TRY(vti_span_home(m, sp, p, n_chunk > p ? n_chunk : p + 1));
+    VT_TRY(vti_make_room(m, sp, 1 + cold_chunks(sp, n_chunk))); // a new home has no warm ones
+    VT_TRY(vti_span_unshare(m, sp, p, tail_bytes));
+    s->tail_stale = false;
+    return VT_OK;
+}
+
+static vt_status tail_free(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
+{
+    vt_manager *m = s->m;
+    vti_span *sp = s->span;
+    vti_job_settle(m, sp);
+    VT_TRY(vti_mend(m, sp));
+    (void)vti_retired_reap(m, VTI_REAP_NOW); // one of them may have been the last other holder
+    if (tail_is_shared(s)) VT_TRY(tail_unshare(s, tail_bytes, n_chunk));
+    if (s->tail_stale) VT_TRY(vti_zero(m, sp, sp->n_owned - 1, tail_bytes));
+    s->tail_stale = false;
+    return VT_OK;
+}
+
+// The warm stretch from n_owned on becomes the sequence's.
+static vt_status take_warm(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+{
+    uint32_t first = sp->n_owned, p = first;
+    while (p < n_chunk && sp->at[p] != VTI_NO_REGION) p++;
+    for (uint32_t dirty = first; dirty < p && dirty < sp->n_dirty; dirty++)
+        VT_TRY(vti_zero(m, sp, dirty, 0));
+    sp->n_warm -= p - first;
+    vti_span_hold(m, sp, first, p - first);
+    return VT_OK;
+}
+
+static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+{
+    if (cold_chunks(sp, n_chunk) > 0) {
+        vti_job_settle(m, sp);
+        VT_TRY(vti_span_home(m, sp, sp->n_owned, n_chunk)); // for all, so that all can be given up
+        VT_TRY(vti_make_room(m, sp, cold_chunks(sp, n_chunk)));
+    }
+    VT_TRY(take_warm(m, sp, n_chunk));
+    for (uint32_t n; sp->n_owned < n_chunk;) {
+        VT_TRY(vti_span_back(m, sp, sp->n_owned, n_chunk, &n));
+        VT_TRY(take_warm(m, sp, n_chunk));
+    }
+    return VT_OK;
+}
+
+// Chunks up to n_chunk become the sequence's, or none do. Those made in vain go back to the system.
+static vt_status chunks_grow(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+{
+    uint32_t had = sp->n_owned, cold = had;
+    while (cold < n_chunk && sp->at[cold] != VTI_NO_REGION) cold++;
+    vt_status st = chunks_add(m, sp, n_chunk);
+    m->tally.ready_hits += st == VT_OK && cold == n_chunk;
+    m->tally.ready_misses += st == VT_OK && cold != n_chunk;
+    if (st == VT_OK) return VT_OK;
+    uint32_t was_dirty = sp->n_dirty;
+    (void)vti_span_drop(m, sp, had); // of chunks just made, which stay warm: nothing is unmapped
+    sp->n_dirty = was_dirty;
+    (void)vti_span_shed(m, sp, cold, n_chunk, UINT32_MAX);
+    return st;
+}
+
+vt_status vti_seq_backing(vt_seq *s, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    vti_span *sp = s->span;
+    if (len_tok > m->geo.max_tok || s->swapped) return VT_EINVAL;
+    uint32_t need = vti_geo_chunks(&m->geo, len_tok);
+    size_t tail_bytes = tail_in_the_way(s);
+    if (tail_bytes > 0) VT_TRY(tail_free(s, tail_bytes, need));
+    if (need <= sp->n_owned) return VT_OK;
+    vti_jobs_take(m);
+    return chunks_grow(m, sp, need);
 }
 
 static vt_status seq_grow(vt_seq *s, uint32_t len_tok)
 {
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    if (len_tok > m->geo.max_tok) return VT_EINVAL;
-    uint32_t need = vti_geo_chunks(&m->geo, len_tok);
-    if (need > sp->n_owned) {
-        VT_TRY(span_back(m, sp, need));
-        vti_pset_move(&m->pset, sp->region, sp->n_owned, need - sp->n_owned, VTI_CHUNK_SPARE,
-                      VTI_CHUNK_OWNED);
-        sp->n_owned = need;
-    }
-    m->live_tok += len_tok - s->len_tok;
-    s->len_tok = len_tok;
-    if (m->live_tok > m->tally.peak_tok) m->tally.peak_tok = m->live_tok;
+    VT_TRY(vti_mend(s->m, s->span));
+    VT_TRY(vti_seq_backing(s, len_tok));
+    vti_seq_set_len(s, len_tok);
     return VT_OK;
 }
 
 vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
-    if (len_tok <= s->len_tok) return VT_OK;
+    if (len_tok <= s->len_tok && !s->swapped && !is_torn(s->span)) return VT_OK;
+    if (len_tok < s->len_tok) len_tok = s->len_tok;
     return vti_answer(s->m, seq_grow(s, len_tok));
 }
+
+// ---- Truncate
+
+static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    if (s->swapped) return VT_EINVAL;
+    vti_jobs_take(m);
+    VT_TRY(vti_span_drop(m, s->span, vti_geo_chunks(&m->geo, len_tok)));
+    s->tail_stale = vti_geo_tail_bytes(&m->geo, len_tok) > 0;
+    vti_seq_set_len(s, len_tok);
+    (void)vti_sweep(m); // what the device will not take back now stays spare and counted
+    return VT_OK;
+}
+
+vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok)
+{
+    return len_tok >= s->len_tok ? VT_OK : vti_answer(s->m, seq_cut(s, len_tok));
+}
+
+// ---- Release
 
 void vt_seq_release(vt_seq *s)
 {
     if (!s) return;
     vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    vti_pset_move(&m->pset, sp->region, 0, sp->n_owned, VTI_CHUNK_OWNED, VTI_CHUNK_SPARE);
-    sp->n_dirty = sp->n_owned;
-    sp->n_owned = 0;
-    sp->seq = NULL;
-    vti_vset_idle(&m->vset, sp);
-    m->live_tok -= s->len_tok;
+    vti_jobs_take(m);
+    vti_seq_set_len(s, 0);
+    vti_seq_set_node(s, NULL);
+    vti_swap_forget(s);
+    vti_span_retire(m, s->span);
     m->n_seq--;
     free(s);
     // What the device will not take back stays spare and counted; the next release tries again.
     uint64_t spare = vti_spare(m, NULL);
-    if (spare > m->spare_chunks) (void)vti_reclaim(m, spare - m->spare_chunks, NULL);
+    if (spare > m->spare_high_chunks) (void)vti_reclaim(m, spare - m->spare_high_chunks, NULL);
 }
+
+// ---- Plain reads
 
 void *vt_seq_plane(const vt_seq *s, uint32_t plane)
 {
@@ -135,9 +246,23 @@ uint32_t vt_seq_len(const vt_seq *s)
     return s->len_tok;
 }
 
+bool vt_seq_is_swapped(const vt_seq *s)
+{
+    return s->swapped != NULL;
+}
+
+bool vt_seq_is_torn(const vt_seq *s)
+{
+    return is_torn(s->span);
+}
+
 uint32_t vt_seq_backed(const vt_seq *s)
 {
-    return vti_geo_tokens(&s->m->geo, s->span->n_owned);
+    const vti_span *sp = s->span;
+    if (s->swapped || sp->tear.n > 0 || is_torn(sp) || tail_in_the_way(s) > 0) return s->len_tok;
+    uint32_t p = sp->n_owned;
+    while (p < sp->n_end && sp->at[p] != VTI_NO_REGION && p >= sp->n_dirty) p++;
+    return vti_geo_tokens(&s->m->geo, p);
 }
 
 uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok)

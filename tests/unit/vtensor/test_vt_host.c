@@ -5,8 +5,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "maps.h"
 #include "vtensor/vmm.h"
@@ -65,15 +69,15 @@ static void bytes_belong_to_chunk_and_slice(void **state)
     (void)state;
     assert_ok(vmm->ops->create(vmm, 8, 2));
     for (uint32_t s = 0; s < N_SLICE; s++) {
-        assert_ok(vmm->ops->map(vmm, addr + 2 * s * slice, s, 8, 2));
+        assert_ok(vmm->ops->map(vmm, addr + 2 * s * slice, s, 8, 2, VT_VMM_WRITE));
         memset((void *)(addr + 2 * s * slice), 'a' + (int)s, slice);
         memset((void *)(addr + (2 * s + 1) * slice), 'A' + (int)s, slice);
     }
     assert_ok(vmm->ops->unmap(vmm, addr, 2 * N_SLICE * slice));
     for (uint32_t s = 0; s < N_SLICE; s++) { // the other way round
         char *at = (char *)(addr + 4 * s * slice);
-        assert_ok(vmm->ops->map(vmm, (uintptr_t)at, s, 9, 1));
-        assert_ok(vmm->ops->map(vmm, (uintptr_t)at + slice, s, 8, 1));
+        assert_ok(vmm->ops->map(vmm, (uintptr_t)at, s, 9, 1, VT_VMM_WRITE));
+        assert_ok(vmm->ops->map(vmm, (uintptr_t)at + slice, s, 8, 1, VT_VMM_WRITE));
         assert_true(at[0] == 'A' + (int)s && at[slice - 1] == 'A' + (int)s);
         assert_true(at[slice] == 'a' + (int)s && at[2 * slice - 1] == 'a' + (int)s);
         assert_ok(vmm->ops->unmap(vmm, (uintptr_t)at, 2 * slice));
@@ -87,7 +91,7 @@ static void created_again_is_zero_again(void **state)
     static const char zero[64];
     for (int round = 0; round < 2; round++) {
         assert_ok(vmm->ops->create(vmm, 0, 1));
-        assert_ok(vmm->ops->map(vmm, addr, 1, 0, 1));
+        assert_ok(vmm->ops->map(vmm, addr, 1, 0, 1, VT_VMM_WRITE));
         assert_memory_equal((void *)addr, zero, sizeof zero);
         assert_memory_equal((void *)(addr + slice - sizeof zero), zero, sizeof zero);
         memset((void *)addr, 0x5a, slice);
@@ -96,17 +100,135 @@ static void created_again_is_zero_again(void **state)
     }
 }
 
-static void copy_and_zero_take_any_bytes(void **state)
+static void fetch_and_zero_take_any_bytes(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
-    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 2, 1, 1, VT_VMM_WRITE));
+    memcpy((char *)addr + 5, "tokens", 6);
+    assert_ok(vmm->ops->unmap(vmm, addr, slice)); // nobody needs to map what is fetched
+    assert_ok(vmm->ops->map(vmm, addr, 2, 0, 1, VT_VMM_WRITE));
     char *p = (char *)addr;
-    memcpy(p + 5, "tokens", 6);
-    assert_ok(vmm->ops->copy(vmm, addr + slice - 3, addr + 5, 6));
-    assert_memory_equal(p + slice - 3, "tokens", 6);
-    assert_ok(vmm->ops->zero(vmm, addr + slice - 2, 4));
-    assert_memory_equal(p + slice - 3, "t\0\0\0\0s", 6);
+    assert_ok(vmm->ops->fetch(vmm, addr + page - 3, 2, 1, 5, 6));
+    assert_memory_equal(p + page - 4, "\0tokens", 8);
+    assert_ok(vmm->ops->zero(vmm, addr + page - 2, 4));
+    assert_memory_equal(p + page - 3, "t\0\0\0\0s", 6);
+    assert_ok(vmm->ops->fetch(vmm, addr, 2, 1, 0, slice));
+    assert_memory_equal(p + 4, "\0tokens", 8);
+    assert_int_equal(p[slice - 1], 0);
+    assert_ok(vmm->ops->unmap(vmm, addr, slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+static void a_slice_may_be_mapped_at_many_addresses(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 4, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 1, 4, 2, VT_VMM_WRITE));
+    for (uint32_t i = 2; i < 20; i += 2)
+        assert_ok(vmm->ops->map(vmm, addr + i * slice, 1, 4, 2, VT_VMM_ALIAS));
+    memset((void *)(addr + slice), 'x', 9);
+    for (uint32_t i = 3; i < 20; i += 2)
+        assert_memory_equal((void *)(addr + i * slice), "xxxxxxxxx", 10);
+    assert_int_equal(resident(), 2 * N_SLICE * slice);
+    assert_ok(vmm->ops->unmap(vmm, addr, 20 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 4, 2));
+}
+
+static void nothing_runs_beside_the_caller(void **state)
+{
+    (void)state;
+    uint64_t ticket = 1;
+    bool is_passed = false;
+    assert_ok(vmm->ops->fence(vmm, &ticket));
+    assert_int_equal(ticket, 0);
+    assert_ok(vmm->ops->passed(vmm, ticket, false, &is_passed));
+    assert_true(is_passed);
+}
+
+static void assert_mapped(uint64_t size_bytes, uint64_t n_mapping)
+{
+    uint64_t bytes = 1, n = 1;
+    assert_ok(vmm->ops->mapped(vmm, &bytes, &n));
+    assert_int_equal(bytes, size_bytes);
+    assert_int_equal(n, n_mapping);
+}
+
+static void mapped_is_what_the_system_says(void **state)
+{
+    (void)state;
+    vt_vmm *other; // has the same name, and must not count
+    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = 9};
+    uintptr_t at;
+    assert_ok(vt_vmm_host_open(&other));
+    assert_ok(other->ops->configure(other, &geo));
+    assert_ok(other->ops->reserve(other, page, &at));
+    assert_ok(other->ops->create(other, 0, 1));
+    assert_ok(other->ops->map(other, at, 0, 0, 1, VT_VMM_WRITE));
+    assert_mapped(0, 0);
+    assert_ok(vmm->ops->create(vmm, 0, 8));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 8, VT_VMM_WRITE));
+    assert_ok(vmm->ops->map(vmm, addr + 8 * slice, 0, 0, 8, VT_VMM_ALIAS));
+    assert_mapped(16 * slice, 2);
+    assert_ok(vmm->ops->unmap(vmm, addr + 2 * slice, slice));
+    assert_mapped(15 * slice, 3);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * slice));
+    assert_ok(vmm->ops->unmap(vmm, addr + 3 * slice, 13 * slice));
+    assert_mapped(0, 0);
+    assert_ok(vmm->ops->destroy(vmm, 0, 8));
+    assert_ok(other->ops->unmap(other, at, page));
+    assert_ok(other->ops->destroy(other, 0, 1));
+    assert_ok(other->ops->unreserve(other, at, page));
+    other->ops->close(other);
+}
+
+// Every other chunk, so that no two mappings merge, as many as the manager may ever make.
+static void tens_of_thousands_of_mappings_are_counted(void **state)
+{
+    (void)state;
+    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = UINT64_C(1) << 40};
+    vt_vmm *big;
+    uintptr_t at;
+    assert_ok(vt_vmm_host_open(&big));
+    assert_ok(big->ops->configure(big, &geo));
+    uint64_t n = big->ops->max_runs(big), bytes, n_mapping;
+    assert_ok(big->ops->reserve(big, 2 * n * page, &at));
+    assert_ok(big->ops->create(big, geo.n_index - 1, 1));
+    for (uint64_t i = 0; i < n; i++)
+        assert_ok(big->ops->map(big, at + 2 * i * page, 0, geo.n_index - 1, 1, VT_VMM_ALIAS));
+    assert_ok(big->ops->mapped(big, &bytes, &n_mapping));
+    assert_int_equal(n_mapping, n);
+    assert_int_equal(bytes, n * page);
+    for (uint64_t i = 0; i < n; i++) assert_ok(big->ops->unmap(big, at + 2 * i * page, page));
+    assert_ok(big->ops->destroy(big, geo.n_index - 1, 1));
+    assert_ok(big->ops->unreserve(big, at, 2 * n * page));
+    big->ops->close(big);
+}
+
+static void more_than_a_file_can_name_is_no_space(void **state)
+{
+    (void)state;
+    vt_vmm_geometry geo = {.n_slice = 8, .slice_bytes = page, .n_index = UINT64_C(1) << 50};
+    vt_vmm *other;
+    assert_ok(vt_vmm_host_open(&other));
+    assert_int_equal(other->ops->configure(other, &geo), VT_NOSPACE);
+    other->ops->close(other);
+}
+
+static void swap_gives_back_what_it_took(void **state)
+{
+    (void)state;
+    uint64_t sum, back;
+    assert_ok(vmm->ops->swap_open(vmm, ".", 100 * slice));
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 2, VT_VMM_WRITE));
+    for (size_t i = 0; i < 2 * slice; i++) ((char *)addr)[i] = (char)(i * i >> 7);
+    assert_ok(vmm->ops->swap_write(vmm, 70 * slice, addr, slice, &sum));
+    assert_int_equal(sum, vt_vmm_checksum(0, (void *)addr, slice));
+    assert_ok(vmm->ops->swap_read(vmm, addr + slice, 70 * slice, slice, &back));
+    assert_int_equal(sum, back);
+    assert_memory_equal((void *)addr, (void *)(addr + slice), slice);
+    vmm->ops->swap_drop(vmm, 70 * slice, slice);
     assert_ok(vmm->ops->unmap(vmm, addr, 2 * slice));
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
@@ -116,7 +238,8 @@ static void neighbours_merge_into_one_mapping(void **state)
     (void)state;
     uint64_t before = maps_of_memfd();
     assert_ok(vmm->ops->create(vmm, 10, 8));
-    for (uint32_t i = 0; i < 8; i++) assert_ok(vmm->ops->map(vmm, addr + i * slice, 2, 10 + i, 1));
+    for (uint32_t i = 0; i < 8; i++)
+        assert_ok(vmm->ops->map(vmm, addr + i * slice, 2, 10 + i, 1, VT_VMM_WRITE));
     assert_int_equal(maps_of_memfd(), before + 1);
     assert_ok(vmm->ops->unmap(vmm, addr + 6 * slice, 2 * slice));
     assert_int_equal(maps_of_memfd(), before + 1);
@@ -125,17 +248,30 @@ static void neighbours_merge_into_one_mapping(void **state)
     assert_ok(vmm->ops->destroy(vmm, 10, 8));
 }
 
-static void mapped_pages_are_present(void **state)
+// Pages that this process could touch without a fault.
+static size_t n_present(uintptr_t at, size_t size_bytes)
+{
+    uint64_t told[64] = {0};
+    size_t n_page = size_bytes / page, n = 0;
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) skip();
+    assert_true(n_page <= 64);
+    ssize_t got = pread(fd, told, n_page * sizeof *told, (off_t)(at / page * sizeof *told));
+    close(fd);
+    assert_int_equal(got, n_page * sizeof *told);
+    for (size_t k = 0; k < n_page; k++) n += told[k] >> 63;
+    return n;
+}
+
+static void what_will_be_written_is_present(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
-    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 8));
-    struct rusage before, after;
-    getrusage(RUSAGE_SELF, &before);
-    for (size_t at = 0; at < 8 * slice; at += page) *(volatile char *)(addr + at) = 1;
-    getrusage(RUSAGE_SELF, &after);
-    assert_true(after.ru_minflt - before.ru_minflt < 8); // of 32 pages
-    assert_ok(vmm->ops->unmap(vmm, addr, 8 * slice));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 8, VT_VMM_WRITE));
+    assert_ok(vmm->ops->map(vmm, addr + 8 * slice, 0, 0, 8, VT_VMM_ALIAS));
+    assert_int_equal(n_present(addr, 8 * slice), 8 * slice / page);
+    assert_int_equal(n_present(addr + 8 * slice, 8 * slice), 0);
+    assert_ok(vmm->ops->unmap(vmm, addr, 16 * slice));
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
@@ -144,7 +280,7 @@ static void what_is_only_reserved_faults(void **state)
     (void)state;
     assert_true(read_faults((const void *)addr));
     assert_ok(vmm->ops->create(vmm, 0, 1));
-    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1, VT_VMM_WRITE));
     assert_false(read_faults((const void *)(addr + slice - 1)));
     assert_true(read_faults((const void *)(addr + slice)));
     assert_ok(vmm->ops->unmap(vmm, addr, slice));
@@ -184,6 +320,63 @@ static void a_limit_on_files_is_no_space(void **state)
     other->ops->close(other);
 }
 
+enum { HUGE = 2 << 20 };
+
+static uint64_t number_in(const char *path)
+{
+    unsigned long long n = 0;
+    FILE *f = fopen(path, "re");
+    if (!f || fscanf(f, "%llu", &n) != 1) n = 0;
+    if (f) fclose(f);
+    return n;
+}
+
+static void pages_set_aside_are_of_a_size_there_is(void **state)
+{
+    (void)state;
+    vt_vmm *huge = vmm;
+    static const size_t none[] = {0, 12345, 3 << 20, 4096, (size_t)1 << 62};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(vt_vmm_host_open_huge(none[i], &huge), VT_EINVAL);
+        assert_null(huge);
+    }
+}
+
+static void pages_set_aside_serve(void **state)
+{
+    (void)state;
+    vt_vmm *huge;
+    uint64_t n = number_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"), bytes, maps;
+    if (n < 4) skip();
+    vt_vmm_geometry geo = {.n_slice = 2, .slice_bytes = HUGE, .n_index = UINT64_C(1) << 30};
+    uintptr_t at;
+    assert_ok(vt_vmm_host_open_huge(HUGE, &huge));
+    assert_int_equal(huge->ops->granularity(huge), HUGE);
+    assert_ok(huge->ops->configure(huge, &geo));
+    assert_ok(huge->ops->reserve(huge, 16 * (size_t)HUGE, &at));
+    assert_int_equal(at % HUGE, 0);
+    assert_ok(huge->ops->create(huge, 5, 2));
+    assert_ok(huge->ops->resident(huge, &bytes));
+    assert_int_equal(bytes, 4 * (uint64_t)HUGE);
+    assert_int_equal(huge->ops->create(huge, 100, n), VT_NOSPACE); // never SIGBUS
+    assert_ok(huge->ops->resident(huge, &bytes));
+    assert_int_equal(bytes, 4 * (uint64_t)HUGE);
+    assert_ok(huge->ops->map(huge, at, 1, 5, 2, VT_VMM_WRITE));
+    assert_ok(huge->ops->map(huge, at + 4 * (size_t)HUGE, 1, 5, 2, VT_VMM_ALIAS));
+    memset((void *)(at + HUGE), 'h', HUGE);
+    assert_ok(huge->ops->mapped(huge, &bytes, &maps));
+    assert_true(bytes == 4 * (uint64_t)HUGE && maps == 2);
+    assert_ok(huge->ops->fetch(huge, at + 7, 1, 6, 100, 4));
+    assert_memory_equal((void *)(at + 6), "\0hhhh", 6);
+    assert_ok(huge->ops->unmap(huge, at, 2 * (size_t)HUGE));
+    assert_ok(huge->ops->unmap(huge, at + 4 * (size_t)HUGE, 2 * (size_t)HUGE));
+    assert_ok(huge->ops->destroy(huge, 5, 2));
+    assert_ok(huge->ops->resident(huge, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_ok(huge->ops->unreserve(huge, at, 16 * (size_t)HUGE));
+    huge->ops->close(huge);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -192,9 +385,17 @@ int main(void)
         T(memory_comes_and_goes),
         T(bytes_belong_to_chunk_and_slice),
         T(created_again_is_zero_again),
-        T(copy_and_zero_take_any_bytes),
+        T(fetch_and_zero_take_any_bytes),
+        T(a_slice_may_be_mapped_at_many_addresses),
+        T(nothing_runs_beside_the_caller),
+        T(mapped_is_what_the_system_says),
+        T(tens_of_thousands_of_mappings_are_counted),
+        T(more_than_a_file_can_name_is_no_space),
+        T(swap_gives_back_what_it_took),
+        T(pages_set_aside_are_of_a_size_there_is),
+        T(pages_set_aside_serve),
         T(neighbours_merge_into_one_mapping),
-        T(mapped_pages_are_present),
+        T(what_will_be_written_is_present),
         T(what_is_only_reserved_faults),
         T(more_than_the_address_space_is_no_space),
         T(the_limit_of_runs_leaves_room),

@@ -99,7 +99,7 @@ static void run_trace(const world_setup *setup, uint64_t seed, uint64_t n_step, 
     vt_seq *one_too_many;
     for (uint32_t i = 0; i < setup->max_seq; i++)
         if (!w.seq[i].s) assert_status(VT_OK, world_create(&w, i));
-    assert_status(VT_NOSPACE, vt_seq_create(w.m, &one_too_many));
+    assert_status(VT_NOSPACE, vt_seq_create(w.m, 0, &one_too_many));
     assert_null(one_too_many);
     world_close(&w);
 }

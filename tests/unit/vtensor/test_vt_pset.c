@@ -15,7 +15,8 @@ static vti_pset ps;
 static int setup(void **state)
 {
     (void)state;
-    return vti_pset_init(&ps, 3, 10) == VT_OK ? 0 : -1;
+    vti_pset_init(&ps, 3, 10);
+    return 0;
 }
 
 static int teardown(void **state)
@@ -32,14 +33,46 @@ static void regions_are_taken_lowest_first(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(vti_pset_open(&ps, 7 + i, &r[i]), VT_OK);
         assert_int_equal(r[i], i);
-        assert_int_equal(ps.region[i].span, 7 + i);
+        assert_int_equal(ps.region[i].home_of, 7 + i);
     }
     assert_int_equal(vti_pset_open(&ps, 1, &r[3]), VT_NOSPACE);
-    assert_int_equal(ps.n_in[VTI_CHUNK_FREE], 30);
-    vti_pset_close(&ps, 1);
-    assert_int_equal(ps.n_in[VTI_CHUNK_FREE], 20);
+    assert_int_equal(ps.n_in[VT_CHUNK_ABSENT], 30);
+    vti_pset_leave(&ps, 1);
     assert_int_equal(vti_pset_open(&ps, 5, &r[3]), VT_OK);
     assert_int_equal(r[3], 1);
+}
+
+static void a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
+{
+    (void)state;
+    uint32_t r;
+    assert_int_equal(vti_pset_open(&ps, 0, &r), VT_OK);
+    vti_pset_create(&ps, r, 4, 2);
+    vti_pset_leave(&ps, r);
+    assert_false(vti_pset_is_home(&ps, r));
+    assert_int_equal(vti_pset_open(&ps, 1, &r), VT_OK);
+    assert_int_equal(r, 1);
+    vti_pset_adopt(&ps, 0, 2);
+    assert_true(vti_pset_is_home(&ps, 0));
+    vti_pset_leave(&ps, 0);
+    vti_pset_destroy(&ps, 0, 4, 2);
+    assert_int_equal(vti_pset_open(&ps, 3, &r), VT_OK);
+    assert_int_equal(r, 0);
+}
+
+static void attics_are_filled_before_another_is_opened(void **state)
+{
+    (void)state;
+    uint32_t a, b;
+    assert_int_equal(vti_pset_attic(&ps, 5, &a), VT_OK);
+    vti_pset_create(&ps, a, 5, 1);
+    assert_false(vti_pset_is_home(&ps, a));
+    assert_int_equal(vti_pset_attic(&ps, 6, &b), VT_OK);
+    assert_int_equal(a, b);
+    assert_int_equal(vti_pset_attic(&ps, 5, &b), VT_OK);
+    assert_int_not_equal(a, b);
+    vti_pset_destroy(&ps, a, 5, 1); // empty, it is a region like any other
+    assert_int_equal(ps.region[a].home_of, VTI_NO_SPAN);
 }
 
 static void neighbours_in_a_region_have_neighbouring_indices(void **state)
@@ -56,20 +89,42 @@ static void states_are_counted_by_region_and_in_all(void **state)
     uint32_t a, b;
     assert_int_equal(vti_pset_open(&ps, 0, &a), VT_OK);
     assert_int_equal(vti_pset_open(&ps, 1, &b), VT_OK);
-    vti_pset_move(&ps, a, 0, 6, VTI_CHUNK_FREE, VTI_CHUNK_SPARE);
-    vti_pset_move(&ps, a, 0, 4, VTI_CHUNK_SPARE, VTI_CHUNK_OWNED);
-    vti_pset_move(&ps, b, 0, 10, VTI_CHUNK_FREE, VTI_CHUNK_SPARE);
+    vti_pset_create(&ps, a, 0, 6);
+    vti_pset_create(&ps, b, 0, 10);
+    for (uint32_t p = 0; p < 4; p++) vti_pset_user_hold(&ps, a, p);
     assert_int_equal(vti_pset_region_created(&ps, a), 6);
     assert_int_equal(vti_pset_region_created(&ps, b), 10);
     assert_int_equal(vti_pset_created(&ps), 16);
-    assert_int_equal(ps.n_in[VTI_CHUNK_OWNED], 4);
-    assert_int_equal(ps.region[a].state[3], VTI_CHUNK_OWNED);
-    assert_int_equal(ps.region[a].state[4], VTI_CHUNK_SPARE);
-    assert_int_equal(ps.region[a].state[6], VTI_CHUNK_FREE);
-    vti_pset_move(&ps, a, 0, 4, VTI_CHUNK_OWNED, VTI_CHUNK_SPARE);
-    vti_pset_move(&ps, a, 0, 6, VTI_CHUNK_SPARE, VTI_CHUNK_FREE);
-    vti_pset_close(&ps, a);
+    assert_int_equal(ps.n_in[VT_CHUNK_OWNED], 4);
+    assert_int_equal(ps.n_in[VT_CHUNK_SPARE], 12);
+    assert_int_equal(ps.region[a].n_in[VT_CHUNK_SPARE], 2);
+    assert_int_equal(vti_pset_state(&ps, a, 6), VT_CHUNK_ABSENT);
+    for (uint32_t p = 0; p < 4; p++) vti_pset_user_drop(&ps, a, p);
+    vti_pset_destroy(&ps, a, 0, 6);
     assert_int_equal(vti_pset_created(&ps), 10);
+}
+
+static void the_state_follows_from_the_holders(void **state)
+{
+    (void)state;
+    uint32_t r;
+    assert_int_equal(vti_pset_open(&ps, 0, &r), VT_OK);
+    vti_pset_create(&ps, r, 3, 1);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_SPARE);
+    vti_pset_user_hold(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_OWNED);
+    vti_pset_user_hold(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_SHARED);
+    vti_pset_user_drop(&ps, r, 3);
+    vti_pset_node_hold(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_SHARED);
+    vti_pset_user_drop(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_CACHED);
+    vti_pset_node_hold(&ps, r, 3);
+    vti_pset_node_drop(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_CACHED);
+    vti_pset_node_drop(&ps, r, 3);
+    assert_int_equal(vti_pset_state(&ps, r, 3), VT_CHUNK_SPARE);
 }
 
 static vt_config config(void)
@@ -92,14 +147,17 @@ static void sizes_split(void **state)
     assert_int_equal(g.slice_bytes, 12 * PAGE); // 32 x 1536 is 12 pages
     assert_int_equal(g.n_view, 4);
     assert_int_equal(g.chunk_bytes, 4 * g.slice_bytes);
-    assert_int_equal(g.chunks_per_span, 4); // 100 x 1536 is 37.5 pages
-    assert_int_equal(g.guard_bytes, PAGE);
-    assert_int_equal(g.plane_stride, 48 * PAGE + PAGE);
-    assert_int_equal(g.span_bytes, PAGE + 4 * g.plane_stride);
+    assert_int_equal(g.chunks_per_span, 4);     // 100 x 1536 is 37.5 pages
+    assert_int_equal(g.guard_bytes, 12 * PAGE); // whole slices
+    assert_int_equal(g.plane_stride, 48 * PAGE + 12 * PAGE);
+    assert_int_equal(g.span_bytes, 12 * PAGE + 4 * g.plane_stride);
     assert_int_equal(vti_geo_chunks(&g, 0), 0);
     assert_int_equal(vti_geo_chunks(&g, 1), 1);
     assert_int_equal(vti_geo_chunks(&g, 32), 1);
     assert_int_equal(vti_geo_chunks(&g, 33), 2);
+    assert_int_equal(vti_geo_whole(&g, 33), 1);
+    assert_int_equal(vti_geo_tail_bytes(&g, 33), 1536);
+    assert_int_equal(vti_geo_tail_bytes(&g, 64), 0);
     assert_int_equal(vti_geo_tokens(&g, 3), 96);
     assert_int_equal(vti_geo_tokens(&g, 4), 100); // 128 would fit
 }
@@ -208,6 +266,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(neighbours_in_a_region_have_neighbouring_indices, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(states_are_counted_by_region_and_in_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_region_with_chunks_is_in_use_though_nobody_lives_there,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(attics_are_filled_before_another_is_opened, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_state_follows_from_the_holders, setup, teardown),
         cmocka_unit_test(sizes_split),
         cmocka_unit_test(sizes_packed),
         cmocka_unit_test(sizes_out_of_range_are_refused),

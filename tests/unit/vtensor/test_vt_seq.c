@@ -337,8 +337,8 @@ static void a_manager_on_the_host_by_default(void **state)
     vt_seq *a, *b;
     vt_config c = world_small_config();
     assert_ok(vt_manager_create(&c, &m));
-    assert_ok(vt_seq_create(m, &a));
-    assert_ok(vt_seq_create(m, &b));
+    assert_ok(vt_seq_create(m, 0, &a));
+    assert_ok(vt_seq_create(m, 0, &b));
     assert_ok(vt_seq_extend(a, 100));
     memset(vt_seq_plane(a, 1), 7, 100 * vt_seq_stride(a));
     assert_ok(vt_check(m, NULL));

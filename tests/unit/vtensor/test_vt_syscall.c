@@ -1,5 +1,6 @@
-// test_vt_syscall.c - the host backend when the system itself fails: the linker sends its calls of
-// fallocate, mmap and memfd_create here, where a chosen one answers an errno.
+// test_vt_syscall.c - the host backend when the system itself fails: the linker sends its calls
+// here, where a chosen one answers an errno. Calls of open are answered with files of this test's
+// own, so that it can play a system with other settings.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,10 +8,15 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "vtensor/vmm.h"
 
@@ -30,8 +36,11 @@ typedef struct ambush {
     int with;
 } ambush;
 
-static ambush on_fallocate, on_mmap, on_memfd;
-static bool mmap_unmaps_first; // as the system may with MAP_FIXED
+static ambush on_fallocate, on_mmap, on_memfd, on_munmap, on_pread;
+static int last_memfd;
+static int n_madvise;                    // calls that asked for huge pages
+static const char *shmem_enabled, *maps; // what these files hold; NULL: what they really do
+static bool mmap_unmaps_first;           // as the system may with MAP_FIXED
 
 static bool falls(ambush *a)
 {
@@ -64,7 +73,49 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offse
 
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
-    return falls(&on_memfd) ? -1 : __real_memfd_create(name, flags);
+    return last_memfd = falls(&on_memfd) ? -1 : __real_memfd_create(name, flags);
+}
+
+int __real_munmap(void *at, size_t len);
+int __wrap_munmap(void *at, size_t len);
+int __real_madvise(void *at, size_t len, int advice);
+int __wrap_madvise(void *at, size_t len, int advice);
+ssize_t __real_pread(int fd, void *to, size_t len, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset);
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_munmap(void *at, size_t len)
+{
+    return falls(&on_munmap) ? -1 : __real_munmap(at, len);
+}
+
+int __wrap_madvise(void *at, size_t len, int advice)
+{
+    n_madvise += advice == MADV_HUGEPAGE;
+    return __real_madvise(at, len, advice);
+}
+
+// A read that does not fail is a short one.
+ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset)
+{
+    return falls(&on_pread) ? -1 : __real_pread(fd, to, len < 1000 ? len : 1000, offset);
+}
+
+static int open_text(const char *text)
+{
+    int fd = __real_open(".", O_TMPFILE | O_RDWR, 0600);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) return -1;
+    lseek(fd, 0, SEEK_SET);
+    return fd;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    if (shmem_enabled && strstr(path, "shmem_enabled")) return open_text(shmem_enabled);
+    if (shmem_enabled && strstr(path, "hpage_pmd_size")) return open_text("2097152\n");
+    if (maps && strcmp(path, "/proc/self/maps") == 0) return open_text(maps);
+    return __real_open(path, flags, 0600);
 }
 
 static vt_vmm *vmm;
@@ -74,7 +125,8 @@ static int setup(void **state)
 {
     (void)state;
     vt_vmm_geometry geo = {.n_slice = N_SLICE, .slice_bytes = SLICE, .n_index = N_INDEX};
-    on_fallocate = on_mmap = on_memfd = (ambush){0};
+    on_fallocate = on_mmap = on_memfd = on_munmap = on_pread = (ambush){0};
+    shmem_enabled = maps = NULL;
     mmap_unmaps_first = false;
     if (vt_vmm_host_open(&vmm) != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
     return vmm->ops->reserve(vmm, BIG * SLICE, &addr) == VT_OK ? 0 : -1;
@@ -151,12 +203,12 @@ static void a_failed_map_leaves_the_addresses_reserved(void **state)
     for (int i = 0; i < 2; i++) {
         mmap_unmaps_first = i == 1;
         on_mmap = (ambush){.n = 1, .with = ENOMEM};
-        assert_int_equal(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2), VT_NOSPACE);
+        assert_int_equal(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2, VT_VMM_WRITE), VT_NOSPACE);
         assert_true(is_taken(addr + SLICE, 2 * SLICE));
     }
     on_mmap = (ambush){.n = 1, .with = EACCES};
-    assert_int_equal(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2), VT_EDEVICE);
-    assert_ok(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2));
+    assert_int_equal(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2, VT_VMM_WRITE), VT_EDEVICE);
+    assert_ok(vmm->ops->map(vmm, addr + SLICE, 0, 0, 2, VT_VMM_WRITE));
     memset((void *)(addr + SLICE), 1, 2 * SLICE);
     assert_ok(vmm->ops->unmap(vmm, addr + SLICE, 2 * SLICE));
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
@@ -166,13 +218,125 @@ static void a_failed_unmap_leaves_the_mapping(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 1));
-    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1, VT_VMM_WRITE));
     memset((void *)addr, 42, SLICE);
     on_mmap = (ambush){.n = 1, .with = ENOMEM};
     assert_int_equal(vmm->ops->unmap(vmm, addr, SLICE), VT_EDEVICE);
     assert_int_equal(*(char *)(addr + SLICE - 1), 42);
     assert_ok(vmm->ops->unmap(vmm, addr, SLICE));
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
+}
+
+static void fetch_bears_signals_and_short_reads(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 1, 0, 2, VT_VMM_WRITE));
+    memset((void *)addr, 42, SLICE);
+    on_pread = (ambush){.first = 2, .n = 3, .with = EINTR};
+    assert_ok(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE));
+    assert_memory_equal((void *)addr, (void *)(addr + SLICE), SLICE);
+    on_pread = (ambush){.first = 2, .n = 1, .with = EIO};
+    assert_int_equal(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE), VT_EDEVICE);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * SLICE));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+// The calls alone; whether the system then gives such pages is its own affair.
+static void transparent_huge_pages_are_asked_for(void **state)
+{
+    (void)state;
+    enum { HUGE = 2 << 20 };
+    vt_vmm_geometry geo = {.n_slice = 2, .slice_bytes = HUGE, .n_index = 64};
+    vt_vmm *other;
+    uintptr_t at;
+    uint64_t size_bytes;
+    assert_ok(vt_vmm_host_open(&other));
+    shmem_enabled = "always within_size [advise] never deny force\n";
+    assert_ok(other->ops->configure(other, &geo));
+    assert_ok(other->ops->reserve(other, 4 * HUGE, &at));
+    assert_int_equal(at % HUGE, 0);
+    n_madvise = 0;
+    assert_ok(other->ops->create(other, 3, 2));
+    assert_int_equal(n_madvise, 2);
+    assert_ok(other->ops->resident(other, &size_bytes));
+    assert_int_equal(size_bytes, 4 * HUGE);
+    assert_ok(other->ops->map(other, at, 0, 3, 2, VT_VMM_WRITE));
+    assert_ok(other->ops->map(other, at + 2 * HUGE, 0, 3, 2, VT_VMM_ALIAS));
+    assert_int_equal(n_madvise, 4);
+    memset((void *)at, 5, 2 * HUGE);
+    assert_int_equal(*(char *)(at + 3 * HUGE), 5);
+    assert_ok(other->ops->unmap(other, at, 4 * HUGE));
+    assert_ok(other->ops->destroy(other, 3, 2));
+    assert_ok(other->ops->resident(other, &size_bytes));
+    assert_int_equal(size_bytes, 0);
+    on_munmap = (ambush){.n = 1, .with = ENOMEM}; // of what was reserved too much
+    uintptr_t more;
+    assert_int_equal(other->ops->reserve(other, 4 * HUGE, &more), VT_NOSPACE);
+    assert_ok(other->ops->reserve(other, 4 * HUGE, &more));
+    assert_int_equal(more % HUGE, 0);
+    assert_ok(other->ops->unreserve(other, more, 4 * HUGE));
+    assert_ok(other->ops->unreserve(other, at, 4 * HUGE));
+    other->ops->close(other);
+}
+
+static void advice_is_given_where_something_is_to_be_gained(void **state)
+{
+    (void)state;
+    static const char *const off[] = {"always within_size advise [never] deny force\n", "[deny]"};
+    static const char *const on[] = {"always within_size [advise] never deny force\n",
+                                     "[always] never",
+                                     "[force]",
+                                     "[nevermore]",
+                                     "never",
+                                     "[never",
+                                     "[]",
+                                     ""};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        shmem_enabled = off[i];
+        assert_non_null(vt_vmm_host_advice());
+        assert_null(strchr(vt_vmm_host_advice(), '\n'));
+    }
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+        shmem_enabled = on[i];
+        assert_null(vt_vmm_host_advice());
+    }
+}
+
+static void maps_are_read_whatever_stands_in_them(void **state)
+{
+    (void)state;
+    struct stat me;
+    assert_int_equal(fstat(last_memfd, &me), 0);
+    char text[40000], mine[64];
+    uint64_t size_bytes = 1, n = 1;
+    snprintf(mine, sizeof mine, "rw-s 0000 %x:%02x %ju", major(me.st_dev), minor(me.st_dev),
+             (uintmax_t)me.st_ino);
+    int len = snprintf(text, sizeof text, "1000-2000 rw-s 0000 ff:ff 9    %030000d\n", 0);
+    len += snprintf(text + len, sizeof text - (size_t)len, "2000-5000 %s    /1 2 3-4\n", mine);
+    // the border between two mappings moved while they were read
+    len +=
+        snprintf(text + len, sizeof text - (size_t)len, "3000-4000 %s\n4000-6000 %s\n", mine, mine);
+    snprintf(text + len, sizeof text - (size_t)len,
+             "ffffffffff600000-ffffffffff601000 --xp 0 00:00 0");
+    maps = text;
+    assert_ok(vmm->ops->mapped(vmm, &size_bytes, &n));
+    assert_int_equal(size_bytes, 0x4000);
+    assert_int_equal(n, 2);
+}
+
+static void maps_that_make_no_sense_are_not_counted(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {
+        "hello\n", "1000-2000\n",          "1000-2000 rw-s 0 00:01 \n", "1000-2000 rw-s 0 0001 5\n",
+        "\n",      "1000 2000 r 0 0:1 1\n"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        uint64_t size_bytes = 77, n = 77;
+        maps = broken[i];
+        assert_int_equal(vmm->ops->mapped(vmm, &size_bytes, &n), VT_EDEVICE);
+        assert_true(size_bytes == 77 && n == 77);
+    }
 }
 
 static void opening_answers_what_the_system_says(void **state)
@@ -195,9 +359,17 @@ static void opening_answers_what_the_system_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(create_is_all_or_nothing),          T(signals_are_borne),
-        T(destroy_is_all_or_nothing),         T(a_failed_map_leaves_the_addresses_reserved),
-        T(a_failed_unmap_leaves_the_mapping), T(opening_answers_what_the_system_says),
+        T(create_is_all_or_nothing),
+        T(signals_are_borne),
+        T(destroy_is_all_or_nothing),
+        T(a_failed_map_leaves_the_addresses_reserved),
+        T(a_failed_unmap_leaves_the_mapping),
+        T(fetch_bears_signals_and_short_reads),
+        T(transparent_huge_pages_are_asked_for),
+        T(advice_is_given_where_something_is_to_be_gained),
+        T(maps_are_read_whatever_stands_in_them),
+        T(maps_that_make_no_sense_are_not_counted),
+        T(opening_answers_what_the_system_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

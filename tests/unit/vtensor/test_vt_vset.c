@@ -8,7 +8,7 @@
 
 #include "vtensor/internal.h"
 
-enum { N_SPAN = 4, N_VIEW = 3 };
+enum { N_SPAN = 4, N_VIEW = 3, N_POSITION = 10 };
 
 static vti_vset vs;
 static vti_span *sp[N_SPAN];
@@ -16,7 +16,7 @@ static vti_span *sp[N_SPAN];
 static int setup(void **state)
 {
     (void)state;
-    if (vti_vset_init(&vs, N_SPAN, N_VIEW) != VT_OK) return -1;
+    if (vti_vset_init(&vs, N_SPAN, N_POSITION) != VT_OK) return -1;
     for (int i = 0; i < N_SPAN; i++)
         if (vti_vset_push(&vs, &sp[i]) != VT_OK) return -1;
     return 0;
@@ -42,53 +42,64 @@ static void spans_are_numbered_and_bounded(void **state)
     assert_int_equal(more->id, N_SPAN - 1);
 }
 
-static void expect_idle(const int *ids, uint32_t n)
+static void expect_list(const vti_span_list *l, const int *ids, uint32_t n)
 {
-    const vti_span *it = vs.newest, *newer = NULL;
-    assert_int_equal(vs.n_idle, n);
+    const vti_span *it = l->newest, *newer = NULL;
+    assert_int_equal(l->n, n);
     for (uint32_t i = 0; i < n; i++, newer = it, it = it->older) {
         assert_ptr_equal(it, sp[ids[i]]);
         assert_ptr_equal(it->newer, newer);
     }
     assert_null(it);
-    assert_ptr_equal(vs.oldest, newer);
+    assert_ptr_equal(l->oldest, newer);
 }
 
-static void the_idle_list_is_ordered_by_release(void **state)
+static void lists_are_ordered_by_release(void **state)
 {
     (void)state;
-    expect_idle(NULL, 0);
-    for (int i = 0; i < N_SPAN; i++) vti_vset_idle(&vs, sp[i]);
-    expect_idle((int[]){3, 2, 1, 0}, 4);
-    vti_vset_wake(&vs, sp[2]); // from the middle
-    expect_idle((int[]){3, 1, 0}, 3);
-    vti_vset_wake(&vs, sp[3]); // the newest
-    expect_idle((int[]){1, 0}, 2);
-    vti_vset_wake(&vs, sp[0]); // the oldest
-    expect_idle((int[]){1}, 1);
-    vti_vset_idle(&vs, sp[2]);
-    expect_idle((int[]){2, 1}, 2);
-    vti_vset_wake(&vs, sp[1]);
-    vti_vset_wake(&vs, sp[2]);
-    expect_idle(NULL, 0);
+    expect_list(&vs.idle, NULL, 0);
+    for (int i = 0; i < N_SPAN; i++) vti_vset_list(&vs, sp[i]);
+    expect_list(&vs.idle, (int[]){3, 2, 1, 0}, 4);
+    vti_vset_move(&vs, sp[2], VTI_SPAN_LIVE); // from the middle
+    expect_list(&vs.idle, (int[]){3, 1, 0}, 3);
+    vti_vset_move(&vs, sp[3], VTI_SPAN_LIVE); // the newest
+    expect_list(&vs.idle, (int[]){1, 0}, 2);
+    vti_vset_move(&vs, sp[0], VTI_SPAN_LIVE); // the oldest
+    expect_list(&vs.idle, (int[]){1}, 1);
+    vti_vset_move(&vs, sp[2], VTI_SPAN_RETIRED);
+    vti_vset_move(&vs, sp[3], VTI_SPAN_RETIRED);
+    expect_list(&vs.retired, (int[]){3, 2}, 2);
+    vti_vset_move(&vs, sp[2], VTI_SPAN_IDLE);
+    expect_list(&vs.idle, (int[]){2, 1}, 2);
+    expect_list(&vs.retired, (int[]){3}, 1);
+}
+
+static void set(uint32_t span, uint32_t first, uint32_t n, uint32_t region, int more)
+{
+    uint64_t had = vs.n_run;
+    assert_int_equal(vti_span_runs_if(&vs, sp[span], first, n, region), more);
+    vti_span_set(&vs, sp[span], first, n, region);
+    assert_int_equal(vs.n_run - had, (uint64_t)(int64_t)more);
 }
 
 static void runs_are_counted(void **state)
 {
     (void)state;
-    vti_vset_set_mapped(&vs, sp[0], 0, 5);
-    vti_vset_set_mapped(&vs, sp[0], 1, 2);
-    vti_vset_set_mapped(&vs, sp[3], 2, 1);
-    assert_int_equal(vs.n_run, 3);
-    assert_int_equal(vti_span_even(sp[0], N_VIEW), 0);
-    vti_vset_set_mapped(&vs, sp[0], 2, 9);
-    vti_vset_set_mapped(&vs, sp[0], 0, 6); // a run that grows is one still
-    assert_int_equal(vs.n_run, 4);
-    assert_int_equal(vti_span_even(sp[0], N_VIEW), 2);
-    vti_vset_set_mapped(&vs, sp[0], 1, 0);
-    assert_int_equal(vs.n_run, 3);
-    vti_vset_pop(&vs); // takes the runs of span 3 along
+    set(0, 0, 5, 7, 1);
+    set(0, 5, 2, 7, 0);              // a run that grows is one still
+    set(0, 2, 1, 8, 2);              // another region in the middle
+    set(0, 2, 1, VTI_NO_REGION, -1); // a hole
+    set(0, 2, 1, 7, -1);             // mended
+    set(0, 0, 7, 9, 0);
+    set(3, 9, 1, 1, 1); // the last position
+    assert_int_equal(sp[0]->n_end, 7);
+    set(0, 3, 4, VTI_NO_REGION, 0);
+    assert_int_equal(sp[0]->n_end, 3);
+    assert_int_equal(vti_run(sp[0]->at, 0, N_POSITION), 3);
+    assert_int_equal(vti_run(sp[0]->at, 3, N_POSITION), 7); // of nothing
     assert_int_equal(vs.n_run, 2);
+    vti_vset_pop(&vs); // takes the run of span 3 along
+    assert_int_equal(vs.n_run, 1);
 }
 
 static void addresses_stay_between_the_guards(void **state)
@@ -116,7 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(spans_are_numbered_and_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_idle_list_is_ordered_by_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(lists_are_ordered_by_release, setup, teardown),
         cmocka_unit_test_setup_teardown(runs_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(addresses_stay_between_the_guards, setup, teardown),
     };

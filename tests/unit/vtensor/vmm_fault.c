@@ -1,24 +1,51 @@
-// vmm_fault.c - see vmm_fault.h.
+// vmm_fault.c - see vmm_fault.h. The lock is held to decide, never while a call runs.
 #include "vmm_fault.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef enum mode { MODE_OFF, MODE_COUNT, MODE_RANDOM } mode;
+
+// How a call is treated.
+enum {
+    CALL_PLAIN = 0,
+    CALL_MAY_LACK_SPACE = 1,
+    CALL_GATED = 2,
+};
 
 typedef struct fault {
     vt_vmm vmm;
     vt_vmm *inner;
+    pthread_mutex_t mu;     // guards all below
+    pthread_cond_t changed; // hold, n_held
     mode mode;
     uint64_t first, n_more; // MODE_COUNT: calls first .. first + n_more fail
     vt_status st;
     uint64_t rng; // MODE_RANDOM
     uint32_t one_in;
     uint64_t n_call, n_fired;
+    uint64_t delay_rng;
+    uint32_t delay_max_us;
+    bool hold;
+    uint64_t n_held;
 } fault;
 
 static fault *fault_of(vt_vmm *vmm)
 {
     return (fault *)vmm;
+}
+
+static fault *lock(const vt_vmm *vmm)
+{
+    fault *f = (fault *)vmm;
+    pthread_mutex_lock(&f->mu);
+    return f;
+}
+
+static void unlock(fault *f)
+{
+    pthread_mutex_unlock(&f->mu);
 }
 
 // splitmix64
@@ -30,6 +57,22 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+static void dawdle(vt_vmm *vmm)
+{
+    fault *f = lock(vmm);
+    uint64_t us = f->delay_max_us > 0 ? draw(&f->delay_rng) % (f->delay_max_us + UINT64_C(1)) : 0;
+    unlock(f);
+    if (us > 0) usleep((useconds_t)us);
+}
+
+static void wait_at_gate(fault *f)
+{
+    f->n_held++;
+    pthread_cond_broadcast(&f->changed);
+    while (f->hold) pthread_cond_wait(&f->changed, &f->mu);
+    f->n_held--;
+}
+
 static vt_status verdict(fault *f, bool may_lack_space)
 {
     uint64_t i = f->n_call++;
@@ -39,11 +82,14 @@ static vt_status verdict(fault *f, bool may_lack_space)
 }
 
 // The status with which this call is to fail, or VT_OK.
-static vt_status strike(vt_vmm *vmm, bool may_lack_space)
+static vt_status strike(vt_vmm *vmm, int how)
 {
-    fault *f = fault_of(vmm);
-    vt_status st = verdict(f, may_lack_space);
+    dawdle(vmm);
+    fault *f = lock(vmm);
+    if ((how & CALL_GATED) && f->hold) wait_at_gate(f);
+    vt_status st = verdict(f, how & CALL_MAY_LACK_SPACE);
     f->n_fired += st != VT_OK;
+    unlock(f);
     return st;
 }
 
@@ -61,65 +107,113 @@ static uint64_t fault_max_runs(vt_vmm *vmm)
 
 static void fault_close(vt_vmm *vmm)
 {
-    vt_vmm *in = fault_of(vmm)->inner;
-    in->ops->close(in);
-    free(vmm);
+    fault *f = fault_of(vmm);
+    f->inner->ops->close(f->inner);
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->mu);
+    free(f);
 }
 
 // Fails the call or passes it on.
-#define PASS(op, may_lack_space, ...)           \
-    vt_status st = strike(vmm, may_lack_space); \
-    vt_vmm *in = fault_of(vmm)->inner;          \
+#define PASS(op, how, ...)             \
+    vt_status st = strike(vmm, how);   \
+    vt_vmm *in = fault_of(vmm)->inner; \
     return st != VT_OK ? st : in->ops->op(in, __VA_ARGS__)
 
 static vt_status fault_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
 {
-    PASS(configure, true, geo);
+    PASS(configure, CALL_MAY_LACK_SPACE, geo);
 }
 
 static vt_status fault_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
-    PASS(reserve, true, size_bytes, addr);
+    PASS(reserve, CALL_MAY_LACK_SPACE, size_bytes, addr);
 }
 
 static vt_status fault_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
-    PASS(unreserve, false, addr, size_bytes);
+    PASS(unreserve, CALL_PLAIN, addr, size_bytes);
 }
 
 static vt_status fault_create(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
-    PASS(create, true, index, n);
+    PASS(create, CALL_MAY_LACK_SPACE | CALL_GATED, index, n);
 }
 
 static vt_status fault_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
-    PASS(destroy, false, index, n);
+    PASS(destroy, CALL_GATED, index, n);
 }
 
-static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n)
+static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
+                           vt_vmm_use use)
 {
-    PASS(map, true, addr, slice, index, n);
+    PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
 }
 
 static vt_status fault_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
-    PASS(unmap, false, addr, size_bytes);
+    PASS(unmap, CALL_GATED, addr, size_bytes);
 }
 
-static vt_status fault_copy(vt_vmm *vmm, uintptr_t dst, uintptr_t src, size_t size_bytes)
+static vt_status fault_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
+                             uintptr_t src, size_t size_bytes)
 {
-    PASS(copy, false, dst, src, size_bytes);
+    PASS(store, CALL_PLAIN, slice, index, offset, src, size_bytes);
+}
+
+static vt_status fault_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
+                             size_t offset, size_t size_bytes)
+{
+    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes);
 }
 
 static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
-    PASS(zero, false, addr, size_bytes);
+    PASS(zero, CALL_GATED, addr, size_bytes);
+}
+
+static vt_status fault_fence(vt_vmm *vmm, uint64_t *ticket)
+{
+    PASS(fence, CALL_PLAIN, ticket);
+}
+
+static vt_status fault_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
+{
+    PASS(passed, CALL_PLAIN, ticket, wait, is_passed);
 }
 
 static vt_status fault_resident(vt_vmm *vmm, uint64_t *size_bytes)
 {
-    PASS(resident, false, size_bytes);
+    PASS(resident, CALL_PLAIN, size_bytes);
+}
+
+static vt_status fault_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
+{
+    PASS(mapped, CALL_PLAIN, size_bytes, n_mapping);
+}
+
+static vt_status fault_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
+{
+    PASS(swap_open, CALL_MAY_LACK_SPACE, dir, size_bytes);
+}
+
+static vt_status fault_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
+                                  uint64_t *sum)
+{
+    PASS(swap_write, CALL_MAY_LACK_SPACE, offset, src, size_bytes, sum);
+}
+
+static vt_status fault_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
+                                 uint64_t *sum)
+{
+    PASS(swap_read, CALL_PLAIN, dst, offset, size_bytes, sum);
+}
+
+static void fault_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
+{
+    vt_vmm *in = fault_of(vmm)->inner;
+    in->ops->swap_drop(in, offset, size_bytes);
 }
 
 static const vt_vmm_ops fault_ops = {
@@ -133,9 +227,17 @@ static const vt_vmm_ops fault_ops = {
     .destroy = fault_destroy,
     .map = fault_map,
     .unmap = fault_unmap,
-    .copy = fault_copy,
+    .fetch = fault_fetch,
+    .store = fault_store,
     .zero = fault_zero,
+    .fence = fault_fence,
+    .passed = fault_passed,
     .resident = fault_resident,
+    .mapped = fault_mapped,
+    .swap_open = fault_swap_open,
+    .swap_write = fault_swap_write,
+    .swap_read = fault_swap_read,
+    .swap_drop = fault_swap_drop,
     .close = fault_close,
 };
 
@@ -145,44 +247,86 @@ vt_vmm *vt_fault_open(vt_vmm *inner)
     if (!f) return NULL;
     f->vmm.ops = &fault_ops;
     f->inner = inner;
+    pthread_mutex_init(&f->mu, NULL);
+    pthread_cond_init(&f->changed, NULL);
     return &f->vmm;
 }
 
-static void arm(vt_vmm *vmm, mode how)
+static void arm(fault *f, mode how)
 {
-    fault *f = fault_of(vmm);
     f->mode = how;
     f->n_call = f->n_fired = 0;
 }
 
 void vt_fault_arm(vt_vmm *vmm, uint64_t i, uint64_t n_more, vt_status st)
 {
-    fault *f = fault_of(vmm);
-    arm(vmm, MODE_COUNT);
+    fault *f = lock(vmm);
+    arm(f, MODE_COUNT);
     f->first = i;
     f->n_more = n_more;
     f->st = st;
+    unlock(f);
 }
 
 void vt_fault_arm_random(vt_vmm *vmm, uint64_t seed, uint32_t one_in)
 {
-    fault *f = fault_of(vmm);
-    arm(vmm, MODE_RANDOM);
+    fault *f = lock(vmm);
+    arm(f, MODE_RANDOM);
     f->rng = seed;
     f->one_in = one_in;
+    unlock(f);
 }
 
 void vt_fault_disarm(vt_vmm *vmm)
 {
-    fault_of(vmm)->mode = MODE_OFF;
+    fault *f = lock(vmm);
+    f->mode = MODE_OFF;
+    unlock(f);
 }
 
 uint64_t vt_fault_fired(const vt_vmm *vmm)
 {
-    return ((const fault *)vmm)->n_fired;
+    fault *f = lock(vmm);
+    uint64_t n = f->n_fired;
+    unlock(f);
+    return n;
 }
 
 uint64_t vt_fault_calls(const vt_vmm *vmm)
 {
-    return ((const fault *)vmm)->n_call;
+    fault *f = lock(vmm);
+    uint64_t n = f->n_call;
+    unlock(f);
+    return n;
+}
+
+void vt_fault_set_delay(vt_vmm *vmm, uint64_t seed, uint32_t max_us)
+{
+    fault *f = lock(vmm);
+    f->delay_rng = seed;
+    f->delay_max_us = max_us;
+    unlock(f);
+}
+
+void vt_fault_hold(vt_vmm *vmm, bool hold)
+{
+    fault *f = lock(vmm);
+    f->hold = hold;
+    pthread_cond_broadcast(&f->changed);
+    unlock(f);
+}
+
+uint64_t vt_fault_held(const vt_vmm *vmm)
+{
+    fault *f = lock(vmm);
+    uint64_t n = f->n_held;
+    unlock(f);
+    return n;
+}
+
+void vt_fault_await_held(vt_vmm *vmm, uint64_t n)
+{
+    fault *f = lock(vmm);
+    while (f->n_held < n) pthread_cond_wait(&f->changed, &f->mu);
+    unlock(f);
 }

@@ -1,5 +1,6 @@
-// vmm_fault.h - a backend for tests that wraps another and makes chosen calls fail. A call that
-// fails does not reach the inner backend, as the contract of vmm.h has it: nothing is changed.
+// vmm_fault.h - a backend for tests that wraps another and makes chosen calls fail, slow or wait. A
+// call that fails does not reach the inner backend, as the contract of vmm.h has it: nothing is
+// changed. Any thread may call anything here, but close.
 #ifndef VT_TEST_VMM_FAULT_H
 #define VT_TEST_VMM_FAULT_H
 
@@ -10,15 +11,24 @@
 vt_vmm *vt_fault_open(vt_vmm *inner); // owns inner; NULL: no memory, inner stays the caller's
 
 // The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it.
-// granularity, max_runs and close never fail and are not counted.
+// granularity, max_runs, swap_drop and close never fail and are not counted.
 void vt_fault_arm(vt_vmm *fault, uint64_t i, uint64_t n_more, vt_status st);
 
 // Each call fails with a chance of 1 in `one_in`, by the seed; with VT_EDEVICE, or with VT_NOSPACE
-// where the call may answer that (reserve, create, map).
+// where the call may answer that (configure, reserve, create, map, swap_open, swap_write).
 void vt_fault_arm_random(vt_vmm *fault, uint64_t seed, uint32_t one_in);
 
 void vt_fault_disarm(vt_vmm *fault);
 uint64_t vt_fault_fired(const vt_vmm *fault); // calls made to fail since the last arming
 uint64_t vt_fault_calls(const vt_vmm *fault); // calls seen since the last arming
+
+// Each counted call sleeps 0 to max_us microseconds before anything else, by the seed; 0: none does.
+void vt_fault_set_delay(vt_vmm *fault, uint64_t seed, uint32_t max_us);
+
+// While it holds, every create, destroy, map, unmap and zero waits at the gate; it is not counted
+// before it is let through.
+void vt_fault_hold(vt_vmm *fault, bool hold);
+uint64_t vt_fault_held(const vt_vmm *fault);         // calls that wait now
+void vt_fault_await_held(vt_vmm *fault, uint64_t n); // returns when n calls or more wait
 
 #endif

@@ -25,6 +25,7 @@ typedef struct world_setup {
     uint64_t budget_chunks; // 0: as much as all sequences can use
     uint64_t spare_chunks;  // UINT64_MAX: all
     uint64_t max_runs;      // fake only; 0: no limit
+    uint64_t swap_chunks;   // 0: no swap
 } world_setup;
 
 typedef struct world_seq {

@@ -1,0 +1,156 @@
+// embed.c - a toy inference engine on libvtensor, for those who embed it in a real one.
+//
+// The model has two layers. Row t of a layer's K plane says which token stands at position t, the row
+// of its V plane says where it stands. The attention kernel knows a pointer, a stride and a length,
+// and no blocks: it reads every row and sums, and since the sum depends on each token and its place,
+// whatever memory is shared beneath, one wrong row is found at once.
+//
+// Prints what each step cost. README.md next to this file says how to build it.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <vtensor/vtensor.h>
+
+enum { N_LAYER = 2, N_DIM = 64, MAX_TOK = 1024, N_PROMPT = 300, N_COMMON = 250, N_FORK = 3 };
+
+typedef struct chat {
+    vt_seq *kv;
+    uint32_t tok[MAX_TOK];
+} chat;
+
+static void must(vt_status st, const char *what)
+{
+    if (st == VT_OK) return;
+    fprintf(stderr, "embed: %s: %s\n", what, vt_status_name(st));
+    exit(1);
+}
+
+static float *row(const chat *c, uint32_t plane, uint32_t t)
+{
+    return (float *)((char *)vt_seq_plane(c->kv, plane) + t * vt_seq_stride(c->kv));
+}
+
+// The model's pass over tokens [from, to): leaves a K and a V row of each in every layer.
+static void forward(const chat *c, uint32_t from, uint32_t to)
+{
+    for (uint32_t layer = 0; layer < N_LAYER; layer++)
+        for (uint32_t t = from; t < to; t++)
+            for (uint32_t i = 0; i < N_DIM; i++) {
+                row(c, 2 * layer, t)[i] = (float)c->tok[t];
+                row(c, 2 * layer + 1, t)[i] = (float)(t + layer + i);
+            }
+}
+
+// The kernel: all it needs of the cache is where it begins and the bytes from row to row.
+static double attend(const char *k, const char *v, size_t stride, uint32_t n_tok)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < n_tok; t++)
+        for (uint32_t i = 0; i < N_DIM; i++)
+            sum += (double)((const float *)(k + t * stride))[i] *
+                   (double)((const float *)(v + t * stride))[i];
+    return sum;
+}
+
+static void verify(const chat *c)
+{
+    for (uint32_t layer = 0; layer < N_LAYER; layer++) {
+        double expected = 0;
+        for (uint32_t t = 0; t < vt_seq_len(c->kv); t++)
+            expected += (double)c->tok[t] * (N_DIM * (t + layer) + N_DIM * (N_DIM - 1) / 2.0);
+        if (attend(vt_seq_plane(c->kv, 2 * layer), vt_seq_plane(c->kv, 2 * layer + 1),
+                   vt_seq_stride(c->kv), vt_seq_len(c->kv)) == expected)
+            continue;
+        fprintf(stderr, "embed: layer %" PRIu32 " reads rows that nobody wrote\n", layer);
+        exit(1);
+    }
+}
+
+static void grow(chat *c, uint32_t n_tok)
+{
+    uint32_t from = vt_seq_len(c->kv);
+    must(vt_seq_extend(c->kv, n_tok), "extend");
+    forward(c, from, n_tok);
+    verify(c);
+}
+
+static void say(chat *c, uint32_t tok)
+{
+    uint32_t n_tok = vt_seq_len(c->kv);
+    c->tok[n_tok] = tok;
+    grow(c, n_tok + 1);
+}
+
+static void show(const vt_manager *m, const char *step)
+{
+    static uint64_t kib_before;
+    vt_stats s;
+    vt_get_stats(m, &s);
+    uint64_t kib = s.mapped_bytes / 1024;
+    printf("%-42s %+6" PRId64 " %6" PRIu64 " %6" PRIu64 " %6" PRIu64 " %6" PRIu64 "\n", step,
+           (int64_t)(kib - kib_before), kib, s.live_bytes / 1024,
+           s.chunks_shared * s.chunk_bytes / 1024, s.chunks_cached * s.chunk_bytes / 1024);
+    kib_before = kib;
+}
+
+static vt_manager *make_manager(void)
+{
+    vt_manager *m;
+    vt_config cfg = vt_config_default();
+    cfg.n_plane = 2 * N_LAYER; // a K and a V for each layer
+    cfg.row_bytes = N_DIM * sizeof(float);
+    cfg.max_tok = MAX_TOK;
+    cfg.max_seq = 8;
+    cfg.budget_bytes = 64 << 20;
+    must(vt_manager_create(&cfg, &m), "create the manager");
+    return m;
+}
+
+int main(void)
+{
+    static chat first, fork[N_FORK], other;
+    vt_domain *d;
+    uint32_t n_hit;
+    vt_manager *m = make_manager();
+    must(vt_domain_open(m, "toy", 3, &d), "open the domain");
+    printf("%-42s %6s %6s %6s %6s %6s   (KiB)\n", "step", "cost", "mapped", "tokens", "shared",
+           "cached");
+    show(m, "a manager");
+
+    for (uint32_t t = 0; t < N_PROMPT; t++) first.tok[t] = 1000 + 7 * t % 101;
+    must(vt_seq_create(m, N_PROMPT, &first.kv), "create");
+    grow(&first, N_PROMPT);
+    show(m, "create, and extend by a prompt of 300");
+    must(vt_seq_record(first.kv, d, first.tok, N_PROMPT, NULL), "record");
+    show(m, "record it for others");
+
+    for (int i = 0; i < N_FORK; i++) {
+        fork[i] = first;
+        must(vt_seq_fork(first.kv, N_PROMPT, &fork[i].kv), "fork");
+        verify(&fork[i]);
+    }
+    show(m, "three forks of it");
+    for (int i = 0; i < N_FORK; i++) say(&fork[i], 2000 + (uint32_t)i);
+    show(m, "each goes its own way: a tail is copied");
+
+    for (uint32_t t = 0; t < N_PROMPT; t++) other.tok[t] = first.tok[t] + (t >= N_COMMON);
+    must(vt_seq_match(d, other.tok, N_PROMPT, 0, &other.kv, &n_hit), "match");
+    verify(&other); // the rows of tokens 0 .. n_hit-1 are there
+    grow(&other, N_PROMPT);
+    show(m, "match a prompt whose first 250 are the same");
+    if (n_hit != N_COMMON) return fprintf(stderr, "embed: %" PRIu32 " matched\n", n_hit), 1;
+
+    for (int i = 0; i < N_FORK; i++) verify(&fork[i]), vt_seq_release(fork[i].kv);
+    vt_seq_release(other.kv);
+    verify(&first);
+    vt_seq_release(first.kv);
+    show(m, "all released: the prompt stays, for a while");
+    must(vt_trim(m, 0, NULL), "trim");
+    must(vt_evict(m, UINT64_MAX, NULL), "evict");
+    show(m, "trim and evict");
+    must(vt_check(m, NULL), "check");
+    vt_domain_close(d);
+    vt_manager_destroy(m);
+    return 0;
+}

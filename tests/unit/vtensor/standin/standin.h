@@ -1,0 +1,67 @@
+// standin.h - a stand-in for NVIDIA's driver: libcuda.so.1 without a GPU, for tests.
+//
+// Device memory is a memfd, so a device address that is mapped and open can be read and written by
+// the test like any other. The stand-in keeps to what the driver's documentation says and writes
+// down every breach of it:
+//   - sizes and addresses are multiples of the granularity; flags and unused fields are zero;
+//   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is mapped;
+//     they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range mapped;
+//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped;
+//   - memory lives until its handle is released and the last mapping of it is gone; when it is
+//     created it is full of garbage;
+//   - addresses are freed as they were reserved, with nothing mapped there;
+//   - whatever needs a context finds one current in its thread;
+//   - asynchronous work (memset, copies) is done as late as may be: when somebody waits for its
+//     stream or asks it. Host memory in a copy is pinned. A pretended kernel runs until the test ends it;
+//   - a stream that was created blocking makes no progress while a kernel runs in the default one.
+#ifndef VT_TEST_STANDIN_H
+#define VT_TEST_STANDIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STANDIN_N_DEVICE = 2, STANDIN_GRANULARITY = 64 << 10, STANDIN_FREE_BYTES = 128 << 20 };
+
+enum { STANDIN_OUT_OF_MEMORY = 2, STANDIN_UNKNOWN = 999 };
+
+// What there is now, but for n_breach: since the last reset.
+typedef struct standin_report {
+    uint64_t n_memory, memory_bytes; // physical, whether its handle is released or not
+    uint64_t n_handle;               // not released
+    uint64_t n_mapping, n_reservation;
+    uint64_t n_stream, n_event, n_pinned;
+    uint64_t n_breach;
+    const char *breach; // the first; NULL: none
+} standin_report;
+
+// Forgets limits, counts, breaches and orders to fail, and throws away whatever was left.
+void standin_reset(void);
+standin_report standin_look(void);
+
+// The context of the device becomes the only one of the calling thread; < 0: it has none then.
+void standin_use_context(int device);
+int standin_context_depth(void); // of the calling thread
+
+// From now on no more than this in all. At first memory ends at STANDIN_FREE_BYTES, and the others do
+// not (UINT64_MAX).
+void standin_limit_memory(uint64_t size_bytes);
+void standin_limit_addresses(uint64_t size_bytes);
+void standin_limit_pinned(uint64_t size_bytes);
+void standin_set_vmm(bool supported);
+
+// The i-th call from now on (0: the next) and the n - 1 behind it answer `result`. Of one function,
+// or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
+// does nothing. Each order replaces the one before.
+void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);
+uint64_t standin_fired(void);                    // calls made to fail by the last order
+uint64_t standin_calls(const char *symbol);      // since the last reset; NULL: of all functions
+unsigned char *standin_pinned(uint64_t *n_byte); // the pinned block that was allocated last
+
+// A kernel that runs until it is ended, and then makes size_bytes at dst read as `value`. Stream
+// NULL: the default stream.
+void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes);
+void standin_end_kernels(void *stream, int n); // the first n that run there
+void standin_await_waiter(void);               // returns once some thread waits for a kernel
+
+#endif

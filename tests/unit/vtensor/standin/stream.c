@@ -1,0 +1,357 @@
+// stream.c - the stand-in's streams and events; see standin.h.
+//
+// A stream is a queue of operations, done in order and as late as may be. An event remembers how
+// many operations its stream had been given when it was recorded, and is passed once as many are
+// done. Operations behind a kernel that still runs wait for it.
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct op {
+    struct op *next;
+    bool runs;   // a kernel that is not ended
+    bool writes; // fill, or copy where src is not 0
+    uintptr_t dst, src;
+    bool host_dst, host_src;
+    unsigned char value;
+    size_t size_bytes;
+} op;
+
+struct CUstream_st {
+    struct CUstream_st *next;
+    bool blocking;
+    op *head, **tail;
+    uint64_t n_given, n_done;
+};
+
+struct CUevent_st {
+    struct CUevent_st *next;
+    vti_cu_stream stream; // NULL: never recorded
+    uint64_t target;
+};
+
+static struct CUstream_st default_stream = {.tail = &default_stream.head};
+static vti_cu_stream streams;
+static vti_cu_event events;
+static pthread_cond_t kernel_ended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t waiter_came = PTHREAD_COND_INITIALIZER;
+static int n_waiting;
+
+static vti_cu_stream *link_of(vti_cu_stream stream)
+{
+    for (vti_cu_stream *at = &streams; *at; at = &(*at)->next)
+        if (*at == stream) return at;
+    return NULL;
+}
+
+static vti_cu_event *link_of_event(vti_cu_event event)
+{
+    for (vti_cu_event *at = &events; *at; at = &(*at)->next)
+        if (*at == event) return at;
+    return NULL;
+}
+
+// NULL where there is no such stream.
+static vti_cu_stream stream_of(vti_cu_stream stream)
+{
+    if (!stream) return &default_stream;
+    return link_of(stream) ? stream : NULL;
+}
+
+static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes)
+{
+    return on_host ? standin_is_pinned((void *)at, size_bytes) : standin_is_open(at, size_bytes);
+}
+
+static bool may_run(const op *o)
+{
+    if (!is_reachable(o->dst, o->host_dst, o->size_bytes)) return false;
+    return !o->src || is_reachable(o->src, o->host_src, o->size_bytes);
+}
+
+static void perform(const op *o)
+{
+    if (!o->writes) return;
+    if (!may_run(o))
+        (void)standin_breach("work on memory that is not there when it runs");
+    else if (o->src)
+        memmove((void *)o->dst, (const void *)o->src, o->size_bytes);
+    else
+        memset((void *)o->dst, o->value, o->size_bytes);
+}
+
+static void pop(vti_cu_stream s)
+{
+    op *o = s->head;
+    s->head = o->next;
+    if (!s->head) s->tail = &s->head;
+    s->n_done++;
+    free(o);
+}
+
+static bool has_kernel(const struct CUstream_st *s)
+{
+    for (const op *o = s->head; o; o = o->next)
+        if (o->runs) return true;
+    return false;
+}
+
+static void progress(vti_cu_stream s)
+{
+    if (s->blocking && has_kernel(&default_stream)) return;
+    while (s->head && !s->head->runs) {
+        perform(s->head);
+        pop(s);
+    }
+}
+
+static bool is_done(vti_cu_stream s, uint64_t target)
+{
+    progress(s);
+    return s->n_done >= target;
+}
+
+static void wait_for(vti_cu_stream s, uint64_t target)
+{
+    while (!is_done(s, target)) {
+        n_waiting++;
+        pthread_cond_broadcast(&waiter_came);
+        pthread_cond_wait(&kernel_ended, &standin_mu);
+        n_waiting--;
+    }
+}
+
+static void throw_away(vti_cu_stream s)
+{
+    while (s->head) pop(s);
+}
+
+void standin_stream_reset(void)
+{
+    pthread_mutex_lock(&standin_mu);
+    throw_away(&default_stream);
+    for (vti_cu_stream s = streams, next; s; s = next) {
+        next = s->next;
+        throw_away(s);
+        free(s);
+    }
+    for (vti_cu_event e = events, next; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+    streams = NULL;
+    events = NULL;
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_stream_look(standin_report *r)
+{
+    for (vti_cu_stream s = streams; s; s = s->next) r->n_stream++;
+    for (vti_cu_event e = events; e; e = e->next) r->n_event++;
+}
+
+static vti_cu_result give(vti_cu_stream stream, const op *what)
+{
+    vti_cu_stream s = stream_of(stream);
+    if (!s) return standin_breach("work for a stream that is none");
+    op *o = malloc(sizeof *o);
+    if (!o) return VTI_CU_OUT_OF_MEMORY;
+    *o = *what;
+    o->next = NULL;
+    *s->tail = o;
+    s->tail = &o->next;
+    s->n_given++;
+    return VTI_CU_SUCCESS;
+}
+
+static vti_cu_result give_checked(vti_cu_stream stream, op what)
+{
+    what.writes = true;
+    if (what.size_bytes == 0 || !may_run(&what))
+        return standin_breach("work on memory that is not there");
+    return give(stream, &what);
+}
+
+void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes)
+{
+    op o = {.runs = true, .writes = size_bytes > 0, .dst = dst, .value = value};
+    o.size_bytes = size_bytes;
+    pthread_mutex_lock(&standin_mu);
+    (void)give(stream, &o);
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_end_kernels(void *stream, int n)
+{
+    pthread_mutex_lock(&standin_mu);
+    vti_cu_stream s = stream_of(stream);
+    for (op *o = s ? s->head : NULL; o && n > 0; o = o->next) {
+        n -= o->runs;
+        o->runs = false;
+    }
+    pthread_cond_broadcast(&kernel_ended);
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_await_waiter(void)
+{
+    pthread_mutex_lock(&standin_mu);
+    while (n_waiting == 0) pthread_cond_wait(&waiter_came, &standin_mu);
+    pthread_mutex_unlock(&standin_mu);
+}
+
+vti_cu_result cuStreamCreate(vti_cu_stream *stream, unsigned flags)
+{
+    STANDIN_BEGIN(F_stream_create);
+    vti_cu_stream s = calloc(1, sizeof *s);
+    if (!s) return standin_end(VTI_CU_OUT_OF_MEMORY);
+    s->tail = &s->head;
+    s->blocking = (flags & VTI_CU_STREAM_NON_BLOCKING) == 0;
+    s->next = streams;
+    *stream = streams = s;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuStreamDestroy_v2(vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_stream_destroy);
+    vti_cu_stream *at = link_of(stream);
+    if (!at) return standin_end(standin_breach("a stream destroyed that is none"));
+    progress(stream);
+    throw_away(stream);
+    *at = stream->next;
+    free(stream);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuStreamQuery(vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_stream_query);
+    vti_cu_stream s = stream_of(stream);
+    if (!s) return standin_end(standin_breach("a stream asked that is none"));
+    return standin_end(is_done(s, s->n_given) ? VTI_CU_SUCCESS : VTI_CU_NOT_READY);
+}
+
+// The mutex is taken twice where the call is to fail, which changes nothing for one caller.
+vti_cu_result cuStreamSynchronize(vti_cu_stream stream)
+{
+    vti_cu_result begun = standin_begin(F_stream_synchronize);
+    if (begun != VTI_CU_SUCCESS) pthread_mutex_lock(&standin_mu);
+    vti_cu_stream s = stream_of(stream);
+    if (s)
+        wait_for(s, s->n_given);
+    else
+        begun = standin_breach("a wait for a stream that is none");
+    return standin_end(begun);
+}
+
+vti_cu_result cuEventCreate(vti_cu_event *event, unsigned flags)
+{
+    STANDIN_BEGIN(F_event_create);
+    if (flags != (VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING))
+        return standin_end(standin_breach("an event whose waiter would spin"));
+    vti_cu_event e = calloc(1, sizeof *e);
+    if (!e) return standin_end(VTI_CU_OUT_OF_MEMORY);
+    e->next = events;
+    *event = events = e;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuEventDestroy_v2(vti_cu_event event)
+{
+    STANDIN_BEGIN(F_event_destroy);
+    vti_cu_event *at = link_of_event(event);
+    if (!at) return standin_end(standin_breach("an event destroyed that is none"));
+    *at = event->next;
+    free(event);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuEventRecord(vti_cu_event event, vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_event_record);
+    vti_cu_stream s = stream_of(stream);
+    if (!s || !link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
+    event->stream = s;
+    event->target = s->n_given;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuEventQuery(vti_cu_event event)
+{
+    STANDIN_BEGIN(F_event_query);
+    if (!link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
+    bool done = !event->stream || is_done(event->stream, event->target);
+    return standin_end(done ? VTI_CU_SUCCESS : VTI_CU_NOT_READY);
+}
+
+vti_cu_result cuEventSynchronize(vti_cu_event event)
+{
+    vti_cu_result begun = standin_begin(F_event_synchronize);
+    if (begun != VTI_CU_SUCCESS) pthread_mutex_lock(&standin_mu);
+    if (!link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
+    if (event->stream) wait_for(event->stream, event->target);
+    return standin_end(begun);
+}
+
+vti_cu_result cuCtxSynchronize(void)
+{
+    STANDIN_BEGIN(F_ctx_synchronize);
+    wait_for(&default_stream, default_stream.n_given);
+    for (vti_cu_stream s = streams; s; s = s->next) wait_for(s, s->n_given);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuMemsetD8Async(vti_cu_ptr dst, unsigned char value, size_t size_bytes,
+                              vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_memset_async);
+    op o = {.dst = dst, .value = value, .size_bytes = size_bytes};
+    return standin_end(give_checked(stream, o));
+}
+
+vti_cu_result cuMemcpyDtoDAsync_v2(vti_cu_ptr dst, vti_cu_ptr src, size_t size_bytes,
+                                   vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_memcpy_dtod_async);
+    op o = {.dst = dst, .src = src, .size_bytes = size_bytes};
+    return standin_end(give_checked(stream, o));
+}
+
+vti_cu_result cuMemcpyDtoHAsync_v2(void *dst, vti_cu_ptr src, size_t size_bytes,
+                                   vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_memcpy_dtoh_async);
+    op o = {.dst = (uintptr_t)dst, .host_dst = true, .src = src, .size_bytes = size_bytes};
+    return standin_end(give_checked(stream, o));
+}
+
+vti_cu_result cuMemcpyHtoDAsync_v2(vti_cu_ptr dst, const void *src, size_t size_bytes,
+                                   vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_memcpy_htod_async);
+    op o = {.dst = dst, .src = (uintptr_t)src, .host_src = true, .size_bytes = size_bytes};
+    return standin_end(give_checked(stream, o));
+}
+
+// The two below take any host memory and wait for the default stream, as the driver's do.
+vti_cu_result cuMemcpyDtoH_v2(void *dst, vti_cu_ptr src, size_t size_bytes)
+{
+    STANDIN_BEGIN(F_memcpy_dtoh);
+    wait_for(&default_stream, default_stream.n_given);
+    if (!standin_is_open(src, size_bytes))
+        return standin_end(standin_breach("a copy from memory that is not there"));
+    memcpy(dst, (const void *)(uintptr_t)src, size_bytes);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuMemcpyHtoD_v2(vti_cu_ptr dst, const void *src, size_t size_bytes)
+{
+    STANDIN_BEGIN(F_memcpy_htod);
+    wait_for(&default_stream, default_stream.n_given);
+    if (!standin_is_open(dst, size_bytes))
+        return standin_end(standin_breach("a copy to memory that is not there"));
+    memcpy((void *)(uintptr_t)dst, src, size_bytes);
+    return standin_end(VTI_CU_SUCCESS);
+}

@@ -1,0 +1,420 @@
+// test_vt_cuda_fault.c - the backend on a GPU when the driver fails: each operation with each of its
+// calls failing, a device that is dead, and everything that can be missing when it is opened.
+//
+// The linker sends dlopen and dlsym of the library here, so that a driver can be missing, or old.
+#include <dlfcn.h>
+#include <string.h>
+
+#include "cuda_rig.h"
+
+static const char *missing_symbol;
+static bool library_is_missing;
+static int n_open; // libraries
+
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+int __real_dlclose(void *library);
+int __wrap_dlclose(void *library);
+void *__real_dlsym(void *library, const char *symbol);
+void *__wrap_dlsym(void *library, const char *symbol);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+    if (library_is_missing) return NULL;
+    n_open++;
+    return __real_dlopen(name, flags);
+}
+
+int __wrap_dlclose(void *library)
+{
+    n_open--;
+    return __real_dlclose(library);
+}
+
+void *__wrap_dlsym(void *library, const char *symbol)
+{
+    bool missing = missing_symbol && strcmp(symbol, missing_symbol) == 0;
+    return missing ? NULL : __real_dlsym(library, symbol);
+}
+
+// Every call of the driver fails once, in each operation. Chunks 0 to 3 are there; slice 0 of the
+// first two is mapped at places 0 and 1, and the swap holds both.
+typedef struct trial {
+    const char *name;
+    void (*prepare)(void);
+    vt_status (*run)(void);
+    void (*undo)(void);
+    bool may_be_full;
+} trial;
+
+static void nothing(void)
+{
+}
+
+static uintptr_t extra;
+
+static vt_status try_reserve(void)
+{
+    return vmm->ops->reserve(vmm, SLICE, &extra);
+}
+
+static void reserve_extra(void)
+{
+    assert_ok(try_reserve());
+}
+
+static vt_status try_unreserve(void)
+{
+    return vmm->ops->unreserve(vmm, extra, SLICE);
+}
+
+static void unreserve_extra(void)
+{
+    assert_ok(try_unreserve());
+}
+
+static vt_status try_create(void)
+{
+    return vmm->ops->create(vmm, FAR, 2);
+}
+
+static void create_far(void)
+{
+    assert_ok(try_create());
+}
+
+static vt_status try_destroy(void)
+{
+    return vmm->ops->destroy(vmm, FAR, 2);
+}
+
+static void destroy_far(void)
+{
+    assert_ok(try_destroy());
+}
+
+static vt_status try_map(void) // chunk 1 is in use, 2 and 3 are not
+{
+    return map(4, 0, 1, 3);
+}
+
+static void create_fresh(void)
+{
+    assert_ok(vmm->ops->create(vmm, 2, 2));
+}
+
+static void unmap_fresh(void)
+{
+    assert_bytes(place(4), 'b', SLICE);
+    assert_bytes(place(5), 0, 2 * SLICE);
+    assert_ok(unmap(4, 3));
+    assert_ok(vmm->ops->destroy(vmm, 2, 2));
+}
+
+static void map_alias(void)
+{
+    assert_ok(map(4, 0, 0, 1));
+    assert_ok(map(5, 0, 0, 1));
+}
+
+static vt_status try_unmap(void)
+{
+    return unmap(4, 2);
+}
+
+static vt_status try_fetch(void)
+{
+    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE);
+}
+
+static void refill(void)
+{
+    assert_ok(try_fetch()); // also empties the window where it was stuck
+    assert_bytes(place(0), 'b', SLICE);
+    memset((void *)place(0), 'a', SLICE);
+}
+
+static vt_status try_zero(void)
+{
+    return vmm->ops->zero(vmm, place(0), SLICE);
+}
+
+static void refill_zeroed(void)
+{
+    assert_bytes(place(0), 0, SLICE);
+    memset((void *)place(0), 'a', SLICE);
+}
+
+static uint64_t good_sum;
+
+static vt_status try_swap_write(void)
+{
+    uint64_t sum = 0;
+    vt_status st = vmm->ops->swap_write(vmm, 40 * SLICE, place(0), 2 * SLICE, &sum);
+    if (st == VT_OK) assert_true(sum == good_sum);
+    return st;
+}
+
+static void drop_written(void)
+{
+    vmm->ops->swap_drop(vmm, 40 * SLICE, 2 * SLICE);
+}
+
+static vt_status try_swap_read(void)
+{
+    uint64_t sum = 0;
+    vt_status st = vmm->ops->swap_read(vmm, place(0), 0, 2 * SLICE, &sum);
+    if (st == VT_OK) assert_true(sum == good_sum);
+    return st;
+}
+
+static void look_at_read(void)
+{
+    assert_bytes(place(0), 'a', SLICE);
+    assert_bytes(place(1), 'b', SLICE);
+}
+
+static vt_status try_fence(void)
+{
+    uint64_t ticket;
+    bool is_passed = false;
+    vt_status st = vmm->ops->fence(vmm, &ticket);
+    if (st == VT_OK) st = vmm->ops->passed(vmm, ticket, true, &is_passed);
+    if (st == VT_OK) assert_true(is_passed);
+    return st;
+}
+
+static const trial trials[] = {
+    {"reserve", nothing, try_reserve, unreserve_extra, true},
+    {"unreserve", reserve_extra, try_unreserve, nothing, false},
+    {"create", nothing, try_create, destroy_far, true},
+    {"destroy", create_far, try_destroy, nothing, false},
+    {"map", create_fresh, try_map, unmap_fresh, true},
+    {"unmap", map_alias, try_unmap, nothing, false},
+    {"fetch", nothing, try_fetch, refill, false},
+    {"zero", nothing, try_zero, refill_zeroed, false},
+    {"swap_write", nothing, try_swap_write, drop_written, true},
+    {"swap_read", nothing, try_swap_read, look_at_read, false},
+    {"fence", nothing, try_fence, nothing, false},
+};
+
+static void assert_same(const standin_report *a, const standin_report *b)
+{
+    assert_int_equal(a->n_memory, b->n_memory);
+    assert_int_equal(a->n_handle, b->n_handle);
+    assert_int_equal(a->n_mapping, b->n_mapping);
+    assert_int_equal(a->n_reservation, b->n_reservation);
+    assert_int_equal(a->n_stream, b->n_stream);
+    assert_int_equal(a->n_pinned, b->n_pinned);
+}
+
+// The i-th call fails; false: there is none so late.
+static bool fail_once(const trial *t, uint64_t i, int result, int context)
+{
+    t->prepare();
+    standin_report before = standin_look();
+    uint64_t resident_before = resident(), mapped_before = n_mapping();
+    standin_use_context(context);
+    standin_fail(NULL, i, 1, result);
+    vt_status st = t->run();
+    bool fired = standin_fired() > 0;
+    standin_fail(NULL, 0, 0, 0);
+    standin_use_context(0);
+    if (st != VT_OK) {
+        bool full = t->may_be_full && st == VT_NOSPACE && result == STANDIN_OUT_OF_MEMORY;
+        standin_report after = standin_look();
+        assert_true(fired && (full || st == VT_EDEVICE));
+        assert_same(&before, &after);
+        assert_int_equal(resident(), resident_before);
+        assert_int_equal(n_mapping(), mapped_before);
+        assert_ok(t->run());
+    }
+    t->undo();
+    if (standin_look().n_breach > 0)
+        print_message("%s, call %d: %s\n", t->name, (int)i, standin_look().breach);
+    assert_int_equal(standin_look().n_breach, 0);
+    return fired;
+}
+
+static void every_call_of_the_driver_may_fail(void **state)
+{
+    (void)state;
+    const int results[] = {STANDIN_OUT_OF_MEMORY, STANDIN_UNKNOWN};
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(map(0, 0, 0, 2));
+    memset((void *)place(0), 'a', SLICE);
+    memset((void *)place(1), 'b', SLICE);
+    assert_ok(vmm->ops->swap_open(vmm, NULL, 64 * SLICE));
+    assert_ok(vmm->ops->swap_write(vmm, 0, place(0), 2 * SLICE, &good_sum));
+    for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++)
+        for (int r = 0; r < 2; r++)
+            for (int context = -1; context <= 0; context++)
+                for (uint64_t i = 0; fail_once(&trials[t], i, results[r], context);) i++;
+    assert_ok(unmap(0, 2));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+// From some call on nothing works any longer, as after a fault of a kernel: every status is an
+// error, and nothing crashes.
+static void a_dead_device_is_reported(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(map(0, 0, 0, 2));
+    assert_ok(vmm->ops->swap_open(vmm, NULL, 64 * SLICE));
+    assert_ok(vmm->ops->swap_write(vmm, 0, place(0), 2 * SLICE, &good_sum));
+    standin_fail(NULL, 0, UINT64_MAX, STANDIN_UNKNOWN);
+    extra = base;
+    const size_t n = sizeof trials / sizeof trials[0];
+    for (size_t t = 0; t < n; t++) {
+        if (trials[t].run == try_destroy || trials[t].run == try_map) continue; // not created
+        assert_int_equal(trials[t].run(), VT_EDEVICE);
+    }
+    assert_int_equal(vmm->ops->destroy(vmm, 0, 1), VT_EDEVICE);
+    vmm->ops->swap_drop(vmm, 0, 2 * SLICE);
+    standin_fail(NULL, 0, 0, 0);
+    assert_ok(unmap(0, 2));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+// A handle cannot be released, and those before it cannot be had again: what is left is counted,
+// and goes with a later attempt.
+static void a_half_destroyed_chunk_goes_later(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    standin_fail("cuMemRelease", 4, 1, STANDIN_UNKNOWN);
+    standin_limit_memory(0);
+    assert_int_equal(vmm->ops->destroy(vmm, 0, 2), VT_EDEVICE);
+    assert_int_equal(resident(), standin_look().memory_bytes);
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+    assert_int_equal(resident(), 0);
+}
+
+// The window for fetch stays mapped when the driver does not give it up, until it does.
+static void a_stuck_window_is_emptied_later(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(map(0, 0, 0, 1));
+    for (int i = 0; i < 2; i++) {
+        memset((void *)place(0), 1, SLICE);
+        standin_fail("cuMemUnmap", 0, 1, STANDIN_UNKNOWN);
+        assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
+        assert_bytes(place(0), 0, SLICE);
+        assert_int_equal(standin_look().n_mapping, 2);
+        assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
+        assert_int_equal(standin_look().n_mapping, 1);
+    }
+    standin_fail("cuMemUnmap", 0, 1, STANDIN_UNKNOWN); // and once more, for close
+    assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
+    assert_ok(unmap(0, 1));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+// One memset is under way when the next one fails: it must be over before its addresses are unmapped.
+static void a_half_wiped_run_is_waited_for(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 3));
+    assert_ok(map(0, 0, 1, 1));
+    standin_fail("cuMemsetD8Async", 1, 1, STANDIN_UNKNOWN);
+    assert_int_equal(map(4, 0, 0, 3), VT_EDEVICE);
+    assert_int_equal(standin_look().n_mapping, 1);
+    assert_ok(map(4, 0, 0, 3));
+    assert_bytes(place(4), 0, 3 * SLICE);
+    assert_ok(unmap(4, 3));
+    assert_ok(unmap(0, 1));
+    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+}
+
+// The slot of the ring was used before, by a ticket that is passed long since.
+static void a_fence_that_reaches_no_driver_is_safe(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) assert_true(passed(fence(), true));
+    standin_launch(NULL, 0, 0, 0);
+    standin_fail("cuCtxGetCurrent", 0, 1, STANDIN_UNKNOWN);
+    uint64_t lame = fence();
+    assert_int_equal(standin_fired(), 1);
+    assert_false(passed(lame, false));
+    standin_end_kernels(NULL, 1);
+    assert_true(passed(lame, false));
+}
+
+static void expect_refusal(const char *reason)
+{
+    vt_vmm_cuda_config cfg = {.device = 0, .stream = NULL};
+    const char *why = NULL;
+    vt_vmm *out = (vt_vmm *)&cfg;
+    assert_int_equal(vt_vmm_cuda_open(&cfg, &out, &why), VT_EDEVICE);
+    assert_null(out);
+    assert_string_equal(why, reason);
+    assert_int_equal(vt_vmm_cuda_open(&cfg, &out, NULL), VT_EDEVICE);
+    assert_nothing_left();
+    assert_int_equal(n_open, 0);
+}
+
+static void open_says_what_is_missing(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_use_context(0);
+    library_is_missing = true;
+    expect_refusal("libcuda.so.1, NVIDIA's driver, cannot be loaded");
+    library_is_missing = false;
+    missing_symbol = "cuMemSetAccess";
+    expect_refusal("libcuda.so.1 has no function cuMemSetAccess");
+    missing_symbol = "cuMemcpyDtoHAsync_v2";
+    expect_refusal("libcuda.so.1 has no function cuMemcpyDtoHAsync_v2");
+    missing_symbol = NULL;
+    standin_set_vmm(false);
+    expect_refusal("the CUDA device has no virtual memory management");
+    standin_set_vmm(true);
+    standin_use_context(-1);
+    expect_refusal("no CUDA context is current in the calling thread");
+    standin_use_context(1);
+    expect_refusal("the current CUDA context belongs to another device");
+}
+
+static void open_wants_a_device_that_exists(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_use_context(0);
+    vt_vmm_cuda_config cfg = {.device = 7};
+    const char *why = NULL;
+    assert_int_equal(vt_vmm_cuda_open(&cfg, &vmm, &why), VT_EDEVICE);
+    assert_string_equal(why, "there is no CUDA device with this number");
+}
+
+static void open_may_fail_at_every_call(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_use_context(0);
+    vt_status st = VT_EDEVICE;
+    for (uint64_t i = 0; st != VT_OK; i++) {
+        standin_fail(NULL, i, 1, STANDIN_OUT_OF_MEMORY);
+        st = open_vmm();
+        assert_true(st == VT_EDEVICE || (st == VT_OK && standin_fired() == 0));
+        if (st == VT_OK) vmm->ops->close(vmm);
+        assert_nothing_left();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_STANDIN(every_call_of_the_driver_may_fail),
+        ON_STANDIN(a_dead_device_is_reported),
+        ON_STANDIN(a_half_destroyed_chunk_goes_later),
+        ON_STANDIN(a_stuck_window_is_emptied_later),
+        ON_STANDIN(a_half_wiped_run_is_waited_for),
+        ON_STANDIN(a_fence_that_reaches_no_driver_is_safe),
+        cmocka_unit_test(open_says_what_is_missing),
+        cmocka_unit_test(open_wants_a_device_that_exists),
+        cmocka_unit_test(open_may_fail_at_every_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
