@@ -115,10 +115,10 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // chunks and then idle prefixes are given back to the system. Within chunks that are prepared, or
 // are the sequence's own already, it makes no system call.
 // Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit of
-// mappings), VT_EDEVICE; the sequence is then as before. Running out of budget costs no spare chunk
-// and no prefix either. Only if the device fails again while things are put back, memory of the
-// sequence may be left unmapped: it is torn (vt_seq_is_torn), its rows must not be touched, and every
-// further call on it tries to mend it first.
+// mappings), VT_EDEVICE; the sequence is then as before, but that it may have its copy of a shared
+// tail already. Running out of budget costs no spare chunk and no prefix. Only if the device fails
+// again while things are put back, memory of the sequence may be left unmapped: it is torn
+// (vt_seq_is_torn), its rows must not be touched, and every further call on it tries to mend it first.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // A new sequence whose first len_tok tokens are those of s: whole chunks and the tail are shared,
@@ -140,8 +140,8 @@ VT_API void vt_seq_release(vt_seq *s);
 // Writes the chunks that nobody shares to the swap and gives them up; addresses, length and shared
 // chunks stay. Until swap_in no row of the sequence may be touched; release is allowed.
 // A sequence that is swapped out already gives up what was shared then and is no longer.
-// Errors: VT_EINVAL (no swap was configured), VT_NOSPACE (the swap is full), VT_EDEVICE, VT_ENOMEM;
-// the sequence is then as before.
+// Errors: VT_EINVAL (no swap was configured), VT_NOSPACE (the swap is full, or mappings), VT_EDEVICE,
+// VT_ENOMEM; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 
 // Brings it back. Changes nothing for a sequence that is not swapped out.

@@ -264,12 +264,32 @@ static vt_status lift_leaving(vt_manager *m, vti_span *sp, uint32_t keep)
     return VT_OK;
 }
 
+static vt_status lift_all(vt_manager *m, vti_span *sp, uint32_t first)
+{
+    for (uint32_t p = first, n; p < sp->n_owned; p += n) {
+        n = vti_run(sp->at, p, sp->n_owned);
+        if (sp->at[p] != VTI_NO_REGION) VT_TRY(vti_lift(m, sp, p, n));
+    }
+    return VT_OK;
+}
+
+// A live span keeps no warm chunks behind a hole: it would have a run more than before.
+static vt_status lift_for(vt_manager *m, vti_span *sp, uint32_t keep)
+{
+    uint32_t end = sp->n_owned, first = end, n;
+    if (sp->state != VTI_SPAN_LIVE) return lift_leaving(m, sp, keep);
+    while (next_leaving(m, sp, keep, &end, &n)) first = end;
+    if (first == sp->n_owned) return VT_OK;
+    VT_TRY(vti_span_shed(m, sp, 0, UINT32_MAX, UINT32_MAX));
+    return lift_all(m, sp, first);
+}
+
 // Lets go of the positions from `keep` on. Chunks of its home that nobody else holds stay mapped, as
 // warm and dirty ones; the others are unmapped.
 vt_status vti_span_drop(vt_manager *m, vti_span *sp, uint32_t keep)
 {
     vti_job_settle(m, sp);
-    vt_status st = lift_leaving(m, sp, keep);
+    vt_status st = lift_for(m, sp, keep);
     if (st != VT_OK) {
         (void)vti_mend(m, sp); // else torn
         return st;

@@ -131,15 +131,31 @@ static vt_status write_all(vt_seq *s, vti_swapped *list, uint32_t *n)
     return VT_OK;
 }
 
+// The next run from *p on that goes out; 0: none.
+static uint32_t next_out(const vt_seq *s, uint32_t *p)
+{
+    const vti_span *sp = s->span;
+    while (*p < sp->n_owned && !goes_out(s, *p)) (*p)++;
+    uint32_t n = 0;
+    while (*p + n < sp->n_owned && sp->at[*p + n] == sp->at[*p] && goes_out(s, *p + n)) n++;
+    return n;
+}
+
+// What goes out may leave a hole in a run.
+static vt_status room_for_holes(vt_seq *s)
+{
+    int64_t more = 0;
+    for (uint32_t p = 0, n; (n = next_out(s, &p)) > 0; p += n) {
+        int32_t one = vti_span_runs_if(&s->m->vset, s->span, p, n, VTI_NO_REGION);
+        more += one > 0 ? one : 0;
+    }
+    return vti_make_runs(s->m, s->span, more);
+}
+
 static vt_status lift_all(vt_seq *s)
 {
-    vti_span *sp = s->span;
-    for (uint32_t p = 0, n; p < sp->n_owned; p += n) {
-        n = 1;
-        if (!goes_out(s, p)) continue;
-        while (p + n < sp->n_owned && sp->at[p + n] == sp->at[p] && goes_out(s, p + n)) n++;
-        VT_TRY(vti_lift(s->m, sp, p, n));
-    }
+    for (uint32_t p = 0, n; (n = next_out(s, &p)) > 0; p += n)
+        VT_TRY(vti_lift(s->m, s->span, p, n));
     return VT_OK;
 }
 
@@ -184,7 +200,9 @@ static vt_status swap_out(vt_seq *s)
     VT_TRY(vti_mend(m, s->span));
     uint32_t n_out = count_out(s);
     if (n_out == 0) return VT_OK;
-    return n_out <= m->swap.n_free ? seq_out(s, n_out) : VT_NOSPACE;
+    if (n_out > m->swap.n_free) return VT_NOSPACE;
+    VT_TRY(room_for_holes(s));
+    return seq_out(s, n_out);
 }
 
 vt_status vt_seq_swap_out(vt_seq *s)

@@ -1,0 +1,311 @@
+// family.c - see family.h.
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "family.h"
+#include "standin/standin.h"
+
+#define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
+
+// splitmix64
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint64_t family_draw(family *f, uint64_t below)
+{
+    return mix(f->rng += 0x9e3779b97f4a7c15u) % below;
+}
+
+uint32_t family_token(family *f)
+{
+    return family_draw(f, 12) > 0 ? 0 : (uint32_t)family_draw(f, 3);
+}
+
+// ---- What must be read
+
+// Of the tokens [0, n_tok).
+static uint64_t path_of(const kin *k, uint32_t n_tok)
+{
+    uint64_t h = k->domain + 7;
+    for (uint32_t t = 0; t < n_tok; t++) h = mix(h * 31 + k->tok[t] + 1);
+    return h;
+}
+
+static uint8_t byte_of(uint64_t path, uint32_t plane, size_t i)
+{
+    return (uint8_t)(mix(path + plane * 1000003u + i) >> 13) | 1; // never zero
+}
+
+static uint8_t *row_of(const kin *k, uint32_t plane, uint32_t tok)
+{
+    return (uint8_t *)vt_seq_plane(k->s, plane) + tok * vt_seq_stride(k->s);
+}
+
+static void verify_row(const family *f, const kin *k, uint32_t plane, uint32_t tok, uint64_t path)
+{
+    const uint8_t *row = row_of(k, plane, tok);
+    for (size_t i = 0; i < f->setup.row_bytes; i++)
+        if (row[i] != byte_of(path, plane, i))
+            fail_msg("sequence %d, token %u of %u, plane %u, byte %zu", (int)(k - f->kin), tok,
+                     k->len_tok, plane, i);
+}
+
+static void verify_bytes(const family *f, const kin *k)
+{
+    if (f->setup.backend == ON_FAKE) return;
+    uint64_t path = path_of(k, 0);
+    for (uint32_t t = 0; t < k->len_tok; t++) {
+        path = mix(path * 31 + k->tok[t] + 1);
+        for (uint32_t p = 0; p < f->setup.n_plane; p++) verify_row(f, k, p, t, path);
+    }
+}
+
+static bool row_is_zero(const family *f, const uint8_t *row)
+{
+    if (f->setup.backend == ON_FAKE)
+        return vt_fake_is_zero(f->inner, (uintptr_t)row, f->setup.row_bytes);
+    for (size_t i = 0; i < f->setup.row_bytes; i++)
+        if (row[i] != 0) return false;
+    return true;
+}
+
+static void write_row(const family *f, uint8_t *row, uint32_t plane, uint64_t path)
+{
+    if (f->setup.backend == ON_FAKE) {
+        vt_fake_touch(f->inner, (uintptr_t)row, f->setup.row_bytes);
+        return;
+    }
+    for (size_t i = 0; i < f->setup.row_bytes; i++) row[i] = byte_of(path, plane, i);
+}
+
+// What was extended reads as zero, and is written.
+static void write_rows(const family *f, const kin *k, uint32_t first)
+{
+    for (uint32_t t = first; t < k->len_tok; t++) {
+        uint64_t path = path_of(k, t + 1);
+        for (uint32_t p = 0; p < f->setup.n_plane; p++) {
+            uint8_t *row = row_of(k, p, t);
+            if (!row_is_zero(f, row)) fail_msg("token %u, plane %u is not zero", t, p);
+            write_row(f, row, p, path);
+        }
+    }
+}
+
+// ---- Opening and closing
+
+static vt_vmm *open_host(family *f)
+{
+    (void)f;
+    vt_vmm *vmm = NULL;
+    assert_status(VT_OK, vt_vmm_host_open(&vmm));
+    return vmm;
+}
+
+static vt_vmm *open_fake(family *f)
+{
+    vt_vmm *vmm = vt_fake_open();
+    assert_non_null(vmm);
+    vt_fake_set_epitaph(vmm, &f->end);
+    if (f->setup.max_runs > 0) vt_fake_set_max_runs(vmm, f->setup.max_runs);
+    return vmm;
+}
+
+static vt_vmm *open_cuda(family *f)
+{
+    (void)f;
+    vt_vmm *vmm = NULL;
+    vt_vmm_cuda_config cfg = {.device = 0, .stream = NULL};
+    standin_reset();
+    standin_use_context(0);
+    assert_status(VT_OK, vt_vmm_cuda_open(&cfg, &vmm, NULL));
+    return vmm;
+}
+
+static uint64_t times(uint64_t n, size_t chunk_bytes)
+{
+    return n == UINT64_MAX ? UINT64_MAX : n * chunk_bytes;
+}
+
+void family_open(family *f, const family_setup *setup, uint64_t seed)
+{
+    static vt_vmm *(*const open[N_BACKEND])(family *) = {open_host, open_fake, open_cuda};
+    *f = (family){.setup = *setup, .rng = seed};
+    f->inner = open[setup->backend](f);
+    f->fault = vt_fault_open(f->inner);
+    assert_non_null(f->fault);
+    vt_config cfg = vt_config_default();
+    cfg.n_plane = setup->n_plane;
+    cfg.row_bytes = setup->row_bytes;
+    cfg.max_tok = FAMILY_MAX_TOK;
+    cfg.max_seq = setup->n_seq;
+    cfg.layout = setup->layout;
+    cfg.mapper = setup->mapper;
+    cfg.slice_bytes = setup->slice_pages * f->inner->ops->granularity(f->inner);
+    f->chunk_bytes = cfg.slice_bytes * (setup->layout == VT_LAYOUT_SPLIT ? setup->n_plane : 1);
+    cfg.budget_bytes = times(setup->budget_chunks, f->chunk_bytes);
+    cfg.spare_low_bytes = setup->low_chunks * f->chunk_bytes;
+    cfg.swap_bytes = setup->swap_chunks * f->chunk_bytes;
+    cfg.swap_dir = "/tmp";
+    cfg.vmm = f->fault;
+    assert_status(VT_OK, vt_manager_create(&cfg, &f->m));
+    for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++)
+        assert_status(VT_OK, vt_domain_open(f->m, &d, sizeof d, &f->domain[d]));
+}
+
+static void nothing_is_left_in_the_driver(void)
+{
+    standin_report r = standin_look();
+    if (r.n_breach > 0) fail_msg("a rule of the driver is broken: %s", r.breach);
+    assert_int_equal(r.n_memory + r.n_handle + r.n_mapping + r.n_reservation, 0);
+    assert_int_equal(r.n_stream + r.n_event + r.n_pinned, 0);
+}
+
+void family_close(family *f)
+{
+    vt_fault_disarm(f->fault);
+    for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++) vt_domain_close(f->domain[d]);
+    vt_manager_destroy(f->m);
+    if (f->setup.backend == ON_CUDA) nothing_is_left_in_the_driver();
+    if (f->setup.backend != ON_FAKE) return;
+    if (f->end.violation) fail_msg("the contract is broken: %s", f->end.violation);
+    assert_int_equal(f->end.reserved_bytes, 0);
+    assert_int_equal(f->end.n_created, 0);
+    assert_int_equal(f->end.n_mapped, 0);
+}
+
+// ---- Operations
+
+static void born(kin *k, uint32_t domain)
+{
+    k->domain = domain;
+    k->len_tok = 0;
+}
+
+vt_status family_create(family *f, uint32_t i, uint32_t expect_tok)
+{
+    kin *k = &f->kin[i];
+    assert_null(k->s);
+    vt_status st = vt_seq_create(f->m, expect_tok, &k->s);
+    if (st != VT_OK) assert_null(k->s);
+    if (st == VT_OK) born(k, i % FAMILY_N_DOMAIN);
+    return st;
+}
+
+vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok)
+{
+    kin *k = &f->kin[i];
+    uint32_t n_hit = 0, domain = i % FAMILY_N_DOMAIN;
+    assert_null(k->s);
+    uint32_t expect = vt_match(f->domain[domain], tok, n_tok);
+    vt_status st = vt_seq_match(f->domain[domain], tok, n_tok, 0, &k->s, &n_hit);
+    assert_true((st == VT_OK) == (k->s != NULL));
+    if (st != VT_OK) return st;
+    assert_int_equal(n_hit, expect);
+    assert_int_equal(n_hit, vt_seq_len(k->s));
+    born(k, domain);
+    k->len_tok = n_hit;
+    memcpy(k->tok, tok, n_hit * sizeof *tok);
+    verify_bytes(f, k);
+    return VT_OK;
+}
+
+vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
+{
+    kin *k = &f->kin[i];
+    uint32_t had = k->len_tok, len_tok = had + n_more;
+    void *base = vt_seq_plane(k->s, 0);
+    bool is_free = len_tok <= vt_seq_backed(k->s) && !vt_seq_is_swapped(k->s);
+    uint64_t n_call = vt_fault_calls(f->fault);
+    bool threaded = f->setup.mapper == VT_MAPPER_THREAD;
+    vt_status st = vt_seq_extend(k->s, len_tok);
+    assert_ptr_equal(base, vt_seq_plane(k->s, 0));
+    if (is_free) assert_true(st == VT_OK && (threaded || vt_fault_calls(f->fault) == n_call));
+    if (st != VT_OK) return st;
+    assert_true(vt_seq_backed(k->s) >= len_tok);
+    while (k->len_tok < len_tok) k->tok[k->len_tok++] = family_token(f);
+    write_rows(f, k, had);
+    return VT_OK;
+}
+
+vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok)
+{
+    kin *k = &f->kin[i], *c = &f->kin[child];
+    assert_null(c->s);
+    vt_status st = vt_seq_fork(k->s, len_tok, &c->s);
+    assert_true((st == VT_OK) == (c->s != NULL));
+    if (st != VT_OK) return st;
+    born(c, k->domain);
+    c->len_tok = len_tok;
+    memcpy(c->tok, k->tok, sizeof k->tok);
+    verify_bytes(f, c);
+    return VT_OK;
+}
+
+vt_status family_cut(family *f, uint32_t i, uint32_t len_tok)
+{
+    kin *k = &f->kin[i];
+    vt_status st = vt_seq_truncate(k->s, len_tok);
+    if (st == VT_OK && len_tok < k->len_tok) k->len_tok = len_tok;
+    assert_int_equal(vt_seq_len(k->s), k->len_tok);
+    return st;
+}
+
+vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep)
+{
+    kin *k = &f->kin[i];
+    vt_status st = vt_seq_record(k->s, f->domain[k->domain], k->tok, n_tok, keep);
+    if (st == VT_OK) assert_int_equal(vt_match(f->domain[k->domain], k->tok, n_tok), n_tok);
+    return st;
+}
+
+void family_release(family *f, uint32_t i)
+{
+    vt_seq_release(f->kin[i].s);
+    f->kin[i].s = NULL;
+}
+
+// ---- Everything
+
+vt_stats family_stats(const family *f)
+{
+    vt_stats st;
+    vt_get_stats(f->m, &st);
+    return st;
+}
+
+static void verify_sums(const family *f, uint64_t n_seq, uint64_t n_tok)
+{
+    vt_stats st = family_stats(f);
+    assert_int_equal(st.seqs, n_seq);
+    assert_int_equal(st.live_bytes, n_tok * f->setup.n_plane * f->setup.row_bytes);
+    assert_int_equal(st.chunks_created,
+                     st.chunks_owned + st.chunks_shared + st.chunks_cached + st.chunks_spare);
+    assert_int_equal(st.mapped_bytes, st.chunks_created * st.chunk_bytes);
+    assert_true(st.mapped_bytes <= st.budget_bytes && st.mapped_bytes <= st.peak_mapped_bytes);
+    assert_true(st.mappings <= st.max_mappings && st.live_bytes <= st.peak_live_bytes);
+}
+
+void family_verify(family *f)
+{
+    const char *what = NULL;
+    uint64_t n_seq = 0, n_tok = 0;
+    for (uint32_t i = 0; i < FAMILY_MAX_SEQ; i++) {
+        const kin *k = &f->kin[i];
+        if (!k->s) continue;
+        assert_int_equal(vt_seq_len(k->s), k->len_tok);
+        if (!vt_seq_is_swapped(k->s) && !vt_seq_is_torn(k->s)) verify_bytes(f, k);
+        n_seq++;
+        n_tok += k->len_tok;
+    }
+    verify_sums(f, n_seq, n_tok);
+    if (vt_check(f->m, &what) != VT_OK) fail_msg("vt_check: %s", what);
+    if (f->setup.backend != ON_FAKE) return;
+    vt_fake_report now = vt_fake_look(f->inner);
+    if (now.violation) fail_msg("the contract is broken: %s", now.violation);
+}

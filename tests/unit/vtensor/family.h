@@ -1,0 +1,78 @@
+// family.h - sequences that share chunks, on a backend of choice, beside a slow and obvious reference of
+// what they must be: for each sequence an array of its tokens.
+//
+//   manager -> fault backend -> host, fake, or the CUDA backend on the stand-in for its driver
+//
+// What a row holds is a function of its tenant, the tokens up to it, and its plane. So every byte of every
+// sequence can be told, however it came there: written, matched, forked, copied or swapped in. The fake
+// has no bytes: there it is looked that what a sequence has not written is clean.
+#ifndef VT_TEST_FAMILY_H
+#define VT_TEST_FAMILY_H
+
+#include <stdbool.h>
+
+#include "vmm_fake.h"
+#include "vmm_fault.h"
+#include "vtensor/vtensor.h"
+
+enum { FAMILY_MAX_SEQ = 8, FAMILY_MAX_TOK = 320, FAMILY_N_DOMAIN = 2 };
+
+typedef enum backend { ON_HOST = 0, ON_FAKE, ON_CUDA, N_BACKEND } backend;
+
+typedef struct family_setup {
+    const char *name;
+    backend backend;
+    vt_layout layout;
+    uint32_t n_plane;
+    size_t row_bytes;
+    uint32_t slice_pages;   // of the backend's granularity
+    uint32_t n_seq;         // FAMILY_MAX_SEQ at most
+    uint64_t budget_chunks; // UINT64_MAX: no limit
+    uint64_t low_chunks;    // spare, at least
+    uint64_t swap_chunks;   // 0: no swap
+    uint64_t max_runs;      // fake only; 0: no limit
+    vt_mapper mapper;
+} family_setup;
+
+// One sequence, as it must be.
+typedef struct kin {
+    vt_seq *s; // NULL: this place is free
+    uint32_t domain;
+    uint32_t len_tok;
+    uint32_t tok[FAMILY_MAX_TOK];
+} kin;
+
+typedef struct family {
+    family_setup setup;
+    vt_manager *m;
+    vt_vmm *fault, *inner;
+    vt_domain *domain[FAMILY_N_DOMAIN];
+    vt_fake_report end; // what the fake said when it was closed
+    size_t chunk_bytes;
+    uint64_t rng;
+    kin kin[FAMILY_MAX_SEQ];
+} family;
+
+// Errors end the test.
+void family_open(family *f, const family_setup *setup, uint64_t seed);
+void family_close(family *f); // and nothing may be left, and no rule broken
+
+uint64_t family_draw(family *f, uint64_t below);
+uint32_t family_token(family *f); // mostly the same one, so that prefixes are often shared
+
+// The operations, on the manager and, if they answer VT_OK, on the reference. What a sequence gets is
+// looked at, at once. `i` and `child` are places of f->kin.
+vt_status family_create(family *f, uint32_t i, uint32_t expect_tok);
+vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok);
+vt_status family_grow(family *f, uint32_t i, uint32_t n_more); // extend and write
+vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok);
+vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
+vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep);
+void family_release(family *f, uint32_t i);
+
+// Every byte of every sequence that can be read, vt_check, and the sums of vt_get_stats.
+void family_verify(family *f);
+
+vt_stats family_stats(const family *f);
+
+#endif

@@ -1,0 +1,359 @@
+// test_vt_sweep.c - what several sequences share, under failing calls: for every operation and every i,
+// the i-th backend call fails, as no space and as a failing device. Afterwards all sequences hold what
+// they held, vt_check holds, a retry succeeds and nothing leaks. Then the same with calls that go on
+// failing, so that undoing fails as well: then a sequence may be torn, and is whole again when the device
+// works. Then with every allocation. (test_vt_fault.c does so for what a sequence does alone.)
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "family.h"
+
+#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
+
+static family f;
+static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
+
+// 32 tokens to a chunk, about; lengths that end inside one.
+enum { SHORT = 40, MIDDLE = 100, LONG = 150 };
+
+static void grown(uint32_t i, uint32_t n_tok)
+{
+    assert_ok(family_create(&f, i, 0));
+    assert_ok(family_grow(&f, i, n_tok));
+}
+
+// ---- What is there before the operation.
+
+static void one(void)
+{
+    grown(0, MIDDLE);
+}
+
+static void forked(void)
+{
+    one();
+    assert_ok(family_fork(&f, 0, 2, MIDDLE));
+}
+
+static void forked_short(void)
+{
+    one();
+    assert_ok(family_fork(&f, 0, 2, SHORT));
+}
+
+static void recorded(void)
+{
+    one();
+    assert_ok(family_record(&f, 0, MIDDLE, NULL));
+}
+
+static void recorded_and_gone(void)
+{
+    recorded();
+    memcpy(story, f.kin[0].tok, sizeof story);
+    family_release(&f, 0);
+}
+
+// Two ends of one story: the tail of what they share is in neither's hands alone.
+static void recorded_twice(void)
+{
+    recorded();
+    memcpy(story, f.kin[0].tok, sizeof story);
+    assert_ok(family_fork(&f, 0, 2, MIDDLE));
+    assert_ok(family_grow(&f, 2, 20));
+    assert_ok(family_record(&f, 2, MIDDLE + 20, NULL));
+    family_release(&f, 0);
+    family_release(&f, 2);
+}
+
+static void swapped(void)
+{
+    forked_short();
+    assert_ok(family_grow(&f, 0, 30));
+    assert_ok(vt_seq_swap_out(f.kin[0].s));
+    assert_true(vt_seq_is_swapped(f.kin[0].s));
+}
+
+static void full_of_prefixes(void)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        grown(i, LONG);
+        assert_ok(family_record(&f, i, LONG, NULL));
+        family_release(&f, i);
+    }
+    grown(0, SHORT);
+}
+
+// ---- The operations. A retry finds what the first try has left undone.
+
+static vt_status do_fork(void)
+{
+    return f.kin[2].s ? VT_OK : family_fork(&f, 0, 2, MIDDLE - 10);
+}
+
+static vt_status do_match(void)
+{
+    return f.kin[2].s ? VT_OK : family_match(&f, 2, story, MIDDLE);
+}
+
+static vt_status do_match_part(void)
+{
+    return f.kin[2].s ? VT_OK : family_match(&f, 2, story, SHORT);
+}
+
+static vt_status grow_to(uint32_t i, uint32_t len_tok)
+{
+    uint32_t had = f.kin[i].len_tok;
+    return had < len_tok ? family_grow(&f, i, len_tok - had) : VT_OK;
+}
+
+static vt_status do_grow(void)
+{
+    return grow_to(0, LONG);
+}
+
+static vt_status do_grow_child(void)
+{
+    return grow_to(2, LONG);
+}
+
+static vt_status do_cut(void)
+{
+    return family_cut(&f, 0, SHORT - 20);
+}
+
+static vt_status do_release(void)
+{
+    if (f.kin[0].s) family_release(&f, 0);
+    return VT_OK;
+}
+
+static vt_status do_swap_out(void)
+{
+    return vt_seq_swap_out(f.kin[0].s);
+}
+
+static vt_status do_swap_in(void)
+{
+    return vt_seq_swap_in(f.kin[0].s);
+}
+
+static vt_status do_budget(void)
+{
+    return vt_set_budget(f.m, 6 * f.chunk_bytes);
+}
+
+static vt_status do_evict(void)
+{
+    return vt_evict(f.m, UINT64_MAX, NULL);
+}
+
+static vt_status do_forget(void)
+{
+    return vt_domain_forget(f.domain[0]);
+}
+
+static vt_status do_prepare(void)
+{
+    vt_status st = vt_seq_prepare(f.kin[0].s, LONG, 1);
+    return st == VT_OK ? vt_seq_wait(f.kin[0].s) : st;
+}
+
+static vt_status do_step(void)
+{
+    vt_status st = vt_step(f.m, VT_AHEAD_SLACK, 60, 1);
+    vt_work(f.m, 100, NULL);
+    return st;
+}
+
+typedef struct act {
+    const char *name;
+    void (*prepare)(void);
+    vt_status (*run)(void);
+    bool
+        exact; // a failure leaves every gauge as it was; a tail that is shared may be copied already
+} act;
+
+static const act acts[] = {
+    {"fork", one, do_fork, false},
+    {"match to the end", recorded_and_gone, do_match, false},
+    {"match to the middle", recorded_and_gone, do_match_part, false},
+    {"match, the tail held by two ends", recorded_twice, do_match, false},
+    {"grow, the tail shared with a child", forked, do_grow, false},
+    {"grow the child", forked, do_grow_child, false},
+    {"grow a short child, alone by then", forked_short, do_grow_child, false},
+    {"grow, the tail recorded", recorded, do_grow, false},
+    {"grow, prefixes in the way", full_of_prefixes, do_grow, false},
+    {"cut what is its own", one, do_cut, true},
+    {"cut what is shared", forked, do_cut, true},
+    {"release what is shared", forked, do_release, false},
+    {"release what is recorded", recorded, do_release, false},
+    {"swap out", forked_short, do_swap_out, true},
+    {"swap in", swapped, do_swap_in, false},
+    {"swap out again", swapped, do_swap_out, true},
+    {"release what is swapped", swapped, do_release, false},
+    {"shrink the budget", recorded_and_gone, do_budget, false},
+    {"evict", recorded_and_gone, do_evict, false},
+    {"forget", recorded_and_gone, do_forget, false},
+    {"prepare", one, do_prepare, true},
+    {"step", recorded, do_step, false},
+};
+
+enum { N_ACT = sizeof acts / sizeof acts[0] };
+
+static void open_for(const act *a, backend b, vt_layout layout)
+{
+    family_setup s = {.backend = b,
+                      .layout = layout,
+                      .n_plane = 3,
+                      .row_bytes = layout == VT_LAYOUT_SPLIT ? 128 : 42,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 18,
+                      .low_chunks = 2,
+                      .swap_chunks = 12,
+                      .mapper = VT_MAPPER_OWNER};
+    if (b == ON_CUDA) s.row_bytes *= 16;
+    family_open(&f, &s, 5);
+    a->prepare();
+    family_verify(&f);
+}
+
+// The gauges alone: counters of calls and answers have moved.
+static vt_stats gauges(void)
+{
+    vt_stats st = family_stats(&f);
+    st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
+    st.nospace = st.device_errors = st.peak_mapped_bytes = st.peak_live_bytes = 0;
+    st.copied_chunks = st.jobs = st.job_failures = 0;
+    return st;
+}
+
+// Runs the act with calls i .. i + n_more failing; false when it makes no i-th call.
+static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status kind)
+{
+    vt_stats before = gauges();
+    vt_fault_arm(f.fault, i, n_more, kind);
+    vt_status st = a->run();
+    bool fired = vt_fault_fired(f.fault) > 0;
+    vt_fault_disarm(f.fault);
+    if (!fired) assert_ok(st);
+    if (st != VT_OK && a->exact && n_more == 0) {
+        vt_stats after = gauges();
+        assert_memory_equal(&before, &after, sizeof before);
+    }
+    family_verify(&f);
+    if (st != VT_OK) assert_ok(a->run());
+    for (uint32_t k = 0; k < f.setup.n_seq; k++) // whoever is torn is mended by any call
+        if (f.kin[k].s && vt_seq_is_torn(f.kin[k].s)) assert_ok(vt_seq_extend(f.kin[k].s, 0));
+    family_verify(&f);
+    return fired;
+}
+
+static void sweep(const act *a, backend b, vt_layout layout, uint64_t n_more)
+{
+    static const vt_status kinds[] = {VT_EDEVICE, VT_NOSPACE};
+    for (int k = 0; k < 2; k++) {
+        bool fired = true;
+        for (uint64_t i = 0; fired; i++) {
+            open_for(a, b, layout);
+            fired = run_with_fault(a, i, n_more, kinds[k]);
+            family_close(&f);
+            assert_true(i < 1000);
+        }
+    }
+}
+
+static void sweep_all(backend b, uint64_t n_more)
+{
+    for (int i = 0; i < N_ACT; i++)
+        for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++) {
+            print_message("%s, layout %d, %llu more\n", acts[i].name, layout,
+                          (unsigned long long)n_more);
+            sweep(&acts[i], b, (vt_layout)layout, n_more);
+        }
+}
+
+static void each_call_fails_once_on_the_fake(void **state)
+{
+    (void)state;
+    sweep_all(ON_FAKE, 0);
+}
+
+static void each_call_fails_once_on_the_host(void **state)
+{
+    (void)state;
+    sweep_all(ON_HOST, 0);
+}
+
+static void each_call_fails_once_on_cuda(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_ACT; i++) sweep(&acts[i], ON_CUDA, VT_LAYOUT_PACKED, 0);
+}
+
+static void calls_go_on_failing(void **state)
+{
+    (void)state;
+    for (uint64_t n_more = 1; n_more < 5; n_more++) sweep_all(ON_FAKE, n_more);
+    sweep_all(ON_FAKE, UINT64_MAX / 2);
+    sweep_all(ON_HOST, 1);
+}
+
+// The linker sends the library's, the tests' and the stand-in's calls of calloc here.
+static uint64_t n_alloc_left = UINT64_MAX;
+
+void *__real_calloc(size_t n, size_t size_bytes);
+VT_API void *__wrap_calloc(size_t n, size_t size_bytes);
+
+void *__wrap_calloc(size_t n, size_t size_bytes)
+{
+    if (n_alloc_left == 0) return NULL;
+    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
+    return __real_calloc(n, size_bytes);
+}
+
+// Runs an act with the i-th allocation failing; false when it makes no i-th.
+static bool run_without_memory(const act *a, uint64_t i)
+{
+    open_for(a, ON_HOST, VT_LAYOUT_SPLIT);
+    n_alloc_left = i;
+    vt_status st = a->run();
+    bool fired = n_alloc_left == 0;
+    n_alloc_left = UINT64_MAX;
+    assert_true(st == VT_OK || (fired && st == VT_ENOMEM));
+    family_verify(&f);
+    if (st != VT_OK) assert_ok(a->run());
+    family_verify(&f);
+    family_close(&f);
+    return fired;
+}
+
+static vt_status do_record(void)
+{
+    vt_retention keep = {.priority = 3, .pinned = true};
+    return family_record(&f, 0, MIDDLE - 7, &keep);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    static const act record = {"record", recorded, do_record, false};
+    for (uint64_t i = 0; run_without_memory(&record, i); i++) assert_true(i < 100);
+    for (int k = 0; k < N_ACT; k++)
+        for (uint64_t i = 0; run_without_memory(&acts[k], i); i++) assert_true(i < 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_fails_once_on_the_fake),
+        cmocka_unit_test(each_call_fails_once_on_the_host),
+        cmocka_unit_test(each_call_fails_once_on_cuda),
+        cmocka_unit_test(calls_go_on_failing),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
