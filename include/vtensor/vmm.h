@@ -6,9 +6,13 @@
 //     a breach is a bug of the library: asserted in debug builds;
 //   - all or nothing: a call that does not return VT_OK has changed nothing, but for the bytes that
 //     fetch, store and swap_read were to write, and those of the swap that swap_write was to;
-//   - VT_NOSPACE: no memory, no addresses, no mapping or no room in the swap left, a normal answer of
-//     configure, reserve, create, map, swap_open and swap_write, and of no other; VT_EDEVICE: the
-//     system or driver failed otherwise;
+//   - VT_NOSPACE: no memory, no addresses, no mapping or no room in the swap left, a normal answer
+//     of configure, reserve, create, map, swap_open and swap_write, and of no other; VT_EDEVICE:
+//     the system or driver failed otherwise;
+//   - where bytes are written (zero, store, swap_read, the destination of fetch) nothing on the
+//     device touches them any longer; what is read (fetch, store, swap_write) the call waits for
+//     the device to have written;
+//   - VT_ENOMEM: no host memory for bookkeeping, of configure, reserve, create and swap_open;
 //   - a call may take long (it enters the system); it is never made with a lock of the manager
 //     held;
 //   - a backend may be called by the owner thread and the mapper thread at once, on different
@@ -90,26 +94,27 @@ typedef struct vt_vmm_ops {
     vt_status (*fetch)(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
                        size_t size_bytes);
 
-    // The other way: copies mapped bytes to byte `offset` of a slice that need not be mapped anywhere.
-    // Any offset and size. Pre: created, and of another chunk than src; the bytes lie in the slice.
+    // The other way: copies mapped bytes to byte `offset` of a slice that need not be mapped
+    // anywhere. Any offset and size. Pre: created, and of another chunk than src; the bytes lie in
+    // the slice.
     vt_status (*store)(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                        size_t size_bytes);
 
     // Makes mapped bytes read as zero. Any size and address.
     vt_status (*zero)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes);
 
-    // Marks the work that the device has been given so far: *ticket is larger with each call, 0 where
-    // nothing runs beside the caller (the host). `passed` says whether all work in front of the mark
-    // is done, and with `wait` waits until it is (sleeping); ticket 0 is passed.
+    // Marks the work that the device has been given so far: *ticket is larger with each call, 0
+    // where nothing runs beside the caller (the host). `passed` says whether all work in front of
+    // the mark is done, and with `wait` waits until it is (sleeping); ticket 0 is passed.
     vt_status (*fence)(vt_vmm *vmm, uint64_t *ticket);
     vt_status (*passed)(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed);
 
     // Physical bytes the system says lie under all chunks now (st_blocks of the memfd on the host).
     vt_status (*resident)(vt_vmm *vmm, uint64_t *size_bytes);
 
-    // Bytes of addresses that are mapped to chunks now, and in how many mappings, as the system says
-    // (/proc/self/maps on the host); as the backend has counted where the system does not tell. Exact
-    // while no other thread maps.
+    // Bytes of addresses that are mapped to chunks now, and in how many mappings, as the system
+    // says (/proc/self/maps on the host); as the backend has counted where the system does not
+    // tell. Exact while no other thread maps.
     vt_status (*mapped)(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping);
 
     // A swap of size_bytes, opened at most once: on the host a file in the directory `dir`, deleted
@@ -124,7 +129,8 @@ typedef struct vt_vmm_ops {
     vt_status (*swap_read)(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                            uint64_t *sum);
 
-    // The bytes of the swap are not needed any longer: their room goes back to the system where it can.
+    // The bytes of the swap are not needed any longer: their room goes back to the system where it
+    // can.
     void (*swap_drop)(vt_vmm *vmm, uint64_t offset, size_t size_bytes);
 
     // Frees the backend itself. Pre: everything destroyed and unreserved, unless a failing call
@@ -137,7 +143,8 @@ struct vt_vmm {
     const vt_vmm_ops *ops;
 };
 
-// Host memory: one sparse memfd, mmap(MAP_SHARED | MAP_FIXED), MAP_POPULATE where it will be written.
+// Host memory: one sparse memfd, mmap(MAP_SHARED | MAP_FIXED), MAP_POPULATE where it will be
+// written.
 // Errors: VT_EDEVICE, VT_NOSPACE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_vmm_host_open(vt_vmm **out);
 
@@ -157,13 +164,13 @@ typedef struct vt_vmm_cuda_config {
     void *stream; // CUstream on which the kernels that read sequences run; NULL: the default stream
 } vt_vmm_cuda_config;
 
-// Errors: VT_EDEVICE (no libcuda, no current context, or a device without virtual memory management:
-// *why says which; static, may be NULL), VT_ENOMEM.
+// Errors: VT_EDEVICE (no libcuda, no current context, or a device without virtual memory
+// management: *why says which; static, may be NULL), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out,
                                                const char **why);
 
-// The checksum of the swap: 64 bits, not cryptographic. Feed pieces in order, beginning with sum = 0.
-// size_bytes of all pieces but the last must be multiples of 8.
+// The checksum of the swap: 64 bits, not cryptographic. Feed pieces in order, beginning with sum =
+// 0. size_bytes of all pieces but the last must be multiples of 8.
 VT_API uint64_t vt_vmm_checksum(uint64_t sum, const void *bytes, size_t size_bytes);
 
 #ifdef __cplusplus

@@ -14,16 +14,16 @@
 //     vt_seq_record(s, d, prompt, n_prompt, NULL);      // the next one with this prompt matches
 //     vt_seq_release(s);  vt_manager_destroy(m);
 //
-// The ideas: vTensor / FlexInfer (arXiv 2407.15309) for the operations, its slack as deadline and the
-// radix tree over chunks; vAttention (arXiv 2405.04437) for look-ahead and deferred reclamation;
-// PagedAttention (arXiv 2309.06180) for copy on write between forks. The manager knows no model: only
-// planes (a K and a V for each layer), bytes per token and plane, and tokens.
+// The ideas: vTensor / FlexInfer (arXiv 2407.15309) for the operations, its slack as deadline and
+// the radix tree over chunks; vAttention (arXiv 2405.04437) for look-ahead and deferred
+// reclamation; PagedAttention (arXiv 2309.06180) for copy on write between forks. The manager knows
+// no model: only planes (a K and a V for each layer), bytes per token and plane, and tokens.
 //
 // Laws
 //  - Every operation is all or nothing. VT_NOSPACE is a normal answer. Where the device fails, and
 //    fails again while things are put back, the sequence concerned is torn: see vt_seq_extend.
-//  - A shared chunk is read-only. Who would write into one (extend into a partly filled tail) gets a
-//    copy of that one chunk first; the last owner writes in place.
+//  - A shared chunk is read-only. Who would write into one (extend into a partly filled tail) gets
+//    a copy of that one chunk first; the last owner writes in place.
 //  - A sequence may write the rows [n, length) that it was extended by, and no row below n that it
 //    shares: what was matched, or was there when it was forked or recorded.
 //  - Beyond a sequence's length nothing readable is mapped but its own or zeroed memory; what lies
@@ -33,8 +33,8 @@
 //  - The accounting is exact and vt_check proves it.
 //  - The library never prints, exits, aborts (release builds) or throws.
 //
-// Threads. All calls on one manager come from one thread at a time, its owner. A mapper thread of the
-// manager's own maps ahead (vt_seq_prepare, vt_step); it is started when first needed.
+// Threads. All calls on one manager come from one thread at a time, its owner. A mapper thread of
+// the manager's own maps ahead (vt_seq_prepare, vt_step); it is started when first needed.
 #ifndef VTENSOR_H
 #define VTENSOR_H
 
@@ -99,8 +99,9 @@ VT_API void vt_manager_destroy(vt_manager *m);
 
 // Grows or shrinks the budget of a running manager. To shrink, spare chunks go back to the system
 // first, then idle prefixes, the least worth keeping first.
-// Errors: VT_NOSPACE (sequences hold more than that: nothing is changed and nothing lost; release or
-// swap out, then call again), VT_EINVAL (less than one chunk), VT_EDEVICE (the budget is as before).
+// Errors: VT_NOSPACE (sequences hold more than that: nothing is changed and nothing lost; release
+// or swap out, then call again), VT_EINVAL (less than one chunk), VT_EDEVICE (the budget is as
+// before).
 VT_API VT_NODISCARD vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes);
 
 // ---- Sequences
@@ -114,17 +115,18 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // length is allowed and changes nothing. Where the budget or the mappings do not suffice, spare
 // chunks and then idle prefixes are given back to the system. Within chunks that are prepared, or
 // are the sequence's own already, it makes no system call.
-// Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit of
-// mappings), VT_EDEVICE; the sequence is then as before, but that it may have its copy of a shared
-// tail already. Running out of budget costs no spare chunk and no prefix. Only if the device fails
-// again while things are put back, memory of the sequence may be left unmapped: it is torn
-// (vt_seq_is_torn), its rows must not be touched, and every further call on it tries to mend it first.
+// Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit
+// of mappings), VT_EDEVICE; the sequence is then as before, but that it may have its copy of a
+// shared tail already. Running out of budget costs no spare chunk and no prefix. Only if the device
+// fails again while things are put back, memory of the sequence may be left unmapped: it is torn
+// (vt_seq_is_torn), its rows must not be touched, and every further call on it tries to mend it
+// first.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // A new sequence whose first len_tok tokens are those of s: whole chunks and the tail are shared,
 // nothing is copied. Whoever grows first gets a copy of the tail chunk.
-// Errors: VT_EINVAL (len_tok > length of s, or s is swapped out), and those of create and extend; s is
-// not changed.
+// Errors: VT_EINVAL (len_tok > length of s, or s is swapped out), and those of create and extend; s
+// is not changed.
 VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out);
 
 // Forgets the tokens from len_tok on. Chunks that hold no others become spare, or are left to those
@@ -132,22 +134,23 @@ VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **
 // Errors: VT_EINVAL (swapped out), VT_EDEVICE; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 
-// Ends a sequence: chunks of its own become spare (or go back to the system beyond spare_high_bytes),
-// its span is recycled. A chunk is zero again before another sequence sees it. On a device, addresses
-// are not unmapped before the work given to it so far is done. NULL is allowed.
+// Ends a sequence: chunks of its own become spare (or go back to the system beyond
+// spare_high_bytes), its span is recycled. A chunk is zero again before another sequence sees it.
+// On a device, addresses are not unmapped before the work given to it so far is done. NULL is
+// allowed.
 VT_API void vt_seq_release(vt_seq *s);
 
 // Writes the chunks that nobody shares to the swap and gives them up; addresses, length and shared
 // chunks stay. Until swap_in no row of the sequence may be touched; release is allowed.
 // A sequence that is swapped out already gives up what was shared then and is no longer.
-// Errors: VT_EINVAL (no swap was configured), VT_NOSPACE (the swap is full, or mappings), VT_EDEVICE,
-// VT_ENOMEM; the sequence is then as before.
+// Errors: VT_EINVAL (no swap was configured), VT_NOSPACE (the swap is full, or mappings),
+// VT_EDEVICE, VT_ENOMEM; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 
 // Brings it back. Changes nothing for a sequence that is not swapped out.
-// Errors: VT_NOSPACE (budget), VT_EDEVICE (also: the swap holds other bytes than were written, which
-// stats count as swap_corrupt; such a sequence can only be released), VT_ENOMEM; it then stays
-// swapped out.
+// Errors: VT_NOSPACE (budget), VT_EDEVICE (also: the swap holds other bytes than were written,
+// which stats count as swap_corrupt; such a sequence can only be released), VT_ENOMEM; it then
+// stays swapped out.
 VT_API VT_NODISCARD vt_status vt_seq_swap_in(vt_seq *s);
 
 // Plain reads; never fail. The base of a plane never changes while the sequence lives.
@@ -166,11 +169,12 @@ VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 
 // ---- Ahead of need
 
-// Asks for chunks up to len_tok (at most max_tok counts) to be made ready beside the caller, so that
-// extend need not; `deadline` is the number of steps until they are needed: the nearest comes first.
-// Answers at once. Draws on spare chunks and free budget; no prefix is evicted for it.
+// Asks for chunks up to len_tok (at most max_tok counts) to be made ready beside the caller, so
+// that extend need not; `deadline` is the number of steps until they are needed: the nearest comes
+// first. Answers at once. Draws on spare chunks and free budget; no prefix is evicted for it.
 // Errors: VT_NOSPACE (budget, mappings, or too much is asked for already), VT_EINVAL (swapped out),
-// VT_EDEVICE (an earlier prepare of this sequence has failed), VT_ENOMEM; extend works all the same.
+// VT_EDEVICE (an earlier prepare of this sequence has failed), VT_ENOMEM; extend works all the
+// same.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
 // Waits until what prepare was asked for is ready, or has failed: then with that error.
@@ -185,39 +189,41 @@ typedef enum vt_ahead {
                    // rest is used up at a token a step
 } vt_ahead;
 
-// Once per step of the engine, when the kernels have been given their work: takes over what the mapper
-// has finished, unmaps what the device has done with, prepares the growth of the sequences, fills up
-// spare chunks to spare_low_bytes and wipes those that are to be handed on. now_ms is the caller's
-// clock, of any origin, which never goes back; retention is measured against it.
+// Once per step of the engine, when the kernels have been given their work: takes over what the
+// mapper has finished, unmaps what the device has done with, prepares the growth of the sequences,
+// fills up spare chunks to spare_low_bytes and wipes those that are to be handed on. now_ms is the
+// caller's clock, of any origin, which never goes back; retention is measured against it.
 // Errors: VT_EDEVICE (something could not be unmapped; it is tried again), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok,
                                       uint64_t now_ms);
 
-// VT_MAPPER_OWNER: does up to max_jobs of the jobs that wait, the most urgent first; *n_left (may be
-// NULL) is how many wait still. Otherwise only takes over what the mapper thread has finished.
+// VT_MAPPER_OWNER: does up to max_jobs of the jobs that wait, the most urgent first; *n_left (may
+// be NULL) is how many wait still. Otherwise only takes over what the mapper thread has finished.
 VT_API void vt_work(vt_manager *m, uint32_t max_jobs, uint32_t *n_left);
 
 // ---- Prefixes
 
-// The domain with exactly this key (model, adapter, type of the cache, tenant: whatever must not mix).
-// Each open is to be closed; prefixes stay when a domain is closed, until they are evicted, and are
-// there again when it is opened.
+// The domain with exactly this key (model, adapter, type of the cache, tenant: whatever must not
+// mix). Each open is to be closed; prefixes stay when a domain is closed, until they are evicted,
+// and are there again when it is opened.
 // Errors: VT_EINVAL (key_bytes > 4096), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes,
                                              vt_domain **out);
 VT_API void vt_domain_close(vt_domain *d); // NULL is allowed
 
-// How many of the first n_tok tokens are in the tree. Changes nothing, not even the order of eviction.
+// How many of the first n_tok tokens are in the tree. Changes nothing, not even the order of
+// eviction.
 VT_API uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
 
-// A new sequence that begins with the longest recorded prefix of tok: *n_hit tokens, its length. Whole
-// chunks are shared, of a partly matched one the rows are copied. *n_hit = 0 is a plain create.
+// A new sequence that begins with the longest recorded prefix of tok: *n_hit tokens, its length.
+// Whole chunks are shared, of a partly matched one the rows are copied. *n_hit = 0 is a plain
+// create.
 // Errors: VT_EINVAL (n_tok > max_tok), and those of create and extend.
 VT_API VT_NODISCARD vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                                            uint32_t expect_tok, vt_seq **out, uint32_t *n_hit);
 
-// What is worth how much. Of two prefixes that nobody uses the one with the lower priority is evicted
-// first, of equal ones that unused for longer.
+// What is worth how much. Of two prefixes that nobody uses the one with the lower priority is
+// evicted first, of equal ones that unused for longer.
 enum { VT_MAX_PRIORITY = 7 };
 typedef struct vt_retention {
     uint8_t priority;  // 0 (plain) .. VT_MAX_PRIORITY
@@ -225,8 +231,8 @@ typedef struct vt_retention {
     uint64_t until_ms; // when both end, by the clock of vt_step; 0: never
 } vt_retention;
 
-// Puts the first n_tok tokens of s, which are `tok`, into the tree: their chunks are shared from now
-// on. What of them is there already stays as it is. keep NULL: plain.
+// Puts the first n_tok tokens of s, which are `tok`, into the tree: their chunks are shared from
+// now on. What of them is there already stays as it is. keep NULL: plain.
 // Errors: VT_EINVAL (n_tok > length, swapped out, or a domain of another manager), VT_NOSPACE (pins
 // would hold too much), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
@@ -248,8 +254,8 @@ VT_API VT_NODISCARD vt_status vt_domain_forget(vt_domain *d);
 // Errors: VT_EDEVICE (what was given back by then stays given back and counted).
 VT_API VT_NODISCARD vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes);
 
-// Evicts prefixes that nobody uses, the least worth keeping first, until want_bytes have gone back to
-// the system or none is left; *freed_bytes (may be NULL) is what went back. Errors: as vt_trim.
+// Evicts prefixes that nobody uses, the least worth keeping first, until want_bytes have gone back
+// to the system or none is left; *freed_bytes (may be NULL) is what went back. Errors: as vt_trim.
 VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes);
 
 // X(name, help): every counter and gauge there is, in one list.
@@ -300,10 +306,10 @@ typedef struct vt_stats {
 
 VT_API void vt_get_stats(const vt_manager *m, vt_stats *out);
 
-// Proves the invariants: owned + shared + cached + spare = created, each count of holders, each span's
-// map, the prefix tree, and that the system holds and maps just as much. Slow; for tests, debug builds
-// and idle moments. VT_OK; VT_EINVAL with the first broken invariant in *what (a static string; may be
-// NULL); VT_EDEVICE if the backend cannot tell. Waits for the mapper first.
+// Proves the invariants: owned + shared + cached + spare = created, each count of holders, each
+// span's map, the prefix tree, and that the system holds and maps just as much. Slow; for tests,
+// debug builds and idle moments. VT_OK; VT_EINVAL with the first broken invariant in *what (a
+// static string; may be NULL); VT_EDEVICE if the backend cannot tell. Waits for the mapper first.
 VT_API VT_NODISCARD vt_status vt_check(vt_manager *m, const char **what);
 
 typedef enum vt_chunk_state {
@@ -333,8 +339,8 @@ typedef struct vt_span_info {
 
 } vt_span_info;
 
-// A picture of every chunk that has memory and every span, for tools and pages; one block, freed with
-// vt_snapshot_free.
+// A picture of every chunk that has memory and every span, for tools and pages; one block, freed
+// with vt_snapshot_free.
 typedef struct vt_snapshot {
     uint64_t n_chunk;
     uint32_t n_span;

@@ -1,7 +1,8 @@
-// ahead.c - VTS, what is done before it is needed: prepare, and the step that looks ahead for everybody.
+// ahead.c - VTS, what is done before it is needed: prepare, and the step that looks ahead for
+// everybody.
 //
-// A span has one job at a time. What is asked for beyond it is kept in ahead_tok and posted when the job
-// comes back: in the next vt_step, or in vt_seq_wait.
+// A span has one job at a time. What is asked for beyond it is kept in ahead_tok and posted when
+// the job comes back: in the next vt_step, or in vt_seq_wait.
 //
 // Urgency, as the deadline of a job in steps:
 //   1 and more           growth of a sequence: when its chunks are used up

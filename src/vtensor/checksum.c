@@ -4,11 +4,11 @@
 //
 //   sum = sum x K + f(w)        f(w) = x ^ (x >> 32)  with  x = (w + C) x M        all modulo 2^64
 //
-// Bytes left over at the end are two words more: the bytes with zeros behind them, and how many they
-// are. K, C and M are the constants below; K and M are odd and f loses nothing, so a change of one
-// word, and so of one bit or byte, always changes the sum. Any other change leaves it as it was by
-// chance alone, one in 2^32 at worst (two words that changed places 8 GiB apart), mostly far less.
-// C lets zeros count, so that a file that lost its bytes and reads as zeros is found too.
+// Bytes left over at the end are two words more: the bytes with zeros behind them, and how many
+// they are. K, C and M are the constants below; K and M are odd and f loses nothing, so a change of
+// one word, and so of one bit or byte, always changes the sum. Any other change leaves it as it was
+// by chance alone, one in 2^32 at worst (two words that changed places 8 GiB apart), mostly far
+// less. C lets zeros count, so that a file that lost its bytes and reads as zeros is found too.
 //
 // A sum is all there is to carry from piece to piece: four steps are one,
 //

@@ -32,8 +32,8 @@ static bool choose_slice(vti_geo *g, size_t asked_bytes, size_t granularity)
 }
 
 // The addresses of a span. A guard of at least one token lies before the first view and behind
-// each, so that a read of token -1 or max_tok faults. It is whole slices, so that slices of whole huge
-// pages are aligned for them.
+// each, so that a read of token -1 or max_tok faults. It is whole slices, so that slices of whole
+// huge pages are aligned for them.
 static bool lay_out_span(vti_geo *g)
 {
     size_t all_tok, view, views;
@@ -49,8 +49,8 @@ static bool lay_out_span(vti_geo *g)
 }
 
 // All chunks that have an index fit a file's offsets. Then no sum of bytes or tokens overflows.
-// A region that is no span's home is there for chunks that others still hold, one at least; so there
-// are far more regions than spans, as far as offsets go.
+// A region that is no span's home is there for chunks that others still hold, one at least; so
+// there are far more regions than spans, as far as offsets go.
 static bool count_regions(vti_geo *g)
 {
     size_t region_bytes;

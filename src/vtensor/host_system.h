@@ -1,4 +1,5 @@
-// host_system.h - what the system tells about memory, for the host backend: files of /proc and /sys.
+// host_system.h - what the system tells about memory, for the host backend: files of /proc and
+// /sys.
 #ifndef VTI_HOST_SYSTEM_H
 #define VTI_HOST_SYSTEM_H
 

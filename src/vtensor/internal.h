@@ -34,9 +34,9 @@
 // region it draws on: one where nothing is shared, one more for each time it forked or matched.
 // New chunks come from the span's home region. A span takes as its home: the region of its last
 // chunk where nobody lives and the place behind is free (a conversation that goes on), or a fresh
-// one. It changes home when it has to write where its home has a chunk that other spans hold. Where the
-// tree alone holds its tail with it, the tree gets a copy, in a region that is nobody's home and never
-// will be (an attic), and the sequence goes on in one run.
+// one. It changes home when it has to write where its home has a chunk that other spans hold. Where
+// the tree alone holds its tail with it, the tree gets a copy, in a region that is nobody's home
+// and never will be (an attic), and the sequence goes on in one run.
 //
 // The states of a chunk follow from its counts; they change only in pset.c:
 //
@@ -48,8 +48,8 @@
 //   CACHED -> SPARE    eviction
 //   SPARE  -> ABSENT   a SHED job commits                 memory -> no memory
 //
-// Spare chunks are mapped in the span whose home their region is ("warm"), but for those whose region
-// is nobody's home ("stray"), which wait only to be destroyed.
+// Spare chunks are mapped in the span whose home their region is ("warm"), but for those whose
+// region is nobody's home ("stray"), which wait only to be destroyed.
 //
 // The states of a span:
 //
@@ -57,32 +57,33 @@
 //             span.c  span.c  release    span_reap: the device is done with it, foreign chunks are
 //                                        unmapped, only warm ones are left
 //
-// Threads. The structure is the owner's. The mapper thread gets jobs: plain data that names chunks and
-// addresses lent to it (mapper.h). The owner reserves what a job needs before it posts it (n_pledged
-// chunks, runs_pledged), does not touch what is lent, and commits the outcome when it takes the job
-// back. The same jobs, run at once by the owner, are the synchronous path.
+// Threads. The structure is the owner's. The mapper thread gets jobs: plain data that names chunks
+// and addresses lent to it (mapper.h). The owner reserves what a job needs before it posts it
+// (n_pledged chunks, runs_pledged), does not touch what is lent, and commits the outcome when it
+// takes the job back. The same jobs, run at once by the owner, are the synchronous path.
 //
 // Invariants; vt_check proves 1 to 9, the tests prove 10.
-//  1. A chunk's n_user is the number of spans, live or retired, that hold it below their n_owned, mapped
-//     or lifted; its n_node the number of references in the prefix tree. Both are 0 where it is not
-//     created.
-//  2. A region that is some span's home is the home of that span alone. A region in use is a home or
-//     has created chunks.
+//  1. A chunk's n_user is the number of spans, live or retired, that hold it below their n_owned,
+//     mapped or lifted; its n_node the number of references in the prefix tree. Both are 0 where it
+//     is not created.
+//  2. A region that is some span's home is the home of that span alone. A region in use is a home
+//     or has created chunks.
 //  3. Where a span maps a region at a position, that chunk is created. At positions below n_owned
 //     it is held; from n_owned on it is SPARE and of the home region.
-//  4. A live span owns exactly the chunks its length needs; those that are not mapped are in the swap,
-//     and then it is swapped, or lifted, and then it is torn. An idle span owns none. A span is live, retired or idle, and the latter
-//     two are in one list each, once.
+//  4. A live span owns exactly the chunks its length needs; those that are not mapped are in the
+//     swap, and then it is swapped, or lifted, and then it is torn. An idle span owns none. A span
+//     is live, retired or idle, and the latter two are in one list each, once.
 //  5. owned + shared + cached + spare = created, summed over regions; created x chunk_bytes = the
 //     backend's resident bytes; created + n_pledged <= budget.
 //  6. n_run = sum over spans of n_view x (changes of region along its map); what the system maps is
 //     the same, if no span is torn and no job runs.
 //  7. live_tok = sum of the lengths; peaks are at least the present values.
 //  8. Every node's chunks hold the rows of all tokens of its path that lie in them. A tree is
-//     compressed: two children of a node begin with different tokens, and no node but a root is empty.
+//     compressed: two children of a node begin with different tokens, and no node but a root is
+//     empty.
 //  9. A slot of the swap is free or belongs to one sequence and position.
-// 10. Zero law: SPARE chunks read as zero, but for the first n_dirty positions of a span that is idle.
-//     Beyond its length a live tail chunk reads as zero, unless tail_stale.
+// 10. Zero law: SPARE chunks read as zero, but for the first n_dirty positions of a span that is
+//     idle. Beyond its length a live tail chunk reads as zero, unless tail_stale.
 #ifndef VTI_INTERNAL_H
 #define VTI_INTERNAL_H
 
@@ -151,8 +152,8 @@ struct vti_pset {
 
 typedef enum vti_span_state { VTI_SPAN_IDLE = 0, VTI_SPAN_LIVE, VTI_SPAN_RETIRED } vti_span_state;
 
-// A range of a span in which the views do not agree, since the undoing of a failed call has failed as
-// well: views [0, n_view) map `region`, the others nothing. What should be there, `at` says.
+// A range of a span in which the views do not agree, since the undoing of a failed call has failed
+// as well: views [0, n_view) map `region`, the others nothing. What should be there, `at` says.
 typedef struct vti_tear {
     uint32_t first, n; // positions; n = 0: none
     uint32_t region;
@@ -359,7 +360,7 @@ vt_status vti_retired_reap(vt_manager *m, vti_reap how);
 // reclaim.c: what becomes of spare chunks and idle prefixes
 vt_status vti_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides);
 vt_status vti_sweep(vt_manager *m); // destroys spare chunks that are mapped nowhere
-vt_status vti_make_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk);
+vt_status vti_make_room(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk);
 vt_status vti_spare_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk); // from idle spans
 bool vti_runs_fit(const vt_manager *m, int64_t n_run);                         // of one view
 vt_status vti_make_runs(vt_manager *m, const vti_span *sp, int64_t n_run);     // of one view

@@ -1,12 +1,13 @@
-// jobs.c - backend work on spare chunks as plain data, so that the owner and the mapper thread do the
-// same thing in the same way.
+// jobs.c - backend work on spare chunks as plain data, so that the owner and the mapper thread do
+// the same thing in the same way.
 //
 //   owner:   job_fill    what is to be done; chunks and runs are pledged
-//   either:  vti_job_run     backend calls alone; on failure puts back what it can, says what is so now
+//   either:  vti_job_run     backend calls alone; on failure puts back what it can, says what is so
+//   now
 //   owner:   commit          the structure follows
 //
-// vti_job_now does all three. vti_job_post leaves the middle one to the mapper; until vti_jobs_take or
-// vti_job_settle has committed it, the job's range of the span is lent and nobody touches it.
+// vti_job_now does all three. vti_job_post leaves the middle one to the mapper; until vti_jobs_take
+// or vti_job_settle has committed it, the job's range of the span is lent and nobody touches it.
 #include "internal.h"
 
 static uintptr_t view_addr(const vti_geo *g, const vti_job *job, uint32_t view)
@@ -224,8 +225,8 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t 
     return VT_OK;
 }
 
-// A job has come back from the mapper. Its failure is the sequence's to hear of that asked for it, if
-// it lives still.
+// A job has come back from the mapper. Its failure is the sequence's to hear of that asked for it,
+// if it lives still.
 static void give_back(vt_manager *m, vti_span *sp)
 {
     sp->is_lent = false;

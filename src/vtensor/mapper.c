@@ -11,17 +11,18 @@
 // do_job is called by the thread, or by the owner where there is none; all others by the owner. So
 // a job becomes FREE, and ceases to be, by the owner's hand alone.
 //
-// Where a job is follows from its state: QUEUED jobs lie in a binary heap, the most urgent on top, the
-// one that is RUNNING in `running`, DONE ones in a list, the first done first. Together they are at most
-// max_job, so both arrays have room for all. What is searched or moved in them is as short.
+// Where a job is follows from its state: QUEUED jobs lie in a binary heap, the most urgent on top,
+// the one that is RUNNING in `running`, DONE ones in a list, the first done first. Together they
+// are at most max_job, so both arrays have room for all. What is searched or moved in them is as
+// short.
 //
 // One lock guards all of that and the state of posted jobs. It is never held while a job runs: then
 // the owner may post, cancel and take, and who waits for another job is not held up.
 //
 // There are two things to sleep for, each with a condition of its own and one sleeper at most: the
-// thread for work, until the heap is not empty or the end has come; the owner for one job, until its
-// state is DONE. Both look at what they wait for under the lock, and who changes it holds the lock and
-// signals, so no wake-up is lost. Nobody looks without being woken.
+// thread for work, until the heap is not empty or the end has come; the owner for one job, until
+// its state is DONE. Both look at what they wait for under the lock, and who changes it holds the
+// lock and signals, so no wake-up is lost. Nobody looks without being woken.
 #include "mapper.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 // mapper.h - a thread that does jobs for the owner of a manager, and the queue between them.
 //
-// A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) its fields
-// are the mapper's. The owner posts it, may take it back while it is still queued, or waits until it is
-// done; a job that is done stays so until the owner takes it. The queue is bounded and ordered by
-// deadline, the nearest first, and among equals by the order of posting.
+// A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) its
+// fields are the mapper's. The owner posts it, may take it back while it is still queued, or waits
+// until it is done; a job that is done stays so until the owner takes it. The queue is bounded and
+// ordered by deadline, the nearest first, and among equals by the order of posting.
 //
 // The thread sleeps on a condition when there is nothing to do. No lock is held while a job runs.
 #ifndef VTI_MAPPER_H
@@ -60,8 +60,8 @@ typedef struct vti_mapper vti_mapper;
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
                            void *ctx, vti_mapper **out);
 
-// Waits for the running job, drops the queued ones (their state is FREE then), ends the thread. NULL is
-// allowed. Jobs that are DONE and not taken become FREE as well.
+// Waits for the running job, drops the queued ones (their state is FREE then), ends the thread.
+// NULL is allowed. Jobs that are DONE and not taken become FREE as well.
 void vti_mapper_stop(vti_mapper *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
@@ -77,7 +77,8 @@ void vti_mapper_wait(vti_mapper *mp, vti_job *job);
 // Takes a job that is done, the first done first; NULL if none is. Never waits for a job.
 vti_job *vti_mapper_take(vti_mapper *mp);
 
-// Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing, false.
+// Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing,
+// false.
 bool vti_mapper_work(vti_mapper *mp);
 
 // Jobs that are queued or running.

@@ -1,8 +1,9 @@
-// ops.c - the VTO verbs: vAlloc, vFree, pAlloc, pFree, Map, Unmap, and fetch and store behind a copy. Each is
-// the backend's calls and the structure in step with them. (rPush and rPrefixMatch are rtree.c's.)
+// ops.c - the VTO verbs: vAlloc, vFree, pAlloc, pFree, Map, Unmap, and fetch and store behind a
+// copy. Each is the backend's calls and the structure in step with them. (rPush and rPrefixMatch
+// are rtree.c's.)
 //
-// Map and Unmap are one thing: `place` says what region a range of a span is to show, and `mend` makes
-// every view show it:
+// Map and Unmap are one thing: `place` says what region a range of a span is to show, and `mend`
+// makes every view show it:
 //
 //            place(range, B)             views 0 1 2 3
 //   at:  A  ->  B                               A A A A      unmap from the last view down
@@ -11,11 +12,12 @@
 //                                               B B . .      map from the first view up
 //                                               B B B B      (a failure here: put A back)
 //
-// While this goes on the span has a tear: views [0, n_view) show tear.region, the others nothing. A tear
-// stays only where putting back fails too; then `at` says what is to be, and whoever wants to change
-// the map of that span mends it first.
+// While this goes on the span has a tear: views [0, n_view) show tear.region, the others nothing. A
+// tear stays only where putting back fails too; then `at` says what is to be, and whoever wants to
+// change the map of that span mends it first.
 //
-// What takes several such steps and may fail in between lifts the runs one by one: unmapped, but held.
+// What takes several such steps and may fail in between lifts the runs one by one: unmapped, but
+// held.
 #include "internal.h"
 
 vt_status vti_valloc(vt_manager *m, vti_span **out)
@@ -100,8 +102,8 @@ static vt_status mend_as(vt_manager *m, vti_span *sp, vt_vmm_use use)
     return VT_OK;
 }
 
-// Nothing that the device still runs may read what is unmapped. Work on a live span may have been given
-// to it at any time; on another none was since its ticket.
+// Nothing that the device still runs may read what is unmapped. Work on a live span may have been
+// given to it at any time; on another none was since its ticket.
 vt_status vti_quiesce(vt_manager *m, vti_span *sp)
 {
     bool is_passed;
@@ -133,8 +135,8 @@ vt_status vti_map(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint3
     return place(m, sp, first, n, region, use);
 }
 
-// What was just mapped, and no kernel has read, gives way to what was there before: now, or when it is
-// mended.
+// What was just mapped, and no kernel has read, gives way to what was there before: now, or when it
+// is mended.
 void vti_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t region)
 {
     assert(sp->tear.n == 0);
@@ -159,8 +161,8 @@ static void set_lifted(vti_span *sp, uint32_t first, uint32_t n, uint32_t region
     sp->n_lifted += region != VTI_NO_REGION ? n : -n;
 }
 
-// Unmaps a run that stays held, so that it can come back: vti_lifted_drop lets go of what was lifted,
-// vti_mend maps it again.
+// Unmaps a run that stays held, so that it can come back: vti_lifted_drop lets go of what was
+// lifted, vti_mend maps it again.
 vt_status vti_lift(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     uint32_t region = sp->at[first];

@@ -1,9 +1,10 @@
-// pset.c - pSet: the physical chunks, ordered by index and reference-counted. Structure alone: it says
-// what is so, the verbs of ops.c make it so.
+// pset.c - pSet: the physical chunks, ordered by index and reference-counted. Structure alone: it
+// says what is so, the verbs of ops.c make it so.
 //
 //   index  0                  C                  2C                 3C
 //          | region 0         | region 1         | region 2         |    C = chunks_per_region
-//          | OOSSccc......... | oo.............. | (never used)     |    O owned, S shared, c cached,
+//          | OOSSccc......... | oo.............. | (never used)     |    O owned, S shared, c
+//          cached,
 //                                                                        o spare, . absent
 //
 // Indices cost nothing until their chunk is created: the host's memfd is sparse. So each span has a

@@ -1,5 +1,5 @@
-// reclaim.c - what becomes of spare chunks and of idle prefixes: kept for the next sequence, given back to
-// the system when somebody needs their place in the budget, or when they are too many.
+// reclaim.c - what becomes of spare chunks and of idle prefixes: kept for the next sequence, given
+// back to the system when somebody needs their place in the budget, or when they are too many.
 //
 // In the order in which they are taken away:
 //   1. spare chunks that are mapped nowhere: what evictions left, and undoings that failed;
@@ -148,24 +148,47 @@ static uint64_t lack(const vt_manager *m, uint64_t n_chunk)
     return want > m->budget_chunks ? want - m->budget_chunks : 0;
 }
 
-static bool can_yield(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+// Warm chunks of sp from position `end` on.
+static uint32_t warm_from(const vti_span *sp, uint32_t end)
 {
-    uint64_t spare = vti_spare(m, sp);
+    uint32_t n = 0, p = sp ? (end > sp->n_owned ? end : sp->n_owned) : 0;
+    for (; sp && p < sp->n_end; p++) n += sp->at[p] != VTI_NO_REGION;
+    return n;
+}
+
+static bool can_yield(vt_manager *m, const vti_span *sp, uint32_t end, uint64_t n_chunk)
+{
+    uint64_t spare = vti_spare(m, sp) + warm_from(sp, end);
     return n_chunk <= spare || n_chunk - spare <= vti_rtree_evictable(m->rtree, m->now_ms);
 }
 
-// Room in the budget for n_chunk chunks more, which sp wants; its own warm ones stay. Where what may be
-// given back cannot make up for them, none of it is lost.
-vt_status vti_make_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Others' spare chunks first, then sp's own behind `end`, then prefixes.
+static vt_status yield(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
+{
+    uint64_t n_other = least(n_chunk, vti_spare(m, sp));
+    uint64_t n_own = least(n_chunk - n_other, warm_from(sp, end));
+    vti_evict_for(m, n_chunk - n_other - n_own);
+    VT_TRY(vti_reclaim(m, n_chunk - n_own, sp));
+    return n_own > 0 ? vti_span_shed(m, sp, end, UINT32_MAX, (uint32_t)n_own) : VT_OK;
+}
+
+// Room in the budget for n_chunk chunks more, which sp wants below position `end`; its own warm ones
+// there stay. Where what may be given back cannot make up for them, none of it is lost. sp may be
+// NULL.
+vt_status vti_make_room(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     if (lack(m, n_chunk) == 0) return VT_OK;
     vti_jobs_settle(m);
     (void)vti_retired_reap(m, VTI_REAP_NOW);
-    if (!can_yield(m, sp, lack(m, n_chunk))) (void)vti_retired_reap(m, VTI_REAP_WAIT);
-    uint64_t short_of = lack(m, n_chunk), spare = vti_spare(m, sp);
-    if (!can_yield(m, sp, short_of)) return VT_NOSPACE;
-    if (short_of > spare) vti_evict_for(m, short_of - spare);
-    return short_of > 0 ? vti_reclaim(m, short_of, sp) : VT_OK;
+    if (!can_yield(m, sp, end, lack(m, n_chunk))) (void)vti_retired_reap(m, VTI_REAP_WAIT);
+    uint64_t short_of = lack(m, n_chunk);
+    if (short_of == 0) return VT_OK;
+    return can_yield(m, sp, end, short_of) ? yield(m, sp, end, short_of) : VT_NOSPACE;
 }
 
 // Room for what is asked ahead: from free budget and from idle spans alone.
@@ -221,9 +244,12 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
     return vti_answer(m, st);
 }
 
+// A sequence that has ended may hold chunks of a prefix still.
 vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
+    vti_jobs_settle(m);
     uint64_t had = vti_pset_created(&m->pset), chunk = m->geo.chunk_bytes;
+    (void)vti_retired_reap(m, VTI_REAP_NOW);
     vti_evict_for(m, want_bytes / chunk + (want_bytes % chunk != 0));
     vt_status st = vti_sweep(m);
     if (freed_bytes) *freed_bytes = freed_since(m, had);
@@ -235,7 +261,7 @@ static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
     uint64_t was_chunks = m->budget_chunks;
     if (budget_bytes < m->geo.chunk_bytes) return VT_EINVAL;
     m->budget_chunks = budget_bytes / m->geo.chunk_bytes;
-    vt_status st = vti_make_room(m, NULL, 0);
+    vt_status st = vti_make_room(m, NULL, 0, 0);
     if (st == VT_OK)
         m->budget_bytes = budget_bytes;
     else

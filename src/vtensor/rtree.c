@@ -1,9 +1,10 @@
-// rtree.c - rTree: what is recorded. A radix tree on exact tokens: each edge carries a run of them, no
-// two edges out of one node begin alike, and the node below an edge holds the chunks that its run
-// touches. What a node is worth, and who goes first, is in rtree_evict.c.
+// rtree.c - rTree: what is recorded. A radix tree on exact tokens: each edge carries a run of them,
+// no two edges out of one node begin alike, and the node below an edge holds the chunks that its
+// run touches. What a node is worth, and who goes first, is in rtree_evict.c.
 //
-// With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one node.
-// Recording "abcx" with chunks in B cuts it after c, in the middle of the chunk at position 1:
+// With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one
+// node. Recording "abcx" with chunks in B cuts it after c, in the middle of the chunk at position
+// 1:
 //
 //   position  0    1    2                       0    1    2
 //   N       | ab | cd | ef |          upper   | ab | c  |            new
@@ -13,32 +14,35 @@
 //                                     leaf         |  x |            new; the rows of c and x
 //                                                    B1              are in B1
 //
-// Both parts hold the chunk at the cut: the law of a node's chunks is that they hold the rows of all
-// tokens of its path which lie in them, so the deeper one's is good for the longer path, and a lookup
-// takes it. N stays the same object, so that references of sequences go on meaning what they did.
+// Both parts hold the chunk at the cut: the law of a node's chunks is that they hold the rows of
+// all tokens of its path which lie in them, so the deeper one's is good for the longer path, and a
+// lookup takes it. N stays the same object, so that references of sequences go on meaning what they
+// did.
 //
 // Push, by where the common part of `tok` and the tree ends:
 //
 //   (1) at the end of a node, and so does tok       nothing is new
-//   (2) inside an edge, and tok ends there          the edge is cut: the path ends in the upper part
+//   (2) inside an edge, and tok ends there          the edge is cut: the path ends in the upper
+//   part
 //   (3) at the end of a node, tok goes on           a leaf for the rest
 //   (4) inside an edge, tok goes on                 the edge is cut, a leaf below the upper part
 //
 // All memory that a push needs is got before anything is linked.
 //
-// Superseded tails. A conversation recorded turn by turn ends each time inside a chunk, which is copied
-// before it grows: in (3) the new leaf's first chunk has the rows of the parent's last one, and more.
+// Superseded tails. A conversation recorded turn by turn ends each time inside a chunk, which is
+// copied before it grows: in (3) the new leaf's first chunk has the rows of the parent's last one,
+// and more.
 //
 //   parent  | ab | c  |               parent  | ab | c  |
 //             A0   A1                           A0   B1
 //   leaf         |  d | ef |    ->    leaf         |  d | ef |
 //                  B1   B2                           B1   B2
 //
-// So every node above the leaf that ends inside this chunk takes the leaf's, if no other node holds the
-// old one. Then the tree has surely let go of it: it is free at once, or when the sequences that hold
-// it go, one of which may meanwhile be left alone with it and write in place. Where another node does
-// hold it (the other side of a cut, another domain) a change would free nothing, and pins would come to
-// hold a chunk more.
+// So every node above the leaf that ends inside this chunk takes the leaf's, if no other node holds
+// the old one. Then the tree has surely let go of it: it is free at once, or when the sequences
+// that hold it go, one of which may meanwhile be left alone with it and write in place. Where
+// another node does hold it (the other side of a cut, another domain) a change would free nothing,
+// and pins would come to hold a chunk more.
 #include "rtree_node.h"
 
 #include <stdlib.h>
@@ -385,8 +389,8 @@ static vt_status fresh_get(vti_rtree *t, vti_prefix hit, uint32_t n_tok, fresh *
     return VT_ENOMEM;
 }
 
-// Puts `upper` between n and its parent; it takes as many of n's first tokens as it has room for. Push
-// will use it.
+// Puts `upper` between n and its parent; it takes as many of n's first tokens as it has room for.
+// Push will use it.
 static void cut_edge(vti_rtree *t, vti_node *n, vti_node *upper)
 {
     uint32_t n_tok = upper->n_tok, n_position = vti_node_positions(t->geo, upper);

@@ -1,8 +1,8 @@
 // rtree.h - rTree: a radix tree on exact tokens, a root for each domain, whose nodes hold chunks.
 //
-// Structure alone: it counts its references in the pSet (vti_pset_node_hold, vti_pset_node_drop) and
-// makes no backend call. Chunks that lose their last holder here become SPARE and stray, and the caller
-// gives them back.
+// Structure alone: it counts its references in the pSet (vti_pset_node_hold, vti_pset_node_drop)
+// and makes no backend call. Chunks that lose their last holder here become SPARE and stray, and
+// the caller gives them back.
 #ifndef VTI_RTREE_H
 #define VTI_RTREE_H
 
@@ -16,8 +16,8 @@ typedef struct vti_pset vti_pset;
 typedef struct vti_rtree vti_rtree;
 typedef struct vti_node vti_node;
 
-// What a lookup found: the first n_tok tokens are in the tree, the last of them on the edge into `node`
-// (a root where n_tok = 0).
+// What a lookup found: the first n_tok tokens are in the tree, the last of them on the edge into
+// `node` (a root where n_tok = 0).
 typedef struct vti_prefix {
     vti_node *node;
     uint32_t n_tok;
@@ -42,52 +42,53 @@ vt_manager *vti_domain_owner(const vt_domain *d);
 // rPrefixMatch: the longest recorded prefix of tok. Changes nothing.
 vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
 
-// The region that holds each position of the prefix: at[p] for the positions that its n_tok tokens touch.
-// Where two nodes of the path hold a chunk at one position it is the deeper one's.
+// The region that holds each position of the prefix: at[p] for the positions that its n_tok tokens
+// touch. Where two nodes of the path hold a chunk at one position it is the deeper one's.
 void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at);
 
-// rPush: makes tok[0 .. n_tok) a path of the tree; at[p] is the region whose chunk at position p holds
-// the rows of these tokens. What is there already is kept; the rest holds the chunks at[] names. *out is
-// the node in which the path ends, used and retained as `keep` says (NULL: as it is).
+// rPush: makes tok[0 .. n_tok) a path of the tree; at[p] is the region whose chunk at position p
+// holds the rows of these tokens. What is there already is kept; the rest holds the chunks at[]
+// names. *out is the node in which the path ends, used and retained as `keep` says (NULL: as it
+// is).
 // Errors: VT_ENOMEM; the tree is then as before.
 vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                          const uint32_t *at, vti_node **out);
 
-// How many nodes of the path that ends in n name this chunk; and all of them name another instead, which
-// holds the same rows.
+// How many nodes of the path that ends in n name this chunk; and all of them name another instead,
+// which holds the same rows.
 uint32_t vti_rtree_names(const vti_rtree *t, const vti_node *n, uint32_t position, uint32_t region);
 void vti_rtree_rename(vti_rtree *t, vti_node *n, uint32_t position, uint32_t from, uint32_t to);
 
 // Marks the node and all above it as just used.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);
 
-// References of sequences: a node that has some is not evicted. Splitting a node keeps them with the
-// part that is deeper.
+// References of sequences: a node that has some is not evicted. Splitting a node keeps them with
+// the part that is deeper.
 void vti_rtree_ref(vti_rtree *t, vti_node *n);
 void vti_rtree_unref(vti_rtree *t, vti_node *n);
 
-// Makes the node and every node above it worth at least `keep`: pins and priorities of a path are those
-// of its most valued end. now_ms is the clock for keep->until_ms.
+// Makes the node and every node above it worth at least `keep`: pins and priorities of a path are
+// those of its most valued end. now_ms is the clock for keep->until_ms.
 // Errors: VT_NOSPACE: with it more than max_pinned chunks would be held by pinned nodes.
 vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
                            uint64_t max_pinned_chunks, uint64_t now_ms);
 
-// The leaf that is worth least: no references, not pinned (at now_ms), the lowest priority (at now_ms),
-// unused the longest. NULL: none.
+// The leaf that is worth least: no references, not pinned (at now_ms), the lowest priority (at
+// now_ms), unused the longest. NULL: none.
 vti_node *vti_rtree_victim(vti_rtree *t, uint64_t now_ms);
 
 // Takes a leaf out: its references in the pSet are dropped. Pre: no children, no references.
 void vti_rtree_drop(vti_rtree *t, vti_node *leaf);
 
-// Takes all nodes of a domain out, whatever they are worth. Nodes that sequences reference stay valid
-// for vti_rtree_unref and vti_rtree_touch, which then free them or do nothing.
+// Takes all nodes of a domain out, whatever they are worth. Nodes that sequences reference stay
+// valid for vti_rtree_unref and vti_rtree_touch, which then free them or do nothing.
 void vti_rtree_forget(vt_domain *d);
 
 // CACHED chunks that evicting all that may be evicted would set free. Walks the tree.
 uint64_t vti_rtree_evictable(vti_rtree *t, uint64_t now_ms);
 
-// For vt_check: calls fn for each reference of each node; answers the first broken invariant of the tree
-// itself in words, or NULL.
+// For vt_check: calls fn for each reference of each node; answers the first broken invariant of the
+// tree itself in words, or NULL.
 const char *vti_rtree_check(const vti_rtree *t,
                             void (*fn)(void *ctx, uint32_t region, uint32_t position), void *ctx);
 

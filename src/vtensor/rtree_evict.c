@@ -13,17 +13,17 @@
 // The heap BY_WORTH has the victims: on top the one of the lowest priority, unused for the longest.
 //
 // A guard goes up only as far as the first node that had one already, so guarding and the end of it
-// cost no more than the depth. Guarded children come first in their parents' lists, so that a walk over
-// all guarded nodes passes few others.
+// cost no more than the depth. Guarded children come first in their parents' lists, so that a walk
+// over all guarded nodes passes few others.
 //
-// What vti_rtree_retain asks for is kept with that one node, so that it can be taken back. The nodes
-// above are worth no less all the same: they cannot go first, and when a node is evicted its parent
-// inherits what it was worth, if that is more. The heap BY_END has all worth that ends some time; every
-// function that is told the time first takes what has ended.
+// What vti_rtree_retain asks for is kept with that one node, so that it can be taken back. The
+// nodes above are worth no less all the same: they cannot go first, and when a node is evicted its
+// parent inherits what it was worth, if that is more. The heap BY_END has all worth that ends some
+// time; every function that is told the time first takes what has ended.
 //
 // Chunks are counted as often as they exist, though several nodes may hold one: those that one node
-// alone holds at once, the others by sorting their names. The room for names is reserved by push, so
-// that counting cannot fail.
+// alone holds at once, the others by sorting their names. The room for names is reserved by push,
+// so that counting cannot fail.
 #include "rtree_node.h"
 
 #include <stdlib.h>

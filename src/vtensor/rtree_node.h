@@ -1,11 +1,12 @@
-// rtree_node.h - the insides of rTree, for its two files and their test: rtree.c is what is recorded,
-// rtree_evict.c what it is worth.
+// rtree_node.h - the insides of rTree, for its two files and their test: rtree.c is what is
+// recorded, rtree_evict.c what it is worth.
 //
 // Invariants; vti_rtree_check proves them:
 //  1. A node begins where its parent ends; none is empty but the roots and the top.
-//  2. Siblings begin with different tokens. The table finds a node by its parent and its first token.
-//  3. n_guard = (n_ref > 0) + pinned + guarded children. A node is guarded if n_guard > 0: it may not be
-//     evicted, or something below it may not. Guarded children come first in the list.
+//  2. Siblings begin with different tokens. The table finds a node by its parent and its first
+//     token.
+//  3. n_guard = (n_ref > 0) + pinned + guarded children. A node is guarded if n_guard > 0: it may
+//     not be evicted, or something below it may not. Guarded children come first in the list.
 //  4. A node is in the heap BY_WORTH if it may be evicted now: not a root, no children, no guard.
 //     It is in the heap BY_END if what was asked for it ends some time.
 //  5. No node was used later than its parent.

@@ -4,7 +4,8 @@
 //   extend    a shared tail is copied first, or its stale rows wiped; then warm chunks become the
 //             sequence's at once, the others after they were created and mapped
 //   truncate  chunks that nobody else holds stay warm behind the new end, the others are unmapped
-//   release   the same with all of them, once the device has done with it; then the longest idle give
+//   release   the same with all of them, once the device has done with it; then the longest idle
+//   give
 //             back what is beyond spare_high_bytes
 #include "internal.h"
 
@@ -56,7 +57,8 @@ static bool is_torn(const vti_span *sp)
 
 // ---- Extend
 
-// Bytes of the tail chunk in each view, if the sequence may not write behind them as it is; 0: it may.
+// Bytes of the tail chunk in each view, if the sequence may not write behind them as it is; 0: it
+// may.
 static size_t tail_in_the_way(const vt_seq *s)
 {
     const vti_span *sp = s->span;
@@ -83,20 +85,20 @@ static uint32_t cold_chunks(const vti_span *sp, uint32_t n_chunk)
     return n;
 }
 
-// A chunk for the sequence or for the tree, whoever is easier to serve. Room is made for all that is
-// coming, so that what is done first is not done in vain.
+// A chunk for the sequence or for the tree, whoever is easier to serve. Room is made for all that
+// is coming, so that what is done first is not done in vain.
 static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
 {
     vt_manager *m = s->m;
     vti_span *sp = s->span;
-    uint32_t p = sp->n_owned - 1;
+    uint32_t p = sp->n_owned - 1, end = n_chunk > p ? n_chunk : p + 1;
     bool is_kept;
-    VT_TRY(vti_make_room(m, sp, 1 + cold_chunks(sp, n_chunk)));
+    VT_TRY(vti_make_room(m, sp, end, 1 + cold_chunks(sp, n_chunk)));
     if (!tail_is_shared(s)) return VT_OK; // room has come from those who shared it
     VT_TRY(vti_seq_keep_tail(s, &is_kept));
     if (is_kept) return VT_OK;
-    VT_TRY(vti_span_home(m, sp, p, n_chunk > p ? n_chunk : p + 1));
-    VT_TRY(vti_make_room(m, sp, 1 + cold_chunks(sp, n_chunk))); // a new home has no warm ones
+    VT_TRY(vti_span_home(m, sp, p, end));
+    VT_TRY(vti_make_room(m, sp, end, 1 + cold_chunks(sp, n_chunk))); // a new home has no warm ones
     VT_TRY(vti_span_unshare(m, sp, p, tail_bytes));
     s->tail_stale = false;
     return VT_OK;
@@ -132,7 +134,7 @@ static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
     if (cold_chunks(sp, n_chunk) > 0) {
         vti_job_settle(m, sp);
         VT_TRY(vti_span_home(m, sp, sp->n_owned, n_chunk)); // for all, so that all can be given up
-        VT_TRY(vti_make_room(m, sp, cold_chunks(sp, n_chunk)));
+        VT_TRY(vti_make_room(m, sp, n_chunk, cold_chunks(sp, n_chunk)));
     }
     VT_TRY(take_warm(m, sp, n_chunk));
     for (uint32_t n; sp->n_owned < n_chunk;) {

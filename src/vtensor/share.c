@@ -1,15 +1,18 @@
-// share.c - VTS, what several sequences have in common: fork, match, record, and what is kept how long.
+// share.c - VTS, what several sequences have in common: fork, match, record, and what is kept how
+// long.
 //
-//   fork     the chunks of the first len_tok tokens are mapped into a new span; the tail chunk too, and
+//   fork     the chunks of the first len_tok tokens are mapped into a new span; the tail chunk too,
+//   and
 //            whoever grows first copies it (seq.c)
-//   match    the whole chunks of the longest recorded prefix are mapped into a new span; the chunk that
+//   match    the whole chunks of the longest recorded prefix are mapped into a new span; the chunk
+//   that
 //            it fills in part is copied
 //   record   the tree becomes another holder of the sequence's chunks; nothing is copied before the
 //            sequence grows
 //
-// Where a sequence and the tree need a chunk each, the sequence gets the one that continues its run if it
-// can, and the tree the other. So a conversation that is recorded, matched and goes on, turn after turn, is
-// one run in each view still.
+// Where a sequence and the tree need a chunk each, the sequence gets the one that continues its run
+// if it can, and the tree the other. So a conversation that is recorded, matched and goes on, turn
+// after turn, is one run in each view still.
 #include "internal.h"
 
 // ---- Fork
@@ -46,8 +49,8 @@ vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 
 // ---- A tail that the tree holds too
 
-// The prefixes that hold the chunk mapped at a position get a copy of its first size_bytes instead, in an
-// attic. Pre: they are of the path that ends in `node`; there is room for a chunk.
+// The prefixes that hold the chunk mapped at a position get a copy of its first size_bytes instead,
+// in an attic. Pre: they are of the path that ends in `node`; there is room for a chunk.
 static vt_status to_attic(vt_manager *m, const vti_span *sp, vti_node *node, uint32_t position,
                           size_t size_bytes)
 {
@@ -63,7 +66,8 @@ static vt_status to_attic(vt_manager *m, const vti_span *sp, vti_node *node, uin
     return VT_OK;
 }
 
-// Whether the prefixes that hold a chunk are all of the path that ends in `node`, and n_user spans hold it.
+// Whether the prefixes that hold a chunk are all of the path that ends in `node`, and n_user spans
+// hold it.
 static bool held_by_path(const vt_manager *m, const vti_node *node, uint32_t position,
                          uint32_t region, uint32_t n_user)
 {
@@ -72,8 +76,8 @@ static bool held_by_path(const vt_manager *m, const vti_node *node, uint32_t pos
            vti_rtree_names(m->rtree, node, position, region) == c.n_node;
 }
 
-// Where the sequence shares its tail chunk with prefixes of its own path alone, these get a copy, and the
-// chunk is the sequence's. *is_kept: so it is now. Pre: there is room for a chunk.
+// Where the sequence shares its tail chunk with prefixes of its own path alone, these get a copy,
+// and the chunk is the sequence's. *is_kept: so it is now. Pre: there is room for a chunk.
 vt_status vti_seq_keep_tail(vt_seq *s, bool *is_kept)
 {
     vt_manager *m = s->m;
@@ -103,7 +107,8 @@ static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
     return vti_fetch(m, sp, p, region, vti_geo_tail_bytes(&m->geo, n_hit));
 }
 
-// Whether a conversation can go on where it ended: in the tail chunk itself, with its region for a home.
+// Whether a conversation can go on where it ended: in the tail chunk itself, with its region for a
+// home.
 static bool can_go_on(const vt_seq *s, uint32_t region)
 {
     const vt_manager *m = s->m;
@@ -114,14 +119,14 @@ static bool can_go_on(const vt_seq *s, uint32_t region)
            s->span->at[p] == VTI_NO_REGION && held_by_path(m, s->node, p, region, 0);
 }
 
-// The other way round than copy_tail: the sequence gets the chunk, the tree the copy. What is in it of
-// longer prefixes is wiped.
+// The other way round than copy_tail: the sequence gets the chunk, the tree the copy. What is in it
+// of longer prefixes is wiped.
 static vt_status take_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 {
     vt_manager *m = s->m;
     vti_span *sp = s->span;
     uint32_t p = sp->n_owned;
-    VT_TRY(vti_make_room(m, sp, 1));
+    VT_TRY(vti_make_room(m, sp, p + 1, 1));
     VT_TRY(vti_span_share(m, sp, p, 1, region, VT_VMM_WRITE));
     VT_TRY(to_attic(m, sp, s->node, p, m->geo.slice_bytes));
     return vti_zero(m, sp, p, vti_geo_tail_bytes(&m->geo, n_hit));
@@ -192,6 +197,7 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
     VT_TRY(vti_mend(m, s->span));
     VT_TRY(vti_rtree_push(m->rtree, d, tok, n_tok, s->span->at, &node));
     vti_seq_set_node(s, node);
+    (void)vti_sweep(m); // a tail that this one supersedes; else it stays spare and counted
     return keep ? retain(m, node, keep) : VT_OK;
 }
 

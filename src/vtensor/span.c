@@ -1,13 +1,15 @@
-// span.c - what a span holds, where its next chunks come from, and who gets it when its sequence ends.
+// span.c - what a span holds, where its next chunks come from, and who gets it when its sequence
+// ends.
 //
 //   hold, alias, drop   positions [0, n_owned): chunks with tokens, its own or others'
 //   back, shed          warm chunks behind them
 //   home                the region that new chunks are taken from
 //   retire, reap, take  from one sequence to the next
 //
-// Memory is wiped when a span is taken, or by the mapper before, not at release: what is given back to the
-// system before anybody takes the span again need not be wiped, and release stays cheap. It must be then
-// and not at extend, since from create on the new owner can read all that is mapped under its span.
+// Memory is wiped when a span is taken, or by the mapper before, not at release: what is given back
+// to the system before anybody takes the span again need not be wiped, and release stays cheap. It
+// must be then and not at extend, since from create on the new owner can read all that is mapped
+// under its span.
 #include "internal.h"
 
 static bool is_free(const vt_manager *m, uint32_t region, uint32_t position)
@@ -62,8 +64,8 @@ static vt_status drop_unmapped(vt_manager *m, vti_span *sp, uint32_t position)
     return spare ? vti_pfree(m, sp->home, position, 1) : VT_OK;
 }
 
-// Where the system itself is short, all spare chunks and then all idle prefixes go back to it before
-// VT_NOSPACE is answered.
+// Where the system itself is short, all spare chunks and then all idle prefixes go back to it
+// before VT_NOSPACE is answered.
 static vt_status back_now(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     vt_status st = vti_job_now(m, sp, VTI_JOB_BACK, first, n);
@@ -94,7 +96,7 @@ vt_status vti_span_stretch(vt_manager *m, vti_span *sp, uint32_t first, uint32_t
 vt_status vti_span_back(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n)
 {
     VT_TRY(vti_span_stretch(m, sp, first, end, n));
-    VT_TRY(vti_make_room(m, sp, *n));
+    VT_TRY(vti_make_room(m, sp, end, *n));
     VT_TRY(vti_make_runs(m, sp, vti_span_runs_if(&m->vset, sp, first, *n, sp->home)));
     return back_now(m, sp, first, *n);
 }
@@ -177,8 +179,8 @@ vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n
     return VT_OK;
 }
 
-// Shares the chunks that at[0 .. n) names. On failure some are shared already. Pre: nothing is held yet;
-// no eviction can take these chunks away.
+// Shares the chunks that at[0 .. n) names. On failure some are shared already. Pre: nothing is held
+// yet; no eviction can take these chunks away.
 vt_status vti_span_alias(vt_manager *m, vti_span *sp, const uint32_t *at, uint32_t n)
 {
     assert(sp->n_owned == 0);
@@ -200,8 +202,8 @@ static vt_status copy_in_place(vt_manager *m, vti_span *sp, uint32_t position, s
     return st;
 }
 
-// The span gets a chunk of its own for a shared one that it holds, with the first size_bytes of each
-// view. Pre: the home's place is free (vti_span_home) and there is room for a chunk.
+// The span gets a chunk of its own for a shared one that it holds, with the first size_bytes of
+// each view. Pre: the home's place is free (vti_span_home) and there is room for a chunk.
 vt_status vti_span_unshare(vt_manager *m, vti_span *sp, uint32_t position, size_t size_bytes)
 {
     uint32_t from = sp->at[position];
@@ -236,7 +238,8 @@ static bool stays_warm(const vt_manager *m, const vti_span *sp, uint32_t positio
            vti_pset_state(&m->pset, region, position) == VT_CHUNK_OWNED;
 }
 
-// Where the run begins that ends at `end` and goes on no further than `keep`, of chunks that do not stay.
+// Where the run begins that ends at `end` and goes on no further than `keep`, of chunks that do not
+// stay.
 static uint32_t leaving_run(const vt_manager *m, const vti_span *sp, uint32_t keep, uint32_t end)
 {
     uint32_t first = end - 1, region = sp->at[first];
@@ -284,8 +287,8 @@ static vt_status lift_for(vt_manager *m, vti_span *sp, uint32_t keep)
     return lift_all(m, sp, first);
 }
 
-// Lets go of the positions from `keep` on. Chunks of its home that nobody else holds stay mapped, as
-// warm and dirty ones; the others are unmapped.
+// Lets go of the positions from `keep` on. Chunks of its home that nobody else holds stay mapped,
+// as warm and dirty ones; the others are unmapped.
 vt_status vti_span_drop(vt_manager *m, vti_span *sp, uint32_t keep)
 {
     vti_job_settle(m, sp);
@@ -399,8 +402,8 @@ typedef struct fit {
     uint32_t n_alias, need;
 } fit;
 
-// Chunks to make and chunks to clear out of the way; then chunks too many. (Warm chunks mostly end where
-// the map ends and have no gaps.)
+// Chunks to make and chunks to clear out of the way; then chunks too many. (Warm chunks mostly end
+// where the map ends and have no gaps.)
 static uint64_t misfit(const vti_span *sp, fit f)
 {
     uint32_t behind = sp->n_end > f.n_alias ? sp->n_end - f.n_alias : 0;
@@ -411,7 +414,8 @@ static uint64_t misfit(const vti_span *sp, fit f)
     return ((lacking + in_the_way) << 32) + surplus;
 }
 
-// The best fit; of equal ones the newest. Where nothing is known of the need: the newest that is warm.
+// The best fit; of equal ones the newest. Where nothing is known of the need: the newest that is
+// warm.
 static vti_span *best_idle(const vt_manager *m, fit f)
 {
     vti_span *best = NULL;

@@ -1,11 +1,12 @@
 // swap.c - VTS, sequences whose content is elsewhere for a while: swap_out, swap_in.
 //
 // The backend's swap is cut into slots of a chunk; slice v of the chunk in slot i lies at
-// i x chunk_bytes + v x slice_bytes. Only chunks that nobody shares go out: giving up a shared one frees
-// nothing. With each goes a checksum, which must be the same when it comes back.
+// i x chunk_bytes + v x slice_bytes. Only chunks that nobody shares go out: giving up a shared one
+// frees nothing. With each goes a checksum, which must be the same when it comes back.
 //
 //   out   write all, lift all, let go of them           a failure before the last: nothing is lost
-//   in    chunks at the same positions, read all        a failure: they are given up, the slots stay
+//   in    chunks at the same positions, read all        a failure: they are given up, the slots
+//   stay
 #include "internal.h"
 
 #include <stdlib.h>
@@ -73,7 +74,8 @@ static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t
     return vmm->ops->swap_read(vmm, addr, offset, n, sum);
 }
 
-// All slices of the chunk at c->position, to or from its slot; *sum depends on each and on their order.
+// All slices of the chunk at c->position, to or from its slot; *sum depends on each and on their
+// order.
 static vt_status chunk_move(vt_manager *m, const vti_span *sp, const vti_swapped *c, slice_fn *move,
                             uint64_t *sum)
 {
@@ -118,7 +120,8 @@ static uint32_t count_out(const vt_seq *s)
     return n;
 }
 
-// Writes what goes out and lists it behind the n_had that are out already; *n counts what has a slot.
+// Writes what goes out and lists it behind the n_had that are out already; *n counts what has a
+// slot.
 static vt_status write_all(vt_seq *s, vti_swapped *list, uint32_t *n)
 {
     vt_manager *m = s->m;
@@ -263,7 +266,7 @@ static vt_status swap_in(vt_seq *s)
     vt_manager *m = s->m;
     vti_job_settle(m, s->span);
     VT_TRY(vti_mend(m, s->span));
-    VT_TRY(vti_make_room(m, s->span, s->n_swapped));
+    VT_TRY(vti_make_room(m, s->span, s->span->n_owned, s->n_swapped));
     vt_status st = read_all(s);
     if (st != VT_OK) {
         undo_in(s);

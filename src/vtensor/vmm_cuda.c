@@ -8,16 +8,17 @@
 //
 //   reserve    cuMemAddressReserve
 //   create     cuMemCreate, a handle for each slice
-//   map        cuMemMap for each handle, cuMemSetAccess once for the run; a memset where it is fresh
+//   map        cuMemMap for each handle, cuMemSetAccess once for the run; a memset where it is
+//   fresh
 //   unmap      cuMemUnmap once for the run
 //   fetch      the slice into a window of its own, a copy, and out again; store the same
 //   destroy    cuMemRelease for each handle
 //
 // What the driver's documentation asks for, and how it is kept:
-// - Sizes of handles and addresses of mappings are multiples of the granularity, asked of the driver
-//   for just this kind of memory. A handle is mapped from offset 0 and is unmapped whole, so a slice
-//   is a handle. One cuMemUnmap may end many mappings that lie side by side, and one cuMemSetAccess
-//   may open them.
+// - Sizes of handles and addresses of mappings are multiples of the granularity, asked of the
+//   driver for just this kind of memory. A handle is mapped from offset 0 and is unmapped whole, so
+//   a slice is a handle. One cuMemUnmap may end many mappings that lie side by side, and one
+//   cuMemSetAccess may open them.
 // - A mapping cannot be touched before its access is set, and loses that when it is unmapped.
 // - A handle's memory lives until the handle is released and nothing maps it any longer. Its bytes
 //   are not promised to be zero: a handle is wiped where it is mapped first, before map returns.
@@ -28,14 +29,14 @@
 //   before it reads through its window.
 // - Unmapping does not wait for kernels in a way to rely on: that is what fences are for.
 //
-// Order on the device: wiping, zero and the copies run in a stream of our own that does not wait for
-// the user's, and are waited for, so they are done when a call returns. fetch, store and swap_write read
-// what kernels may be about to write, so they wait for the user's stream first. zero, swap_read and
-// the destination of fetch do not: what is written there must be quiet already, as for unmap. None
-// of them may be called while the user's stream is being captured into a graph.
+// Order on the device: wiping, zero and the copies run in a stream of our own that does not wait
+// for the user's, and are waited for, so they are done when a call returns. fetch, store and
+// swap_write read what kernels may be about to write, so they wait for the user's stream first.
+// zero, swap_read and the destination of fetch do not: what is written there must be quiet already,
+// as for unmap. None of them may be called while the user's stream is being captured into a graph.
 //
-// Threads: the context current at open is made current for each call, in any thread. `mu` guards the
-// table of chunks and the fences and is never held across a call of the driver. The window for
+// Threads: the context current at open is made current for each call, in any thread. `mu` guards
+// the table of chunks and the fences and is never held across a call of the driver. The window for
 // fetch and store is handed on under a flag and a condition.
 #include "vmm_cuda.h"
 
@@ -259,8 +260,8 @@ static vt_status copy_by_window(vti_cuda *c, const passage *w)
     return vti_cuda_finish(c, vti_cuda_status(r));
 }
 
-// When the copy is there and only the window cannot be emptied, the call has succeeded; the next one
-// tries to empty it first.
+// When the copy is there and only the window cannot be emptied, the call has succeeded; the next
+// one tries to empty it first.
 static vt_status pass_now(vti_cuda *c, const passage *w)
 {
     if (c->window_stuck) VT_TRY(unmap_now(c, c->window, c->geo.slice_bytes));

@@ -9,7 +9,8 @@
 
 enum { FIRST_BUCKETS = 64 };
 
-// Neighbouring indices are the rule: a multiplication spreads them, and its upper bits are the best.
+// Neighbouring indices are the rule: a multiplication spreads them, and its upper bits are the
+// best.
 static size_t bucket_of(uint64_t index, size_t n_bucket)
 {
     return (size_t)((index * 0x9e3779b97f4a7c15ULL) >> 32) & (n_bucket - 1);

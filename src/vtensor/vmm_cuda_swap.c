@@ -34,9 +34,10 @@ static part part_at(const vti_cuda_swap *w, uint64_t offset, uint64_t end)
     return p;
 }
 
+// A range begins with a granule and may end within one, which is its own to the end all the same.
 static uint64_t bits_of(const vti_cuda *c, const part *p)
 {
-    size_t n = p->size_bytes / c->granularity;
+    size_t n = (p->size_bytes - 1) / c->granularity + 1;
     uint64_t bits = n == MAX_GRANULES ? UINT64_MAX : ((uint64_t)1 << n) - 1;
     return bits << (p->at / c->granularity);
 }
@@ -44,7 +45,7 @@ static uint64_t bits_of(const vti_cuda *c, const part *p)
 static void assert_in_range(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
     assert(c->swap.piece && size_bytes > 0);
-    assert(offset % c->granularity == 0 && size_bytes % c->granularity == 0);
+    assert(offset % c->granularity == 0);
     assert(offset < c->swap.size_bytes && size_bytes <= c->swap.size_bytes - offset);
     (void)c, (void)offset, (void)size_bytes;
 }

@@ -1,8 +1,8 @@
-// vset.c - vSet: the spans of addresses, all of one size, what each maps, and who is idle. Structure
-// alone: it says what is so, the verbs of ops.c make it so.
+// vset.c - vSet: the spans of addresses, all of one size, what each maps, and who is idle.
+// Structure alone: it says what is so, the verbs of ops.c make it so.
 //
-// Spans are made one by one as sequences need them and recycled until the manager dies. The lists of the
-// idle and the retired are ordered by the time of release:
+// Spans are made one by one as sequences need them and recycled until the manager dies. The lists
+// of the idle and the retired are ordered by the time of release:
 //
 //   newest <-> ... <-> oldest
 //     |                  |

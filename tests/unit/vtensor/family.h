@@ -15,7 +15,7 @@
 #include "vmm_fault.h"
 #include "vtensor/vtensor.h"
 
-enum { FAMILY_MAX_SEQ = 8, FAMILY_MAX_TOK = 320, FAMILY_N_DOMAIN = 2 };
+enum { FAMILY_MAX_SEQ = 8, FAMILY_MAX_TOK = 320, FAMILY_N_DOMAIN = 2, FAMILY_MAX_TALE = 100 };
 
 typedef enum backend { ON_HOST = 0, ON_FAKE, ON_CUDA, N_BACKEND } backend;
 
@@ -42,6 +42,15 @@ typedef struct kin {
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;
 
+// What was recorded in a domain.
+typedef struct tales {
+    uint32_t n;
+    bool full;            // there was no room for some
+    uint64_t had_evicted; // by the manager, when the first was told
+    uint32_t n_tok[FAMILY_MAX_TALE];
+    uint32_t tok[FAMILY_MAX_TALE][FAMILY_MAX_TOK];
+} tales;
+
 typedef struct family {
     family_setup setup;
     vt_manager *m;
@@ -50,7 +59,10 @@ typedef struct family {
     vt_fake_report end; // what the fake said when it was closed
     size_t chunk_bytes;
     uint64_t rng;
+    uint64_t now_ms; // the clock of vt_step
     kin kin[FAMILY_MAX_SEQ];
+    bool faulty;                 // calls may fail in this step
+    tales told[FAMILY_N_DOMAIN]; // by family_step
 } family;
 
 // Errors end the test.
@@ -70,7 +82,14 @@ vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
 vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep);
 void family_release(family *f, uint32_t i);
 
-// Every byte of every sequence that can be read, vt_check, and the sums of vt_get_stats.
+// Does something, drawn at random, to a sequence, drawn at random, and disarms the fault backend. Not
+// faulty: only a lack of space may be answered.
+void family_step(family *f, bool faulty);
+
+// Every byte of every sequence that can be read, beside whatever the mapper does.
+void family_look(family *f);
+
+// The same, vt_check, and the sums of vt_get_stats.
 void family_verify(family *f);
 
 vt_stats family_stats(const family *f);

@@ -407,6 +407,37 @@ static void the_swap_gives_back_what_it_took(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, N));
 }
 
+// Two neighbours that end within a granule: one goes, the other stays.
+static void a_swapped_range_may_end_anywhere(void **state)
+{
+    (void)state;
+    uint64_t out[2], in;
+    const size_t gran = STANDIN_GRANULARITY;
+    assert_ok(vmm->ops->create(vmm, 0, 1));
+    assert_ok(map(0, 0, 0, 1));
+    assert_ok(vmm->ops->swap_open(vmm, NULL, 2 * SLICE));
+    for (int i = 0; i < 2; i++) {
+        memset((void *)base, 'p' + i, SLICE);
+        assert_ok(vmm->ops->swap_write(vmm, (size_t)i * 2 * gran, base, gran + 13, &out[i]));
+    }
+    vmm->ops->swap_drop(vmm, 0, gran + 13);
+    assert_int_equal(standin_look().n_pinned, 1);
+    memset((void *)base, 1, SLICE);
+    assert_ok(vmm->ops->swap_read(vmm, base, 2 * gran, gran + 13, &in));
+    assert_true(in == out[1]);
+    assert_bytes(base, 'q', gran + 13);
+    assert_bytes(base + gran + 13, 1, gran - 13);
+    vmm->ops->swap_drop(vmm, 2 * gran, gran + 13);
+    assert_int_equal(standin_look().n_pinned, 0);
+    assert_ok(vmm->ops->swap_write(vmm, 0, base, 5, &out[0]));
+    assert_ok(vmm->ops->swap_write(vmm, gran, base, gran, &out[1]));
+    vmm->ops->swap_drop(vmm, gran, gran);
+    assert_ok(vmm->ops->swap_read(vmm, base, 0, 5, &in));
+    assert_true(in == out[0]);
+    assert_ok(unmap(0, 1));
+    assert_ok(vmm->ops->destroy(vmm, 0, 1));
+}
+
 static void a_bit_that_turns_in_the_swap_is_seen(void **state)
 {
     (void)state;
@@ -529,6 +560,7 @@ int main(void)
         ON_STANDIN(old_fences_are_not_forgotten),
         ON_STANDIN(a_fence_without_an_event_is_safe),
         ON_STANDIN(the_swap_gives_back_what_it_took),
+        ON_STANDIN(a_swapped_range_may_end_anywhere),
         ON_STANDIN(a_bit_that_turns_in_the_swap_is_seen),
         ON_STANDIN(pinned_memory_runs_out),
         ON_STANDIN(close_takes_what_is_left),

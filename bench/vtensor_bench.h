@@ -1,0 +1,123 @@
+// vtensor_bench.h - what the parts of bench_vtensor share: options, samples, a manager to measure,
+// rows.
+//
+// Only the public API and the port of the backends are used. Whatever fails that must not ends the
+// program with a line on stderr and status 1.
+#ifndef VT_BENCH_H
+#define VT_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "gpu_context.h"
+#include "vtensor/vtensor.h"
+
+// What the goals are about; NAN: not measured.
+typedef struct bench_findings {
+    double ahead_p99_ns;    // vt_seq_extend beside the mapper, of all extends
+    double match_ns;        // vt_seq_match of the prompt
+    double extra_small;     // its whole extra cost, first read included, over copying
+    double extra_huge;      // the same on huge pages
+    double prompt_miscount; // bytes off from 1 prompt + N tails, at most
+} bench_findings;
+
+typedef struct bench {
+    uint32_t n_plane;
+    size_t row_bytes;
+    vt_layout layout;
+    size_t slice_bytes; // 0: several, or the manager's choice
+    uint32_t n_repeat;
+    const char *only; // NULL: all
+    bool quick;
+    double compute_ms;   // of each simulated step
+    gpu_context *gpu;    // NULL: the host
+    FILE *table, *csv;   // NULL: not wanted
+    const char *section; // of the rows
+    size_t row_slice_bytes;
+    bench_findings found;
+} bench;
+
+// The groups of measurements.
+void bench_ops(bench *b);      // vtensor_ops.c
+void bench_alloc(bench *b);    // vtensor_ops.c
+void bench_decode(bench *b);   // vtensor_decode.c
+void bench_fork(bench *b);     // vtensor_share.c
+void bench_match(bench *b);    // vtensor_share.c
+void bench_vmas(bench *b);     // vtensor_count.c
+void bench_physical(bench *b); // vtensor_count.c
+void bench_trim(bench *b);     // vtensor_count.c
+void bench_calls(bench *b);    // vtensor_count.c
+
+// ---- vtensor_world.c
+
+double now_ns(void);
+void must(vt_status st, const char *what);
+void *need(void *p);
+
+typedef struct samples {
+    double *v;
+    size_t n, cap;
+} samples;
+
+void samples_add(samples *s, double v);
+double samples_at(samples *s, double quantile); // sorts; 0.5: the median, 1: the largest
+void samples_free(samples *s);
+
+// A manager of its own for each measurement.
+typedef struct world {
+    const bench *b;
+    vt_manager *m;
+    vt_vmm *vmm; // the manager's
+    vt_domain *d;
+    uint32_t n_view;    // spans of addresses per sequence
+    size_t token_bytes; // of all planes
+    size_t slice_bytes;
+    uint32_t chunk_tok; // whole tokens in a chunk, 1 at least
+} world;
+
+// What is zero takes a default. huge_bytes: of pages set aside; 0: plain ones.
+typedef struct world_size {
+    size_t slice_bytes;
+    uint32_t max_tok, max_seq;
+    uint64_t swap_bytes;
+    size_t huge_bytes;
+} world_size;
+
+bool world_open(world *w, const bench *b, world_size size); // false: the backend has no such slices
+void world_close(world *w);
+void world_settle(world *w); // everything done that a step leaves to the mapper
+void world_empty(world *w);  // the same, and no spare chunk is left. Pre: no sequence is alive
+vt_stats world_stats(const world *w);
+uint64_t world_resident(const world *w); // as the system says
+uint64_t world_mappings(const world *w); // as the system says
+
+vt_seq *seq_new(world *w, uint32_t len_tok);
+void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value);           // its first rows
+uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);            // host only
+void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok); // host only
+uint32_t *random_tokens(uint64_t seed, uint32_t n);                              // free() it
+
+// Times one kind of operation and counts the backend's calls.
+typedef struct meter {
+    const world *w;
+    samples ns;
+    uint64_t n_map, n_unmap, n_create, n_destroy;
+    vt_stats before;
+    double start_ns;
+} meter;
+
+void meter_start(meter *mt);
+void meter_stop(meter *mt);
+
+// ---- Rows: a name, and then cells of it.
+
+void section(bench *b, const char *name, const char *title);
+void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void row_cell(bench *b, const char *what, double value, const char *unit);
+void row_end(bench *b);
+void row_meter(bench *b, meter *mt, const char *name); // a whole row; empties the meter
+
+#endif

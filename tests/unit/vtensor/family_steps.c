@@ -1,0 +1,325 @@
+// family_steps.c - one step of a random trace over all operations; and what it may answer, as far as that
+// can be foreseen from what was told before:
+//
+//   - no space is never answered where what is held, and what the step needs, fit the budget together;
+//     nor by what needs no memory;
+//   - a match finds no more than was recorded, and all of that if nothing was evicted.
+#include "unit/cmocka_all.h"
+
+#include <string.h>
+
+#include "family.h"
+
+// ---- What is foreseen
+
+// What was held before a step, and by how much it may grow.
+typedef struct before {
+    vt_stats st;
+    uint64_t need; // chunks at most
+    bool swaps;    // of the swap
+} before;
+
+static uint64_t chunks_for(const family *f, uint32_t len_tok)
+{
+    return vt_bytes_for(f->m, len_tok) / f->chunk_bytes;
+}
+
+static uint64_t held(const vt_stats *st)
+{
+    return st->chunks_owned + st->chunks_shared + st->chunks_cached;
+}
+
+static bool fits(const family *f, const before *b)
+{
+    if (f->setup.max_runs > 0) return false; // or there may be no mapping for it
+    if (b->swaps) return b->st.chunks_swapped + b->need <= f->setup.swap_chunks;
+    return b->need == 0 || held(&b->st) + b->need <= b->st.budget_bytes / f->chunk_bytes;
+}
+
+// What a job that runs beside may take meanwhile is not foreseen.
+static void judge(const family *f, const before *b, vt_status st)
+{
+    if (st != VT_NOSPACE || f->faulty || f->setup.mapper == VT_MAPPER_THREAD) return;
+    if (fits(f, b)) fail_msg("no space, where %d chunks more had fit", (int)b->need);
+}
+
+static before look(const family *f, uint64_t need)
+{
+    return (before){.st = family_stats(f), .need = need};
+}
+
+static uint32_t in_common(const uint32_t *a, uint32_t n_a, const uint32_t *b, uint32_t n_b)
+{
+    uint32_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n]) n++;
+    return n;
+}
+
+static void foresee_hit(const family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok)
+{
+    const tales *t = &f->told[domain];
+    uint32_t best = 0, n_hit = vt_match(f->domain[domain], tok, n_tok);
+    for (uint32_t k = 0; k < t->n; k++) {
+        uint32_t n = in_common(t->tok[k], t->n_tok[k], tok, n_tok);
+        if (n > best) best = n;
+    }
+    if (t->full) return;
+    if (n_hit > best) fail_msg("%u tokens found of %u that were recorded", n_hit, best);
+    if (family_stats(f).prefix_evicted == t->had_evicted) assert_int_equal(n_hit, best);
+}
+
+static void told(family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok)
+{
+    tales *t = &f->told[domain];
+    if (t->n == 0) t->had_evicted = family_stats(f).prefix_evicted;
+    t->full |= t->n == FAMILY_MAX_TALE;
+    if (t->full) return;
+    t->n_tok[t->n] = n_tok;
+    memcpy(t->tok[t->n++], tok, n_tok * sizeof *tok);
+}
+
+// ---- Steps. Each for the sequence at place i, which lives.
+
+static uint32_t draw(family *f, uint64_t below)
+{
+    return (uint32_t)family_draw(f, below);
+}
+
+// The lengths come one by one: what a step draws does not depend on the compiler.
+static vt_status step_grow(family *f, uint32_t i)
+{
+    const kin *k = &f->kin[i];
+    uint32_t left = FAMILY_MAX_TOK - k->len_tok, n_more = 1 + draw(f, 40);
+    if (n_more > left) n_more = left;
+    uint64_t more = chunks_for(f, k->len_tok + n_more) - chunks_for(f, k->len_tok);
+    before b = look(f, more + 1); // and a copy of the tail
+    vt_status st = family_grow(f, i, n_more);
+    judge(f, &b, st);
+    return st;
+}
+
+static vt_status step_fork(family *f, uint32_t i)
+{
+    uint32_t child = draw(f, f->setup.n_seq);
+    if (f->kin[child].s) return VT_OK;
+    before b = look(f, 0);
+    vt_status st = family_fork(f, i, child, draw(f, f->kin[i].len_tok + 1));
+    judge(f, &b, st);
+    return st;
+}
+
+static vt_status step_cut(family *f, uint32_t i)
+{
+    vt_status st = family_cut(f, i, draw(f, f->kin[i].len_tok + 1));
+    assert_int_not_equal(st, f->faulty ? VT_ENOMEM : VT_NOSPACE);
+    return st;
+}
+
+static vt_status step_record(family *f, uint32_t i)
+{
+    vt_retention keep = {.priority = (uint8_t)draw(f, 3)};
+    keep.pinned = draw(f, 6) == 0;
+    keep.until_ms = draw(f, 2) * (f->now_ms + 100);
+    const kin *k = &f->kin[i];
+    uint32_t n_tok = draw(f, 2) ? k->len_tok : draw(f, k->len_tok + 1);
+    bool plain = draw(f, 2);
+    uint32_t had = vt_match(f->domain[k->domain], k->tok, n_tok);
+    vt_status st = family_record(f, i, n_tok, plain ? NULL : &keep);
+    if (st == VT_NOSPACE && !f->faulty) assert_true(!plain && keep.pinned);
+    // Too much to be pinned is recorded nevertheless, or is not.
+    if (vt_match(f->domain[k->domain], k->tok, n_tok) > had || st == VT_OK)
+        told(f, k->domain, k->tok, n_tok);
+    return st;
+}
+
+static vt_status step_retain(family *f, uint32_t i)
+{
+    vt_retention keep = {.priority = (uint8_t)draw(f, 3)};
+    const kin *k = &f->kin[i];
+    uint32_t n_hit, n_tok = draw(f, k->len_tok + 1);
+    vt_status st = vt_retain(f->domain[k->domain], k->tok, n_tok, &keep, &n_hit);
+    assert_int_equal(n_hit, vt_match(f->domain[k->domain], k->tok, n_tok));
+    return st;
+}
+
+static vt_status step_release(family *f, uint32_t i)
+{
+    family_release(f, i);
+    return VT_OK;
+}
+
+static vt_status step_swap_out(family *f, uint32_t i)
+{
+    before b = look(f, chunks_for(f, f->kin[i].len_tok));
+    b.swaps = true;
+    vt_status st = vt_seq_swap_out(f->kin[i].s);
+    judge(f, &b, st);
+    return st;
+}
+
+static vt_status step_swap_in(family *f, uint32_t i)
+{
+    before b = look(f, chunks_for(f, f->kin[i].len_tok));
+    vt_status st = vt_seq_swap_in(f->kin[i].s);
+    judge(f, &b, st);
+    if (st == VT_OK) assert_false(vt_seq_is_swapped(f->kin[i].s));
+    return st;
+}
+
+static vt_status step_prepare(family *f, uint32_t i)
+{
+    vt_seq *s = f->kin[i].s;
+    uint32_t len_tok = f->kin[i].len_tok + draw(f, 80), deadline = draw(f, 5);
+    uint64_t had_evicted = family_stats(f).prefix_evicted;
+    vt_status st = vt_seq_prepare(s, len_tok, deadline);
+    if (st == VT_OK && draw(f, 2)) st = vt_seq_wait(s);
+    assert_int_equal(family_stats(f).prefix_evicted, had_evicted); // no prefix is evicted for it
+    return st;
+}
+
+static vt_status step_ahead(family *f, uint32_t i)
+{
+    (void)i;
+    vt_ahead policy = (vt_ahead)draw(f, 3);
+    uint32_t n_tok = draw(f, 50);
+    vt_status st = vt_step(f->m, policy, n_tok, f->now_ms += draw(f, 20));
+    vt_work(f->m, draw(f, 4), NULL);
+    assert_int_not_equal(st, f->faulty ? VT_ENOMEM : VT_NOSPACE);
+    return st;
+}
+
+static vt_status step_trim(family *f, uint32_t i)
+{
+    (void)i;
+    uint64_t freed, keep = draw(f, 4) * f->chunk_bytes, had = family_stats(f).mapped_bytes;
+    vt_status st = vt_trim(f->m, keep, &freed);
+    vt_stats is = family_stats(f);
+    if (f->setup.mapper == VT_MAPPER_OWNER) assert_int_equal(freed, had - is.mapped_bytes);
+    if (st == VT_OK && !f->faulty) assert_true(is.chunks_spare * is.chunk_bytes <= keep);
+    return st;
+}
+
+static vt_status step_evict(family *f, uint32_t i)
+{
+    (void)i;
+    uint64_t freed, want = draw(f, 8) * f->chunk_bytes;
+    vt_stats was = family_stats(f);
+    vt_status st = vt_evict(f->m, want, &freed);
+    vt_stats is = family_stats(f);
+    if (f->setup.mapper == VT_MAPPER_OWNER)
+        assert_int_equal(freed, was.mapped_bytes - is.mapped_bytes);
+    // Less by what sequences that have ended held still.
+    assert_true(is.chunks_owned + is.chunks_shared <= was.chunks_owned + was.chunks_shared);
+    return st;
+}
+
+static vt_status step_forget(family *f, uint32_t i)
+{
+    uint32_t d = f->kin[i].domain;
+    f->told[d].n = 0;
+    f->told[d].full = false;
+    vt_status st = vt_domain_forget(f->domain[d]);
+    assert_int_equal(vt_match(f->domain[d], f->kin[i].tok, f->kin[i].len_tok), 0);
+    return st;
+}
+
+static vt_status step_reopen(family *f, uint32_t i)
+{
+    uint32_t d = f->kin[i].domain;
+    vt_domain_close(f->domain[d]);
+    return vt_domain_open(f->m, &d, sizeof d, &f->domain[d]);
+}
+
+static vt_status step_budget(family *f, uint32_t i)
+{
+    (void)i;
+    uint64_t n_chunk = 2 + draw(f, 60);
+    vt_stats was = family_stats(f);
+    vt_status st = vt_set_budget(f->m, n_chunk * f->chunk_bytes);
+    vt_stats is = family_stats(f);
+    assert_int_equal(is.budget_bytes, st == VT_OK ? n_chunk * f->chunk_bytes : was.budget_bytes);
+    if (st == VT_NOSPACE && !f->faulty && f->setup.mapper == VT_MAPPER_OWNER) {
+        assert_true(held(&was) > n_chunk); // nothing is changed and nothing lost
+        assert_int_equal(is.prefix_nodes, was.prefix_nodes);
+        assert_int_equal(is.chunks_created, was.chunks_created);
+    }
+    return st;
+}
+
+static vt_status step_snapshot(family *f, uint32_t i)
+{
+    (void)i;
+    vt_snapshot *snap;
+    vt_status st = vt_snapshot_take(f->m, &snap);
+    assert_int_equal(snap->n_chunk, family_stats(f).chunks_created);
+    vt_snapshot_free(snap);
+    return st;
+}
+
+typedef struct step {
+    vt_status (*run)(family *f, uint32_t i);
+    uint32_t weight;
+} step;
+
+static const step steps[] = {
+    {step_grow, 40},    {step_fork, 10},   {step_cut, 10},     {step_record, 20},
+    {step_retain, 2},   {step_release, 9}, {step_swap_out, 6}, {step_swap_in, 8},
+    {step_prepare, 10}, {step_ahead, 12},  {step_trim, 1},     {step_evict, 1},
+    {step_forget, 1},   {step_reopen, 1},  {step_budget, 2},   {step_snapshot, 1},
+};
+
+enum { N_STEP = sizeof steps / sizeof steps[0] };
+
+static const step *draw_step(family *f)
+{
+    uint32_t sum = 0, at;
+    for (int k = 0; k < N_STEP; k++) sum += steps[k].weight;
+    at = draw(f, sum);
+    const step *s = steps;
+    while (at >= s->weight) at -= (s++)->weight;
+    return s;
+}
+
+// Half of the prompts begin as one did that was recorded.
+static uint32_t draw_prompt(family *f, uint32_t domain, uint32_t *tok)
+{
+    const tales *t = &f->told[domain];
+    uint32_t n_tok = draw(f, FAMILY_MAX_TOK + 1), n_old = 0;
+    if (t->n > 0 && draw(f, 2)) {
+        uint32_t k = draw(f, t->n);
+        n_old = t->n_tok[k] < n_tok ? t->n_tok[k] : n_tok;
+        memcpy(tok, t->tok[k], n_old * sizeof *tok);
+    }
+    for (uint32_t i = n_old; i < n_tok; i++) tok[i] = family_token(f);
+    return n_tok;
+}
+
+static vt_status come_to_life(family *f, uint32_t i)
+{
+    uint32_t tok[FAMILY_MAX_TOK];
+    bool plain = draw(f, 3) == 0;
+    before b = look(f, plain ? 0 : 1);
+    vt_status st;
+    if (plain) {
+        st = family_create(f, i, draw(f, FAMILY_MAX_TOK));
+    } else {
+        uint32_t n_tok = draw_prompt(f, i % FAMILY_N_DOMAIN, tok);
+        foresee_hit(f, i % FAMILY_N_DOMAIN, tok, n_tok);
+        st = family_match(f, i, tok, n_tok);
+    }
+    judge(f, &b, st);
+    return st;
+}
+
+void family_step(family *f, bool faulty)
+{
+    f->faulty = faulty;
+    uint32_t i = draw(f, f->setup.n_seq);
+    bool lives = f->kin[i].s != NULL, swapped = lives && vt_seq_is_swapped(f->kin[i].s);
+    bool swap = f->setup.swap_chunks > 0;
+    vt_status st = lives ? draw_step(f)->run(f, i) : come_to_life(f, i);
+    vt_fault_disarm(f->fault);
+    assert_int_not_equal(st, VT_ENOMEM);
+    if (!faulty) assert_int_not_equal(st, VT_EDEVICE);
+    if (st == VT_EINVAL) assert_true(swapped || !swap);
+}

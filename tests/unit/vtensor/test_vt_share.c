@@ -1,0 +1,354 @@
+// test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts, counted
+// to the chunk and to the call.
+#include "unit/cmocka_all.h"
+
+#include <string.h>
+
+#include "family.h"
+
+#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
+
+static family f;
+
+enum { CHUNK_TOK = 32, N_PLANE = 3 };
+
+static void open_on(backend b, vt_layout layout)
+{
+    family_setup s = {.backend = b,
+                      .layout = layout,
+                      .n_plane = N_PLANE,
+                      .row_bytes = layout == VT_LAYOUT_SPLIT ? 128 : 42, // packed tokens straddle
+                      .slice_pages = 1,
+                      .n_seq = FAMILY_MAX_SEQ,
+                      .budget_chunks = UINT64_MAX,
+                      .swap_chunks = 20,
+                      .mapper = VT_MAPPER_OWNER};
+    if (b == ON_CUDA) s.row_bytes *= 16;
+    family_open(&f, &s, 11);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    open_on(ON_HOST, VT_LAYOUT_SPLIT);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    family_verify(&f);
+    family_close(&f);
+    return 0;
+}
+
+static void grown(uint32_t i, uint32_t n_tok)
+{
+    assert_ok(family_create(&f, i, 0));
+    assert_ok(family_grow(&f, i, n_tok));
+}
+
+static uint64_t created(void)
+{
+    return family_stats(&f).chunks_created;
+}
+
+static void a_fork_costs_a_call_a_plane_and_no_memory(void **state)
+{
+    (void)state;
+    grown(0, 9 * CHUNK_TOK + 5);
+    vt_stats before = family_stats(&f);
+    for (uint32_t i = 1; i < 6; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
+    vt_stats after = family_stats(&f);
+    assert_int_equal(after.chunks_created, before.chunks_created);
+    assert_int_equal(after.map_calls - before.map_calls,
+                     5 * N_PLANE); // not 5 x N_PLANE x 10 chunks
+    assert_int_equal(after.copied_chunks, before.copied_chunks);
+    assert_int_equal(after.chunks_shared, 10);
+    assert_int_equal(after.mappings, 6 * N_PLANE);
+}
+
+static void each_but_the_last_copies_the_tail(void **state)
+{
+    (void)state;
+    grown(0, 2 * CHUNK_TOK + 5);
+    for (uint32_t i = 1; i < 4; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(family_stats(&f).copied_chunks, i);
+        assert_ok(family_grow(&f, i, 3));
+        family_verify(&f);
+    }
+    assert_int_equal(family_stats(&f).copied_chunks, 3); // the last owner writes in place
+    assert_int_equal(created(), 2 + 4);
+    for (uint32_t i = 0; i < 4; i++) assert_ok(family_grow(&f, i, 3)); // and nobody again
+    assert_int_equal(family_stats(&f).copied_chunks, 3);
+}
+
+static void whole_chunks_leave_nothing_to_copy(void **state)
+{
+    (void)state;
+    grown(0, 2 * CHUNK_TOK);
+    assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
+    assert_ok(family_grow(&f, 0, 7));
+    assert_ok(family_grow(&f, 1, 7));
+    assert_int_equal(family_stats(&f).copied_chunks, 0);
+    assert_int_equal(created(), 2 + 2);
+}
+
+static void a_child_of_the_middle_sees_no_rows_beyond(void **state)
+{
+    (void)state;
+    grown(0, CHUNK_TOK + 20);
+    assert_ok(family_fork(&f, 0, 1, CHUNK_TOK + 6));
+    family_release(&f, 0);
+    assert_ok(
+        family_grow(&f, 1, 10)); // in place, and over the parent's old rows: they are zero first
+    assert_int_equal(family_stats(&f).copied_chunks, 0);
+}
+
+static void releases_in_any_order_keep_the_others(void **state)
+{
+    (void)state;
+    for (uint32_t order = 0; order < 6; order++) {
+        static const uint32_t who[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                           {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        grown(0, 3 * CHUNK_TOK + 9);
+        assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK + 1));
+        assert_ok(family_fork(&f, 1, 2, CHUNK_TOK + 30));
+        assert_ok(family_grow(&f, 1, 40));
+        for (int k = 0; k < 3; k++) {
+            family_release(&f, who[order][k]);
+            family_verify(&f);
+        }
+    }
+    assert_int_equal(family_stats(&f).chunks_owned + family_stats(&f).chunks_shared, 0);
+}
+
+static void n_requests_with_one_prompt_hold_it_once(void **state)
+{
+    (void)state;
+    enum { PROMPT = 5 * CHUNK_TOK + 11 };
+    uint32_t prompt[PROMPT];
+    grown(0, PROMPT);
+    memcpy(prompt, f.kin[0].tok, sizeof prompt);
+    assert_ok(family_record(&f, 0, PROMPT, NULL));
+    for (uint32_t i = 2; i < FAMILY_MAX_SEQ; i += 2) { // of the same domain
+        assert_ok(family_match(&f, i, prompt, PROMPT));
+        assert_int_equal(f.kin[i].len_tok, PROMPT);
+        assert_ok(family_grow(&f, i, 4));
+    }
+    family_verify(&f);
+    // the prompt, its recorded tail with it, and a tail for each of the three
+    assert_int_equal(created(), 6 + 3);
+}
+
+static void hits_of_every_length_equal_a_cold_run(void **state)
+{
+    (void)state;
+    enum { N = 2 * CHUNK_TOK + 1 };
+    for (int k = 0; k < 4; k++) {
+        static const backend on[] = {ON_HOST, ON_HOST, ON_CUDA, ON_FAKE};
+        family_close(&f);
+        open_on(on[k], k % 2 ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT);
+        uint32_t prompt[N];
+        grown(0, N);
+        memcpy(prompt, f.kin[0].tok, sizeof prompt);
+        assert_ok(family_record(&f, 0, N, NULL));
+        family_release(&f, 0);
+        for (uint32_t n = 0; n <= N; n++) {
+            assert_ok(family_match(&f, 2, prompt, n)); // the bytes are compared there
+            assert_int_equal(f.kin[2].len_tok, n);
+            assert_ok(family_grow(&f, 2, 3)); // and what follows is zero before it is written
+            family_verify(&f);
+            family_release(&f, 2);
+        }
+    }
+}
+
+static void a_conversation_stays_one_run(void **state)
+{
+    (void)state;
+    uint32_t prompt[FAMILY_MAX_TOK], n_tok = 0;
+    for (int turn = 0; turn < 8; turn++) {
+        assert_ok(family_match(&f, 0, prompt, n_tok));
+        assert_int_equal(f.kin[0].len_tok, n_tok);
+        assert_ok(family_grow(&f, 0, 19));
+        assert_ok(family_record(&f, 0, f.kin[0].len_tok, NULL)); // the prompt, then the answer
+        for (int k = 0; k < 18; k++) assert_ok(family_grow(&f, 0, 1));
+        assert_int_equal(family_stats(&f).mappings, N_PLANE);
+        assert_ok(family_record(&f, 0, f.kin[0].len_tok, NULL));
+        n_tok = f.kin[0].len_tok;
+        memcpy(prompt, f.kin[0].tok, sizeof prompt);
+        family_release(&f, 0);
+        family_verify(&f);
+    }
+    uint64_t need = (n_tok + CHUNK_TOK - 1) / CHUNK_TOK;
+    assert_true(created() <= need + 1); // and the copy of a tail
+}
+
+static void domains_do_not_mix(void **state)
+{
+    (void)state;
+    uint32_t prompt[50];
+    grown(0, 50);
+    memcpy(prompt, f.kin[0].tok, sizeof prompt);
+    assert_ok(family_record(&f, 0, 50, NULL));
+    assert_int_equal(vt_match(f.domain[0], prompt, 50), 50);
+    assert_int_equal(vt_match(f.domain[1], prompt, 50), 0);
+    assert_ok(family_match(&f, 1, prompt, 50)); // odd places are of the other domain
+    assert_int_equal(f.kin[1].len_tok, 0);
+}
+
+static void a_prefix_outlives_its_domains_handle(void **state)
+{
+    (void)state;
+    static const char key[] = "a model";
+    vt_domain *d;
+    grown(0, 40);
+    assert_ok(vt_domain_open(f.m, key, sizeof key, &d));
+    assert_ok(vt_seq_record(f.kin[0].s, d, f.kin[0].tok, 40, NULL));
+    vt_domain_close(d);
+    assert_ok(vt_domain_open(f.m, key, sizeof key, &d));
+    assert_int_equal(vt_match(d, f.kin[0].tok, 40), 40);
+    assert_ok(vt_domain_forget(d));
+    assert_int_equal(vt_match(d, f.kin[0].tok, 40), 0);
+    vt_domain_close(d);
+    family_verify(&f);
+}
+
+static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
+{
+    (void)state;
+    assert_ok(vt_set_budget(f.m, 12 * f.chunk_bytes));
+    for (uint32_t i = 0; i < 6; i += 2) {
+        vt_retention keep = {.pinned = i == 0, .priority = i == 2 ? 1 : 0};
+        grown(i, 3 * CHUNK_TOK);
+        f.kin[i].tok[0] = 100 + i; // nothing in common; the rows are not looked at again
+        assert_ok(vt_seq_record(f.kin[i].s, f.domain[0], f.kin[i].tok, 3 * CHUNK_TOK, &keep));
+        vt_seq_release(f.kin[i].s);
+        f.kin[i].s = NULL;
+    }
+    assert_int_equal(family_stats(&f).chunks_cached, 9);
+    grown(1, 6 * CHUNK_TOK); // three are free, three are needed: the plain one goes
+    assert_int_equal(vt_match(f.domain[0], f.kin[4].tok, 90), 0);
+    assert_int_equal(vt_match(f.domain[0], f.kin[2].tok, 90), 90);
+    assert_int_equal(family_cut(&f, 1, 6 * CHUNK_TOK), VT_OK);
+    assert_ok(family_grow(&f, 1, 3 * CHUNK_TOK)); // then the one with the priority
+    assert_int_equal(vt_match(f.domain[0], f.kin[2].tok, 90), 0);
+    assert_int_equal(vt_seq_extend(f.kin[1].s, 10 * CHUNK_TOK), VT_NOSPACE); // never the pinned one
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), 90);
+    assert_int_equal(vt_set_budget(f.m, 11 * f.chunk_bytes), VT_NOSPACE);
+    vt_retention none = {0};
+    uint32_t n_hit;
+    assert_ok(vt_retain(f.domain[0], f.kin[0].tok, 3 * CHUNK_TOK, &none, &n_hit));
+    assert_int_equal(n_hit, 3 * CHUNK_TOK);
+    assert_ok(vt_set_budget(f.m, 10 * f.chunk_bytes));
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), 0);
+}
+
+static void pins_may_hold_half_of_the_budget(void **state)
+{
+    (void)state;
+    vt_retention pin = {.pinned = true};
+    assert_ok(vt_set_budget(f.m, 8 * f.chunk_bytes));
+    grown(0, 5 * CHUNK_TOK);
+    assert_int_equal(family_record(&f, 0, 5 * CHUNK_TOK, &pin), VT_NOSPACE);
+    assert_ok(family_record(&f, 0, 4 * CHUNK_TOK, &pin));
+}
+
+static void too_few_mappings_are_no_space_and_no_harm(void **state)
+{
+    (void)state;
+    family_close(&f);
+    family_setup s = {.backend = ON_FAKE,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 6,
+                      .budget_chunks = UINT64_MAX,
+                      .max_runs = 3 * N_PLANE,
+                      .mapper = VT_MAPPER_OWNER};
+    family_open(&f, &s, 1);
+    grown(0, 40);
+    assert_ok(family_fork(&f, 0, 1, 40));
+    assert_ok(family_grow(&f, 0, 1)); // its tail lies elsewhere now: two runs
+    assert_int_equal(family_stats(&f).mappings, 3 * N_PLANE);
+    assert_int_equal(family_fork(&f, 0, 2, 40), VT_NOSPACE);
+    assert_ok(family_create(&f, 2, 0));
+    assert_int_equal(vt_seq_extend(f.kin[2].s, 1), VT_NOSPACE);
+    family_verify(&f);
+    family_release(&f, 1);
+    assert_ok(family_grow(&f, 2, 1));
+    family_verify(&f);
+}
+
+static void a_kernel_that_runs_keeps_its_addresses(void **state)
+{
+    (void)state;
+    family_close(&f);
+    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
+    vt_fake_set_async(f.inner, true);
+    grown(0, 3 * CHUNK_TOK + 3);
+    assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK + 3));
+    vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096); // reads its keys
+    vt_stats before = family_stats(&f);
+    family_release(&f, 1);
+    assert_int_equal(family_stats(&f).unmap_calls, before.unmap_calls); // not yet
+    assert_int_equal(family_stats(&f).chunks_shared, before.chunks_shared);
+    uint64_t ticket;
+    assert_ok(f.inner->ops->fence(f.inner, &ticket));
+    vt_fake_finish(f.inner, ticket);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 1));
+    assert_true(family_stats(&f).unmap_calls > before.unmap_calls);
+    assert_int_equal(family_stats(&f).chunks_shared, 0);
+    vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[0].s, 0), 3 * 4096);
+    assert_ok(vt_seq_swap_out(f.kin[0].s)); // waits for it
+    assert_ok(vt_seq_swap_in(f.kin[0].s));
+}
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    vt_seq *s = NULL;
+    vt_retention odd = {.priority = VT_MAX_PRIORITY + 1};
+    vt_domain *d;
+    static char key[5000];
+    grown(0, 40);
+    assert_int_equal(vt_seq_fork(f.kin[0].s, 41, &s), VT_EINVAL);
+    assert_null(s);
+    assert_int_equal(family_record(&f, 0, 41, NULL), VT_EINVAL);
+    assert_int_equal(family_record(&f, 0, 40, &odd), VT_EINVAL);
+    assert_int_equal(vt_domain_open(f.m, key, sizeof key, &d), VT_EINVAL);
+    assert_int_equal(vt_set_budget(f.m, f.chunk_bytes - 1), VT_EINVAL);
+    assert_ok(vt_seq_swap_out(f.kin[0].s));
+    assert_int_equal(vt_seq_extend(f.kin[0].s, 41), VT_EINVAL);
+    assert_int_equal(vt_seq_truncate(f.kin[0].s, 4), VT_EINVAL);
+    assert_int_equal(vt_seq_fork(f.kin[0].s, 4, &s), VT_EINVAL);
+    assert_int_equal(family_record(&f, 0, 40, NULL), VT_EINVAL);
+    assert_int_equal(vt_seq_prepare(f.kin[0].s, 80, 1), VT_EINVAL);
+    assert_ok(vt_seq_swap_in(f.kin[0].s));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_fork_costs_a_call_a_plane_and_no_memory),
+        TEST(each_but_the_last_copies_the_tail),
+        TEST(whole_chunks_leave_nothing_to_copy),
+        TEST(a_child_of_the_middle_sees_no_rows_beyond),
+        TEST(releases_in_any_order_keep_the_others),
+        TEST(n_requests_with_one_prompt_hold_it_once),
+        TEST(hits_of_every_length_equal_a_cold_run),
+        TEST(a_conversation_stays_one_run),
+        TEST(domains_do_not_mix),
+        TEST(a_prefix_outlives_its_domains_handle),
+        TEST(prefixes_give_way_to_sequences_and_pins_do_not),
+        TEST(pins_may_hold_half_of_the_budget),
+        TEST(too_few_mappings_are_no_space_and_no_harm),
+        TEST(a_kernel_that_runs_keeps_its_addresses),
+        TEST(misuse_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+// test_vt_snapshot.c - vt_snapshot shows every chunk with its state and holders, and what each span maps.
+#include "unit/cmocka_all.h"
+
+#include "family.h"
+
+#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
+
+enum { CHUNK_TOK = 32, N_PLANE = 2 };
+
+static family f;
+static vt_snapshot *snap;
+
+// Span 0: four chunks, three recorded. Span 1: a fork of two of them. Span 2: swapped out. Span 3: idle,
+// two warm.
+static int setup(void **state)
+{
+    (void)state;
+    family_setup s = {.n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 20,
+                      .swap_chunks = 4,
+                      .mapper = VT_MAPPER_OWNER};
+    family_open(&f, &s, 1);
+    static const uint32_t n_chunk[] = {4, 0, 3, 2};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i == 1) continue;
+        assert_ok(family_create(&f, i, 0));
+        assert_ok(family_grow(&f, i, n_chunk[i] * CHUNK_TOK));
+    }
+    assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
+    assert_ok(family_record(&f, 0, 3 * CHUNK_TOK, NULL));
+    assert_ok(vt_seq_swap_out(f.kin[2].s));
+    family_release(&f, 3);
+    assert_ok(vt_snapshot_take(f.m, &snap));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    vt_snapshot_free(snap);
+    vt_snapshot_free(NULL);
+    family_verify(&f);
+    family_close(&f);
+    return 0;
+}
+
+static const vt_span_info *span_of(uint32_t i)
+{
+    for (uint32_t k = 0; k < snap->n_span; k++)
+        if (snap->span[k].plane0 == vt_seq_plane(f.kin[i].s, 0)) return &snap->span[k];
+    fail_msg("sequence %u is not in the picture", i);
+    return NULL;
+}
+
+static uint64_t at(const vt_span_info *sp, uint32_t position)
+{
+    return snap->at[(size_t)(sp - snap->span) * snap->n_position + position];
+}
+
+static const vt_chunk_info *chunk(uint64_t index)
+{
+    for (uint64_t k = 0; k < snap->n_chunk; k++)
+        if (snap->chunk[k].index == index) return &snap->chunk[k];
+    fail_msg("chunk %llu is not in the picture", (unsigned long long)index);
+    return NULL;
+}
+
+static void chunks_are_counted_by_state(void **state)
+{
+    (void)state;
+    uint64_t n[VT_N_CHUNK_STATE] = {0};
+    for (uint64_t k = 0; k < snap->n_chunk; k++) n[snap->chunk[k].state]++;
+    assert_int_equal(snap->n_chunk, family_stats(&f).chunks_created);
+    assert_int_equal(n[VT_CHUNK_SHARED], 3);
+    assert_int_equal(n[VT_CHUNK_OWNED], 1);
+    assert_int_equal(n[VT_CHUNK_SPARE], 2);
+    assert_int_equal(n[VT_CHUNK_CACHED] + n[VT_CHUNK_ABSENT], 0);
+}
+
+static void holders_are_shown(void **state)
+{
+    (void)state;
+    const vt_span_info *a = span_of(0), *b = span_of(1);
+    static const uint32_t n_seq[] = {2, 2, 1, 1}, n_node[] = {1, 1, 1, 0};
+    for (uint32_t p = 0; p < 4; p++) {
+        assert_int_equal(chunk(at(a, p))->n_seq, n_seq[p]);
+        assert_int_equal(chunk(at(a, p))->n_node, n_node[p]);
+    }
+    assert_int_equal(at(b, 0), at(a, 0));
+    assert_int_equal(at(b, 1), at(a, 1));
+    assert_int_equal(at(b, 2), UINT64_MAX);
+}
+
+static void spans_are_shown(void **state)
+{
+    (void)state;
+    const vt_span_info *a = span_of(0), *c = span_of(2);
+    assert_int_equal(snap->n_span, 4);
+    assert_true(a->is_live && !a->is_swapped);
+    assert_int_equal(a->len_tok, 4 * CHUNK_TOK);
+    assert_int_equal(a->n_chunk, 4);
+    assert_int_equal(a->n_mapped, 4);
+    assert_int_equal(a->n_run, 1);
+    assert_true(c->is_live && c->is_swapped);
+    assert_int_equal(c->n_mapped, 0);
+    uint32_t n_idle = 0, n_warm = 0;
+    for (uint32_t k = 0; k < snap->n_span; k++) {
+        n_idle += !snap->span[k].is_live;
+        n_warm += snap->span[k].is_live ? 0 : snap->span[k].n_mapped;
+    }
+    assert_int_equal(n_idle, 1);
+    assert_int_equal(n_warm, 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(chunks_are_counted_by_state),
+        TEST(holders_are_shown),
+        TEST(spans_are_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+// test_vt_soak.c - the owner and the mapper thread together, for as long as one likes: random traces of all
+// operations on every backend, whose calls take a random time, so that jobs are met in every state; now and
+// then calls fail. What sequences hold is read while the mapper works, and now and then all is proved.
+//
+// VT_TEST_SECONDS (environment; 3 otherwise) is about how long it runs, VT_TEST_SEED where it begins.
+// A deadlock ends the test by an alarm.
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "family.h"
+
+enum { N_STEP = 250 };
+
+static family f;
+
+static uint64_t env_or(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static uint64_t now_s(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec;
+}
+
+static family_setup draw_setup(uint64_t round)
+{
+    family_setup s = {.backend = (backend)(round % N_BACKEND),
+                      .layout = (vt_layout)(round / N_BACKEND % 2),
+                      .n_plane = 2 + (uint32_t)(round % 2),
+                      .row_bytes = round % 5 ? 100 : 128,
+                      .slice_pages = 1,
+                      .n_seq = FAMILY_MAX_SEQ,
+                      .budget_chunks = round % 4 ? 20 + round % 50 : UINT64_MAX,
+                      .low_chunks = round % 3 * 4,
+                      .swap_chunks = round % 7 ? 30 : 3,
+                      .mapper = VT_MAPPER_THREAD};
+    if (s.backend == ON_CUDA) s.row_bytes *= 8;
+    if (s.low_chunks > s.budget_chunks) s.low_chunks = 0;
+    return s;
+}
+
+static void run_round(uint64_t seed, uint64_t round)
+{
+    family_setup s = draw_setup(round);
+    family_open(&f, &s, seed + round);
+    bool faulty = round % 4 == 3;
+    vt_fault_set_delay(f.fault, seed + round, 5u << (round % 6));
+    for (uint64_t k = 0; k < N_STEP; k++) {
+        if (faulty && k % 4 > 0)
+            vt_fault_arm_random(f.fault, (seed + round) ^ (k << 20), 5 + (uint32_t)(k % 12));
+        family_step(&f, faulty);
+        if (k % 8 == 0) family_look(&f);
+        if (k % 64 == 0) family_verify(&f);
+    }
+    family_verify(&f);
+    family_close(&f);
+}
+
+static void owner_and_mapper_together(void **state)
+{
+    (void)state;
+    uint64_t n_second = env_or("VT_TEST_SECONDS", 3), seed = env_or("VT_TEST_SEED", 1);
+    uint64_t end_s = now_s() + n_second, round = 0;
+    alarm((unsigned)n_second + 120);
+    do {
+        run_round(seed, round++);
+    } while (now_s() < end_s);
+    alarm(0);
+    print_message("seed %llu, %llu rounds\n", (unsigned long long)seed, (unsigned long long)round);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(owner_and_mapper_together)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,466 @@
+// test_vt_vattention_fault.c - for every call of vattention.h and every i: the i-th backend call
+// fails, as no space and as a failing device, once or from then on, so that undoing fails as well.
+// Afterwards active requests are as before, vt_va_check holds, a retry succeeds and nothing leaks. And
+// every allocation of the library's own fails, and the start of its thread.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "va_world.h"
+#include "vtensor/vtensor.h"
+
+enum { PAGE_TOK = 32, MORE_THAN_CLEANUP_CALLS = 40 };
+
+#define assert_ok(expr) assert_st(VT_OK, expr)
+
+static va_world w;
+
+static void grown(uint32_t n_group)
+{
+    va_begin(&w, n_group * PAGE_TOK);
+}
+
+static void leave(uint32_t reqid)
+{
+    assert_ok(va_free(&w, reqid));
+}
+
+// What is there before the call. 20 groups may be in all.
+static void nothing(void)
+{
+}
+
+static void one_grown(void)
+{
+    grown(3);
+}
+
+static void one_idle(void)
+{
+    grown(5);
+    leave(0);
+}
+
+static void one_of_two(void)
+{
+    grown(3);
+    grown(2);
+}
+
+static void idle_in_the_way(void)
+{
+    grown(2);
+    grown(9);
+    grown(7);
+    leave(1);
+    leave(2);
+    w.len[0] = 7 * PAGE_TOK;
+}
+
+static void surplus_in_the_way(void)
+{
+    grown(2);
+    grown(9);
+    grown(9);
+    w.len[1] = w.len[2] = PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    w.len[0] = 8 * PAGE_TOK;
+}
+
+static void two_to_grow(void)
+{
+    one_of_two();
+    w.len[0] = 5 * PAGE_TOK;
+    w.len[1] = 6 * PAGE_TOK;
+}
+
+static void one_to_shorten(void)
+{
+    two_to_grow();
+    w.len[0] = 1;
+}
+
+static void on_the_brink(void)
+{
+    grown(1);
+    grown(2);
+    grown(10);
+    grown(7);
+    leave(2);
+    leave(3); // 20 groups; the next tokens of 0 and 1 need idle memory
+}
+
+static void deferral_off(void)
+{
+    one_of_two();
+    vt_va_set_deferred_reclamation(w.va, false);
+}
+
+// The calls.
+static vt_status do_alloc(void)
+{
+    uint32_t reqid;
+    return va_alloc(&w, 4 * PAGE_TOK, &reqid);
+}
+
+static vt_status do_free(void)
+{
+    return va_free(&w, 0);
+}
+
+static vt_status do_step(void)
+{
+    return va_step(&w, false);
+}
+
+static vt_status do_eager_step(void)
+{
+    return va_step(&w, true);
+}
+
+static vt_status do_step_async(void)
+{
+    vt_status st = va_step_async(&w);
+    vt_va_wait(w.va);
+    return st;
+}
+
+static vt_status do_shrink_budget(void)
+{
+    return va_set_budget(&w, 10);
+}
+
+static vt_status do_check(void)
+{
+    return vt_va_check(w.va, NULL);
+}
+
+typedef struct act {
+    const char *name;
+    void (*prepare)(void);
+    vt_status (*run)(void);
+    bool device; // work is under way on the device
+} act;
+
+static const act acts[] = {
+    {"alloc, nothing there", nothing, do_alloc, false},
+    {"alloc on used memory", one_idle, do_alloc, true},
+    {"free", one_of_two, do_free, true},
+    {"free, not deferred", deferral_off, do_free, true},
+    {"step", two_to_grow, do_step, false},
+    {"step, idle ones give", idle_in_the_way, do_step, true},
+    {"step, surplus is given", surplus_in_the_way, do_step, true},
+    {"step, one becomes shorter", one_to_shorten, do_step, true},
+    {"step, eager", idle_in_the_way, do_eager_step, false},
+    {"step_async", two_to_grow, do_step_async, false},
+    {"step_async, idle ones give", on_the_brink, do_step_async, true},
+    {"budget", idle_in_the_way, do_shrink_budget, true},
+    {"budget, surplus", surplus_in_the_way, do_shrink_budget, true},
+    {"check", one_grown, do_check, false},
+};
+
+enum { N_ACT = sizeof acts / sizeof acts[0] };
+
+static void open_for(const act *a, bool host, bool megacache)
+{
+    va_setup s = va_small();
+    s.host = host;
+    s.device = a->device && !host;
+    s.n_plane = 3;
+    s.megacache = megacache;
+    s.row_bytes = megacache ? 42 : 128; // 32.5 tokens to a page, or 32
+    va_open(&w, &s, 7);
+    a->prepare();
+}
+
+typedef struct blow {
+    uint64_t n_more;
+    vt_status st;
+    bool host, megacache;
+} blow;
+
+static void look_at_mapped(uint32_t *mapped)
+{
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) mapped[i] = va_mapped(&w, i);
+}
+
+// What was mapped for nothing is gone.
+static void expect_no_more_than(const uint32_t *mapped)
+{
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) assert_true(va_mapped(&w, i) <= mapped[i]);
+}
+
+// False: the call was done before its i-th call of the backend.
+static bool strike(const act *a, const blow *b, uint64_t i)
+{
+    open_for(a, b->host, b->megacache);
+    uint32_t mapped[VA_WORLD_MAX_BATCH];
+    look_at_mapped(mapped);
+    vt_fault_arm(w.fault, i, b->n_more, b->st);
+    vt_status st = a->run();
+    bool fired = vt_fault_fired(w.fault) > 0;
+    if (!fired || b->n_more == 0) assert_true(st == VT_OK || (fired && st == b->st));
+    if (!fired) assert_ok(st);
+    if (st != VT_OK && b->n_more == 0) expect_no_more_than(mapped);
+    va_verify_given(&w);
+    vt_fault_disarm(w.fault);
+    va_verify(&w);
+    if (st != VT_OK) assert_ok(a->run());
+    va_verify(&w);
+    va_close(&w);
+    return fired;
+}
+
+static void sweep(const blow *b)
+{
+    for (uint32_t k = 0; k < N_ACT; k++) {
+        uint64_t i = 0;
+        while (strike(&acts[k], b, i)) i++;
+        if (acts[k].prepare != nothing && i == 0) fail_msg("%s: never failed", acts[k].name);
+    }
+}
+
+static void sweep_all(uint64_t n_more)
+{
+    static const vt_status st[] = {VT_NOSPACE, VT_EDEVICE};
+    for (uint32_t k = 0; k < 8; k++)
+        sweep(&(blow){n_more, st[k % 2], .host = k & 2, .megacache = k & 4});
+}
+
+static void each_backend_call_fails_once(void **state)
+{
+    (void)state;
+    sweep_all(0);
+}
+
+static void each_backend_call_fails_twice(void **state)
+{
+    (void)state;
+    sweep_all(1);
+}
+
+static void each_backend_call_fails_three_times(void **state)
+{
+    (void)state;
+    sweep_all(2);
+}
+
+static void the_backend_fails_from_there_on(void **state)
+{
+    (void)state;
+    sweep_all(UINT64_MAX);
+}
+
+// ---- Torn groups
+
+// A map fails, and then its undoing, at once and again at the end of the step.
+static void torn(void)
+{
+    uint32_t a;
+    grown(3);
+    assert_ok(va_alloc(&w, 4 * PAGE_TOK, &a));
+    vt_fault_arm(w.fault, 2, 2, VT_EDEVICE);
+    assert_st(VT_EDEVICE, va_step(&w, false));
+    vt_fault_disarm(w.fault);
+    assert_int_equal(va_stats(&w).groups_torn, 4);
+}
+
+static const act torn_act = {"torn", torn, NULL, false};
+
+static void torn_groups_are_mended_by_the_next_step(void **state)
+{
+    (void)state;
+    open_for(&torn_act, false, false);
+    va_verify(&w);
+    assert_ok(va_step(&w, false));
+    assert_int_equal(va_stats(&w).groups_torn, 0);
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void torn_groups_give_way(void **state)
+{
+    (void)state;
+    open_for(&torn_act, false, false);
+    w.len[1] = 0;
+    assert_ok(va_step(&w, false));
+    assert_int_equal(va_stats(&w).groups_torn, 4); // in nobody's way
+    assert_ok(va_set_budget(&w, 3));
+    assert_int_equal(va_stats(&w).groups_torn, 0);
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void a_request_never_begins_on_torn_groups(void **state)
+{
+    (void)state;
+    uint32_t reqid;
+    open_for(&torn_act, false, false);
+    leave(1);
+    assert_ok(va_alloc(&w, 1, &reqid));
+    assert_int_equal(va_stats(&w).groups_torn, 0);
+    va_close(&w);
+}
+
+static void torn_groups_are_swept(void **state)
+{
+    (void)state;
+    open_for(&torn_act, false, false);
+    leave(1);
+    assert_ok(va_step(&w, true));
+    assert_int_equal(va_stats(&w).groups_created, 3);
+    va_verify(&w);
+    va_close(&w);
+}
+
+// What an idle request holds is half unmapped when the device fails: who takes its place sees none of it.
+static void the_bytes_of_another_are_not_behind_a_tear(void **state)
+{
+    (void)state;
+    uint32_t reqid;
+    open_for(&(act){"", one_idle, NULL, false}, true, false);
+    vt_fault_arm(w.fault, 1, 0, VT_EDEVICE); // the second of three unmaps
+    assert_ok(va_step(&w, true));
+    vt_fault_disarm(w.fault);
+    assert_int_equal(va_stats(&w).groups_torn, 5);
+    assert_ok(va_alloc(&w, PAGE_TOK, &reqid));
+    assert_int_equal(reqid, 0);
+    assert_int_equal(va_stats(&w).groups_created, 0);
+    va_verify(&w);
+    va_close(&w);
+}
+
+// ---- Beginning and end
+
+static vt_va_config config_on(vt_vmm *vmm)
+{
+    return (vt_va_config){.n_plane = 3,
+                          .row_bytes = 128,
+                          .max_tok = 320,
+                          .max_batch = 4,
+                          .budget_bytes = 1 << 20,
+                          .vmm = vmm};
+}
+
+static void init_fails_at_each_call(void **state)
+{
+    (void)state;
+    vt_status st = VT_EDEVICE;
+    for (uint64_t i = 0; st != VT_OK; i++) {
+        vt_va *va = NULL;
+        vt_vmm *fake = vt_fake_open(), *fault = vt_fault_open(fake);
+        vt_va_config cfg = config_on(fault);
+        vt_fault_arm(fault, i, 0, VT_EDEVICE);
+        st = vt_va_init(&cfg, &va);
+        assert_true((st == VT_OK) == (va != NULL));
+        assert_true((st == VT_OK) == (vt_fake_look(fake).reserved_bytes > 0));
+        if (st == VT_OK)
+            vt_va_cleanup(va);
+        else
+            fault->ops->close(fault);
+    }
+}
+
+static void cleanup_tries_again(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
+        open_for(&acts[6], false, false);
+        vt_fault_arm(w.fault, i, 0, VT_EDEVICE);
+        va_close(&w);
+    }
+}
+
+static void cleanup_survives_a_dead_device(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
+        open_for(&acts[6], false, false);
+        vt_fault_arm(w.fault, i, UINT64_MAX, VT_EDEVICE);
+        va_close_broken(&w);
+    }
+}
+
+// The library allocates with calloc alone; the test framework does not.
+static uint64_t callocs_left = UINT64_MAX;
+static bool no_thread;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    if (callocs_left == UINT64_MAX) return __real_calloc(n, size);
+    if (callocs_left == 0) return NULL;
+    callocs_left--;
+    return __real_calloc(n, size);
+}
+
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
+{
+    return no_thread ? EAGAIN : __real_pthread_create(t, a, f, arg);
+}
+
+static void init_without_memory(void **state)
+{
+    (void)state;
+    vt_status st = VT_ENOMEM;
+    uint64_t i = 0;
+    for (; st != VT_OK; i++) {
+        vt_va *va = NULL;
+        vt_va_config cfg = config_on(NULL);
+        callocs_left = i;
+        st = vt_va_init(&cfg, &va);
+        callocs_left = UINT64_MAX;
+        if (st != VT_OK) assert_st(VT_ENOMEM, st);
+        assert_true((st == VT_OK) == (va != NULL));
+        vt_va_cleanup(va);
+    }
+    assert_true(i > 3);
+}
+
+static void step_async_without_a_thread(void **state)
+{
+    (void)state;
+    open_for(&acts[9], false, false);
+    uint32_t had = va_mapped(&w, 0);
+    callocs_left = 0;
+    assert_st(VT_ENOMEM, vt_va_step_async(w.va, w.len));
+    callocs_left = UINT64_MAX;
+    no_thread = true;
+    assert_st(VT_ENOMEM, vt_va_step_async(w.va, w.len));
+    assert_int_equal(va_mapped(&w, 0), had);
+    assert_ok(va_step(&w, false)); // that needs none
+    no_thread = false;
+    assert_ok(va_step_async(&w));
+    va_verify(&w);
+    va_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_backend_call_fails_once),
+        cmocka_unit_test(each_backend_call_fails_twice),
+        cmocka_unit_test(each_backend_call_fails_three_times),
+        cmocka_unit_test(the_backend_fails_from_there_on),
+        cmocka_unit_test(torn_groups_are_mended_by_the_next_step),
+        cmocka_unit_test(torn_groups_give_way),
+        cmocka_unit_test(a_request_never_begins_on_torn_groups),
+        cmocka_unit_test(torn_groups_are_swept),
+        cmocka_unit_test(the_bytes_of_another_are_not_behind_a_tear),
+        cmocka_unit_test(init_fails_at_each_call),
+        cmocka_unit_test(cleanup_tries_again),
+        cmocka_unit_test(cleanup_survives_a_dead_device),
+        cmocka_unit_test(init_without_memory),
+        cmocka_unit_test(step_async_without_a_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

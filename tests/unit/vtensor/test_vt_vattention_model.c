@@ -1,0 +1,265 @@
+// test_vt_vattention_model.c - vattention.h against the reference of va_world.h: long random traces,
+// every byte compared, on host and fake, in both layouts, with steps of both kinds, with a backend
+// that fails now and then, and with a device that runs beside us.
+//
+// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set from outside.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "va_world.h"
+#include "vtensor/vtensor.h"
+
+typedef struct mode {
+    bool host, device, async, faulty;
+} mode;
+
+static va_world w;
+
+static uint64_t env_or(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static bool chance(uint32_t one_in)
+{
+    return va_draw(&w, one_in) == 0;
+}
+
+// Mostly short, now and then up to the longest there is.
+static uint32_t draw_len(void)
+{
+    return (uint32_t)va_draw(&w, 1 + w.setup.max_tok / (chance(4) ? 1 : 4));
+}
+
+// An answer that only a failing backend may give.
+static bool is_excused(const mode *m, vt_status st)
+{
+    return m->faulty && (st == VT_EDEVICE || st == VT_NOSPACE) && vt_fault_fired(w.fault) > 0;
+}
+
+static void expect(const mode *m, vt_status want, vt_status got)
+{
+    if (!is_excused(m, got)) assert_st(want, got);
+}
+
+static uint32_t n_active(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) n += w.req[i].is_active;
+    return n;
+}
+
+static void do_alloc(const mode *m)
+{
+    uint32_t reqid;
+    vt_status want = n_active() < w.setup.max_batch ? VT_OK : VT_NOSPACE;
+    expect(m, want, va_alloc(&w, draw_len(), &reqid));
+}
+
+static void do_free(const mode *m)
+{
+    uint32_t i = (uint32_t)va_draw(&w, w.setup.max_batch);
+    vt_status want = w.req[i].is_active ? VT_OK : VT_EINVAL;
+    expect(m, want, va_free(&w, i));
+}
+
+static void do_budget(const mode *m)
+{
+    uint64_t need = 0, n = va_draw(&w, 40);
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) need += vt_va_look(w.va, i).n_need;
+    expect(m, need <= n ? VT_OK : VT_NOSPACE, va_set_budget(&w, n));
+}
+
+static void do_deferral(const mode *m)
+{
+    (void)m;
+    vt_va_set_deferred_reclamation(w.va, !chance(3));
+}
+
+static void draw_lengths(void)
+{
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) {
+        const va_world_req *r = &w.req[i];
+        uint32_t more = (uint32_t)va_draw(&w, 3);
+        w.len[i] = r->len_tok;
+        if (!r->is_active) continue;
+        if (chance(12))
+            w.len[i] = draw_len(); // a prompt's chunk, or a step back
+        else if (r->len_tok + more <= w.setup.max_tok)
+            w.len[i] += more;
+    }
+    if (chance(40)) w.len[va_draw(&w, w.setup.max_batch)] = w.setup.max_tok + 1;
+}
+
+static void forget_lengths(void)
+{
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) w.len[i] = w.req[i].len_tok;
+}
+
+static void write_some(void)
+{
+    for (uint32_t i = 0; i < w.setup.max_batch; i++) {
+        uint32_t end = w.req[i].given_tok;
+        if (end == 0) continue;
+        uint32_t n = (uint32_t)va_draw(&w, 6);
+        va_write(&w, i, end > n ? end - n : 0, end);
+        va_write(&w, i, 0, 1);
+    }
+}
+
+static void do_step(const mode *m)
+{
+    draw_lengths();
+    vt_status want = va_foresee(&w);
+    vt_status st = m->async && !chance(4) ? va_step_async(&w) : va_step(&w, chance(10));
+    expect(m, want, st);
+    if (st != VT_OK) forget_lengths();
+    va_verify_given(&w);
+    write_some();
+}
+
+// Whoever waits for memory and does not get it has to end somebody.
+static void do_relief(const mode *m)
+{
+    forget_lengths();
+    if (va_foresee(&w) == VT_NOSPACE) do_free(m);
+}
+
+// The device has done what it was given.
+static void finish_work(void)
+{
+    uint64_t ticket;
+    assert_st(VT_OK, w.inner->ops->fence(w.inner, &ticket));
+    vt_fake_finish(w.inner, ticket);
+}
+
+static void one_round(const mode *m)
+{
+    static void (*const act[])(const mode *) = {
+        do_step, do_step, do_step, do_step,  do_step,   do_step,  do_step,
+        do_step, do_step, do_step, do_alloc, do_relief, do_alloc, do_free,
+    };
+    if (chance(40))
+        do_budget(m);
+    else if (chance(40))
+        do_deferral(m);
+    else
+        act[va_draw(&w, sizeof act / sizeof act[0])](m);
+    if (m->device && chance(3)) finish_work();
+}
+
+static void verify_in_peace(const mode *m)
+{
+    vt_fault_disarm(w.fault);
+    va_verify(&w);
+    if (m->faulty) vt_fault_arm_random(w.fault, va_draw(&w, UINT64_MAX), 15);
+}
+
+static void run_trace(const va_setup *setup, const mode *m, uint64_t seed, uint64_t n_step)
+{
+    va_open(&w, setup, seed);
+    if (m->async) vt_fault_set_delay(w.fault, seed, 20);
+    for (uint64_t i = 0; i < n_step; i++) {
+        // while the worker works only what is given may be looked at
+        if (!m->async || chance(3)) verify_in_peace(m);
+        one_round(m);
+    }
+    vt_fault_disarm(w.fault);
+    va_verify(&w);
+    va_close(&w);
+}
+
+static const va_setup setups[] = {
+    // 8 heads x 96 x 2 bytes: no whole number of tokens fits a page
+    {.n_plane = 4,
+     .row_bytes = 1536,
+     .page_bytes = 8192,
+     .max_tok = 60,
+     .max_batch = 5,
+     .budget_groups = 24},
+    {.n_plane = 3,
+     .row_bytes = 100,
+     .page_bytes = 4096,
+     .max_tok = 300,
+     .max_batch = 8,
+     .budget_groups = 30,
+     .eager_groups = 5},
+    // less than one token to a page
+    {.n_plane = 2,
+     .row_bytes = 5000,
+     .page_bytes = 4096,
+     .max_tok = 9,
+     .max_batch = 4,
+     .budget_groups = 25,
+     .eager_groups = VT_VA_EAGER_NONE},
+    {.n_plane = 6, .row_bytes = 48, .max_tok = 200, .max_batch = 16, .budget_groups = 20},
+};
+
+enum { N_SETUP = sizeof setups / sizeof setups[0] };
+
+static void run_all(mode m, uint64_t n_step)
+{
+    uint64_t seed = env_or("VT_TEST_SEED", 20240507);
+    n_step = env_or("VT_TEST_STEPS", n_step);
+    print_message("seed %llu, %llu steps\n", (unsigned long long)seed, (unsigned long long)n_step);
+    for (uint64_t i = 0; i < 2 * N_SETUP; i++) {
+        va_setup setup = setups[i / 2];
+        setup.megacache = i % 2;
+        setup.host = m.host;
+        setup.device = m.device;
+        run_trace(&setup, &m, seed + i, n_step);
+    }
+}
+
+static void host_sync(void **state)
+{
+    (void)state;
+    run_all((mode){.host = true}, 400);
+}
+
+static void host_async(void **state)
+{
+    (void)state;
+    run_all((mode){.host = true, .async = true}, 400);
+}
+
+static void fake_sync(void **state)
+{
+    (void)state;
+    run_all((mode){.device = true}, 800);
+}
+
+static void fake_async(void **state)
+{
+    (void)state;
+    run_all((mode){.device = true, .async = true}, 400);
+}
+
+static void faulty_host(void **state)
+{
+    (void)state;
+    run_all((mode){.host = true, .faulty = true}, 400);
+    run_all((mode){.host = true, .faulty = true, .async = true}, 400);
+}
+
+static void faulty_fake(void **state)
+{
+    (void)state;
+    run_all((mode){.device = true, .faulty = true}, 800);
+    run_all((mode){.device = true, .faulty = true, .async = true}, 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_sync),  cmocka_unit_test(host_async),  cmocka_unit_test(fake_sync),
+        cmocka_unit_test(fake_async), cmocka_unit_test(faulty_host), cmocka_unit_test(faulty_fake),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
