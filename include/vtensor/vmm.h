@@ -143,8 +143,7 @@ struct vt_vmm {
     const vt_vmm_ops *ops;
 };
 
-// Host memory: one sparse memfd, mmap(MAP_SHARED | MAP_FIXED), MAP_POPULATE where it will be
-// written.
+// Host memory: one sparse memfd, mmap(MAP_SHARED | MAP_FIXED), populated where it will be written.
 // Errors: VT_EDEVICE, VT_NOSPACE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_vmm_host_open(vt_vmm **out);
 

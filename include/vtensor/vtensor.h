@@ -336,7 +336,6 @@ typedef struct vt_span_info {
     uint32_t n_chunk;  // positions that hold tokens of the sequence
     uint32_t n_mapped; // positions mapped, those of spare chunks with them
     uint32_t n_run;    // runs of neighbouring chunks, in each view
-
 } vt_span_info;
 
 // A picture of every chunk that has memory and every span, for tools and pages; one block, freed

@@ -49,7 +49,9 @@
 //   SPARE  -> ABSENT   a SHED job commits                 memory -> no memory
 //
 // Spare chunks are mapped in the span whose home their region is ("warm"), but for those whose
-// region is nobody's home ("stray"), which wait only to be destroyed.
+// region is nobody's home ("stray"), which wait only to be destroyed. Where the device has failed
+// twice, a tear of another span may show a spare chunk still; it is mended before the chunk is
+// destroyed (vti_untangle).
 //
 // The states of a span:
 //
@@ -308,7 +310,8 @@ vt_status vti_valloc(vt_manager *m, vti_span **out); // idle
 void vti_vfree(vt_manager *m, vti_span *sp);         // pre: the span made last, not live
 vt_status vti_palloc(vt_manager *m, uint32_t region, uint32_t first, uint32_t n); // pre: ABSENT
 vt_status vti_pfree(vt_manager *m, uint32_t region, uint32_t first,
-                    uint32_t n); // pre: SPARE, unmapped
+                    uint32_t n); // pre: SPARE, unmapped but for tears
+vt_status vti_untangle(vt_manager *m, uint32_t region, uint32_t first, uint32_t n);
 vt_status vti_map(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
                   vt_vmm_use use); // pre: the range shows one region, or nothing, throughout
 void vti_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t region); // else torn

@@ -196,6 +196,7 @@ static void commit(vt_manager *m, vti_span *sp)
 
 vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n)
 {
+    if (kind == VTI_JOB_SHED) VT_TRY(vti_untangle(m, sp->home, first, n));
     job_fill(m, sp, kind, first, n);
     vti_job_run(m, &sp->job);
     commit(m, sp);

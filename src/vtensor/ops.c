@@ -61,15 +61,6 @@ vt_status vti_palloc(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
     return VT_OK;
 }
 
-vt_status vti_pfree(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
-{
-    m->tally.destroy_calls++;
-    uint64_t index = vti_pset_index(&m->pset, region, first);
-    VT_TRY(vti_met(m, m->vmm->ops->destroy(m->vmm, index, n)));
-    vti_pset_destroy(&m->pset, region, first, n);
-    return VT_OK;
-}
-
 static vt_status view_unmap(vt_manager *m, const vti_span *sp, uint32_t view)
 {
     const vti_tear *t = &sp->tear;
@@ -99,6 +90,30 @@ static vt_status mend_as(vt_manager *m, vti_span *sp, vt_vmm_use use)
     for (; want != VTI_NO_REGION && t->n_view < m->geo.n_view; t->n_view++)
         VT_TRY(view_map(m, sp, t->n_view, use));
     t->n = 0;
+    return VT_OK;
+}
+
+static bool tear_shows(const vti_tear *t, uint32_t region, uint32_t first, uint32_t n)
+{
+    return t->n > 0 && t->region == region && t->first < first + n && first < t->first + t->n;
+}
+
+// Sees to it that no tear shows chunks that nobody holds any more: they are to be destroyed.
+vt_status vti_untangle(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        if (tear_shows(&m->vset.span[i]->tear, region, first, n))
+            VT_TRY(mend_as(m, m->vset.span[i], VT_VMM_WRITE));
+    return VT_OK;
+}
+
+vt_status vti_pfree(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
+{
+    VT_TRY(vti_untangle(m, region, first, n));
+    m->tally.destroy_calls++;
+    uint64_t index = vti_pset_index(&m->pset, region, first);
+    VT_TRY(vti_met(m, m->vmm->ops->destroy(m->vmm, index, n)));
+    vti_pset_destroy(&m->pset, region, first, n);
     return VT_OK;
 }
 

@@ -5,7 +5,7 @@
 //          | 0 1 2 3 ...| 0 1 2 3 ...              | ...                          chunk indices
 //
 //   reserve    mmap PROT_NONE, anonymous, MAP_NORESERVE
-//   map        mmap the memfd over it, MAP_FIXED; MAP_POPULATE where it will be written
+//   map        mmap the memfd over it, MAP_FIXED; populated where it will be written
 //   unmap      mmap PROT_NONE over it again
 //   create     fallocate, a range for each slice
 //   destroy    punch holes
@@ -19,9 +19,11 @@
 //   ever lie beyond its end.
 // - Neighbouring indices are neighbours in every plane of the file, so their mappings merge into
 //   one however many calls made them.
-// - MAP_POPULATE: touching pages one by one later costs 5 to 12 times more than at map time. But
-//   where others have mapped the pages already and they are only read, a fault maps 16 of them, and
-//   populating costs as much as copying the bytes would; so aliases are not populated.
+// - Populating: touching pages one by one later costs 5 to 12 times more than at map time, and
+//   MADV_POPULATE_WRITE two thirds of MAP_POPULATE, which reads: pages that fallocate has made are
+//   cleared when they are touched first. But where others have mapped the pages already and they
+//   are only read, a fault maps 16 of them, and populating costs as much as copying the bytes
+//   would; so aliases are not populated.
 // - The system lets a process have vm.max_map_count mappings. A run costs up to two, itself and the
 //   reserved addresses behind it. At the limit mmap fails, and not only ours: threads could not be
 //   started and malloc could not grow. So max_runs leaves an eighth of them to the rest of the
@@ -80,6 +82,7 @@ typedef struct vmm_host {
     size_t thp_bytes;  // of transparent huge pages; 0: slices have none
     vt_vmm_geometry geo;
     uint64_t max_runs;
+    int populate_flag; // of mmap, where the system has no MADV_POPULATE_WRITE
     vti_swap_file swap;
 } vmm_host;
 
@@ -258,17 +261,24 @@ static void advise_huge(const vmm_host *h, uintptr_t addr, size_t size_bytes)
         (void)madvise((void *)addr, size_bytes, MADV_HUGEPAGE);
 }
 
+// What cannot be populated is mapped all the same.
+static void populate(const vmm_host *h, uintptr_t addr, size_t size_bytes)
+{
+    if (h->populate_flag == 0) (void)madvise((void *)addr, size_bytes, MADV_POPULATE_WRITE);
+}
+
 static vt_status host_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
     vmm_host *h = host_of(vmm);
     size_t size_bytes = n * h->geo.slice_bytes;
     assert(n > 0 && slice < h->geo.n_slice && addr % h->unit_bytes == 0);
-    int flags = MAP_SHARED | MAP_FIXED | (use == VT_VMM_WRITE ? MAP_POPULATE : 0);
+    int flags = MAP_SHARED | MAP_FIXED | (use == VT_VMM_WRITE ? h->populate_flag : 0);
     void *p = mmap((void *)addr, size_bytes, PROT_READ | PROT_WRITE, flags, h->fd,
                    host_offset(h, slice, index));
     if (p == MAP_FAILED) return put_reservation_back(addr, size_bytes, status_of_errno());
     advise_huge(h, addr, size_bytes);
+    if (use == VT_VMM_WRITE) populate(h, addr, size_bytes);
     return VT_OK;
 }
 
@@ -447,6 +457,7 @@ static vt_status host_open(size_t unit_bytes, unsigned memfd_flags, vt_vmm **out
     h->vmm.ops = &host_ops;
     h->swap.fd = -1;
     h->unit_bytes = unit_bytes;
+    h->populate_flag = madvise(NULL, 0, MADV_POPULATE_WRITE) == 0 ? 0 : MAP_POPULATE;
     *out = &h->vmm;
     return VT_OK;
 }

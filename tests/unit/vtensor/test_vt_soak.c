@@ -2,7 +2,8 @@
 // operations on every backend, whose calls take a random time, so that jobs are met in every state; now and
 // then calls fail. What sequences hold is read while the mapper works, and now and then all is proved.
 //
-// VT_TEST_SECONDS (environment; 3 otherwise) is about how long it runs, VT_TEST_SEED where it begins.
+// VT_TEST_SECONDS (environment; 3 otherwise) is about how long it runs, VT_TEST_SEED and VT_TEST_ROUND
+// where it begins.
 // A deadlock ends the test by an alarm.
 #include "unit/cmocka_all.h"
 
@@ -15,6 +16,7 @@
 enum { N_STEP = 250 };
 
 static family f;
+static uint64_t seed, round_now; // what failed, to be told
 
 static uint64_t env_or(const char *name, uint64_t otherwise)
 {
@@ -46,7 +48,7 @@ static family_setup draw_setup(uint64_t round)
     return s;
 }
 
-static void run_round(uint64_t seed, uint64_t round)
+static void run_round(uint64_t round)
 {
     family_setup s = draw_setup(round);
     family_open(&f, &s, seed + round);
@@ -66,18 +68,28 @@ static void run_round(uint64_t seed, uint64_t round)
 static void owner_and_mapper_together(void **state)
 {
     (void)state;
-    uint64_t n_second = env_or("VT_TEST_SECONDS", 3), seed = env_or("VT_TEST_SEED", 1);
-    uint64_t end_s = now_s() + n_second, round = 0;
+    uint64_t n_second = env_or("VT_TEST_SECONDS", 3), end_s = now_s() + n_second;
+    seed = env_or("VT_TEST_SEED", 1);
+    round_now = env_or("VT_TEST_ROUND", 0);
     alarm((unsigned)n_second + 120);
     do {
-        run_round(seed, round++);
+        run_round(round_now++);
     } while (now_s() < end_s);
     alarm(0);
-    print_message("seed %llu, %llu rounds\n", (unsigned long long)seed, (unsigned long long)round);
+}
+
+static int tell(void **state)
+{
+    (void)state;
+    print_message("seed %llu, round %llu\n", (unsigned long long)seed,
+                  (unsigned long long)round_now);
+    return 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(owner_and_mapper_together)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(owner_and_mapper_together, tell),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,6 +302,67 @@ static void calls_go_on_failing(void **state)
     sweep_all(ON_HOST, 1);
 }
 
+// ---- What is torn, and not tried again
+
+static void release_all(void)
+{
+    for (uint32_t k = 0; k < f.setup.n_seq; k++)
+        if (f.kin[k].s) family_release(&f, k);
+}
+
+static void forget_all(void)
+{
+    for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++) assert_ok(vt_domain_forget(f.domain[d]));
+}
+
+static void end_by_releasing(void)
+{
+    release_all();
+    forget_all();
+}
+
+static void end_by_forgetting(void)
+{
+    forget_all();
+    release_all();
+}
+
+static void end_by_giving_back(void)
+{
+    forget_all();
+    assert_ok(vt_trim(f.m, 0, NULL));
+}
+
+// The manager sees to the rest.
+static void end_at_once(void)
+{
+}
+
+static bool end_after_fault(const act *a, uint64_t i, uint64_t n_more, void (*end)(void))
+{
+    open_for(a, ON_FAKE, VT_LAYOUT_SPLIT);
+    vt_fault_arm(f.fault, i, n_more, VT_EDEVICE);
+    (void)a->run();
+    bool fired = vt_fault_fired(f.fault) > 0;
+    vt_fault_disarm(f.fault);
+    end();
+    family_verify(&f);
+    family_close(&f);
+    return fired;
+}
+
+static void what_is_torn_goes_as_well(void **state)
+{
+    static void (*const ends[])(void) = {end_by_releasing, end_by_forgetting, end_by_giving_back,
+                                         end_at_once};
+    (void)state;
+    for (int k = 0; k < N_ACT; k++)
+        for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++)
+            for (uint64_t n_more = 1; n_more < 5; n_more++)
+                for (uint64_t i = 0; end_after_fault(&acts[k], i, n_more, ends[e]); i++)
+                    assert_true(i < 1000);
+}
+
 // The linker sends the library's, the tests' and the stand-in's calls of calloc here.
 static uint64_t n_alloc_left = UINT64_MAX;
 
@@ -353,6 +414,7 @@ int main(void)
         cmocka_unit_test(each_call_fails_once_on_the_host),
         cmocka_unit_test(each_call_fails_once_on_cuda),
         cmocka_unit_test(calls_go_on_failing),
+        cmocka_unit_test(what_is_torn_goes_as_well),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,9 @@ typedef struct ambush {
 
 static ambush on_fallocate, on_mmap, on_memfd, on_munmap, on_pread;
 static int last_memfd;
-static int n_madvise;                    // calls that asked for huge pages
+static int n_madvise;                   // calls that asked for huge pages
+static int n_populate, n_populate_flag; // calls of madvise and of mmap that asked for pages at once
+static bool no_populate_advice;         // as on systems before 5.14
 static const char *shmem_enabled, *maps; // what these files hold; NULL: what they really do
 static bool mmap_unmaps_first;           // as the system may with MAP_FIXED
 
@@ -64,6 +66,7 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t len)
 
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
 {
+    n_populate_flag += (flags & MAP_POPULATE) != 0;
     if (!falls(&on_mmap)) return __real_mmap(at, len, prot, flags, fd, offset);
     int with = errno;
     if (mmap_unmaps_first) munmap(at, len);
@@ -92,7 +95,13 @@ int __wrap_munmap(void *at, size_t len)
 
 int __wrap_madvise(void *at, size_t len, int advice)
 {
+    enum { POPULATE_WRITE = 23 };
     n_madvise += advice == MADV_HUGEPAGE;
+    n_populate += advice == POPULATE_WRITE && len > 0;
+    if (advice == POPULATE_WRITE && no_populate_advice) {
+        errno = EINVAL;
+        return -1;
+    }
     return __real_madvise(at, len, advice);
 }
 
@@ -242,6 +251,35 @@ static void fetch_bears_signals_and_short_reads(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
+static void map_and_count(bool by_advice)
+{
+    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = SLICE, .n_index = 4};
+    vt_vmm *other;
+    uintptr_t at;
+    no_populate_advice = !by_advice;
+    assert_ok(vt_vmm_host_open(&other));
+    assert_ok(other->ops->configure(other, &geo));
+    assert_ok(other->ops->reserve(other, 2 * SLICE, &at));
+    assert_ok(other->ops->create(other, 0, 1));
+    n_populate = n_populate_flag = 0;
+    assert_ok(other->ops->map(other, at, 0, 0, 1, VT_VMM_WRITE));
+    assert_ok(other->ops->map(other, at + SLICE, 0, 0, 1, VT_VMM_ALIAS));
+    assert_int_equal(n_populate, by_advice);
+    assert_int_equal(n_populate_flag, !by_advice);
+    assert_ok(other->ops->unmap(other, at, 2 * SLICE));
+    assert_ok(other->ops->destroy(other, 0, 1));
+    assert_ok(other->ops->unreserve(other, at, 2 * SLICE));
+    other->ops->close(other);
+    no_populate_advice = false;
+}
+
+static void old_systems_populate_by_mmap(void **state)
+{
+    (void)state;
+    map_and_count(false);
+    map_and_count(true);
+}
+
 // The calls alone; whether the system then gives such pages is its own affair.
 static void transparent_huge_pages_are_asked_for(void **state)
 {
@@ -365,6 +403,7 @@ int main(void)
         T(a_failed_map_leaves_the_addresses_reserved),
         T(a_failed_unmap_leaves_the_mapping),
         T(fetch_bears_signals_and_short_reads),
+        T(old_systems_populate_by_mmap),
         T(transparent_huge_pages_are_asked_for),
         T(advice_is_given_where_something_is_to_be_gained),
         T(maps_are_read_whatever_stands_in_them),
