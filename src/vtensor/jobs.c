@@ -1,10 +1,9 @@
 // jobs.c - backend work on spare chunks as plain data, so that the owner and the mapper thread do
 // the same thing in the same way.
 //
-//   owner:   job_fill    what is to be done; chunks and runs are pledged
-//   either:  vti_job_run     backend calls alone; on failure puts back what it can, says what is so
-//   now
-//   owner:   commit          the structure follows
+//   owner:   job_fill      what is to be done; chunks and runs are pledged
+//   either:  vti_job_run   backend calls alone; a failure is put back if it can be, and told
+//   owner:   commit        the structure follows
 //
 // vti_job_now does all three. vti_job_post leaves the middle one to the mapper; until vti_jobs_take
 // or vti_job_settle has committed it, the job's range of the span is lent and nobody touches it.

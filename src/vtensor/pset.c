@@ -3,9 +3,8 @@
 //
 //   index  0                  C                  2C                 3C
 //          | region 0         | region 1         | region 2         |    C = chunks_per_region
-//          | OOSSccc......... | oo.............. | (never used)     |    O owned, S shared, c
-//          cached,
-//                                                                        o spare, . absent
+//          | OOSSccc......... | oo.............. | (never used)     |    O owned, S shared,
+//                                                                     c cached, o spare, . absent
 //
 // Indices cost nothing until their chunk is created: the host's memfd is sparse. So each span has a
 // region of its own for what it takes, and nobody else's chunks come between. A region outlives the

@@ -3,8 +3,7 @@
 // run touches. What a node is worth, and who goes first, is in rtree_evict.c.
 //
 // With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one
-// node. Recording "abcx" with chunks in B cuts it after c, in the middle of the chunk at position
-// 1:
+// node. Recording "abcx" with chunks in B cuts it after c, in the midst of the chunk at position 1:
 //
 //   position  0    1    2                       0    1    2
 //   N       | ab | cd | ef |          upper   | ab | c  |            new
@@ -16,14 +15,13 @@
 //
 // Both parts hold the chunk at the cut: the law of a node's chunks is that they hold the rows of
 // all tokens of its path which lie in them, so the deeper one's is good for the longer path, and a
-// lookup takes it. N stays the same object, so that references of sequences go on meaning what they
+// lookup takes it. N stays the same object, so that references of sequences still mean what they
 // did.
 //
 // Push, by where the common part of `tok` and the tree ends:
 //
 //   (1) at the end of a node, and so does tok       nothing is new
-//   (2) inside an edge, and tok ends there          the edge is cut: the path ends in the upper
-//   part
+//   (2) inside an edge, and tok ends there          the edge is cut, at the end of the path
 //   (3) at the end of a node, tok goes on           a leaf for the rest
 //   (4) inside an edge, tok goes on                 the edge is cut, a leaf below the upper part
 //

@@ -5,8 +5,7 @@
 //             sequence's at once, the others after they were created and mapped
 //   truncate  chunks that nobody else holds stay warm behind the new end, the others are unmapped
 //   release   the same with all of them, once the device has done with it; then the longest idle
-//   give
-//             back what is beyond spare_high_bytes
+//             give back what is beyond spare_high_bytes
 #include "internal.h"
 
 #include <stdlib.h>

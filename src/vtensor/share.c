@@ -1,12 +1,9 @@
-// share.c - VTS, what several sequences have in common: fork, match, record, and what is kept how
-// long.
+// share.c - VTS, what several sequences have in common: fork, match, record, and how long it stays.
 //
 //   fork     the chunks of the first len_tok tokens are mapped into a new span; the tail chunk too,
-//   and
-//            whoever grows first copies it (seq.c)
+//            and whoever grows first copies it (seq.c)
 //   match    the whole chunks of the longest recorded prefix are mapped into a new span; the chunk
-//   that
-//            it fills in part is copied
+//            that it fills in part is copied
 //   record   the tree becomes another holder of the sequence's chunks; nothing is copied before the
 //            sequence grows
 //

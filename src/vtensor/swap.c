@@ -4,9 +4,8 @@
 // i x chunk_bytes + v x slice_bytes. Only chunks that nobody shares go out: giving up a shared one
 // frees nothing. With each goes a checksum, which must be the same when it comes back.
 //
-//   out   write all, lift all, let go of them           a failure before the last: nothing is lost
-//   in    chunks at the same positions, read all        a failure: they are given up, the slots
-//   stay
+//   out   write all, lift all, let go of them      a failure before the last: nothing is lost
+//   in    chunks at the same positions, read all   a failure: they are given up, the slots stay
 #include "internal.h"
 
 #include <stdlib.h>

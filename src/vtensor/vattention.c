@@ -1,10 +1,10 @@
-// vattention.c - the calls of vattention.h: what they ask for and in which order, so that each is all
-// or nothing. The picture and the invariants stand in vattention_internal.h.
+// vattention.c - the calls of vattention.h: what they ask for and in which order, so that each is
+// all or nothing. The picture and the invariants stand in vattention_internal.h.
 //
 // A step:
 //
 //   check lengths | settle | plan: need, sums | fence | make room | grow | commit lengths
-//   nothing is changed yet --------------------------|  memory nobody needs moves | undone on failure
+//   nothing is changed yet ------------------------|  memory nobody needs moves | undone on failure
 //
 // The plan decides VT_NOSPACE by sums alone, before anything is touched: what active requests were
 // given and what they ask for now (n_keep) must fit the budget; everything else can be taken. The
@@ -140,8 +140,8 @@ static vt_status wait_for_device(vt_va *va)
     return vti_va_is_passed(va, ticket, true, &is_passed);
 }
 
-// Everything here is tried twice: a device that fails may do so once only. False: something is left,
-// and its addresses with it, until the process ends.
+// Everything here is tried twice: a device that fails may do so once only. False: something is
+// left, and its addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
     if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
@@ -385,7 +385,8 @@ vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
     return VT_OK;
 }
 
-// More than the budget may be needed, between the allocs of requests and the step that does not get it.
+// More than the budget may be needed, between the allocs of requests and the step that does not get
+// it.
 uint64_t vt_va_num_free_kvblocks(const vt_va *va)
 {
     uint64_t n = n_needed(va);

@@ -1,5 +1,5 @@
-// vattention_ahead.c - step_async's second half: memory for the next tokens, mapped while the kernels
-// run.
+// vattention_ahead.c - step_async's second half: memory for the next tokens, mapped while the
+// kernels run.
 //
 //   owner   plan      1. the next token of every active request: what is missing for it
 //                     2. where the budget has no room for that: what others give up (each_victim)
@@ -9,8 +9,8 @@
 //   owner   settle    waits, commits the runs that were tried
 //
 // The credit of a job is reserved by its order: what it backs is within the room there was and what
-// its sheds, done before, have returned. The owner changes no mapping until it has settled, so nobody
-// else draws on that.
+// its sheds, done before, have returned. The owner changes no mapping until it has settled, so
+// nobody else draws on that.
 #include "vattention_internal.h"
 
 #include <assert.h>
@@ -96,7 +96,8 @@ static void lend_next_token(vt_va *va, plan *p)
     }
 }
 
-// Gives each request what it lacks for n_more tokens, out of *left groups. n_had: where those begin.
+// Gives each request what it lacks for n_more tokens, out of *left groups. n_had: where those
+// begin.
 static void want_further(vt_va *va, uint32_t n_more, uint64_t *left)
 {
     for (uint32_t i = 0; i<va->geo.max_batch && * left> 0; i++) {

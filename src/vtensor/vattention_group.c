@@ -1,12 +1,12 @@
 // vattention_group.c - page groups and the backend: runs, and the requests they belong to.
 //
-//   run_do       backend calls alone, by the owner or the worker. BACK: create, then map view by view;
-//                what fails is undone. SHED: unmap from the last view down, then destroy. Whatever
-//                happens, `created` and `n_view` of the run say what is so afterwards
+//   run_do       backend calls alone, by the owner or the worker. BACK: create, then map view by
+//                view; what fails is undone. SHED: unmap from the last view down, then destroy.
+//                Whatever happens, `created` and `n_view` of the run say what is so afterwards
 //   run_commit   from these two alone: mapped in all views, torn, or gone
 //
-// So a SHED that fails half-way and a BACK that cannot be undone are one state, and one more SHED mends
-// it.
+// So a SHED that fails half-way and a BACK that cannot be undone are one state, and one more SHED
+// mends it.
 #include "vattention_internal.h"
 
 uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok)

@@ -9,37 +9,38 @@
 //     `----- mapped
 //
 // A page group is a chunk of vmm.h: index = reqid x groups_per_request + position, mapped at that
-// position of that request in every view and nowhere else. So its name, its place in the memfd and its
-// addresses all follow from (reqid, position); what a request has is always a prefix of its positions,
-// and in each view one mapping of the system. To move memory from one request to another is to destroy
-// a group here and to create one there.
+// position of that request in every view and nowhere else. So its name, its place in the memfd and
+// its addresses all follow from (reqid, position); what a request has is always a prefix of its
+// positions, and in each view one mapping of the system. To move memory from one request to another
+// is to destroy a group here and to create one there.
 //
-//   groups of a request    0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ... groups_per_request
+//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ... groups_per_request
 //
 //   n_need    its length needs them: never taken while it is active
 //   n_dirty   kernels may have written or read below: wiped before another request begins here, and
 //             unmapped or wiped only when the fence is passed
-//   tear      behind the mapped ones, groups that are created but mapped in the first views only: the
-//             device failed while they were mapped or unmapped, and again when that was undone.
+//   tear      behind the mapped ones, groups that are created but mapped in the first views only:
+//             the device failed while they were mapped or unmapped, and again when that was undone.
 //             Nothing is mapped behind them before they are gone (mended)
 //
-// All changes of mappings are runs: neighbouring groups of one request that are BACKed (created, mapped)
-// or SHED (unmapped, destroyed). A run is plain data, done by vti_va_run_do, which calls the backend and
-// reads of the instance only what never changes, and committed by vti_va_run_commit, the owner's. A
-// step does both at once. A look-ahead lends the worker a list of runs (a job); until vti_va_settle has
-// taken it back, the owner changes no mapping.
+// All changes of mappings are runs: neighbouring groups of one request that are BACKed (created,
+// mapped) or SHED (unmapped, destroyed). A run is plain data, done by vti_va_run_do, which calls
+// the backend and reads of the instance only what never changes, and committed by
+// vti_va_run_commit, the owner's. A step does both at once. A look-ahead lends the worker a list of
+// runs (a job); until vti_va_settle has taken it back, the owner changes no mapping.
 //
 //   IDLE --alloc_reqid--> ACTIVE --step, step_async: need follows the length--> ACTIVE
 //     ^                     |
 //     `------free_reqid-----'   fence taken; what is mapped stays (deferred) or is shed
 //
 // Invariants; vt_va_check proves them.
-//  1. n_dirty <= n_mapped, n_mapped + tear.n <= groups_per_request, and a tear is not mapped in all views.
-//  2. An inactive request has length 0 and needs nothing; n_need follows from the length; what kernels
-//     were given of an active request (n_given) is needed and mapped.
+//  1. n_dirty <= n_mapped, n_mapped + tear.n <= groups_per_request, and a tear is not mapped in all
+//     views.
+//  2. An inactive request has length 0 and needs nothing; n_need follows from the length; what
+//     kernels were given of an active request (n_given) is needed and mapped.
 //  3. n_created = sum of n_mapped + tear.n, at most the budget.
-//  4. The system holds n_created groups and maps as many pages as 1 implies, in no more mappings than
-//     one for each request and view.
+//  4. The system holds n_created groups and maps as many pages as 1 implies, in no more mappings
+//     than one for each request and view.
 //  5. No job is out, after a settle.
 #ifndef VTI_VATTENTION_INTERNAL_H
 #define VTI_VATTENTION_INTERNAL_H
@@ -80,8 +81,8 @@ typedef struct vti_va_tally {
     uint64_t create_calls, destroy_calls, map_calls, unmap_calls, device_errors;
 } vti_va_tally;
 
-// BACK: created = false, n_view = 0 at first. Otherwise SHED: created and mapped in views [0, n_view).
-// Both fields then say what is so now, whatever failed.
+// BACK: created = false, n_view = 0 at first. Otherwise SHED: created and mapped in views [0,
+// n_view). Both fields then say what is so now, whatever failed.
 typedef struct vti_va_run {
     bool back;
     uint32_t req, first, n;

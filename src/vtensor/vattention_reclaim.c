@@ -1,11 +1,11 @@
 // vattention_reclaim.c - who gives up memory, and in which order.
 //
-//   1. inactive requests, the one longest inactive first: the device is done with it most likely, and
-//      the one that ended last is the one whose size is like the next one's
+//   1. inactive requests, the one longest inactive first: the device is done with it most likely,
+//      and the one that ended last is the one whose size is like the next one's
 //   2. active ones, from the highest reqid down, what they have beyond n_keep
 //
-// From the end of what is mapped: a request keeps a prefix, which its next owner finds ready. What is
-// torn is nobody's to use and goes before all.
+// From the end of what is mapped: a request keeps a prefix, which its next owner finds ready. What
+// is torn is nobody's to use and goes before all.
 #include "vattention_internal.h"
 
 void vti_va_keep_needed(vt_va *va)

@@ -8,8 +8,7 @@
 //
 //   reserve    cuMemAddressReserve
 //   create     cuMemCreate, a handle for each slice
-//   map        cuMemMap for each handle, cuMemSetAccess once for the run; a memset where it is
-//   fresh
+//   map        cuMemMap for each handle, cuMemSetAccess once for the run; fresh ones are wiped
 //   unmap      cuMemUnmap once for the run
 //   fetch      the slice into a window of its own, a copy, and out again; store the same
 //   destroy    cuMemRelease for each handle

@@ -232,8 +232,8 @@ static void the_swap_gives_back_what_it_took(void **state)
     destroy(0, 8);
 }
 
-// What the driver says is free falls by what is resident. Others may use the device as well, and the
-// driver needs a little for itself, so an eighth of difference is allowed.
+// What the driver says is free falls by what is resident. Others may use the device as well, and
+// the driver needs a little for itself, so an eighth of difference is allowed.
 static void resident_is_what_the_driver_misses(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-// family.h - sequences that share chunks, on a backend of choice, beside a slow and obvious reference of
-// what they must be: for each sequence an array of its tokens.
+// family.h - sequences that share chunks, on a backend of choice, beside a slow and obvious
+// reference of what they must be: for each sequence an array of its tokens.
 //
 //   manager -> fault backend -> host, fake, or the CUDA backend on the stand-in for its driver
 //
-// What a row holds is a function of its tenant, the tokens up to it, and its plane. So every byte of every
-// sequence can be told, however it came there: written, matched, forked, copied or swapped in. The fake
-// has no bytes: there it is looked that what a sequence has not written is clean.
+// What a row holds is a function of its tenant, the tokens up to it, and its plane. So every byte
+// of every sequence can be told, however it came there: written, matched, forked, copied or swapped
+// in. The fake has no bytes: there it is looked that what a sequence has not written is clean.
 #ifndef VT_TEST_FAMILY_H
 #define VT_TEST_FAMILY_H
 
@@ -72,8 +72,8 @@ void family_close(family *f); // and nothing may be left, and no rule broken
 uint64_t family_draw(family *f, uint64_t below);
 uint32_t family_token(family *f); // mostly the same one, so that prefixes are often shared
 
-// The operations, on the manager and, if they answer VT_OK, on the reference. What a sequence gets is
-// looked at, at once. `i` and `child` are places of f->kin.
+// The operations, on the manager and, if they answer VT_OK, on the reference. What a sequence gets
+// is looked at, at once. `i` and `child` are places of f->kin.
 vt_status family_create(family *f, uint32_t i, uint32_t expect_tok);
 vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok);
 vt_status family_grow(family *f, uint32_t i, uint32_t n_more); // extend and write
@@ -82,8 +82,8 @@ vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
 vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep);
 void family_release(family *f, uint32_t i);
 
-// Does something, drawn at random, to a sequence, drawn at random, and disarms the fault backend. Not
-// faulty: only a lack of space may be answered.
+// Does something, drawn at random, to a sequence, drawn at random, and disarms the fault backend.
+// Not faulty: only a lack of space may be answered.
 void family_step(family *f, bool faulty);
 
 // Every byte of every sequence that can be read, beside whatever the mapper does.

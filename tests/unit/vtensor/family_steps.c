@@ -1,5 +1,5 @@
-// family_steps.c - one step of a random trace over all operations; and what it may answer, as far as that
-// can be foreseen from what was told before:
+// family_steps.c - one step of a random trace over all operations; and what it may answer, as far
+// as that can be foreseen from what was told before:
 //
 //   - no space is never answered where what is held, and what the step needs, fit the budget together;
 //     nor by what needs no memory;

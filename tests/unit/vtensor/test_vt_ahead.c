@@ -1,6 +1,6 @@
-// test_vt_ahead.c - what is done before it is needed: prepare and wait, the two policies of vt_step, the
-// marks of spare chunks, and wiping. Without a thread, where each job is done when the test says so; and
-// with the mapper thread, held at a gate where order matters.
+// test_vt_ahead.c - what is done before it is needed: prepare and wait, the two policies of
+// vt_step, the marks of spare chunks, and wiping. Without a thread, where each job is done when the
+// test says so; and with the mapper thread, held at a gate where order matters.
 #include "unit/cmocka_all.h"
 
 #include "family.h"

@@ -16,8 +16,8 @@ static world w;
 
 static vt_domain *d;
 
-// Span 0: live, four chunks, recorded. Span 1: live, empty. Span 2 and 3: idle, two warm chunks each.
-// Span 4: live and swapped out, a chunk.
+// Span 0: live, four chunks, recorded. Span 1: live, empty. Span 2 and 3: idle, two warm chunks
+// each. Span 4: live and swapped out, a chunk.
 static int setup(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// test_vt_cuda_fault.c - the backend on a GPU when the driver fails: each operation with each of its
-// calls failing, a device that is dead, and everything that can be missing when it is opened.
+// test_vt_cuda_fault.c - the backend on a GPU when the driver fails: each operation with each of
+// its calls failing, a device that is dead, and everything that can be missing when it is opened.
 //
 // The linker sends dlopen and dlsym of the library here, so that a driver can be missing, or old.
 #include <dlfcn.h>
@@ -312,7 +312,8 @@ static void a_stuck_window_is_emptied_later(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-// One memset is under way when the next one fails: it must be over before its addresses are unmapped.
+// One memset is under way when the next one fails: it must be over before its addresses are
+// unmapped.
 static void a_half_wiped_run_is_waited_for(void **state)
 {
     (void)state;

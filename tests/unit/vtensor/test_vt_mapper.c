@@ -1,7 +1,7 @@
 // test_vt_mapper.c - the queue of jobs and the thread behind it.
 //
-// Jobs are told apart by `index`. What run does is set by the tests: it notes the job in a log, waits
-// at a gate where the test has closed one, and answers what the test has laid down.
+// Jobs are told apart by `index`. What run does is set by the tests: it notes the job in a log,
+// waits at a gate where the test has closed one, and answers what the test has laid down.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// test_vt_rtree_evict.c - what prefixes are worth: who is evicted when, who is not, and what it would
-// set free.
+// test_vt_rtree_evict.c - what prefixes are worth: who is evicted when, who is not, and what it
+// would set free.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,9 @@
-// test_vt_rtree_model.c - long random traces of sequences that match, write, record, fork, go on and
-// end, of evictions, pins and forgotten domains, against a slow reference.
+// test_vt_rtree_model.c - long random traces of sequences that match, write, record, fork, go on
+// and end, of evictions, pins and forgotten domains, against a slow reference.
 //
-// The reference knows what was recorded as a flat list of strings, and for each chunk the tokens whose
-// rows were written there, with all tokens before them: a row depends on these. After each step
+// The reference knows what was recorded as a flat list of strings, and for each chunk the tokens
+// whose rows were written there, with all tokens before them: a row depends on these. After each
+// step
 //   - every prefix that is matched is as long as the list says, and each chunk that a lookup names
 //     holds the rows of all of its tokens that lie there,
 //   - so does each chunk of each node,

@@ -1,6 +1,6 @@
-// test_vt_scrub.c - what one tenant writes no other can read, through any address, file or slot: tenant A
-// fills its rows with a canary; then all that is mapped of tenant B's, up to the last page of its spans and
-// not only to its length, is searched for it.
+// test_vt_scrub.c - what one tenant writes no other can read, through any address, file or slot:
+// tenant A fills its rows with a canary; then all that is mapped of tenant B's, up to the last page
+// of its spans and not only to its length, is searched for it.
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -53,8 +53,8 @@ static vt_seq *seq_of_a(uint32_t n_tok)
     return s;
 }
 
-// Whatever is mapped under a sequence, page by page as the manager has it; vt_check has compared that with
-// the system's word.
+// Whatever is mapped under a sequence, page by page as the manager has it; vt_check has compared
+// that with the system's word.
 static void search(vt_seq *s)
 {
     const vti_geo *g = &f.m->geo;
@@ -152,7 +152,8 @@ static void in_slots_of_the_swap(void **state)
     vt_seq_release(b);
 }
 
-// Two of one tenant: the second matches a prefix of the first's, and what is behind it is not there.
+// Two of one tenant: the second matches a prefix of the first's, and what is behind it is not
+// there.
 static void in_the_rest_of_a_matched_chunk(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts, counted
-// to the chunk and to the call.
+// test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts,
+// counted to the chunk and to the call.
 #include "unit/cmocka_all.h"
 
 #include <string.h>

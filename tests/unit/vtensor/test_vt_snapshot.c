@@ -1,4 +1,5 @@
-// test_vt_snapshot.c - vt_snapshot shows every chunk with its state and holders, and what each span maps.
+// test_vt_snapshot.c - vt_snapshot shows every chunk with its state and holders, and what each span
+// maps.
 #include "unit/cmocka_all.h"
 
 #include "family.h"
@@ -10,8 +11,8 @@ enum { CHUNK_TOK = 32, N_PLANE = 2 };
 static family f;
 static vt_snapshot *snap;
 
-// Span 0: four chunks, three recorded. Span 1: a fork of two of them. Span 2: swapped out. Span 3: idle,
-// two warm.
+// Span 0: four chunks, three recorded. Span 1: a fork of two of them. Span 2: swapped out. Span 3:
+// idle, two warm.
 static int setup(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-// test_vt_soak.c - the owner and the mapper thread together, for as long as one likes: random traces of all
-// operations on every backend, whose calls take a random time, so that jobs are met in every state; now and
-// then calls fail. What sequences hold is read while the mapper works, and now and then all is proved.
+// test_vt_soak.c - the owner and the mapper thread together, for as long as one likes: random
+// traces of all operations on every backend, whose calls take a random time, so that jobs are met
+// in every state; now and then calls fail. What sequences hold is read while the mapper works, and
+// now and then all is proved.
 //
-// VT_TEST_SECONDS (environment; 3 otherwise) is about how long it runs, VT_TEST_SEED and VT_TEST_ROUND
-// where it begins.
-// A deadlock ends the test by an alarm.
+// VT_TEST_SECONDS (environment; 3 otherwise) is about how long it runs, VT_TEST_SEED and
+// VT_TEST_ROUND where it begins. A deadlock ends the test by an alarm.
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-// test_vt_swap.c - sequences whose content is elsewhere for a while: what goes out and what stays, what comes
-// back, to the byte, and what happens where the swap is full, the budget is, or the bytes are not the same.
+// test_vt_swap.c - sequences whose content is elsewhere for a while: what goes out and what stays,
+// what comes back, to the byte, and what happens where the swap is full, the budget is, or the
+// bytes are not the same.
 #include "unit/cmocka_all.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 // test_vt_swapfile.c - the swap file, when all is well and when the system fails: the linker sends
-// its calls here, where they answer an errno, do less than was asked, or make a system that does not
-// know O_TMPFILE. It lies in memory (/dev/shm) where that can be, else in the working directory.
+// its calls here, where they answer an errno, do less than was asked, or make a system that does
+// not know O_TMPFILE. It lies in memory (/dev/shm) where that can be, else in the working
+// directory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,9 @@
-// test_vt_sweep.c - what several sequences share, under failing calls: for every operation and every i,
-// the i-th backend call fails, as no space and as a failing device. Afterwards all sequences hold what
-// they held, vt_check holds, a retry succeeds and nothing leaks. Then the same with calls that go on
-// failing, so that undoing fails as well: then a sequence may be torn, and is whole again when the device
-// works. Then with every allocation. (test_vt_fault.c does so for what a sequence does alone.)
+// test_vt_sweep.c - what several sequences share, under failing calls: for every operation and
+// every i, the i-th backend call fails, as no space and as a failing device. Afterwards all
+// sequences hold what they held, vt_check holds, a retry succeeds and nothing leaks. Then the same
+// with calls that go on failing, so that undoing fails as well: then a sequence may be torn, and is
+// whole again when the device works. Then with every allocation. (test_vt_fault.c does so for what
+// a sequence does alone.)
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -172,8 +173,7 @@ typedef struct act {
     const char *name;
     void (*prepare)(void);
     vt_status (*run)(void);
-    bool
-        exact; // a failure leaves every gauge as it was; a tail that is shared may be copied already
+    bool exact; // a failure leaves every gauge as it was (a shared tail may be copied already)
 } act;
 
 static const act acts[] = {

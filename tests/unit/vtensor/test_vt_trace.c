@@ -1,8 +1,8 @@
-// test_vt_trace.c - long random traces of all operations together against the reference of family.h, on
-// every backend, in both layouts, with and without a mapper thread, with budgets, mappings and swaps that
-// are too small. First with a backend that works, where only a lack of space may be answered; then with
-// one whose calls fail at random, those that undo included, where anything may be answered but nothing
-// may be lost, mixed up or read by others.
+// test_vt_trace.c - long random traces of all operations together against the reference of
+// family.h, on every backend, in both layouts, with and without a mapper thread, with budgets,
+// mappings and swaps that are too small. First with a backend that works, where only a lack of
+// space may be answered; then with one whose calls fail at random, those that undo included, where
+// anything may be answered but nothing may be lost, mixed up or read by others.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
 #include "unit/cmocka_all.h"

@@ -232,7 +232,8 @@ static void eager_reclaim_returns_idle_memory(void **state)
     va_close(&w);
 }
 
-// 20 groups: the longest idle one gives first, from its end; an active one only what it has too much.
+// 20 groups: the longest idle one gives first, from its end; an active one only what it has too
+// much.
 static void memory_is_taken_from_who_needs_it_least(void **state)
 {
     (void)state;

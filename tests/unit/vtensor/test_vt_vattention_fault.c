@@ -1,7 +1,7 @@
 // test_vt_vattention_fault.c - for every call of vattention.h and every i: the i-th backend call
 // fails, as no space and as a failing device, once or from then on, so that undoing fails as well.
-// Afterwards active requests are as before, vt_va_check holds, a retry succeeds and nothing leaks. And
-// every allocation of the library's own fails, and the start of its thread.
+// Afterwards active requests are as before, vt_va_check holds, a retry succeeds and nothing leaks.
+// And every allocation of the library's own fails, and the start of its thread.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -319,7 +319,8 @@ static void torn_groups_are_swept(void **state)
     va_close(&w);
 }
 
-// What an idle request holds is half unmapped when the device fails: who takes its place sees none of it.
+// What an idle request holds is half unmapped when the device fails: who takes its place sees none
+// of it.
 static void the_bytes_of_another_are_not_behind_a_tear(void **state)
 {
     (void)state;

@@ -4,8 +4,8 @@
 // A breach is counted and the first one described; the call then answers VT_EINVAL. So a test
 // that ends with no violation and nothing left has proved that the manager kept the contract.
 //
-// Of bytes it knows whether they may be other than zero ("dirty"): of each page the stretch from the
-// first dirty byte to the last. What lies between counts as dirty too.
+// Of bytes it knows whether they may be other than zero ("dirty"): of each page the stretch from
+// the first dirty byte to the last. What lies between counts as dirty too.
 //
 // Any thread may call anything here, but close.
 #ifndef VT_TEST_VMM_FAKE_H

@@ -22,7 +22,8 @@ void vt_fault_disarm(vt_vmm *fault);
 uint64_t vt_fault_fired(const vt_vmm *fault); // calls made to fail since the last arming
 uint64_t vt_fault_calls(const vt_vmm *fault); // calls seen since the last arming
 
-// Each counted call sleeps 0 to max_us microseconds before anything else, by the seed; 0: none does.
+// Each counted call sleeps 0 to max_us microseconds before anything else, by the seed; 0: none
+// does.
 void vt_fault_set_delay(vt_vmm *fault, uint64_t seed, uint32_t max_us);
 
 // While it holds, every create, destroy, map, unmap and zero waits at the gate; it is not counted

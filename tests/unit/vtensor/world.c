@@ -106,8 +106,8 @@ static void verify_clean_at(world *w, const vti_span *sp, uint32_t position)
     }
 }
 
-// The warm chunks from position `first` on read as zero, in every view, but for those that the sequence
-// itself has left behind.
+// The warm chunks from position `first` on read as zero, in every view, but for those that the
+// sequence itself has left behind.
 static void verify_clean(world *w, const world_seq *q, uint32_t first)
 {
     const vti_span *sp = q->s->span;

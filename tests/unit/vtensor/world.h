@@ -66,7 +66,8 @@ void world_verify(world *w);
 
 vt_stats world_stats(const world *w);
 
-// A plain manager of 2 planes x 128 bytes, 100 tokens, 2 sequences and 1 MiB, on the host by default.
+// A plain manager of 2 planes x 128 bytes, 100 tokens, 2 sequences and 1 MiB, on the host by
+// default.
 vt_config world_small_config(void);
 
 #endif
