@@ -3,17 +3,26 @@
 
 enum { DEFAULT_SLICE_TOK = 32, MORE_REGIONS = 65536 };
 
-static bool mul(size_t a, size_t b, size_t *out)
+bool vti_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
 
-static bool round_up(size_t a, size_t unit, size_t *out)
+bool vti_round_up(size_t a, size_t unit, size_t *out)
 {
     size_t more;
     if (__builtin_add_overflow(a, unit - 1, &more)) return false;
     *out = more - more % unit;
     return true;
+}
+
+bool vti_choose_slice(size_t asked_bytes, size_t tok_bytes, size_t granularity, size_t *slice_bytes)
+{
+    size_t least;
+    *slice_bytes = asked_bytes;
+    if (asked_bytes > 0) return asked_bytes % granularity == 0;
+    return vti_mul(tok_bytes, DEFAULT_SLICE_TOK, &least) &&
+           vti_round_up(least, granularity, slice_bytes);
 }
 
 static bool config_in_range(const vt_config *c)
@@ -22,28 +31,19 @@ static bool config_in_range(const vt_config *c)
            c->budget_bytes > 0 && (c->layout == VT_LAYOUT_SPLIT || c->layout == VT_LAYOUT_PACKED);
 }
 
-static bool choose_slice(vti_geo *g, size_t asked_bytes, size_t granularity)
-{
-    g->slice_bytes = asked_bytes;
-    if (asked_bytes != 0) return asked_bytes % granularity == 0;
-    size_t least;
-    return mul(g->stride_bytes, DEFAULT_SLICE_TOK, &least) &&
-           round_up(least, granularity, &g->slice_bytes);
-}
-
 // The addresses of a span. A guard of at least one token lies before the first view and behind
 // each, so that a read of token -1 or max_tok faults. It is whole slices, so that slices of whole
 // huge pages are aligned for them.
 static bool lay_out_span(vti_geo *g)
 {
     size_t all_tok, view, views;
-    if (!mul(g->stride_bytes, g->max_tok, &all_tok) || !round_up(all_tok, g->slice_bytes, &view) ||
-        view / g->slice_bytes > UINT32_MAX ||
-        !round_up(g->stride_bytes, g->slice_bytes, &g->guard_bytes))
+    if (!vti_mul(g->stride_bytes, g->max_tok, &all_tok) ||
+        !vti_round_up(all_tok, g->slice_bytes, &view) || view / g->slice_bytes > UINT32_MAX ||
+        !vti_round_up(g->stride_bytes, g->slice_bytes, &g->guard_bytes))
         return false;
     g->chunks_per_span = (uint32_t)(view / g->slice_bytes);
     return !__builtin_add_overflow(view, g->guard_bytes, &g->view_stride) &&
-           mul(g->view_stride, g->n_view, &views) &&
+           vti_mul(g->view_stride, g->n_view, &views) &&
            !__builtin_add_overflow(views, g->guard_bytes, &g->span_bytes) &&
            g->span_bytes <= PTRDIFF_MAX;
 }
@@ -54,7 +54,7 @@ static bool lay_out_span(vti_geo *g)
 static bool count_regions(vti_geo *g)
 {
     size_t region_bytes;
-    if (!mul(g->chunk_bytes, g->chunks_per_span, &region_bytes)) return false;
+    if (!vti_mul(g->chunk_bytes, g->chunks_per_span, &region_bytes)) return false;
     uint64_t fit = INT64_MAX / region_bytes;
     uint64_t want = 4 * (uint64_t)g->max_seq + MORE_REGIONS;
     if (want > UINT32_MAX - 1) want = UINT32_MAX - 1;
@@ -70,9 +70,10 @@ vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
                    .n_view = split ? cfg->n_plane : 1,
                    .max_tok = cfg->max_tok,
                    .max_seq = cfg->max_seq};
-    if (!mul(cfg->row_bytes, split ? 1 : cfg->n_plane, &g->stride_bytes) ||
-        !choose_slice(g, cfg->slice_bytes, granularity) ||
-        !mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g) || !count_regions(g))
+    if (!vti_mul(cfg->row_bytes, split ? 1 : cfg->n_plane, &g->stride_bytes) ||
+        !vti_choose_slice(cfg->slice_bytes, g->stride_bytes, granularity, &g->slice_bytes) ||
+        !vti_mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g) ||
+        !count_regions(g))
         return VT_EINVAL;
     g->plane_stride = split ? g->view_stride : cfg->row_bytes;
     return VT_OK;

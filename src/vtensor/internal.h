@@ -270,6 +270,10 @@ uint32_t vti_geo_chunks(const vti_geo *g, uint32_t len_tok);   // that hold len_
 uint32_t vti_geo_whole(const vti_geo *g, uint32_t len_tok);    // of them, filled to the end
 size_t vti_geo_tail_bytes(const vti_geo *g, uint32_t len_tok); // in the last, of each view; 0: full
 uint32_t vti_geo_tokens(const vti_geo *g, uint32_t n_chunk);   // that fit in n_chunk chunks
+bool vti_mul(size_t a, size_t b, size_t *out);                 // false: it overflows
+bool vti_round_up(size_t a, size_t unit, size_t *out);         // likewise
+bool vti_choose_slice(size_t asked_bytes, size_t tok_bytes, size_t granularity,
+                      size_t *slice_bytes); // 0 asked: the smallest of 32 tokens; false: none is
 
 // pset.c: structure alone, no backend call
 void vti_pset_init(vti_pset *ps, uint32_t max_region, uint32_t chunks_per_region);

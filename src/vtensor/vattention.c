@@ -14,45 +14,23 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { DEFAULT_PAGE_TOK = 32, DEFAULT_EAGER_GROUPS = 2 };
+enum { DEFAULT_EAGER_GROUPS = 2 };
 
 // ---- Geometry, with every product checked
-
-static bool mul(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_mul_overflow(a, b, out);
-}
-
-static bool round_up(size_t a, size_t unit, size_t *out)
-{
-    size_t more;
-    if (__builtin_add_overflow(a, unit - 1, &more)) return false;
-    *out = more - more % unit;
-    return true;
-}
-
-static bool choose_page(vti_va_geo *g, size_t asked_bytes, size_t granularity)
-{
-    size_t least;
-    g->page_bytes = asked_bytes;
-    if (asked_bytes > 0) return asked_bytes % granularity == 0;
-    return mul(g->tok_stride, DEFAULT_PAGE_TOK, &least) &&
-           round_up(least, granularity, &g->page_bytes);
-}
 
 // The stride between requests is one number: that of the kernel and that of the mapping.
 static bool lay_out(vti_va_geo *g)
 {
     size_t used, tensor;
-    if (!mul(g->tok_stride, g->max_tok, &used) ||
-        !round_up(used, g->page_bytes, &g->request_stride) ||
+    if (!vti_mul(g->tok_stride, g->max_tok, &used) ||
+        !vti_round_up(used, g->page_bytes, &g->request_stride) ||
         g->request_stride / g->page_bytes > UINT32_MAX)
         return false;
     g->groups_per_request = (uint32_t)(g->request_stride / g->page_bytes);
-    return mul(g->request_stride, g->max_batch, &tensor) &&
+    return vti_mul(g->request_stride, g->max_batch, &tensor) &&
            !__builtin_add_overflow(tensor, g->page_bytes, &g->view_stride) &&
-           mul(g->view_stride, g->n_view, &g->reserved_bytes) && g->reserved_bytes <= PTRDIFF_MAX &&
-           mul(g->page_bytes, g->n_view, &g->group_bytes);
+           vti_mul(g->view_stride, g->n_view, &g->reserved_bytes) &&
+           g->reserved_bytes <= PTRDIFF_MAX && vti_mul(g->page_bytes, g->n_view, &g->group_bytes);
 }
 
 static vt_status geo_init(vti_va_geo *g, const vt_va_config *c, size_t granularity)
@@ -64,8 +42,9 @@ static vt_status geo_init(vti_va_geo *g, const vt_va_config *c, size_t granulari
                       .max_tok = c->max_tok,
                       .max_batch = c->max_batch,
                       .row_bytes = c->row_bytes};
-    bool fits = mul(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
-                choose_page(g, c->page_bytes, granularity) && lay_out(g);
+    bool fits = vti_mul(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
+                vti_choose_slice(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
+                lay_out(g);
     return fits ? VT_OK : VT_EINVAL;
 }
 

@@ -45,6 +45,18 @@ uint64_t maps_in_all(void)
     return count_in_maps("\n");
 }
 
+// A VMA's entry is a line as in maps, and then lines "Field:   n kB".
+uint64_t smaps_of_memfd(const char *field)
+{
+    uint64_t kb = 0;
+    (void)slurp("/proc/self/smaps");
+    for (const char *p = text; (p = strstr(p, "/memfd:vtensor"));) {
+        if (!(p = strstr(p, field))) break;
+        kb += strtoull(p + strlen(field), NULL, 10);
+    }
+    return kb * 1024;
+}
+
 uint64_t max_map_count(void)
 {
     (void)slurp("/proc/sys/vm/max_map_count");

@@ -96,6 +96,41 @@ static void reading_beyond_what_is_backed_faults(void **state)
     world_close(&w);
 }
 
+static void read_all(const vt_seq *s, uint32_t n_plane)
+{
+    static volatile char sum;
+    for (uint32_t p = 0; p < n_plane; p++) {
+        const char *at = vt_seq_plane(s, p);
+        for (size_t i = 0; i < vt_seq_len(s) * vt_seq_stride(s); i += PAGE) sum += at[i];
+    }
+}
+
+// Rss counts a page once for each mapping, Pss its share in each: all of them make the page.
+static void shared_memory_is_there_once(void **state)
+{
+    (void)state;
+    enum { N_FORK = 3 };
+    vt_seq *child[N_FORK];
+    open_on_host(VT_LAYOUT_SPLIT);
+    assert_ok(world_create(&w, 0));
+    assert_ok(world_extend(&w, 0, 300));
+    uint64_t size_bytes = world_stats(&w).mapped_bytes;
+    assert_int_equal(smaps_of_memfd("\nSize:"), size_bytes);
+    assert_int_equal(smaps_of_memfd("\nRss:"), size_bytes);
+    for (int i = 0; i < N_FORK; i++) {
+        assert_ok(vt_seq_fork(w.seq[0].s, 300, &child[i]));
+        read_all(child[i], N_PLANE);
+    }
+    assert_int_equal(world_stats(&w).mapped_bytes, size_bytes);
+    assert_int_equal(smaps_of_memfd("\nRss:"), (1 + N_FORK) * size_bytes);
+    uint64_t rounded_off = 1024 * maps_of_memfd();
+    assert_in_range(smaps_of_memfd("\nPss:"), size_bytes - rounded_off, size_bytes);
+    for (int i = 0; i < N_FORK; i++) vt_seq_release(child[i]);
+    assert_ok(vt_step(w.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(smaps_of_memfd("\nRss:"), size_bytes);
+    world_close(&w);
+}
+
 // Takes mappings until the system has no more. Nothing else may need one until they are given back.
 static size_t use_up_mappings(char *at, size_t n_page)
 {
@@ -141,6 +176,7 @@ int main(void)
         cmocka_unit_test(packed_sequences_cost_one_run),
         cmocka_unit_test(recycled_spans_cost_no_more),
         cmocka_unit_test(reading_beyond_what_is_backed_faults),
+        cmocka_unit_test(shared_memory_is_there_once),
         cmocka_unit_test(without_mappings_left_the_answer_is_no_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
