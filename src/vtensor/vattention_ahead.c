@@ -100,7 +100,7 @@ static void lend_next_token(vt_va *va, plan *p)
 // begin.
 static void want_further(vt_va *va, uint32_t n_more, uint64_t *left)
 {
-    for (uint32_t i = 0; i<va->geo.max_batch && * left> 0; i++) {
+    for (uint32_t i = 0; *left > 0 && i < va->geo.max_batch; i++) {
         vti_va_req *r = &va->req[i];
         uint32_t need = looks_ahead(r) ? need_with(va, r, n_more) : 0;
         if (need <= r->n_want) continue;

@@ -153,6 +153,17 @@ static void slack_asks_when_less_than_that_is_left(void **state)
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
 }
 
+static void slack_serves_first_who_runs_out_first(void **state)
+{
+    (void)state;
+    grown(0, CHUNK_TOK - 5);
+    grown(1, CHUNK_TOK - 1);
+    assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
+    assert_int_equal(work(1), 1);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
+}
+
 static void next_serves_everybodys_next_token_first(void **state)
 {
     (void)state;
@@ -278,6 +289,7 @@ int main(void)
         OWNER(a_failure_is_told_to_who_waits),
         OWNER(prepare_takes_from_the_idle_and_evicts_nobody),
         OWNER(slack_asks_when_less_than_that_is_left),
+        OWNER(slack_serves_first_who_runs_out_first),
         OWNER(next_serves_everybodys_next_token_first),
         MARKS(a_step_fills_up_to_the_low_mark),
         OWNER(released_chunks_are_wiped_ahead),
