@@ -42,10 +42,15 @@ void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     if (m->live_tok > m->tally.peak_tok) m->tally.peak_tok = m->live_tok;
 }
 
+// A prefix is used for as long as somebody holds it, so its idle time begins where this ends.
 void vti_seq_set_node(vt_seq *s, vti_node *node)
 {
-    if (node) vti_rtree_ref(s->m->rtree, node);
-    if (s->node) vti_rtree_unref(s->m->rtree, s->node);
+    vti_rtree *t = s->m->rtree;
+    if (node) vti_rtree_ref(t, node);
+    if (s->node) {
+        vti_rtree_touch(t, s->node);
+        vti_rtree_unref(t, s->node);
+    }
     s->node = node;
 }
 

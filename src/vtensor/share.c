@@ -145,7 +145,6 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
     if (vti_geo_tail_bytes(&m->geo, hit.n_tok) > 0)
         VT_TRY(tail_of(s, hit.n_tok, m->scratch[n_whole]));
     vti_seq_set_len(s, hit.n_tok);
-    vti_rtree_touch(m->rtree, hit.node);
     return VT_OK;
 }
 

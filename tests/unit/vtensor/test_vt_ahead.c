@@ -121,6 +121,19 @@ static void a_failure_is_told_to_who_waits(void **state)
     assert_int_equal(family_stats(&f).job_failures, 1);
 }
 
+static void a_failure_is_told_to_who_asks_again(void **state)
+{
+    (void)state;
+    grown(0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    (void)work(UINT32_MAX);
+    assert_int_equal(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1), VT_EDEVICE);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1)); // once
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
+}
+
 static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
 {
     (void)state;
@@ -287,6 +300,7 @@ int main(void)
         OWNER(the_nearest_deadline_comes_first),
         OWNER(extend_does_not_wait_for_what_has_not_begun),
         OWNER(a_failure_is_told_to_who_waits),
+        OWNER(a_failure_is_told_to_who_asks_again),
         OWNER(prepare_takes_from_the_idle_and_evicts_nobody),
         OWNER(slack_asks_when_less_than_that_is_left),
         OWNER(slack_serves_first_who_runs_out_first),

@@ -246,6 +246,22 @@ static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), 0);
 }
 
+static void what_was_let_go_of_first_goes_first(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i += 2) {
+        grown(i, 2 * CHUNK_TOK);
+        f.kin[i].tok[0] = 100 + i; // nothing in common
+        assert_ok(vt_seq_record(f.kin[i].s, f.domain[0], f.kin[i].tok, 2 * CHUNK_TOK, NULL));
+    }
+    vt_seq_release(f.kin[2].s); // recorded last
+    vt_seq_release(f.kin[0].s);
+    f.kin[0].s = f.kin[2].s = NULL;
+    assert_ok(vt_evict(f.m, 1, NULL));
+    assert_int_equal(vt_match(f.domain[0], f.kin[2].tok, 2 * CHUNK_TOK), 0);
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK), 2 * CHUNK_TOK);
+}
+
 static void pins_may_hold_half_of_the_budget(void **state)
 {
     (void)state;
@@ -345,6 +361,7 @@ int main(void)
         TEST(domains_do_not_mix),
         TEST(a_prefix_outlives_its_domains_handle),
         TEST(prefixes_give_way_to_sequences_and_pins_do_not),
+        TEST(what_was_let_go_of_first_goes_first),
         TEST(pins_may_hold_half_of_the_budget),
         TEST(too_few_mappings_are_no_space_and_no_harm),
         TEST(a_kernel_that_runs_keeps_its_addresses),
