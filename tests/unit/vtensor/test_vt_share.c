@@ -322,6 +322,29 @@ static void a_kernel_that_runs_keeps_its_addresses(void **state)
     assert_ok(vt_seq_swap_in(f.kin[0].s));
 }
 
+// Where the device does not say what it has done, nothing is unmapped until it does.
+static void a_mark_that_cannot_be_made_is_made_later(void **state)
+{
+    (void)state;
+    family_close(&f);
+    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
+    vt_fake_set_async(f.inner, true);
+    grown(0, 3 * CHUNK_TOK);
+    assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
+    vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096);
+    uint64_t unmap_calls = family_stats(&f).unmap_calls;
+    vt_fault_arm(f.fault, 0, 2, VT_EDEVICE);
+    family_release(&f, 1);
+    vt_fault_disarm(f.fault);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 1));
+    assert_int_equal(family_stats(&f).unmap_calls, unmap_calls);
+    uint64_t ticket;
+    assert_ok(f.inner->ops->fence(f.inner, &ticket));
+    vt_fake_finish(f.inner, ticket);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 2));
+    assert_int_equal(family_stats(&f).unmap_calls, unmap_calls + N_PLANE);
+}
+
 static void misuse_is_refused(void **state)
 {
     (void)state;
@@ -365,6 +388,7 @@ int main(void)
         TEST(pins_may_hold_half_of_the_budget),
         TEST(too_few_mappings_are_no_space_and_no_harm),
         TEST(a_kernel_that_runs_keeps_its_addresses),
+        TEST(a_mark_that_cannot_be_made_is_made_later),
         TEST(misuse_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
