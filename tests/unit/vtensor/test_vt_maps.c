@@ -15,6 +15,12 @@
 
 enum { PAGE = 4096, N_SEQ = 32, N_PLANE = 6 };
 
+#ifdef __SANITIZE_THREAD__
+enum { HAS_SHADOW = true }; // ThreadSanitizer maps for itself what it sees mapped
+#else
+enum { HAS_SHADOW = false };
+#endif
+
 static world w;
 
 static void open_on_host(vt_layout layout)
@@ -48,8 +54,9 @@ static void growing_sequences_cost_a_run_a_plane(void **state)
     uint64_t before = maps_in_all();
     grow_interleaved(N_PLANE);
     // A run and the reserved addresses behind it; the guard before it all; the reference's memory.
-    assert_true(maps_in_all() <= before + 2 * N_SEQ * N_PLANE + N_SEQ + N_SEQ + 64);
+    uint64_t most = before + 2 * N_SEQ * N_PLANE + N_SEQ + N_SEQ + 64, now = maps_in_all();
     world_close(&w);
+    if (!HAS_SHADOW) assert_true(now <= most);
     assert_int_equal(maps_of_memfd(), 0);
 }
 
@@ -157,7 +164,7 @@ static vt_status extend_with_no_mapping_left(uint32_t which, uint32_t len_tok)
 static void without_mappings_left_the_answer_is_no_space(void **state)
 {
     (void)state;
-    if (max_map_count() > 1 << 18) skip();
+    if (HAS_SHADOW || max_map_count() > 1 << 18) skip();
     open_on_host(VT_LAYOUT_SPLIT);
     for (uint32_t i = 0; i < 3; i++) assert_ok(world_create(&w, i));
     assert_ok(world_extend(&w, 0, 100));
