@@ -114,7 +114,8 @@ typedef struct vt_vmm_ops {
 
     // Bytes of addresses that are mapped to chunks now, and in how many mappings, as the system
     // says (/proc/self/maps on the host); as the backend has counted where the system does not
-    // tell. Exact while no other thread maps.
+    // tell. Exact while no other thread maps. Where max_runs is a limit, a run is one mapping at
+    // most; elsewhere it may be many (a GPU's driver has one for each handle).
     vt_status (*mapped)(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping);
 
     // A swap of size_bytes, opened at most once: on the host a file in the directory `dir`, deleted

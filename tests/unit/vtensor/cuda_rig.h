@@ -5,11 +5,8 @@
 
 #include <pthread.h>
 
-#include "standin/standin.h"
-#include "unit/cmocka_all.h"
-#include "vtensor/vmm.h"
-
-#define assert_ok(expr) assert_int_equal((expr), VT_OK)
+#include "assert_vt.h"
+#include "standin_assert.h"
 
 #define N_INDEX ((uint64_t)1 << 40)
 #define SLICE   ((size_t)2 * STANDIN_GRANULARITY)
@@ -42,15 +39,6 @@ static inline int rig_setup(void **state)
     return vmm->ops->reserve(vmm, N_PLACE * SLICE, &base) == VT_OK ? 0 : -1;
 }
 
-static inline void assert_nothing_left(void)
-{
-    standin_report r = standin_look();
-    if (r.breach) print_message("breach of a rule: %s\n", r.breach);
-    assert_int_equal(r.n_breach, 0);
-    assert_int_equal(r.n_memory + r.n_handle + r.n_mapping + r.n_reservation, 0);
-    assert_int_equal(r.n_stream + r.n_event + r.n_pinned, 0);
-}
-
 static inline int rig_teardown(void **state)
 {
     (void)state;
@@ -58,7 +46,7 @@ static inline int rig_teardown(void **state)
     standin_use_context(0);
     if (vmm->ops->unreserve(vmm, base, N_PLACE * SLICE) != VT_OK) return -1;
     vmm->ops->close(vmm);
-    assert_nothing_left();
+    standin_assert_empty();
     return 0;
 }
 

@@ -1,13 +1,11 @@
 // family.c - see family.h.
-#include "unit/cmocka_all.h"
+#include "assert_vt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "family.h"
-#include "standin/standin.h"
-
-#define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
+#include "standin_assert.h"
 
 // splitmix64
 static uint64_t mix(uint64_t z)
@@ -158,20 +156,12 @@ void family_open(family *f, const family_setup *setup, uint64_t seed)
         assert_status(VT_OK, vt_domain_open(f->m, &d, sizeof d, &f->domain[d]));
 }
 
-static void nothing_is_left_in_the_driver(void)
-{
-    standin_report r = standin_look();
-    if (r.n_breach > 0) fail_msg("a rule of the driver is broken: %s", r.breach);
-    assert_int_equal(r.n_memory + r.n_handle + r.n_mapping + r.n_reservation, 0);
-    assert_int_equal(r.n_stream + r.n_event + r.n_pinned, 0);
-}
-
 void family_close(family *f)
 {
     vt_fault_disarm(f->fault);
     for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++) vt_domain_close(f->domain[d]);
     vt_manager_destroy(f->m);
-    if (f->setup.backend == ON_CUDA) nothing_is_left_in_the_driver();
+    if (f->setup.backend == ON_CUDA) standin_assert_empty();
     if (f->setup.backend != ON_FAKE) return;
     if (f->end.violation) fail_msg("the contract is broken: %s", f->end.violation);
     assert_int_equal(f->end.reserved_bytes, 0);
@@ -231,6 +221,12 @@ vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
     while (k->len_tok < len_tok) k->tok[k->len_tok++] = family_token(f);
     write_rows(f, k, had);
     return VT_OK;
+}
+
+void family_grown(family *f, uint32_t i, uint32_t n_tok)
+{
+    assert_ok(family_create(f, i, 0));
+    if (n_tok > 0) assert_ok(family_grow(f, i, n_tok));
 }
 
 vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok)

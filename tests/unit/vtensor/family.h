@@ -77,6 +77,7 @@ uint32_t family_token(family *f); // mostly the same one, so that prefixes are o
 vt_status family_create(family *f, uint32_t i, uint32_t expect_tok);
 vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok);
 vt_status family_grow(family *f, uint32_t i, uint32_t n_more); // extend and write
+void family_grown(family *f, uint32_t i, uint32_t n_tok); // create and grow, which must succeed
 vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok);
 vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
 vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep);

@@ -1,10 +1,6 @@
 // rtree_letters.c - the tree of letters.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,11 +1,9 @@
 // test_vt_ahead.c - what is done before it is needed: prepare and wait, the two policies of
 // vt_step, the marks of spare chunks, and wiping. Without a thread, where each job is done when the
 // test says so; and with the mapper thread, held at a gate where order matters.
-#include "unit/cmocka_all.h"
 
+#include "assert_vt.h"
 #include "family.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -54,12 +52,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void grown(uint32_t i, uint32_t n_tok)
-{
-    assert_ok(family_create(&f, i, 0));
-    if (n_tok > 0) assert_ok(family_grow(&f, i, n_tok));
-}
-
 static uint32_t work(uint32_t max_jobs)
 {
     uint32_t n_left;
@@ -70,7 +62,7 @@ static uint32_t work(uint32_t max_jobs)
 static void what_is_prepared_costs_no_call(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 4));
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK); // asked for, and nothing done yet
     assert_int_equal(work(UINT32_MAX), 0);
@@ -86,7 +78,7 @@ static void what_is_prepared_costs_no_call(void **state)
 static void the_nearest_deadline_comes_first(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 3; i++) grown(i, 10);
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 10);
     static const uint32_t deadline[] = {7, 2, 5};
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(vt_seq_prepare(f.kin[i].s, 2 * CHUNK_TOK, deadline[i]));
@@ -100,7 +92,7 @@ static void the_nearest_deadline_comes_first(void **state)
 static void extend_does_not_wait_for_what_has_not_begun(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 9));
     assert_ok(family_grow(&f, 0, 30)); // takes the job back
     assert_int_equal(work(UINT32_MAX), 0);
@@ -111,7 +103,7 @@ static void extend_does_not_wait_for_what_has_not_begun(void **state)
 static void a_failure_is_told_to_who_waits(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
     vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
     (void)work(UINT32_MAX);
@@ -124,7 +116,7 @@ static void a_failure_is_told_to_who_waits(void **state)
 static void a_failure_is_told_to_who_asks_again(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
     vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
     (void)work(UINT32_MAX);
@@ -137,11 +129,11 @@ static void a_failure_is_told_to_who_asks_again(void **state)
 static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
 {
     (void)state;
-    grown(0, 6 * CHUNK_TOK);
+    family_grown(&f, 0, 6 * CHUNK_TOK);
     assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
     family_release(&f, 0);
-    grown(1, 6 * CHUNK_TOK);
-    grown(2, 2 * CHUNK_TOK);
+    family_grown(&f, 1, 6 * CHUNK_TOK);
+    family_grown(&f, 2, 2 * CHUNK_TOK);
     family_release(&f, 1); // six cached, six idle, two owned, two free
     assert_ok(vt_seq_prepare(f.kin[2].s, 10 * CHUNK_TOK, 1));
     assert_int_equal(work(UINT32_MAX), 0);
@@ -158,8 +150,8 @@ static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
 static void slack_asks_when_less_than_that_is_left(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK - 9);
-    grown(1, CHUNK_TOK - 2);
+    family_grown(&f, 0, CHUNK_TOK - 9);
+    family_grown(&f, 1, CHUNK_TOK - 2);
     assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
     assert_int_equal(work(UINT32_MAX), 0);
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK); // nine left
@@ -169,8 +161,8 @@ static void slack_asks_when_less_than_that_is_left(void **state)
 static void slack_serves_first_who_runs_out_first(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK - 5);
-    grown(1, CHUNK_TOK - 1);
+    family_grown(&f, 0, CHUNK_TOK - 5);
+    family_grown(&f, 1, CHUNK_TOK - 1);
     assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
     assert_int_equal(work(1), 1);
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
@@ -180,8 +172,8 @@ static void slack_serves_first_who_runs_out_first(void **state)
 static void next_serves_everybodys_next_token_first(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK - 1); // its next token fits; the ones behind do not
-    grown(1, CHUNK_TOK);
+    family_grown(&f, 0, CHUNK_TOK - 1); // its next token fits; the ones behind do not
+    family_grown(&f, 1, CHUNK_TOK);
     assert_ok(vt_step(f.m, VT_AHEAD_NEXT, 9, 0));
     assert_int_equal(work(1), 1);
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
@@ -197,14 +189,14 @@ static void a_step_fills_up_to_the_low_mark(void **state)
     assert_int_equal(work(UINT32_MAX), 0);
     assert_int_equal(family_stats(&f).chunks_spare, 3);
     uint64_t n_call = vt_fault_calls(f.fault);
-    grown(0, 3 * CHUNK_TOK); // finds them
+    family_grown(&f, 0, 3 * CHUNK_TOK); // finds them
     assert_int_equal(vt_fault_calls(f.fault), n_call);
     for (int k = 0; k < 5; k++) {
         assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
         (void)work(UINT32_MAX);
     }
     assert_int_equal(family_stats(&f).chunks_spare, 3); // and no more
-    grown(1, 4 * CHUNK_TOK);
+    family_grown(&f, 1, 4 * CHUNK_TOK);
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     (void)work(UINT32_MAX);
     assert_int_equal(family_stats(&f).chunks_created, 8); // nor beyond the budget
@@ -213,12 +205,12 @@ static void a_step_fills_up_to_the_low_mark(void **state)
 static void released_chunks_are_wiped_ahead(void **state)
 {
     (void)state;
-    grown(0, 3 * CHUNK_TOK);
+    family_grown(&f, 0, 3 * CHUNK_TOK);
     family_release(&f, 0);
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     assert_int_equal(work(UINT32_MAX), 0);
     uint64_t n_call = vt_fault_calls(f.fault);
-    grown(0, 3 * CHUNK_TOK); // which looks that they are zero
+    family_grown(&f, 0, 3 * CHUNK_TOK); // which looks that they are zero
     assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
@@ -226,7 +218,7 @@ static void the_best_fit_is_handed_on(void **state)
 {
     (void)state;
     static const uint32_t n_chunk[] = {6, 2, 4};
-    for (uint32_t i = 0; i < 3; i++) grown(i, n_chunk[i] * CHUNK_TOK);
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, n_chunk[i] * CHUNK_TOK);
     for (uint32_t i = 0; i < 3; i++) family_release(&f, i);
     assert_ok(family_create(&f, 0, 3 * CHUNK_TOK));
     assert_int_equal(vt_seq_backed(f.kin[0].s), 4 * CHUNK_TOK); // not six, and not the two
@@ -239,7 +231,7 @@ static void the_best_fit_is_handed_on(void **state)
 static void the_thread_does_it_beside_the_owner(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     vt_fault_hold(f.fault, true);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
     vt_fault_await_held(f.fault, 1); // the mapper is in a call; the owner goes on
@@ -252,8 +244,8 @@ static void the_thread_does_it_beside_the_owner(void **state)
 static void a_release_does_not_wait_for_the_thread(void **state)
 {
     (void)state;
-    grown(0, 10);
-    grown(1, 10);
+    family_grown(&f, 0, 10);
+    family_grown(&f, 1, 10);
     vt_fault_hold(f.fault, true);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
     vt_fault_await_held(f.fault, 1);
@@ -266,7 +258,7 @@ static void a_release_does_not_wait_for_the_thread(void **state)
 static void what_was_shared_is_unmapped_beside_the_owner(void **state)
 {
     (void)state;
-    grown(0, 3 * CHUNK_TOK);
+    family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 1)); // starts the thread
     assert_ok(vt_seq_wait(f.kin[0].s));
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
@@ -281,7 +273,7 @@ static void what_was_shared_is_unmapped_beside_the_owner(void **state)
 static void a_failing_thread_leaves_nobody_waiting(void **state)
 {
     (void)state;
-    grown(0, 10);
+    family_grown(&f, 0, 10);
     vt_fault_arm(f.fault, 0, UINT64_MAX / 2, VT_EDEVICE);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
     assert_int_equal(vt_seq_wait(f.kin[0].s), VT_EDEVICE);

@@ -1,16 +1,9 @@
 // test_vt_check.c - vt_check finds what is broken: each invariant is broken by hand, found, and put
 // right again.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "assert_vt.h"
 #include "vtensor/internal.h"
 #include "world.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 static world w;
 

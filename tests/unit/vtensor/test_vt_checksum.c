@@ -1,10 +1,6 @@
 // test_vt_checksum.c - the checksum of the swap: its definition, and what it must find.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <string.h>
 
 #include "vtensor/vmm.h"

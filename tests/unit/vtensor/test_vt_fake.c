@@ -1,19 +1,13 @@
 // test_vt_fake.c - the backends for tests themselves: that the fake finds every breach of the
 // contract of vmm.h, a test for each, and that the fault backend fails, delays and holds what it
 // should.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "vmm_fake.h"
 #include "vmm_fault.h"
-
-#define assert_ok(expr) assert_int_equal((expr), VT_OK)
 
 enum { PAGE = VT_FAKE_PAGE_BYTES, SLICE = 2 * PAGE, N_SLICE = 3, ROOM = 16 * SLICE };
 

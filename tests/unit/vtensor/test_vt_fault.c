@@ -2,18 +2,12 @@
 // as a failing device. Afterwards all is as before the operation or as after it, vt_check holds,
 // a retry succeeds and nothing leaks. Then the same with calls that go on failing, so that undoing
 // fails as well; and with every allocation of the library's own bookkeeping.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 static world w;
 

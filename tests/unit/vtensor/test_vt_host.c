@@ -1,10 +1,6 @@
 // test_vt_host.c - the host backend by itself, call by call, against what the system says.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,8 +10,6 @@
 
 #include "maps.h"
 #include "vtensor/vmm.h"
-
-#define assert_ok(expr) assert_int_equal((expr), VT_OK)
 
 enum { N_SLICE = 3, N_INDEX = 64 };
 

@@ -2,12 +2,8 @@
 //
 // Jobs are told apart by `index`. What run does is set by the tests: it notes the job in a log,
 // waits at a gate where the test has closed one, and answers what the test has laid down.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,17 +1,11 @@
 // test_vt_maps.c - a manager on the host against the system's own list of mappings: how many there
 // are, where reading faults, and what happens when there are no more to be had.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <sys/mman.h>
 
 #include "maps.h"
 #include "world.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 enum { PAGE = 4096, N_SEQ = 32, N_PLANE = 6 };
 

@@ -5,23 +5,12 @@
 // others.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 
+#include "env_or.h"
 #include "world.h"
-
-#define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
-
-static uint64_t env_or(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 // Mostly a little more, sometimes a lot, sometimes less or too much.
 static uint32_t draw_len(world *w, uint32_t len_tok)

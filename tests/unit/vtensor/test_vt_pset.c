@@ -1,10 +1,5 @@
 // test_vt_pset.c - pSet and the sizes it is made for: structure alone.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/cmocka_all.h"
 
 #include "vtensor/internal.h"
 

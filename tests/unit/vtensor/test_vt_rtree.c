@@ -1,11 +1,7 @@
 // test_vt_rtree.c - rTree case by case: what each kind of push leaves, domains, lookups that change
 // nothing, every allocation failing once, and trees that are wide or deep.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 

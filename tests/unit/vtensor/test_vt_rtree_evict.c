@@ -1,11 +1,7 @@
 // test_vt_rtree_evict.c - what prefixes are worth: who is evicted when, who is not, and what it
 // would set free.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <string.h>
 
 #include "rtree_letters.h"

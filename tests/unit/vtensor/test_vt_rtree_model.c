@@ -11,12 +11,9 @@
 //   - victims and what can be evicted are what counting everything anew says.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "env_or.h"
+#include "unit/cmocka_all.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,12 +50,6 @@ typedef struct model {
 } model;
 
 static model m;
-
-static uint64_t env_or(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static uint32_t draw(uint32_t n)
 {

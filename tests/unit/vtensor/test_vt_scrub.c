@@ -1,14 +1,13 @@
 // test_vt_scrub.c - what one tenant writes no other can read, through any address, file or slot:
 // tenant A fills its rows with a canary; then all that is mapped of tenant B's, up to the last page
 // of its spans and not only to its length, is searched for it.
-#include "unit/cmocka_all.h"
+
+#include "assert_vt.h"
 
 #include <string.h>
 
 #include "family.h"
 #include "vtensor/internal.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
 

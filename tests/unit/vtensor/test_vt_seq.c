@@ -1,16 +1,9 @@
 // test_vt_seq.c - the manager's operations one by one: what each answers, costs and leaves behind.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <string.h>
 
 #include "world.h"
-
-#define assert_ok(expr)          assert_string_equal(vt_status_name(expr), "VT_OK")
-#define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
 
 static world w;
 

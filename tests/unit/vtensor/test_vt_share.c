@@ -1,12 +1,11 @@
 // test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts,
 // counted to the chunk and to the call.
-#include "unit/cmocka_all.h"
+
+#include "assert_vt.h"
 
 #include <string.h>
 
 #include "family.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 static family f;
 
@@ -42,12 +41,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void grown(uint32_t i, uint32_t n_tok)
-{
-    assert_ok(family_create(&f, i, 0));
-    assert_ok(family_grow(&f, i, n_tok));
-}
-
 static uint64_t created(void)
 {
     return family_stats(&f).chunks_created;
@@ -56,7 +49,7 @@ static uint64_t created(void)
 static void a_fork_costs_a_call_a_plane_and_no_memory(void **state)
 {
     (void)state;
-    grown(0, 9 * CHUNK_TOK + 5);
+    family_grown(&f, 0, 9 * CHUNK_TOK + 5);
     vt_stats before = family_stats(&f);
     for (uint32_t i = 1; i < 6; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
     vt_stats after = family_stats(&f);
@@ -71,7 +64,7 @@ static void a_fork_costs_a_call_a_plane_and_no_memory(void **state)
 static void each_but_the_last_copies_the_tail(void **state)
 {
     (void)state;
-    grown(0, 2 * CHUNK_TOK + 5);
+    family_grown(&f, 0, 2 * CHUNK_TOK + 5);
     for (uint32_t i = 1; i < 4; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(family_stats(&f).copied_chunks, i);
@@ -87,7 +80,7 @@ static void each_but_the_last_copies_the_tail(void **state)
 static void whole_chunks_leave_nothing_to_copy(void **state)
 {
     (void)state;
-    grown(0, 2 * CHUNK_TOK);
+    family_grown(&f, 0, 2 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(family_grow(&f, 0, 7));
     assert_ok(family_grow(&f, 1, 7));
@@ -98,7 +91,7 @@ static void whole_chunks_leave_nothing_to_copy(void **state)
 static void a_child_of_the_middle_sees_no_rows_beyond(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK + 20);
+    family_grown(&f, 0, CHUNK_TOK + 20);
     assert_ok(family_fork(&f, 0, 1, CHUNK_TOK + 6));
     family_release(&f, 0);
     assert_ok(
@@ -112,7 +105,7 @@ static void releases_in_any_order_keep_the_others(void **state)
     for (uint32_t order = 0; order < 6; order++) {
         static const uint32_t who[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                            {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-        grown(0, 3 * CHUNK_TOK + 9);
+        family_grown(&f, 0, 3 * CHUNK_TOK + 9);
         assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK + 1));
         assert_ok(family_fork(&f, 1, 2, CHUNK_TOK + 30));
         assert_ok(family_grow(&f, 1, 40));
@@ -129,7 +122,7 @@ static void n_requests_with_one_prompt_hold_it_once(void **state)
     (void)state;
     enum { PROMPT = 5 * CHUNK_TOK + 11 };
     uint32_t prompt[PROMPT];
-    grown(0, PROMPT);
+    family_grown(&f, 0, PROMPT);
     memcpy(prompt, f.kin[0].tok, sizeof prompt);
     assert_ok(family_record(&f, 0, PROMPT, NULL));
     for (uint32_t i = 2; i < FAMILY_MAX_SEQ; i += 2) { // of the same domain
@@ -151,7 +144,7 @@ static void hits_of_every_length_equal_a_cold_run(void **state)
         family_close(&f);
         open_on(on[k], k % 2 ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT);
         uint32_t prompt[N];
-        grown(0, N);
+        family_grown(&f, 0, N);
         memcpy(prompt, f.kin[0].tok, sizeof prompt);
         assert_ok(family_record(&f, 0, N, NULL));
         family_release(&f, 0);
@@ -190,7 +183,7 @@ static void domains_do_not_mix(void **state)
 {
     (void)state;
     uint32_t prompt[50];
-    grown(0, 50);
+    family_grown(&f, 0, 50);
     memcpy(prompt, f.kin[0].tok, sizeof prompt);
     assert_ok(family_record(&f, 0, 50, NULL));
     assert_int_equal(vt_match(f.domain[0], prompt, 50), 50);
@@ -204,7 +197,7 @@ static void a_prefix_outlives_its_domains_handle(void **state)
     (void)state;
     static const char key[] = "a model";
     vt_domain *d;
-    grown(0, 40);
+    family_grown(&f, 0, 40);
     assert_ok(vt_domain_open(f.m, key, sizeof key, &d));
     assert_ok(vt_seq_record(f.kin[0].s, d, f.kin[0].tok, 40, NULL));
     vt_domain_close(d);
@@ -222,14 +215,14 @@ static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
     assert_ok(vt_set_budget(f.m, 12 * f.chunk_bytes));
     for (uint32_t i = 0; i < 6; i += 2) {
         vt_retention keep = {.pinned = i == 0, .priority = i == 2 ? 1 : 0};
-        grown(i, 3 * CHUNK_TOK);
+        family_grown(&f, i, 3 * CHUNK_TOK);
         f.kin[i].tok[0] = 100 + i; // nothing in common; the rows are not looked at again
         assert_ok(vt_seq_record(f.kin[i].s, f.domain[0], f.kin[i].tok, 3 * CHUNK_TOK, &keep));
         vt_seq_release(f.kin[i].s);
         f.kin[i].s = NULL;
     }
     assert_int_equal(family_stats(&f).chunks_cached, 9);
-    grown(1, 6 * CHUNK_TOK); // three are free, three are needed: the plain one goes
+    family_grown(&f, 1, 6 * CHUNK_TOK); // three are free, three are needed: the plain one goes
     assert_int_equal(vt_match(f.domain[0], f.kin[4].tok, 90), 0);
     assert_int_equal(vt_match(f.domain[0], f.kin[2].tok, 90), 90);
     assert_int_equal(family_cut(&f, 1, 6 * CHUNK_TOK), VT_OK);
@@ -250,7 +243,7 @@ static void what_was_let_go_of_first_goes_first(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i += 2) {
-        grown(i, 2 * CHUNK_TOK);
+        family_grown(&f, i, 2 * CHUNK_TOK);
         f.kin[i].tok[0] = 100 + i; // nothing in common
         assert_ok(vt_seq_record(f.kin[i].s, f.domain[0], f.kin[i].tok, 2 * CHUNK_TOK, NULL));
     }
@@ -267,7 +260,7 @@ static void pins_may_hold_half_of_the_budget(void **state)
     (void)state;
     vt_retention pin = {.pinned = true};
     assert_ok(vt_set_budget(f.m, 8 * f.chunk_bytes));
-    grown(0, 5 * CHUNK_TOK);
+    family_grown(&f, 0, 5 * CHUNK_TOK);
     assert_int_equal(family_record(&f, 0, 5 * CHUNK_TOK, &pin), VT_NOSPACE);
     assert_ok(family_record(&f, 0, 4 * CHUNK_TOK, &pin));
 }
@@ -285,7 +278,7 @@ static void too_few_mappings_are_no_space_and_no_harm(void **state)
                       .max_runs = 3 * N_PLANE,
                       .mapper = VT_MAPPER_OWNER};
     family_open(&f, &s, 1);
-    grown(0, 40);
+    family_grown(&f, 0, 40);
     assert_ok(family_fork(&f, 0, 1, 40));
     assert_ok(family_grow(&f, 0, 1)); // its tail lies elsewhere now: two runs
     assert_int_equal(family_stats(&f).mappings, 3 * N_PLANE);
@@ -304,7 +297,7 @@ static void a_kernel_that_runs_keeps_its_addresses(void **state)
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT);
     vt_fake_set_async(f.inner, true);
-    grown(0, 3 * CHUNK_TOK + 3);
+    family_grown(&f, 0, 3 * CHUNK_TOK + 3);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK + 3));
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096); // reads its keys
     vt_stats before = family_stats(&f);
@@ -329,7 +322,7 @@ static void a_mark_that_cannot_be_made_is_made_later(void **state)
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT);
     vt_fake_set_async(f.inner, true);
-    grown(0, 3 * CHUNK_TOK);
+    family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096);
     uint64_t unmap_calls = family_stats(&f).unmap_calls;
@@ -352,7 +345,7 @@ static void misuse_is_refused(void **state)
     vt_retention odd = {.priority = VT_MAX_PRIORITY + 1};
     vt_domain *d;
     static char key[5000];
-    grown(0, 40);
+    family_grown(&f, 0, 40);
     assert_int_equal(vt_seq_fork(f.kin[0].s, 41, &s), VT_EINVAL);
     assert_null(s);
     assert_int_equal(family_record(&f, 0, 41, NULL), VT_EINVAL);

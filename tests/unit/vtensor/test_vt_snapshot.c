@@ -1,10 +1,8 @@
 // test_vt_snapshot.c - vt_snapshot shows every chunk with its state and holders, and what each span
 // maps.
-#include "unit/cmocka_all.h"
 
+#include "assert_vt.h"
 #include "family.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 

@@ -11,18 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env_or.h"
 #include "family.h"
 
 enum { N_STEP = 250 };
 
 static family f;
 static uint64_t seed, round_now; // what failed, to be told
-
-static uint64_t env_or(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static uint64_t now_s(void)
 {

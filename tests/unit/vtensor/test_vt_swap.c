@@ -1,14 +1,13 @@
 // test_vt_swap.c - sequences whose content is elsewhere for a while: what goes out and what stays,
 // what comes back, to the byte, and what happens where the swap is full, the budget is, or the
 // bytes are not the same.
-#include "unit/cmocka_all.h"
+
+#include "assert_vt.h"
 
 #include <string.h>
 
 #include "family.h"
 #include "maps.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -44,12 +43,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void grown(uint32_t i, uint32_t n_tok)
-{
-    assert_ok(family_create(&f, i, 0));
-    assert_ok(family_grow(&f, i, n_tok));
-}
-
 static vt_status out(uint32_t i)
 {
     return vt_seq_swap_out(f.kin[i].s);
@@ -78,7 +71,7 @@ static void assert_gauges(const vt_stats *want)
 static void out_and_in_on(backend b, vt_layout layout)
 {
     open_on(b, layout, 12, 6);
-    grown(0, 5 * CHUNK_TOK + 7);
+    family_grown(&f, 0, 5 * CHUNK_TOK + 7);
     char *base = vt_seq_plane(f.kin[0].s, 1);
     assert_ok(out(0));
     assert_true(vt_seq_is_swapped(f.kin[0].s));
@@ -111,7 +104,7 @@ static void what_was_written_comes_back(void **state)
 static void rows_cannot_be_touched_meanwhile(void **state)
 {
     (void)state;
-    grown(0, 2 * CHUNK_TOK);
+    family_grown(&f, 0, 2 * CHUNK_TOK);
     char *row = (char *)vt_seq_plane(f.kin[0].s, 0) + CHUNK_TOK * vt_seq_stride(f.kin[0].s);
     assert_false(read_faults(row));
     assert_ok(out(0));
@@ -123,7 +116,7 @@ static void rows_cannot_be_touched_meanwhile(void **state)
 static void shared_chunks_stay(void **state)
 {
     (void)state;
-    grown(0, 4 * CHUNK_TOK);
+    family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(family_grow(&f, 1, CHUNK_TOK));
     assert_ok(out(0));
@@ -137,7 +130,7 @@ static void shared_chunks_stay(void **state)
 static void recorded_chunks_stay(void **state)
 {
     (void)state;
-    grown(0, 4 * CHUNK_TOK);
+    family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_record(&f, 0, 3 * CHUNK_TOK, NULL));
     assert_ok(out(0));
     assert_int_equal(family_stats(&f).chunks_swapped, 1);
@@ -149,7 +142,7 @@ static void recorded_chunks_stay(void **state)
 static void what_all_share_needs_no_swap(void **state)
 {
     (void)state;
-    grown(0, 2 * CHUNK_TOK);
+    family_grown(&f, 0, 2 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(out(0));
     assert_false(vt_seq_is_swapped(f.kin[0].s));
@@ -159,7 +152,7 @@ static void what_all_share_needs_no_swap(void **state)
 static void out_again_gives_up_what_is_shared_no_longer(void **state)
 {
     (void)state;
-    grown(0, 4 * CHUNK_TOK);
+    family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(out(0));
     assert_ok(out(0)); // nothing new
@@ -176,7 +169,7 @@ static void out_again_gives_up_what_is_shared_no_longer(void **state)
 static void forks_swap_on_their_own(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK + 9);
+    family_grown(&f, 0, CHUNK_TOK + 9);
     assert_ok(family_fork(&f, 0, 1, CHUNK_TOK + 9));
     for (uint32_t i = 0; i < 2; i++) assert_ok(family_grow(&f, i, 20));
     for (uint32_t i = 0; i < 2; i++) assert_ok(out(i));
@@ -191,8 +184,8 @@ static void forks_swap_on_their_own(void **state)
 static void a_full_swap_is_no_space_and_no_harm(void **state)
 {
     (void)state;
-    grown(0, 4 * CHUNK_TOK);
-    grown(1, 3 * CHUNK_TOK);
+    family_grown(&f, 0, 4 * CHUNK_TOK);
+    family_grown(&f, 1, 3 * CHUNK_TOK);
     assert_ok(out(0));
     vt_stats before = gauges();
     assert_int_equal(out(1), VT_NOSPACE);
@@ -207,9 +200,9 @@ static void a_full_swap_is_no_space_and_no_harm(void **state)
 static void a_full_budget_is_no_space_and_it_stays_out(void **state)
 {
     (void)state;
-    grown(0, 5 * CHUNK_TOK + 1);
+    family_grown(&f, 0, 5 * CHUNK_TOK + 1);
     assert_ok(out(0));
-    grown(1, 7 * CHUNK_TOK);
+    family_grown(&f, 1, 7 * CHUNK_TOK);
     vt_stats before = gauges();
     assert_int_equal(in(0), VT_NOSPACE);
     assert_true(vt_seq_is_swapped(f.kin[0].s));
@@ -222,9 +215,9 @@ static void a_full_budget_is_no_space_and_it_stays_out(void **state)
 static void prefixes_give_way_to_what_comes_back(void **state)
 {
     (void)state;
-    grown(0, 6 * CHUNK_TOK);
+    family_grown(&f, 0, 6 * CHUNK_TOK);
     assert_ok(out(0));
-    grown(1, 8 * CHUNK_TOK);
+    family_grown(&f, 1, 8 * CHUNK_TOK);
     assert_ok(family_record(&f, 1, 8 * CHUNK_TOK, NULL));
     family_release(&f, 1);
     assert_int_equal(family_stats(&f).chunks_cached, 8);
@@ -236,7 +229,7 @@ static void slots_are_used_again(void **state)
 {
     (void)state;
     for (int k = 0; k < 40; k++) {
-        grown(0, (1 + (uint32_t)k % 6) * CHUNK_TOK);
+        family_grown(&f, 0, (1 + (uint32_t)k % 6) * CHUNK_TOK);
         assert_ok(out(0));
         if (k % 2) assert_ok(in(0));
         family_verify(&f);
@@ -250,8 +243,8 @@ static void other_bytes_are_not_handed_out(void **state)
     (void)state;
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT, 12, 6);
-    grown(0, 3 * CHUNK_TOK);
-    grown(1, CHUNK_TOK);
+    family_grown(&f, 0, 3 * CHUNK_TOK);
+    family_grown(&f, 1, CHUNK_TOK);
     assert_ok(out(0));
     vt_fake_corrupt(f.inner, f.chunk_bytes + 100); // of the second chunk
     vt_stats before = gauges();
@@ -274,7 +267,7 @@ static void without_a_swap_it_is_misuse(void **state)
     (void)state;
     family_close(&f);
     open_on(ON_HOST, VT_LAYOUT_SPLIT, 12, 0);
-    grown(0, CHUNK_TOK);
+    family_grown(&f, 0, CHUNK_TOK);
     assert_int_equal(out(0), VT_EINVAL);
     assert_ok(in(0));
 }
@@ -282,7 +275,7 @@ static void without_a_swap_it_is_misuse(void **state)
 static void nothing_is_asked_ahead_for_who_is_out(void **state)
 {
     (void)state;
-    grown(0, CHUNK_TOK);
+    family_grown(&f, 0, CHUNK_TOK);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
     assert_ok(out(0)); // takes the job back
     vt_work(f.m, UINT32_MAX, NULL);

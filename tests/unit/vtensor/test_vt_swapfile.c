@@ -2,12 +2,8 @@
 // its calls here, where they answer an errno, do less than was asked, or make a system that does
 // not know O_TMPFILE. It lies in memory (/dev/shm) where that can be, else in the working
 // directory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -22,8 +18,6 @@
 
 #include "vtensor/swap_file.h"
 #include "vtensor/vmm.h"
-
-#define assert_ok(expr) assert_int_equal((expr), VT_OK)
 
 enum { SIZE = 3 << 20, FAR = 1 << 30 };
 

@@ -4,14 +4,13 @@
 // with calls that go on failing, so that undoing fails as well: then a sequence may be torn, and is
 // whole again when the device works. Then with every allocation. (test_vt_fault.c does so for what
 // a sequence does alone.)
-#include "unit/cmocka_all.h"
+
+#include "assert_vt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "family.h"
-
-#define assert_ok(expr) assert_string_equal(vt_status_name(expr), "VT_OK")
 
 static family f;
 static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
@@ -19,17 +18,11 @@ static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
 // 32 tokens to a chunk, about; lengths that end inside one.
 enum { SHORT = 40, MIDDLE = 100, LONG = 150 };
 
-static void grown(uint32_t i, uint32_t n_tok)
-{
-    assert_ok(family_create(&f, i, 0));
-    assert_ok(family_grow(&f, i, n_tok));
-}
-
 // ---- What is there before the operation.
 
 static void one(void)
 {
-    grown(0, MIDDLE);
+    family_grown(&f, 0, MIDDLE);
 }
 
 static void forked(void)
@@ -80,11 +73,11 @@ static void swapped(void)
 static void full_of_prefixes(void)
 {
     for (uint32_t i = 0; i < 3; i++) {
-        grown(i, LONG);
+        family_grown(&f, i, LONG);
         assert_ok(family_record(&f, i, LONG, NULL));
         family_release(&f, i);
     }
-    grown(0, SHORT);
+    family_grown(&f, 0, SHORT);
 }
 
 // ---- The operations. A retry finds what the first try has left undone.

@@ -1,12 +1,8 @@
 // test_vt_syscall.c - the host backend when the system itself fails: the linker sends its calls
 // here, where a chosen one answers an errno. Calls of open are answered with files of this test's
 // own, so that it can play a system with other settings.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -19,8 +15,6 @@
 #include <unistd.h>
 
 #include "vtensor/vmm.h"
-
-#define assert_ok(expr) assert_int_equal((expr), VT_OK)
 
 enum {
     N_SLICE = 3,

@@ -9,15 +9,10 @@
 
 #include <stdlib.h>
 
+#include "env_or.h"
 #include "family.h"
 
 static family f;
-
-static uint64_t env_or(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 0) : otherwise;
-}
 
 static void run_trace(const family_setup *setup, uint64_t seed, uint64_t n_step, bool faulty)
 {

@@ -1,11 +1,5 @@
 // test_vt_vattention.c - what vattention.h promises, call by call; and the thirteen mistakes that
 // the published implementation is known for, each with a test that fails where it is made.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +9,6 @@
 #include "vtensor/vattention_internal.h"
 
 enum { PAGE_TOK = 32 }; // of va_small
-
-#define assert_ok(expr) assert_st(VT_OK, expr)
 
 static va_world w;
 
@@ -45,7 +37,7 @@ static vt_va_config plain_config(void)
 static void expect_refused(const vt_va_config *cfg)
 {
     vt_va *va = (vt_va *)1;
-    assert_st(VT_EINVAL, vt_va_init(cfg, &va));
+    assert_status(VT_EINVAL, vt_va_init(cfg, &va));
     assert_null(va);
 }
 
@@ -125,7 +117,7 @@ static void a_batch_with_too_many_mappings_is_refused_at_once(void **state)
     cfg.vmm = vt_fake_open();
     assert_non_null(cfg.vmm);
     vt_fake_set_max_runs(cfg.vmm, 5); // 3 requests x 2 tensors
-    assert_st(VT_NOSPACE, vt_va_init(&cfg, &va));
+    assert_status(VT_NOSPACE, vt_va_init(&cfg, &va));
     assert_null(va);
     cfg.vmm->ops->close(cfg.vmm);
 }
@@ -157,17 +149,17 @@ static void lengths_out_of_range_are_refused(void **state)
     (void)state;
     uint32_t reqid;
     open_small(false, false);
-    assert_st(VT_EINVAL, vt_va_alloc_reqid(w.va, w.setup.max_tok + 1, &reqid));
+    assert_status(VT_EINVAL, vt_va_alloc_reqid(w.va, w.setup.max_tok + 1, &reqid));
     uint32_t a = va_begin(&w, 10);
     w.len[a] = w.setup.max_tok + 1;
-    assert_st(VT_EINVAL, va_step(&w, false));
+    assert_status(VT_EINVAL, va_step(&w, false));
     w.len[a] = UINT32_MAX;
-    assert_st(VT_EINVAL, va_step_async(&w));
+    assert_status(VT_EINVAL, va_step_async(&w));
     w.len[a] = 10;
     w.len[a + 1] = 1; // nobody lives there
-    assert_st(VT_EINVAL, va_step(&w, false));
-    assert_st(VT_EINVAL, vt_va_free_reqid(w.va, a + 1));
-    assert_st(VT_EINVAL, vt_va_free_reqid(w.va, w.setup.max_batch));
+    assert_status(VT_EINVAL, va_step(&w, false));
+    assert_status(VT_EINVAL, vt_va_free_reqid(w.va, a + 1));
+    assert_status(VT_EINVAL, vt_va_free_reqid(w.va, w.setup.max_batch));
     assert_int_equal(vt_va_look(w.va, w.setup.max_batch).n_mapped, 0);
     va_verify(&w);
     va_close(&w);
@@ -179,7 +171,7 @@ static void there_are_max_batch_requests(void **state)
     uint32_t reqid;
     open_small(false, false);
     for (uint32_t i = 0; i < w.setup.max_batch; i++) assert_int_equal(va_begin(&w, 1), i);
-    assert_st(VT_NOSPACE, va_alloc(&w, 1, &reqid));
+    assert_status(VT_NOSPACE, va_alloc(&w, 1, &reqid));
     assert_int_equal(va_stats(&w).nospace, 1);
     assert_ok(va_free(&w, 2));
     assert_int_equal(va_begin(&w, 1), 2);
@@ -280,7 +272,7 @@ static void the_budget_follows_reserve_physical_pages(void **state)
     open_small(true, false);
     va_begin(&w, 3 * PAGE_TOK);
     leave_behind(6);
-    assert_st(VT_NOSPACE, va_set_budget(&w, 2));
+    assert_status(VT_NOSPACE, va_set_budget(&w, 2));
     assert_int_equal(va_stats(&w).groups_created, 9);
     assert_ok(va_set_budget(&w, 4));
     assert_int_equal(va_stats(&w).groups_created, 4);
@@ -300,7 +292,7 @@ static void without_a_budget_nothing_is_backed(void **state)
     va_open(&w, &s, 1);
     uint32_t a;
     assert_ok(va_alloc(&w, 1, &a));
-    assert_st(VT_NOSPACE, va_step(&w, false));
+    assert_status(VT_NOSPACE, va_step(&w, false));
     w.len[a] = 0;
     assert_ok(va_step(&w, false));
     va_verify(&w);
@@ -381,7 +373,7 @@ static void a_look_ahead_never_exceeds_the_budget(void **state)
     va_verify(&w);
     assert_int_equal(va_stats(&w).groups_created, 4);
     for (uint32_t i = 0; i < 3; i++) w.len[i]++;
-    assert_st(VT_NOSPACE, va_step_async(&w));
+    assert_status(VT_NOSPACE, va_step_async(&w));
     for (uint32_t i = 0; i < 3; i++) w.len[i]--;
     va_verify(&w);
     va_close(&w);
@@ -480,10 +472,10 @@ static void bug_4_an_error_that_is_not_told(void **state)
     uint32_t a = va_begin(&w, PAGE_TOK);
     assert_ok(va_set_budget(&w, 1));
     w.len[a] = 2 * PAGE_TOK;
-    assert_st(VT_NOSPACE, va_step(&w, false));
+    assert_status(VT_NOSPACE, va_step(&w, false));
     assert_ok(va_set_budget(&w, 2));
     vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
-    assert_st(VT_EDEVICE, va_step(&w, false));
+    assert_status(VT_EDEVICE, va_step(&w, false));
     assert_ok(va_step(&w, false));
     va_verify(&w);
     va_close(&w);
@@ -496,11 +488,11 @@ static void bug_5_half_a_batch(void **state)
     uint32_t a = va_begin(&w, PAGE_TOK), b = va_begin(&w, PAGE_TOK);
     w.len[a] = w.len[b] = 4 * PAGE_TOK;
     vt_fault_arm(w.fault, 4, 0, VT_NOSPACE); // create, map, map of a; create of b; its first map
-    assert_st(VT_NOSPACE, va_step(&w, false));
+    assert_status(VT_NOSPACE, va_step(&w, false));
     assert_int_equal(va_mapped(&w, a), 1);
     assert_int_equal(va_mapped(&w, b), 1);
     assert_ok(va_set_budget(&w, 7));
-    assert_st(VT_NOSPACE, va_step(&w, false));
+    assert_status(VT_NOSPACE, va_step(&w, false));
     assert_int_equal(va_stats(&w).groups_created, 2);
     w.len[a] = w.len[b] = PAGE_TOK;
     va_verify(&w);
@@ -536,7 +528,7 @@ static void bug_7_underflow_before_the_first_step(void **state)
     assert_ok(va_alloc(&w, 9 * PAGE_TOK, &b));
     assert_ok(va_alloc(&w, 9 * PAGE_TOK, &c)); // seven more than there are
     assert_int_equal(vt_va_num_free_kvblocks(w.va), 0);
-    assert_st(VT_NOSPACE, va_step(&w, false));
+    assert_status(VT_NOSPACE, va_step(&w, false));
     va_verify(&w);
     va_close(&w);
 }
@@ -682,15 +674,16 @@ static void check_finds_what_is_wrong(void **state)
     uint32_t a = va_begin(&w, 2 * PAGE_TOK);
     vti_va_req *r = &w.va->req[a], good = *r;
     r->n_mapped--;
-    assert_st(VT_EINVAL, vt_va_check(w.va, &what));
+    assert_status(VT_EINVAL, vt_va_check(w.va, &what));
     assert_non_null(what);
-    *r = good, r->len_tok = 1, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->is_active = false, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->n_dirty = 9, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->tear.n = 1, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->tear.n_view = 2, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, w.va->n_created++, assert_st(VT_EINVAL, vt_va_check(w.va, NULL));
-    r->tear.n = 1, assert_st(VT_EINVAL, vt_va_check(w.va, NULL)); // the sums agree; the system not
+    *r = good, r->len_tok = 1, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    *r = good, r->is_active = false, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    *r = good, r->n_dirty = 9, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    *r = good, r->tear.n = 1, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    *r = good, r->tear.n_view = 2, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    *r = good, w.va->n_created++, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
+    r->tear.n = 1,
+    assert_status(VT_EINVAL, vt_va_check(w.va, NULL)); // the sums agree; the system not
     r->tear.n = 0, w.va->n_created--;
     va_verify(&w);
     va_close(&w);

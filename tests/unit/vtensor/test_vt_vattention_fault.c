@@ -2,12 +2,6 @@
 // fails, as no space and as a failing device, once or from then on, so that undoing fails as well.
 // Afterwards active requests are as before, vt_va_check holds, a retry succeeds and nothing leaks.
 // And every allocation of the library's own fails, and the start of its thread.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,8 +10,6 @@
 #include "vtensor/vtensor.h"
 
 enum { PAGE_TOK = 32, MORE_THAN_CLEANUP_CALLS = 40 };
-
-#define assert_ok(expr) assert_st(VT_OK, expr)
 
 static va_world w;
 
@@ -266,7 +258,7 @@ static void torn(void)
     grown(3);
     assert_ok(va_alloc(&w, 4 * PAGE_TOK, &a));
     vt_fault_arm(w.fault, 2, 2, VT_EDEVICE);
-    assert_st(VT_EDEVICE, va_step(&w, false));
+    assert_status(VT_EDEVICE, va_step(&w, false));
     vt_fault_disarm(w.fault);
     assert_int_equal(va_stats(&w).groups_torn, 4);
 }
@@ -393,7 +385,7 @@ static uint64_t callocs_left = UINT64_MAX;
 static bool no_thread;
 
 void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
+VT_API void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size)
 {
     if (callocs_left == UINT64_MAX) return __real_calloc(n, size);
@@ -403,8 +395,10 @@ void *__wrap_calloc(size_t n, size_t size)
 }
 
 int __real_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *arg)
+VT_API int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *),
+                                 void *arg);
+VT_API int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *),
+                                 void *arg)
 {
     return no_thread ? EAGAIN : __real_pthread_create(t, a, f, arg);
 }
@@ -420,7 +414,7 @@ static void init_without_memory(void **state)
         callocs_left = i;
         st = vt_va_init(&cfg, &va);
         callocs_left = UINT64_MAX;
-        if (st != VT_OK) assert_st(VT_ENOMEM, st);
+        if (st != VT_OK) assert_status(VT_ENOMEM, st);
         assert_true((st == VT_OK) == (va != NULL));
         vt_va_cleanup(va);
     }
@@ -433,10 +427,10 @@ static void step_async_without_a_thread(void **state)
     open_for(&acts[9], false, false);
     uint32_t had = va_mapped(&w, 0);
     callocs_left = 0;
-    assert_st(VT_ENOMEM, vt_va_step_async(w.va, w.len));
+    assert_status(VT_ENOMEM, vt_va_step_async(w.va, w.len));
     callocs_left = UINT64_MAX;
     no_thread = true;
-    assert_st(VT_ENOMEM, vt_va_step_async(w.va, w.len));
+    assert_status(VT_ENOMEM, vt_va_step_async(w.va, w.len));
     assert_int_equal(va_mapped(&w, 0), had);
     assert_ok(va_step(&w, false)); // that needs none
     no_thread = false;

@@ -3,28 +3,17 @@
 // backend that fails now and then, and with a device that runs beside us.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set from outside.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 
+#include "env_or.h"
 #include "va_world.h"
 #include "vtensor/vtensor.h"
 
 typedef struct mode {
-    bool host, device, async, faulty;
+    bool host, cuda, device, async, faulty;
 } mode;
 
 static va_world w;
-
-static uint64_t env_or(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
 
 static bool chance(uint32_t one_in)
 {
@@ -45,7 +34,7 @@ static bool is_excused(const mode *m, vt_status st)
 
 static void expect(const mode *m, vt_status want, vt_status got)
 {
-    if (!is_excused(m, got)) assert_st(want, got);
+    if (!is_excused(m, got)) assert_status(want, got);
 }
 
 static uint32_t n_active(void)
@@ -135,7 +124,7 @@ static void do_relief(const mode *m)
 static void finish_work(void)
 {
     uint64_t ticket;
-    assert_st(VT_OK, w.inner->ops->fence(w.inner, &ticket));
+    assert_status(VT_OK, w.inner->ops->fence(w.inner, &ticket));
     vt_fake_finish(w.inner, ticket);
 }
 
@@ -201,7 +190,7 @@ static const va_setup setups[] = {
     {.n_plane = 6, .row_bytes = 48, .max_tok = 200, .max_batch = 16, .budget_groups = 20},
 };
 
-enum { N_SETUP = sizeof setups / sizeof setups[0] };
+enum { N_SETUP = sizeof setups / sizeof setups[0], CUDA_PAGES = 16 }; // its granularity over 4096
 
 static void run_all(mode m, uint64_t n_step)
 {
@@ -212,6 +201,8 @@ static void run_all(mode m, uint64_t n_step)
         va_setup setup = setups[i / 2];
         setup.megacache = i % 2;
         setup.host = m.host;
+        setup.cuda = m.cuda;
+        if (m.cuda) setup.row_bytes *= CUDA_PAGES, setup.page_bytes *= CUDA_PAGES;
         setup.device = m.device;
         run_trace(&setup, &m, seed + i, n_step);
     }
@@ -241,6 +232,25 @@ static void fake_async(void **state)
     run_all((mode){.device = true, .async = true}, 400);
 }
 
+static void cuda_sync(void **state)
+{
+    (void)state;
+    run_all((mode){.cuda = true}, 10);
+}
+
+static void cuda_async(void **state)
+{
+    (void)state;
+    run_all((mode){.cuda = true, .async = true}, 10);
+}
+
+static void faulty_cuda(void **state)
+{
+    (void)state;
+    run_all((mode){.cuda = true, .faulty = true}, 10);
+    run_all((mode){.cuda = true, .faulty = true, .async = true}, 10);
+}
+
 static void faulty_host(void **state)
 {
     (void)state;
@@ -260,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_sync),  cmocka_unit_test(host_async),  cmocka_unit_test(fake_sync),
         cmocka_unit_test(fake_async), cmocka_unit_test(faulty_host), cmocka_unit_test(faulty_fake),
+        cmocka_unit_test(cuda_sync),  cmocka_unit_test(cuda_async),  cmocka_unit_test(faulty_cuda),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

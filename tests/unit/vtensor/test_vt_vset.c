@@ -1,10 +1,5 @@
 // test_vt_vset.c - vSet: spans, the idle list, the count of runs, addresses. Structure alone.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/cmocka_all.h"
 
 #include "vtensor/internal.h"
 

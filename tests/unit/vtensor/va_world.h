@@ -1,9 +1,9 @@
 // va_world.h - an instance of vattention.h on a backend of choice, beside a slow and obvious
 // reference: for each request an array with every byte of its tokens.
 //
-//   vt_va -> fault backend -> host or fake backend
+//   vt_va -> fault backend -> host, fake, or GPU backend on the stand-in
 //
-// On the host the bytes are compared. The fake has none: there a page is clean or dirty; and with
+// On the host and on the stand-in the bytes are compared. The fake has none: there a page is clean or dirty; and with
 // `device` it stands for a device that runs beside us, on which every step starts kernels that read
 // all that active requests have.
 #ifndef VT_TEST_VA_WORLD_H
@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "assert_vt.h"
 #include "vmm_fake.h"
 #include "vmm_fault.h"
 #include "vtensor/vattention.h"
@@ -18,7 +19,7 @@
 enum { VA_WORLD_MAX_BATCH = 16 };
 
 typedef struct va_setup {
-    bool host, device, megacache;
+    bool host, cuda, device, megacache; // neither host nor cuda: fake
     uint32_t n_plane;
     size_t row_bytes, page_bytes;
     uint32_t max_tok, max_batch, eager_groups;
@@ -77,7 +78,5 @@ void va_verify(va_world *w);
 vt_va_stats va_stats(const va_world *w);
 uint32_t va_mapped(const va_world *w, uint32_t reqid);
 uint8_t *va_row(const va_world *w, uint32_t reqid, uint32_t plane, uint32_t tok);
-
-#define assert_st(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
 
 #endif

@@ -1,18 +1,12 @@
 // world.c - see world.h. Reads the manager's insides in two places only: to see the warm chunks
 // behind a sequence's own, which must read as zero as well, and to name a chunk's address.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "assert_vt.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "vtensor/internal.h"
 #include "world.h"
-
-#define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
 
 // splitmix64
 uint64_t world_draw(world *w, uint64_t below)
