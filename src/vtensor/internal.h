@@ -172,12 +172,12 @@ typedef struct vti_span {
     uint32_t n_run;   // runs of one view
     uint32_t n_end;   // the last mapped position, plus one
     uint64_t generation; // counts the sequences that lived here
-    uint64_t fence;      // the device may read here until this ticket is passed
-    bool needs_fence;    // retired, and the fence could not be taken yet
-    bool is_lent;        // `job` is with the mapper
-    bool passed_over;    // while somebody looks for a span: this one could not be cleaned
-    uintptr_t addr;      // first reserved byte
-    vt_seq *seq;         // who lives here, or NULL
+    uint64_t fence;   // the device may use what the span has let go of until this ticket is passed
+    bool needs_fence; // retired, and the fence could not be taken yet
+    bool is_lent;     // `job` is with the mapper
+    bool passed_over; // while somebody looks for a span: this one could not be cleaned
+    uintptr_t addr;   // first reserved byte
+    vt_seq *seq;      // who lives here, or NULL
     vti_tear tear;
     vti_job job;
     struct vti_span *newer, *older; // neighbours in the list of the idle or of the retired
@@ -322,6 +322,8 @@ void vti_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t regio
 vt_status vti_unmap(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);       // run by run
 vt_status vti_lift(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);        // of one run
 void vti_lifted_drop(vt_manager *m, vti_span *sp, uint32_t first); // is not held any longer
+vt_status vti_mark(vt_manager *m, vti_span *sp); // sp->fence: the device may read up to there
+vt_status vti_await_mark(vt_manager *m, const vti_span *sp); // waits for sp->fence
 vt_status vti_quiesce(vt_manager *m, vti_span *sp); // waits for the device to be done with it
 vt_status vti_mend(vt_manager *m, vti_span *sp);    // maps what was lifted or torn as it should be
 vt_status vti_fetch(vt_manager *m, vti_span *sp, uint32_t position, uint32_t from_region,

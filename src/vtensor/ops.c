@@ -117,14 +117,27 @@ vt_status vti_pfree(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
     return VT_OK;
 }
 
+// Behind the work that may use what the span lets go of now.
+vt_status vti_mark(vt_manager *m, vti_span *sp)
+{
+    VT_TRY(vti_met(m, m->vmm->ops->fence(m->vmm, &sp->fence)));
+    sp->needs_fence = false;
+    return VT_OK;
+}
+
+vt_status vti_await_mark(vt_manager *m, const vti_span *sp)
+{
+    bool is_passed;
+    if (sp->fence == 0) return VT_OK;
+    return vti_met(m, m->vmm->ops->passed(m->vmm, sp->fence, true, &is_passed));
+}
+
 // Nothing that the device still runs may read what is unmapped. Work on a live span may have been
 // given to it at any time; on another none was since its ticket.
 vt_status vti_quiesce(vt_manager *m, vti_span *sp)
 {
-    bool is_passed;
-    if (sp->state == VTI_SPAN_LIVE) VT_TRY(vti_met(m, m->vmm->ops->fence(m->vmm, &sp->fence)));
-    if (sp->fence == 0) return VT_OK;
-    return vti_met(m, m->vmm->ops->passed(m->vmm, sp->fence, true, &is_passed));
+    if (sp->state == VTI_SPAN_LIVE) VT_TRY(vti_mark(m, sp));
+    return vti_await_mark(m, sp);
 }
 
 // Pre: the range shows one region, or nothing, throughout.

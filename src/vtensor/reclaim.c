@@ -4,7 +4,8 @@
 // In the order in which they are taken away:
 //   1. spare chunks that are mapped nowhere: what evictions left, and undoings that failed;
 //   2. warm chunks of idle spans, the longest idle first;
-//   3. warm chunks of live spans, beyond what their sequence has grown into;
+//   3. warm chunks of live spans, beyond what their sequence has grown into; then of retired ones,
+//      for which the device must be waited for;
 //   4. prefixes that nobody uses, the least worth first (they become 1).
 // Of a span the last chunks go first, so that what stays is a prefix still. A span that the device
 // will not let go of is passed over: it stays as it is, spare and counted.
@@ -69,14 +70,22 @@ vt_status vti_sweep(vt_manager *m)
 
 // ---- Warm chunks
 
+static vti_span *next_in_state(const vti_vset *vs, vti_span_state state, uint32_t id)
+{
+    for (; id < vs->n_span; id++)
+        if (vs->span[id]->state == state) return vs->span[id];
+    return NULL;
+}
+
 // The span behind sp in the order above; the first for NULL.
 static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
 {
-    if (!sp && vs->idle.oldest) return vs->idle.oldest;
-    if (sp && sp->state == VTI_SPAN_IDLE && sp->newer) return sp->newer;
-    for (uint32_t i = sp && sp->state != VTI_SPAN_IDLE ? sp->id + 1 : 0; i < vs->n_span; i++)
-        if (vs->span[i]->state == VTI_SPAN_LIVE) return vs->span[i];
-    return NULL;
+    vti_span *next = NULL;
+    if (!sp || sp->state == VTI_SPAN_IDLE) next = sp ? sp->newer : vs->idle.oldest;
+    if (!next && (!sp || sp->state != VTI_SPAN_RETIRED))
+        next = next_in_state(vs, VTI_SPAN_LIVE, sp && sp->state == VTI_SPAN_LIVE ? sp->id + 1 : 0);
+    bool among = sp && sp->state == VTI_SPAN_RETIRED;
+    return next ? next : next_in_state(vs, VTI_SPAN_RETIRED, among ? sp->id + 1 : 0);
 }
 
 // What a failed undoing has left mapped in some views is unmapped, and then stray.

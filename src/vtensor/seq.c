@@ -116,7 +116,10 @@ static vt_status tail_free(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
     VT_TRY(vti_mend(m, sp));
     (void)vti_retired_reap(m, VTI_REAP_NOW); // one of them may have been the last other holder
     if (tail_is_shared(s)) VT_TRY(tail_unshare(s, tail_bytes, n_chunk));
-    if (s->tail_stale) VT_TRY(vti_zero(m, sp, sp->n_owned - 1, tail_bytes));
+    if (s->tail_stale) {
+        VT_TRY(vti_await_mark(m, sp));
+        VT_TRY(vti_zero(m, sp, sp->n_owned - 1, tail_bytes));
+    }
     s->tail_stale = false;
     return VT_OK;
 }
@@ -126,6 +129,7 @@ static vt_status take_warm(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     uint32_t first = sp->n_owned, p = first;
     while (p < n_chunk && sp->at[p] != VTI_NO_REGION) p++;
+    if (first < sp->n_dirty) VT_TRY(vti_await_mark(m, sp));
     for (uint32_t dirty = first; dirty < p && dirty < sp->n_dirty; dirty++)
         VT_TRY(vti_zero(m, sp, dirty, 0));
     sp->n_warm -= p - first;
@@ -199,6 +203,7 @@ static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
     vt_manager *m = s->m;
     if (s->swapped) return VT_EINVAL;
     vti_jobs_take(m);
+    VT_TRY(vti_mark(m, s->span));
     VT_TRY(vti_span_drop(m, s->span, vti_geo_chunks(&m->geo, len_tok)));
     s->tail_stale = vti_geo_tail_bytes(&m->geo, len_tok) > 0;
     vti_seq_set_len(s, len_tok);

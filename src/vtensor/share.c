@@ -191,10 +191,15 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
     if (keep && keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
     if (n_tok == 0) return VT_OK;
     VT_TRY(vti_mend(m, s->span));
+    bool is_new = vt_match(d, tok, n_tok) < n_tok;
     VT_TRY(vti_rtree_push(m->rtree, d, tok, n_tok, s->span->at, &node));
-    vti_seq_set_node(s, node);
+    vt_status st = keep ? retain(m, node, keep) : VT_OK;
+    if (st == VT_OK)
+        vti_seq_set_node(s, node);
+    else if (is_new)
+        vti_rtree_drop(m->rtree, node);
     (void)vti_sweep(m); // a tail that this one supersedes; else it stays spare and counted
-    return keep ? retain(m, node, keep) : VT_OK;
+    return st;
 }
 
 vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,

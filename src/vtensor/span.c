@@ -37,6 +37,7 @@ vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
 {
     vti_job_settle(m, sp);
     VT_TRY(vti_mend(m, sp));
+    if (sp->needs_fence) VT_TRY(vti_mark(m, sp));
     uint32_t from;
     while (max_n > 0 && (end = warm_stretch(sp, first, end, &from)) > 0) {
         if (end - from > max_n) from = end - max_n;
@@ -332,8 +333,7 @@ vt_status vti_span_clean(vt_manager *m, vti_span *sp)
 static vt_status device_done(vt_manager *m, vti_span *sp, bool wait, bool *is_done)
 {
     *is_done = true;
-    if (sp->needs_fence) VT_TRY(vti_met(m, m->vmm->ops->fence(m->vmm, &sp->fence)));
-    sp->needs_fence = false;
+    if (sp->needs_fence) VT_TRY(vti_mark(m, sp));
     if (sp->fence == 0) return VT_OK;
     return vti_met(m, m->vmm->ops->passed(m->vmm, sp->fence, wait, is_done));
 }
@@ -392,7 +392,8 @@ vt_status vti_retired_reap(vt_manager *m, vti_reap how)
 void vti_span_retire(vt_manager *m, vti_span *sp)
 {
     sp->seq = NULL;
-    sp->needs_fence = vti_met(m, m->vmm->ops->fence(m->vmm, &sp->fence)) != VT_OK;
+    sp->needs_fence = true;
+    (void)vti_mark(m, sp);
     vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
     (void)vti_retired_reap(m, VTI_REAP_TRY);
 }

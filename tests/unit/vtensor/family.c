@@ -111,6 +111,7 @@ static vt_vmm *open_fake(family *f)
     assert_non_null(vmm);
     vt_fake_set_epitaph(vmm, &f->end);
     if (f->setup.max_runs > 0) vt_fake_set_max_runs(vmm, f->setup.max_runs);
+    vt_fake_set_async(vmm, f->setup.device);
     return vmm;
 }
 

@@ -32,6 +32,7 @@ typedef struct family_setup {
     uint64_t swap_chunks;   // 0: no swap
     uint64_t max_runs;      // fake only; 0: no limit
     vt_mapper mapper;
+    bool device; // fake only: it runs beside us, and steps leave it kernels that read sequences
 } family_setup;
 
 // One sequence, as it must be.

@@ -4,7 +4,7 @@
 //   - no space is never answered where what is held, and what the step needs, fit the budget together;
 //     nor by what needs no memory;
 //   - a match finds no more than was recorded, and all of that if nothing was evicted.
-#include "unit/cmocka_all.h"
+#include "assert_vt.h"
 
 #include <string.h>
 
@@ -126,9 +126,8 @@ static vt_status step_record(family *f, uint32_t i)
     uint32_t had = vt_match(f->domain[k->domain], k->tok, n_tok);
     vt_status st = family_record(f, i, n_tok, plain ? NULL : &keep);
     if (st == VT_NOSPACE && !f->faulty) assert_true(!plain && keep.pinned);
-    // Too much to be pinned is recorded nevertheless, or is not.
-    if (vt_match(f->domain[k->domain], k->tok, n_tok) > had || st == VT_OK)
-        told(f, k->domain, k->tok, n_tok);
+    assert_int_equal(vt_match(f->domain[k->domain], k->tok, n_tok), st == VT_OK ? n_tok : had);
+    if (st == VT_OK) told(f, k->domain, k->tok, n_tok);
     return st;
 }
 
@@ -241,7 +240,9 @@ static vt_status step_budget(family *f, uint32_t i)
     if (st == VT_NOSPACE && !f->faulty && f->setup.mapper == VT_MAPPER_OWNER) {
         assert_true(held(&was) > n_chunk); // nothing is changed and nothing lost
         assert_int_equal(is.prefix_nodes, was.prefix_nodes);
-        assert_int_equal(is.chunks_created, was.chunks_created);
+        // What an ended sequence held alone may go as soon as the device has done with it.
+        assert_true(is.chunks_created == was.chunks_created ||
+                    (f->setup.device && is.chunks_created < was.chunks_created));
     }
     return st;
 }
@@ -311,9 +312,31 @@ static vt_status come_to_life(family *f, uint32_t i)
     return st;
 }
 
+// ---- A device that runs beside
+
+static void launch(family *f, const kin *k)
+{
+    bool split = f->setup.layout == VT_LAYOUT_SPLIT;
+    size_t size_bytes = k->len_tok * vt_seq_stride(k->s);
+    for (uint32_t p = 0; p < (split ? f->setup.n_plane : 1) && size_bytes > 0; p++)
+        vt_fake_run(f->inner, (uintptr_t)vt_seq_plane(k->s, p), size_bytes);
+}
+
+// Kernels for one of the sequences, and now and then all are done.
+static void run_device(family *f)
+{
+    const kin *k = &f->kin[draw(f, f->setup.n_seq)];
+    if (k->s && !vt_seq_is_swapped(k->s) && !vt_seq_is_torn(k->s)) launch(f, k);
+    uint64_t ticket;
+    if (draw(f, 8) > 0) return;
+    assert_ok(f->inner->ops->fence(f->inner, &ticket));
+    vt_fake_finish(f->inner, ticket);
+}
+
 void family_step(family *f, bool faulty)
 {
     f->faulty = faulty;
+    if (f->setup.device) run_device(f);
     uint32_t i = draw(f, f->setup.n_seq);
     bool lives = f->kin[i].s != NULL, swapped = lives && vt_seq_is_swapped(f->kin[i].s);
     bool swap = f->setup.swap_chunks > 0;

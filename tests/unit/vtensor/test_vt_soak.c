@@ -37,7 +37,8 @@ static family_setup draw_setup(uint64_t round)
                       .budget_chunks = round % 4 ? 20 + round % 50 : UINT64_MAX,
                       .low_chunks = round % 3 * 4,
                       .swap_chunks = round % 7 ? 30 : 3,
-                      .mapper = VT_MAPPER_THREAD};
+                      .mapper = VT_MAPPER_THREAD,
+                      .device = round % N_BACKEND == ON_FAKE && round % 2};
     if (s.backend == ON_CUDA) s.row_bytes *= 8;
     if (s.low_chunks > s.budget_chunks) s.low_chunks = 0;
     return s;

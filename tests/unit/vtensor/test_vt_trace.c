@@ -65,23 +65,24 @@ static const family_setup setups[] = {
 enum { N_SETUP = sizeof setups / sizeof setups[0] };
 
 // Rows that are as long for the stand-in's pages as they are for the host's.
-static family_setup on(backend b, vt_layout layout, const family_setup *from)
+static family_setup on(backend b, bool device, vt_layout layout, const family_setup *from)
 {
     family_setup s = *from;
     s.backend = b;
     s.layout = layout;
     if (b == ON_CUDA) s.row_bytes *= 8;
     if (b != ON_FAKE) s.max_runs = 0;
+    s.device = device;
     return s;
 }
 
-static void run_all(backend b, bool faulty, uint64_t n_step)
+static void run_all(backend b, bool device, bool faulty, uint64_t n_step)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 20240715);
     n_step = env_or("VT_TEST_STEPS", n_step);
     for (int k = 0; k < N_SETUP; k++)
         for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++) {
-            family_setup s = on(b, (vt_layout)layout, &setups[k]);
+            family_setup s = on(b, device, (vt_layout)layout, &setups[k]);
             print_message("%s, layout %d, seed %llu\n", s.name, layout, (unsigned long long)seed);
             run_trace(&s, seed + (uint64_t)k, n_step, faulty);
         }
@@ -90,37 +91,49 @@ static void run_all(backend b, bool faulty, uint64_t n_step)
 static void on_the_host(void **state)
 {
     (void)state;
-    run_all(ON_HOST, false, 400);
+    run_all(ON_HOST, false, false, 400);
 }
 
 static void on_the_fake(void **state)
 {
     (void)state;
-    run_all(ON_FAKE, false, 1500);
+    run_all(ON_FAKE, false, false, 1500);
 }
 
 static void on_cuda(void **state)
 {
     (void)state;
-    run_all(ON_CUDA, false, 120);
+    run_all(ON_CUDA, false, false, 120);
 }
 
 static void on_a_faulty_host(void **state)
 {
     (void)state;
-    run_all(ON_HOST, true, 400);
+    run_all(ON_HOST, false, true, 400);
 }
 
 static void on_a_faulty_fake(void **state)
 {
     (void)state;
-    run_all(ON_FAKE, true, 1500);
+    run_all(ON_FAKE, false, true, 1500);
+}
+
+static void on_a_device(void **state)
+{
+    (void)state;
+    run_all(ON_FAKE, true, false, 1000);
+}
+
+static void on_a_faulty_device(void **state)
+{
+    (void)state;
+    run_all(ON_FAKE, true, true, 1000);
 }
 
 static void on_a_faulty_cuda(void **state)
 {
     (void)state;
-    run_all(ON_CUDA, true, 120);
+    run_all(ON_CUDA, false, true, 120);
 }
 
 int main(void)
@@ -129,6 +142,7 @@ int main(void)
         cmocka_unit_test(on_the_host),      cmocka_unit_test(on_the_fake),
         cmocka_unit_test(on_cuda),          cmocka_unit_test(on_a_faulty_host),
         cmocka_unit_test(on_a_faulty_fake), cmocka_unit_test(on_a_faulty_cuda),
+        cmocka_unit_test(on_a_device),      cmocka_unit_test(on_a_faulty_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "vmm_fake_swap.h"
+#include "vmm_fake_work.h"
 
 enum { FIRST_BUCKETS = 64, FIRST_RESERVATIONS = 16 };
 
@@ -42,7 +43,6 @@ typedef struct chunk {
 typedef struct entry {
     chunk *chunk;  // NULL: nothing is mapped
     uint32_t page; // of the chunk's n_slice x pages_per_slice
-    uint32_t busy; // ticket of the first fence behind the work that reads here; 0: none
 } entry;
 
 typedef struct reservation {
@@ -65,7 +65,8 @@ typedef struct fake {
     size_t n_bucket;
     vt_fake_swap swap;
     bool async;
-    uint32_t last_ticket, passed_ticket;
+    uint64_t last_ticket, passed_ticket;
+    vt_fake_works work; // given to the device
     vt_fake_report now;
     vt_fake_report *epitaph;
 } fake;
@@ -101,6 +102,11 @@ static vt_status breach(fake *f, const char *what)
 {
     if (f->now.n_violation++ == 0) f->now.violation = what;
     return VT_EINVAL;
+}
+
+static bool is_busy(const fake *f, uintptr_t addr, size_t size_bytes)
+{
+    return vt_fake_work_touches(&f->work, addr, size_bytes, f->passed_ticket);
 }
 
 // ---- chunks
@@ -416,8 +422,8 @@ static vt_status unmap(fake *f, uintptr_t addr, size_t size_bytes)
         if (!e[k].chunk) return breach(f, "unmap of what is not mapped");
         if (e[k].page % f->pages_per_slice != k % f->pages_per_slice)
             return breach(f, "unmap of a part of a slice");
-        if (e[k].busy > f->passed_ticket) return breach(f, "unmap of what a kernel reads");
     }
+    if (is_busy(f, addr, size_bytes)) return breach(f, "unmap of what a kernel reads");
     count_slices(f, r, e, n_page / f->pages_per_slice, false);
     take_entries(f, e, n_page / f->pages_per_slice);
     return VT_OK;
@@ -478,10 +484,19 @@ static bool place_at(fake *f, uintptr_t addr, size_t size_bytes, vt_place *out)
     return e != NULL;
 }
 
+// A place that the caller writes.
+static bool quiet_place_at(fake *f, uintptr_t addr, size_t size_bytes, vt_place *out)
+{
+    if (!place_at(f, addr, size_bytes, out)) return false;
+    if (!is_busy(f, addr, size_bytes)) return true;
+    (void)breach(f, "writing where a kernel reads");
+    return false;
+}
+
 static vt_status zero(fake *f, uintptr_t addr, size_t size_bytes)
 {
     vt_place p;
-    if (!place_at(f, addr, size_bytes, &p)) return VT_EINVAL;
+    if (!quiet_place_at(f, addr, size_bytes, &p)) return VT_EINVAL;
     vt_place_cut(&p, size_bytes);
     return VT_OK;
 }
@@ -516,6 +531,8 @@ static vt_status fetch(fake *f, uintptr_t dst, uint32_t slice, uint64_t index, s
 {
     vt_place to, from;
     vt_status st = two_places(f, dst, slice, index, offset, size_bytes, &to, &from);
+    if (st == VT_OK && is_busy(f, dst, size_bytes))
+        return breach(f, "writing where a kernel reads");
     if (st == VT_OK) vt_place_copy(&to, &from, size_bytes);
     return st;
 }
@@ -572,7 +589,7 @@ static vt_status fake_fence(vt_vmm *vmm, uint64_t *ticket)
 static vt_status finish(fake *f, uint64_t ticket)
 {
     if (ticket > f->last_ticket) return breach(f, "a ticket that no fence gave");
-    if (ticket > f->passed_ticket) f->passed_ticket = (uint32_t)ticket;
+    if (ticket > f->passed_ticket) f->passed_ticket = ticket;
     return VT_OK;
 }
 
@@ -604,8 +621,10 @@ void vt_fake_run(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     fake *f = enter(vmm);
     size_t n_page;
-    entry *e = mapped_at(f, addr, size_bytes, &n_page);
-    for (size_t k = 0; e && f->async && k < n_page; k++) e[k].busy = f->last_ticket + 1;
+    vt_fake_work w = {addr, size_bytes, f->last_ticket + 1};
+    if (mapped_at(f, addr, size_bytes, &n_page) && f->async &&
+        !vt_fake_work_add(&f->work, w, f->passed_ticket))
+        (void)breach(f, "no memory for the test");
     (void)leave(f, VT_OK);
 }
 
@@ -655,7 +674,7 @@ static vt_status swap_read(fake *f, uintptr_t dst, uint64_t offset, size_t size_
     const char *wrong = vt_fake_swap_check(&f->swap, offset, size_bytes);
     if (wrong) return breach(f, wrong);
     vt_place to;
-    if (!place_at(f, dst, size_bytes, &to)) return VT_EINVAL;
+    if (!quiet_place_at(f, dst, size_bytes, &to)) return VT_EINVAL;
     wrong = vt_fake_swap_read(&f->swap, &to, offset, size_bytes, sum);
     return wrong ? breach(f, wrong) : VT_OK;
 }
@@ -697,6 +716,7 @@ static void fake_close(vt_vmm *vmm)
         }
     free(f->bucket);
     vt_fake_swap_free(&f->swap);
+    vt_fake_work_free(&f->work);
     pthread_mutex_destroy(&f->mu);
     free(f);
 }

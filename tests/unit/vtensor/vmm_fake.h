@@ -47,8 +47,8 @@ bool vt_fake_is_zero(vt_vmm *fake, uintptr_t addr, size_t size_bytes);
 void vt_fake_set_async(vt_vmm *fake, bool async);
 
 // Stands for a kernel that is given to the device and reads the bytes. Pre: mapped; otherwise a
-// violation. With async it runs until a fence taken behind it is passed; unmapping one of its bytes
-// before is a violation.
+// violation. With async it runs until a fence taken behind it is passed; unmapping or writing one
+// of its bytes before is a violation.
 void vt_fake_run(vt_vmm *fake, uintptr_t addr, size_t size_bytes);
 
 // The work in front of that fence is done.
