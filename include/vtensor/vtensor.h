@@ -233,13 +233,14 @@ typedef struct vt_retention {
 
 // Puts the first n_tok tokens of s, which are `tok`, into the tree: their chunks are shared from
 // now on. What of them is there already stays as it is. keep NULL: plain.
-// Errors: VT_EINVAL (n_tok > length, swapped out, or a domain of another manager), VT_NOSPACE (pins
-// would hold too much), VT_ENOMEM.
+// Errors: VT_EINVAL (n_tok > length, swapped out, a domain of another manager, or priority),
+// VT_NOSPACE (pins would hold too much: nothing is recorded), VT_EDEVICE (a torn sequence), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
                                             uint32_t n_tok, const vt_retention *keep);
 
-// Changes what the recorded part of tok is worth. *n_hit (may be NULL) as in vt_match.
-// Errors: VT_NOSPACE (pins would hold too much), VT_ENOMEM.
+// Changes what the recorded part of tok is worth, and counts as use of it. *n_hit (may be NULL) as
+// in vt_match. Prefixes that go on behind it keep their own worth.
+// Errors: VT_EINVAL (priority), VT_NOSPACE (pins would hold too much), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                                         const vt_retention *keep, uint32_t *n_hit);
 

@@ -4,8 +4,8 @@
 // A span has one job at a time. What is asked for beyond it is kept in ahead_tok and posted when
 // the job comes back: in the next vt_step, or in vt_seq_wait.
 //
-// Urgency, as the deadline of a job in steps:
-//   1 and more           growth of a sequence: when its chunks are used up
+// Urgency, as the deadline of a job, counted in steps from the first one on:
+//   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
 //   VTI_SOON             unmapping what a released sequence has shared
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
 #include "internal.h"
@@ -18,7 +18,7 @@ static uint32_t first_cold(const vti_span *sp, uint32_t n_chunk)
     return p < n_chunk ? p : n_chunk;
 }
 
-static vt_status post_back(vt_manager *m, vti_span *sp, uint32_t end, uint32_t deadline)
+static vt_status post_back(vt_manager *m, vti_span *sp, uint32_t end, uint64_t deadline)
 {
     uint32_t first = first_cold(sp, end), n;
     if (first == end) return VT_OK;
@@ -28,11 +28,14 @@ static vt_status post_back(vt_manager *m, vti_span *sp, uint32_t end, uint32_t d
     return vti_job_post(m, sp, VTI_JOB_BACK, first, n, deadline);
 }
 
+// A job that waits already is made more urgent if it must be.
 static vt_status post_ahead(vt_seq *s, uint32_t deadline)
 {
     vt_manager *m = s->m;
-    if (s->span->is_lent) return VT_OK;
-    return post_back(m, s->span, vti_geo_chunks(&m->geo, s->ahead_tok), deadline);
+    uint64_t due = m->n_step + deadline;
+    if (s->span->is_lent && s->span->job.deadline <= due) return VT_OK;
+    if (!vti_job_cancel(m, s->span)) return VT_OK; // it is being done
+    return post_back(m, s->span, vti_geo_chunks(&m->geo, s->ahead_tok), due);
 }
 
 static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
@@ -147,6 +150,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
         [VT_AHEAD_SLACK] = ahead_slack,
     };
     if (now_ms > m->now_ms) m->now_ms = now_ms;
+    m->n_step++;
     vti_jobs_take(m);
     vt_status st = vti_retired_reap(m, VTI_REAP_TRY);
     if (policy != VT_AHEAD_NONE) for_each_seq(m, n_tok, look[policy]);

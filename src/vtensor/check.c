@@ -13,11 +13,6 @@ typedef struct census {
     uint32_t n_live, n_in_state[VTI_SPAN_RETIRED + 1];
 } census;
 
-#define HOLDS(cond, what)         \
-    do {                          \
-        if (!(cond)) return what; \
-    } while (0)
-
 static vti_chunk *held_at(census *c, uint32_t region, uint32_t position)
 {
     return &c->held[(size_t)region * c->m->geo.chunks_per_span + position];
@@ -214,21 +209,30 @@ static const char *check_swap(census *c, uint8_t *taken)
     return NULL;
 }
 
-// 5, 6: the system's word.
-static vt_status check_system(census *c, const char **broken)
+vt_status vti_check_system(vt_vmm *vmm, const vti_claim *claim, const char **broken)
 {
-    const vt_manager *m = c->m;
-    uint64_t size_bytes, n_mapping;
-    VT_TRY(m->vmm->ops->resident(m->vmm, &size_bytes));
-    if (size_bytes != vti_pset_created(&m->pset) * m->geo.chunk_bytes)
+    uint64_t resident_bytes, mapped_bytes, n_mapping;
+    VT_TRY(vmm->ops->resident(vmm, &resident_bytes));
+    VT_TRY(vmm->ops->mapped(vmm, &mapped_bytes, &n_mapping));
+    bool merges = vmm->ops->max_runs(vmm) < UINT64_MAX; // else a mapping may be anything
+    if (resident_bytes != claim->resident_bytes)
         *broken = "the system holds other memory than was created";
-    VT_TRY(m->vmm->ops->mapped(m->vmm, &size_bytes, &n_mapping));
-    if (c->n_torn == 0 && size_bytes != c->n_mapped * m->geo.chunk_bytes)
-        *broken = "the system maps other addresses than the spans say";
-    bool merges = m->max_runs < UINT64_MAX; // where there is no limit a mapping may be anything
-    if (merges && c->n_torn == 0 && n_mapping > c->n_run * m->geo.n_view)
+    else if (!claim->is_torn && mapped_bytes != claim->mapped_bytes)
+        *broken = "the system maps other addresses than there should be";
+    else if (!claim->is_torn && merges && n_mapping > claim->n_run)
         *broken = "the system has more mappings than there are runs";
     return VT_OK;
+}
+
+// 5, 6: the system's word.
+static vt_status check_system(const census *c, const char **broken)
+{
+    const vt_manager *m = c->m;
+    vti_claim claim = {.resident_bytes = vti_pset_created(&m->pset) * m->geo.chunk_bytes,
+                       .mapped_bytes = c->n_mapped * m->geo.chunk_bytes,
+                       .n_run = c->n_run * m->geo.n_view,
+                       .is_torn = c->n_torn > 0};
+    return vti_check_system(m->vmm, &claim, broken);
 }
 
 static vt_status check_all(census *c, uint8_t *taken, const char **broken)

@@ -105,10 +105,18 @@
         if (vt_try_st_ != VT_OK) return vt_try_st_; \
     } while (0)
 
+// In a function that answers the first broken invariant in words, or NULL.
+#define HOLDS(cond, what)         \
+    do {                          \
+        if (!(cond)) return what; \
+    } while (0)
+
 enum { VTI_NO_REGION = UINT32_MAX };
 
-// Deadlines of jobs, in steps: below VTI_SOON the growth of sequences.
-enum { VTI_SOON = INT32_MAX - 2, VTI_REFILL, VTI_WIPE };
+// Deadlines of jobs: the step in which they are needed, and these behind all steps there will be.
+#define VTI_SOON   (UINT64_MAX - 2)
+#define VTI_REFILL (UINT64_MAX - 1)
+#define VTI_WIPE   UINT64_MAX
 
 // The sizes of a manager. Immutable after vti_geo_init.
 struct vti_geo {
@@ -259,6 +267,7 @@ struct vt_manager {
     uint64_t max_runs;     // what the backend allows, over all views
     uint64_t live_tok;     // sum of the lengths
     uint64_t now_ms;       // of the last vt_step
+    uint64_t n_step;       // calls of vt_step
     uint32_t n_seq;        // sequences alive
     uint32_t n_lent;       // jobs with the mapper
     uint32_t *scratch;     // [chunks_per_span] regions of a prefix
@@ -336,7 +345,7 @@ vt_status vti_zero(vt_manager *m, vti_span *sp, uint32_t position, size_t offset
 void vti_job_run(void *manager, vti_job *job);
 vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n);
 vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n,
-                       uint32_t deadline);
+                       uint64_t deadline);
 void vti_jobs_take(vt_manager *m);                     // commits what is done
 bool vti_job_cancel(vt_manager *m, vti_span *sp);      // false: it is running, or done
 vt_status vti_job_finish(vt_manager *m, vti_span *sp); // does it, or waits for it
@@ -389,6 +398,15 @@ vt_status vti_seq_keep_tail(vt_seq *s, bool *is_kept);
 vt_status vti_swap_init(vti_swap *sw, const vt_config *cfg, size_t chunk_bytes);
 void vti_swap_free(vti_swap *sw);
 void vti_swap_forget(vt_seq *s); // gives its slots back
+
+// check.c
+typedef struct vti_claim {
+    uint64_t resident_bytes, mapped_bytes;
+    uint64_t n_run; // mappings at most, where the system merges them
+    bool is_torn;   // then nothing is known of what is mapped
+} vti_claim;
+// Compares with what the system says. Errors: VT_EDEVICE (it cannot tell).
+vt_status vti_check_system(vt_vmm *vmm, const vti_claim *claim, const char **broken);
 
 // stats.c
 vt_status vti_answer(vt_manager *m, vt_status st); // counts what a public call answers

@@ -211,7 +211,7 @@ static vt_status mapper_get(vt_manager *m)
 }
 
 vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n,
-                       uint32_t deadline)
+                       uint64_t deadline)
 {
     VT_TRY(mapper_get(m));
     job_fill(m, sp, kind, first, n);

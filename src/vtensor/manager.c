@@ -102,6 +102,7 @@ void vt_manager_destroy(vt_manager *m)
     vti_jobs_settle(m);
     vti_mapper_stop(m->mapper);
     m->mapper = NULL;
+    m->mapper_kind = VT_MAPPER_OWNER; // no other one is started
     release_all(m);
     vti_rtree_free(m->rtree); // its chunks are spare now
     m->rtree = NULL;

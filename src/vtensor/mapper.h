@@ -39,7 +39,7 @@ typedef struct vti_job {
     uintptr_t addr;    // of position `first` in view 0
     uint64_t index;    // of the chunk at position `first`
     uint64_t fence;    // SHED: not before this ticket of the backend is passed
-    uint32_t deadline; // steps until it is needed
+    uint64_t deadline; // the step in which it is needed
 
     // the outcome, valid when done
     vt_status st;

@@ -48,8 +48,7 @@ void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at);
 
 // rPush: makes tok[0 .. n_tok) a path of the tree; at[p] is the region whose chunk at position p
 // holds the rows of these tokens. What is there already is kept; the rest holds the chunks at[]
-// names. *out is the node in which the path ends, used and retained as `keep` says (NULL: as it
-// is).
+// names (NULL: all of it is there). *out is the node in which the path ends, and it is just used.
 // Errors: VT_ENOMEM; the tree is then as before.
 vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                          const uint32_t *at, vti_node **out);
@@ -67,8 +66,8 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n);
 void vti_rtree_ref(vti_rtree *t, vti_node *n);
 void vti_rtree_unref(vti_rtree *t, vti_node *n);
 
-// Makes the node and every node above it worth at least `keep`: pins and priorities of a path are
-// those of its most valued end. now_ms is the clock for keep->until_ms.
+// Makes the node worth just `keep`, more or less than before. What is above it is not evicted
+// before it, and inherits what it was worth. now_ms is the clock for keep->until_ms.
 // Errors: VT_NOSPACE: with it more than max_pinned chunks would be held by pinned nodes.
 vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
                            uint64_t max_pinned_chunks, uint64_t now_ms);

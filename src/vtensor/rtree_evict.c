@@ -18,7 +18,8 @@
 //
 // What vti_rtree_retain asks for is kept with that one node, so that it can be taken back. The
 // nodes above are worth no less all the same: they cannot go first, and when a node is evicted its
-// parent inherits what it was worth, if that is more. The heap BY_END has all worth that ends some
+// parent inherits what it was worth, if that is more and ends no earlier than what the parent was
+// given itself. The heap BY_END has all worth that ends some
 // time; every function that is told the time first takes what has ended.
 //
 // Chunks are counted as often as they exist, though several nodes may hold one: those that one node
@@ -158,10 +159,15 @@ void vti_unguard(vti_rtree *t, vti_node *n)
 
 // ---- Worth
 
+static bool is_plain(const vt_retention *keep)
+{
+    return !keep->pinned && keep->priority == 0;
+}
+
 static void set_keep(vti_rtree *t, vti_node *n, vt_retention keep)
 {
     bool was_pinned = n->keep.pinned;
-    n->keep = keep.pinned || keep.priority > 0 ? keep : (vt_retention){0};
+    n->keep = is_plain(&keep) ? (vt_retention){0} : keep;
     if (n->keep.pinned && !was_pinned) vti_guard(t, n);
     if (!n->keep.pinned && was_pinned) vti_unguard(t, n);
     vti_worth_settle(t, n);
@@ -173,16 +179,23 @@ static void end_worth(vti_rtree *t, uint64_t now_ms)
     while (h->n > 0 && h->at[1]->keep.until_ms <= now_ms) set_keep(t, h->at[1], (vt_retention){0});
 }
 
+static bool ends_before(const vt_retention *a, const vt_retention *b)
+{
+    return a->until_ms - 1 < b->until_ms - 1; // 0, never, is the latest
+}
+
 static bool is_worth_more(const vt_retention *a, const vt_retention *b)
 {
     if (a->pinned != b->pinned) return a->pinned;
     if (a->priority != b->priority) return a->priority > b->priority;
-    return a->until_ms - 1 > b->until_ms - 1; // 0, never, is the latest
+    return ends_before(b, a);
 }
 
+// What the heir was given itself is not lost for what ends earlier.
 void vti_worth_inherit(vti_rtree *t, vti_node *heir, const vt_retention *keep)
 {
-    if (!vti_node_is_root(heir) && is_worth_more(keep, &heir->keep)) set_keep(t, heir, *keep);
+    if (vti_node_is_root(heir) || !is_worth_more(keep, &heir->keep)) return;
+    if (is_plain(&heir->keep) || !ends_before(keep, &heir->keep)) set_keep(t, heir, *keep);
 }
 
 void vti_rtree_touch(vti_rtree *t, vti_node *n)

@@ -178,7 +178,6 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
 
 static vt_status retain(vt_manager *m, vti_node *node, const vt_retention *keep)
 {
-    if (keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
     return vti_rtree_retain(m->rtree, node, keep, m->budget_chunks / 2, m->now_ms);
 }
 
@@ -208,13 +207,23 @@ vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n
     return vti_answer(s->m, seq_record(s, d, tok, n_tok, keep));
 }
 
+// The edge in which it ends is cut there: what is behind stays worth what it was.
+static vt_status retain_path(vt_manager *m, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                             const vt_retention *keep)
+{
+    vti_node *node;
+    if (keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
+    VT_TRY(vti_rtree_push(m->rtree, d, tok, n_tok, NULL, &node));
+    return retain(m, node, keep);
+}
+
 vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok, const vt_retention *keep,
                     uint32_t *n_hit)
 {
     vt_manager *m = vti_domain_owner(d);
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
-    if (n_hit) *n_hit = hit.n_tok;
-    return hit.n_tok == 0 ? VT_OK : vti_answer(m, retain(m, hit.node, keep));
+    uint32_t n_known = vt_match(d, tok, n_tok);
+    if (n_hit) *n_hit = n_known;
+    return n_known == 0 ? VT_OK : vti_answer(m, retain_path(m, d, tok, n_known, keep));
 }
 
 // ---- Domains

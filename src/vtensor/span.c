@@ -342,8 +342,8 @@ static vt_status device_done(vt_manager *m, vti_span *sp, bool wait, bool *is_do
 static bool unmap_beside(vt_manager *m, vti_span *sp)
 {
     uint32_t end = sp->n_owned, n;
-    bool threaded = m->mapper && m->mapper_kind == VT_MAPPER_THREAD;
-    return threaded && sp->tear.n == 0 && sp->n_lifted == 0 && next_leaving(m, sp, 0, &end, &n) &&
+    return m->mapper_kind == VT_MAPPER_THREAD && sp->tear.n == 0 && sp->n_lifted == 0 &&
+           next_leaving(m, sp, 0, &end, &n) &&
            vti_job_post(m, sp, VTI_JOB_UNMAP, end, n, VTI_SOON) == VT_OK;
 }
 

@@ -9,11 +9,6 @@ typedef struct census {
     uint64_t n_mapping; // at most
 } census;
 
-#define HOLDS(cond, what)         \
-    do {                          \
-        if (!(cond)) return what; \
-    } while (0)
-
 // 1
 static const char *check_extent(const vti_va_geo *g, const vti_va_req *r)
 {
@@ -62,28 +57,22 @@ static const char *check_sums(const vt_va *va, const census *c)
 // 4
 static vt_status check_system(const vt_va *va, const census *c, const char **broken)
 {
-    uint64_t size_bytes, n_mapping;
-    VT_TRY(va->vmm->ops->resident(va->vmm, &size_bytes));
-    if (size_bytes != c->n_created * va->geo.group_bytes)
-        *broken = "the system holds other memory than was created";
-    VT_TRY(va->vmm->ops->mapped(va->vmm, &size_bytes, &n_mapping));
-    if (size_bytes != c->n_page * va->geo.page_bytes)
-        *broken = "the system maps other addresses than the requests have";
-    bool merges = va->vmm->ops->max_runs(va->vmm) < UINT64_MAX; // else a mapping may be anything
-    if (merges && n_mapping > c->n_mapping)
-        *broken = "a request is more than one mapping in a view";
-    return VT_OK;
+    vti_claim claim = {.resident_bytes = c->n_created * va->geo.group_bytes,
+                       .mapped_bytes = c->n_page * va->geo.page_bytes,
+                       .n_run = c->n_mapping};
+    return vti_check_system(va->vmm, &claim, broken);
 }
 
 vt_status vt_va_check(vt_va *va, const char **what)
 {
     census c = {0};
+    vt_status st = VT_OK;
     vti_va_settle(va);
     const char *broken = check_requests(va, &c);
     if (!broken) broken = check_sums(va, &c);
-    if (!broken) VT_TRY(check_system(va, &c, &broken));
+    if (!broken) st = check_system(va, &c, &broken);
     if (what) *what = broken;
-    return broken ? VT_EINVAL : VT_OK;
+    return broken ? VT_EINVAL : st;
 }
 
 // ---- Statistics

@@ -190,8 +190,11 @@ static vt_status map_now(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t 
     vt_status st = VT_OK;
     uint64_t i = 0;
     for (; i < n && st == VT_OK; i += st == VT_OK) {
-        vti_cu_handle handle = slice_at(c, slice, index + i)->handle;
-        st = vti_cuda_status(c->cu.mem_map(addr + i * each, each, 0, handle, 0));
+        const vti_cuda_slice *s = slice_at(c, slice, index + i);
+        if (s->memory == VTI_CUDA_NONE) // lost when it could be neither destroyed nor made again
+            st = VT_EDEVICE;
+        else
+            st = vti_cuda_status(c->cu.mem_map(addr + i * each, each, 0, s->handle, 0));
     }
     if (st == VT_OK) st = open_access(c, addr, n * each);
     if (st == VT_OK) st = wipe_fresh(c, addr, slice, index, n);
@@ -417,6 +420,7 @@ vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out, const ch
     const char *reason = NULL;
     *out = NULL;
     vti_cuda *c = calloc(1, sizeof *c);
+    if (why) *why = NULL;
     if (!c) return VT_ENOMEM;
     c->vmm.ops = &cuda_ops;
     c->device = cfg->device;

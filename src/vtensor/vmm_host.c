@@ -153,15 +153,16 @@ static vt_status host_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
     if (size_bytes > SIZE_MAX - slack) return VT_NOSPACE;
     char *p = mmap(NULL, size_bytes + slack, PROT_NONE, RESERVED_FLAGS, -1, 0);
     if (p == MAP_FAILED) return status_of_errno();
-    size_t head = (align - (uintptr_t)p % align) % align;
-    if ((head > 0 && munmap(p, head) != 0) ||
-        (slack > head && munmap(p + head + size_bytes, slack - head) != 0)) {
-        vt_status st = status_of_errno();
-        (void)munmap(p, size_bytes + slack);
-        return st;
+    size_t head = (align - (uintptr_t)p % align) % align, tail = slack - head;
+    char *begin = p; // of what is still ours
+    if (head == 0 || munmap(p, head) == 0) {
+        begin = p + head;
+        *addr = (uintptr_t)begin;
+        if (tail == 0 || munmap(begin + size_bytes, tail) == 0) return VT_OK;
     }
-    *addr = (uintptr_t)p + head;
-    return VT_OK;
+    vt_status st = status_of_errno();
+    (void)munmap(begin, size_bytes + slack - (size_t)(begin - p));
+    return st;
 }
 
 static vt_status host_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)

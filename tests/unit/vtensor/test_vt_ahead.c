@@ -89,6 +89,24 @@ static void the_nearest_deadline_comes_first(void **state)
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
 }
 
+// What was asked for long ago is not late for ever, and may be asked for again, with more haste.
+static void deadlines_come_nearer(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 0);
+    assert_ok(vt_seq_prepare(f.kin[0].s, CHUNK_TOK, 5));
+    assert_ok(vt_seq_prepare(f.kin[1].s, CHUNK_TOK, 9));
+    for (int k = 0; k < 4; k++) assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_ok(vt_seq_prepare(f.kin[2].s, CHUNK_TOK, 2)); // one step after the first
+    (void)work(1);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+    assert_ok(vt_seq_prepare(f.kin[1].s, CHUNK_TOK, 1));
+    (void)work(1);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[2].s), 0);
+    (void)work(UINT32_MAX);
+}
+
 static void extend_does_not_wait_for_what_has_not_begun(void **state)
 {
     (void)state;
@@ -290,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         OWNER(what_is_prepared_costs_no_call),
         OWNER(the_nearest_deadline_comes_first),
+        OWNER(deadlines_come_nearer),
         OWNER(extend_does_not_wait_for_what_has_not_begun),
         OWNER(a_failure_is_told_to_who_waits),
         OWNER(a_failure_is_told_to_who_asks_again),

@@ -287,6 +287,8 @@ static void a_half_destroyed_chunk_goes_later(void **state)
     standin_limit_memory(0);
     assert_int_equal(vmm->ops->destroy(vmm, 0, 2), VT_EDEVICE);
     assert_int_equal(resident(), standin_look().memory_bytes);
+    assert_int_equal(map(0, 0, 0, 1), VT_EDEVICE); // its handle was released already
+    assert_int_equal(standin_look().n_breach, 0);
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
     assert_int_equal(resident(), 0);
 }

@@ -132,6 +132,19 @@ static void worth_ends_at_its_time(void **state)
     assert_string_equal(evict_all(100), "1");
 }
 
+static void what_ends_earlier_is_not_inherited(void **state)
+{
+    (void)state;
+    vti_node *b = push("ab", 'A'), *a = push("a", 'B');
+    retain(b, 5, false, 10, 0);
+    retain(a, 3, false, 0, 0);
+    vti_rtree_drop(t, b);
+    verify();
+    assert_int_equal(a->keep.priority, 3); // else it would be plain from 10 on
+    assert_int_equal(a->keep.until_ms, 0);
+    vti_rtree_drop(t, a);
+}
+
 static void the_later_end_is_inherited(void **state)
 {
     (void)state;
@@ -225,6 +238,7 @@ int main(void)
         TREE_TEST(worth_can_be_taken_back),
         TREE_TEST(pins_hold_what_is_above_them),
         TREE_TEST(worth_ends_at_its_time),
+        TREE_TEST(what_ends_earlier_is_not_inherited),
         TREE_TEST(the_later_end_is_inherited),
         TREE_TEST(references_hold),
         TREE_TEST(pins_hold_so_many_chunks_at_most),

@@ -239,6 +239,22 @@ static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), 0);
 }
 
+static void a_pin_holds_what_it_names_and_no_more(void **state)
+{
+    (void)state;
+    vt_retention pin = {.pinned = true};
+    uint32_t n_hit;
+    family_grown(&f, 0, 6 * CHUNK_TOK);
+    assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
+    assert_ok(vt_retain(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK, &pin, &n_hit));
+    assert_int_equal(n_hit, 2 * CHUNK_TOK);
+    vt_seq_release(f.kin[0].s);
+    f.kin[0].s = NULL;
+    assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 6 * CHUNK_TOK), 2 * CHUNK_TOK);
+    assert_int_equal(family_stats(&f).chunks_cached, 2);
+}
+
 static void what_was_let_go_of_first_goes_first(void **state)
 {
     (void)state;
@@ -397,6 +413,7 @@ int main(void)
         TEST(domains_do_not_mix),
         TEST(a_prefix_outlives_its_domains_handle),
         TEST(prefixes_give_way_to_sequences_and_pins_do_not),
+        TEST(a_pin_holds_what_it_names_and_no_more),
         TEST(what_was_let_go_of_first_goes_first),
         TEST(pins_may_hold_half_of_the_budget),
         TEST(too_few_mappings_are_no_space_and_no_harm),
