@@ -75,8 +75,9 @@ typedef struct vt_config {
     size_t slice_bytes; // bytes of a chunk in each plane (SPLIT) or in all (PACKED), a multiple of
                         // the backend's granularity; 0: the smallest that holds 32 tokens
     uint64_t spare_low_bytes;  // spare chunks that vt_step has made ready ahead, at least
-    uint64_t spare_high_bytes; // spare chunks kept for the next sequences, at most; the rest goes
-                               // back to the system at release. UINT64_MAX: all, until vt_trim
+    uint64_t spare_high_bytes; // spare chunks kept for the next sequences, at most; the mapper
+                               // thread gives the rest back to the system, release itself where
+                               // there is none. UINT64_MAX: all, until vt_trim
     const char *swap_dir;      // host: directory of the swap file; elsewhere not used
     uint64_t swap_bytes;       // room for what is swapped out; 0: no swap
     vt_mapper mapper;
@@ -134,7 +135,7 @@ VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **
 // Errors: VT_EINVAL (swapped out), VT_EDEVICE; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 
-// Ends a sequence: chunks of its own become spare (or go back to the system beyond
+// Ends a sequence: chunks of its own become spare (and go back to the system beyond
 // spare_high_bytes), its span is recycled. A chunk is zero again before another sequence sees it.
 // On a device, addresses are not unmapped before the work given to it so far is done. NULL is
 // allowed.

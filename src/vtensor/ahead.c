@@ -8,6 +8,7 @@
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
 //   VTI_SOON             unmapping what a released sequence has shared
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
+//   VTI_RETURN           spare chunks beyond the high mark
 #include "internal.h"
 
 // The first position from n_owned on, below n_chunk, that nothing is mapped at; n_chunk: none.
@@ -155,6 +156,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     vt_status st = vti_retired_reap(m, VTI_REAP_TRY);
     if (policy != VT_AHEAD_NONE) for_each_seq(m, n_tok, look[policy]);
     refill(m);
+    vti_return_excess(m);
     wipe(m);
     return vti_answer(m, st);
 }

@@ -114,9 +114,10 @@
 enum { VTI_NO_REGION = UINT32_MAX };
 
 // Deadlines of jobs: the step in which they are needed, and these behind all steps there will be.
-#define VTI_SOON   (UINT64_MAX - 2)
-#define VTI_REFILL (UINT64_MAX - 1)
-#define VTI_WIPE   UINT64_MAX
+#define VTI_SOON   (UINT64_MAX - 3)
+#define VTI_REFILL (UINT64_MAX - 2)
+#define VTI_WIPE   (UINT64_MAX - 1)
+#define VTI_RETURN UINT64_MAX
 
 // The sizes of a manager. Immutable after vti_geo_init.
 struct vti_geo {
@@ -263,6 +264,7 @@ struct vt_manager {
     uint64_t budget_chunks; // created at once, at most
     uint64_t spare_low_chunks, spare_high_chunks;
     uint64_t n_pledged;    // chunks that jobs may create
+    uint64_t n_leaving;    // chunks that jobs give back
     uint64_t runs_pledged; // of one view, that jobs may map
     uint64_t max_runs;     // what the backend allows, over all views
     uint64_t live_tok;     // sum of the lengths
@@ -364,6 +366,7 @@ vt_status vti_span_home(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
 vt_status vti_span_stretch(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n);
 vt_status vti_span_back(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n);
 vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t max_n);
+uint32_t vti_span_shed_beside(vt_manager *m, vti_span *sp, uint64_t max_n);
 void vti_span_hold(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);
 vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
                          vt_vmm_use use);
@@ -377,7 +380,8 @@ vt_status vti_retired_reap(vt_manager *m, vti_reap how);
 
 // reclaim.c: what becomes of spare chunks and idle prefixes
 vt_status vti_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides);
-vt_status vti_sweep(vt_manager *m); // destroys spare chunks that are mapped nowhere
+void vti_return_excess(vt_manager *m); // what is spare beyond the high mark
+vt_status vti_sweep(vt_manager *m);    // destroys spare chunks that are mapped nowhere
 vt_status vti_make_room(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk);
 vt_status vti_spare_room(vt_manager *m, const vti_span *sp, uint64_t n_chunk); // from idle spans
 bool vti_runs_fit(const vt_manager *m, int64_t n_run);                         // of one view

@@ -112,6 +112,7 @@ static void job_fill(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t fi
         .created = !back,
         .n_view = back ? 0 : m->geo.n_view,
     };
+    if (kind == VTI_JOB_SHED) m->n_leaving += n;
     if (!back) return;
     m->n_pledged += n;
     m->runs_pledged++; // at most
@@ -119,6 +120,7 @@ static void job_fill(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t fi
 
 static void unpledge(vt_manager *m, const vti_job *job)
 {
+    if (job->kind == VTI_JOB_SHED) m->n_leaving -= job->n;
     if (job->kind != VTI_JOB_BACK) return;
     m->n_pledged -= job->n;
     m->runs_pledged--;
@@ -214,6 +216,7 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t 
                        uint64_t deadline)
 {
     VT_TRY(mapper_get(m));
+    if (kind == VTI_JOB_SHED) VT_TRY(vti_untangle(m, sp->home, first, n));
     job_fill(m, sp, kind, first, n);
     sp->job.deadline = deadline;
     if (!vti_mapper_post(m->mapper, &sp->job)) {

@@ -38,7 +38,7 @@ typedef struct vti_job {
     uint32_t region, first, n;
     uintptr_t addr;    // of position `first` in view 0
     uint64_t index;    // of the chunk at position `first`
-    uint64_t fence;    // SHED: not before this ticket of the backend is passed
+    uint64_t fence;    // SHED, UNMAP: not before this ticket of the backend is passed
     uint64_t deadline; // the step in which it is needed
 
     // the outcome, valid when done

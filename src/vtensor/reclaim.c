@@ -135,6 +135,21 @@ vt_status vti_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides)
     return st != VT_OK ? st : VT_NOSPACE;
 }
 
+// By the mapper where there is one. What the device will not take back stays spare and counted; the
+// next release or step tries again.
+void vti_return_excess(vt_manager *m)
+{
+    uint64_t spare = vti_spare(m, NULL), stays = m->spare_high_chunks + m->n_leaving;
+    if (spare <= stays) return;
+    uint64_t excess = spare - stays;
+    if (m->mapper_kind == VT_MAPPER_OWNER) {
+        (void)vti_reclaim(m, excess, NULL);
+        return;
+    }
+    for (vti_span *sp = m->vset.idle.oldest; sp && excess > 0; sp = sp->newer)
+        excess -= vti_span_shed_beside(m, sp, excess);
+}
+
 // ---- Prefixes
 
 void vti_evict_for(vt_manager *m, uint64_t n_chunk)

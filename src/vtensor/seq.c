@@ -229,9 +229,7 @@ void vt_seq_release(vt_seq *s)
     vti_span_retire(m, s->span);
     m->n_seq--;
     free(s);
-    // What the device will not take back stays spare and counted; the next release tries again.
-    uint64_t spare = vti_spare(m, NULL);
-    if (spare > m->spare_high_chunks) (void)vti_reclaim(m, spare - m->spare_high_chunks, NULL);
+    vti_return_excess(m);
 }
 
 // ---- Plain reads

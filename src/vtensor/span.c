@@ -47,6 +47,18 @@ vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
     return VT_OK;
 }
 
+// The same with an idle span's last stretch, by the mapper. Answers how many chunks that are.
+uint32_t vti_span_shed_beside(vt_manager *m, vti_span *sp, uint64_t max_n)
+{
+    uint32_t from, end;
+    assert(sp->state == VTI_SPAN_IDLE);
+    if (sp->is_lent || sp->tear.n > 0 || (end = warm_stretch(sp, 0, UINT32_MAX, &from)) == 0)
+        return 0;
+    if (end - from > max_n) from = end - (uint32_t)max_n;
+    vt_status st = vti_job_post(m, sp, VTI_JOB_SHED, from, end - from, VTI_RETURN);
+    return st == VT_OK ? end - from : 0;
+}
+
 // Places from `first` on where nothing is mapped and the home has no chunk, up to `end`.
 static uint32_t absent_stretch(const vt_manager *m, const vti_span *sp, uint32_t first,
                                uint32_t end)

@@ -149,6 +149,7 @@ void family_open(family *f, const family_setup *setup, uint64_t seed)
     f->chunk_bytes = cfg.slice_bytes * (setup->layout == VT_LAYOUT_SPLIT ? setup->n_plane : 1);
     cfg.budget_bytes = times(setup->budget_chunks, f->chunk_bytes);
     cfg.spare_low_bytes = setup->low_chunks * f->chunk_bytes;
+    if (setup->high_chunks > 0) cfg.spare_high_bytes = setup->high_chunks * f->chunk_bytes;
     cfg.swap_bytes = setup->swap_chunks * f->chunk_bytes;
     cfg.swap_dir = "/tmp";
     cfg.vmm = f->fault;

@@ -29,6 +29,7 @@ typedef struct family_setup {
     uint32_t n_seq;         // FAMILY_MAX_SEQ at most
     uint64_t budget_chunks; // UINT64_MAX: no limit
     uint64_t low_chunks;    // spare, at least
+    uint64_t high_chunks;   // spare, at most; 0: no limit
     uint64_t swap_chunks;   // 0: no swap
     uint64_t max_runs;      // fake only; 0: no limit
     vt_mapper mapper;

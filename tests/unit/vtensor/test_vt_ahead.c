@@ -288,6 +288,30 @@ static void what_was_shared_is_unmapped_beside_the_owner(void **state)
     assert_int_equal(family_stats(&f).chunks_shared, 0);
 }
 
+// Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
+static void the_thread_gives_back_what_is_too_much(void **state)
+{
+    (void)state;
+    family_close(&f);
+    family_setup s = {.backend = ON_HOST,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 16,
+                      .high_chunks = 2};
+    family_open(&f, &s, 4);
+    family_grown(&f, 0, 5 * CHUNK_TOK);
+    vt_fault_hold(f.fault, true);
+    family_release(&f, 0); // answers although nothing can be unmapped
+    vt_fault_await_held(f.fault, 1);
+    assert_int_equal(family_stats(&f).chunks_spare, 5);
+    vt_fault_hold(f.fault, false);
+    for (uint32_t n_left = 1; n_left > 0;) vt_work(f.m, 0, &n_left);
+    assert_int_equal(family_stats(&f).chunks_spare, 2);
+    assert_int_equal(family_stats(&f).chunks_created, 2);
+}
+
 static void a_failing_thread_leaves_nobody_waiting(void **state)
 {
     (void)state;
@@ -322,6 +346,7 @@ int main(void)
         THREADED(the_thread_does_it_beside_the_owner),
         THREADED(a_release_does_not_wait_for_the_thread),
         THREADED(what_was_shared_is_unmapped_beside_the_owner),
+        THREADED(the_thread_gives_back_what_is_too_much),
         THREADED(a_failing_thread_leaves_nobody_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ static family_setup draw_setup(uint64_t round)
                       .n_seq = FAMILY_MAX_SEQ,
                       .budget_chunks = round % 4 ? 20 + round % 50 : UINT64_MAX,
                       .low_chunks = round % 3 * 4,
+                      .high_chunks = round % 5 < 2 ? 9 : 0,
                       .swap_chunks = round % 7 ? 30 : 3,
                       .mapper = VT_MAPPER_THREAD,
                       .device = round % N_BACKEND == ON_FAKE && round % 2};

@@ -36,6 +36,7 @@ static const family_setup setups[] = {
      .n_plane = 2,
      .row_bytes = 128,
      .budget_chunks = 24,
+     .high_chunks = 6,
      .swap_chunks = 12,
      .mapper = VT_MAPPER_OWNER},
     {.name = "straddling",
@@ -59,6 +60,7 @@ static const family_setup setups[] = {
      .row_bytes = 60,
      .budget_chunks = 14,
      .low_chunks = 2,
+     .high_chunks = 3,
      .swap_chunks = 3},
 };
 

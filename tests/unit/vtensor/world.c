@@ -53,6 +53,7 @@ void world_open(world *w, const world_setup *setup, uint64_t seed)
     cfg.max_seq = setup->max_seq;
     cfg.layout = setup->layout;
     cfg.vmm = w->fault;
+    cfg.mapper = VT_MAPPER_OWNER; // nothing happens beside
     cfg.budget_bytes = UINT64_MAX;
     size_t chunk = chunk_bytes_of(&cfg);
     if (setup->budget_chunks > 0) cfg.budget_bytes = setup->budget_chunks * chunk + chunk / 2;
