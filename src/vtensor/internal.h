@@ -222,8 +222,8 @@ typedef struct vti_swap {
 
 // Counters that only grow.
 typedef struct vti_tally {
-    uint64_t map_calls, unmap_calls, create_calls, destroy_calls;
-    uint64_t nospace, device_errors;
+    vti_calls calls;
+    uint64_t nospace;
     uint64_t peak_chunks; // created at once
     uint64_t peak_tok;    // live at once
     uint64_t prefix_evicted, match_calls, match_tok, hit_tok;

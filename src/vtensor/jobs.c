@@ -9,75 +9,47 @@
 // or vti_job_settle has committed it, the job's range of the span is lent and nobody touches it.
 #include "internal.h"
 
-static uintptr_t view_addr(const vti_geo *g, const vti_job *job, uint32_t view)
+static vti_backing backing_of(const vti_geo *g, vt_vmm *vmm, vti_job *job)
 {
-    return job->addr + view * g->view_stride;
-}
-
-static vt_status met(vti_job *job, vt_status st)
-{
-    job->device_errors += st == VT_EDEVICE;
-    return st;
-}
-
-static vt_status job_unmap(const vti_geo *g, vt_vmm *vmm, vti_job *job)
-{
-    while (job->n_view > 0) {
-        uintptr_t addr = view_addr(g, job, job->n_view - 1);
-        job->unmap_calls++;
-        VT_TRY(met(job, vmm->ops->unmap(vmm, addr, job->n * g->slice_bytes)));
-        job->n_view--;
-    }
-    return VT_OK;
-}
-
-static vt_status job_destroy(vt_vmm *vmm, vti_job *job)
-{
-    job->destroy_calls++;
-    VT_TRY(met(job, vmm->ops->destroy(vmm, job->index, job->n)));
-    job->created = false;
-    return VT_OK;
-}
-
-static vt_status unmap_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
-{
-    bool is_passed = true;
-    if (job->fence > 0) VT_TRY(met(job, vmm->ops->passed(vmm, job->fence, true, &is_passed)));
-    return job_unmap(g, vmm, job);
-}
-
-static vt_status shed_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
-{
-    VT_TRY(unmap_run(g, vmm, job));
-    return job_destroy(vmm, job);
-}
-
-static vt_status job_map(const vti_geo *g, vt_vmm *vmm, vti_job *job)
-{
-    while (job->n_view < g->n_view) {
-        uintptr_t addr = view_addr(g, job, job->n_view);
-        job->map_calls++;
-        VT_TRY(met(job, vmm->ops->map(vmm, addr, job->n_view, job->index, job->n, VT_VMM_WRITE)));
-        job->n_view++;
-    }
-    return VT_OK;
+    return (vti_backing){
+        .vmm = vmm,
+        .n_view_all = g->n_view,
+        .view_stride = g->view_stride,
+        .slice_bytes = g->slice_bytes,
+        .addr = job->addr,
+        .index = job->index,
+        .n = job->n,
+        .fence = job->fence,
+        .created = &job->created,
+        .n_view = &job->n_view,
+        .calls = &job->calls,
+    };
 }
 
 static vt_status back_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
 {
-    job->create_calls++;
-    VT_TRY(met(job, vmm->ops->create(vmm, job->index, job->n)));
-    job->created = true;
-    vt_status st = job_map(g, vmm, job);
-    // What cannot be undone stays, and the outcome says so.
-    if (st != VT_OK && job_unmap(g, vmm, job) == VT_OK) (void)job_destroy(vmm, job);
-    return st;
+    vti_backing b = backing_of(g, vmm, job);
+    return vti_backing_make(&b);
+}
+
+static vt_status shed_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+{
+    vti_backing b = backing_of(g, vmm, job);
+    return vti_backing_drop(&b);
+}
+
+static vt_status unmap_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+{
+    vti_backing b = backing_of(g, vmm, job);
+    return vti_backing_unmap(&b);
 }
 
 static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
 {
-    for (uint32_t v = 0; v < g->n_view; v++)
-        VT_TRY(met(job, vmm->ops->zero(vmm, view_addr(g, job, v), job->n * g->slice_bytes)));
+    for (uint32_t v = 0; v < g->n_view; v++) {
+        uintptr_t addr = job->addr + v * g->view_stride;
+        VT_TRY(vti_calls_met(&job->calls, vmm->ops->zero(vmm, addr, job->n * g->slice_bytes)));
+    }
     return VT_OK;
 }
 
@@ -124,16 +96,6 @@ static void unpledge(vt_manager *m, const vti_job *job)
     if (job->kind != VTI_JOB_BACK) return;
     m->n_pledged -= job->n;
     m->runs_pledged--;
-}
-
-static void tally(vt_manager *m, const vti_job *job)
-{
-    vti_tally *t = &m->tally;
-    t->map_calls += job->map_calls;
-    t->unmap_calls += job->unmap_calls;
-    t->create_calls += job->create_calls;
-    t->destroy_calls += job->destroy_calls;
-    t->device_errors += job->device_errors;
 }
 
 static void tear(vti_span *sp, const vti_job *job)
@@ -191,7 +153,7 @@ static void commit(vt_manager *m, vti_span *sp)
         [VTI_JOB_UNMAP] = commit_unmap,
     };
     unpledge(m, &sp->job);
-    tally(m, &sp->job);
+    vti_calls_add(&m->tally.calls, &sp->job.calls);
     commit_kind[sp->job.kind](m, sp, &sp->job);
 }
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vtensor/vmm.h"
+#include "backing.h"
 
 typedef enum vti_job_kind {
     VTI_JOB_BACK = 0, // create the chunks and map them in every view
@@ -45,7 +45,7 @@ typedef struct vti_job {
     vt_status st;
     bool created;    // the chunks have memory now
     uint32_t n_view; // views [0, n_view) map them now
-    uint32_t map_calls, unmap_calls, create_calls, destroy_calls, device_errors;
+    vti_calls calls;
 
     // the queue's
     vti_job_state state; // guarded by the queue's lock while posted

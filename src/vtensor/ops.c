@@ -52,7 +52,7 @@ void vti_vfree(vt_manager *m, vti_span *sp)
 
 vt_status vti_palloc(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
 {
-    m->tally.create_calls++;
+    m->tally.calls.create_calls++;
     uint64_t index = vti_pset_index(&m->pset, region, first);
     VT_TRY(vti_met(m, m->vmm->ops->create(m->vmm, index, n)));
     vti_pset_create(&m->pset, region, first, n);
@@ -65,7 +65,7 @@ static vt_status view_unmap(vt_manager *m, const vti_span *sp, uint32_t view)
 {
     const vti_tear *t = &sp->tear;
     uintptr_t addr = vti_span_addr(&m->geo, sp, view, t->first);
-    m->tally.unmap_calls++;
+    m->tally.calls.unmap_calls++;
     return vti_met(m, m->vmm->ops->unmap(m->vmm, addr, t->n * m->geo.slice_bytes));
 }
 
@@ -74,7 +74,7 @@ static vt_status view_map(vt_manager *m, const vti_span *sp, uint32_t view, vt_v
     const vti_tear *t = &sp->tear;
     uintptr_t addr = vti_span_addr(&m->geo, sp, view, t->first);
     uint64_t index = vti_pset_index(&m->pset, t->region, t->first);
-    m->tally.map_calls++;
+    m->tally.calls.map_calls++;
     return vti_met(m, m->vmm->ops->map(m->vmm, addr, view, index, t->n, use));
 }
 
@@ -110,7 +110,7 @@ vt_status vti_untangle(vt_manager *m, uint32_t region, uint32_t first, uint32_t 
 vt_status vti_pfree(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
 {
     VT_TRY(vti_untangle(m, region, first, n));
-    m->tally.destroy_calls++;
+    m->tally.calls.destroy_calls++;
     uint64_t index = vti_pset_index(&m->pset, region, first);
     VT_TRY(vti_met(m, m->vmm->ops->destroy(m->vmm, index, n)));
     vti_pset_destroy(&m->pset, region, first, n);

@@ -162,36 +162,34 @@ void vti_pset_destroy(vti_pset *ps, uint32_t region, uint32_t first, uint32_t n)
     note_unused(ps, region);
 }
 
-void vti_pset_user_hold(vti_pset *ps, uint32_t region, uint32_t position)
+// One holder more, or one less.
+static void holders_change(vti_pset *ps, uint32_t region, uint32_t position, int n_user, int n_node)
 {
     vti_chunk c = vti_pset_chunk(ps, region, position);
-    assert(c.created);
-    c.n_user++;
+    assert(c.created && (n_user >= 0 || c.n_user > 0) && (n_node >= 0 || c.n_node > 0));
+    c.n_user += (uint32_t)n_user;
+    c.n_node = (c.n_node + (uint32_t)n_node) & INT32_MAX;
     chunk_set(ps, region, position, c);
+}
+
+void vti_pset_user_hold(vti_pset *ps, uint32_t region, uint32_t position)
+{
+    holders_change(ps, region, position, 1, 0);
 }
 
 void vti_pset_user_drop(vti_pset *ps, uint32_t region, uint32_t position)
 {
-    vti_chunk c = vti_pset_chunk(ps, region, position);
-    assert(c.n_user > 0);
-    c.n_user--;
-    chunk_set(ps, region, position, c);
+    holders_change(ps, region, position, -1, 0);
 }
 
 void vti_pset_node_hold(vti_pset *ps, uint32_t region, uint32_t position)
 {
-    vti_chunk c = vti_pset_chunk(ps, region, position);
-    assert(c.created);
-    c.n_node++;
-    chunk_set(ps, region, position, c);
+    holders_change(ps, region, position, 0, 1);
 }
 
 void vti_pset_node_drop(vti_pset *ps, uint32_t region, uint32_t position)
 {
-    vti_chunk c = vti_pset_chunk(ps, region, position);
-    assert(c.n_node > 0);
-    c.n_node--;
-    chunk_set(ps, region, position, c);
+    holders_change(ps, region, position, 0, -1);
 }
 
 uint64_t vti_pset_index(const vti_pset *ps, uint32_t region, uint32_t position)

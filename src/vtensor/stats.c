@@ -10,8 +10,7 @@ vt_status vti_answer(vt_manager *m, vt_status st)
 
 vt_status vti_met(vt_manager *m, vt_status st)
 {
-    m->tally.device_errors += st == VT_EDEVICE;
-    return st;
+    return vti_calls_met(&m->tally.calls, st);
 }
 
 static uint64_t live_bytes(const vt_manager *m, uint64_t n_tok)
@@ -57,12 +56,12 @@ void vt_get_stats(const vt_manager *m, vt_stats *out)
         .seqs = m->n_seq,
         .mappings = m->vset.n_run * m->geo.n_view,
         .max_mappings = m->max_runs,
-        .map_calls = t->map_calls,
-        .unmap_calls = t->unmap_calls,
-        .create_calls = t->create_calls,
-        .destroy_calls = t->destroy_calls,
+        .map_calls = t->calls.map_calls,
+        .unmap_calls = t->calls.unmap_calls,
+        .create_calls = t->calls.create_calls,
+        .destroy_calls = t->calls.destroy_calls,
         .nospace = t->nospace,
-        .device_errors = t->device_errors,
+        .device_errors = t->calls.device_errors,
         .prefix_nodes = tree.n_node,
         .prefix_tok = tree.n_tok,
         .prefix_evicted = t->prefix_evicted,

@@ -115,7 +115,7 @@ static vt_status wait_for_device(vt_va *va)
 {
     uint64_t ticket;
     bool is_passed;
-    VT_TRY(vti_va_met(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
+    VT_TRY(vti_calls_met(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
     return vti_va_is_passed(va, ticket, true, &is_passed);
 }
 
@@ -234,7 +234,7 @@ static vt_status fence_for(vt_va *va, const vti_va_req *r, uint64_t *ticket)
 {
     *ticket = 0;
     if (r->n_dirty == 0) return VT_OK;
-    return vti_va_met(&va->tally, va->vmm->ops->fence(va->vmm, ticket));
+    return vti_calls_met(&va->tally, va->vmm->ops->fence(va->vmm, ticket));
 }
 
 vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid)
@@ -314,7 +314,7 @@ static vt_status step_now(vt_va *va, const uint32_t *len_tok)
     uint64_t ticket = 0;
     sums s = plan_step(va, len_tok);
     if (s.n_keep > va->budget_groups) return VT_NOSPACE;
-    if (s.gives_up_any) VT_TRY(vti_va_met(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
+    if (s.gives_up_any) VT_TRY(vti_calls_met(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
     VT_TRY(vti_va_make_room(va, va->budget_groups - s.n_more));
     VT_TRY(grow_batch(va));
     commit_lengths(va, len_tok, ticket);

@@ -74,7 +74,7 @@ static bool lend_shed(vt_va *va, uint32_t reqid, void *ctx)
     const vti_va_req *r = &va->req[reqid];
     if (p->n_short == 0) return false;
     if (r->tear.n > 0) return true;
-    uint32_t n = r->n_mapped - (r->is_active ? r->n_keep : 0);
+    uint32_t n = r->n_mapped - r->n_keep;
     if (n > p->n_short) n = (uint32_t)p->n_short;
     lend(va, vti_va_shed_run(va, reqid, r->n_mapped - n));
     p->n_short -= n;
@@ -127,7 +127,7 @@ static void lend_further(vt_va *va, const plan *p)
 static void post(vt_va *va)
 {
     va->job.n_done = 0;
-    va->job.tally = (vti_va_tally){0};
+    va->job.tally = (vti_calls){0};
     va->job_is_out = vti_mapper_post(va->mapper, &va->job.base);
     assert(va->job_is_out);
 }
@@ -144,17 +144,6 @@ void vti_va_look_ahead(vt_va *va)
     if (va->job.n_run > 0) post(va);
 }
 
-static void tally(vt_va *va, const vti_va_job *job)
-{
-    va->tally.create_calls += job->tally.create_calls;
-    va->tally.destroy_calls += job->tally.destroy_calls;
-    va->tally.map_calls += job->tally.map_calls;
-    va->tally.unmap_calls += job->tally.unmap_calls;
-    va->tally.device_errors += job->tally.device_errors;
-    va->count.ahead_jobs++;
-    va->count.ahead_failures += job->st != VT_OK;
-}
-
 void vti_va_settle(vt_va *va)
 {
     vti_va_job *job = &va->job;
@@ -166,5 +155,7 @@ void vti_va_settle(vt_va *va)
         vti_va_run_commit(va, run);
         if (run->back && run->n_view == va->geo.n_view) va->count.ahead_groups += run->n;
     }
-    tally(va, job);
+    vti_calls_add(&va->tally, &job->tally);
+    va->count.ahead_jobs++;
+    va->count.ahead_failures += job->st != VT_OK;
 }

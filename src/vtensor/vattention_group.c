@@ -1,8 +1,7 @@
 // vattention_group.c - page groups and the backend: runs, and the requests they belong to.
 //
-//   run_do       backend calls alone, by the owner or the worker. BACK: create, then map view by
-//                view; what fails is undone. SHED: unmap from the last view down, then destroy.
-//                Whatever happens, `created` and `n_view` of the run say what is so afterwards
+//   run_do       backend calls alone, by the owner or the worker (backing.h). Whatever happens,
+//                `created` and `n_view` of the run say what is so afterwards
 //   run_commit   from these two alone: mapped in all views, torn, or gone
 //
 // So a SHED that fails half-way and a BACK that cannot be undone are one state, and one more SHED
@@ -15,16 +14,10 @@ uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok)
     return (uint32_t)((used + g->page_bytes - 1) / g->page_bytes);
 }
 
-uintptr_t vti_va_addr(const vt_va *va, uint32_t view, uint32_t reqid, uint32_t position)
+static uintptr_t addr_of(const vt_va *va, uint32_t view, uint32_t reqid, uint32_t position)
 {
     const vti_va_geo *g = &va->geo;
     return va->addr + view * g->view_stride + reqid * g->request_stride + position * g->page_bytes;
-}
-
-vt_status vti_va_met(vti_va_tally *t, vt_status st)
-{
-    t->device_errors += st == VT_EDEVICE;
-    return st;
 }
 
 vti_va_run vti_va_back_run(uint32_t reqid, uint32_t first, uint32_t n)
@@ -45,59 +38,22 @@ vti_va_run vti_va_shed_run(const vt_va *va, uint32_t reqid, uint32_t first)
     };
 }
 
-static uint64_t index_of(const vt_va *va, const vti_va_run *run)
+vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t)
 {
-    return (uint64_t)run->req * va->geo.groups_per_request + run->first;
-}
-
-static vt_status map_up(const vt_va *va, vti_va_run *run, vti_va_tally *t)
-{
-    while (run->n_view < va->geo.n_view) {
-        uintptr_t addr = vti_va_addr(va, run->n_view, run->req, run->first);
-        t->map_calls++;
-        VT_TRY(vti_va_met(t, va->vmm->ops->map(va->vmm, addr, run->n_view, index_of(va, run),
-                                               run->n, VT_VMM_WRITE)));
-        run->n_view++;
-    }
-    return VT_OK;
-}
-
-static vt_status unmap_down(const vt_va *va, vti_va_run *run, vti_va_tally *t)
-{
-    while (run->n_view > 0) {
-        uintptr_t addr = vti_va_addr(va, run->n_view - 1, run->req, run->first);
-        t->unmap_calls++;
-        VT_TRY(vti_va_met(t, va->vmm->ops->unmap(va->vmm, addr, run->n * va->geo.page_bytes)));
-        run->n_view--;
-    }
-    return VT_OK;
-}
-
-static vt_status run_shed(const vt_va *va, vti_va_run *run, vti_va_tally *t)
-{
-    bool is_passed;
-    if (run->fence > 0)
-        VT_TRY(vti_va_met(t, va->vmm->ops->passed(va->vmm, run->fence, true, &is_passed)));
-    VT_TRY(unmap_down(va, run, t));
-    t->destroy_calls++;
-    VT_TRY(vti_va_met(t, va->vmm->ops->destroy(va->vmm, index_of(va, run), run->n)));
-    run->created = false;
-    return VT_OK;
-}
-
-static vt_status run_back(const vt_va *va, vti_va_run *run, vti_va_tally *t)
-{
-    t->create_calls++;
-    VT_TRY(vti_va_met(t, va->vmm->ops->create(va->vmm, index_of(va, run), run->n)));
-    run->created = true;
-    vt_status st = map_up(va, run, t);
-    if (st != VT_OK) (void)run_shed(va, run, t);
-    return st;
-}
-
-vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_va_tally *t)
-{
-    return run->back ? run_back(va, run, t) : run_shed(va, run, t);
+    vti_backing b = {
+        .vmm = va->vmm,
+        .n_view_all = va->geo.n_view,
+        .view_stride = va->geo.view_stride,
+        .slice_bytes = va->geo.page_bytes,
+        .addr = addr_of(va, 0, run->req, run->first),
+        .index = (uint64_t)run->req * va->geo.groups_per_request + run->first,
+        .n = run->n,
+        .fence = run->fence,
+        .created = &run->created,
+        .n_view = &run->n_view,
+        .calls = t,
+    };
+    return run->back ? vti_backing_make(&b) : vti_backing_drop(&b);
 }
 
 // Groups that the request has at the run's positions, mapped or torn.
@@ -161,7 +117,7 @@ vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed
 {
     *is_passed = true;
     if (fence == 0) return VT_OK;
-    return vti_va_met(&va->tally, va->vmm->ops->passed(va->vmm, fence, wait, is_passed));
+    return vti_calls_met(&va->tally, va->vmm->ops->passed(va->vmm, fence, wait, is_passed));
 }
 
 // Pre: inactive, nothing torn. A failure wipes some of it, and what is wiped is still to be wiped.
@@ -173,8 +129,8 @@ vt_status vti_va_wipe(vt_va *va, uint32_t reqid)
     VT_TRY(vti_va_is_passed(va, r->fence, true, &is_passed));
     for (uint32_t v = 0; v < va->geo.n_view; v++) {
         size_t size_bytes = r->n_dirty * va->geo.page_bytes;
-        uintptr_t addr = vti_va_addr(va, v, reqid, 0);
-        VT_TRY(vti_va_met(&va->tally, va->vmm->ops->zero(va->vmm, addr, size_bytes)));
+        uintptr_t addr = addr_of(va, v, reqid, 0);
+        VT_TRY(vti_calls_met(&va->tally, va->vmm->ops->zero(va->vmm, addr, size_bytes)));
     }
     va->count.wiped_groups += r->n_dirty;
     r->n_dirty = 0;

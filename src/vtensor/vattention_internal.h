@@ -68,18 +68,13 @@ typedef struct vti_va_req {
     uint32_t n_need, n_mapped, n_dirty;
     uint32_t n_given; // of n_need, what the last step has backed: 0 between alloc and step
     vti_va_tear tear;
-    uint64_t
-        fence; // ticket behind the last work that may touch groups below n_dirty but not needed
+    uint64_t fence;    // behind the last work that may touch groups below n_dirty but not needed
     uint64_t freed_at; // number of the free that ended it; 0: never used
     // scratch of one call
     uint32_t n_keep; // groups that a reclaim leaves
     uint32_t n_want; // groups that a step is to end with, at least; or is to look ahead to
     uint32_t n_had;  // mapped before the step
 } vti_va_req;
-
-typedef struct vti_va_tally {
-    uint64_t create_calls, destroy_calls, map_calls, unmap_calls, device_errors;
-} vti_va_tally;
 
 // BACK: created = false, n_view = 0 at first. Otherwise SHED: created and mapped in views [0,
 // n_view). Both fields then say what is so now, whatever failed.
@@ -99,10 +94,10 @@ typedef struct vti_va_job {
     // the outcome
     uint32_t n_done; // runs tried
     vt_status st;    // of the last of them
-    vti_va_tally tally;
+    vti_calls tally;
 } vti_va_job;
 
-enum { VTI_VA_RUNS_PER_REQUEST = 3 }; // a shed, the next token's, those beyond
+enum { VTI_VA_RUNS_PER_REQUEST = 2 }; // a shed, or the next token's and those beyond
 
 struct vt_va {
     // never changes after init
@@ -116,7 +111,7 @@ struct vt_va {
     uint64_t budget_groups, n_created;
     uint64_t n_free; // calls of free_reqid so far
     bool deferred;
-    vti_va_tally tally;
+    vti_calls tally;
     vt_va_stats count; // the counters of VT_VA_STATS alone
 
     vti_mapper *mapper; // NULL: not needed yet
@@ -126,15 +121,13 @@ struct vt_va {
 
 // vattention_group.c: page groups and the backend.
 uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok);
-uintptr_t vti_va_addr(const vt_va *va, uint32_t view, uint32_t reqid, uint32_t position);
-vt_status vti_va_met(vti_va_tally *t, vt_status st); // counts a device's failure
 vti_va_run vti_va_back_run(uint32_t reqid, uint32_t first, uint32_t n);
 // Pre: nothing is torn there.
 vti_va_run vti_va_shed_run(const vt_va *va, uint32_t reqid, uint32_t first);
-vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_va_tally *t);
+vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t);
 void vti_va_run_commit(vt_va *va, const vti_va_run *run);
 vt_status vti_va_mend(vt_va *va, uint32_t reqid);
-// To n_group or more mapped groups. On error some may be mapped, or torn, that were not.
+// To n_group or more mapped groups. On error some may be torn that were not.
 vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group);
 // To n_group or fewer mapped groups, and nothing torn. On error less is gone.
 vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group);

@@ -76,7 +76,6 @@ vt_status vti_va_make_room(vt_va *va, uint64_t most)
     return va->n_created <= most ? VT_OK : to.st;
 }
 
-// n_keep of an inactive request is not looked at.
 void vti_va_sweep(vt_va *va)
 {
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
