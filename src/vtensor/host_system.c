@@ -2,10 +2,13 @@
 //
 // All files are read with plain read() into the stack, so that asking about mappings makes none.
 //
-// A line of /proc/self/maps:    7f5e00000000-7f5e00200000 rw-s 00100000 00:01 2051
-// /memfd:vtensor Its end is a name that anything may stand in, so only the front is read:
-// addresses, permissions, offset, device and inode. Between two reads the system may have moved the
-// borders of a mapping that was told already; addresses only count once.
+// A line of /proc/self/maps:
+//
+//     7f5e00000000-7f5e00200000 rw-s 00100000 00:01 2051      /memfd:vtensor
+//
+// Its end is a name that anything may stand in, so only the front is read: addresses, permissions,
+// offset, device and inode. Between two reads the system may have moved the borders of a mapping
+// that was told already; addresses only count once.
 #include "host_system.h"
 
 #include <errno.h>

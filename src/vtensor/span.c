@@ -289,15 +289,22 @@ static vt_status lift_all(vt_manager *m, vti_span *sp, uint32_t first)
     return VT_OK;
 }
 
-// A live span keeps no warm chunks behind a hole: it would have a run more than before.
-static vt_status lift_for(vt_manager *m, vti_span *sp, uint32_t keep)
+// n_owned: none does.
+static uint32_t first_leaving(const vt_manager *m, const vti_span *sp, uint32_t keep)
 {
     uint32_t end = sp->n_owned, first = end, n;
-    if (sp->state != VTI_SPAN_LIVE) return lift_leaving(m, sp, keep);
     while (next_leaving(m, sp, keep, &end, &n)) first = end;
-    if (first == sp->n_owned) return VT_OK;
+    return first;
+}
+
+// A live span keeps no warm chunks behind a hole: it would have a run more than before. (Shedding
+// mends, and then what was lifted is to be lifted again.)
+static vt_status lift_for(vt_manager *m, vti_span *sp, uint32_t keep)
+{
+    if (sp->state != VTI_SPAN_LIVE) return lift_leaving(m, sp, keep);
+    if (first_leaving(m, sp, keep) == sp->n_owned) return VT_OK;
     VT_TRY(vti_span_shed(m, sp, 0, UINT32_MAX, UINT32_MAX));
-    return lift_all(m, sp, first);
+    return lift_all(m, sp, first_leaving(m, sp, keep));
 }
 
 // Lets go of the positions from `keep` on. Chunks of its home that nobody else holds stay mapped,

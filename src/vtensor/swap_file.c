@@ -16,10 +16,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host_file.h"
 #include "vtensor/vmm.h"
 
 enum { PIECE_BYTES = 1 << 18 };
@@ -30,12 +30,6 @@ static vt_status status_of_errno(void)
     for (size_t i = 0; i < sizeof of_room / sizeof *of_room; i++)
         if (errno == of_room[i]) return VT_NOSPACE;
     return VT_EDEVICE;
-}
-
-static bool is_within_limit(uint64_t end_bytes)
-{
-    struct rlimit lim;
-    return getrlimit(RLIMIT_FSIZE, &lim) != 0 || end_bytes <= lim.rlim_cur;
 }
 
 static int open_and_unlink(const char *dir)
@@ -62,37 +56,10 @@ static int open_nameless(const char *dir)
 vt_status vti_swap_file_open(vti_swap_file *f, const char *dir, uint64_t size_bytes)
 {
     assert(size_bytes > 0);
-    if (size_bytes > INT64_MAX || !is_within_limit(size_bytes)) return VT_NOSPACE;
+    if (size_bytes > INT64_MAX || !vti_file_may_reach(size_bytes)) return VT_NOSPACE;
     int fd = open_nameless(dir);
     if (fd < 0) return status_of_errno();
     *f = (vti_swap_file){.fd = fd, .size_bytes = size_bytes};
-    return VT_OK;
-}
-
-static vt_status write_piece(int fd, uint64_t offset, const char *src, size_t size_bytes)
-{
-    while (size_bytes > 0) {
-        ssize_t n = pwrite(fd, src, size_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? status_of_errno() : VT_EDEVICE;
-        src += n;
-        offset += (uint64_t)n;
-        size_bytes -= (size_t)n;
-    }
-    return VT_OK;
-}
-
-// The end of the file is a fault here: what is read was written.
-static vt_status read_piece(int fd, uint64_t offset, char *dst, size_t size_bytes)
-{
-    while (size_bytes > 0) {
-        ssize_t n = pread(fd, dst, size_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return VT_EDEVICE;
-        dst += n;
-        offset += (uint64_t)n;
-        size_bytes -= (size_t)n;
-    }
     return VT_OK;
 }
 
@@ -112,14 +79,14 @@ vt_status vti_swap_file_write(const vti_swap_file *f, uint64_t offset, const voi
                               size_t size_bytes, uint64_t *sum)
 {
     assert_inside(f, offset, size_bytes);
-    if (!is_within_limit(offset + size_bytes)) return VT_NOSPACE;
+    if (!vti_file_may_reach(offset + size_bytes)) return VT_NOSPACE;
     uint64_t so_far = 0;
     for (size_t done = 0; done < size_bytes; done += piece_of(size_bytes, done)) {
         const char *piece = (const char *)src + done;
         size_t n = piece_of(size_bytes, done);
         so_far = vt_vmm_checksum(so_far, piece, n);
-        vt_status st = write_piece(f->fd, offset + done, piece, n);
-        if (st == VT_OK) continue;
+        if (vti_file_write(f->fd, piece, n, (off_t)(offset + done))) continue;
+        vt_status st = status_of_errno();
         vti_swap_file_drop(f, offset, size_bytes);
         return st;
     }
@@ -135,8 +102,8 @@ vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset,
     for (size_t done = 0; done < size_bytes; done += piece_of(size_bytes, done)) {
         char *piece = (char *)dst + done;
         size_t n = piece_of(size_bytes, done);
-        vt_status st = read_piece(f->fd, offset + done, piece, n);
-        if (st != VT_OK) return st;
+        // The end of the file is a fault here as well: what is read was written.
+        if (!vti_file_read(f->fd, piece, n, (off_t)(offset + done))) return VT_EDEVICE;
         so_far = vt_vmm_checksum(so_far, piece, n);
     }
     *sum = so_far;
@@ -147,11 +114,8 @@ vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset,
 void vti_swap_file_drop(const vti_swap_file *f, uint64_t offset, size_t size_bytes)
 {
     assert_inside(f, offset, size_bytes);
-    int rc;
-    do
-        rc = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                       (off_t)size_bytes);
-    while (rc != 0 && errno == EINTR);
+    int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    (void)vti_file_allocate(f->fd, mode, (off_t)offset, size_bytes);
 }
 
 void vti_swap_file_close(vti_swap_file *f)

@@ -49,10 +49,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host_file.h"
 #include "host_system.h"
 #include "swap_file.h"
 
@@ -101,11 +101,9 @@ static size_t host_granularity(vt_vmm *vmm)
     return host_of(vmm)->unit_bytes;
 }
 
-// Beyond RLIMIT_FSIZE ftruncate would not only fail: SIGXFSZ ends the process.
 static vt_status file_resize(int fd, uint64_t size_bytes)
 {
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && size_bytes > lim.rlim_cur) return VT_NOSPACE;
+    if (!vti_file_may_reach(size_bytes)) return VT_NOSPACE;
     int rc;
     do rc = ftruncate(fd, (off_t)size_bytes);
     while (rc != 0 && errno == EINTR);
@@ -176,13 +174,9 @@ static off_t host_offset(const vmm_host *h, uint32_t slice, uint64_t index)
     return (off_t)((slice * h->geo.n_index + index) * h->geo.slice_bytes);
 }
 
-// fallocate that is tried again when a signal interrupts it: then it has done nothing.
 static vt_status file_allocate(const vmm_host *h, int mode, off_t offset, size_t size_bytes)
 {
-    int rc;
-    do rc = fallocate(h->fd, mode, offset, (off_t)size_bytes);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 ? VT_OK : status_of_errno();
+    return vti_file_allocate(h->fd, mode, offset, size_bytes) ? VT_OK : status_of_errno();
 }
 
 // Asks for huge pages under a range by way of a mapping that lasts as long as this call. What the
@@ -247,8 +241,8 @@ static vt_status host_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
     return VT_EDEVICE;
 }
 
-// mmap with MAP_FIXED may have removed what was there before it failed. If so, reserves the hole
-// again before anything else in the process is placed there; does nothing otherwise.
+// mmap of a file with MAP_FIXED may have removed what was there before it failed. If so, tries to
+// reserve the hole again, before another thread's mapping is placed there; else does nothing.
 static vt_status put_reservation_back(uintptr_t addr, size_t size_bytes, vt_status st)
 {
     (void)mmap((void *)addr, size_bytes, PROT_NONE, RESERVED_FLAGS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -283,8 +277,8 @@ static vt_status host_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t 
     return VT_OK;
 }
 
-// Here a failure leaves the mapping as it was: the checks that fail (the count of mappings, the
-// address space) come before the old mapping is touched.
+// Here a failure leaves the mapping as it was: what is mapped anew has no file and no pages, so
+// only the checks in front can fail (the count of mappings, the address space).
 static vt_status host_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     (void)vmm;
@@ -300,24 +294,7 @@ static vt_status host_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t
     assert(slice < h->geo.n_slice && size_bytes > 0 && offset <= h->geo.slice_bytes);
     assert(size_bytes <= h->geo.slice_bytes - offset);
     off_t at = host_offset(h, slice, index) + (off_t)offset;
-    for (size_t done = 0; done < size_bytes;) {
-        ssize_t n = pread(h->fd, (char *)dst + done, size_bytes - done, at + (off_t)done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return VT_EDEVICE;
-        done += (size_t)n;
-    }
-    return VT_OK;
-}
-
-static vt_status store_by_file(const vmm_host *h, off_t at, uintptr_t src, size_t size_bytes)
-{
-    for (size_t done = 0; done < size_bytes;) {
-        ssize_t n = pwrite(h->fd, (const char *)src + done, size_bytes - done, at + (off_t)done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return VT_EDEVICE;
-        done += (size_t)n;
-    }
-    return VT_OK;
+    return vti_file_read(h->fd, (void *)dst, size_bytes, at) ? VT_OK : VT_EDEVICE;
 }
 
 static vt_status store_by_mapping(const vmm_host *h, off_t slice_at, size_t offset, uintptr_t src,
@@ -339,7 +316,8 @@ static vt_status host_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t 
     off_t at = host_offset(h, slice, index);
     if (h->unit_bytes > (size_t)sysconf(_SC_PAGESIZE))
         return store_by_mapping(h, at, offset, src, size_bytes);
-    return store_by_file(h, at + (off_t)offset, src, size_bytes);
+    bool ok = vti_file_write(h->fd, (const void *)src, size_bytes, at + (off_t)offset);
+    return ok ? VT_OK : VT_EDEVICE;
 }
 
 static vt_status host_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)

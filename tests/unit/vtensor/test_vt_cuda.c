@@ -166,6 +166,24 @@ static void fetch_reads_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
+static void store_reaches_what_is_mapped_nowhere(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 3));
+    assert_ok(map(0, 1, 0, 1));
+    memset((void *)place(0), 's', SLICE);
+    standin_launch(NULL, place(0), 't', SLICE); // what a kernel writes is waited for
+    standin_end_kernels(NULL, 1);
+    assert_ok(vmm->ops->store(vmm, 2, 2, 7, place(0) + 1, 1001));
+    assert_ok(map(5, 2, 2, 1));
+    assert_bytes(place(5), 0, 7);
+    assert_bytes(place(5) + 7, 't', 1001);
+    assert_bytes(place(5) + 1008, 0, SLICE - 1008);
+    assert_ok(unmap(5, 1));
+    assert_ok(unmap(0, 1));
+    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+}
+
 static void zero_takes_any_range(void **state)
 {
     (void)state;
@@ -549,6 +567,7 @@ int main(void)
         ON_STANDIN(access_is_set_once_for_a_run),
         ON_STANDIN(what_is_not_mapped_faults),
         ON_STANDIN(fetch_reads_what_is_mapped_nowhere),
+        ON_STANDIN(store_reaches_what_is_mapped_nowhere),
         ON_STANDIN(zero_takes_any_range),
         ON_STANDIN(copies_wait_for_the_kernels),
         ON_STANDIN(mapping_does_not_wait_for_kernels),

@@ -114,6 +114,25 @@ static void fetch_and_zero_take_any_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
+static void store_reaches_what_is_mapped_nowhere(void **state)
+{
+    (void)state;
+    char *p = (char *)addr;
+    assert_ok(vmm->ops->create(vmm, 0, 3));
+    assert_ok(vmm->ops->map(vmm, addr, 2, 0, 1, VT_VMM_WRITE));
+    memset(p, 's', slice);
+    assert_ok(vmm->ops->store(vmm, 1, 2, page - 3, addr + 5, 6)); // across pages, of another slice
+    memset(p, 0, slice);
+    assert_ok(vmm->ops->fetch(vmm, addr, 1, 2, page - 4, 8));
+    assert_memory_equal(p, "\0ssssss\0", 8);
+    memset(p, 'w', slice);
+    assert_ok(vmm->ops->store(vmm, 2, 1, 0, addr, slice));
+    assert_ok(vmm->ops->map(vmm, addr + slice, 2, 1, 1, VT_VMM_ALIAS));
+    assert_memory_equal(p, p + slice, slice);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+}
+
 static void a_slice_may_be_mapped_at_many_addresses(void **state)
 {
     (void)state;
@@ -362,6 +381,9 @@ static void pages_set_aside_serve(void **state)
     assert_true(bytes == 4 * (uint64_t)HUGE && maps == 2);
     assert_ok(huge->ops->fetch(huge, at + 7, 1, 6, 100, 4));
     assert_memory_equal((void *)(at + 6), "\0hhhh", 6);
+    assert_ok(huge->ops->store(huge, 0, 6, HUGE - 3, at + 8, 3)); // by way of a mapping
+    assert_ok(huge->ops->fetch(huge, at, 0, 6, HUGE - 4, 4));
+    assert_memory_equal((void *)at, "\0hhh", 4);
     assert_ok(huge->ops->unmap(huge, at, 2 * (size_t)HUGE));
     assert_ok(huge->ops->unmap(huge, at + 4 * (size_t)HUGE, 2 * (size_t)HUGE));
     assert_ok(huge->ops->destroy(huge, 5, 2));
@@ -380,6 +402,7 @@ int main(void)
         T(bytes_belong_to_chunk_and_slice),
         T(created_again_is_zero_again),
         T(fetch_and_zero_take_any_bytes),
+        T(store_reaches_what_is_mapped_nowhere),
         T(a_slice_may_be_mapped_at_many_addresses),
         T(nothing_runs_beside_the_caller),
         T(mapped_is_what_the_system_says),

@@ -37,6 +37,14 @@ static void forked_short(void)
     assert_ok(family_fork(&f, 0, 2, SHORT));
 }
 
+// A child of two runs, its own one shared as well.
+static void forked_apart(void)
+{
+    forked();
+    assert_ok(family_grow(&f, 2, 80));
+    assert_ok(family_record(&f, 2, MIDDLE + 80, NULL));
+}
+
 static void recorded(void)
 {
     one();
@@ -118,6 +126,11 @@ static vt_status do_cut(void)
     return family_cut(&f, 0, SHORT - 20);
 }
 
+static vt_status do_cut_child(void)
+{
+    return family_cut(&f, 2, 10);
+}
+
 static vt_status do_release(void)
 {
     if (f.kin[0].s) family_release(&f, 0);
@@ -181,6 +194,7 @@ static const act acts[] = {
     {"grow, prefixes in the way", full_of_prefixes, do_grow, false},
     {"cut what is its own", one, do_cut, true},
     {"cut what is shared", forked, do_cut, true},
+    {"cut two runs that are shared", forked_apart, do_cut_child, true},
     {"release what is shared", forked, do_release, false},
     {"release what is recorded", recorded, do_release, false},
     {"swap out", forked_short, do_swap_out, true},

@@ -30,7 +30,7 @@ typedef struct ambush {
     int with;
 } ambush;
 
-static ambush on_fallocate, on_mmap, on_memfd, on_munmap, on_pread;
+static ambush on_fallocate, on_mmap, on_memfd, on_munmap, on_pread, on_pwrite;
 static int last_memfd;
 static int n_madvise;                   // calls that asked for huge pages
 static int n_populate, n_populate_flag; // calls of madvise and of mmap that asked for pages at once
@@ -79,6 +79,8 @@ int __real_madvise(void *at, size_t len, int advice);
 int __wrap_madvise(void *at, size_t len, int advice);
 ssize_t __real_pread(int fd, void *to, size_t len, off_t offset);
 ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset);
+ssize_t __real_pwrite(int fd, const void *from, size_t len, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t len, off_t offset);
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 
@@ -105,6 +107,11 @@ ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset)
     return falls(&on_pread) ? -1 : __real_pread(fd, to, len < 1000 ? len : 1000, offset);
 }
 
+ssize_t __wrap_pwrite(int fd, const void *from, size_t len, off_t offset)
+{
+    return falls(&on_pwrite) ? -1 : __real_pwrite(fd, from, len < 1000 ? len : 1000, offset);
+}
+
 static int open_text(const char *text)
 {
     int fd = __real_open(".", O_TMPFILE | O_RDWR, 0600);
@@ -128,7 +135,7 @@ static int setup(void **state)
 {
     (void)state;
     vt_vmm_geometry geo = {.n_slice = N_SLICE, .slice_bytes = SLICE, .n_index = N_INDEX};
-    on_fallocate = on_mmap = on_memfd = on_munmap = on_pread = (ambush){0};
+    on_fallocate = on_mmap = on_memfd = on_munmap = on_pread = on_pwrite = (ambush){0};
     shmem_enabled = maps = NULL;
     mmap_unmaps_first = false;
     if (vt_vmm_host_open(&vmm) != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
@@ -241,6 +248,21 @@ static void fetch_bears_signals_and_short_reads(void **state)
     assert_memory_equal((void *)addr, (void *)(addr + SLICE), SLICE);
     on_pread = (ambush){.first = 2, .n = 1, .with = EIO};
     assert_int_equal(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE), VT_EDEVICE);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * SLICE));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+static void store_bears_signals_and_short_writes(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 1, 0, 2, VT_VMM_WRITE));
+    memset((void *)addr, 42, SLICE);
+    on_pwrite = (ambush){.first = 2, .n = 3, .with = EINTR};
+    assert_ok(vmm->ops->store(vmm, 1, 1, 0, addr, SLICE));
+    assert_memory_equal((void *)addr, (void *)(addr + SLICE), SLICE);
+    on_pwrite = (ambush){.first = 2, .n = 1, .with = EIO};
+    assert_int_equal(vmm->ops->store(vmm, 1, 1, 0, addr, SLICE), VT_EDEVICE);
     assert_ok(vmm->ops->unmap(vmm, addr, 2 * SLICE));
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
@@ -397,6 +419,7 @@ int main(void)
         T(a_failed_map_leaves_the_addresses_reserved),
         T(a_failed_unmap_leaves_the_mapping),
         T(fetch_bears_signals_and_short_reads),
+        T(store_bears_signals_and_short_writes),
         T(old_systems_populate_by_mmap),
         T(transparent_huge_pages_are_asked_for),
         T(advice_is_given_where_something_is_to_be_gained),
