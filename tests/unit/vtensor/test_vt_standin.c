@@ -1,0 +1,258 @@
+// test_vt_standin.c - that the stand-in for NVIDIA's driver refuses what the driver's documentation
+// forbids, and that what it refuses changes nothing: the tests of the backend on a GPU rest on it.
+#include <string.h>
+
+#include "maps.h"
+#include "standin/state.h"
+#include "standin_assert.h"
+
+#define G ((size_t)STANDIN_GRANULARITY)
+
+#define assert_done(call) assert_int_equal((call), VTI_CU_SUCCESS)
+
+static vti_cu_ptr base;            // 8 granules of addresses
+static vti_cu_handle one, two;     // handles of one and of two granules
+static standin_report before_call; // of what is to be refused
+
+static vti_cu_prop prop(void)
+{
+    return (vti_cu_prop){.type = VTI_CU_ALLOCATION_PINNED,
+                         .location = {.type = VTI_CU_LOCATION_DEVICE, .id = 0}};
+}
+
+static vti_cu_access access_to(int flags)
+{
+    return (vti_cu_access){.location = {.type = VTI_CU_LOCATION_DEVICE, .id = 0}, .flags = flags};
+}
+
+static vti_cu_result open_at(vti_cu_ptr at, size_t size_bytes)
+{
+    vti_cu_access a = access_to(VTI_CU_ACCESS_READWRITE);
+    return cuMemSetAccess(at, size_bytes, &a, 1);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_use_context(0);
+    vti_cu_prop p = prop();
+    bool ok = cuMemAddressReserve(&base, 8 * G, 0, 0, 0) == VTI_CU_SUCCESS &&
+              cuMemCreate(&one, G, &p, 0) == VTI_CU_SUCCESS &&
+              cuMemCreate(&two, 2 * G, &p, 0) == VTI_CU_SUCCESS;
+    return ok ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    standin_use_context(0);
+    standin_reset();
+    return 0;
+}
+
+static void look(void)
+{
+    before_call = standin_look();
+}
+
+// One breach more, and nothing else is different.
+static void assert_refused(vti_cu_result r)
+{
+    standin_report now = standin_look();
+    assert_int_not_equal(r, VTI_CU_SUCCESS);
+    assert_int_equal(now.n_breach, before_call.n_breach + 1);
+    assert_non_null(now.breach);
+    now.n_breach = before_call.n_breach;
+    now.breach = before_call.breach;
+    assert_memory_equal(&now, &before_call, sizeof now);
+}
+
+#define REFUSED(call)         \
+    do {                      \
+        look();               \
+        assert_refused(call); \
+    } while (0)
+
+static void odd_sizes_and_flags(void **state)
+{
+    (void)state;
+    vti_cu_ptr at;
+    vti_cu_handle h;
+    vti_cu_prop p = prop(), host = prop(), far = prop(), exported = prop();
+    host.location.type = 2;
+    far.location.id = STANDIN_N_DEVICE;
+    exported.export_types = 1;
+    REFUSED(cuMemAddressReserve(&at, G + 4096, 0, 0, 0));
+    REFUSED(cuMemAddressReserve(&at, 0, 0, 0, 0));
+    REFUSED(cuMemAddressReserve(&at, G, 3, 0, 0));
+    REFUSED(cuMemAddressReserve(&at, G, 0, 0, 1));
+    REFUSED(cuMemCreate(&h, G / 2, &p, 0));
+    REFUSED(cuMemCreate(&h, 0, &p, 0));
+    REFUSED(cuMemCreate(&h, G, &p, 1));
+    REFUSED(cuMemCreate(&h, G, &host, 0));
+    REFUSED(cuMemCreate(&h, G, &far, 0));
+    REFUSED(cuMemCreate(&h, G, &exported, 0));
+}
+
+static void a_handle_is_mapped_whole_where_nothing_is(void **state)
+{
+    (void)state;
+    REFUSED(cuMemMap(base, G, 0, two, 0));             // a part
+    REFUSED(cuMemMap(base, 2 * G, G, two, 0));         // an offset
+    REFUSED(cuMemMap(base, G, 0, one, 1));             // flags
+    REFUSED(cuMemMap(base + 4096, G, 0, one, 0));      // an odd address
+    REFUSED(cuMemMap(base + 8 * G, G, 0, one, 0));     // not reserved
+    REFUSED(cuMemMap(base + 7 * G, 2 * G, 0, two, 0)); // half of it not
+    REFUSED(cuMemMap(base, G, 0, two + 1, 0));         // no such handle
+    assert_done(cuMemMap(base, 2 * G, 0, two, 0));
+    REFUSED(cuMemMap(base, 2 * G, 0, two, 0)); // twice
+    REFUSED(cuMemMap(base + G, G, 0, one, 0)); // over another
+    assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
+    assert_done(cuMemMap(base + 3 * G, 2 * G, 0, two, 0)); // an alias
+}
+
+static void access_comes_before_touch(void **state)
+{
+    (void)state;
+    char *p = (char *)(uintptr_t)base;
+    vti_cu_access none = access_to(0), both = access_to(VTI_CU_ACCESS_READWRITE);
+    assert_true(read_faults(p));
+    assert_done(cuMemMap(base, 2 * G, 0, two, 0));
+    assert_true(read_faults(p));
+    REFUSED(open_at(base, 3 * G)); // not all is mapped
+    REFUSED(open_at(base, G));     // a part of a mapping
+    REFUSED(cuMemSetAccess(base, 2 * G, &none, 1));
+    REFUSED(cuMemSetAccess(base, 2 * G, &both, 0));
+    assert_true(read_faults(p));
+    assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
+    assert_done(open_at(base, 3 * G)); // several at once
+    assert_false(read_faults(p + 3 * G - 1));
+    assert_done(cuMemUnmap(base, 3 * G));
+    assert_true(read_faults(p));
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_true(read_faults(p)); // it is lost when a mapping goes
+}
+
+static void mappings_are_unmapped_whole(void **state)
+{
+    (void)state;
+    assert_done(cuMemMap(base, 2 * G, 0, two, 0));
+    assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
+    REFUSED(cuMemUnmap(base, G));
+    REFUSED(cuMemUnmap(base + G, 2 * G));
+    REFUSED(cuMemUnmap(base, 4 * G)); // nothing is mapped behind
+    REFUSED(cuMemUnmap(base + 4 * G, G));
+    REFUSED(cuMemUnmap(base, 0));
+    REFUSED(cuMemAddressFree(base, 8 * G)); // something is mapped
+    assert_done(cuMemUnmap(base, 3 * G));
+    REFUSED(cuMemUnmap(base, 3 * G));
+    REFUSED(cuMemAddressFree(base, 4 * G)); // it was not reserved like this
+    assert_done(cuMemAddressFree(base, 8 * G));
+    REFUSED(cuMemAddressFree(base, 8 * G));
+}
+
+static void memory_lives_as_long_as_handle_or_mapping(void **state)
+{
+    (void)state;
+    char *p = (char *)(uintptr_t)base;
+    assert_done(cuMemMap(base, 2 * G, 0, two, 0));
+    assert_done(open_at(base, 2 * G));
+    memset(p, 'm', 2 * G);
+    assert_done(cuMemRelease(two));
+    assert_int_equal(standin_look().memory_bytes, 3 * G);
+    assert_int_equal(p[2 * G - 1], 'm');
+    REFUSED(cuMemRelease(two));
+    REFUSED(cuMemMap(base + 4 * G, 2 * G, 0, two, 0)); // the handle is none any longer
+    assert_done(cuMemUnmap(base, 2 * G));
+    assert_int_equal(standin_look().memory_bytes, G);
+    assert_done(cuMemRelease(one));
+    assert_int_equal(standin_look().n_memory, 0);
+}
+
+static void fresh_memory_is_garbage(void **state)
+{
+    (void)state;
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(open_at(base, G));
+    const char *p = (const char *)(uintptr_t)base;
+    assert_true(p[0] != 0 && p[G - 1] != 0);
+}
+
+static void what_is_limited_runs_out(void **state)
+{
+    (void)state;
+    vti_cu_handle h;
+    vti_cu_ptr at;
+    void *pinned;
+    vti_cu_prop p = prop();
+    standin_limit_memory(4 * G);
+    assert_done(cuMemCreate(&h, G, &p, 0));
+    assert_int_equal(cuMemCreate(&h, G, &p, 0), VTI_CU_OUT_OF_MEMORY);
+    standin_limit_addresses(9 * G);
+    assert_done(cuMemAddressReserve(&at, G, 0, 0, 0));
+    assert_int_equal(cuMemAddressReserve(&at, G, 0, 0, 0), VTI_CU_OUT_OF_MEMORY);
+    standin_limit_pinned(100);
+    assert_int_equal(cuMemHostAlloc(&pinned, 101, 0), VTI_CU_OUT_OF_MEMORY);
+    assert_done(cuMemHostAlloc(&pinned, 100, 0));
+    assert_int_equal(standin_look().n_breach, 0); // that is no breach
+}
+
+static void a_context_is_needed(void **state)
+{
+    (void)state;
+    vti_cu_handle h;
+    vti_cu_prop p = prop();
+    standin_use_context(-1);
+    REFUSED(cuMemCreate(&h, G, &p, 0));
+    REFUSED(cuMemMap(base, G, 0, one, 0));
+    REFUSED(cuMemUnmap(base, G));
+}
+
+static void work_is_done_late_and_on_memory_that_is_there(void **state)
+{
+    (void)state;
+    char *p = (char *)(uintptr_t)base, local[8] = {0};
+    void *pinned;
+    vti_cu_stream s;
+    assert_done(cuMemHostAlloc(&pinned, 8, 0));
+    assert_done(cuStreamCreate(&s, VTI_CU_STREAM_NON_BLOCKING));
+    REFUSED(cuMemsetD8Async(base, 1, 8, s)); // not mapped
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    REFUSED(cuMemsetD8Async(base, 1, 8, s)); // not opened
+    assert_done(open_at(base, G));
+    p[0] = 0;
+    REFUSED(cuMemcpyDtoHAsync_v2(local, base, 8, s)); // host memory that is not pinned
+    REFUSED(cuMemcpyHtoDAsync_v2(base, local, 8, s));
+    assert_done(cuMemsetD8Async(base, 1, 8, s));
+    assert_done(cuMemcpyDtoHAsync_v2(pinned, base, 8, s));
+    assert_int_equal(p[0], 0);
+    assert_done(cuStreamSynchronize(s));
+    assert_int_equal(p[7], 1);
+    assert_memory_equal(p, pinned, 8);
+    assert_done(cuMemsetD8Async(base, 2, 8, s));
+    assert_done(cuMemUnmap(base, G)); // the work comes too late
+    uint64_t n_breach = standin_look().n_breach;
+    (void)cuStreamSynchronize(s);
+    assert_int_equal(standin_look().n_breach, n_breach + 1);
+    REFUSED(cuMemFreeHost(local));
+    assert_done(cuStreamDestroy_v2(s));
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(odd_sizes_and_flags),
+        T(a_handle_is_mapped_whole_where_nothing_is),
+        T(access_comes_before_touch),
+        T(mappings_are_unmapped_whole),
+        T(memory_lives_as_long_as_handle_or_mapping),
+        T(fresh_memory_is_garbage),
+        T(what_is_limited_runs_out),
+        T(a_context_is_needed),
+        T(work_is_done_late_and_on_memory_that_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
