@@ -179,7 +179,8 @@ static const char *check_sums(const census *c)
     for (int st = 0; st < VT_N_CHUNK_STATE; st++)
         HOLDS(c->n_in[st] == m->pset.n_in[st], "the chunks' counts are not the regions' sums");
     HOLDS(c->n_live == m->n_seq, "the sequences are counted wrongly");
-    HOLDS(m->n_pledged == 0 && m->runs_pledged == 0 && m->n_lent == 0, "a pledge was not redeemed");
+    HOLDS(m->n_pledged == 0 && m->runs_pledged == 0 && m->n_leaving == 0 && m->n_lent == 0,
+          "a pledge was not redeemed");
     HOLDS(vti_pset_created(&m->pset) <= m->budget_chunks, "more is created than the budget allows");
     HOLDS(c->n_run == m->vset.n_run, "the mappings are counted wrongly");
     HOLDS(c->n_run * m->geo.n_view <= m->max_runs, "more is mapped than the backend allows");

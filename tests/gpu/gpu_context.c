@@ -19,6 +19,7 @@ typedef unsigned long long device_ptr;
     X(cuDevicePrimaryCtxRelease_v2, (int device))                                     \
     X(cuCtxSetCurrent, (void *context))                                               \
     X(cuCtxSynchronize, (void))                                                       \
+    X(cuStreamQuery, (void *stream))                                                  \
     X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                   \
     X(cuMemsetD8Async, (device_ptr dst, unsigned char value, size_t n, void *stream)) \
     X(cuMemcpyDtoH_v2, (void *dst, device_ptr src, size_t n))                         \
@@ -140,6 +141,11 @@ bool gpu_fill(gpu_context *g, uintptr_t dst, unsigned char value, size_t size_by
 bool gpu_synchronize(gpu_context *g)
 {
     return g->cuCtxSynchronize() == 0;
+}
+
+bool gpu_is_done(gpu_context *g)
+{
+    return g->cuStreamQuery(NULL) == 0;
 }
 
 bool gpu_free_bytes(gpu_context *g, size_t *size_bytes)

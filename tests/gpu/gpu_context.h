@@ -28,6 +28,7 @@ bool gpu_write(gpu_context *g, uintptr_t dst, const void *src, size_t size_bytes
 
 bool gpu_fill(gpu_context *g, uintptr_t dst, unsigned char value, size_t size_bytes); // in order
 bool gpu_synchronize(gpu_context *g);
+bool gpu_is_done(gpu_context *g); // nothing runs in the default stream
 bool gpu_free_bytes(gpu_context *g, size_t *size_bytes);
 
 #endif

@@ -192,6 +192,22 @@ static void zero_takes_any_range(void **state)
     destroy(0, 2);
 }
 
+static void store_reaches_what_is_mapped_nowhere(void **state)
+{
+    (void)state;
+    create(0, 3);
+    assert_ok(map(0, 0, 0, 1));
+    fill(place(0), 't', slice);
+    assert_ok(vmm->ops->store(vmm, 1, 2, 7, place(0) + 1, 1001));
+    assert_ok(map(5, 1, 2, 1));
+    assert_bytes(place(5), 0, 7);
+    assert_bytes(place(5) + 7, 't', 1001);
+    assert_bytes(place(5) + 1008, 0, slice - 1008);
+    assert_ok(unmap(5, 1));
+    assert_ok(unmap(0, 1));
+    destroy(0, 3);
+}
+
 static void fences_are_passed_in_order(void **state)
 {
     (void)state;
@@ -208,6 +224,7 @@ static void fences_are_passed_in_order(void **state)
     }
     assert_ok(vmm->ops->passed(vmm, ticket[99], true, &is_passed));
     assert_true(is_passed);
+    assert_true(gpu_is_done(gpu));
     assert_ok(vmm->ops->passed(vmm, ticket[0], false, &is_passed));
     assert_true(is_passed);
     assert_ok(unmap(0, 1)); // nothing reads there any longer
@@ -443,6 +460,7 @@ int main(void)
         ON_GPU(fetch_reads_what_is_mapped_nowhere),
         ON_GPU(fetch_waits_for_the_stream),
         ON_GPU(zero_takes_any_range),
+        ON_GPU(store_reaches_what_is_mapped_nowhere),
         ON_GPU(fences_are_passed_in_order),
         ON_GPU(the_swap_gives_back_what_it_took),
         ON_GPU(resident_is_what_the_driver_misses),

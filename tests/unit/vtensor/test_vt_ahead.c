@@ -4,6 +4,7 @@
 
 #include "assert_vt.h"
 #include "family.h"
+#include "vtensor/internal.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -142,6 +143,20 @@ static void a_failure_is_told_to_who_asks_again(void **state)
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1)); // once
     assert_int_equal(work(UINT32_MAX), 0);
     assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
+}
+
+// As if the job had come back late, to who lives in the span now.
+static void a_failure_is_not_told_to_another(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    f.kin[0].s->span->generation++;
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    (void)work(UINT32_MAX);
+    assert_int_equal(vt_fault_fired(f.fault), 1);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    assert_int_equal(work(UINT32_MAX), 0);
 }
 
 static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
@@ -336,6 +351,7 @@ int main(void)
         OWNER(extend_does_not_wait_for_what_has_not_begun),
         OWNER(a_failure_is_told_to_who_waits),
         OWNER(a_failure_is_told_to_who_asks_again),
+        OWNER(a_failure_is_not_told_to_another),
         OWNER(prepare_takes_from_the_idle_and_evicts_nobody),
         OWNER(slack_asks_when_less_than_that_is_left),
         OWNER(slack_serves_first_who_runs_out_first),

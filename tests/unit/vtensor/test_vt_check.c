@@ -90,6 +90,7 @@ BREAK(over_budget, w.m->budget_chunks, uint64_t, -5)
 BREAK(over_max_runs, w.m->max_runs, uint64_t, 3) // no limit, and 3 more: a limit of 2
 BREAK(pledge, w.m->n_pledged, uint64_t, 1)
 BREAK(pledge_of_runs, w.m->runs_pledged, uint64_t, 1)
+BREAK(leaving, w.m->n_leaving, uint64_t, 1)
 BREAK(slots, w.m->swap.n_free, uint32_t, -1)
 BREAK(slot_free_twice, w.m->swap.free_slot[0], uint32_t, -1)
 BREAK(slot_used_twice, w.m->vset.span[4]->seq->swapped[0].slot, uint32_t, 1)
@@ -138,61 +139,67 @@ static void memory_nobody_knows(int by)
 static void each_broken_invariant_is_found(void **state)
 {
     (void)state;
-    static void (*const breaks[])(int by) = {
-        users,
-        nodes,
-        node_of_absent,
-        memory_for_none,
-        none_for_memory,
-        region_count,
-        pset_count,
-        home_of_another,
-        home_of_nobody,
-        span_of_another_home,
-        span_id,
-        span_state,
-        owned_too_many,
-        owned_by_idle,
-        warm_count,
-        end_of_map,
-        end_too_soon,
-        owned_not_mapped,
-        maps_no_region,
-        mapped_not_created,
-        lifted_and_mapped,
-        lifted_count,
-        run_count,
-        run_count_of_span,
-        idle_count,
-        idle_count_low,
-        retired_count,
-        seq_count,
-        seq_length,
-        seq_too_long,
-        live_count,
-        live_peak,
-        chunk_peak,
-        over_budget,
-        over_max_runs,
-        pledge,
-        pledge_of_runs,
-        slots,
-        slot_free_twice,
-        slot_used_twice,
-        swapped_elsewhere,
-        idle_ends,
-        idle_tail,
-        idle_links,
-        seq_elsewhere,
-        memory_nobody_knows,
+    static const struct {
+        void (*by)(int by);
+        const char *words;
+    } breaks[] = {
+        {users, "a chunk has other users than it counts"},
+        {nodes, "a chunk is in other nodes than it counts"},
+        {node_of_absent, "a chunk is in other nodes than it counts"},
+        {memory_for_none, "a region's counts are not those of its chunks"},
+        {none_for_memory, "a chunk is mapped that has no memory"},
+        {region_count, "a region's counts are not those of its chunks"},
+        {pset_count, "the chunks' counts are not the regions' sums"},
+        {home_of_another, "a span's home is another's"},
+        {home_of_nobody, "a span's home is another's"},
+        {span_of_another_home, "a warm chunk is not a spare one of the home"},
+        {span_id, "a span has another id"},
+        {span_state, "a span has no known state"},
+        {owned_too_many, "a sequence owns not what it needs"},
+        {owned_by_idle, "an idle span owns chunks"},
+        {warm_count, "the warm chunks are counted wrongly"},
+        {end_of_map, "a span's end is not its last"},
+        {end_too_soon, "a span maps beyond its end"},
+        {owned_not_mapped, "a span's runs are counted wrongly"},
+        {maps_no_region, "a span maps a region that is none"},
+        {mapped_not_created, "a chunk is mapped that has no memory"},
+        {lifted_and_mapped, "a chunk is lifted that is mapped, or not held"},
+        {lifted_count, "the lifted chunks are counted wrongly"},
+        {run_count, "the mappings are counted wrongly"},
+        {run_count_of_span, "a span's runs are counted wrongly"},
+        {idle_count, "a list of spans has another length"},
+        {idle_count_low, "a list of spans has another length"},
+        {retired_count, "a list of spans has another length"},
+        {seq_count, "the sequences are counted wrongly"},
+        {seq_length, "a sequence owns not what it needs"},
+        {seq_too_long, "a sequence is longer than max_tok"},
+        {live_count, "the live tokens are counted wrongly"},
+        {live_peak, "the peak of live tokens is too low"},
+        {chunk_peak, "the peak of chunks is too low"},
+        {over_budget, "more is created than the budget allows"},
+        {over_max_runs, "more is mapped than the backend allows"},
+        {pledge, "a pledge was not redeemed"},
+        {pledge_of_runs, "a pledge was not redeemed"},
+        {leaving, "a pledge was not redeemed"},
+        {slots, "the swap's slots do not add up"},
+        {slot_free_twice, "a slot of the swap is free twice"},
+        {slot_used_twice, "a slot of the swap is used twice"},
+        {swapped_elsewhere, "an owned chunk is nowhere"},
+        {idle_ends, "a list of spans is tangled"},
+        {idle_tail, "a list of spans has another length"},
+        {idle_links, "a list of spans is tangled"},
+        {seq_elsewhere, "a sequence does not know its span"},
+        {memory_nobody_knows, "the system holds other memory than was created"},
     };
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         const char *what = NULL;
-        breaks[i](1);
+        breaks[i].by(1);
         vt_status st = vt_check(w.m, &what);
-        breaks[i](-1);
-        if (st != VT_EINVAL || !what) fail_msg("break %zu is not found", i);
-        if (vt_check(w.m, &what) != VT_OK) fail_msg("break %zu is not repaired: %s", i, what);
+        breaks[i].by(-1);
+        if (st != VT_EINVAL || !what) fail_msg("\"%s\" is not found", breaks[i].words);
+        assert_string_equal(what, breaks[i].words);
+        if (vt_check(w.m, &what) != VT_OK)
+            fail_msg("\"%s\" is not repaired: %s", breaks[i].words, what);
         assert_null(what);
     }
 }

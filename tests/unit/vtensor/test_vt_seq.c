@@ -350,6 +350,11 @@ static void wrong_configurations_leave_the_backend_fresh(void **state)
     assert_status(VT_EINVAL, vt_manager_create(&c, &m));
     assert_null(m);
     c.slice_bytes = 0;
+    uint64_t high_bytes = c.spare_high_bytes;
+    c.spare_low_bytes = 8193, c.spare_high_bytes = 8192;
+    assert_status(VT_EINVAL, vt_manager_create(&c, &m));
+    assert_null(m);
+    c.spare_low_bytes = 0, c.spare_high_bytes = high_bytes;
     c.budget_bytes = 8191; // a chunk is two pages
     assert_status(VT_NOSPACE, vt_manager_create(&c, &m));
     assert_null(m);
@@ -362,7 +367,10 @@ static void wrong_configurations_leave_the_backend_fresh(void **state)
 static void every_status_has_a_name(void **state)
 {
     (void)state;
+    assert_string_equal(vt_status_name(VT_OK), "VT_OK");
+    assert_string_equal(vt_status_name(VT_NOSPACE), "VT_NOSPACE");
     assert_string_equal(vt_status_name(VT_EDEVICE), "VT_EDEVICE");
+    assert_string_equal(vt_status_name(VT_EINVAL), "VT_EINVAL");
     assert_string_equal(vt_status_name(VT_ENOMEM), "VT_ENOMEM");
     assert_string_equal(vt_status_name((vt_status)99), "VT_?");
 }

@@ -95,14 +95,21 @@ static vt_status do_fork(void)
     return f.kin[2].s ? VT_OK : family_fork(&f, 0, 2, MIDDLE - 10);
 }
 
+static vt_status match_first(uint32_t n_tok)
+{
+    vt_status st = f.kin[2].s ? VT_OK : family_match(&f, 2, story, n_tok);
+    if (st == VT_OK) assert_int_equal(f.kin[2].len_tok, n_tok); // all of it was recorded
+    return st;
+}
+
 static vt_status do_match(void)
 {
-    return f.kin[2].s ? VT_OK : family_match(&f, 2, story, MIDDLE);
+    return match_first(MIDDLE);
 }
 
 static vt_status do_match_part(void)
 {
-    return f.kin[2].s ? VT_OK : family_match(&f, 2, story, SHORT);
+    return match_first(SHORT);
 }
 
 static vt_status grow_to(uint32_t i, uint32_t len_tok)
@@ -247,6 +254,7 @@ static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status 
     bool fired = vt_fault_fired(f.fault) > 0;
     vt_fault_disarm(f.fault);
     if (!fired) assert_ok(st);
+    if (n_more == 0) assert_true(st == VT_OK || st == kind);
     if (st != VT_OK && a->exact && n_more == 0) {
         vt_stats after = gauges();
         assert_memory_equal(&before, &after, sizeof before);
