@@ -128,7 +128,7 @@ static void goal(FILE *to, const char *what, double is, double most, const char 
 static void print_goals(FILE *to, const bench_findings *f)
 {
     fprintf(to, "\ngoals\n");
-    goal(to, "extend, prepared, p99", f->ahead_p99_ns / 1e3, 2, "us");
+    goal(to, "extend into a new chunk, prepared, p99", f->ahead_p99_ns / 1e3, 2, "us");
     goal(to, "match + alias of the prompt", f->match_ns / 1e6, 1, "ms");
     goal(to, "its extra cost with the first read over memcpy, 4 KiB pages", 100 * f->extra_small,
          45, "%");

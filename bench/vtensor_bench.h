@@ -16,7 +16,7 @@
 
 // What the goals are about; NAN: not measured.
 typedef struct bench_findings {
-    double ahead_p99_ns;    // vt_seq_extend beside the mapper, of all extends
+    double ahead_p99_ns;    // vt_seq_extend into a new chunk, beside the mapper
     double match_ns;        // vt_seq_match of the prompt
     double extra_small;     // its whole extra cost, first read included, over copying
     double extra_huge;      // the same on huge pages

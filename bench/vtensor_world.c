@@ -286,6 +286,7 @@ void row_meter(bench *b, meter *mt, const char *name)
     row_begin(b, mt->w->slice_bytes, "%s", name);
     row_cell(b, "p50", samples_at(&mt->ns, 0.5) / 1e3, "us");
     row_cell(b, "max", samples_at(&mt->ns, 1) / 1e3, "us");
+    row_cell(b, "n", (double)mt->ns.n, "runs");
     call_cell(b, mt, "map", mt->n_map);
     call_cell(b, mt, "unmap", mt->n_unmap);
     call_cell(b, mt, "create", mt->n_create);

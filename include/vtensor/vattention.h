@@ -139,7 +139,8 @@ VT_API uint64_t vt_va_num_free_kvblocks(const vt_va *va);
 // Page groups that a request of that length needs.
 VT_API uint64_t vt_va_kvblocks_for(const vt_va *va, uint32_t len_tok);
 
-// On at first. Once off, the next step unmaps what inactive requests hold.
+// On at first. Once off, each step first unmaps what inactive requests hold and the device is done
+// with.
 VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
 
 // X(name, help): every counter and gauge there is, in one list. Gauges do not know what a

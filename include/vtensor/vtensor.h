@@ -26,8 +26,9 @@
 //    a copy of that one chunk first; the last owner writes in place.
 //  - A sequence may write the rows [n, length) that it was extended by, and no row below n that it
 //    shares: what was matched, or was there when it was forked or recorded.
-//  - Beyond a sequence's length nothing readable is mapped but its own or zeroed memory; what lies
-//    there is not the sequence's to write. A byte that a sequence did not write or inherit reads as
+//  - Beyond a sequence's length nothing readable is mapped but its own or zeroed memory, and in the
+//    shared tail of a fork rows of the sequence it was forked from; what lies there is not the
+//    sequence's to write. A byte that a sequence did not write or inherit reads as
 //    zero once it is within the length.
 //  - Prefixes are compared token by token inside a domain, never by hash.
 //  - The accounting is exact and vt_check proves it.
@@ -100,8 +101,8 @@ VT_API void vt_manager_destroy(vt_manager *m);
 
 // Grows or shrinks the budget of a running manager. To shrink, spare chunks go back to the system
 // first, then idle prefixes, the least worth keeping first.
-// Errors: VT_NOSPACE (sequences hold more than that: nothing is changed and nothing lost; release
-// or swap out, then call again), VT_EINVAL (less than one chunk), VT_EDEVICE (the budget is as
+// Errors: VT_NOSPACE (sequences and pinned prefixes hold more than that: nothing is changed and
+// nothing lost; release or swap out, then call again), VT_EINVAL (less than one chunk), VT_EDEVICE (the budget is as
 // before).
 VT_API VT_NODISCARD vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes);
 
@@ -117,7 +118,7 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // chunks and then idle prefixes are given back to the system. Within chunks that are prepared, or
 // are the sequence's own already, it makes no system call.
 // Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit
-// of mappings), VT_EDEVICE; the sequence is then as before, but that it may have its copy of a
+// of mappings), VT_ENOMEM, VT_EDEVICE; the sequence is then as before, but that it may have its copy of a
 // shared tail already. Running out of budget costs no spare chunk and no prefix. Only if the device
 // fails again while things are put back, memory of the sequence may be left unmapped: it is torn
 // (vt_seq_is_torn), its rows must not be touched, and every further call on it tries to mend it
@@ -194,7 +195,7 @@ typedef enum vt_ahead {
 // mapper has finished, unmaps what the device has done with, prepares the growth of the sequences,
 // fills up spare chunks to spare_low_bytes and wipes those that are to be handed on. now_ms is the
 // caller's clock, of any origin, which never goes back; retention is measured against it.
-// Errors: VT_EDEVICE (something could not be unmapped; it is tried again), VT_ENOMEM.
+// Errors: VT_EDEVICE (something could not be unmapped; it is tried again).
 VT_API VT_NODISCARD vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok,
                                       uint64_t now_ms);
 
