@@ -177,7 +177,7 @@ vt_status vti_seq_backing(vt_seq *s, uint32_t len_tok)
     size_t tail_bytes = tail_in_the_way(s);
     if (tail_bytes > 0) VT_TRY(tail_free(s, tail_bytes, need));
     if (need <= sp->n_owned) return VT_OK;
-    vti_jobs_take(m);
+    if (cold_chunks(sp, need) > 0) vti_jobs_take(m); // they may have been made by now
     return chunks_grow(m, sp, need);
 }
 
