@@ -42,10 +42,16 @@ typedef struct fx_options {
     const char *model_path;   // a GGUF file; read during fx_engine_open only
     int n_thread;             // compute threads, the engine's own included; 0: one per usable core
     int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
-    uint64_t kv_memory_bytes; // budget of the KV cache; 0: a quarter of the machine's memory
+    uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of what the machine, or the cgroup,
+                              // has free once the model is loaded
     int max_seq;              // sequences that run together; 0: 64
-    int max_queue;            // requests that may wait beyond those; 0: 1024
-    int step_tok; // token budget of one step (decodes first, then prompt chunks); 0: 512
+    int max_queue;            // sequences that may wait beyond those; 0: 1024
+    int64_t max_queue_tok;    // prompt tokens that may wait; 0: 1,048,576
+    int step_tok; // token budget of one step (decodes first, then prompt chunks), at least max_seq;
+                  // 0: 512
+    const char *swap_dir; // directory of the file that preempted sequences may be written to; NULL:
+                          // $TMPDIR or /tmp
+    uint64_t swap_bytes;  // room in it; 0: no swap, preempted sequences are computed again
     // Called now and then by fx_engine_open, on the caller's thread, with 0 <= done <= total. May
     // be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -128,13 +134,54 @@ const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
 
 // ---- requests ----------------------------------------------------------------------------------
 
+enum {
+    FX_MAX_CHOICE = 64, // choices of a request, told or not
+    FX_MAX_BEAM = 32,   // width of a beam search
+    FX_MAX_TOP = 20,    // likeliest tokens that are told with a token
+    FX_MAX_PRIORITY = 100,
+};
+
+typedef struct fx_bias {
+    int32_t token;
+    float bias; // added to the logit
+} fx_bias;
+
+// How a token is chosen, in this order: allow, ban, bias, min_tok, the three penalties,
+// temperature, min_p, top_k, top_p, typical_p, draw. A banned token is never drawn. Lists may be
+// NULL where their count is 0; fx_submit copies them.
 typedef struct fx_sampling {
-    float temperature; // 0 (or < 1e-5): greedy, ties to the lowest id
-    int top_k;         // 0: all
-    float top_p;       // (0, 1]; 1: off
-    float min_p;       // [0, 1]; 0: off
-    uint64_t seed;     // the draw depends on (seed, choice, position) alone
+    float temperature;        // 0 (or < 1e-5): greedy, ties to the lowest id
+    int top_k;                // 0: all
+    float top_p;              // (0, 1]; 1: off
+    float min_p;              // [0, 1]; 0: off
+    float typical_p;          // (0, 1]; 0 or 1: off (arXiv 2202.00666)
+    float repetition_penalty; // > 0, over prompt and answer: positive logits are divided by it,
+                              // others multiplied; 0 or 1: off
+    float presence_penalty;   // [-2, 2], subtracted once from what the answer has
+    float frequency_penalty;  // [-2, 2], subtracted for each time that the answer has it
+    uint64_t seed;            // the draw depends on (seed, choice, position) alone
+    const fx_bias *bias;      // [n_bias]
+    size_t n_bias;
+    const int32_t *allow; // [n_allow] nothing but these; none: everything
+    size_t n_allow;
+    const int32_t *ban; // [n_ban]
+    size_t n_ban;
+    int min_tok; // before so many tokens of the answer nothing ends it: no end-of-text token, no
+                 // stop token is drawn, no stop string is looked for
 } fx_sampling;
+
+typedef struct fx_logprob {
+    int32_t token;
+    float logprob;
+} fx_logprob;
+
+// Of one token: log-softmax of the model's logits, before every rule of fx_sampling.
+typedef struct fx_token_prob {
+    float logprob;
+    int rank;              // 1: the likeliest
+    const fx_logprob *top; // [n_top] the likeliest, descending, ties to the lower id
+    int n_top;
+} fx_token_prob;
 
 typedef enum fx_finish {
     FX_FINISH_NONE = 0, // still running
@@ -154,39 +201,79 @@ typedef struct fx_event {
         text; // text that has become safe to show: whole UTF-8 characters, no part of a stop string
     size_t text_bytes; // may be 0
     int32_t token;     // the token sampled, -1 if this event only flushes text or ends
+    int position;      // of that token in the sequence; below n_prompt: of a token of the prompt,
+                       // told because of prompt_logprobs, in order, before all others (choice 0)
+    const fx_token_prob *prob; // of that token, if it was asked for; else NULL
     fx_finish finish;  // not FX_FINISH_NONE: the last event of this choice
     bool last;         // the last event of the request: no callback comes after it
+    int stop_token;    // with FX_FINISH_STOP: the token that ended it, -1: none
+    int stop_string;   // with FX_FINISH_STOP: index of the stop string that did, -1: none
+    double score;      // with the last event: of a beam, sum of logprobs / tokens^length_penalty;
+                       // of a choice of n_best, mean logprob; else 0
     const char *error; // one line, with FX_FINISH_ERROR; else NULL
     int n_prompt, n_cached,
         n_generated; // tokens so far: prompt, of it from cache, generated by this choice
 } fx_event;
 
+// When a beam search ends, once beam_width answers have ended:
+typedef enum fx_early_stop {
+    FX_STOP_HEURISTIC = 0, // when the best beam, ended now, would not beat the worst of them
+    FX_STOP_EARLY,         // at once
+    FX_STOP_NEVER,         // when no beam can beat the worst of them, however long it grows
+} fx_early_stop;
+
 typedef struct fx_request {
-    const int32_t *prompt; // copied by fx_submit
+    const int32_t *prompt; // copied by fx_submit, like all that is pointed to here
     size_t n_prompt;
-    int max_tok;  // tokens to generate at most per choice; < 0: as many as the context holds; 0:
-                  // none
-    int n_choice; // 1 .. 64
+    int max_tok;  // tokens to generate at most per choice; < 0: as many as the context and the KV
+                  // budget hold; 0: none
+    int n_choice; // 1 .. FX_MAX_CHOICE; they share the prompt, which is computed once
+    int n_best;   // compute so many choices, tell the n_choice with the best mean logprob once all
+                  // have ended; 0: n_choice
+    int beam_width; // 0: sample; else beam search, n_choice .. FX_MAX_BEAM beams: in each step the
+                    // beam_width likeliest continuations go on, of temperature and what follows it
+                    // nothing counts; the n_choice best are told at the end
+    float length_penalty; // of a beam search: score = sum of logprobs / tokens^length_penalty
+    fx_early_stop early_stop;
     fx_sampling sampling;
-    const char *const *stop; // n_stop NUL-terminated strings, each not empty; copied
+    const char *const *stop; // [n_stop] NUL-terminated strings, each not empty
     size_t n_stop;
-    bool ignore_eos; // go on after an end-of-text token
+    const int32_t *stop_token; // [n_stop_token]
+    size_t n_stop_token;
+    bool include_stop; // the stop string, or the text of the stop token, is told too
+    bool ignore_eos;   // go on after an end-of-text token
+    bool logprobs;     // tell prob with each token, with
+    int n_top;         // that many likeliest ones, up to FX_MAX_TOP
+    bool prompt_logprobs; // the same for each token of the prompt but the first, with
+    int n_prompt_top;     // that many; all of the prompt is computed then, cached or not
+    int priority; // -FX_MAX_PRIORITY .. FX_MAX_PRIORITY, higher goes first; a step is worth 10 s of
+                  // waiting, so that nobody waits for ever
+    const char *tenant;   // whose prefixes it shares: those of equal strings and no others; NULL: ""
+    bool no_cache;        // shares nothing with other requests and leaves nothing behind
+    int keep_priority;    // 0 .. 7, what its prompt is worth in the prefix cache,
+    uint32_t keep_s;      // for so many seconds from its end; 0: until memory is short
     void (*on_event)(void *ud, const fx_event *ev);
     void *ud;
 } fx_request;
 
-// n_choice 1, max_tok -1, temperature 1, top_p 1, the rest zero.
+// n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest zero.
 fx_request fx_request_default(void);
 
 // Checks and copies the request and puts it into the engine's inbox; its events may come before
 // this returns. Errors: FX_EINVAL (no tokens, an id outside the vocabulary, a parameter out of
-// range), FX_ECONTEXT (the prompt alone fills the context or the KV budget), FX_EQUEUE, FX_ECLOSED,
-// FX_ENOMEM. On error there are no events. A max_tok that does not fit the context is clamped.
+// range), FX_ECONTEXT (the prompt alone fills the context or the KV budget), FX_ENOSPACE (all its
+// choices at their full length exceed the KV budget), FX_EQUEUE, FX_ECLOSED, FX_ENOMEM. On error
+// there are no events. A max_tok that does not fit the context is clamped.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Asks for the end of a request; its remaining choices end with FX_FINISH_CANCEL at the next step.
 // Unknown or finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
+
+// Changes the budget of the KV cache from the next step on; the context stays as long as it was. Less than is in use: prefixes are
+// evicted, then requests preempted; one that the budget cannot hold even alone ends with
+// FX_FINISH_ERROR. Errors: FX_EINVAL (less than the shortest sequence takes).
+fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
 // ---- figures -----------------------------------------------------------------------------------
 
@@ -197,12 +284,17 @@ void fx_cancel(fx_engine *eng, uint64_t id);
     X(n_prompt_tok, "prompt tokens computed so far")                                    \
     X(n_generated_tok, "tokens generated so far")                                       \
     X(n_step, "forward passes so far")                                                  \
-    X(n_preempt, "sequences preempted so far")                                          \
+    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                 \
+    X(n_preempt_recompute, "requests preempted so far, to be computed again")           \
+    X(n_preempt_swap, "requests preempted so far, swapped out")                         \
     X(n_running, "sequences running now")                                               \
     X(n_waiting, "sequences waiting now")                                               \
+    X(n_waiting_tok, "prompt tokens of requests that wait now")                         \
     X(kv_budget_bytes, "physical memory the KV cache may take")                         \
     X(kv_mapped_bytes, "physical memory under the KV cache now, spare chunks included") \
     X(kv_live_bytes, "of it, bytes that hold tokens of running sequences")              \
+    X(kv_cached_bytes, "of it, held by the prefix cache alone")                         \
+    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")              \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                           \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")
 

@@ -26,11 +26,14 @@ enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 /* plus i
 
 typedef struct fxi_cli_options {
     const char *model; // NULL: not given
-    int n_thread, ctx_tok;
-    uint64_t kv_memory_bytes;
+    int n_thread, ctx_tok, step_tok;
+    uint64_t kv_memory_bytes; // 0: not given
+    const char *swap_dir;     // NULL: not given, see fxi_cli_swap_dir
+    uint64_t swap_bytes;
     // serve
     const char *host;
     int port, max_seq, max_queue;
+    uint64_t max_queue_tok;
     // run
     const char *prompt; // NULL: chat
     int max_tok;
@@ -60,6 +63,8 @@ int fxi_cli_chat(fx_engine *eng, const fxi_cli_options *o);
 
 // load.c: opens the model named by the options, behind a progress bar where that helps
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err);
+// Where the engine that it opens has its swap file.
+const char *fxi_cli_swap_dir(const fxi_cli_options *o);
 
 // console.c
 __attribute__((format(printf, 1, 2))) int fxi_cli_fail(const char *fmt,

@@ -298,6 +298,7 @@ static fxi_cli_options with_room(const fxi_cli_options *o)
     fxi_cli_options with = *o;
     for (int i = 0; i < o->batch.n; i++)
         if (o->batch.v[i] > with.max_seq) with.max_seq = o->batch.v[i];
+    with.max_queue_tok = (uint64_t)with.max_seq * (uint64_t)o->n_prompt + 1;
     return with;
 }
 

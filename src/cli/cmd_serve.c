@@ -12,20 +12,30 @@ static void log_line(void *ud, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-static void print_model(const fx_engine *eng)
+static void print_model(const fx_model_info *m)
 {
-    const fx_model_info *m = fx_engine_info(eng);
-    fx_stats st;
-    fx_engine_stats(eng, &st);
-    char params[FXI_SIZE_TEXT_BYTES], file[FXI_SIZE_TEXT_BYTES], budget[FXI_SIZE_TEXT_BYTES];
+    char params[FXI_SIZE_TEXT_BYTES], file[FXI_SIZE_TEXT_BYTES];
     fprintf(stderr,
             "model      %s (%s, %s, %s parameters, %s)\n"
             "kernels    %s, %d threads\n"
-            "context    %d tokens\n"
-            "KV cache   %zu bytes per token, budget %s\n",
+            "context    %d tokens\n",
             m->name, m->arch, m->type, fxi_cli_count(m->n_param, params),
-            fxi_cli_size(m->file_bytes, file), m->kernel_path, m->n_thread, m->ctx_tok,
-            m->kv_bytes_per_tok, fxi_cli_size(st.kv_budget_bytes, budget));
+            fxi_cli_size(m->file_bytes, file), m->kernel_path, m->n_thread, m->ctx_tok);
+}
+
+static void print_memory(const fx_engine *eng, const fxi_cli_options *o)
+{
+    size_t tok_bytes = fx_engine_info(eng)->kv_bytes_per_tok;
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    char size[FXI_SIZE_TEXT_BYTES], n_tok[FXI_SIZE_TEXT_BYTES];
+    fprintf(stderr, "KV cache   %zu bytes per token, budget %s (%s): %s tokens\n", tok_bytes,
+            fxi_cli_size(st.kv_budget_bytes, size),
+            o->kv_memory_bytes ? "as given" : "half of what was free",
+            fxi_cli_count(st.kv_budget_bytes / tok_bytes, n_tok));
+    if (o->swap_bytes)
+        fprintf(stderr, "swap       %s in %s\n", fxi_cli_size(o->swap_bytes, size),
+                fxi_cli_swap_dir(o));
 }
 
 static bool is_loopback(const char *host)
@@ -52,7 +62,8 @@ static int serve(fx_engine *eng, const fxi_cli_options *o)
     fxi_server *srv;
     fxi_server_options opt = {.host = o->host, .port = o->port, .log = log_line};
     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    print_model(eng);
+    print_model(fx_engine_info(eng));
+    print_memory(eng, o);
     print_address(o->host, fxi_server_port(srv));
     while (!fxi_signals_stop()) fxi_signals_wait();
     fxi_signals_let_kill(); // whoever does not want to wait for the end asks twice

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define BAR_FROM_BYTES (64ull << 20) // smaller models are there before a bar could be read
@@ -19,6 +20,14 @@ static void draw_bar(void *ud, uint64_t done, uint64_t total)
     fprintf(stderr, "\rloading [%s] %3d %%", bar, now);
 }
 
+// A choice that could be left to the engine, made here so that it can be shown.
+const char *fxi_cli_swap_dir(const fxi_cli_options *o)
+{
+    if (o->swap_dir && o->swap_dir[0]) return o->swap_dir;
+    const char *dir = getenv("TMPDIR");
+    return dir && dir[0] ? dir : "/tmp";
+}
+
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
 {
     int shown = -1;
@@ -29,6 +38,10 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.kv_memory_bytes = o->kv_memory_bytes;
     opt.max_seq = o->max_seq;
     opt.max_queue = o->max_queue;
+    opt.max_queue_tok = (int64_t)o->max_queue_tok;
+    opt.step_tok = o->step_tok;
+    opt.swap_dir = fxi_cli_swap_dir(o);
+    opt.swap_bytes = o->swap_bytes;
     if (isatty(STDERR_FILENO)) {
         opt.on_progress = draw_bar;
         opt.progress_ud = &shown;

@@ -36,9 +36,13 @@ static const fxi_opt rows[] = {
 
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "longest text in tokens; 0: what the model knows"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "budget of the KV cache, like 2G; 0: a quarter of the memory"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_seq), FXI_CMD_SERVE, "sequences that run together; 0: 64"},
-    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "requests that may wait beyond those; 0: 1024"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "budget of the KV cache, like 2G; 0: half of the memory that is free"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "room on disk for preempted sequences, like 4G; 0: none, they are computed again"},
+    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "where that room is (default: $TMPDIR or /tmp)"},
+    {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "tokens that one step computes at most; 0: 512"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE, "sequences that run together; 0: 64"},
+    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait beyond those; 0: 1024"},
+    {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
 };
 // clang-format on
 

@@ -11,7 +11,10 @@ fx_options fx_options_default(void)
 
 fx_request fx_request_default(void)
 {
-    return (fx_request){.max_tok = -1, .n_choice = 1, .sampling = {.temperature = 1, .top_p = 1}};
+    return (fx_request){.max_tok = -1,
+                        .n_choice = 1,
+                        .length_penalty = 1,
+                        .sampling = {.temperature = 1, .top_p = 1}};
 }
 
 const char *fx_version(void)

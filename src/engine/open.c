@@ -1,15 +1,17 @@
 // open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
+#include "base/memory.h"
 #include "engine/internal.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAX_CTX_TOK (1 << 24)
 #define MAX_THREAD  1024
 #define MIN_CTX_TOK 16 // a budget that holds fewer tokens than this serves nobody
+
+#define KV_SHARE_OF_FREE 2 // half of what is free
 
 // ---- options -----------------------------------------------------------------------------------
 
@@ -18,11 +20,6 @@ int fxi_usable_cores(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
     return CPU_COUNT(&set);
-}
-
-static uint64_t machine_memory_bytes(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static fx_status check_range(const char *what, int v, int max, fx_error *err)
@@ -40,12 +37,17 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_range("sequences", o->max_seq, 1 << 14, err));
     FX_TRY(check_range("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_range("step tokens", o->step_tok, 1 << 16, err));
+    if (o->max_queue_tok < 0)
+        return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
+                        (long long)o->max_queue_tok);
     if (!o->n_thread) o->n_thread = fxi_usable_cores();
     if (!o->max_seq) o->max_seq = 64;
     if (!o->max_queue) o->max_queue = 1024;
     if (!o->step_tok) o->step_tok = 512;
     if (o->step_tok < o->max_seq) o->step_tok = o->max_seq; // every sequence decodes in every step
-    if (!o->kv_memory_bytes) o->kv_memory_bytes = machine_memory_bytes() / 4;
+    if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
+    if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
+    if (o->swap_bytes && !o->swap_dir) o->swap_dir = "/tmp";
     return FX_OK;
 }
 
@@ -107,7 +109,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .pool = eng->pool,
         .ctx_tok = o->ctx_tok,
         .max_batch_tok = o->step_tok,
-        .max_batch_logit = o->max_seq,
+        .max_batch_logit = o->max_seq + fxi_step_prompt_rows(),
         .on_progress = o->on_progress,
         .progress_ud = o->progress_ud,
     };
@@ -133,24 +135,76 @@ static int budget_tok(const fx_engine *eng)
     return low;
 }
 
+static int shortest_tok(const fx_engine *eng)
+{
+    return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
+}
+
+fx_status fxi_engine_check_budget(const fx_engine *eng, uint64_t bytes, fx_error *err)
+{
+    const int n_tok = shortest_tok(eng);
+    const uint64_t least = eng->kv->ops->bytes_for(eng->kv, n_tok);
+    if (bytes < least)
+        return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
+                        (unsigned long long)bytes, (unsigned long long)least, n_tok);
+    return FX_OK;
+}
+
+static void default_budget(fx_engine *eng)
+{
+    if (!eng->opt.kv_memory_bytes)
+        eng->opt.kv_memory_bytes = fxi_free_memory_bytes("") / KV_SHARE_OF_FREE;
+    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = 1; // nothing is free: refused below
+    eng->budget_bytes = eng->opt.kv_memory_bytes;
+}
+
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
+    default_budget(eng);
     fxi_kv_shape shape = {
         .n_layer = eng->info.n_layer,
         .row_bytes = fxi_model_kv_row_bytes(eng->model),
         .ctx_tok = eng->info.ctx_tok,
-        .max_seq = eng->opt.max_seq,
+        .max_seq = 2 * eng->opt.max_seq, // as many may be in the swap
         .budget_bytes = eng->opt.kv_memory_bytes,
+        .swap_dir = eng->opt.swap_dir,
+        .swap_bytes = eng->opt.swap_bytes,
+        .vmm = eng->vmm,
+        .single_thread = eng->single_thread,
     };
     FX_TRY(fxi_kv_find("vtensor")->open(&shape, &eng->kv, err));
     int n_tok = budget_tok(eng);
-    if (n_tok < MIN_CTX_TOK && n_tok < eng->info.ctx_tok)
+    if (n_tok < shortest_tok(eng))
         return fxi_fail(
             err, FX_ENOSPACE, "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
             (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-            (unsigned long long)eng->kv->ops->bytes_for(eng->kv, MIN_CTX_TOK), MIN_CTX_TOK);
+            (unsigned long long)eng->kv->ops->bytes_for(eng->kv, shortest_tok(eng)),
+            shortest_tok(eng));
     eng->info.ctx_tok = n_tok;
     return FX_OK;
+}
+
+// The vocabulary's end-of-text tokens.
+static fx_status list_end_tok(fx_engine *eng, fx_error *err)
+{
+    fxi_ids ids = {0};
+    for (int32_t id = 0; id < fxi_vocab_size(eng->vocab); id++)
+        if (fxi_vocab_ends(eng->vocab, id) && !fxi_ids_add(&ids, id)) {
+            fxi_ids_free(&ids);
+            return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+        }
+    eng->end_tok = ids.id;
+    eng->n_end_tok = (int)ids.n;
+    return FX_OK;
+}
+
+fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
+{
+    FX_TRY(list_end_tok(eng, err));
+    FX_TRY(open_kv(eng, err));
+    eng->reader = malloc((size_t)eng->opt.max_seq * fxi_reader_bytes());
+    if (!eng->reader) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    return fxi_step_make(eng, err);
 }
 
 static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
@@ -161,8 +215,7 @@ static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     eng->chat = fxi_chat_family_for(g);
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
     FX_TRY(load_model(eng, g, err));
-    FX_TRY(open_kv(eng, err));
-    return fxi_step_make(eng, err);
+    return fxi_engine_fit(eng, err);
 }
 
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
@@ -173,13 +226,15 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     FX_TRY(fxi_gguf_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
-    eng->opt.model_path = NULL; // the caller's
+    eng->opt.model_path = eng->opt.swap_dir = NULL; // the caller's
     return st;
 }
 
 void fxi_engine_unload(fx_engine *eng)
 {
-    fxi_step_free(eng->step);
+    fxi_step_free(eng);
+    free(eng->reader);
+    free(eng->end_tok);
     if (eng->kv) eng->kv->ops->close(eng->kv);
     fxi_model_free(eng->model);
     fxi_pool_destroy(eng->pool);

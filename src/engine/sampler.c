@@ -2,11 +2,16 @@
 //
 // With x = logit / temperature and p proportional to exp(x): min_p drops what is less likely than
 // min_p times the likeliest; top_k keeps the k likeliest of the rest (ties to the lower id); top_p
-// keeps the shortest run of those whose share of the kept mass reaches top_p. One number from the
+// keeps the shortest run of those whose share of the kept mass reaches top_p; typical_p does the
+// same in the order of | -log p - H |, where H is the entropy of what is left. One number from the
 // counter-based generator then chooses.
 //
-// No full sort: the candidates form a heap, and only as many are popped as top_k or top_p keep.
-#include "engine/internal.h"
+// -log p is an affine function of the logit, and H, its mean, is the same function of the mean
+// logit. So the order of typical_p is that of the distance to the mean logit, and the order of
+// top_k and top_p that of the distance to +inf: one heap serves both.
+//
+// No full sort: only as many candidates are popped as are kept.
+#include "engine/sampler.h"
 
 #include "base/rng.h"
 
@@ -14,45 +19,56 @@
 
 #define GREEDY_BELOW 1e-5f
 
+// 0 where there is nothing above -inf.
 static int32_t argmax(const float *logits, int n)
 {
     int best = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
+    float max = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        if (!(logits[i] > max)) continue;
+        max = logits[i];
+        best = i;
+    }
     return best;
 }
 
-// Likelier first; ties to the lower id.
-static bool before(fxi_candidate a, fxi_candidate b)
+// ---- the heap ----------------------------------------------------------------------------------
+
+// Nearer to the centre first; then likelier first; then the lower id. All are equally far from +inf.
+static bool before(double centre, fxi_candidate a, fxi_candidate b)
 {
+    const double far_a = fabs(centre - (double)a.logit), far_b = fabs(centre - (double)b.logit);
+    if (far_a != far_b) return far_a < far_b;
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static void sift_down(fxi_candidate *c, int n, int i)
+static void sift_down(double centre, fxi_candidate *c, int n, int i)
 {
     fxi_candidate moving = c[i];
     for (int child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(c[child + 1], c[child])) child++;
-        if (!before(c[child], moving)) break;
+        if (child + 1 < n && before(centre, c[child + 1], c[child])) child++;
+        if (!before(centre, c[child], moving)) break;
         c[i] = c[child];
     }
     c[i] = moving;
 }
 
-static void heapify(fxi_candidate *c, int n)
+static void heapify(double centre, fxi_candidate *c, int n)
 {
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(c, n, i);
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(centre, c, n, i);
 }
 
-// Moves the likeliest of the heap c[0..n) behind it, to c[n-1].
-static fxi_candidate pop(fxi_candidate *c, int n)
+// Moves the first of the heap c[0..n) behind it, to c[n-1].
+static fxi_candidate pop(double centre, fxi_candidate *c, int n)
 {
     fxi_candidate top = c[0];
     c[0] = c[n - 1];
     c[n - 1] = top;
-    sift_down(c, n - 1, 0);
+    sift_down(centre, c, n - 1, 0);
     return top;
 }
+
+// ---- what is kept ------------------------------------------------------------------------------
 
 typedef struct weights {
     double max;   // largest logit
@@ -64,55 +80,70 @@ static double weight(const weights *w, float logit)
     return exp(((double)logit - w->max) * w->inv_t);
 }
 
-// The candidates that min_p leaves, in the order of ids; *mass is the sum of their weights.
-static int gather(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
-                  fxi_candidate *cand, double *mass)
-{
-    int n = 0;
-    *mass = 0;
-    for (int i = 0; i < n_vocab; i++) {
-        double q = weight(w, logits[i]);
-        if (q < (double)p->min_p || q == 0) continue;
-        cand[n++] = (fxi_candidate){logits[i], i};
-        *mass += q;
-    }
-    return n;
-}
+// What may be drawn.
+typedef struct kept {
+    fxi_candidate *c; // [n]
+    int n;
+    bool reversed; // the first one to draw is c[n-1], as popping leaves it
+    double mass;   // sum of the weights
+} kept;
 
-// Sorts the k likeliest to the array's end, descending towards its front; *mass becomes their sum.
-static int keep_top_k(const weights *w, int k, fxi_candidate *cand, int n, double *mass)
+// The candidates that min_p leaves, in the order of ids. None: the largest logit is not finite.
+static kept gather(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
+                   fxi_candidate *cand)
 {
-    *mass = 0;
-    for (int i = 0; i < k; i++) *mass += weight(w, pop(cand, n - i).logit);
+    kept k = {.c = cand};
+    for (int i = 0; i < n_vocab; i++) {
+        const double q = weight(w, logits[i]);
+        if (!(q > 0 && q >= (double)p->min_p)) continue; // nor what is no number
+        cand[k.n++] = (fxi_candidate){logits[i], i};
+        k.mass += q;
+    }
     return k;
 }
 
-// Walks candidates from c, `step` apart, until the running sum passes `target`; the last one if
-// rounding left a rest.
-static int32_t walk(const weights *w, const fxi_candidate *c, int n, int step, double target)
+// Keeps the first `most` in the order of the distance to `centre`, and of these the shortest run
+// whose share of their mass reaches `share`.
+static void keep_first(kept *k, const weights *w, double centre, int most, double share)
 {
-    double sum = 0;
-    for (int i = 0; i < n - 1; i++, c += step) {
-        sum += weight(w, c->logit);
-        if (sum > target) return c->id;
+    fxi_candidate *c = k->c;
+    const int n = k->n;
+    int n_popped = 0, n_run = 0;
+    heapify(centre, c, n);
+    if (most < n) {
+        k->mass = 0;
+        for (; n_popped < most; n_popped++)
+            k->mass += weight(w, pop(centre, c, n - n_popped).logit);
     }
-    return c->id;
+    double run = 0;
+    while (n_run < n && n_run < most && run < share * k->mass) {
+        if (n_run == n_popped) pop(centre, c, n - n_popped++);
+        run += weight(w, c[n - 1 - n_run++].logit);
+    }
+    *k = (kept){c + n - n_run, n_run, true, run};
 }
 
-static int32_t draw_sorted(const fx_sampling *p, const weights *w, fxi_candidate *cand, int n,
-                           double mass, double unit)
+static double mean_logit(const kept *k, const weights *w)
 {
-    const int k = p->top_k > 0 && p->top_k < n ? p->top_k : n;
-    int n_kept = 0;
-    heapify(cand, n);
-    if (k < n) n_kept = keep_top_k(w, k, cand, n, &mass);
-    double kept = 0, want = (double)p->top_p * mass;
-    int n_nucleus = 0;
-    while (n_nucleus < k && kept < want) {
-        if (n_nucleus == n_kept) pop(cand, n - n_kept++);
-        kept += weight(w, cand[n - 1 - n_nucleus++].logit);
+    double sum = 0; // of differences, which keeps it exact where logits are large and close
+    for (int i = 0; i < k->n; i++)
+        sum += weight(w, k->c[i].logit) * ((double)k->c[i].logit - w->max);
+    return w->max + sum / k->mass;
+}
+
+// Goes through them until the running sum passes its share `unit` of the mass; the last one if
+// rounding left a rest.
+static int32_t draw(const kept *k, const weights *w, double unit)
+{
+    const fxi_candidate *c = k->reversed ? k->c + k->n - 1 : k->c;
+    const int step = k->reversed ? -1 : 1;
+    const double target = unit * k->mass;
+    double sum = 0;
+    for (int i = 0; i < k->n - 1; i++, c += step) {
+        sum += weight(w, c->logit);
+        if (sum > target) break;
     }
-    return walk(w, cand + n - 1, n_nucleus, -1, unit * kept);
+    return c->id;
 }
 
 int32_t fxi_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice, int position,
@@ -121,10 +152,11 @@ int32_t fxi_sample(const fx_sampling *p, const float *logits, int n_vocab, int c
     const int32_t best = argmax(logits, n_vocab);
     if (p->temperature < GREEDY_BELOW) return best;
     const weights w = {(double)logits[best], 1 / (double)p->temperature};
-    const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
-    double mass;
-    int n = gather(p, &w, logits, n_vocab, cand, &mass);
-    if (n == 0) return best; // logits that are no numbers
-    if (p->top_k <= 0 && p->top_p >= 1) return walk(&w, cand, n, 1, unit * mass);
-    return draw_sorted(p, &w, cand, n, mass, unit);
+    kept k = gather(p, &w, logits, n_vocab, cand);
+    if (k.n == 0) return best;
+    if (p->top_k > 0 || p->top_p < 1)
+        keep_first(&k, &w, INFINITY, p->top_k > 0 ? p->top_k : k.n, (double)p->top_p);
+    if (p->typical_p > 0 && p->typical_p < 1)
+        keep_first(&k, &w, mean_logit(&k, &w), k.n, (double)p->typical_p);
+    return draw(&k, &w, fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position));
 }

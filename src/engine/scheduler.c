@@ -1,191 +1,234 @@
 // scheduler.c - who computes what in the next step (the request scheduler of vTensor's Algorithm 1,
 // arXiv 2407.15309).
 //
-//   1. Every running sequence that decodes gets its one token; then those that still read their
-//   prompt get chunks of it,
-//      in order of arrival, within the step's token budget.
-//   2. Whoever is scheduled has its cache extended first. If memory is short, the running sequence
-//   that arrived last is
-//      preempted (its cache released, itself put back at the front of the waiting list) until it
-//      fits. The oldest sequence is never preempted for another, so that the engine always gets on:
-//      any single one fits the budget.
-//   3. Waiting sequences are admitted in order while places, tokens of the budget and memory are
-//   left. Memory is promised
-//      for all the tokens a sequence has, and a chunk more for everyone that runs, so that an
-//      admission does not cause a preemption soon after.
+//   1. Every running sequence that decodes gets its one token.
+//   2. Running sequences without a cache, then waiting groups, are matched with the prefix cache
+//      and join, as places and memory allow (admit.c). Those that have
+//      but one token to compute decode in this step already.
+//   3. What is left of the step's token budget goes to those that read a prompt: half of it to the
+//      group that goes first, so that it gets on whatever comes; the rest to those that need
+//      least, so that a short prompt does not wait for a long one; what then remains to the first.
+//
+// Whoever is scheduled has its cache extended first. If memory is short, idle prefixes go (the
+// manager sees to that), then the group that goes last is preempted until it fits. The first group
+// is never preempted for another, so that the engine always gets on: any single one fits the
+// budget. Memory for the steps to come is made ready beside the forward pass (prepare).
 //
 // Which tokens share a step never changes a result (kernels.h, the law of order).
 #include "engine/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-// ---- lists -------------------------------------------------------------------------------------
-
-static void insert_between(fxi_seq_list *l, fxi_seq *s, fxi_seq *prev, fxi_seq *next)
-{
-    s->prev = prev;
-    s->next = next;
-    *(prev ? &prev->next : &l->head) = s;
-    *(next ? &next->prev : &l->tail) = s;
-    l->n++;
-}
-
-void fxi_list_push_back(fxi_seq_list *l, fxi_seq *s)
-{
-    insert_between(l, s, l->tail, NULL);
-}
-
-void fxi_list_push_front(fxi_seq_list *l, fxi_seq *s)
-{
-    insert_between(l, s, NULL, l->head);
-}
-
-void fxi_list_remove(fxi_seq_list *l, fxi_seq *s)
-{
-    *(s->prev ? &s->prev->next : &l->head) = s->next;
-    *(s->next ? &s->next->prev : &l->tail) = s->prev;
-    s->prev = s->next = NULL;
-    l->n--;
-}
-
-// ---- leaving -----------------------------------------------------------------------------------
-
-void fxi_retire(fx_engine *eng, fxi_seq *s)
-{
-    fxi_list_remove(&eng->running, s);
-    eng->kv->ops->seq_release(eng->kv, s->kv);
-    s->kv = NULL;
-    s->n_computed = s->n_step = 0;
-}
-
-static void preempt(fx_engine *eng, fxi_seq *s)
-{
-    fxi_retire(eng, s);
-    s->state = FXI_SEQ_WAITING;
-    fxi_list_push_front(&eng->waiting, s);
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.n_preempt++;
-    eng->n_queued++;
-    pthread_mutex_unlock(&eng->mu);
-}
 
 // ---- growing -----------------------------------------------------------------------------------
 
-// Extends the cache for n_step more tokens, at the cost of later arrivals if it must be. False if s
-// itself was preempted, or has failed.
+// Extends the cache for n_step more tokens, at the cost of groups that go later if it must be.
+// False if the group of s itself was preempted, or has failed.
 static bool grow(fx_engine *eng, fxi_seq *s, int n_step)
 {
     fx_status st;
     while ((st = eng->kv->ops->seq_extend(eng->kv, s->kv, s->n_computed + n_step, NULL)) != FX_OK) {
-        fxi_seq *victim = eng->running.tail;
+        fxi_group *victim = eng->running.tail;
         if (st != FX_ENOSPACE || victim == eng->running.head) { // alone, and still no room
-            fxi_seq_fail(s, "the system has no memory for the KV cache");
+            fxi_group_fail(s->group, st == FX_ENOSPACE
+                                         ? "the request needs more KV memory than there is"
+                                         : "the system has no memory for the KV cache");
             return false;
         }
-        preempt(eng, victim);
-        if (victim == s) return false;
+        fxi_preempt(eng, victim, FXI_PREEMPT_CHEAPER);
+        if (victim == s->group) return false;
     }
     s->n_step = n_step;
     return true;
 }
 
-static bool decodes(const fxi_seq *s)
+static bool is_running(const fxi_seq *s)
 {
-    return s->n_computed == s->n_tok - 1;
+    return s->state == FXI_SEQ_LIVE && s->kv && s->finish == FX_FINISH_NONE;
 }
 
-// Plans all running sequences of one kind, the oldest first; returns the tokens left of the budget.
-static int plan_running(fx_engine *eng, bool decoding, int left)
+static int todo(const fxi_seq *s)
 {
-    for (fxi_seq *s = eng->running.head, *next; s && left > 0; s = next) {
-        int todo = s->n_tok - s->n_computed;
-        bool mine = decodes(s) == decoding && !s->n_step && s->finish == FX_FINISH_NONE;
-        if (mine && grow(eng, s, todo < left ? todo : left)) left -= s->n_step;
-        next = s->state == FXI_SEQ_RUNNING ? s->next : NULL; // preempted: it was the last
+    return s->n_tok - s->n_computed;
+}
+
+// All live sequences of the group are one token from their next: beams go on together.
+static bool is_level(const fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].state == FXI_SEQ_LIVE && (!g->seq[i].kv || todo(&g->seq[i]) != 1))
+            return false;
+    return true;
+}
+
+// ---- decodes -----------------------------------------------------------------------------------
+
+static int decode_group(fx_engine *eng, fxi_group *g, int left)
+{
+    if (g->beam && !is_level(g)) return left;
+    for (int i = 0; i < g->n_seq && left > 0; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (!is_running(s) || s->n_step || todo(s) != 1) continue;
+        if (!grow(eng, s, 1)) break;
+        left--;
     }
     return left;
 }
 
-// ---- admitting ---------------------------------------------------------------------------------
-
-// KV bytes that everyone running will take once all known tokens and one more chunk each are in the
-// cache.
-static uint64_t promised_bytes(const fx_engine *eng)
+static int plan_decodes(fx_engine *eng, int left)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
-    uint64_t sum = 0;
-    for (const fxi_seq *s = eng->running.head; s; s = s->next)
-        sum += ops->bytes_for(eng->kv, s->n_tok) + ops->bytes_for(eng->kv, 1);
-    return sum;
-}
-
-static bool fits(const fx_engine *eng, const fxi_seq *s)
-{
-    if (!eng->running.n) return true;
-    int n_tok = s->n_tok ? s->n_tok : (int)s->group->req.n_prompt;
-    return promised_bytes(eng) + eng->kv->ops->bytes_for(eng->kv, n_tok) <=
-           eng->opt.kv_memory_bytes;
-}
-
-// Gives a sequence its tokens: the prompt at first; a preempted one has them.
-static bool make_tokens(fxi_seq *s)
-{
-    if (s->tok) return true;
-    const fxi_group *g = s->group;
-    int n = (int)g->req.n_prompt;
-    s->tok = malloc(((size_t)n + (size_t)g->max_tok) * sizeof *s->tok);
-    if (!s->tok) return false;
-    memcpy(s->tok, g->req.prompt, (size_t)n * sizeof *s->tok);
-    s->n_tok = n;
-    return true;
-}
-
-void fxi_leave_queue(fx_engine *eng, fxi_seq *s)
-{
-    fxi_list_remove(&eng->waiting, s);
-    pthread_mutex_lock(&eng->mu);
-    eng->n_queued--;
-    pthread_mutex_unlock(&eng->mu);
-}
-
-// Makes a waiting sequence run. If that fails it waits on for memory that others will free; with no
-// others, it ends.
-static bool start(fx_engine *eng, fxi_seq *s)
-{
-    if (!make_tokens(s) || eng->kv->ops->seq_create(eng->kv, &s->kv, NULL) != FX_OK) {
-        if (eng->running.n) return false;
-        fxi_leave_queue(eng, s);
-        fxi_seq_fail(s, "no memory to start the request");
-        fxi_seq_finish(eng, s, FX_FINISH_ERROR);
-        return false;
+    for (fxi_group *g = eng->running.head, *next; g && left > 0; g = next) {
+        left = decode_group(eng, g, left);
+        next = g->state == FXI_RUNNING ? g->next : NULL; // preempted: it was the last
     }
-    fxi_leave_queue(eng, s);
-    fxi_list_push_back(&eng->running, s);
-    s->state = FXI_SEQ_RUNNING;
-    return true;
+    return left;
 }
 
-// Admits the first of the waiting list with as much of its prompt as the budget allows. False: no
-// more in this step.
-static bool admit(fx_engine *eng, int *left)
+// ---- prompts -----------------------------------------------------------------------------------
+
+typedef struct fxi_reader {
+    fxi_seq *s;
+    int order;
+    int need, give; // tokens
+} fxi_reader;
+
+// Tokens that a sequence could compute in one step. Beams stop one short of their ends until all of
+// them are there; a prompt whose probabilities are told needs a row of logits for each token.
+static int could_compute(const fxi_seq *s, int *rows)
 {
-    fxi_seq *s = eng->waiting.head;
-    if (!s || eng->running.n >= eng->opt.max_seq || !fits(eng, s) || !start(eng, s)) return false;
-    if (!grow(eng, s, s->n_tok < *left ? s->n_tok : *left)) return false;
-    *left -= s->n_step;
-    return true;
+    const fxi_group *g = s->group;
+    int n = todo(s);
+    if (g->beam && fxi_group_n_live(g) > 1) n--;
+    if (g->req.prompt_logprobs && s->n_prompt_told < (int)g->req.n_prompt) {
+        n = n < *rows ? n : *rows;
+        *rows -= n;
+    }
+    return n;
+}
+
+size_t fxi_reader_bytes(void)
+{
+    return sizeof(fxi_reader);
+}
+
+static int list_readers(fx_engine *eng, fxi_reader *r)
+{
+    int n = 0, rows = fxi_step_prompt_rows();
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) {
+            fxi_seq *s = &g->seq[i];
+            if (!is_running(s) || s->n_step || !s->is_filling) continue;
+            int need = could_compute(s, &rows);
+            if (need > 0) r[n] = (fxi_reader){s, n, need, 0}, n++;
+        }
+    return n;
+}
+
+static int by_need(const void *a, const void *b)
+{
+    const fxi_reader *x = a, *y = b;
+    return x->need != y->need ? (x->need > y->need) - (x->need < y->need)
+                              : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const fxi_reader *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static int give(fxi_reader *r, int most, int left)
+{
+    int n = r->need - r->give;
+    if (n > most) n = most;
+    if (n > left) n = left;
+    r->give += n;
+    return left - n;
+}
+
+static void share_out(fxi_reader *r, int n, int left)
+{
+    left = give(&r[0], (left + 1) / 2, left);
+    qsort(r, (size_t)n, sizeof *r, by_need);
+    for (int i = 0; i < n; i++)
+        if (r[i].order) left = give(&r[i], left, left);
+    qsort(r, (size_t)n, sizeof *r, by_order);
+    (void)give(&r[0], left, left);
+}
+
+static void plan_prompts(fx_engine *eng, int left)
+{
+    fxi_reader *r = eng->reader;
+    const int n = list_readers(eng, r);
+    if (!n || left <= 0) return;
+    share_out(r, n, left);
+    for (int i = 0; i < n; i++) {
+        fxi_seq *s = r[i].s;
+        if (r[i].give && is_running(s)) (void)grow(eng, s, r[i].give); // else preempted by now
+    }
+}
+
+// ---- the step ----------------------------------------------------------------------------------
+
+static int planned(const fx_engine *eng)
+{
+    int n_tok = 0;
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) n_tok += g->seq[i].n_step;
+    return n_tok;
+}
+
+// What a prompt will need in the next step, and room for those that decode.
+static void prepare(fx_engine *eng)
+{
+    if (!eng->ahead_tok) return;
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) {
+            fxi_seq *s = &g->seq[i];
+            if (!is_running(s) || !s->is_filling || todo(s) <= s->n_step) continue;
+            int end = s->n_computed + 2 * s->n_step;
+            eng->kv->ops->seq_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
+        }
+}
+
+// Nothing could be planned although someone runs: everyone waits for memory that the others hold.
+// False: the only group that runs cannot get on, and has been marked as failed.
+static bool make_way(fx_engine *eng)
+{
+    fxi_group *last = eng->running.tail;
+    if (last != eng->running.head) {
+        fxi_preempt(eng, last, FXI_RECOMPUTE);
+        return true;
+    }
+    fxi_group_fail(last, "the request needs more KV memory than there is");
+    return false;
+}
+
+static bool has_failed(const fx_engine *eng)
+{
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++)
+            if (g->seq[i].state != FXI_SEQ_DONE && g->seq[i].finish != FX_FINISH_NONE) return true;
+    return false;
+}
+
+static int plan_once(fx_engine *eng, bool may_admit)
+{
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) g->seq[i].n_step = 0;
+    int left = plan_decodes(eng, eng->opt.step_tok);
+    fxi_match_running(eng);
+    if (left > 0 && may_admit) fxi_admit(eng);
+    left = plan_decodes(eng, left); // those that were matched to their last token, or swapped in
+    plan_prompts(eng, left);
+    return planned(eng);
 }
 
 int fxi_plan(fx_engine *eng)
 {
-    int left = eng->opt.step_tok;
-    for (fxi_seq *s = eng->running.head; s; s = s->next) s->n_step = 0;
-    left = plan_running(eng, true, left);
-    left = plan_running(eng, false, left);
-    while (left > 0 && admit(eng, &left)) {
-    }
-    int n_tok = 0;
-    for (const fxi_seq *s = eng->running.head; s; s = s->next) n_tok += s->n_step;
+    int n_tok = plan_once(eng, true);
+    while (!n_tok && eng->running.head && !has_failed(eng) && make_way(eng))
+        n_tok = plan_once(eng, false);
+    prepare(eng);
+    eng->kv->ops->step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));
     return n_tok;
 }

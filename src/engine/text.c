@@ -30,16 +30,28 @@ static bool clean_raw(fxi_text *t)
     return true;
 }
 
-// First place in clean where a stop string stands; SIZE_MAX if none does.
-static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop)
+// First place in clean where a stop string stands, and which one; SIZE_MAX if none does.
+static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop, size_t *which)
 {
     size_t first = SIZE_MAX;
     for (size_t i = 0; i < n_stop; i++) {
         const char *at =
             t->clean.n ? memmem(t->clean.p, t->clean.n, stop[i], strlen(stop[i])) : NULL;
-        if (at && (size_t)(at - t->clean.p) < first) first = (size_t)(at - t->clean.p);
+        if (!at || (size_t)(at - t->clean.p) >= first) continue;
+        first = (size_t)(at - t->clean.p);
+        *which = i;
     }
     return first;
+}
+
+// What follows the stop string is no part of the answer, nor is it, unless it is to be included.
+static size_t cut_at_stop(fxi_text *t, size_t at, const char *stop, size_t which)
+{
+    t->stopped = true;
+    t->stop_string = (int)which;
+    t->clean.n = at + (t->include_stop ? strlen(stop) : 0);
+    t->clean.p[t->clean.n] = 0;
+    return t->clean.n;
 }
 
 // Bytes at the end of clean that may be the beginning of this stop string.
@@ -70,15 +82,8 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *s
         if (*bytes == ' ') bytes++, n--;
     }
     if (!fxi_buf_add(&t->raw, bytes, n) || !clean_raw(t)) return false;
-    size_t at = find_stop(t, stop, n_stop);
-    if (at != SIZE_MAX) {
-        t->stopped = true;
-        t->clean.n = at;
-        t->clean.p[at] = 0;
-        *show = at;
-    } else {
-        *show = showable(t, stop, n_stop);
-    }
+    size_t which = 0, at = find_stop(t, stop, n_stop, &which);
+    *show = at != SIZE_MAX ? cut_at_stop(t, at, stop[which], which) : showable(t, stop, n_stop);
     return true;
 }
 
@@ -89,6 +94,14 @@ bool fxi_text_end(fxi_text *t, size_t *show)
     fxi_buf_clear(&t->raw);
     *show = t->clean.n;
     return true;
+}
+
+bool fxi_text_copy(fxi_text *to, const fxi_text *from)
+{
+    *to = *from;
+    to->raw = to->clean = (fxi_buf){0};
+    return fxi_buf_add(&to->raw, from->raw.p, from->raw.n) &&
+           fxi_buf_add(&to->clean, from->clean.p, from->clean.n);
 }
 
 void fxi_text_free(fxi_text *t)

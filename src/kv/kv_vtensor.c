@@ -1,17 +1,23 @@
 // kv_vtensor.c - the KV manager that is libvtensor: each sequence one contiguous range of
 // addresses.
 //
-// Planes 2 l and 2 l + 1 are the keys and values of layer l. A sequence of ours is a vt_seq and
-// nothing else.
+// Planes 2 l and 2 l + 1 are the keys and values of layer l. A sequence of ours is a vt_seq, a
+// domain a vt_domain, and nothing else.
 #include "kv/managers.h"
 
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
 
+// Jobs that step does itself where there is no mapper thread.
+#define MAX_JOB_PER_STEP 8
+
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
+    size_t row_bytes;
+    size_t slice_bytes; // of a chunk in one plane
+    bool single_thread;
 } kv_vtensor;
 
 static kv_vtensor *self(const fxi_kv *kv)
@@ -24,6 +30,17 @@ static vt_seq *vt_of(const fxi_kv_seq *s)
     return (vt_seq *)s;
 }
 
+static vt_domain *domain_of(const fxi_kv_domain *d)
+{
+    return (vt_domain *)d;
+}
+
+// libvtensor's tokens are unsigned, and never negative here.
+static const uint32_t *vt_tok(const int32_t *tok)
+{
+    return (const uint32_t *)tok;
+}
+
 static fx_status forward_status(vt_status st, const char *what, fx_error *err)
 {
     static const fx_status map[] = {
@@ -34,23 +51,38 @@ static fx_status forward_status(vt_status st, const char *what, fx_error *err)
     return fxi_fail(err, map[st], "KV cache: %s: %s", what, vt_status_name(st));
 }
 
-static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+// ---- life --------------------------------------------------------------------------------------
+
+static vt_config config_of(const fxi_kv_shape *shape)
 {
-    *out = NULL;
-    kv_vtensor *k = calloc(1, sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     vt_config cfg = vt_config_default();
     cfg.n_plane = 2 * (uint32_t)shape->n_layer;
     cfg.row_bytes = shape->row_bytes;
     cfg.max_tok = (uint32_t)shape->ctx_tok;
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes;
+    cfg.swap_dir = shape->swap_dir;
+    cfg.swap_bytes = shape->swap_bytes;
+    cfg.vmm = shape->vmm;
+    cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
+    return cfg;
+}
+
+static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    *out = NULL;
+    kv_vtensor *k = calloc(1, sizeof *k);
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    vt_config cfg = config_of(shape);
     fx_status st = forward_status(vt_manager_create(&cfg, &k->vt), "manager", err);
     if (st != FX_OK) {
         free(k);
         return st;
     }
     k->kv.ops = &fxi_kv_vtensor;
+    k->row_bytes = shape->row_bytes;
+    k->slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
+    k->single_thread = shape->single_thread;
     *out = &k->kv;
     return FX_OK;
 }
@@ -61,11 +93,76 @@ static void kvv_close(fxi_kv *kv)
     free(self(kv));
 }
 
-static fx_status kvv_seq_create(fxi_kv *kv, fxi_kv_seq **out, fx_error *err)
+// ---- prefixes ----------------------------------------------------------------------------------
+
+static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
+                                 fx_error *err)
+{
+    vt_domain *d = NULL;
+    fx_status st = forward_status(vt_domain_open(self(kv)->vt, key, key_bytes, &d), "domain", err);
+    *out = (fxi_kv_domain *)d;
+    return st;
+}
+
+static void kvv_domain_close(fxi_kv *kv, fxi_kv_domain *d)
+{
+    (void)kv;
+    vt_domain_close(domain_of(d));
+}
+
+static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok)
+{
+    (void)kv;
+    return (int)vt_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok);
+}
+
+static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                               int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err)
+{
+    (void)kv;
+    vt_seq *s = NULL;
+    uint32_t hit = 0;
+    vt_status st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok,
+                                &s, &hit);
+    *out = (fxi_kv_seq *)s;
+    *n_hit = (int)hit;
+    return forward_status(st, "match", err);
+}
+
+static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
+                                int n_tok, const fxi_kv_keep *keep, fx_error *err)
+{
+    (void)kv;
+    vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
+    return forward_status(
+        vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, &r), "record", err);
+}
+
+// Whole chunks of each plane, as tokens.
+static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
+{
+    const kv_vtensor *k = self(kv);
+    size_t whole = (size_t)n_tok * k->row_bytes / k->slice_bytes * k->slice_bytes;
+    return (int)(whole / k->row_bytes);
+}
+
+// ---- sequences ---------------------------------------------------------------------------------
+
+static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out, fx_error *err)
 {
     vt_seq *s = NULL;
-    fx_status st = forward_status(vt_seq_create(self(kv)->vt, 0, &s), "create", err);
+    vt_status st = vt_seq_create(self(kv)->vt, (uint32_t)expect_tok, &s);
     *out = (fxi_kv_seq *)s;
+    return forward_status(st, "create", err);
+}
+
+static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out,
+                              fx_error *err)
+{
+    (void)kv;
+    vt_seq *child = NULL;
+    fx_status st = forward_status(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child), "fork", err);
+    *out = (fxi_kv_seq *)child;
     return st;
 }
 
@@ -73,6 +170,25 @@ static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error
 {
     (void)kv;
     return forward_status(vt_seq_extend(vt_of(s), (uint32_t)len_tok), "extend", err);
+}
+
+static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
+{
+    (void)kv;
+    vt_status st = vt_seq_prepare(vt_of(s), (uint32_t)len_tok, (uint32_t)deadline_step);
+    (void)st; // extend works all the same
+}
+
+static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+{
+    (void)kv;
+    return forward_status(vt_seq_swap_out(vt_of(s)), "swap out", err);
+}
+
+static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+{
+    (void)kv;
+    return forward_status(vt_seq_swap_in(vt_of(s)), "swap in", err);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -91,14 +207,35 @@ static fxi_kv_view kvv_seq_view(const fxi_kv *kv, const fxi_kv_seq *s)
     };
 }
 
+// ---- memory ------------------------------------------------------------------------------------
+
 static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
 {
     return vt_bytes_for(self(kv)->vt, (uint32_t)len_tok);
 }
 
+static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+{
+    const kv_vtensor *k = self(kv);
+    vt_ahead policy = ahead_tok > 0 ? VT_AHEAD_SLACK : VT_AHEAD_NONE;
+    vt_status st = vt_step(k->vt, policy, (uint32_t)ahead_tok, now_ms);
+    (void)st; // what could not be unmapped is tried again
+    if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
+}
+
+static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes, fx_error *err)
+{
+    return forward_status(vt_set_budget(self(kv)->vt, budget_bytes), "budget", err);
+}
+
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes, fx_error *err)
 {
     return forward_status(vt_trim(self(kv)->vt, keep_bytes, NULL), "trim", err);
+}
+
+static fx_status kvv_forget_idle(fxi_kv *kv, fx_error *err)
+{
+    return forward_status(vt_evict(self(kv)->vt, UINT64_MAX, NULL), "evict", err);
 }
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
@@ -108,22 +245,44 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
+        .held_bytes = (st.chunks_owned + st.chunks_shared) * st.chunk_bytes,
+        .cached_bytes = st.chunks_cached * st.chunk_bytes,
         .live_bytes = st.live_bytes,
+        .swapped_bytes = st.chunks_swapped * st.chunk_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };
 }
 
+static fx_status kvv_check(fxi_kv *kv, const char **what)
+{
+    return forward_status(vt_check(self(kv)->vt, what), "check", NULL);
+}
+
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
-    .caps = FXI_KV_CONTIGUOUS | FXI_KV_ELASTIC,
+    .caps = FXI_KV_CONTIGUOUS | FXI_KV_ELASTIC | FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
     .open = kvv_open,
     .close = kvv_close,
+    .domain_open = kvv_domain_open,
+    .domain_close = kvv_domain_close,
+    .peek = kvv_peek,
     .seq_create = kvv_seq_create,
+    .seq_match = kvv_seq_match,
+    .seq_fork = kvv_seq_fork,
     .seq_extend = kvv_seq_extend,
+    .seq_prepare = kvv_seq_prepare,
+    .seq_record = kvv_seq_record,
+    .whole_tok = kvv_whole_tok,
+    .seq_swap_out = kvv_seq_swap_out,
+    .seq_swap_in = kvv_seq_swap_in,
     .seq_release = kvv_seq_release,
     .seq_view = kvv_seq_view,
     .bytes_for = kvv_bytes_for,
+    .step = kvv_step,
+    .set_budget = kvv_set_budget,
     .trim = kvv_trim,
+    .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
+    .check = kvv_check,
 };

@@ -202,7 +202,7 @@ static int find_logit_rows(llama *m, const fxi_batch *batch)
     int n = 0, row = 0;
     for (int i = 0; i < batch->n_seq; i++) {
         row += batch->seq[i].n_tok;
-        if (batch->seq[i].want_logits) m->s.logit_row[n++] = row - 1;
+        for (int k = batch->seq[i].n_logit; k > 0; k--) m->s.logit_row[n++] = row - k;
     }
     return n;
 }

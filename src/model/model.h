@@ -41,7 +41,7 @@ typedef struct fxi_batch_seq {
     fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
     int pos;          // of the first token; everything before it is in the cache
     int n_tok;
-    bool want_logits; // of the last token
+    int n_logit;      // rows of logits wanted: of its last n_logit tokens
 } fxi_batch_seq;
 
 typedef struct fxi_batch {
@@ -62,8 +62,7 @@ const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
 const char *fxi_model_kernel_path(const fxi_model *m);
 size_t fxi_model_kv_row_bytes(const fxi_model *m); // of one token in one plane (f16)
 
-// One forward pass. logits: a row of n_vocab for each sequence that wants one, in the batch's
-// order. Pre: counts within the options, token ids within the vocabulary, positions within the
+// One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre: counts within the options, token ids within the vocabulary, positions within the
 // context.
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
 

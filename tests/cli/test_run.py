@@ -21,7 +21,8 @@ class Run(cli.TestCase):
     def test_greedy_is_reproducible(self):
         first = self.text("--temperature", "0")
         self.assertGreater(len(first), 8)
-        for options in (["--seed", "9"], ["--threads", "1"], ["--threads", "3"], ["--kv-memory", "64M"], ["--ctx", "64"]):
+        for options in (["--seed", "9"], ["--threads", "1"], ["--threads", "3"], ["--kv-memory", "64M"], ["--ctx", "64"],
+                        ["--step-tokens", "3"]):
             self.assertEqual(self.text("--temperature", "0", *options), first, options)
 
     def test_seed(self):

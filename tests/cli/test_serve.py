@@ -8,9 +8,9 @@ import cli
 
 
 class Serve(cli.TestCase):
-    def serve(self, *options):
+    def serve(self, *options, env=None):
         """A running server: the process, the lines before the ready line, and its URL."""
-        process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", *options)
+        process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", *options, env=env)
         self.addCleanup(self.end, process)
         lines = []
         for raw in process.stderr:
@@ -19,6 +19,11 @@ class Serve(cli.TestCase):
             if match:
                 return process, lines[:-1], match.group(1)
         self.fail(lines)
+
+    @staticmethod
+    def health(url):
+        with urllib.request.urlopen(url + "/health", timeout=30) as reply:
+            return reply.status
 
     @staticmethod
     def end(process):
@@ -31,9 +36,27 @@ class Serve(cli.TestCase):
         self.assertIn("llama, F32", lines[0])
         self.assertIn("2 threads", lines[1])
         self.assertIn("128 tokens", lines[2])
-        self.assertIn("256 bytes per token, budget 32.0 MiB", lines[3])
-        with urllib.request.urlopen(url + "/health", timeout=30) as reply:
-            self.assertEqual(reply.status, 200)
+        self.assertEqual(lines[3], "KV cache   256 bytes per token, budget 32.0 MiB (as given): 131 K tokens")
+        self.assertEqual(self.health(url), 200)
+
+    def test_default_budget_is_told(self):
+        _, lines, _ = self.serve()
+        self.assertEqual(len(lines), 4)
+        self.assertRegex(lines[3], r"^KV cache   256 bytes per token, budget \d[\d.]* [KMGT]iB "
+                                   r"\(half of what was free\): \d[\d.]* [KMBT] tokens$")
+
+    def test_swap_is_told(self):
+        place = cli.scratch("swap")
+        place.mkdir()
+        for options, env in ((["--swap-dir", place], {}), ([], {"TMPDIR": str(place)})):
+            _, lines, url = self.serve("--swap", "64M", *options, env=env)
+            self.assertEqual(lines[4:], [f"swap       64.0 MiB in {place}"])
+            self.assertEqual(self.health(url), 200)
+
+    def test_limits_of_queue_and_step(self):
+        _, lines, url = self.serve("--max-queue-tokens", "100", "--step-tokens", "64")
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(self.health(url), 200)
 
     def test_signals_end_it_cleanly(self):
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -25,9 +25,16 @@ class Usage(cli.TestCase):
             text = self.ok(*args).stdout.decode()
             for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
                            "--top-k K", "--top-p P", "--min-p P", "--seed S", "--ignore-eos", "--threads N", "--ctx N",
-                           "--kv-memory SIZE", "FLEXINFER_KV_MEMORY"):
+                           "--kv-memory SIZE", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
                 self.assertIn(option, text)
             self.assertNotIn("--port", text)
+            self.assertNotIn("--swap", text)
+
+    def test_help_of_serve(self):
+        text = self.ok("help", "serve").stdout.decode()
+        for option in ("--kv-memory SIZE", "--swap SIZE", "--swap-dir DIR", "--step-tokens N", "--max-seq N",
+                       "--max-queue N", "--max-queue-tokens N"):
+            self.assertIn(option, text)
 
     def test_every_command_has_help(self):
         for name in COMMANDS:
@@ -41,6 +48,7 @@ class Usage(cli.TestCase):
         self.fails(2, "there is no command '--prot'", "--prot")
         self.fails(2, "unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1")
         self.fails(2, "unknown option '--port'", "tokenize", "--port", "1")
+        self.fails(2, "unknown option '--swap'", "run", "--swap", "1G")
         self.fails(2, "unknown option '-z'", "run", "-z")
         self.fails(2, "unexpected argument 'extra'", "run", "-m", "x", "extra")
         self.fails(2, "unexpected argument 'b'", "inspect", "a", "b")
@@ -59,6 +67,9 @@ class Usage(cli.TestCase):
             ("serve", "--port", "-1", "from 0 to 65535"),
             ("serve", "--port", "http", "from 0 to 65535"),
             ("serve", "--kv-memory", "plenty", "is not a size in bytes"),
+            ("serve", "--swap", "-1", "--swap: '-1' is not a size in bytes"),
+            ("serve", "--step-tokens", "65537", "--step-tokens: '65537' is not a whole number from 0 to 65536"),
+            ("serve", "--max-queue-tokens", "-1", "--max-queue-tokens: '-1' is not a whole number of at least 0"),
             ("run", "--temperature", "hot", "--temperature: 'hot' is not a number from 0 to 100"),
             ("run", "--temperature", "nan", "is not a number from 0 to 100"),
             ("run", "--top-p", "0", "--top-p: '0' is not a number from"),

@@ -8,15 +8,20 @@
 
 #include <pthread.h>
 
-#define CLIENT_MAX_CHOICE 4
-#define CLIENT_MAX_TOK    512
+#define CLIENT_MAX_CHOICE 32
+#define CLIENT_MAX_TOK    1024
 
 typedef struct client_choice {
     int32_t tok[CLIENT_MAX_TOK];
+    fx_token_prob prob[CLIENT_MAX_TOK]; // where they were asked for, without `top`
+    fx_logprob top[CLIENT_MAX_TOK];     // the first of it, if there is one
     int n_tok;
     fxi_buf text;
     fx_finish finish; // FX_FINISH_NONE until it ended
-    int n_prompt, n_generated;
+    int n_prompt, n_cached, n_generated;
+    int stop_token, stop_string;
+    double score;
+    char error[128];
 } client_choice;
 
 typedef struct client {
@@ -24,6 +29,8 @@ typedef struct client {
     fx_request req; // to be filled in before client_submit
     uint64_t id;
     client_choice choice[CLIENT_MAX_CHOICE];
+    fx_token_prob prompt_prob[CLIENT_MAX_TOK]; // by position, where they were asked for
+    int n_prompt_prob;
     int n_event_after_last; // must stay 0
     bool last;              // guarded by mu, like the choices
     pthread_mutex_t mu;
@@ -32,6 +39,8 @@ typedef struct client {
 
 void client_init(client *c, fx_engine *eng, const int32_t *prompt, size_t n_prompt, int max_tok);
 fx_status client_submit(client *c, fx_error *err);
+// Without an engine thread: turns until the last event.
+void client_run(client *c);
 void client_wait(client *c);               // until the last event
 void client_wait_tokens(client *c, int n); // until choice 0 has n tokens or ended
 void client_free(client *c);

@@ -29,7 +29,7 @@ static uint64_t check_together(fx_options opt)
     assert_true(st.kv_peak_mapped_bytes <= st.kv_budget_bytes);
     fx_engine_close(eng);
     for (int i = 0; i < N_REQUEST; i++) client_free(&c[i]);
-    return st.n_preempt;
+    return st.n_preempt_recompute;
 }
 
 static void test_same_tokens_in_any_company(void **state)
@@ -155,7 +155,7 @@ static void test_bad_requests(void **state)
     EXPECT(FX_EINVAL, r.prompt = negative, r.n_prompt = 1);
     EXPECT(FX_ECONTEXT, r.n_prompt = 64);
     EXPECT(FX_EINVAL, r.n_choice = 0);
-    EXPECT(FX_EINVAL, r.n_choice = 65);
+    EXPECT(FX_EINVAL, r.n_choice = FX_MAX_CHOICE + 1);
     EXPECT(FX_EINVAL, r.on_event = NULL);
     EXPECT(FX_EINVAL, r.sampling.temperature = -1);
     EXPECT(FX_EINVAL, r.sampling.temperature = 0.0f / 0.0f);

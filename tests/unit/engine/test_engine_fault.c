@@ -1,10 +1,11 @@
 // test_engine_fault.c - every call to the KV manager fails once, in each way it can: the request that
 // needed it may end with an error, bystanders answer what they answer alone, nothing leaks, and the
-// engine goes on.
+// engine goes on. Among the requests are choices that are forked and a beam search; in a second round,
+// with the engine's turns taken here, everyone is preempted again and again, by swap and by recompute.
 #include "unit/cmocka_all.h"
 
-#include "engine/internal.h"
 #include "unit/engine/company.h"
+#include "unit/engine/unthreaded.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +25,25 @@ static bool fails_now(void)
     return ++fault.n_call == fault.fail_at;
 }
 
-static fx_status faulty_create(fxi_kv *kv, fxi_kv_seq **out, fx_error *err)
+static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
+                               fx_error *err)
+{
+    return fails_now() ? fault.how : fault.real->domain_open(kv, key, key_bytes, out, err);
+}
+
+static fx_status faulty_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                              int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err)
 {
     *out = NULL;
-    return fails_now() ? fault.how : fault.real->seq_create(kv, out, err);
+    if (fails_now()) return fault.how;
+    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit, err);
+}
+
+static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out,
+                             fx_error *err)
+{
+    *out = NULL;
+    return fails_now() ? fault.how : fault.real->seq_fork(kv, s, len_tok, out, err);
 }
 
 static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err)
@@ -35,12 +51,39 @@ static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error 
     return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok, err);
 }
 
+static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
+                               int n_tok, const fxi_kv_keep *keep, fx_error *err)
+{
+    return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep, err);
+}
+
+static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+{
+    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s, err);
+}
+
+static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+{
+    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s, err);
+}
+
+static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes, fx_error *err)
+{
+    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes, err);
+}
+
 static void inject(fx_engine *eng, int fail_at, fx_status how)
 {
     fault.real = eng->kv->ops;
     fault.ops = *fault.real;
-    fault.ops.seq_create = faulty_create;
+    fault.ops.domain_open = faulty_domain;
+    fault.ops.seq_match = faulty_match;
+    fault.ops.seq_fork = faulty_fork;
     fault.ops.seq_extend = faulty_extend;
+    fault.ops.seq_record = faulty_record;
+    fault.ops.seq_swap_out = faulty_swap_out;
+    fault.ops.seq_swap_in = faulty_swap_in;
+    fault.ops.set_budget = faulty_budget;
     fault.n_call = 0;
     fault.fail_at = fail_at;
     fault.how = how;
@@ -77,6 +120,40 @@ static void check_nothing_is_held(fx_engine *eng)
     assert_int_equal(st.n_waiting, 0);
 }
 
+// Request i of those that run together: the first two as everyone's, then four choices of one, then a
+// beam search, both of which answer to themselves only.
+static void start_one_of(client *c, prompt *p, fx_engine *eng, int i)
+{
+    if (i < 2) {
+        start_client(c, eng, p, i);
+        return;
+    }
+    *p = make_prompt(i);
+    client_init(c, eng, p->tok, p->n, N_GEN);
+    if (i == 2) c->req.n_choice = 4;
+    else c->req.beam_width = 3;
+    assert_int_equal(client_submit(c, NULL), FX_OK);
+}
+
+// Whether all choices have ended as they should, with the same tokens (at temperature 0).
+static bool forks_ended_well(const client *c)
+{
+    assert_int_equal(c->n_event_after_last, 0);
+    for (int k = 0; k < c->req.n_choice; k++) {
+        const client_choice *ch = &c->choice[k];
+        if (ch->finish == FX_FINISH_ERROR) return false;
+        assert_int_equal(ch->finish, FX_FINISH_LENGTH);
+        assert_int_equal(ch->n_tok, N_GEN);
+        assert_memory_equal(ch->tok, c->choice[0].tok, sizeof alone[0]);
+    }
+    return true;
+}
+
+static bool one_ended_well(const client *c, int i)
+{
+    return i < 2 ? ended_well(c, i) : forks_ended_well(c);
+}
+
 // One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
 static int run(int fail_at, fx_status how, int *n_bad)
 {
@@ -84,11 +161,11 @@ static int run(int fail_at, fx_status how, int *n_bad)
     static prompt p[N_TOGETHER];
     fx_engine *eng = open_engine((fx_options){.n_thread = 1, .step_tok = 64});
     inject(eng, fail_at, how);
-    for (int i = 0; i < N_TOGETHER; i++) start_client(&c[i], eng, &p[i], i);
+    for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {
         client_wait(&c[i]);
-        *n_bad += !ended_well(&c[i], i);
+        *n_bad += !one_ended_well(&c[i], i);
         client_free(&c[i]);
     }
     int n_call = fault.n_call;
@@ -98,15 +175,54 @@ static int run(int fail_at, fx_status how, int *n_bad)
     return n_call;
 }
 
-static void sweep(fx_status how)
+// Every few turns the group that goes first is preempted, by swap and by recompute in turn, and the
+// budget changes.
+static void disturb(fx_engine *eng, int turn)
 {
-    int n_bad, n_call = run(0, how, &n_bad);
+    static const uint64_t budget[] = {64 << 20, 48 << 20};
+    if (turn % 5 == 4 && eng->running.head)
+        fxi_preempt(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
+    if (turn % 16 == 7)
+        assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
+}
+
+static int run_preempted(int fail_at, fx_status how, int *n_bad)
+{
+    static client c[N_TOGETHER];
+    static prompt p[N_TOGETHER];
+    fx_engine *eng = unthreaded_open(
+        MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
+    inject(eng, fail_at, how);
+    for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
+    for (int turn = 0; fxi_engine_turn(eng); turn++) disturb(eng, turn);
+    *n_bad = 0;
+    for (int i = 0; i < N_TOGETHER; i++) {
+        assert_true(c[i].last);
+        *n_bad += !one_ended_well(&c[i], i);
+        client_free(&c[i]);
+    }
+    int n_call = fault.n_call;
+    check_nothing_is_held(eng);
+    unthreaded_close(eng);
+    return n_call;
+}
+
+// All of the first calls, then ever fewer.
+static void sweep_calls(int (*run_one)(int fail_at, fx_status how, int *n_bad), fx_status how)
+{
+    int n_bad, n_call = run_one(0, how, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 8) { // all of the first ones, then ever fewer
-        run(i, how, &n_bad);
+    for (int i = 1; i <= n_call; i += 1 + i / 5) {
+        run_one(i, how, &n_bad);
         assert_in_range(n_bad, 0, 1);
     }
+}
+
+static void sweep(fx_status how)
+{
+    sweep_calls(run, how);
+    sweep_calls(run_preempted, how);
 }
 
 static void test_device_failure(void **state)

@@ -20,7 +20,7 @@ static fxi_kv *open_kv(void)
 static fxi_kv_seq *new_seq(fxi_kv *kv)
 {
     fxi_kv_seq *s;
-    assert_int_equal(kv->ops->seq_create(kv, &s, NULL), FX_OK);
+    assert_int_equal(kv->ops->seq_create(kv, 0, &s, NULL), FX_OK);
     return s;
 }
 
@@ -87,7 +87,7 @@ static void test_limits(void **state)
     fxi_kv_seq *s = new_seq(kv), *more;
     assert_int_equal(kv->ops->seq_extend(kv, s, 501, &err), FX_EINVAL);
     for (int i = 1; i < 4; i++) new_seq(kv);
-    assert_int_equal(kv->ops->seq_create(kv, &more, &err), FX_ENOSPACE);
+    assert_int_equal(kv->ops->seq_create(kv, 0, &more, &err), FX_ENOSPACE);
     kv->ops->close(kv);
 }
 

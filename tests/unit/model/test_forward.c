@@ -64,11 +64,14 @@ static void runner_open(runner *r, const char *file, const variant *v)
     if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_gguf_close(g);
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
-    fxi_kv_shape shape = {s->n_layer, fxi_model_kv_row_bytes(r->model), s->train_ctx_tok, 8,
-                          64 << 20};
+    fxi_kv_shape shape = {.n_layer = s->n_layer,
+                          .row_bytes = fxi_model_kv_row_bytes(r->model),
+                          .ctx_tok = s->train_ctx_tok,
+                          .max_seq = 8,
+                          .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_find("vtensor")->open(&shape, &r->kv, &err), FX_OK);
     for (int i = 0; i <= v->n_other; i++)
-        assert_int_equal(r->kv->ops->seq_create(r->kv, &r->seq[i], &err), FX_OK);
+        assert_int_equal(r->kv->ops->seq_create(r->kv, 0, &r->seq[i], &err), FX_OK);
     r->n_vocab = s->n_vocab;
 }
 

@@ -1,0 +1,220 @@
+// memory.c - reads what Linux tells of memory: /proc/meminfo, and the files of memory cgroups in
+// both of their versions.
+//
+// A cgroup is a folder below a mount, and its limit holds for all that is below it: the walk goes
+// from the process's own folder up to the mount. Whatever cannot be read or makes no sense is
+// NO_LIMIT, so that the least of all figures is the answer and no error needs a path of its own.
+#include "base/memory.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NO_LIMIT UINT64_MAX
+#define ABSURD_BYTES \
+    (1ull << 60)        // so much is nobody's memory: version 1 writes 2^63 for "no limit"
+#define TEXT_BYTES 8192 // of a file; what is beyond is not looked at
+#define PATH_BYTES 4096
+
+// What a version of cgroups calls its files.
+typedef struct flavour {
+    const char *mount;    // below the root
+    const char *limit[2]; // the lower one holds; NULL: there is none
+    const char *usage;
+    const char *cache; // of memory.stat: page cache not used lately, of the group and all below it
+} flavour;
+
+static const flavour version_1 = {.mount = "/sys/fs/cgroup/memory",
+                                  .limit = {"memory.limit_in_bytes", NULL},
+                                  .usage = "memory.usage_in_bytes",
+                                  .cache = "total_inactive_file"};
+static const flavour version_2 = {.mount = "/sys/fs/cgroup",
+                                  .limit = {"memory.max", "memory.high"},
+                                  .usage = "memory.current",
+                                  .cache = "inactive_file"};
+
+// A memory cgroup of this process.
+typedef struct group {
+    const char *root;
+    const flavour *kind;
+    char *path; // below the mount: "/a/b", or "" for the mount itself
+} group;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static size_t read_all(int fd, char *text, size_t max_bytes)
+{
+    size_t n = 0;
+    while (n < max_bytes) {
+        ssize_t got = read(fd, text + n, max_bytes - n);
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    return n;
+}
+
+// The file as one string, "" if it cannot be read. What is too long is cut at the end of a line:
+// half a number is a wrong one.
+static void read_text(const char *path, char text[TEXT_BYTES])
+{
+    text[0] = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return;
+    size_t n = read_all(fd, text, TEXT_BYTES - 1);
+    close(fd);
+    if (n == TEXT_BYTES - 1)
+        while (n > 0 && text[n - 1] != '\n') n--;
+    text[n] = 0;
+}
+
+// The number that s begins with; NO_LIMIT if there is none ("max"), or an absurd one.
+static uint64_t number_at(const char *s)
+{
+    uint64_t v = 0;
+    size_t n = strspn(s, "0123456789");
+    if (n == 0 || !strchr(" \n", s[n])) return NO_LIMIT; // strchr finds the end of s, too
+    for (size_t i = 0; i < n; i++) {
+        v = 10 * v + (uint64_t)(s[i] - '0');
+        if (v >= ABSURD_BYTES) return NO_LIMIT;
+    }
+    return v;
+}
+
+// The number in the line "key  123"; NO_LIMIT if there is none.
+static uint64_t number_of(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        if (strncmp(line, key, n) != 0 || line[n] != ' ') continue;
+        return number_at(line + n + strspn(line + n, " "));
+    }
+    return NO_LIMIT;
+}
+
+// ---- the machine --------------------------------------------------------------------------------
+
+static uint64_t physical_bytes(void)
+{
+    long n_page = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    return n_page > 0 && page_bytes > 0 ? (uint64_t)n_page * (uint64_t)page_bytes : NO_LIMIT;
+}
+
+static uint64_t machine_left_bytes(const char *root)
+{
+    char path[PATH_BYTES], text[TEXT_BYTES];
+    if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= PATH_BYTES) return physical_bytes();
+    read_text(path, text);
+    uint64_t kib = number_of(text, "MemAvailable:");
+    return kib < ABSURD_BYTES / 1024 ? kib * 1024 : physical_bytes();
+}
+
+// ---- one cgroup ---------------------------------------------------------------------------------
+
+// Reads a file of the group into text, "" if there is none.
+static void read_group_file(const group *g, const char *name, char text[TEXT_BYTES])
+{
+    char path[PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s%s%s/%s", g->root, g->kind->mount, g->path, name);
+    text[0] = 0;
+    if (n < PATH_BYTES) read_text(path, text);
+}
+
+static uint64_t limit_bytes(const group *g)
+{
+    char text[TEXT_BYTES];
+    uint64_t limit = NO_LIMIT;
+    for (int i = 0; i < 2 && g->kind->limit[i]; i++) {
+        read_group_file(g, g->kind->limit[i], text);
+        limit = least(limit, number_at(text));
+    }
+    return limit;
+}
+
+// What cannot be given back; 0 if it is not known.
+static uint64_t usage_bytes(const group *g)
+{
+    char text[TEXT_BYTES];
+    read_group_file(g, g->kind->usage, text);
+    uint64_t usage = number_at(text);
+    if (usage == NO_LIMIT) return 0;
+    read_group_file(g, "memory.stat", text);
+    uint64_t cache = number_of(text, g->kind->cache);
+    return cache == NO_LIMIT ? usage : usage - least(usage, cache);
+}
+
+static uint64_t group_left_bytes(const group *g)
+{
+    uint64_t limit = limit_bytes(g);
+    if (limit == NO_LIMIT) return NO_LIMIT;
+    return limit - least(limit, usage_bytes(g));
+}
+
+// ---- all cgroups --------------------------------------------------------------------------------
+
+// In a container the path may be the host's and mean nothing below the mount that is seen here.
+static bool is_below_mount(const group *g)
+{
+    char path[PATH_BYTES];
+    if (g->path[0] != '/' || strstr(g->path, "/..")) return false;
+    int n = snprintf(path, sizeof path, "%s%s%s", g->root, g->kind->mount, g->path);
+    return n < PATH_BYTES && access(path, F_OK) == 0;
+}
+
+// The group and its ancestors; its path is cut on the way up.
+static uint64_t line_left_bytes(group *g)
+{
+    if (!is_below_mount(g)) g->path[0] = 0;
+    uint64_t left = group_left_bytes(g);
+    while (g->path[0]) {
+        *strrchr(g->path, '/') = 0;
+        left = least(left, group_left_bytes(g));
+    }
+    return left;
+}
+
+static bool lists_memory(char *controllers)
+{
+    for (char *name; (name = strsep(&controllers, ",")) != NULL;)
+        if (strcmp(name, "memory") == 0) return true;
+    return false;
+}
+
+// Of a line "4:cpu,memory:/path" (version 1), or "0::/path" (version 2).
+static uint64_t named_left_bytes(const char *root, char *line)
+{
+    strsep(&line, ":");
+    char *controllers = strsep(&line, ":");
+    if (!line) return NO_LIMIT;
+    group g = {.root = root, .kind = &version_2, .path = line};
+    if (controllers[0]) {
+        if (!lists_memory(controllers)) return NO_LIMIT;
+        g.kind = &version_1;
+    }
+    return line_left_bytes(&g);
+}
+
+static uint64_t cgroups_left_bytes(const char *root)
+{
+    char path[PATH_BYTES], text[TEXT_BYTES];
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= PATH_BYTES) return NO_LIMIT;
+    read_text(path, text);
+    uint64_t left = NO_LIMIT;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
+        left = least(left, named_left_bytes(root, line));
+    return left;
+}
+
+uint64_t fxi_free_memory_bytes(const char *root)
+{
+    uint64_t left = least(machine_left_bytes(root), cgroups_left_bytes(root));
+    return left == NO_LIMIT ? 0 : left;
+}

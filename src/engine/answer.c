@@ -1,0 +1,271 @@
+// answer.c - from sampled tokens to what the callbacks are told.
+//
+//   open groups     every token is told as it comes, with the text that has become safe to show
+//   hidden groups   (n_best, beam search) tokens and their probabilities are kept; when all
+//                   sequences have ended, the best are told token by token, like those of others
+//
+// Which tokens end an answer: end-of-text tokens (unless ignore_eos), stop tokens; stop strings end
+// it as text. None does before min_tok.
+#include "engine/internal.h"
+
+#include <string.h>
+
+static const char no_text_memory[] = "no memory for the text";
+
+// ---- telling -----------------------------------------------------------------------------------
+
+// Which choice of the request an event is about, and whose tokens it tells.
+typedef struct teller {
+    fxi_group *group;
+    fxi_seq *s;
+    int choice;
+} teller;
+
+static void tell(const teller *t, fx_event ev)
+{
+    const fxi_group *g = t->group;
+    fxi_text *text = &t->s->text;
+    ev.request_id = g->id;
+    ev.choice = t->choice;
+    ev.text = text->clean.p ? text->clean.p : "";
+    ev.n_prompt = (int)g->req.n_prompt;
+    ev.n_cached = g->n_cached;
+    g->req.on_event(g->req.ud, &ev);
+    fxi_buf_drop_front(&text->clean, ev.text_bytes);
+}
+
+static void tell_token(const teller *t, int position, size_t show, const fx_token_prob *prob)
+{
+    tell(t, (fx_event){.text_bytes = show,
+                       .token = t->s->tok[position],
+                       .position = position,
+                       .prob = prob,
+                       .stop_token = -1,
+                       .stop_string = -1,
+                       .n_generated = position + 1 - (int)t->group->req.n_prompt});
+}
+
+static void tell_end(const teller *t, double score)
+{
+    fxi_seq *s = t->s;
+    size_t show = 0;
+    if (!fxi_text_end(&s->text, &show)) {
+        s->finish = FX_FINISH_ERROR;
+        s->error = no_text_memory;
+    }
+    t->group->n_left--;
+    tell(t, (fx_event){.text_bytes = show,
+                       .token = -1,
+                       .position = s->n_tok,
+                       .finish = s->finish,
+                       .last = t->group->n_left == 0,
+                       .stop_token = s->stop_token,
+                       .stop_string = s->stop_string,
+                       .score = score,
+                       .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
+                       .n_generated = fxi_seq_n_generated(s)});
+}
+
+void fxi_answer_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
+{
+    teller t = {s->group, s, 0};
+    tell(&t, (fx_event){.token = s->tok[position],
+                        .position = position,
+                        .prob = prob,
+                        .stop_token = -1,
+                        .stop_string = -1});
+}
+
+// ---- adding tokens -----------------------------------------------------------------------------
+
+static bool is_stop_token(const fx_request *req, int32_t tok)
+{
+    for (size_t i = 0; i < req->n_stop_token; i++)
+        if (req->stop_token[i] == tok) return true;
+    return false;
+}
+
+static bool is_end_of_text(const fx_engine *eng, const fx_request *req, int32_t tok)
+{
+    return !req->ignore_eos && fxi_vocab_ends(eng->vocab, tok);
+}
+
+// The text that a token at this place of the answer adds; false: no memory.
+static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *show)
+{
+    const fx_request *req = &s->group->req;
+    const int32_t tok = s->tok[position];
+    const bool may_stop = position + 1 - (int)req->n_prompt >= req->sampling.min_tok;
+    const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
+    size_t n_bytes = 0;
+    const char *bytes = "";
+    if (!ends || req->include_stop) bytes = fxi_vocab_bytes(eng->vocab, tok, &n_bytes);
+    return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
+}
+
+static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
+{
+    const fxi_group *g = s->group;
+    const int n_gen = fxi_seq_n_generated(s);
+    const bool may_stop = n_gen >= g->req.sampling.min_tok;
+    if (s->text.stopped) {
+        s->finish = FX_FINISH_STOP;
+        s->stop_string = s->text.stop_string;
+    } else if (may_stop && (is_stop_token(&g->req, tok) || is_end_of_text(eng, &g->req, tok))) {
+        s->finish = FX_FINISH_STOP;
+        s->stop_token = tok;
+    } else if (n_gen >= g->max_tok) {
+        s->finish = FX_FINISH_LENGTH;
+    }
+}
+
+static void fail(fxi_seq *s, const char *error)
+{
+    s->finish = FX_FINISH_ERROR;
+    s->error = error;
+}
+
+void fxi_answer_add(fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
+{
+    const fxi_group *g = s->group;
+    const teller t = {s->group, s, s->choice};
+    size_t show;
+    if (!fxi_seq_reserve(s, s->n_tok + 1)) {
+        fail(s, "no memory for the answer");
+        return;
+    }
+    s->tok[s->n_tok++] = tok;
+    if (prob) s->sum_logprob += (double)prob->logprob;
+    bool ok = add_text(eng, s, s->n_tok - 1, &show);
+    if (g->is_hidden && g->req.logprobs) ok = ok && prob && fxi_prob_log_add(&s->prob, prob);
+    if (!ok) {
+        fail(s, no_text_memory);
+        return;
+    }
+    if (g->is_hidden)
+        fxi_buf_drop_front(&s->text.clean, show);
+    else
+        tell_token(&t, s->n_tok - 1, show, g->req.logprobs ? prob : NULL);
+    decide_finish(eng, s, tok);
+}
+
+bool fxi_ends_answer(const fxi_group *g, int32_t tok)
+{
+    const int first = g->req.ignore_eos ? g->n_end - (int)g->req.n_stop_token : 0;
+    for (int i = first; i < g->n_end; i++)
+        if (g->end[i] == tok) return true;
+    return false;
+}
+
+// ---- hidden groups -----------------------------------------------------------------------------
+
+// Tells a whole answer whose text has been thrown away while it was made.
+static void replay(const fx_engine *eng, const teller *t, double score)
+{
+    fxi_seq *s = t->s;
+    const int n_prompt = (int)t->group->req.n_prompt;
+    size_t show = 0;
+    fxi_buf_clear(&s->text.raw);
+    fxi_buf_clear(&s->text.clean);
+    s->text.stopped = false;
+    s->text.strip_space = t->group->strip_space;
+    for (int i = n_prompt; i < s->n_tok; i++) {
+        fx_token_prob p;
+        if (t->group->req.logprobs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
+        if (!add_text(eng, s, i, &show)) {
+            fail(s, no_text_memory);
+            break;
+        }
+        tell_token(t, i, show, t->group->req.logprobs ? &p : NULL);
+    }
+    tell_end(t, score);
+}
+
+static double mean_logprob(const fxi_seq *s)
+{
+    const int n = fxi_seq_n_generated(s);
+    return n ? s->sum_logprob / n : 0;
+}
+
+static bool ended_well(const fxi_seq *s)
+{
+    return s->finish == FX_FINISH_STOP || s->finish == FX_FINISH_LENGTH;
+}
+
+static bool is_better(const fxi_seq *a, const fxi_seq *b)
+{
+    if (ended_well(a) != ended_well(b)) return ended_well(a);
+    return mean_logprob(a) > mean_logprob(b); // of equal ones the earlier choice stays
+}
+
+// The sequence with the best mean logprob that was not told yet; marked as told by UNBORN.
+static fxi_seq *take_best(fxi_group *g)
+{
+    fxi_seq *best = NULL;
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (s->state == FXI_SEQ_DONE && (!best || is_better(s, best))) best = s;
+    }
+    best->state = FXI_SEQ_UNBORN;
+    return best;
+}
+
+static void tell_hidden(const fx_engine *eng, fxi_group *g)
+{
+    for (int k = 0; k < g->req.n_choice; k++) {
+        double score = 0;
+        fxi_seq *s = g->beam ? fxi_beam_best(g, k, &score) : NULL;
+        if (!s) {
+            s = take_best(g); // also where a beam search was broken off
+            score = mean_logprob(s);
+        }
+        replay(eng, &(teller){g, s, k}, ended_well(s) ? score : 0);
+    }
+}
+
+// ---- ending ------------------------------------------------------------------------------------
+
+static void end_seq(fx_engine *eng, fxi_seq *s)
+{
+    if (s->state == FXI_SEQ_LIVE && ended_well(s) && !s->group->beam) fxi_record_all(eng, s);
+    fxi_release(eng, s);
+    s->state = FXI_SEQ_DONE;
+    if (!s->group->is_hidden) tell_end(&(teller){s->group, s, s->choice}, 0);
+}
+
+static bool all_done(const fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].state != FXI_SEQ_DONE) return false;
+    return true;
+}
+
+// Takes the group off the list it is on.
+static void leave(fx_engine *eng, fxi_group *g)
+{
+    if (g->state == FXI_RUNNING) {
+        fxi_group_remove(&eng->running, g);
+    } else {
+        fxi_group_remove(&eng->waiting, g);
+        fxi_count_queue(eng, g, -1);
+    }
+    if (g->state == FXI_SWAPPED) eng->n_swapped -= g->n_seq;
+}
+
+bool fxi_answer_end(fx_engine *eng, fxi_group *g)
+{
+    bool some = false;
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (s->state == FXI_SEQ_DONE || s->finish == FX_FINISH_NONE) continue;
+        end_seq(eng, s);
+        some = true;
+    }
+    if (some) eng->n_freed++;
+    if (!all_done(g)) return false;
+    leave(eng, g);
+    if (g->is_hidden) tell_hidden(eng, g);
+    if (g->domain) eng->kv->ops->domain_close(eng->kv, g->domain);
+    fxi_engine_forget(eng, g);
+    return true;
+}

@@ -1,0 +1,46 @@
+// cache.c - what sequences leave behind for those that come later.
+//
+//   while a prompt is read    its whole chunks, as they are filled: others wait for them and share
+//   when it has been read     all of it, to the token
+//   at the answer's end       prompt and answer: the next turn of a chat begins with them
+//   when it is preempted      everything computed: what of it survives need not be computed again
+//
+// Recording is an extra: what fails is not recorded. A request with no_cache records nothing.
+#include "engine/internal.h"
+
+static fxi_kv_keep keep_of(const fx_engine *eng, const fxi_group *g)
+{
+    uint64_t until = g->req.keep_s ? fxi_now_ms(eng) + 1000ull * g->req.keep_s : 0;
+    return (fxi_kv_keep){g->req.keep_priority, until};
+}
+
+static void record(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
+{
+    fxi_group *g = s->group;
+    if (g->req.no_cache || n_tok <= s->n_recorded) return;
+    if (eng->kv->ops->seq_record(eng->kv, s->kv, g->domain, s->tok, n_tok, &keep, NULL) == FX_OK)
+        s->n_recorded = n_tok;
+}
+
+void fxi_record_progress(fx_engine *eng, fxi_seq *s)
+{
+    if (!s->is_filling) return;
+    s->is_filling = s->n_computed < s->n_tok;
+    int n_tok = s->n_computed;
+    if (s->is_filling) n_tok = eng->kv->ops->whole_tok(eng->kv, n_tok);
+    record(eng, s, n_tok, keep_of(eng, s->group));
+}
+
+void fxi_record_all(fx_engine *eng, fxi_seq *s)
+{
+    if (s->kv) record(eng, s, s->n_computed, (fxi_kv_keep){0});
+}
+
+void fxi_release(fx_engine *eng, fxi_seq *s)
+{
+    if (!s->kv) return;
+    eng->kv->ops->seq_release(eng->kv, s->kv);
+    s->kv = NULL;
+    s->n_computed = s->n_step = s->n_recorded = 0;
+    s->is_filling = false;
+}

@@ -1,0 +1,171 @@
+// preempt.c - when memory is short: groups leave it, the last one first, always as a whole.
+//
+//   recompute   what is computed is recorded in the prefix cache and released: idle prefixes go
+//               from the least recently used on, so that only as much is lost as must be
+//   swap        the caches are written to the swap and read back later
+//
+// The cheaper one is chosen: tokens to compute again at the measured rate of prompts, against the
+// bytes to be written and read at the measured rate of the swap. After a preemption, admissions
+// leave more room (headroom_tok, admit.c), so that memory does not come and go.
+#include "engine/internal.h"
+
+#define MAX_HEADROOM_TOK 1024
+#define SMOOTHING        0.25 // weight of a new measurement
+
+static void smooth(double *value, double now)
+{
+    *value = *value > 0 ? *value + SMOOTHING * (now - *value) : now;
+}
+
+// Only steps that are mostly prompt say what a prompt token takes.
+void fxi_measure_prompt(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t us)
+{
+    if (2 * n_prompt_tok > n_tok) smooth(&eng->us_per_tok, (double)us / n_tok);
+}
+
+// ---- what it would cost ------------------------------------------------------------------------
+
+// Tokens in the caches of a group, its prompt once.
+static int n_cached_tok(const fxi_group *g)
+{
+    const int n_prompt = (int)g->req.n_prompt;
+    int prompt = 0, answers = 0;
+    for (int i = 0; i < g->n_seq; i++) {
+        int n = g->seq[i].kv ? g->seq[i].n_computed : 0;
+        int of_prompt = n < n_prompt ? n : n_prompt;
+        if (of_prompt > prompt) prompt = of_prompt;
+        answers += n - of_prompt;
+    }
+    return prompt + answers;
+}
+
+static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
+{
+    fxi_kv_stats st;
+    eng->kv->ops->stats(eng->kv, &st);
+    return (eng->kv->ops->caps & FXI_KV_SWAP) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
+           st.swapped_bytes + fxi_swapped_need(eng, g) <= eng->opt.swap_bytes;
+}
+
+static bool should_swap(const fx_engine *eng, const fxi_group *g)
+{
+    if (!swap_has_room(eng, g)) return false;
+    double recompute_us = eng->us_per_tok * n_cached_tok(g);
+    double swap_us = 2 * eng->swap_us_per_byte * (double)fxi_swapped_need(eng, g);
+    return swap_us < recompute_us;
+}
+
+uint64_t fxi_swapped_need(const fx_engine *eng, const fxi_group *g)
+{
+    return eng->kv->ops->bytes_for(eng->kv, n_cached_tok(g));
+}
+
+// ---- out ---------------------------------------------------------------------------------------
+
+void fxi_drop_caches(fx_engine *eng, fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++) fxi_release(eng, &g->seq[i]);
+}
+
+static fx_status swap_each(fx_engine *eng, fxi_group *g,
+                           fx_status (*op)(fxi_kv *kv, fxi_kv_seq *s, fx_error *err))
+{
+    for (int i = 0; i < g->n_seq; i++) {
+        g->seq[i].n_step = 0;
+        if (g->seq[i].kv) FX_TRY(op(eng->kv, g->seq[i].kv, NULL));
+    }
+    return FX_OK;
+}
+
+static bool swap_out(fx_engine *eng, fxi_group *g)
+{
+    const uint64_t bytes = fxi_swapped_need(eng, g), start_us = eng->now_us(eng->now_ud);
+    if (swap_each(eng, g, eng->kv->ops->seq_swap_out) != FX_OK) return false;
+    double us = (double)(eng->now_us(eng->now_ud) - start_us);
+    if (bytes) smooth(&eng->swap_us_per_byte, us / (double)bytes);
+    eng->n_swapped += g->n_seq;
+    return true;
+}
+
+static void recompute(fx_engine *eng, fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++) fxi_record_all(eng, &g->seq[i]);
+    fxi_drop_caches(eng, g);
+}
+
+static void note_preemption(fx_engine *eng, fxi_group *g)
+{
+    eng->headroom_tok *= 2;
+    if (eng->headroom_tok > MAX_HEADROOM_TOK) eng->headroom_tok = MAX_HEADROOM_TOK;
+    eng->n_freed++;
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_preempt_swap += g->state == FXI_SWAPPED;
+    eng->stats.n_preempt_recompute += g->state == FXI_WAITING;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+void fxi_preempt(fx_engine *eng, fxi_group *g, fxi_preempt_how how)
+{
+    if (how == FXI_PREEMPT_CHEAPER) how = should_swap(eng, g) ? FXI_SWAP : FXI_RECOMPUTE;
+    bool swapped = how == FXI_SWAP && swap_out(eng, g);
+    if (!swapped) recompute(eng, g);
+    fxi_group_remove(&eng->running, g);
+    g->state = swapped ? FXI_SWAPPED : FXI_WAITING;
+    fxi_group_insert(&eng->waiting, g);
+    fxi_count_queue(eng, g, +1);
+    note_preemption(eng, g);
+}
+
+// ---- back --------------------------------------------------------------------------------------
+
+// The caches are lost; the tokens are not.
+static void forget_swapped(fx_engine *eng, fxi_group *g)
+{
+    fxi_drop_caches(eng, g);
+    g->state = FXI_WAITING;
+    eng->n_swapped -= g->n_seq;
+    eng->n_freed++;
+}
+
+fx_status fxi_swap_in(fx_engine *eng, fxi_group *g)
+{
+    fx_status st = swap_each(eng, g, eng->kv->ops->seq_swap_in);
+    if (st == FX_OK) {
+        eng->n_swapped -= g->n_seq;
+    } else if (st != FX_ENOSPACE || !eng->running.head ||
+               swap_each(eng, g, eng->kv->ops->seq_swap_out) != FX_OK) {
+        forget_swapped(eng, g);
+    }
+    return st;
+}
+
+// ---- another budget ----------------------------------------------------------------------------
+
+static fxi_group *last_swapped(const fx_engine *eng)
+{
+    fxi_group *g = eng->waiting.tail;
+    while (g && g->state != FXI_SWAPPED) g = g->prev;
+    return g;
+}
+
+// Frees memory that sequences hold. False: none of them holds any.
+static bool shed(fx_engine *eng)
+{
+    fxi_group *swapped = eng->running.head ? NULL : last_swapped(eng);
+    if (eng->running.tail) fxi_preempt(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
+    else if (swapped) forget_swapped(eng, swapped); // what it shares stays in memory
+    else return false;
+    return true;
+}
+
+void fxi_apply_budget(fx_engine *eng)
+{
+    const uint64_t want = eng->budget_bytes;
+    if (want == eng->opt.kv_memory_bytes) return;
+    fx_status st;
+    while ((st = eng->kv->ops->set_budget(eng->kv, want, NULL)) == FX_ENOSPACE && shed(eng)) {
+    }
+    if (st != FX_OK) return; // tried again in the next step
+    eng->opt.kv_memory_bytes = want;
+    eng->n_freed++;
+}

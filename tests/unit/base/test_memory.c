@@ -1,0 +1,419 @@
+// What is free, read from folders that stand for "/": the machine alone, cgroups of both versions,
+// containers, and files that make no sense.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+
+#define MIB        (1024ull * 1024)
+#define PATH_BYTES 512
+
+#define V1 "/sys/fs/cgroup/memory"
+#define V2 "/sys/fs/cgroup"
+
+// ---- a folder that stands for "/" ---------------------------------------------------------------
+
+static char root[PATH_BYTES];
+
+static int make_root(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/test-memory-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_folders_to(char *path)
+{
+    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = 0;
+        mkdir(path, 0700); // most are there already
+        *slash = '/';
+    }
+}
+
+static void put_bytes(const char *folder, const char *name, const void *p, size_t n)
+{
+    char path[2 * PATH_BYTES];
+    int len = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
+    assert_in_range(len, 1, sizeof path - 1);
+    make_folders_to(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    put_bytes(folder, name, text, strlen(text));
+}
+
+static void put_mib(const char *folder, const char *name, uint64_t mib)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu\n", (unsigned long long)(mib * MIB));
+    put(folder, name, text);
+}
+
+static void put_machine(uint64_t available_mib)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "MemTotal:       99999999 kB\nMemFree:          111111 kB\n"
+             "MemAvailable:   %8llu kB\nBuffers:           14380 kB\n",
+             (unsigned long long)(available_mib * 1024));
+    put("/proc", "meminfo", text);
+}
+
+static void put_group(const char *line)
+{
+    put("/proc/self", "cgroup", line);
+}
+
+static void put_v2(const char *folder, uint64_t limit_mib, uint64_t usage_mib, uint64_t cache_mib)
+{
+    char text[256];
+    put_mib(folder, "memory.max", limit_mib);
+    put(folder, "memory.high", "max\n");
+    put_mib(folder, "memory.current", usage_mib);
+    snprintf(text, sizeof text,
+             "anon 1\nfile 2\ninactive_anon 3\nactive_file 4\ninactive_file %llu\nslab 5\n",
+             (unsigned long long)(cache_mib * MIB));
+    put(folder, "memory.stat", text);
+}
+
+static void put_v1(const char *folder, uint64_t limit_mib, uint64_t usage_mib, uint64_t cache_mib)
+{
+    char text[256];
+    put_mib(folder, "memory.limit_in_bytes", limit_mib);
+    put_mib(folder, "memory.usage_in_bytes", usage_mib);
+    snprintf(text, sizeof text,
+             "cache 1\ninactive_file 7\ntotal_cache 2\ntotal_inactive_file %llu\n",
+             (unsigned long long)(cache_mib * MIB));
+    put(folder, "memory.stat", text);
+}
+
+#define EXPECT_MIB(mib) assert_int_equal(fxi_free_memory_bytes(root), (mib)*MIB)
+
+// ---- the machine alone --------------------------------------------------------------------------
+
+static uint64_t physical_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void plain_machine(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    EXPECT_MIB(3000);
+    put_group("0::/\n"); // the root of version 2 has no limits
+    put(V2, "cgroup.procs", "1\n");
+    EXPECT_MIB(3000);
+}
+
+static void nothing_known_is_all_there_is(void **state)
+{
+    (void)state;
+    assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
+    assert_int_equal(fxi_free_memory_bytes("/no/such/folder"), physical_bytes());
+    put("/proc", "meminfo", "MemTotal: 4 kB\nXMemAvailable: 3 kB\nMemAvailable:\n");
+    assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
+}
+
+static void this_machine(void **state)
+{
+    (void)state;
+    assert_in_range(fxi_free_memory_bytes(""), 0, physical_bytes());
+}
+
+// ---- version 2 ----------------------------------------------------------------------------------
+
+static void v2_limit(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 400, 0);
+    EXPECT_MIB(600);
+    put_v2(V2 "/app", 1000, 400, 150); // the kernel gives that back
+    EXPECT_MIB(750);
+    put_v2(V2 "/app", 1000, 400, 500); // figures of two moments
+    EXPECT_MIB(1000);
+    put_v2(V2 "/app", 9000, 400, 0); // more than the machine has
+    EXPECT_MIB(3000);
+}
+
+static void v2_high_is_a_limit_too(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 400, 100);
+    put_mib(V2 "/app", "memory.high", 800);
+    EXPECT_MIB(500);
+    put_mib(V2 "/app", "memory.high", 2000);
+    EXPECT_MIB(700);
+    put(V2 "/app", "memory.max", "max\n");
+    EXPECT_MIB(1700);
+}
+
+static void v2_tighter_parent(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/slice/service/app\n");
+    put_v2(V2 "/slice/service/app", 2000, 100, 0);
+    put_v2(V2 "/slice", 1500, 1300, 50); // "service" between them says nothing
+    EXPECT_MIB(250);
+    put_v2(V2, 1200, 1100, 0); // the mount itself: in a container it has limits
+    EXPECT_MIB(100);
+    put_v2(V2 "/slice/other", 10, 10, 0); // of others
+    EXPECT_MIB(100);
+}
+
+static void v2_max_is_none(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1, 400, 0);
+    put(V2 "/app", "memory.max", "max\n");
+    EXPECT_MIB(3000);
+}
+
+static void v2_path_of_the_host(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"0::/docker/abc\n", "0::/docker/abc (deleted)\n",
+                                        "0::/../docker\n", "0::docker\n", "0::\n"};
+    put_machine(3000);
+    put_v2(V2, 900, 200, 0);
+    put_v2(V2 "/docker", 10, 10, 0); // one that was made in the container, and is not ours
+    put_v2(V2 "/../docker", 10, 10, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        put_group(lines[i]);
+        EXPECT_MIB(700);
+    }
+}
+
+// ---- version 1 ----------------------------------------------------------------------------------
+
+static void v1_limit(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("9:name=memory:/none\n5:cpu,cpuacct:/none\n4:hugetlb,memory:/job/step:1\n0::/\n");
+    put_v1(V1 "/job/step:1", 1000, 400, 100);
+    EXPECT_MIB(700);
+    put_v1(V1 "/job", 800, 750, 150); // a tighter parent
+    EXPECT_MIB(200);
+    put_v1(V1 "/none", 10, 10, 0); // of controllers that are not memory
+    EXPECT_MIB(200);
+}
+
+static void v1_huge_is_none(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("4:memory:/job\n");
+    put_v1(V1 "/job", 1, 400, 100);
+    put(V1 "/job", "memory.limit_in_bytes", "9223372036854771712\n");
+    EXPECT_MIB(3000);
+    put("/proc", "meminfo", ""); // no limit is not an answer
+    assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
+}
+
+static void v1_path_of_the_host(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("4:memory:/docker/abc\n");
+    put_v1(V1, 900, 200, 50);
+    EXPECT_MIB(750);
+}
+
+static void both_versions(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("4:memory:/job\n0::/app\n");
+    put_v1(V1 "/job", 1000, 400, 100);
+    put_v2(V2 "/app", 1000, 400, 0);
+    EXPECT_MIB(600);
+}
+
+// ---- at the limit, and beyond what makes sense --------------------------------------------------
+
+static void above_the_limit_is_zero(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 1000, 0);
+    EXPECT_MIB(0);
+    put_v2(V2 "/app", 1000, 1400, 300); // a limit that was lowered
+    EXPECT_MIB(0);
+    put_v2(V2 "/app", 1000, 1400, 500);
+    EXPECT_MIB(100);
+    put_machine(0);
+    EXPECT_MIB(0);
+}
+
+static void garbage_is_no_limit(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "\n",
+                                      "-1\n",
+                                      "lots\n",
+                                      "12x\n",
+                                      " 12\n",
+                                      "0x10\n",
+                                      "1e3\n",
+                                      "\n",
+                                      "1048576;",
+                                      "max 7",
+                                      "\xff\n",
+                                      "99999999999999999999999999999999\n"};
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 400, 100);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put(V2 "/app", "memory.max", bad[i]);
+        EXPECT_MIB(3000);
+    }
+}
+
+static void garbage_in_usage(void **state)
+{
+    (void)state;
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 400, 100);
+    put(V2 "/app", "memory.stat", "inactive_file104857600 9\n inactive_file 9\ninactive_file\n");
+    EXPECT_MIB(600);
+    put(V2 "/app", "memory.stat", "inactive_file 99999999999999999999999999\n");
+    EXPECT_MIB(600);
+    put(V2 "/app", "memory.stat", "\n\ninactive_file 104857600"); // the last line may have no end
+    EXPECT_MIB(700);
+    put(V2 "/app", "memory.current", "?\n"); // the limit is known all the same
+    EXPECT_MIB(1000);
+}
+
+static void garbage_in_meminfo(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"MemAvailable: -5 kB\n", "MemAvailable: many kB\n",
+                                      "MemAvailable: 18014398509481984 kB\n",
+                                      "MemAvailable: 99999999999999999999 kB\n", "MemAvailable"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put("/proc", "meminfo", bad[i]);
+        assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
+    }
+}
+
+static void garbage_in_cgroup(void **state)
+{
+    (void)state;
+    static const char bytes[] = "0::/a\0b\n4:memory:/job\n";
+    static const char *const bad[] = {
+        "",           "\n\n\n",     "memory",  "memory:",     ":::::::",  "4:memory",
+        "4:memory;/", "x:,,,:/\n:", "4:mem:/", "4:memory2:/", "4:,cpu,:/"};
+    put_machine(3000);
+    put_v1(V1, 10, 0, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put_group(bad[i]);
+        EXPECT_MIB(3000);
+    }
+    put_bytes("/proc/self", "cgroup", bytes, sizeof bytes - 1);
+    EXPECT_MIB(3000);
+    put("/proc/self/cgroup.d", "x", ""); // a folder in a file's place
+    put_group("0::/a\n");
+    put(V2 "/a/memory.max", "x", "");
+    EXPECT_MIB(3000);
+}
+
+// ---- sizes --------------------------------------------------------------------------------------
+
+static void long_paths_are_ignored(void **state)
+{
+    (void)state;
+    static char line[6000] = "0::/";
+    put_machine(3000);
+    put_v2(V2, 900, 200, 0);
+    memset(line + 4, 'a', sizeof line - 5);
+    put_group(line);
+    EXPECT_MIB(700); // as a path that is not there
+    for (size_t i = 4; i + 1 < sizeof line; i += 2) line[i] = '/';
+    put_group(line);
+    EXPECT_MIB(700);
+    assert_int_equal(fxi_free_memory_bytes(line + 3), physical_bytes());
+}
+
+// A number that is cut at the end of what is read is not half read.
+static void long_files_are_cut_at_a_line(void **state)
+{
+    (void)state;
+    static char text[9000];
+    put_machine(3000);
+    put_group("0::/app\n");
+    put_v2(V2 "/app", 1000, 400, 0);
+    for (size_t at = 8100; at < 8260; at++) {
+        memset(text, 'a', sizeof text);
+        memcpy(text + at, "\ninactive_file 104857600\n", 25);
+        put_bytes(V2 "/app", "memory.stat", text, sizeof text);
+        EXPECT_MIB(at + 25 <= 8191 ? 700 : 600);
+    }
+}
+
+#define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_ROOT(plain_machine),
+        IN_ROOT(nothing_known_is_all_there_is),
+        IN_ROOT(this_machine),
+        IN_ROOT(v2_limit),
+        IN_ROOT(v2_high_is_a_limit_too),
+        IN_ROOT(v2_tighter_parent),
+        IN_ROOT(v2_max_is_none),
+        IN_ROOT(v2_path_of_the_host),
+        IN_ROOT(v1_limit),
+        IN_ROOT(v1_huge_is_none),
+        IN_ROOT(v1_path_of_the_host),
+        IN_ROOT(both_versions),
+        IN_ROOT(above_the_limit_is_zero),
+        IN_ROOT(garbage_is_no_limit),
+        IN_ROOT(garbage_in_usage),
+        IN_ROOT(garbage_in_meminfo),
+        IN_ROOT(garbage_in_cgroup),
+        IN_ROOT(long_paths_are_ignored),
+        IN_ROOT(long_files_are_cut_at_a_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

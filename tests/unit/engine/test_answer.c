@@ -1,0 +1,310 @@
+// test_answer.c - what a request is told: which tokens end an answer and what is told of them, the
+// probabilities of answers and prompts, scores, positions, and the end of every choice.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/company.h"
+#include "unit/engine/unthreaded.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_ANSWER = 24 };
+
+static fx_engine *eng;
+static client c;
+
+static int open_once(void **state)
+{
+    (void)state;
+    eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2});
+    return 0;
+}
+
+static int close_once(void **state)
+{
+    (void)state;
+    unthreaded_close(eng);
+    return 0;
+}
+
+// The request that all of these tests vary; greedy.
+static void prepare(prompt *p, int max_tok)
+{
+    *p = make_prompt(3);
+    client_init(&c, eng, p->tok, p->n, max_tok);
+}
+
+static const client_choice *run(void)
+{
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    client_run(&c);
+    assert_int_equal(c.n_event_after_last, 0);
+    return &c.choice[0];
+}
+
+// The greedy answer that the others are held against.
+static void plain_answer(client_choice *out)
+{
+    prompt p;
+    prepare(&p, N_ANSWER);
+    *out = *run();
+    out->text = (fxi_buf){0};
+    client_free(&c);
+}
+
+// The first token of the answer that has not been there before and adds text, from `from` on.
+static int fresh_token(const client_choice *ch, int from)
+{
+    for (int i = from; i < ch->n_tok; i++) {
+        bool seen = false;
+        size_t n_bytes;
+        for (int k = 0; k < i; k++) seen |= ch->tok[k] == ch->tok[i];
+        (void)fx_token_bytes(eng, ch->tok[i], &n_bytes);
+        if (!seen && n_bytes) return i;
+    }
+    fail_msg("the greedy answer repeats itself from the start");
+    return -1;
+}
+
+// ---- ends --------------------------------------------------------------------------------------
+
+static void test_stop_token(void **state)
+{
+    (void)state;
+    client_choice plain;
+    plain_answer(&plain);
+    const int at = fresh_token(&plain, 2);
+    size_t n_text[2];
+    for (int include = 0; include < 2; include++) {
+        prompt p;
+        prepare(&p, N_ANSWER);
+        c.req.stop_token = &plain.tok[at];
+        c.req.n_stop_token = 1;
+        c.req.include_stop = include;
+        const client_choice *ch = run();
+        assert_int_equal(ch->finish, FX_FINISH_STOP);
+        assert_int_equal(ch->stop_token, plain.tok[at]);
+        assert_int_equal(ch->stop_string, -1);
+        assert_int_equal(ch->n_tok, at + 1);
+        assert_int_equal(ch->n_generated, at + 1);
+        n_text[include] = ch->text.n;
+        client_free(&c);
+    }
+    assert_true(n_text[0] < n_text[1]);
+}
+
+static void test_stop_string_is_named(void **state)
+{
+    (void)state;
+    client_choice plain;
+    plain_answer(&plain);
+    const int at = fresh_token(&plain, 2);
+    size_t n_bytes;
+    const char *bytes = fx_token_bytes(eng, plain.tok[at], &n_bytes);
+    char *stop = strndup(bytes, n_bytes);
+    for (int include = 0; include < 2; include++) {
+        prompt p;
+        prepare(&p, N_ANSWER);
+        c.req.stop = (const char *const[]){"never to be found", stop};
+        c.req.n_stop = 2;
+        c.req.include_stop = include;
+        const client_choice *ch = run();
+        assert_int_equal(ch->finish, FX_FINISH_STOP);
+        assert_int_equal(ch->stop_token, -1);
+        assert_int_equal(ch->stop_string, 1);
+        const char *found = ch->text.p ? strstr(ch->text.p, stop) : NULL;
+        assert_int_equal(found != NULL, include);
+        if (include) assert_int_equal(strlen(found), n_bytes); // nothing behind it
+        client_free(&c);
+    }
+    free(stop);
+}
+
+// Before min_tok neither stop tokens nor stop strings end an answer; the tokens are not even drawn.
+static void test_min_tok(void **state)
+{
+    (void)state;
+    client_choice plain;
+    plain_answer(&plain);
+    const int at = fresh_token(&plain, 2);
+    prompt p;
+    prepare(&p, N_ANSWER);
+    c.req.stop_token = &plain.tok[at];
+    c.req.n_stop_token = 1;
+    c.req.sampling.min_tok = at + 3;
+    const client_choice *ch = run();
+    assert_true(ch->n_tok >= at + 3);
+    for (int i = 0; i < at + 3; i++) assert_int_not_equal(ch->tok[i], plain.tok[at]);
+    client_free(&c);
+
+    size_t n_bytes;
+    const char *bytes = fx_token_bytes(eng, plain.tok[at], &n_bytes);
+    char *stop = strndup(bytes, n_bytes);
+    prepare(&p, N_ANSWER);
+    c.req.stop = (const char *const[]){stop};
+    c.req.n_stop = 1;
+    c.req.sampling.min_tok = at + 1 + 3;
+    ch = run();
+    assert_true(ch->n_tok >= at + 3);
+    assert_memory_equal(ch->tok, plain.tok, (size_t)(at + 3) * sizeof(int32_t));
+    free(stop);
+    client_free(&c);
+}
+
+// The end-of-text token is forced by allowing nothing else.
+static void test_end_of_text(void **state)
+{
+    (void)state;
+    for (int ignore = 0; ignore < 2; ignore++) {
+        prompt p;
+        prepare(&p, 5);
+        c.req.sampling.allow = eng->end_tok;
+        c.req.sampling.n_allow = 1;
+        c.req.ignore_eos = ignore;
+        const client_choice *ch = run();
+        assert_int_equal(ch->n_tok, ignore ? 5 : 1);
+        assert_int_equal(ch->finish, ignore ? FX_FINISH_LENGTH : FX_FINISH_STOP);
+        assert_int_equal(ch->stop_token, ignore ? -1 : eng->end_tok[0]);
+        client_free(&c);
+    }
+}
+
+// min_tok takes away the only token that is allowed: an error of this request, told in one line.
+static void test_rules_that_leave_nothing(void **state)
+{
+    (void)state;
+    prompt p;
+    prepare(&p, 5);
+    c.req.sampling.allow = eng->end_tok;
+    c.req.sampling.n_allow = 1;
+    c.req.sampling.min_tok = 2;
+    c.req.ignore_eos = false;
+    const client_choice *ch = run();
+    assert_int_equal(ch->finish, FX_FINISH_ERROR);
+    assert_int_equal(ch->n_tok, 0);
+    assert_true(strlen(ch->error) > 5 && !strchr(ch->error, '\n'));
+    client_free(&c);
+}
+
+// ---- probabilities -----------------------------------------------------------------------------
+
+static void test_logprobs_of_the_answer(void **state)
+{
+    (void)state;
+    prompt p;
+    prepare(&p, N_ANSWER);
+    c.req.logprobs = true;
+    c.req.n_top = 3;
+    const client_choice *ch = run();
+    for (int i = 0; i < ch->n_tok; i++) {
+        assert_int_equal(ch->prob[i].n_top, 3);
+        assert_int_equal(ch->prob[i].rank, 1); // greedy
+        assert_int_equal(ch->top[i].token, ch->tok[i]);
+        assert_true(ch->top[i].logprob == ch->prob[i].logprob);
+        assert_true(ch->prob[i].logprob <= 0);
+    }
+    client_free(&c);
+}
+
+// Logprobs are the model's, whatever the rules: a ban changes the token, not what is told of it.
+static void test_logprobs_come_before_the_rules(void **state)
+{
+    (void)state;
+    client_choice plain;
+    plain_answer(&plain);
+    prompt p;
+    prepare(&p, 1);
+    c.req.logprobs = true;
+    c.req.n_top = 2;
+    c.req.sampling.ban = plain.tok;
+    c.req.sampling.n_ban = 1;
+    const client_choice *ch = run();
+    assert_int_not_equal(ch->tok[0], plain.tok[0]);
+    assert_int_equal(ch->prob[0].rank, 2);
+    assert_int_equal(ch->top[0].token, plain.tok[0]);
+    client_free(&c);
+}
+
+static void test_prompt_probs(void **state)
+{
+    (void)state;
+    prompt p;
+    client_choice plain;
+    plain_answer(&plain); // the prompt is in the prefix cache now
+    prepare(&p, N_ANSWER);
+    c.req.prompt_logprobs = true;
+    c.req.n_prompt_top = 1;
+    const client_choice *ch = run();
+    assert_int_equal(c.n_prompt_prob, (int)p.n - 1);
+    assert_int_equal(ch->n_cached, 0);
+    for (size_t i = 1; i < p.n; i++) assert_int_equal(c.prompt_prob[i].n_top, 1);
+    assert_memory_equal(ch->tok, plain.tok, sizeof(int32_t) * (size_t)plain.n_tok);
+    client_free(&c);
+
+    prepare(&p, 0); // scoring alone
+    c.req.prompt_logprobs = true;
+    ch = run();
+    assert_int_equal(c.n_prompt_prob, (int)p.n - 1);
+    assert_int_equal(ch->n_tok, 0);
+    assert_int_equal(ch->finish, FX_FINISH_LENGTH);
+    client_free(&c);
+}
+
+// ---- ends of all choices -----------------------------------------------------------------------
+
+static void check_cancelled(int n_turn)
+{
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    for (int i = 0; i < n_turn; i++) (void)fxi_engine_turn(eng);
+    fx_cancel(eng, c.id);
+    (void)fxi_engine_turn(eng);
+    assert_true(c.last); // in the same turn
+    for (int k = 0; k < c.req.n_choice; k++)
+        assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
+    assert_int_equal(c.n_event_after_last, 0);
+    client_free(&c);
+}
+
+static void test_every_choice_ends_once(void **state)
+{
+    (void)state;
+    for (int n_turn = 0; n_turn < 6; n_turn++) {
+        prompt p;
+        prepare(&p, 200);
+        c.req.n_choice = 4;
+        check_cancelled(n_turn);
+        prepare(&p, 200);
+        c.req.n_choice = 3;
+        c.req.n_best = 6;
+        check_cancelled(n_turn);
+        prepare(&p, 200);
+        c.req.n_choice = 2;
+        c.req.beam_width = 5;
+        check_cancelled(n_turn);
+    }
+    assert_null(eng->running.head);
+    fxi_kv_stats st;
+    const char *what = "";
+    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
+    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
+    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
+    eng->kv->ops->stats(eng->kv, &st);
+    assert_int_equal(st.mapped_bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop_token),
+        cmocka_unit_test(test_stop_string_is_named),
+        cmocka_unit_test(test_min_tok),
+        cmocka_unit_test(test_end_of_text),
+        cmocka_unit_test(test_rules_that_leave_nothing),
+        cmocka_unit_test(test_logprobs_of_the_answer),
+        cmocka_unit_test(test_logprobs_come_before_the_rules),
+        cmocka_unit_test(test_prompt_probs),
+        cmocka_unit_test(test_every_choice_ends_once),
+    };
+    return cmocka_run_group_tests(tests, open_once, close_once);
+}

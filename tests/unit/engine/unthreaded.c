@@ -1,0 +1,22 @@
+#include "unit/engine/unthreaded.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+
+fx_engine *unthreaded_open(const char *model_path, fx_options opt)
+{
+    fx_error err = {0};
+    fx_engine *eng = calloc(1, sizeof *eng);
+    assert_non_null(eng);
+    opt.model_path = model_path;
+    if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    return eng;
+}
+
+void unthreaded_close(fx_engine *eng)
+{
+    fxi_engine_end_all(eng, FX_FINISH_ABORT);
+    fxi_engine_unload(eng);
+}

@@ -1,0 +1,12 @@
+// unthreaded.h - an engine without its thread: the test takes the turns (fxi_engine_turn), so that
+// what happens between two steps is up to it.
+#ifndef TESTS_ENGINE_UNTHREADED_H
+#define TESTS_ENGINE_UNTHREADED_H
+
+#include "engine/internal.h"
+
+// Fails the test if the engine does not open.
+fx_engine *unthreaded_open(const char *model_path, fx_options opt);
+void unthreaded_close(fx_engine *eng); // ends what still runs
+
+#endif
