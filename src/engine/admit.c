@@ -153,14 +153,18 @@ static fx_status match(fx_engine *eng, fxi_seq *s)
     return FX_OK;
 }
 
+static void match_rest(fx_engine *eng, fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (s->state != FXI_SEQ_LIVE || s->kv || s->finish != FX_FINISH_NONE) continue;
+        if (!waits_for_prefix(eng, s)) (void)match(eng, s); // if it fails: in the next step
+    }
+}
+
 void fxi_match_running(fx_engine *eng)
 {
-    for (fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++) {
-            fxi_seq *s = &g->seq[i];
-            if (s->state != FXI_SEQ_LIVE || s->kv || s->finish != FX_FINISH_NONE) continue;
-            if (!waits_for_prefix(eng, s)) (void)match(eng, s); // if it fails: in the next step
-        }
+    for (fxi_group *g = eng->running.head; g; g = g->next) match_rest(eng, g);
 }
 
 // ---- admitting ---------------------------------------------------------------------------------
@@ -220,6 +224,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
         return NO_ROOM;
     }
     count_hit(eng, g, s);
+    match_rest(eng, g);
     return ADMITTED;
 }
 
@@ -276,7 +281,8 @@ void fxi_admit(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
-    for (fxi_group *g = eng->waiting.head, *next; g && v != NO_ROOM && n_look < MAX_LOOK; g = next) {
+    for (fxi_group *g = eng->waiting.head, *next; g && v != NO_ROOM && n_look < MAX_LOOK;
+         g = next) {
         const bool was_swapped = g->state == FXI_SWAPPED; // then it is computed again if it must be
         next = g->next;
         v = admit(eng, g);

@@ -45,6 +45,14 @@ static void tell_token(const teller *t, int position, size_t show, const fx_toke
                        .n_generated = position + 1 - (int)t->group->req.n_prompt});
 }
 
+static int n_discarded_tok(const fxi_group *g)
+{
+    int n = 0;
+    for (int i = 0; g->is_hidden && !g->beam && i < g->n_seq; i++)
+        if (g->seq[i].state == FXI_SEQ_DONE) n += fxi_seq_n_generated(&g->seq[i]);
+    return n;
+}
+
 static void tell_end(const teller *t, double score)
 {
     fxi_seq *s = t->s;
@@ -63,7 +71,8 @@ static void tell_end(const teller *t, double score)
                        .stop_string = s->stop_string,
                        .score = score,
                        .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
-                       .n_generated = fxi_seq_n_generated(s)});
+                       .n_generated = fxi_seq_n_generated(s),
+                       .n_discarded = t->group->n_left == 0 ? n_discarded_tok(t->group) : 0});
 }
 
 void fxi_answer_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)

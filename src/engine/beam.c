@@ -120,8 +120,8 @@ static int gather(fxi_beam *b, const fxi_beam_input *in, int n)
     int n_cand = 0;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < in[i].n_next; k++)
-            b->cand[n_cand++] = (candidate){
-                i, in[i].next[k], in[i].s->beam_sum + (double)in[i].next[k].logprob};
+            b->cand[n_cand++] =
+                (candidate){i, in[i].next[k], in[i].s->beam_sum + (double)in[i].next[k].logprob};
     qsort(b->cand, (size_t)n_cand, sizeof *b->cand, by_sum);
     return n_cand < 2 * b->width ? n_cand : 2 * b->width;
 }
@@ -171,8 +171,10 @@ static void hand_down(fx_engine *eng, fxi_group *g, const fxi_beam_input *in, in
         fxi_seq *parent = in[i].s, *heir = NULL;
         for (int k = n - 1; k >= 0; k--)
             if (g->beam->next[k].choice == i) heir = &g->beam->next[k];
-        if (heir) heir->kv = parent->kv;
-        else fxi_release(eng, parent);
+        if (heir)
+            heir->kv = parent->kv;
+        else
+            fxi_release(eng, parent);
         parent->kv = NULL;
     }
 }
@@ -221,7 +223,8 @@ void fxi_beam_advance(fx_engine *eng, fxi_group *g, const fxi_beam_input *in, in
         fxi_group_fail(g, "no memory for the beams");
         return;
     }
-    if (n == 0 || is_settled(g, g->beam->next[0].beam_sum, fxi_seq_n_generated(&g->beam->next[0]))) {
+    if (n == 0 ||
+        is_settled(g, g->beam->next[0].beam_sum, fxi_seq_n_generated(&g->beam->next[0]))) {
         end_search(eng, g, n);
         return;
     }

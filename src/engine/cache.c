@@ -25,7 +25,8 @@ static void record(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
 void fxi_record_progress(fx_engine *eng, fxi_seq *s)
 {
     if (!s->is_filling) return;
-    s->is_filling = s->n_computed < s->n_tok;
+    const bool waits_at_end = s->group->beam && fxi_group_n_live(s->group) > 1; // for other beams
+    s->is_filling = s->n_computed < s->n_tok - waits_at_end;
     int n_tok = s->n_computed;
     if (s->is_filling) n_tok = eng->kv->ops->whole_tok(eng->kv, n_tok);
     record(eng, s, n_tok, keep_of(eng, s->group));

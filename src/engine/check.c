@@ -21,7 +21,7 @@ typedef struct number_rule {
     bool or_zero;
 } number_rule;
 
-#define AT(field)  offsetof(fx_request, field)
+#define AT(field)   offsetof(fx_request, field)
 #define RULE(field) offsetof(fx_request, sampling.field)
 
 static const number_rule number_rules[] = {
@@ -102,7 +102,8 @@ static fx_status check_something_left(const fx_sampling *s, fx_error *err)
 {
     for (size_t i = 0; i < s->n_allow; i++)
         if (!has(s->ban, s->n_ban, s->allow[i])) return FX_OK;
-    return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too") : FX_OK;
+    return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too")
+                      : FX_OK;
 }
 
 static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_error *err)
@@ -146,8 +147,8 @@ static fx_status check_counts(const fx_engine *eng, const fx_request *req, fx_er
         return fxi_fail(err, FX_EINVAL, "%s: %d is less than n, %d",
                         req->beam_width ? "beam_width" : "n_best", n_seq, req->n_choice);
     if (n_seq > eng->opt.max_seq)
-        return fxi_fail(err, FX_EINVAL, "%d sequences are asked for, at most %d run together", n_seq,
-                        eng->opt.max_seq);
+        return fxi_fail(err, FX_EINVAL, "%d sequences are asked for, at most %d run together",
+                        n_seq, eng->opt.max_seq);
     return FX_OK;
 }
 
@@ -164,6 +165,12 @@ uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_
 
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
+    const uint64_t alone = eng->kv->ops->bytes_for(eng->kv, (int)req->n_prompt + 1);
+    if (alone > eng->budget_bytes)
+        return fxi_fail(
+            err, FX_ECONTEXT,
+            "the prompt of %zu tokens needs %llu bytes of KV memory, the budget is %llu",
+            req->n_prompt, (unsigned long long)alone, (unsigned long long)eng->budget_bytes);
     const int room = eng->info.ctx_tok - (int)req->n_prompt;
     int max_tok = req->max_tok < 0 ? 1 : req->max_tok < room ? req->max_tok : room;
     uint64_t need = fxi_request_bytes(eng, req, max_tok);

@@ -52,13 +52,13 @@ typedef struct fxi_seq {
     fxi_seq_state state;
     int32_t *tok; // [cap_tok] prompt, then answer
     int n_tok, cap_tok;
-    fxi_kv_seq *kv;    // while LIVE in a group that is RUNNING or SWAPPED
-    int n_computed;    // tokens whose keys and values are in the cache, < n_tok while it runs
-    int n_step;        // tokens of this sequence in the step being planned, 0: none
-    int n_recorded;    // of its tokens, known to be in the prefix cache
-    bool is_filling;   // computes tokens that were known when it was matched
-    int n_prompt_told; // prompt tokens whose probabilities have been told, with prompt_logprobs
-    struct fxi_join {  // waits for a prefix that another sequence is computing
+    fxi_kv_seq *kv;        // while LIVE in a group that is RUNNING or SWAPPED
+    int n_computed;        // tokens whose keys and values are in the cache, < n_tok while it runs
+    int n_step;            // tokens of this sequence in the step being planned, 0: none
+    int n_recorded;        // of its tokens, known to be in the prefix cache
+    bool is_filling;       // computes tokens that were known when it was matched
+    int n_prompt_told;     // prompt tokens whose probabilities have been told, with prompt_logprobs
+    struct fxi_join {      // waits for a prefix that another sequence is computing
         uint64_t group_id; // 0: waits for nobody
         int choice, n_tok;
     } join;
@@ -75,8 +75,8 @@ typedef enum fxi_group_state { FXI_WAITING, FXI_SWAPPED, FXI_RUNNING } fxi_group
 
 struct fxi_group {
     uint64_t id;
-    fx_request req;   // what it points to is memory of this group
-    int32_t *end;     // [n_end] tokens that end an answer: no rule may draw them before min_tok
+    fx_request req; // what it points to is memory of this group
+    int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
     int max_tok;      // clamped
     int n_seq;        // sequences it runs at most
@@ -84,12 +84,12 @@ struct fxi_group {
     bool is_hidden;   // nothing is told before all have ended: n_best, beams
     int64_t order_ms; // of arrival, less what its priority is worth: the least goes first
     fxi_group_state state;
-    fxi_kv_domain *domain; // of its tenant, from its first admission on; NULL with no_cache
-    bool is_counted;       // has been admitted once, and
-    int n_cached;          // so many of its prompt's tokens were found in the cache
-    uint64_t tried_at;     // eng->n_freed when it last found no room; 0: never
-    struct fxi_beam *beam; // beam.c; NULL: no beam search
-    int n_left;            // choices that have not been told their end
+    fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
+    bool is_counted;        // has been admitted once, and
+    int n_cached;           // so many of its prompt's tokens were found in the cache
+    uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
+    struct fxi_beam *beam;  // beam.c; NULL: no beam search
+    int n_left;             // choices that have not been told their end
     fxi_group *prev, *next; // in the waiting or running list
     atomic_bool cancelled;
     fxi_group *next_inbox;            // guarded by mu
@@ -110,9 +110,9 @@ struct fx_engine {
     const fxi_chat_family *chat;
     int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
     int n_end_tok;
-    struct vt_vmm *vmm;             // tests: memory of the KV manager; NULL: the host's
-    bool single_thread;             // tests: no thread of the KV manager's own
-    uint64_t (*now_us)(void *ud);   // the clock
+    struct vt_vmm *vmm;           // tests: memory of the KV manager; NULL: the host's
+    bool single_thread;           // tests: no thread of the KV manager's own
+    uint64_t (*now_us)(void *ud); // the clock
     void *now_ud;
 
     // engine thread
@@ -124,11 +124,11 @@ struct fx_engine {
     int ahead_tok;                   // room that is made ready ahead for each sequence; 0: none
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
-    uint64_t n_freed; // grows whenever room for an admission may have come about
-    double us_per_tok;               // measured, of prompt tokens; 0: not yet
-    double swap_us_per_byte;         // measured, one way
-    uint64_t idle_since_us;          // 0: busy
-    int n_idle_done;                 // of what is done when idle (engine.c)
+    uint64_t n_freed;        // grows whenever room for an admission may have come about
+    double us_per_tok;       // measured, of prompt tokens; 0: not yet
+    double swap_us_per_byte; // measured, one way
+    uint64_t idle_since_us;  // 0: busy
+    int n_idle_done;         // of what is done when idle (engine.c)
     struct fxi_step *step;
     struct fxi_reader *reader; // [max_seq] scratch of the scheduler
     pthread_t thread;
@@ -139,10 +139,10 @@ struct fx_engine {
     pthread_mutex_t mu;
     pthread_cond_t wake;
     fxi_group *inbox_head, *inbox_tail;
-    fxi_group *live;       // every group not freed yet
-    int n_queued;          // sequences in the inbox or waiting
-    int64_t n_queued_tok;  // prompt tokens of them, each prompt once
-    bool has_new_budget; // to be looked at
+    fxi_group *live;      // every group not freed yet
+    int n_queued;         // sequences in the inbox or waiting
+    int64_t n_queued_tok; // prompt tokens of them, each prompt once
+    bool has_new_budget;  // to be looked at
     uint64_t next_id;
     bool closing;
     fx_stats stats;
@@ -250,7 +250,8 @@ void fxi_answer_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
 // Ends the sequences whose finish is decided; the group, if it was the last of them: then it is
 // freed, and true returned.
 bool fxi_answer_end(fx_engine *eng, fxi_group *g);
-bool fxi_ends_answer(const fxi_group *g, int32_t tok); // an end-of-text or stop token of the request
+bool fxi_ends_answer(const fxi_group *g,
+                     int32_t tok); // an end-of-text or stop token of the request
 
 // text.c
 // Adds bytes; *show is how many bytes of t->clean may be shown now. False when memory is short.

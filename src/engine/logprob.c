@@ -51,8 +51,7 @@ static void insert(fx_logprob *top, int at, fx_logprob t)
     top[at] = t;
 }
 
-// The min(k, n_vocab) likeliest; returns how many. While they are found, what `logprob` holds is the
-// logit.
+// The min(k, n_vocab) likeliest; returns how many. Until all are found, `logprob` holds the logit.
 static int find_top(const float *logits, int n_vocab, const softmax *s, int k, fx_logprob *top)
 {
     const int n = k < n_vocab ? k : n_vocab;

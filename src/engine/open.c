@@ -175,11 +175,11 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
     FX_TRY(fxi_kv_find("vtensor")->open(&shape, &eng->kv, err));
     int n_tok = budget_tok(eng);
     if (n_tok < shortest_tok(eng))
-        return fxi_fail(
-            err, FX_ENOSPACE, "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
-            (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-            (unsigned long long)eng->kv->ops->bytes_for(eng->kv, shortest_tok(eng)),
-            shortest_tok(eng));
+        return fxi_fail(err, FX_ENOSPACE,
+                        "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+                        (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
+                        (unsigned long long)eng->kv->ops->bytes_for(eng->kv, shortest_tok(eng)),
+                        shortest_tok(eng));
     eng->info.ctx_tok = n_tok;
     return FX_OK;
 }

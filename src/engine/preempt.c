@@ -152,9 +152,12 @@ static fxi_group *last_swapped(const fx_engine *eng)
 static bool shed(fx_engine *eng)
 {
     fxi_group *swapped = eng->running.head ? NULL : last_swapped(eng);
-    if (eng->running.tail) fxi_preempt(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
-    else if (swapped) forget_swapped(eng, swapped); // what it shares stays in memory
-    else return false;
+    if (eng->running.tail)
+        fxi_preempt(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
+    else if (swapped)
+        forget_swapped(eng, swapped); // what it shares stays in memory
+    else
+        return false;
     return true;
 }
 

@@ -39,8 +39,7 @@ bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from)
     if (!from->n) return true;
     if (!grow(to, from->cap) || (from->top && !make_top(to))) return false;
     memcpy(to->tok, from->tok, (size_t)from->n * sizeof *to->tok);
-    if (from->top)
-        memcpy(to->top, from->top, (size_t)from->n * FX_MAX_TOP * sizeof *to->top);
+    if (from->top) memcpy(to->top, from->top, (size_t)from->n * FX_MAX_TOP * sizeof *to->top);
     to->n = from->n;
     return true;
 }

@@ -10,7 +10,7 @@ typedef struct fxi_prob_log {
     int n, cap;
 } fxi_prob_log;
 
-bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p); // false: no memory
+bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p);     // false: no memory
 bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from); // to is empty
 fx_token_prob fxi_prob_log_at(const fxi_prob_log *l, int i);
 void fxi_prob_log_free(fxi_prob_log *l);

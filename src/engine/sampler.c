@@ -34,7 +34,8 @@ static int32_t argmax(const float *logits, int n)
 
 // ---- the heap ----------------------------------------------------------------------------------
 
-// Nearer to the centre first; then likelier first; then the lower id. All are equally far from +inf.
+// Nearer to the centre first; then likelier first; then the lower id. All are equally far from
+// +inf.
 static bool before(double centre, fxi_candidate a, fxi_candidate b)
 {
     const double far_a = fabs(centre - (double)a.logit), far_b = fabs(centre - (double)b.logit);
@@ -107,16 +108,16 @@ static kept gather(const fx_sampling *p, const weights *w, const float *logits, 
 static void keep_first(kept *k, const weights *w, double centre, int most, double share)
 {
     fxi_candidate *c = k->c;
-    const int n = k->n;
+    const int n = k->n, n_max = most < n ? most : n;
     int n_popped = 0, n_run = 0;
     heapify(centre, c, n);
-    if (most < n) {
+    if (n_max < n) {
         k->mass = 0;
-        for (; n_popped < most; n_popped++)
+        for (; n_popped < n_max; n_popped++)
             k->mass += weight(w, pop(centre, c, n - n_popped).logit);
     }
     double run = 0;
-    while (n_run < n && n_run < most && run < share * k->mass) {
+    while (n_run < n_max && run < share * k->mass) {
         if (n_run == n_popped) pop(centre, c, n - n_popped++);
         run += weight(w, c[n - 1 - n_run++].logit);
     }

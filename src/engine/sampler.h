@@ -30,15 +30,15 @@ typedef struct fxi_sample_view {
     int n_end;
 } fxi_sample_view;
 
-// rules.c: allow, ban, bias, min_tok and the three penalties, in this order. Returns `logits` itself
-// where no rule applies, else scratch->logit, in which what is ruled out is -inf. NULL: nothing is
-// left, every logit is -inf or no number.
+// rules.c: allow, ban, bias, min_tok and the three penalties, in this order. Returns `logits`
+// itself where no rule applies, else scratch->logit, in which what is ruled out is -inf. NULL:
+// nothing is left, every logit is -inf or no number.
 const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
                              fxi_sample_scratch *scratch);
 
-// sampler.c: temperature, min_p, top_k, top_p, typical_p and the draw, from logits[n_vocab] that the
-// rules have left. `cand` is scratch for n_vocab candidates. Where no logit is finite: the lowest id
-// of the largest ones.
+// sampler.c: temperature, min_p, top_k, top_p, typical_p and the draw, from logits[n_vocab] that
+// the rules have left. `cand` is scratch for n_vocab candidates. Where the largest logit is not
+// finite: the lowest id that has it, 0 where no logit is a number.
 int32_t fxi_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice, int position,
                    fxi_candidate *cand);
 

@@ -3,8 +3,8 @@
 //
 //   1. Every running sequence that decodes gets its one token.
 //   2. Running sequences without a cache, then waiting groups, are matched with the prefix cache
-//      and join, as places and memory allow (admit.c). Those that have
-//      but one token to compute decode in this step already.
+//      and join, as places and memory allow (admit.c). Who has but one token to compute then, or
+//      comes from the swap, decodes in this step too.
 //   3. What is left of the step's token budget goes to those that read a prompt: half of it to the
 //      group that goes first, so that it gets on whatever comes; the rest to those that need
 //      least, so that a short prompt does not wait for a long one; what then remains to the first.
@@ -218,7 +218,7 @@ static int plan_once(fx_engine *eng, bool may_admit)
     int left = plan_decodes(eng, eng->opt.step_tok);
     fxi_match_running(eng);
     if (left > 0 && may_admit) fxi_admit(eng);
-    left = plan_decodes(eng, left); // those that were matched to their last token, or swapped in
+    left = plan_decodes(eng, left); // of those that have just come back
     plan_prompts(eng, left);
     return planned(eng);
 }

@@ -15,10 +15,10 @@
 typedef struct draw {
     fxi_seq *s;
     int row;
-    int position;                // of a prompt token whose probability is wanted; 0: draw a token
-    int32_t tok;                 // drawn, or of the prompt; -1: the rules leave none
-    fx_token_prob prob;          // of it
-    fx_logprob top[FX_MAX_TOP];  // where prob.top points
+    int position;               // of a prompt token whose probability is wanted; 0: draw a token
+    int32_t tok;                // drawn, or of the prompt; -1: the rules leave none
+    fx_token_prob prob;         // of it
+    fx_logprob top[FX_MAX_TOP]; // where prob.top points
     fx_logprob next[2 * FX_MAX_BEAM]; // of a beam
     int n_next;
 } draw;
@@ -167,7 +167,7 @@ static void add_prompt_draws(fxi_step *st, fxi_seq *s, int row, int first_pos)
     if (!tells_prompt(s)) return;
     for (int pos = first_pos; pos < end; pos++, row++)
         if (pos + 1 >= s->n_prompt_told && pos + 1 < n_prompt) add_draw(st, s, row, pos + 1);
-    const int n_told = end < n_prompt ? end + 1 : n_prompt; // the first counts as told
+    const int n_told = end < n_prompt ? end + 1 : n_prompt;   // the first counts as told
     if (n_told > s->n_prompt_told) s->n_prompt_told = n_told; // less: computed again
 }
 
@@ -231,8 +231,8 @@ static void advance(fx_engine *eng, int i)
 static fxi_sample_view view_of(const fxi_seq *s)
 {
     const fxi_group *g = s->group;
-    return (fxi_sample_view){&g->req.sampling, s->tok, (int)g->req.n_prompt, s->n_tok, g->end,
-                             g->n_end};
+    return (fxi_sample_view){&g->req.sampling, s->tok, (int)g->req.n_prompt,
+                             s->n_tok,         g->end, g->n_end};
 }
 
 static bool wants_prob(const fxi_group *g)

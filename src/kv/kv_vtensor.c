@@ -122,8 +122,8 @@ static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok,
     (void)kv;
     vt_seq *s = NULL;
     uint32_t hit = 0;
-    vt_status st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok,
-                                &s, &hit);
+    vt_status st =
+        vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s, &hit);
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
     return forward_status(st, "match", err);
@@ -134,8 +134,8 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
 {
     (void)kv;
     vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
-    return forward_status(
-        vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, &r), "record", err);
+    return forward_status(vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, &r),
+                          "record", err);
 }
 
 // Whole chunks of each plane, as tokens.

@@ -41,7 +41,7 @@ typedef struct fxi_batch_seq {
     fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
     int pos;          // of the first token; everything before it is in the cache
     int n_tok;
-    int n_logit;      // rows of logits wanted: of its last n_logit tokens
+    int n_logit; // rows of logits wanted: of its last n_logit tokens
 } fxi_batch_seq;
 
 typedef struct fxi_batch {

@@ -30,6 +30,8 @@ bool fxi_answer_init(fxi_answer *a, const fxi_params *par, size_t max_out_bytes)
     a->n_per_prompt = (int)par->n;
     a->n_left = a->n_prompt * a->n_per_prompt;
     a->max_out_bytes = max_out_bytes;
+    a->stop = json_incref(json_object_get(par->root, "stop"));
+    a->stop_token = json_incref(json_object_get(par->root, "stop_token_ids"));
     a->use = calloc((size_t)a->n_prompt, sizeof *a->use);
     a->choice = calloc((size_t)a->n_left, sizeof *a->choice);
     return a->use && a->choice && (!a->stream || fxi_stream_head(a));
@@ -41,6 +43,8 @@ void fxi_answer_free(fxi_answer *a)
         fxi_buf_free(&a->choice[k].text);
     free(a->choice);
     free(a->use);
+    json_decref(a->stop);
+    json_decref(a->stop_token);
     fxi_buf_free(&a->head);
     fxi_buf_free(&a->out);
     *a = (fxi_answer){0};
@@ -69,9 +73,26 @@ static void check_backlog(fxi_answer *a)
         fail_text(a, 500, "slow_client", "the answer was not read fast enough");
 }
 
+static const json_t *find_id(const json_t *list, int id)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_integer_value(json_array_get(list, i)) == id) return json_array_get(list, i);
+    return NULL;
+}
+
+// Of what the client named, that which ended the choice: an end-of-text token of the model's own
+// is not told.
+static const json_t *stop_reason(const fxi_answer *a, const fx_event *ev)
+{
+    if (ev->finish != FX_FINISH_STOP) return NULL;
+    if (ev->stop_string < 0) return find_id(a->stop_token, ev->stop_token);
+    return json_is_string(a->stop) ? a->stop : json_array_get(a->stop, (size_t)ev->stop_string);
+}
+
 static bool add_event(fxi_answer *a, int k, const fx_event *ev)
 {
     fxi_choice *c = &a->choice[k];
+    c->stop_reason = stop_reason(a, ev);
     if (!(a->stream ? fxi_stream_event(a, k, ev) : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
         return false;
     if (ev->finish == FX_FINISH_NONE) return true;
@@ -87,7 +108,7 @@ void fxi_answer_event(fxi_answer *a, int prompt, const fx_event *ev)
     int k = prompt * a->n_per_prompt + ev->choice;
     size_t before = a->out.n;
     if (a->ended || a->choice[k].finish != FX_FINISH_NONE) return;
-    a->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached};
+    a->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached, ev->n_discarded};
     a->choice[k].n_generated = ev->n_generated;
     if (bad_ends[ev->finish].status) {
         fail_finish(a, ev);
@@ -142,5 +163,6 @@ int fxi_answer_generated(const fxi_answer *a)
     int sum = 0;
     for (int k = 0; a->choice && k < a->n_prompt * a->n_per_prompt; k++)
         sum += a->choice[k].n_generated;
+    for (int i = 0; a->use && i < a->n_prompt; i++) sum += a->use[i].n_discarded;
     return sum;
 }

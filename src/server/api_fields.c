@@ -60,6 +60,21 @@ static bool read_seed(fxi_parse *p, const fxi_field *f, const json_t *v)
     return read_int(p, f, v);
 }
 
+static bool read_str(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    *(const char **)place(p, f) = json_string_value(v);
+    return true;
+}
+
+static bool read_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *word = json_string_value(v);
+    if (word && strcmp(word, "never"))
+        return fxi_bad_value(p, f->name, "'%s' must be true, false or \"never\"", f->name);
+    p->par->early_stop = word ? FX_STOP_NEVER : json_is_true(v) ? FX_STOP_EARLY : FX_STOP_HEURISTIC;
+    return true;
+}
+
 static bool ignore(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     (void)p, (void)f, (void)v;
@@ -96,11 +111,6 @@ static bool only_zero(fxi_parse *p, const fxi_field *f, const json_t *v)
     return only_if(p, f, json_number_value(v) == 0);
 }
 
-static bool only_one(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    return only_if(p, f, json_number_value(v) == 1);
-}
-
 static bool only_empty(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     bool empty = json_is_array(v)    ? !json_array_size(v)
@@ -121,34 +131,10 @@ static bool only_logprobs_off(fxi_parse *p, const fxi_field *f, const json_t *v)
     return only_if(p, f, !p->par->logprobs);
 }
 
-static bool only_beam_off(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    p->par->beam = json_is_true(v);
-    return only_if(p, f, !p->par->beam);
-}
-
 static bool only_prompt_logprobs_off(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     p->par->prompt_logprobs = true;
     return only_absent(p, f, v);
-}
-
-static bool only_no_bias(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    const char *key;
-    json_t *bias;
-    bool neutral = true;
-    json_object_foreach((json_t *)v, key, bias)
-    {
-        char *end;
-        long id = strtol(key, &end, 10);
-        if (!*key || *end || id < 0 || id >= p->lim->n_vocab)
-            return fxi_bad_value(p, f->name, "'logit_bias' has a key that is not a token id");
-        if (!json_is_number(bias) || fabs(json_number_value(bias)) > 100)
-            return fxi_bad_value(p, f->name, "a bias must be a number from -100 to 100");
-        neutral = neutral && json_number_value(bias) == 0;
-    }
-    return only_if(p, f, neutral);
 }
 
 // A string that is the neutral word, one of the known others (501), or wrong (400).
@@ -199,12 +185,28 @@ static const fxi_field fields[] = {
     {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, read_num, AT(top_p)},
     {"top_k", BOTH, I, -1, INT32_MAX, read_int, AT(top_k)},
     {"min_p", BOTH, N, 0, 1, read_num, AT(min_p)},
-    {"n", BOTH, I, 1, 64, read_int, AT(n)},
+    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, read_num, AT(typical_p)},
+    {"presence_penalty", BOTH, N, -2, 2, read_num, AT(presence_penalty)},
+    {"frequency_penalty", BOTH, N, -2, 2, read_num, AT(frequency_penalty)},
+    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e30, read_num, AT(repetition_penalty)},
+    {"logit_bias", BOTH, O, 0, 0, fxi_set_bias, 0},
+    {"allowed_token_ids", BOTH, A, 1, 1e300, fxi_set_ids, AT(allow)},
+    {"n", BOTH, I, 1, FX_MAX_CHOICE, read_int, AT(n)},
+    {"best_of", COMPLETIONS, I, 1, FX_MAX_CHOICE, read_int, AT(best_of)},
+    {"use_beam_search", BOTH, B, 0, 0, read_bool, AT(beam)},
+    {"length_penalty", BOTH, N, -100, 100, read_num, AT(length_penalty)},
+    {"early_stopping", BOTH, B | S, 0, 0, read_early_stop, 0},
     {"seed", BOTH, I, 0, 0, read_seed, AT(seed)},
     {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0},
+    {"stop_token_ids", BOTH, A, 0, 1024, fxi_set_ids, AT(stop_token)},
+    {"include_stop_str_in_output", BOTH, B, 0, 0, read_bool, AT(include_stop)},
+    {"min_tokens", BOTH, I, 0, INT32_MAX, read_int, AT(min_tok)},
     {"stream", BOTH, B, 0, 0, read_bool, AT(stream)},
     {"stream_options", BOTH, O, 0, 0, read_stream_options, 0},
     {"ignore_eos", BOTH, B, 0, 0, read_bool, AT(ignore_eos)},
+    {"priority", BOTH, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, read_int, AT(priority)},
+    {"cache_salt", BOTH, S, 1, 1024, read_str, AT(cache_salt)},
+    {"cache_prompt", BOTH, B, 0, 0, read_bool, AT(cache_prompt)},
     {"user", BOTH, S, 0, 0, ignore, 0},
     // Known, and not to be had yet.
     {"logprobs", COMPLETIONS, I, 0, 20, only_logprobs_off, 0},
@@ -212,22 +214,11 @@ static const fxi_field fields[] = {
     {"top_logprobs", CHAT, I, 0, 20, read_int, AT(top_logprobs)},
     {"prompt_logprobs", BOTH, I, 0, 20, only_prompt_logprobs_off, 0},
     {"echo", BOTH, B, 0, 0, only_false, 0},
-    {"best_of", COMPLETIONS, I, 1, 64, read_int, AT(best_of)},
-    {"use_beam_search", BOTH, B, 0, 0, only_beam_off, 0},
     {"suffix", COMPLETIONS, S, 0, 0, only_empty, 0},
-    {"presence_penalty", BOTH, N, -2, 2, only_zero, 0},
-    {"frequency_penalty", BOTH, N, -2, 2, only_zero, 0},
-    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e300, only_one, 0},
-    {"logit_bias", BOTH, O, 0, 0, only_no_bias, 0},
-    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, only_one, 0},
-    {"min_tokens", BOTH, I, 0, 1e300, only_zero, 0},
-    {"stop_token_ids", BOTH, A, 0, 0, only_empty, 0},
-    {"include_stop_str_in_output", BOTH, B, 0, 0, only_false, 0},
     {"skip_special_tokens", BOTH, B, 0, 0, only_true, 0},
     {"add_special_tokens", COMPLETIONS, B, 0, 0, only_true, 0},
     {"add_special_tokens", CHAT, B, 0, 0, only_false, 0},
     {"truncate_prompt_tokens", BOTH, I, 0, 0, only_absent, 0},
-    {"allowed_token_ids", BOTH, A, 0, 0, only_empty, 0},
     {"bad_words", BOTH, A, 0, 0, only_empty, 0},
     {"return_token_ids", BOTH, B, 0, 0, only_false, 0},
     {"response_format", BOTH, O, 0, 0, only_text_format, 0},
@@ -301,17 +292,39 @@ static bool check_type(fxi_parse *p, const fxi_field *f, const json_t *v)
     return fxi_http_fail(p->err, 400, "invalid_type", f->name, "'%s' must be %s", f->name, want);
 }
 
+// Characters of valid UTF-8.
+static size_t n_char(const json_t *v)
+{
+    size_t n = 0;
+    for (const char *s = json_string_value(v); *s; s++) n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+// What the bounds of a field are about.
+typedef struct amount {
+    double x;
+    const char *verb, *unit; // "must VERB at least 1UNIT"
+} amount;
+
+static amount amount_of(const json_t *v)
+{
+    if (json_is_string(v)) return (amount){(double)n_char(v), "have", " characters"};
+    if (json_is_array(v)) return (amount){(double)json_array_size(v), "have", " members"};
+    return (amount){json_number_value(v), "be", ""};
+}
+
 static bool check_range(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    if (!json_is_number(v) || f->lo == f->hi) return true;
-    double x = json_number_value(v);
+    if (f->lo == f->hi) return true;
+    amount a = amount_of(v);
     bool above = f->types & FXI_T_ABOVE;
-    if ((above ? x > f->lo : x >= f->lo) && x <= f->hi) return true;
+    if ((above ? a.x > f->lo : a.x >= f->lo) && a.x <= f->hi) return true;
     const char *least = above ? "greater than" : "at least";
     if (f->hi >= 1e300)
-        return fxi_bad_value(p, f->name, "'%s' must be %s %g", f->name, least, f->lo);
-    return fxi_bad_value(p, f->name, "'%s' must be %s %g and at most %.10g", f->name, least, f->lo,
-                         f->hi);
+        return fxi_bad_value(p, f->name, "'%s' must %s %s %g%s", f->name, a.verb, least, f->lo,
+                             a.unit);
+    return fxi_bad_value(p, f->name, "'%s' must %s %s %g and at most %.10g%s", f->name, a.verb,
+                         least, f->lo, f->hi, a.unit);
 }
 
 static bool run_table(fxi_parse *p, const fxi_field *row, size_t n_row, const json_t *from)
@@ -354,14 +367,17 @@ static bool check_stream(fxi_parse *p)
 static bool check_counts(fxi_parse *p)
 {
     const fxi_params *par = p->par;
+    int64_t n_seq = fxi_params_n_seq(par);
+    const char *name = fxi_params_blame(par, FX_EINVAL);
     if (par->best_of >= 0 && par->best_of < par->n)
         return fxi_bad_value(p, "best_of", "'best_of' must be at least 'n'");
-    if (par->n * (int64_t)par->n_prompt > p->lim->max_choice)
-        return fxi_bad_value(p, "n", "'n' times the number of prompts must be at most %d",
+    if (n_seq * (int64_t)par->n_prompt > p->lim->max_choice)
+        return fxi_bad_value(p, name, "'%s' times the number of prompts must be at most %d", name,
                              p->lim->max_choice);
+    if (par->beam && n_seq > FX_MAX_BEAM)
+        return fxi_bad_value(p, name, "a beam search is at most %d wide", FX_MAX_BEAM);
     if (par->top_logprobs > 0 && !par->logprobs)
         return fxi_bad_value(p, "top_logprobs", "'top_logprobs' needs 'logprobs'");
-    if (par->best_of > par->n) return fxi_unsupported(p, "best_of");
     return true;
 }
 
@@ -375,6 +391,10 @@ static bool check_length(fxi_parse *p)
                              "'max_completion_tokens' must be at least 1");
     if (par->max_tok == 0 && !scores)
         return fxi_bad_value(p, "max_tokens", "'max_tokens' must be at least 1");
+    int64_t most = fxi_params_max_tok(par);
+    if (most >= 0 && par->min_tok > most)
+        return fxi_bad_value(p, "min_tokens", "'min_tokens' must be at most 'max_tokens', %lld",
+                             (long long)most);
     return true;
 }
 

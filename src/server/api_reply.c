@@ -1,12 +1,21 @@
 #include "server/server_internal.h"
 
-const char *fxi_reply_finish(fx_finish f)
+// A string or an integer of the client's, or NULL.
+static bool add_reason(fxi_buf *b, const json_t *v)
+{
+    if (json_is_string(v)) return fxi_json_str(b, json_string_value(v), json_string_length(v));
+    if (!v) return fxi_buf_str(b, "null");
+    return fxi_buf_fmt(b, "%lld", (long long)json_integer_value(v));
+}
+
+bool fxi_reply_finish(fxi_buf *b, const fxi_choice *c, fx_finish f)
 {
     static const char *const words[FX_N_FINISH] = {
         [FX_FINISH_STOP] = "\"stop\"",
         [FX_FINISH_LENGTH] = "\"length\"",
     };
-    return words[f] ? words[f] : "null";
+    return fxi_buf_fmt(b, "\"finish_reason\":%s,\"stop_reason\":", words[f] ? words[f] : "null") &&
+           add_reason(b, c->stop_reason);
 }
 
 bool fxi_reply_usage(fxi_buf *b, const fxi_answer *a)
@@ -31,8 +40,8 @@ static bool add_choice(fxi_buf *b, const fxi_answer *a, int k)
     const fxi_choice *c = &a->choice[k];
     return fxi_buf_fmt(b, "%s{\"index\":%d,%s", k ? "," : "", k, f->before) &&
            fxi_json_str(b, c->text.p, c->text.n) &&
-           fxi_buf_fmt(b, "%s,\"logprobs\":null,\"finish_reason\":%s,\"stop_reason\":null}",
-                       f->after, fxi_reply_finish(c->finish));
+           fxi_buf_fmt(b, "%s,\"logprobs\":null,", f->after) && fxi_reply_finish(b, c, c->finish) &&
+           fxi_buf_str(b, "}");
 }
 
 bool fxi_reply_body(fxi_buf *b, const fxi_answer *a)

@@ -1,5 +1,4 @@
-// api_request.c - a request body to parameters: the JSON itself, prompts, messages and stop
-// strings.
+// api_request.c - a request body to parameters: the JSON itself, prompts and messages.
 //
 // The body is never trusted: before it is parsed it is scanned for depth and for the number of
 // values, because a tree takes up to a hundred times the bytes of its text.
@@ -32,12 +31,12 @@ bool fxi_unsupported(fxi_parse *p, const char *param)
     return true;
 }
 
-static bool no_memory(fxi_parse *p)
+bool fxi_no_memory(fxi_parse *p)
 {
     return fxi_http_fail(p->err, 500, NULL, NULL, "out of memory");
 }
 
-static bool bad_type(fxi_parse *p, const char *param, const char *want)
+bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
 {
     return fxi_http_fail(p->err, 400, "invalid_type", param, "'%s' must be %s", param, want);
 }
@@ -53,19 +52,8 @@ static bool prompt_text(fxi_prompt *out, const json_t *v)
 
 static bool prompt_ids(fxi_parse *p, fxi_prompt *out, const json_t *v)
 {
-    size_t n = json_array_size(v);
-    if (!n) return fxi_bad_value(p, "prompt", "a prompt has no tokens");
-    out->id = malloc(n * sizeof *out->id);
-    if (!out->id) return no_memory(p);
-    for (; out->n_id < n; out->n_id++) {
-        const json_t *id = json_array_get(v, out->n_id);
-        if (!json_is_integer(id)) return bad_type(p, "prompt", "all token ids, or all strings");
-        if (json_integer_value(id) < 0 || json_integer_value(id) >= p->lim->n_vocab)
-            return fxi_bad_value(p, "prompt", "token id %lld is outside the vocabulary (0 to %d)",
-                                 (long long)json_integer_value(id), p->lim->n_vocab - 1);
-        out->id[out->n_id] = (int32_t)json_integer_value(id);
-    }
-    return true;
+    if (!json_array_size(v)) return fxi_bad_value(p, "prompt", "a prompt has no tokens");
+    return fxi_read_ids(p, "prompt", "all token ids, or all strings", v, &out->ids);
 }
 
 static bool prompt_one(fxi_parse *p, const json_t *v)
@@ -73,8 +61,8 @@ static bool prompt_one(fxi_parse *p, const json_t *v)
     fxi_prompt *out = &p->par->prompt[p->par->n_prompt++];
     if (json_is_string(v)) return prompt_text(out, v);
     if (json_is_array(v)) return prompt_ids(p, out, v);
-    return bad_type(p, "prompt",
-                    "a string, an array of strings, of token ids, or of arrays of ids");
+    return fxi_bad_type(p, "prompt",
+                        "a string, an array of strings, of token ids, or of arrays of ids");
 }
 
 // str | [int] is one prompt, [str] | [[int]] are as many as there are members, all of one kind.
@@ -86,12 +74,12 @@ bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v)
     if (n > (size_t)p->lim->max_choice)
         return fxi_bad_value(p, f->name, "at most %d prompts at once", p->lim->max_choice);
     p->par->prompt = calloc(n, sizeof *p->par->prompt);
-    if (!p->par->prompt) return no_memory(p);
+    if (!p->par->prompt) return fxi_no_memory(p);
     if (!several) return prompt_one(p, v);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(v, i);
         if (json_typeof(one) != json_typeof(first))
-            return bad_type(p, f->name, "all token ids, or all strings");
+            return fxi_bad_type(p, f->name, "all token ids, or all strings");
         if (!prompt_one(p, one)) return false;
     }
     return true;
@@ -121,7 +109,7 @@ static const char *at(where *w, const char *member)
 static bool read_role(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 {
     const char *name = json_string_value(v);
-    if (!name) return bad_type(p, at(w, "role"), "a string");
+    if (!name) return fxi_bad_type(p, at(w, "role"), "a string");
     for (size_t i = 0; i < sizeof role_rows / sizeof role_rows[0]; i++) {
         if (strcmp(name, role_rows[i].name)) continue;
         m->role = role_rows[i].engine;
@@ -144,25 +132,26 @@ static bool add_part(fxi_parse *p, where *w, const json_t *v, fxi_buf *b)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
     const json_t *text = json_object_get(v, "text");
-    if (!type) return bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
+    if (!type) return fxi_bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
     if (is_known_part(type)) return fxi_unsupported(p, at(w, "content"));
     if (strcmp(type, "text"))
         return fxi_bad_value(p, at(w, "content"), "unknown kind of part '%.40s'", type);
     if (!json_is_string(text))
-        return bad_type(p, at(w, "content"), "parts whose 'text' is a string");
+        return fxi_bad_type(p, at(w, "content"), "parts whose 'text' is a string");
     bool ok = (!b->n || fxi_buf_str(b, "\n")) &&
               fxi_buf_add(b, json_string_value(text), json_string_length(text));
-    return ok || no_memory(p);
+    return ok || fxi_no_memory(p);
 }
 
 // Parts are joined by newlines into text that the parameters own.
 static bool read_parts(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 {
     fxi_buf b = {0};
-    bool ok = json_array_size(v) || bad_type(p, at(w, "content"), "a string or at least one part");
+    bool ok =
+        json_array_size(v) || fxi_bad_type(p, at(w, "content"), "a string or at least one part");
     for (size_t i = 0; ok && i < json_array_size(v); i++)
         ok = add_part(p, w, json_array_get(v, i), &b);
-    if (ok && !fxi_buf_reserve(&b, 0)) ok = no_memory(p);
+    if (ok && !fxi_buf_reserve(&b, 0)) ok = fxi_no_memory(p);
     p->par->joined[w->i] = b.p;
     m->content = b.p;
     m->content_bytes = b.n;
@@ -172,7 +161,8 @@ static bool read_parts(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 static bool read_content(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 {
     if (json_is_array(v)) return read_parts(p, w, v, m);
-    if (!json_is_string(v)) return bad_type(p, at(w, "content"), "a string or an array of parts");
+    if (!json_is_string(v))
+        return fxi_bad_type(p, at(w, "content"), "a string or an array of parts");
     m->content = json_string_value(v);
     m->content_bytes = json_string_length(v);
     return true;
@@ -183,7 +173,7 @@ static bool read_content(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 static bool read_message(fxi_parse *p, where *w, const json_t *v, fx_message *m)
 {
     const json_t *content = json_object_get(v, "content");
-    if (!json_is_object(v)) return bad_type(p, "messages", "an array of objects");
+    if (!json_is_object(v)) return fxi_bad_type(p, "messages", "an array of objects");
     if (!read_role(p, w, json_object_get(v, "role"), m)) return false;
     if (json_array_size(json_object_get(v, "tool_calls"))) {
         if (!content || json_is_null(content)) content = NULL;
@@ -199,33 +189,13 @@ bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v)
     if (!n) return fxi_bad_value(p, f->name, "'messages' is empty");
     p->par->msg = calloc(n, sizeof *p->par->msg);
     p->par->joined = calloc(n, sizeof *p->par->joined);
-    if (!p->par->msg || !p->par->joined) return no_memory(p);
+    if (!p->par->msg || !p->par->joined) return fxi_no_memory(p);
     p->par->n_msg = n;
     p->par->n_prompt = 1;
     for (size_t i = 0; i < n; i++) {
         where w = {.i = i};
         if (!read_message(p, &w, json_array_get(v, i), &p->par->msg[i])) return false;
     }
-    return true;
-}
-
-// ---- stop strings -----------------------------------------------------------------------------
-
-static bool add_stop(fxi_parse *p, const json_t *v)
-{
-    if (!json_is_string(v)) return bad_type(p, "stop", "a string or an array of strings");
-    if (!json_string_length(v)) return fxi_bad_value(p, "stop", "a stop string is empty");
-    p->par->stop[p->par->n_stop++] = json_string_value(v);
-    return true;
-}
-
-bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    if (json_is_string(v)) return add_stop(p, v);
-    if (json_array_size(v) > FXI_MAX_STOP)
-        return fxi_bad_value(p, f->name, "at most %d stop strings", FXI_MAX_STOP);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (!add_stop(p, json_array_get(v, i))) return false;
     return true;
 }
 
@@ -289,7 +259,11 @@ static fxi_params defaults(fxi_api api)
                         .n = 1,
                         .best_of = -1,
                         .temperature = 1,
-                        .top_p = 1};
+                        .top_p = 1,
+                        .typical_p = 1,
+                        .repetition_penalty = 1,
+                        .length_penalty = 1,
+                        .cache_prompt = true};
 }
 
 bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
@@ -306,11 +280,14 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 
 void fxi_params_free(fxi_params *par)
 {
-    for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].id);
+    for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
     for (size_t i = 0; par->joined && i < par->n_msg; i++) free(par->joined[i]);
     free(par->prompt);
     free(par->msg);
     free(par->joined);
+    free(par->stop_token.id);
+    free(par->allow.id);
+    free(par->bias);
     json_decref(par->root);
     *par = (fxi_params){0};
 }

@@ -1,8 +1,10 @@
 // api_stream.c - one reply as server-sent events.
 //
-//   chat:         {"role"} -> {"content"} ... -> {} with finish_reason      per choice, choices
-//   interleave completions:             "text" ...       -> "" with finish_reason then the usage
-//   chunk if asked for, then [DONE]; an error event takes the place of what is left.
+//   chat:        {"role"} -> {"content"} ... -> {} with finish_reason and stop_reason
+//   completions:             "text" ...      -> "" with finish_reason and stop_reason
+//
+// per choice, choices interleave; then the usage chunk if asked for, then [DONE]. An error event
+// takes the place of what is left.
 //
 // All chunks of a stream begin alike, so that beginning is written once.
 #include "server/server_internal.h"
@@ -36,14 +38,20 @@ typedef struct piece {
     size_t n_bytes;
 } piece;
 
+// How the choice has ended, or that it has not.
+static bool add_finish(fxi_answer *a, int k, fx_finish finish)
+{
+    if (finish == FX_FINISH_NONE) return fxi_buf_str(&a->out, "\"finish_reason\":null");
+    return fxi_reply_finish(&a->out, &a->choice[k], finish);
+}
+
 static bool chunk(fxi_answer *a, int k, piece s, fx_finish finish)
 {
     fxi_buf *b = &a->out;
     return chunk_begin(a) && fxi_buf_fmt(b, "{\"index\":%d,%s", k, s.before) &&
            (!s.text || fxi_json_str(b, s.text, s.n_bytes)) &&
-           fxi_buf_fmt(b, "%s,\"logprobs\":null,\"finish_reason\":%s}]", s.after,
-                       fxi_reply_finish(finish)) &&
-           add_usage(a) && fxi_buf_str(b, "}\n\n");
+           fxi_buf_fmt(b, "%s,\"logprobs\":null,", s.after) && add_finish(a, k, finish) &&
+           fxi_buf_str(b, "}]") && add_usage(a) && fxi_buf_str(b, "}\n\n");
 }
 
 static bool role_chunk(fxi_answer *a, int k)

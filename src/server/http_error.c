@@ -21,9 +21,12 @@ static const struct engine_row {
     const char *code;
     bool client; // the client's doing: param is named
 } engine_rows[] = {
-    {FX_EINVAL, 400, "invalid_value", true},   {FX_ECONTEXT, 400, "context_length_exceeded", true},
-    {FX_EQUEUE, 429, "queue_full", false},     {FX_ECLOSED, 503, "draining", false},
-    {FX_ENOSPACE, 503, "kv_exhausted", false}, {FX_OK, 500, NULL, false}, // last: for all others
+    {FX_EINVAL, 400, "invalid_value", true},
+    {FX_ECONTEXT, 400, "context_length_exceeded", true},
+    {FX_EQUEUE, 429, "queue_full", false},
+    {FX_ECLOSED, 503, "draining", false},
+    {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
+    {FX_OK, 500, NULL, false}, // last: for all others
 };
 
 static const struct status_row *find_status(int status)

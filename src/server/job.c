@@ -8,8 +8,6 @@
 // resumes it, under job.mu: `suspended` says whether there is a connection to resume.
 #include "server/server_internal.h"
 
-#include <float.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,37 +139,29 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
              (unsigned)random_u64());
 }
 
-static int max_tok(const fxi_params *par)
+static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
 {
-    static const int absent[] = {[FXI_API_COMPLETIONS] = 16, [FXI_API_CHAT] = -1};
-    int64_t n = par->max_completion_tok >= 0 ? par->max_completion_tok : par->max_tok;
-    if (n < 0) return absent[par->api];
-    return n > INT_MAX ? INT_MAX : (int)n;
+    tok->id = malloc(ids->n * sizeof *tok->id);
+    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    memcpy(tok->id, ids->id, ids->n * sizeof *tok->id);
+    tok->n = tok->cap = ids->n;
+    return FX_OK;
 }
 
-static fx_sampling sampling(const fxi_params *par)
+static fx_status encode(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok, fx_error *err)
 {
-    return (fx_sampling){
-        .temperature = (float)par->temperature,
-        .top_k = par->top_k < 0 ? 0 : (int)par->top_k,
-        .top_p = par->top_p < FLT_MIN ? FLT_MIN : (float)par->top_p,
-        .min_p = (float)par->min_p,
-        .seed = par->has_seed ? (uint64_t)par->seed : random_u64(),
-    };
+    if (par->api == FXI_API_CHAT) return fx_chat_tokenize(eng, par->msg, par->n_msg, tok, err);
+    const fxi_prompt *p = &par->prompt[i];
+    if (!p->text) return copy_ids(&p->ids, tok, err);
+    return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);
 }
 
 // The ids of prompt i; what is given as ids is copied, so that the caller frees them alike.
 static fx_status tokenize(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
                           fx_error *err)
 {
-    if (par->api == FXI_API_CHAT) return fx_chat_tokenize(eng, par->msg, par->n_msg, tok, err);
-    const fxi_prompt *p = &par->prompt[i];
-    if (p->text) return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);
-    tok->id = malloc(p->n_id * sizeof *tok->id);
-    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(tok->id, p->id, p->n_id * sizeof *tok->id);
-    tok->n = tok->cap = p->n_id;
-    return FX_OK;
+    FX_TRY(encode(eng, par, i, tok, err));
+    return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
 }
 
 // Submits with a reference for the engine, which comes back with the last event, or here if there
@@ -179,15 +169,9 @@ static fx_status tokenize(fx_engine *eng, const fxi_params *par, int i, fx_token
 static fx_status submit_tokens(fxi_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
-    fx_request req = fx_request_default();
+    fx_request req = fxi_params_request(par, random_u64());
     req.prompt = tok->id;
     req.n_prompt = tok->n;
-    req.max_tok = max_tok(par);
-    req.n_choice = (int)par->n;
-    req.sampling = sampling(par);
-    req.stop = par->stop;
-    req.n_stop = par->n_stop;
-    req.ignore_eos = par->ignore_eos;
     req.on_event = fxi_job_on_event;
     req.ud = part;
     atomic_fetch_add(&part->job->refs, 1);
@@ -210,14 +194,18 @@ static void mark_submitted(fxi_part *part, uint64_t id)
 
 static bool submit_part(fxi_part *part, const fxi_params *par, fxi_http_error *err)
 {
-    static const char *const blame[] = {"prompt", "messages"};
+    static const char *const input[] = {"prompt", "messages"};
     fx_tokens tok = {0};
     fx_error e = {0};
     uint64_t id = 0;
+    const char *param = input[par->api];
     fx_status st = tokenize(part->job->eng, par, part->index, &tok, &e);
-    if (st == FX_OK) st = submit_tokens(part, par, &tok, &id, &e);
+    if (st == FX_OK) {
+        st = submit_tokens(part, par, &tok, &id, &e);
+        param = fxi_params_blame(par, st);
+    }
     fx_tokens_free(&tok);
-    if (st != FX_OK) return fxi_http_fail_fx(err, &e, blame[par->api]);
+    if (st != FX_OK) return fxi_http_fail_fx(err, &e, param);
     mark_submitted(part, id);
     return true;
 }

@@ -1,6 +1,7 @@
 // server_internal.h - everything the files of this room share, grouped by the file that defines it.
 //
 //   client -> http.c -> routes.c -> api_fields.c / api_request.c (JSON to parameters)
+//                                -> api_engine.c (parameters to what the engine is asked for)
 //                                -> job.c (submit, wait, wake) <- engine thread (events)
 //   job.c -> api_answer.c (what is known of the reply) -> api_reply.c (whole) or api_stream.c (SSE)
 //   -> http.c -> client watch.c: one thread that sees clients hang up and keeps silent streams
@@ -54,15 +55,19 @@ int fxi_http_retry_after(int status);
 bool fxi_json_str(fxi_buf *b, const char *s, size_t n_bytes);
 bool fxi_json_cstr(fxi_buf *b, const char *s); // NULL: null
 
-// ---- api_fields.c, api_request.c: the request body --------------------------------------------
+// ---- api_fields.c, api_request.c, api_lists.c: the request body --------------------------------
 
 typedef enum fxi_api { FXI_API_COMPLETIONS, FXI_API_CHAT } fxi_api;
+
+typedef struct fxi_id_list {
+    int32_t *id; // [n] owned; all inside the vocabulary
+    size_t n;
+} fxi_id_list;
 
 typedef struct fxi_prompt { // text, or ids where text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
-    int32_t *id; // owned
-    size_t n_id;
+    fxi_id_list ids;
 } fxi_prompt;
 
 #define FXI_MAX_STOP 16
@@ -77,21 +82,29 @@ typedef struct fxi_params {
     char **joined;   // [n_msg]: the text of messages that came in several parts, or NULL
     size_t n_msg;
     int64_t max_tok, max_completion_tok; // -1: absent
-    int64_t n, top_k, best_of;
-    double temperature, top_p, min_p;
+    int64_t n, best_of;                  // best_of -1: absent
+    int64_t top_k, min_tok, priority;
+    double temperature, top_p, min_p, typical_p;
+    double repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
     int64_t seed;
-    bool has_seed, stream, has_stream_options, include_usage, continuous_usage, ignore_eos;
-    bool beam, logprobs, prompt_logprobs; // read for the checks between fields only
+    bool has_seed, stream, has_stream_options, include_usage, continuous_usage;
+    bool ignore_eos, include_stop, cache_prompt, beam;
+    bool logprobs, prompt_logprobs; // read for the checks between fields only
     int64_t top_logprobs;
+    fx_early_stop early_stop;
     const char *stop[FXI_MAX_STOP];
     size_t n_stop;
+    fxi_id_list stop_token, allow;
+    fx_bias *bias; // [n_bias], owned
+    size_t n_bias;
+    const char *cache_salt;     // NULL: none
     fxi_http_error unsupported; // the first known field whose effect we do not have
 } fxi_params;
 
 typedef struct fxi_limits { // what a request is checked against
     const char *model_id;
     int n_vocab;
-    int max_choice; // prompts x n of one request
+    int max_choice; // choices of one request, computed or told
 } fxi_limits;
 
 typedef struct fxi_parse { // what a field's setter works with
@@ -111,7 +124,8 @@ struct fxi_field {
     const char *name;
     unsigned apis;  // bits 1 << fxi_api
     unsigned types; // FXI_T_*: the JSON types allowed
-    double lo, hi;  // bounds of a number; lo == hi: none
+    double lo, hi;  // bounds: of a number, of the characters of a string, of the members of an
+                    // array; lo == hi: none
     bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
     size_t at; // where in fxi_params, for the plain setters
 };
@@ -132,23 +146,46 @@ bool fxi_fields_read(fxi_parse *p);
 // Setters of the fields that are more than one value.
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v);
+// api_lists.c: stop strings, ids into the fxi_id_list at f->at, logit_bias.
 bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
-// 400 invalid_value, resp. 501 remembered until all else has been checked (then true: go on).
+bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v);
+// A list of token ids, at least one; `want` is what the field must be, for the message.
+bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
+                  fxi_id_list *out);
+// 400 invalid_value, 400 invalid_type, 500; resp. 501 remembered until all else has been checked
+// (then true: go on).
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...);
+bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);
+bool fxi_no_memory(fxi_parse *p);
 bool fxi_unsupported(fxi_parse *p, const char *param);
+
+// ---- api_engine.c: parameters to what the engine is asked for ---------------------------------
+
+// Tokens to generate at most; -1: as many as there is room for.
+int64_t fxi_params_max_tok(const fxi_params *par);
+// Choices to compute of each prompt, told or not: n, best_of, or the width of the beam search.
+int64_t fxi_params_n_seq(const fxi_params *par);
+// Everything but the prompt and the callback; `seed` is used where the client gave none. Points
+// into par.
+fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
+// The field to name when fx_submit refuses with this status.
+const char *fxi_params_blame(const fxi_params *par, fx_status st);
 
 // ---- api_answer.c: what is known of one reply; no threads, no sockets -------------------------
 
 typedef struct fxi_choice {
     fxi_buf text; // whole replies only
     fx_finish finish;
+    const json_t *stop_reason; // the client's stop string or token id that ended it, or NULL
     int n_generated;
     bool begun; // streams: the first chunk is out
 } fxi_choice;
 
 typedef struct fxi_prompt_use {
     int n_prompt, n_cached; // tokens
+    int n_discarded;        // tokens of choices that best_of did not choose
 } fxi_prompt_use;
 
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
@@ -160,10 +197,11 @@ typedef struct fxi_answer {
     const char *model, *fingerprint; // the server's
     bool stream, include_usage, continuous_usage;
     int n_prompt, n_per_prompt, n_left;
-    fxi_prompt_use *use; // [n_prompt]
-    fxi_choice *choice;  // [n_prompt * n_per_prompt]
-    fxi_buf head;        // streams: the start of every chunk, up to "choices":
-    fxi_buf out;         // streams: SSE text; out.p[0 .. n_sent) has been taken
+    json_t *stop, *stop_token; // the client's `stop` and `stop_token_ids`, referred to; or NULL
+    fxi_prompt_use *use;       // [n_prompt]
+    fxi_choice *choice;        // [n_prompt * n_per_prompt]
+    fxi_buf head;              // streams: the start of every chunk, up to "choices":
+    fxi_buf out;               // streams: SSE text; out.p[0 .. n_sent) has been taken
     size_t n_sent, max_out_bytes;
     bool begun; // streams: something is or was in out
     bool ended;
@@ -184,13 +222,14 @@ size_t fxi_answer_take(fxi_answer *a, char *dst, size_t max);
 // A comment line, where nothing waits to be sent.
 void fxi_answer_ping(fxi_answer *a);
 fxi_prompt_use fxi_answer_prompt_use(const fxi_answer *a); // summed over prompts
-int fxi_answer_generated(const fxi_answer *a);             // summed over choices
+int fxi_answer_generated(const fxi_answer *a); // tokens of all choices, discarded ones too
 
 // ---- api_reply.c: whole bodies; false: no memory ----------------------------------------------
 
 bool fxi_reply_body(fxi_buf *b, const fxi_answer *a);
 bool fxi_reply_usage(fxi_buf *b, const fxi_answer *a);
-const char *fxi_reply_finish(fx_finish f); // as JSON: null or a quoted word
+// "finish_reason":..,"stop_reason":.. of a choice that has ended
+bool fxi_reply_finish(fxi_buf *b, const fxi_choice *c, fx_finish f);
 bool fxi_reply_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok);
 
 // ---- api_stream.c: server-sent events; false: no memory ---------------------------------------

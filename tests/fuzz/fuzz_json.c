@@ -3,6 +3,9 @@
 #include "fuzz.h"
 #include "server/server_internal.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 static void check_json(fxi_buf *b)
 {
     json_t *j = json_loadb(b->p, b->n, JSON_ALLOW_NUL, NULL);
@@ -20,13 +23,36 @@ static void check_error(const fxi_http_error *e)
     check_json(&b);
 }
 
+// What parses is within the ranges that flexinfer.h names.
+static void check_request(const fxi_params *par)
+{
+    fx_request r = fxi_params_request(par, 1);
+    const fx_sampling *s = &r.sampling;
+    FUZZ_CHECK(r.n_choice >= 1 && r.n_choice <= FX_MAX_CHOICE && r.max_tok >= -1);
+    FUZZ_CHECK(!r.n_best || (r.n_best > r.n_choice && r.n_best <= FX_MAX_CHOICE && !r.beam_width));
+    FUZZ_CHECK(!r.beam_width || (r.beam_width >= r.n_choice && r.beam_width <= FX_MAX_BEAM));
+    FUZZ_CHECK(abs(r.priority) <= FX_MAX_PRIORITY && fabsf(r.length_penalty) <= 100);
+    FUZZ_CHECK(s->top_p > 0 && s->top_p <= 1 && s->typical_p > 0 && s->typical_p <= 1);
+    FUZZ_CHECK(s->repetition_penalty > 0 && isfinite(s->repetition_penalty));
+    FUZZ_CHECK(fabsf(s->presence_penalty) <= 2 && fabsf(s->frequency_penalty) <= 2);
+    FUZZ_CHECK(s->min_p >= 0 && s->min_p <= 1 && s->top_k >= 0 && s->min_tok >= 0);
+    for (size_t i = 0; i < s->n_bias; i++)
+        FUZZ_CHECK(s->bias[i].token >= 0 && s->bias[i].token < 100 &&
+                   fabsf(s->bias[i].bias) <= 100);
+    for (size_t i = 0; i < s->n_allow; i++) FUZZ_CHECK(s->allow[i] >= 0 && s->allow[i] < 100);
+    for (size_t i = 0; i < r.n_stop_token; i++)
+        FUZZ_CHECK(r.stop_token[i] >= 0 && r.stop_token[i] < 100);
+}
+
 static void check_answer(const fxi_params *par, const char *text, size_t n_bytes)
 {
     fxi_answer a = {.model = "m", .fingerprint = "f"};
     FUZZ_CHECK(fxi_answer_init(&a, par, 1 << 16));
     for (int k = 0; k < a.n_prompt * a.n_per_prompt; k++) {
         fx_event ev = {.choice = k % a.n_per_prompt, .text = text, .text_bytes = n_bytes};
-        ev.finish = FX_FINISH_LENGTH;
+        ev.finish = FX_FINISH_STOP;
+        ev.stop_string = (int)par->n_stop - 1;
+        ev.stop_token = par->stop_token.n ? par->stop_token.id[0] : -1;
         fxi_answer_event(&a, k / a.n_per_prompt, &ev);
     }
     FUZZ_CHECK(a.ended);
@@ -43,10 +69,12 @@ static void try_api(fxi_api api, const char *body, size_t n_bytes)
     static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
     fxi_params par;
     fxi_http_error e = {0};
-    if (fxi_params_parse(&par, api, body, n_bytes, &limits, &e))
+    if (fxi_params_parse(&par, api, body, n_bytes, &limits, &e)) {
+        check_request(&par);
         check_answer(&par, body, n_bytes);
-    else
+    } else {
         check_error(&e);
+    }
     fxi_params_free(&par);
 }
 
@@ -70,6 +98,13 @@ bool fuzz_seed(unsigned i, fxi_buf *out)
         "\"tool_choice\":\"auto\",\"response_format\":{\"type\":\"text\"},\"n\":3}",
         "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]},"
         "{\"role\":\"tool\",\"content\":\"\"}],\"echo\":true,\"logprobs\":true,\"top_logprobs\":2}",
+        "{\"prompt\":\"a\",\"presence_penalty\":1,\"frequency_penalty\":-1,\"repetition_penalty\":"
+        "1.2,"
+        "\"typical_p\":0.9,\"logit_bias\":{\"5\":-100,\"7\":1.5},\"allowed_token_ids\":[5,7,8],"
+        "\"min_tokens\":2,\"stop_token_ids\":[7,99],\"include_stop_str_in_output\":true,"
+        "\"n\":2,\"best_of\":4,\"priority\":-3,\"cache_salt\":\"s\\u00e9\",\"cache_prompt\":false}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"use_beam_search\":true,\"n\":3,"
+        "\"length_penalty\":0.5,\"early_stopping\":\"never\",\"stop_token_ids\":[3]}",
         "[[[[{\"a\":1e5}]]]]",
     };
     if (i >= sizeof bodies / sizeof *bodies) return false;

@@ -19,11 +19,12 @@
 typedef struct fake_request {
     struct fake_request *next;
     uint64_t id;
-    fx_request req; // prompt and stop are not kept
+    fx_request req; // what it points to is not kept
     size_t n_prompt;
-    char kind[16];      // the order's first word
-    char text[CTX + 1]; // the order
-    int n_token;        // of each choice
+    int32_t last_stop_token; // -1: none
+    char kind[16];           // the order's first word
+    char text[CTX + 1];      // the order
+    int n_token;             // of each choice
     double every_s, due_s;
     int pos; // tokens emitted by each choice
     bool cancelled;
@@ -37,6 +38,7 @@ struct fx_engine {
     fake_request *list;
     bool closing;
     fake_counts counts;
+    fake_seen seen;
 };
 
 // ---- the engine thread ------------------------------------------------------------------------
@@ -65,10 +67,20 @@ static fx_event event_of(const fake_request *r, int choice)
     return (fx_event){.request_id = r->id,
                       .choice = choice,
                       .token = -1,
+                      .stop_token = -1,
+                      .stop_string = -1,
                       .text = "",
                       .n_prompt = (int)r->n_prompt,
                       .n_cached = 0,
                       .n_generated = r->pos};
+}
+
+static void name_stop(const fake_request *r, fx_event *ev)
+{
+    if (r->req.n_stop)
+        ev->stop_string = (int)r->req.n_stop - 1;
+    else
+        ev->stop_token = r->last_stop_token;
 }
 
 static void end_all(fake_request *r, fx_finish finish, const char *error)
@@ -77,6 +89,7 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
         fx_event ev = event_of(r, c);
         ev.finish = finish;
         ev.error = error;
+        if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
         ev.last = c == r->req.n_choice - 1;
         r->req.on_event(r->req.ud, &ev);
     }
@@ -251,7 +264,10 @@ fx_status fx_chat_tokenize(const fx_engine *e, const fx_message *msg, size_t n_m
 
 fx_request fx_request_default(void)
 {
-    return (fx_request){.max_tok = -1, .n_choice = 1, .sampling = {.temperature = 1, .top_p = 1}};
+    return (fx_request){.max_tok = -1,
+                        .n_choice = 1,
+                        .length_penalty = 1,
+                        .sampling = {.temperature = 1, .top_p = 1}};
 }
 
 static fx_status refuse(const fake_request *r, fx_error *err)
@@ -259,11 +275,8 @@ static fx_status refuse(const fake_request *r, fx_error *err)
     static const struct {
         const char *word;
         fx_status st;
-    } rows[] = {{"full", FX_EQUEUE},
-                {"closed", FX_ECLOSED},
-                {"nospace", FX_ENOSPACE},
-                {"nomem", FX_ENOMEM},
-                {"broken", FX_EINTERNAL}};
+    } rows[] = {{"full", FX_EQUEUE},    {"closed", FX_ECLOSED}, {"nospace", FX_ENOSPACE},
+                {"invalid", FX_EINVAL}, {"nomem", FX_ENOMEM},   {"broken", FX_EINTERNAL}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!strcmp(r->text, rows[i].word))
             return fxi_fail(err, rows[i].st, "the script says '%s'", r->text);
@@ -280,7 +293,7 @@ static int count_words(const char *s)
 // The order's first word, where it is one, and its numbers.
 static void read_order(fake_request *r)
 {
-    static const char *const kinds[] = {"count", "slow", "draw", "fail", "flood", "stuck"};
+    static const char *const kinds[] = {"count", "slow", "draw", "fail", "flood", "halt", "stuck"};
     int n = 0, ms = 0;
     char word[16] = "";
     sscanf(r->text, "%15s %d %d", word, &n, &ms);
@@ -304,12 +317,34 @@ static fx_status check(const fx_request *req, fx_error *err)
     return FX_OK;
 }
 
+static void remember_locked(fx_engine *e, const fx_request *req)
+{
+    const fx_sampling *s = &req->sampling;
+    fake_seen *to = &e->seen;
+    to->req = *req;
+    if (s->n_bias > 8 || s->n_allow > 8 || req->n_stop_token > 8 || req->n_stop > 8) abort();
+    for (size_t i = 0; i < s->n_bias; i++) to->bias[i] = s->bias[i];
+    for (size_t i = 0; i < s->n_allow; i++) to->allow[i] = s->allow[i];
+    for (size_t i = 0; i < req->n_stop_token; i++) to->stop_token[i] = req->stop_token[i];
+    for (size_t i = 0; i < req->n_stop; i++) {
+        snprintf(to->stop[i], sizeof to->stop[i], "%s", req->stop[i]);
+        to->stop_list[i] = to->stop[i];
+    }
+    snprintf(to->tenant, sizeof to->tenant, "%s", req->tenant ? req->tenant : "");
+    to->req.sampling.bias = to->bias;
+    to->req.sampling.allow = to->allow;
+    to->req.stop_token = to->stop_token;
+    to->req.stop = to->stop_list;
+    to->req.tenant = to->tenant;
+}
+
 fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error *err)
 {
     FX_TRY(check(req, err));
     fake_request *r = calloc(1, sizeof *r);
     r->req = *req;
     r->n_prompt = req->n_prompt;
+    r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;
     for (size_t i = 0, n = 0; i < req->n_prompt; i++)
         if (req->prompt[i] != BOS) r->text[n++] = (char)req->prompt[i];
     fx_status st = refuse(r, err);
@@ -321,6 +356,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
     pthread_mutex_lock(&e->mu);
     r->id = *id = (uint64_t)++e->counts.n_submitted;
     e->counts.n_running++;
+    remember_locked(e, req);
     r->next = e->list;
     e->list = r;
     pthread_cond_signal(&e->cond);
@@ -345,6 +381,13 @@ fake_counts fake_engine_counts(fx_engine *e)
     fake_counts c = e->counts;
     pthread_mutex_unlock(&e->mu);
     return c;
+}
+
+const fake_seen *fake_engine_last(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
+    pthread_mutex_unlock(&e->mu);
+    return &e->seen;
 }
 
 bool fake_engine_wait_idle(fx_engine *e, double s)

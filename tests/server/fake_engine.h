@@ -8,8 +8,10 @@
 //     "draw N"           N letters that depend on (seed, choice, position)
 //     "fail N"           N tokens, then FX_FINISH_ERROR
 //     "flood N"          N tokens of 64 KiB
+//     "halt N"           N tokens, then STOP by the request's last stop string, or, where it has none,
+//                        by its last stop token
 //     "stuck"            nothing until it is cancelled
-//     "full", "closed", "nospace", "nomem", "broken"     fx_submit fails with that status
+//     "full", "closed", "nospace", "invalid", "nomem", "broken"     fx_submit fails with that status
 // Anything else is said back as by "say". max_tok ends it with LENGTH, and prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
@@ -26,6 +28,19 @@ typedef struct fake_counts {
 } fake_counts;
 
 fake_counts fake_engine_counts(fx_engine *eng);
+
+// The request submitted last, as of when it was: the lists are copies, valid until the next one.
+// There must have been one.
+typedef struct fake_seen {
+    fx_request req; // but prompt, on_event, ud
+    fx_bias bias[8];
+    int32_t allow[8], stop_token[8];
+    char stop[8][32];
+    const char *stop_list[8];
+    char tenant[64];
+} fake_seen;
+
+const fake_seen *fake_engine_last(fx_engine *eng);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

@@ -37,6 +37,8 @@ static void give(fxi_answer *a, int choice, const char *text, int n_generated, f
                    .finish = finish,
                    .n_prompt = 9,
                    .n_generated = n_generated,
+                   .stop_token = -1,
+                   .stop_string = -1,
                    .error = finish == FX_FINISH_ERROR ? "it broke" : NULL};
     fxi_answer_event(a, 0, &ev);
 }
@@ -73,9 +75,10 @@ static void test_chat_stream_golden(void **state)
                "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
                "{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"logprobs\":null,"
                "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
-               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],"
-               "\"usage\":null}\n\n" CHAT_HEAD "]," USAGE(9, 2, 11) "}\n\n"
-                                                                    "data: [DONE]\n\n");
+               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+               "\"stop_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
+               "]," USAGE(9, 2, 11) "}\n\n"
+                                    "data: [DONE]\n\n");
     fxi_answer_free(&a);
 }
 
@@ -92,9 +95,10 @@ static void test_text_stream(void **state)
         &a, TEXT_HEAD
         "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
         "{\"index\":1,\"text\":\"b\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
-        "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\"}]}"
-        "\n\n" TEXT_HEAD
-        "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
+        "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\","
+        "\"stop_reason\":null}]}\n\n" TEXT_HEAD
+        "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\","
+        "\"stop_reason\":null}]}\n\n"
         "data: [DONE]\n\n");
     fxi_answer_free(&a);
 }
@@ -144,6 +148,70 @@ static void test_whole_bodies(void **state)
                 "\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_reason\":null},"
                 "{\"index\":1,\"text\":\"y\",\"logprobs\":null,\"finish_reason\":\"length\","
                 "\"stop_reason\":null}]," USAGE(9, 5, 14) "}");
+    fxi_answer_free(&a);
+}
+
+// What the client asked to stop at is told, what the model ends with by itself is not.
+static void test_stop_reason(void **state)
+{
+    static const struct {
+        const char *members;
+        fx_finish finish;
+        int string, token;
+        const char *want;
+    } rows[] = {
+        {"\"stop\":\"x\"", FX_FINISH_STOP, 0, -1, "\"x\""},
+        {"\"stop\":[\"x\",\"\\n\\\"\"]", FX_FINISH_STOP, 1, -1, "\"\\n\\\"\""},
+        {"\"stop_token_ids\":[5,7]", FX_FINISH_STOP, -1, 7, "7"},
+        {"\"stop_token_ids\":[5,0]", FX_FINISH_STOP, -1, 0, "0"},
+        {"\"stop_token_ids\":[5,7]", FX_FINISH_STOP, -1, 2, "null"}, // end-of-text
+        {"\"stop\":\"x\"", FX_FINISH_STOP, -1, 2, "null"},
+        {"\"stop\":\"x\"", FX_FINISH_STOP, -1, -1, "null"},
+        {"\"n\":1", FX_FINISH_STOP, -1, 2, "null"},
+        {"\"stop\":\"x\",\"stop_token_ids\":[5]", FX_FINISH_LENGTH, -1, -1, "null"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int stream = 0; stream < 2; stream++) {
+            char members[128], want[64];
+            fxi_buf b = {0};
+            snprintf(members, sizeof members, ",%s%s", rows[i].members,
+                     stream ? ",\"stream\":true" : "");
+            snprintf(want, sizeof want, "\",\"stop_reason\":%s}", rows[i].want);
+            fxi_answer a = answer_of(FXI_API_CHAT, members, 1000000);
+            fx_event ev = {.text = "",
+                           .finish = rows[i].finish,
+                           .stop_string = rows[i].string,
+                           .stop_token = rows[i].token};
+            fxi_answer_event(&a, 0, &ev);
+            assert_true(a.ended && (stream || fxi_reply_body(&b, &a)));
+            if (!strstr(stream ? a.out.p : b.p, want))
+                fail_msg("no %s in %s", want, stream ? a.out.p : b.p);
+            fxi_buf_free(&b);
+            fxi_answer_free(&a);
+        }
+    }
+}
+
+// The prompt counts once however many choices it has; so does what was cached of it.
+static void test_cached_tokens(void **state)
+{
+    (void)state;
+    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
+    for (int k = 0; k < 2; k++) {
+        fx_event ev = {.choice = k,
+                       .text = "",
+                       .finish = FX_FINISH_LENGTH,
+                       .n_prompt = 9,
+                       .n_cached = 8,
+                       .n_generated = 3};
+        fxi_answer_event(&a, 0, &ev);
+    }
+    fxi_buf b = {0};
+    assert_true(fxi_reply_usage(&b, &a));
+    assert_string_equal(b.p, "{\"prompt_tokens\":9,\"completion_tokens\":6,\"total_tokens\":15,"
+                             "\"prompt_tokens_details\":{\"cached_tokens\":8}}");
+    fxi_buf_free(&b);
     fxi_answer_free(&a);
 }
 
@@ -285,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_text_stream),
         cmocka_unit_test(test_continuous_usage),
         cmocka_unit_test(test_whole_bodies),
+        cmocka_unit_test(test_stop_reason),
+        cmocka_unit_test(test_cached_tokens),
         cmocka_unit_test(test_error_before_first_byte),
         cmocka_unit_test(test_error_in_stream),
         cmocka_unit_test(test_slow_reader),

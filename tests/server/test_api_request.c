@@ -134,8 +134,54 @@ static const struct bad_field {
     {"\"use_beam_search\":true,\"stream\":true", 400, "use_beam_search", "invalid_value", 3},
     {"\"prompt_logprobs\":1,\"stream\":true", 400, "prompt_logprobs", "invalid_value", 3},
     {"\"presence_penalty\":3", 400, "presence_penalty", "invalid_value", 3},
+    {"\"presence_penalty\":-2.01", 400, "presence_penalty", "invalid_value", 3},
+    {"\"presence_penalty\":\"1\"", 400, "presence_penalty", "invalid_type", 3},
+    {"\"frequency_penalty\":2.01", 400, "frequency_penalty", "invalid_value", 3},
+    {"\"frequency_penalty\":true", 400, "frequency_penalty", "invalid_type", 3},
+    {"\"repetition_penalty\":0", 400, "repetition_penalty", "invalid_value", 3},
+    {"\"repetition_penalty\":-1", 400, "repetition_penalty", "invalid_value", 3},
+    {"\"repetition_penalty\":1e31", 400, "repetition_penalty", "invalid_value", 3},
+    {"\"typical_p\":0", 400, "typical_p", "invalid_value", 3},
+    {"\"typical_p\":1.1", 400, "typical_p", "invalid_value", 3},
+    {"\"min_tokens\":-1", 400, "min_tokens", "invalid_value", 3},
+    {"\"min_tokens\":1.5", 400, "min_tokens", "invalid_type", 3},
+    {"\"min_tokens\":4294967296", 400, "min_tokens", "invalid_value", 3},
+    {"\"min_tokens\":6,\"max_tokens\":5", 400, "min_tokens", "invalid_value", 3},
+    {"\"min_tokens\":6,\"max_tokens\":9,\"max_completion_tokens\":5", 400, "min_tokens",
+     "invalid_value", 2},
+    {"\"min_tokens\":17", 400, "min_tokens", "invalid_value", 1}, // over the default of 16
+    {"\"stop_token_ids\":5", 400, "stop_token_ids", "invalid_type", 3},
+    {"\"stop_token_ids\":[\"5\"]", 400, "stop_token_ids", "invalid_type", 3},
+    {"\"stop_token_ids\":[1,100]", 400, "stop_token_ids", "invalid_value", 3},
+    {"\"stop_token_ids\":[-1]", 400, "stop_token_ids", "invalid_value", 3},
+    {"\"include_stop_str_in_output\":1", 400, "include_stop_str_in_output", "invalid_type", 3},
+    {"\"allowed_token_ids\":[]", 400, "allowed_token_ids", "invalid_value", 3},
+    {"\"allowed_token_ids\":[1.5]", 400, "allowed_token_ids", "invalid_type", 3},
+    {"\"allowed_token_ids\":[4294967297]", 400, "allowed_token_ids", "invalid_value", 3},
+    {"\"best_of\":0", 400, "best_of", "invalid_value", 1},
+    {"\"best_of\":65", 400, "best_of", "invalid_value", 1},
+    {"\"use_beam_search\":1", 400, "use_beam_search", "invalid_type", 3},
+    {"\"use_beam_search\":true,\"n\":33", 400, "n", "invalid_value", 3},
+    {"\"use_beam_search\":true,\"n\":4,\"best_of\":3", 400, "best_of", "invalid_value", 1},
+    {"\"use_beam_search\":true,\"best_of\":33", 400, "best_of", "invalid_value", 1},
+    {"\"length_penalty\":\"1\"", 400, "length_penalty", "invalid_type", 3},
+    {"\"length_penalty\":101", 400, "length_penalty", "invalid_value", 3},
+    {"\"early_stopping\":\"soon\"", 400, "early_stopping", "invalid_value", 3},
+    {"\"early_stopping\":1", 400, "early_stopping", "invalid_type", 3},
+    {"\"priority\":101", 400, "priority", "invalid_value", 3},
+    {"\"priority\":-101", 400, "priority", "invalid_value", 3},
+    {"\"priority\":\"high\"", 400, "priority", "invalid_type", 3},
+    {"\"cache_salt\":\"\"", 400, "cache_salt", "invalid_value", 3},
+    {"\"cache_salt\":7", 400, "cache_salt", "invalid_type", 3},
+    {"\"cache_prompt\":\"yes\"", 400, "cache_prompt", "invalid_type", 3},
     {"\"logit_bias\":{\"x\":1}", 400, "logit_bias", "invalid_value", 3},
     {"\"logit_bias\":{\"100\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\"-1\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\"01\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\" 1\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\"\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\"99999999999999999999\":1}", 400, "logit_bias", "invalid_value", 3},
+    {"\"logit_bias\":{\"1\":null}", 400, "logit_bias", "invalid_value", 3},
     {"\"logit_bias\":{\"1\":101}", 400, "logit_bias", "invalid_value", 3},
     {"\"logit_bias\":{\"1\":\"a\"}", 400, "logit_bias", "invalid_value", 3},
     {"\"logit_bias\":[1]", 400, "logit_bias", "invalid_type", 3},
@@ -149,22 +195,15 @@ static const struct bad_field {
     {"\"logprobs\":true,\"top_logprobs\":2", 501, "logprobs", "unsupported_parameter", 2},
     {"\"echo\":true", 501, "echo", "unsupported_parameter", 3},
     {"\"echo\":true,\"max_tokens\":0", 501, "echo", "unsupported_parameter", 3},
-    {"\"best_of\":2", 501, "best_of", "unsupported_parameter", 1},
     {"\"suffix\":\"x\"", 501, "suffix", "unsupported_parameter", 1},
-    {"\"presence_penalty\":0.5", 501, "presence_penalty", "unsupported_parameter", 3},
-    {"\"frequency_penalty\":-0.5", 501, "frequency_penalty", "unsupported_parameter", 3},
-    {"\"repetition_penalty\":1.1", 501, "repetition_penalty", "unsupported_parameter", 3},
-    {"\"logit_bias\":{\"1\":5}", 501, "logit_bias", "unsupported_parameter", 3},
     {"\"response_format\":{\"type\":\"json_object\"}", 501, "response_format",
      "unsupported_parameter", 3},
     {"\"tools\":[{}]", 501, "tools", "unsupported_parameter", 2},
     {"\"tool_choice\":\"required\"", 501, "tool_choice", "unsupported_parameter", 2},
     {"\"tool_choice\":{\"type\":\"function\"}", 501, "tool_choice", "unsupported_parameter", 2},
-    {"\"use_beam_search\":true", 501, "use_beam_search", "unsupported_parameter", 3},
     {"\"structured_outputs\":{\"regex\":\"a\"}", 501, "structured_outputs", "unsupported_parameter",
      3},
-    {"\"min_tokens\":3", 501, "min_tokens", "unsupported_parameter", 3},
-    {"\"stop_token_ids\":[1]", 501, "stop_token_ids", "unsupported_parameter", 3},
+    {"\"bad_words\":[\"a\"]", 501, "bad_words", "unsupported_parameter", 3},
     {"\"prompt_logprobs\":1", 501, "prompt_logprobs", "unsupported_parameter", 3},
     {"\"chat_template\":\"x\"", 501, "chat_template", "unsupported_parameter", 2},
     // a wrong value outranks a missing ability
@@ -263,6 +302,14 @@ static void test_neutral(void **state)
         "\"frobnicate\":{\"a\":[1]}",
         "\"n\":64",
         "\"cache_prompt\":true",
+        "\"typical_p\":1",
+        "\"length_penalty\":1",
+        "\"early_stopping\":false",
+        "\"best_of\":1",
+        "\"best_of\":1,\"stream\":true",
+        "\"priority\":0",
+        "\"cache_salt\":null",
+        "\"allowed_token_ids\":null",
         "\"metadata\":{}",
     };
     (void)state;
@@ -308,6 +355,168 @@ static void test_values(void **state)
     fxi_params_free(&par);
 }
 
+// ---- what the engine is asked for -------------------------------------------------------------
+
+static fx_request request_of(fxi_params *par, fxi_api api, const char *members)
+{
+    char body[512];
+    snprintf(body, sizeof body, "%s%s}", openings[api], members);
+    *par = parse(api, body);
+    return fxi_params_request(par, 99);
+}
+
+static void test_request_default(void **state)
+{
+    static const int max_tok[] = {[C] = 16, [H] = -1};
+    (void)state;
+    for (int api = C; api <= H; api++) {
+        fxi_params par;
+        fx_request r = request_of(&par, (fxi_api)api, "");
+        const fx_sampling *s = &r.sampling;
+        assert_int_equal(r.max_tok, max_tok[api]);
+        assert_true(r.n_choice == 1 && !r.n_best && !r.beam_width && r.length_penalty == 1);
+        assert_true(s->temperature == 1 && s->top_p == 1 && s->typical_p == 1 && s->min_p == 0);
+        assert_true(s->repetition_penalty == 1 && !s->presence_penalty && !s->frequency_penalty);
+        assert_true(!s->top_k && !s->min_tok && s->seed == 99);
+        assert_true(!s->n_bias && !s->n_allow && !s->n_ban && !r.n_stop && !r.n_stop_token);
+        assert_true(!r.include_stop && !r.ignore_eos && !r.logprobs && !r.prompt_logprobs);
+        assert_true(!r.priority && !r.tenant && !r.no_cache && !r.keep_priority && !r.keep_s);
+        fxi_params_free(&par);
+    }
+}
+
+static void test_request_sampling(void **state)
+{
+    (void)state;
+    fxi_params par;
+    fx_request r = request_of(
+        &par, C,
+        ",\"presence_penalty\":0.5,\"frequency_penalty\":-0.25,\"repetition_penalty\":1.5,"
+        "\"typical_p\":0.75,\"logit_bias\":{\"5\":-100,\"99\":2.5},\"allowed_token_ids\":[5,0,99],"
+        "\"min_tokens\":3,\"seed\":-1,\"top_k\":-1");
+    const fx_sampling *s = &r.sampling;
+    assert_true(s->presence_penalty == 0.5F && s->frequency_penalty == -0.25F);
+    assert_true(s->repetition_penalty == 1.5F && s->typical_p == 0.75F);
+    assert_int_equal(s->n_bias, 2);
+    for (size_t i = 0; i < 2; i++) // in any order
+        assert_true(s->bias[i].token == 5 ? s->bias[i].bias == -100
+                                          : s->bias[i].token == 99 && s->bias[i].bias == 2.5F);
+    assert_true(s->bias[0].token != s->bias[1].token);
+    assert_int_equal(s->n_allow, 3);
+    assert_true(s->allow[0] == 5 && s->allow[1] == 0 && s->allow[2] == 99);
+    assert_int_equal(s->min_tok, 3);
+    assert_true(s->seed == UINT64_MAX && s->top_k == 0);
+    fxi_params_free(&par);
+    r = request_of(&par, C, ",\"top_p\":1e-300,\"typical_p\":1e-300,\"repetition_penalty\":1e-300");
+    assert_true(r.sampling.top_p > 0 && r.sampling.typical_p > 0); // 0 would turn them off
+    assert_true(r.sampling.repetition_penalty > 0);
+    fxi_params_free(&par);
+}
+
+static void test_request_ends(void **state)
+{
+    (void)state;
+    fxi_params par;
+    fx_request r = request_of(&par, H,
+                              ",\"stop\":\"x\",\"stop_token_ids\":[7,8],\"ignore_eos\":true,"
+                              "\"include_stop_str_in_output\":true,\"max_tokens\":5,"
+                              "\"max_completion_tokens\":9223372036854775807");
+    assert_int_equal(r.n_stop, 1);
+    assert_string_equal(r.stop[0], "x");
+    assert_int_equal(r.n_stop_token, 2);
+    assert_true(r.stop_token[0] == 7 && r.stop_token[1] == 8);
+    assert_true(r.include_stop && r.ignore_eos && r.max_tok == INT32_MAX);
+    fxi_params_free(&par);
+}
+
+static void test_request_counts(void **state)
+{
+    static const struct {
+        const char *members;
+        int n_choice, n_best, beam_width;
+        fx_early_stop early_stop;
+    } rows[] = {
+        {",\"n\":3", 3, 0, 0, FX_STOP_HEURISTIC},
+        {",\"n\":3,\"best_of\":3", 3, 0, 0, FX_STOP_HEURISTIC},
+        {",\"n\":3,\"best_of\":5", 3, 5, 0, FX_STOP_HEURISTIC},
+        {",\"best_of\":64", 1, 64, 0, FX_STOP_HEURISTIC},
+        {",\"use_beam_search\":true", 1, 0, 1, FX_STOP_HEURISTIC},
+        {",\"use_beam_search\":true,\"n\":4", 4, 0, 4, FX_STOP_HEURISTIC},
+        {",\"use_beam_search\":true,\"best_of\":32,\"early_stopping\":false", 1, 0, 32,
+         FX_STOP_HEURISTIC},
+        {",\"use_beam_search\":true,\"n\":2,\"best_of\":5,\"early_stopping\":true", 2, 0, 5,
+         FX_STOP_EARLY},
+        {",\"use_beam_search\":true,\"n\":2,\"early_stopping\":\"never\"", 2, 0, 2, FX_STOP_NEVER},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        fx_request r = request_of(&par, C, rows[i].members);
+        assert_int_equal(r.n_choice, rows[i].n_choice);
+        assert_int_equal(r.n_best, rows[i].n_best);
+        assert_int_equal(r.beam_width, rows[i].beam_width);
+        assert_int_equal(r.early_stop, rows[i].early_stop);
+        fxi_params_free(&par);
+    }
+    fxi_params par;
+    fx_request r = request_of(&par, H, ",\"use_beam_search\":true,\"length_penalty\":-0.5");
+    assert_true(r.beam_width == 1 && r.length_penalty == -0.5F);
+    fxi_params_free(&par);
+}
+
+static void test_request_cache(void **state)
+{
+    static const struct {
+        const char *members;
+        int priority;
+        const char *tenant; // NULL: none
+        bool no_cache;
+    } rows[] = {
+        {",\"priority\":100,\"cache_prompt\":true", -100, NULL,
+         false}, // vLLM: the lower goes first
+        {",\"priority\":-100,\"cache_prompt\":false", 100, NULL, true},
+        {",\"cache_salt\":\"s\"", 0, "s", false},
+        {",\"cache_salt\":\"\\u00e9 \\\"\",\"cache_prompt\":false", 0, "\xc3\xa9 \"", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        fx_request r = request_of(&par, C, rows[i].members);
+        assert_int_equal(r.priority, rows[i].priority);
+        assert_int_equal(r.no_cache, rows[i].no_cache);
+        assert_int_equal(r.tenant == NULL, rows[i].tenant == NULL);
+        if (r.tenant) assert_string_equal(r.tenant, rows[i].tenant);
+        fxi_params_free(&par);
+    }
+}
+
+// What is named when the engine refuses.
+static void test_blame(void **state)
+{
+    static const struct {
+        fxi_api api;
+        const char *members;
+        fx_status st;
+        const char *want;
+    } rows[] = {
+        {C, "", FX_ECONTEXT, "prompt"},
+        {H, "", FX_ECONTEXT, "messages"},
+        {C, "", FX_EINVAL, "n"},
+        {C, ",\"n\":2,\"best_of\":4", FX_EINVAL, "best_of"},
+        {H, "", FX_ENOSPACE, "max_tokens"},
+        {H, ",\"max_completion_tokens\":5", FX_ENOSPACE, "max_completion_tokens"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        (void)request_of(&par, rows[i].api, rows[i].members);
+        assert_string_equal(fxi_params_blame(&par, rows[i].st), rows[i].want);
+        fxi_params_free(&par);
+    }
+}
+
+// ---- prompts and messages ---------------------------------------------------------------------
+
 static void test_prompts(void **state)
 {
     (void)state;
@@ -317,12 +526,12 @@ static void test_prompts(void **state)
     fxi_params_free(&par);
     par = parse(C, "{\"prompt\":[1,2,99]}");
     assert_int_equal(par.n_prompt, 1);
-    assert_int_equal(par.prompt[0].n_id, 3);
-    assert_int_equal(par.prompt[0].id[2], 99);
+    assert_int_equal(par.prompt[0].ids.n, 3);
+    assert_int_equal(par.prompt[0].ids.id[2], 99);
     fxi_params_free(&par);
     par = parse(C, "{\"prompt\":[[1],[2,3]]}");
     assert_int_equal(par.n_prompt, 2);
-    assert_int_equal(par.prompt[1].id[1], 3);
+    assert_int_equal(par.prompt[1].ids.id[1], 3);
     fxi_params_free(&par);
 }
 
@@ -370,6 +579,19 @@ static void test_bounds(void **state)
     expect_too_big("{\"prompt\":[", "[],", 400000, "[]]}", "", "invalid_json");
     expect_too_big("{\"prompt\":[", "\"a\",", 64, "\"a\"]}", "prompt", "invalid_value");
     expect_too_big("{\"n\":8,\"prompt\":[", "\"a\",", 8, "\"a\"]}", "n", "invalid_value");
+    expect_too_big("{\"prompt\":\"a\",\"best_of\":8,\"n\":1,\"stop\":[", "\"a\",", 16, "\"a\"]}",
+                   "stop", "invalid_value");
+    expect_too_big("{\"best_of\":8,\"prompt\":[", "\"a\",", 8, "\"a\"]}", "best_of",
+                   "invalid_value");
+    expect_too_big("{\"prompt\":\"a\",\"stop_token_ids\":[", "1,", 1024, "1]}", "stop_token_ids",
+                   "invalid_value");
+    expect_too_big("{\"prompt\":\"a\",\"cache_salt\":\"", "\xc3\xa9", 1025, "\"}", "cache_salt",
+                   "invalid_value");
+    char *salt = repeat("{\"prompt\":\"a\",\"cache_salt\":\"", "\xc3\xa9", 1024, "\"}");
+    fxi_params salted = parse(C, salt); // characters, not bytes
+    assert_int_equal(strlen(salted.cache_salt), 2048);
+    fxi_params_free(&salted);
+    free(salt);
     char *quoted = repeat("{\"prompt\":\"", "[{,", 200000, "\"}"); // brackets in text do not count
     fxi_params par = parse(C, quoted);
     assert_int_equal(par.prompt[0].n_bytes, 600000);
@@ -382,7 +604,8 @@ static void test_truncated(void **state)
 {
     (void)state;
     const char *body = "{\"prompt\":[[1,2],[3]],\"stop\":[\"\\u00e9\",\"\\\"\"],\"stream\":true,"
-                       "\"logit_bias\":{\"1\":0},\"stream_options\":{\"include_usage\":true}}";
+                       "\"logit_bias\":{\"1\":4},\"stop_token_ids\":[1,2],"
+                       "\"stream_options\":{\"include_usage\":true}}";
     for (size_t n = 0; n < strlen(body); n++) {
         fxi_params par;
         fxi_http_error e = {0};
@@ -394,10 +617,20 @@ static void test_truncated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_bodies), cmocka_unit_test(test_bad_fields),
-        cmocka_unit_test(test_neutral),    cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_values),     cmocka_unit_test(test_prompts),
-        cmocka_unit_test(test_messages),   cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bad_bodies),
+        cmocka_unit_test(test_bad_fields),
+        cmocka_unit_test(test_neutral),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_request_default),
+        cmocka_unit_test(test_request_sampling),
+        cmocka_unit_test(test_request_ends),
+        cmocka_unit_test(test_request_counts),
+        cmocka_unit_test(test_request_cache),
+        cmocka_unit_test(test_blame),
+        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_truncated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

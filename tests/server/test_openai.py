@@ -181,6 +181,167 @@ def test_empty_prompt(client, model):
     assert complete(client, model, prompt="", max_tokens=4).usage.prompt_tokens == 1  # BOS
 
 
+# ---- rules of drawing ---------------------------------------------------------------------------
+
+
+def last_token(text):
+    """The id that ends `text`."""
+    out = subprocess.run([PROGRAM, "tokenize", "-m", MODEL, "--no-bos"], input=text, text=True,
+                         capture_output=True, check=True).stdout
+    return int(out.split()[-1])
+
+
+def text_of(reply):
+    return reply.choices[0].text
+
+
+@pytest.fixture(scope="module")
+def cat():
+    return last_token("a cat")
+
+
+@pytest.fixture(scope="module")
+def fox():
+    return last_token("a fox")
+
+
+def test_logit_bias(client, model, cat):
+    r = complete(client, model, max_tokens=4, logit_bias={str(cat): 100})
+    assert text_of(r).split() == ["cat"] * 4
+    r = complete(client, model, max_tokens=60, logit_bias={str(cat): -100}, extra_body={"ignore_eos": True})
+    assert "cat" not in text_of(r).split()
+
+
+def test_allowed_token_ids(client, model, cat, fox):
+    r = complete(client, model, max_tokens=20, temperature=2, seed=1, extra_body={"allowed_token_ids": [cat, fox]})
+    assert set(text_of(r).split()) == {"cat", "fox"}
+
+
+def test_repetition_penalty(client, model, cat, fox):
+    only = {"allowed_token_ids": [cat, fox]}
+    bias = {str(cat): 100, str(fox): 50}
+    r = complete(client, model, max_tokens=2, logit_bias=bias, extra_body=only)
+    assert text_of(r).split() == ["cat", "cat"]
+    r = complete(client, model, max_tokens=2, logit_bias=bias, extra_body=only | {"repetition_penalty": 1e20})
+    assert text_of(r).split() == ["cat", "fox"]
+
+
+def test_penalties_change_the_answer(client, model):
+    def words(**more):
+        more = {"extra_body": {"ignore_eos": True}} | more
+        return text_of(complete(client, model, max_tokens=100, **more)).split()
+
+    plain = words()
+    assert len(set(words(presence_penalty=2, frequency_penalty=2))) > len(set(plain))
+    assert len(set(words(presence_penalty=-2, frequency_penalty=-2))) < len(set(plain))
+
+
+def test_typical_p(client, model):
+    """So little mass is one token's, and the draw none of the seed's."""
+    texts = {text_of(complete(client, model, temperature=1, seed=i, extra_body={"typical_p": 1e-6})) for i in range(4)}
+    assert len(texts) == 1
+
+
+# ---- where an answer ends -----------------------------------------------------------------------
+
+
+def first_sentence(client, model, **more):
+    """Stopped by the token of the first full stop."""
+    stop = {"stop_token_ids": [last_token("a cat.")], "ignore_eos": True}
+    return complete(client, model, max_tokens=100, extra_body=stop | more)
+
+
+def test_stop_token_ids(client, model):
+    whole = text_of(complete(client, model, max_tokens=100, extra_body={"ignore_eos": True}))
+    r = first_sentence(client, model)
+    assert text_of(r) == whole[: whole.index(".")]
+    assert r.choices[0].finish_reason == "stop" and r.choices[0].stop_reason == last_token("a cat.")
+    r = first_sentence(client, model, include_stop_str_in_output=True)
+    assert text_of(r) == whole[: whole.index(".") + 1]
+
+
+def test_stop_reason(client, model):
+    whole = text_of(complete(client, model, max_tokens=60))
+    word = whole.split()[4]
+    r = complete(client, model, max_tokens=60, stop=["never seen", word])
+    assert r.choices[0].stop_reason == word
+    r = complete(client, model, max_tokens=60, stop=word, extra_body={"include_stop_str_in_output": True})
+    assert text_of(r) == whole[: whole.index(word) + len(word)] and r.choices[0].stop_reason == word
+    chunks = list(chat(client, model, stop=".", max_tokens=100, stream=True))
+    assert chunks[-1].choices[0].finish_reason == "stop" and chunks[-1].choices[0].stop_reason == "."
+    r = complete(client, model, max_tokens=2)
+    assert r.choices[0].finish_reason == "length" and r.choices[0].stop_reason is None
+
+
+def test_end_of_text_is_no_stop_reason(client, model):
+    r = complete(client, model, max_tokens=5, logit_bias={"2": 100})
+    assert r.choices[0].finish_reason == "stop" and r.choices[0].stop_reason is None
+    assert text_of(r) == "" and r.usage.completion_tokens == 1
+
+
+def test_min_tokens(client, model):
+    n = first_sentence(client, model).usage.completion_tokens
+    r = first_sentence(client, model, min_tokens=n + 10)
+    assert r.usage.completion_tokens >= n + 10
+    r = complete(client, model, max_tokens=20, logit_bias={"2": 100}, extra_body={"min_tokens": 12})
+    assert r.usage.completion_tokens == 13 and r.choices[0].finish_reason == "stop"
+
+
+# ---- several answers ----------------------------------------------------------------------------
+
+
+def test_n_at_temperature_0(client, model):
+    r = complete(client, model, n=4, max_tokens=40)
+    assert len({c.text for c in r.choices}) == 1 and len(r.choices) == 4
+
+
+def test_best_of(client, model):
+    """The best are some of the choices that `n` would have given."""
+    args = dict(temperature=1, seed=5, max_tokens=12)
+    all_six = complete(client, model, n=6, **args)
+    r = complete(client, model, n=2, best_of=6, **args)
+    assert [c.index for c in r.choices] == [0, 1]
+    assert {c.text for c in r.choices} < {c.text for c in all_six.choices}
+    assert r.usage.completion_tokens == all_six.usage.completion_tokens  # the discarded ones too
+    again = complete(client, model, n=2, best_of=6, **args)
+    assert [c.text for c in again.choices] == [c.text for c in r.choices]
+
+
+def test_beam_search(client, model):
+    r = complete(client, model, n=3, extra_body={"use_beam_search": True})
+    assert len({c.text for c in r.choices}) == 3
+    again = complete(client, model, n=3, temperature=1, seed=9, extra_body={"use_beam_search": True})
+    assert [c.text for c in again.choices] == [c.text for c in r.choices]
+    wide = complete(client, model, best_of=6, extra_body={"use_beam_search": True, "early_stopping": "never"})
+    assert len(wide.choices) == 1
+    r = chat(client, model, n=2, extra_body={"use_beam_search": True, "length_penalty": 0.5})
+    assert len({c.message.content for c in r.choices}) == 2
+
+
+def test_narrow_beam_is_greedy(client, model):
+    greedy = complete(client, model, extra_body={"ignore_eos": True})
+    beam = complete(client, model, extra_body={"ignore_eos": True, "use_beam_search": True})
+    assert text_of(beam) == text_of(greedy) and beam.usage == greedy.usage
+
+
+# ---- what prompts share -------------------------------------------------------------------------
+
+
+def test_cached_tokens(client, model):
+    prompt = PROMPT + " there was a cat who lived in a big house by the sea with a dog and two birds."
+
+    def n_cached(**more):
+        r = complete(client, model, prompt=prompt, max_tokens=4, extra_body=more)
+        assert r.usage.prompt_tokens_details.cached_tokens < r.usage.prompt_tokens
+        return r.usage.prompt_tokens_details.cached_tokens
+
+    assert n_cached(cache_salt="one") == 0
+    assert n_cached(cache_salt="one", cache_prompt=True) > 0
+    assert n_cached(cache_salt="two") == 0
+    assert n_cached(cache_salt="one", cache_prompt=False) == 0
+    assert n_cached(cache_salt="one", priority=-5) > 0
+
+
 # ---- streams ------------------------------------------------------------------------------------
 
 
@@ -225,7 +386,9 @@ def test_unknown_model(client):
 
 @pytest.mark.parametrize("param, value", [
     ("temperature", 3), ("temperature", "hot"), ("top_p", 0), ("n", 0), ("max_tokens", -1),
-    ("prompt", []), ("stop", [""]), ("seed", 0.5), ("stream_options", {"include_usage": True})])
+    ("prompt", []), ("stop", [""]), ("seed", 0.5), ("stream_options", {"include_usage": True}),
+    ("logit_bias", {"cat": 1}), ("stop_token_ids", [2**31]), ("best_of", 0), ("min_tokens", 25), ("priority", 101),
+    ("cache_salt", ""), ("allowed_token_ids", []), ("early_stopping", "soon")])
 def test_bad_value(client, model, param, value):
     with pytest.raises(openai.BadRequestError) as e:
         complete(client, model, extra_body={param: value})
@@ -243,6 +406,25 @@ def test_prompt_too_long(client, model):
     with pytest.raises(openai.BadRequestError) as e:
         complete(client, model, prompt="word " * (n + 10))
     assert e.value.code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("param, value", [("best_of", 2), ("use_beam_search", True)])
+def test_not_in_a_stream(client, model, param, value):
+    with pytest.raises(openai.BadRequestError) as e:
+        complete(client, model, stream=True, extra_body={param: value})
+    assert e.value.param == param
+
+
+def test_what_never_fits(model):
+    """More choices than the KV budget holds are refused at once, not queued for ever."""
+    small = Server("--kv-memory", "4M")
+    with openai.OpenAI(base_url=small.url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
+        with pytest.raises(openai.BadRequestError) as e:
+            complete(client, model, n=8, max_tokens=400)
+        assert e.value.code == "kv_budget_exceeded" and e.value.param == "max_tokens"
+        assert "budget" in e.value.message
+        assert len(complete(client, model, n=2, max_tokens=40).choices) == 2
+    assert small.stop() == 0, "\n".join(small.lines)
 
 
 def test_token_outside_vocabulary(client, model):

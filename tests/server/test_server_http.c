@@ -133,7 +133,23 @@ static void test_plain(void **state)
         {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
         {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
         {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
-        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 503, "kv_exhausted"},
+        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "the script says 'nospace'"},
+        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "\"param\":\"max_tokens\""},
+        {"POST", CHAT,
+         "{\"messages\":[{\"role\":\"user\",\"content\":\"nospace\"}],"
+         "\"max_completion_tokens\":5}",
+         400, "\"param\":\"max_completion_tokens\",\"code\":\"kv_budget_exceeded\""},
+        {"POST", TEXT, "{\"prompt\":\"invalid\",\"n\":2}", 400, "\"param\":\"n\""},
+        {"POST", TEXT, "{\"prompt\":\"invalid\",\"best_of\":2}", 400, "\"param\":\"best_of\""},
+        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop\":[\"x\",\"yz\"]}", 200,
+         "\"stop_reason\":\"yz\""},
+        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3,4]}", 200,
+         "\"finish_reason\":\"stop\",\"stop_reason\":4"},
+        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3],\"stream\":true}", 200,
+         "\"finish_reason\":\"stop\",\"stop_reason\":3"},
+        {"POST", TEXT, "{\"prompt\":\"say a\",\"stop_token_ids\":[3]}", 200,
+         "\"finish_reason\":\"stop\",\"stop_reason\":null"},
+        {"POST", TEXT, "{\"prompt\":\"say a\",\"n\":2,\"best_of\":4}", 200, "\"index\":1,"},
         {"POST", TEXT, "{\"prompt\":\"broken\"}", 500, "server_error"},
         {"POST", TEXT, "{\"prompt\":\"fail 3\"}", 500, "server_error"},
         {"POST", TEXT, "{\"prompt\":\"fail 0\",\"stream\":true}", 500, "server_error"},
@@ -146,6 +162,34 @@ static void test_plain(void **state)
                rows[i].in_body);
     assert_true(logged(f, "error=queue_full"));
     assert_false(log_has(f, "count")); // never text of prompts
+    end(f);
+}
+
+// What the client asks for is what the engine is asked for.
+static void test_request_fields(void **state)
+{
+    (void)state;
+    fixture *f = begin((fxi_server_options){0});
+    expect(
+        http_call(f->port, "POST", TEXT,
+                  "{\"prompt\":\"say a\",\"logit_bias\":{\"65\":-7.5},"
+                  "\"allowed_token_ids\":[65,66],\"stop_token_ids\":[67],\"stop\":[\"x\",\"yz\"],"
+                  "\"cache_salt\":\"pepper\",\"priority\":-7,\"best_of\":3,\"n\":2}"),
+        200, NULL);
+    const fx_request *r = &fake_engine_last(f->eng)->req;
+    assert_int_equal(r->sampling.n_bias, 1);
+    assert_int_equal(r->sampling.bias[0].token, 65);
+    assert_true(r->sampling.bias[0].bias == -7.5F);
+    assert_int_equal(r->sampling.n_allow, 2);
+    assert_int_equal(r->sampling.allow[1], 66);
+    assert_int_equal(r->n_stop_token, 1);
+    assert_int_equal(r->stop_token[0], 67);
+    assert_int_equal(r->n_stop, 2);
+    assert_string_equal(r->stop[1], "yz");
+    assert_string_equal(r->tenant, "pepper");
+    assert_int_equal(r->priority, 7);
+    assert_int_equal(r->n_choice, 2);
+    assert_int_equal(r->n_best, 3);
     end(f);
 }
 
@@ -322,7 +366,8 @@ static void test_golden_stream(void **state)
     static const char want[] = HEAD
         "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," NULLS HEAD
         "{\"index\":0,\"delta\":{\"content\":\"Hi\"}," NULLS HEAD
-        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}"
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+        "\"stop_reason\":null}],\"usage\":null}"
         "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
     (void)state;
@@ -624,6 +669,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_request_fields),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_content_types),

@@ -260,8 +260,7 @@ static void check_cancelled(int n_turn)
     fx_cancel(eng, c.id);
     (void)fxi_engine_turn(eng);
     assert_true(c.last); // in the same turn
-    for (int k = 0; k < c.req.n_choice; k++)
-        assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
+    for (int k = 0; k < c.req.n_choice; k++) assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
     assert_int_equal(c.n_event_after_last, 0);
     client_free(&c);
 }

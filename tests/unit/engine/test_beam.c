@@ -62,7 +62,8 @@ static void apply_rules(const search *b, const hyp *h, float *logits, int n_voca
     const fx_sampling *s = &b->req->sampling;
     const int n_prompt = (int)b->req->n_prompt;
     for (int id = 0; id < n_vocab; id++) {
-        bool early = h->n - n_prompt < s->min_tok && (ends(b, id) || fxi_vocab_ends(b->eng->vocab, id));
+        bool early =
+            h->n - n_prompt < s->min_tok && (ends(b, id) || fxi_vocab_ends(b->eng->vocab, id));
         if (is_in(s->ban, s->n_ban, id) || early) logits[id] = -INFINITY;
         if (s->repetition_penalty > 0 && is_in(h->tok, (size_t)h->n, id))
             logits[id] = logits[id] > 0 ? logits[id] / s->repetition_penalty

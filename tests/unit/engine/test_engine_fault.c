@@ -130,8 +130,10 @@ static void start_one_of(client *c, prompt *p, fx_engine *eng, int i)
     }
     *p = make_prompt(i);
     client_init(c, eng, p->tok, p->n, N_GEN);
-    if (i == 2) c->req.n_choice = 4;
-    else c->req.beam_width = 3;
+    if (i == 2)
+        c->req.n_choice = 4;
+    else
+        c->req.beam_width = 3;
     assert_int_equal(client_submit(c, NULL), FX_OK);
 }
 
@@ -182,16 +184,15 @@ static void disturb(fx_engine *eng, int turn)
     static const uint64_t budget[] = {64 << 20, 48 << 20};
     if (turn % 5 == 4 && eng->running.head)
         fxi_preempt(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
-    if (turn % 16 == 7)
-        assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
+    if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
 static int run_preempted(int fail_at, fx_status how, int *n_bad)
 {
     static client c[N_TOGETHER];
     static prompt p[N_TOGETHER];
-    fx_engine *eng = unthreaded_open(
-        MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
+    fx_engine *eng =
+        unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
     inject(eng, fail_at, how);
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
     for (int turn = 0; fxi_engine_turn(eng); turn++) disturb(eng, turn);
