@@ -115,7 +115,8 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 
 // Makes tokens [0, len_tok) of the sequence backed and writable memory. len_tok below the present
 // length is allowed and changes nothing. Where the budget or the mappings do not suffice, spare
-// chunks and then idle prefixes are given back to the system. Within chunks that are prepared, or
+// chunks and then idle prefixes are given back to the system, at last also the ends of prefixes in
+// use that no sequence holds. Within chunks that are prepared, or
 // are the sequence's own already, it makes no system call.
 // Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit
 // of mappings), VT_ENOMEM, VT_EDEVICE; the sequence is then as before, but that it may have its copy of a
@@ -287,7 +288,7 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(device_errors, "backend calls answered VT_EDEVICE so far")                  \
     X(prefix_nodes, "nodes of the prefix tree now")                               \
     X(prefix_tok, "tokens in the prefix tree now")                                \
-    X(prefix_evicted, "nodes evicted so far")                                     \
+    X(prefix_evicted, "nodes evicted, or cut shorter, so far")                    \
     X(match_calls, "calls of vt_seq_match so far")                                \
     X(match_tok, "tokens asked for in them")                                      \
     X(hit_tok, "tokens found in them")                                            \

@@ -182,8 +182,10 @@ static uint32_t warm_from(const vti_span *sp, uint32_t end)
 
 static bool can_yield(vt_manager *m, const vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
-    uint64_t spare = vti_spare(m, sp) + warm_from(sp, end);
-    return n_chunk <= spare || n_chunk - spare <= vti_rtree_evictable(m->rtree, m->now_ms);
+    uint64_t has = vti_spare(m, sp) + warm_from(sp, end);
+    if (n_chunk > has) has += vti_rtree_evictable(m->rtree, m->now_ms);
+    if (n_chunk > has) has += vti_rtree_cuttable(m->rtree, m->now_ms);
+    return n_chunk <= has;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -191,12 +193,27 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static bool cut_one(vt_manager *m)
+{
+    bool is_cut = vti_rtree_cut(m->rtree, m->now_ms);
+    m->tally.prefix_evicted += is_cut;
+    return is_cut;
+}
+
+// Prefixes that nobody uses first, then what those in use can do without.
+static void give_up_prefixes(vt_manager *m, uint64_t n_chunk)
+{
+    uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
+    do vti_evict_for(m, goal - least(goal, m->pset.n_in[VT_CHUNK_SPARE]));
+    while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one(m));
+}
+
 // Others' spare chunks first, then sp's own behind `end`, then prefixes.
 static vt_status yield(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     uint64_t n_other = least(n_chunk, vti_spare(m, sp));
     uint64_t n_own = least(n_chunk - n_other, warm_from(sp, end));
-    vti_evict_for(m, n_chunk - n_other - n_own);
+    give_up_prefixes(m, n_chunk - n_other - n_own);
     VT_TRY(vti_reclaim(m, n_chunk - n_own, sp));
     return n_own > 0 ? vti_span_shed(m, sp, end, UINT32_MAX, (uint32_t)n_own) : VT_OK;
 }

@@ -476,6 +476,25 @@ vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32
     return VT_OK;
 }
 
+// Whether the parent names another chunk where n begins, which nobody else holds, and n's is held by
+// a sequence. The first guarded child speaks for all.
+bool vti_rtree_has_double(const vti_rtree *t, const vti_node *n)
+{
+    const vti_node *u = n->parent;
+    uint32_t position = vti_node_first(t->geo, n), n_same = 0;
+    if (n != u->child[VTI_FRONT] || !ends_in(t->geo, u, position)) return false;
+    uint32_t old = *last_region(t->geo, u);
+    for (; ends_in(t->geo, u, position) && *last_region(t->geo, u) == old; u = u->parent) n_same++;
+    vti_chunk c = vti_pset_chunk(t->pset, old, position);
+    return old != n->region[0] && c.n_user == 0 && c.n_node == n_same &&
+           vti_pset_chunk(t->pset, n->region[0], position).n_user > 0;
+}
+
+void vti_rtree_drop_double(vti_rtree *t, const vti_node *n)
+{
+    supersede(t, n);
+}
+
 static bool names(const vti_rtree *t, const vti_node *n, uint32_t position, uint32_t region)
 {
     uint32_t first = vti_node_first(t->geo, n);
@@ -524,6 +543,24 @@ void vti_rtree_drop(vti_rtree *t, vti_node *leaf)
     vti_worth_inherit(t, leaf->parent, &leaf->keep);
     node_remove(t, leaf);
     domain_settle(d);
+}
+
+// The tokens whose rows lie in the last position go, at least in part; a node may come to nothing.
+void vti_rtree_shorten(vti_rtree *t, vti_node *leaf)
+{
+    uint32_t first = vti_node_first(t->geo, leaf), n_position = vti_node_positions(t->geo, leaf);
+    uint32_t end = vti_geo_tokens(t->geo, first + n_position - 1);
+    vt_domain *d = leaf->domain;
+    assert(d && !leaf->child[VTI_FRONT]);
+    if (end <= leaf->start) {
+        node_remove(t, leaf);
+        domain_settle(d);
+        return;
+    }
+    t->n_tok -= leaf->n_tok - (end - leaf->start);
+    leaf->n_tok = end - leaf->start;
+    for (uint32_t i = vti_node_positions(t->geo, leaf); i < n_position; i++)
+        let_go(t, leaf->region[i], first + i);
 }
 
 // ---- Check

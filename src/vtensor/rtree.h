@@ -61,7 +61,7 @@ void vti_rtree_rename(vti_rtree *t, vti_node *n, uint32_t position, uint32_t fro
 // Marks the node and all above it as just used.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);
 
-// References of sequences: a node that has some is not evicted. Splitting a node keeps them with
+// References of sequences: a node that has some is not evicted, but it may be cut. Splitting a node keeps them with
 // the part that is deeper.
 void vti_rtree_ref(vti_rtree *t, vti_node *n);
 void vti_rtree_unref(vti_rtree *t, vti_node *n);
@@ -83,8 +83,22 @@ void vti_rtree_drop(vti_rtree *t, vti_node *leaf);
 // valid for vti_rtree_unref and vti_rtree_touch, which then free them or do nothing.
 void vti_rtree_forget(vt_domain *d);
 
-// CACHED chunks that evicting all that may be evicted would set free. Walks the tree.
+// Where no victim is left: a chunk is given up whose rows another has too; or the leaf in use that is worth least loses its last chunk, which its path
+// alone holds, and the tokens with rows there; what is above may be a victim then. Walks the tree.
+// False: there is none.
+bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms);
+
+// The prefix that ends in n loses the tokens with rows in this position, if that is its last one and
+// nothing goes on from there. Whether no node holds the chunk any more. n may be NULL.
+bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position);
+
+// The node that cut leaves as it is, until another call; NULL: none.
+void vti_rtree_keep_whole(vti_rtree *t, const vti_node *n);
+
+// CACHED chunks that evicting all that may be evicted would set free; and those that cutting would,
+// besides, at least. Both walk the tree.
 uint64_t vti_rtree_evictable(vti_rtree *t, uint64_t now_ms);
+uint64_t vti_rtree_cuttable(vti_rtree *t, uint64_t now_ms);
 
 // For vt_check: calls fn for each reference of each node; answers the first broken invariant of the
 // tree itself in words, or NULL.

@@ -22,6 +22,12 @@
 // given itself. The heap BY_END has all worth that ends some
 // time; every function that is told the time first takes what has ended.
 //
+// A prefix that sequences use is not evicted, for as long as others will do. But a chunk at its end
+// may be its path's alone: a copy of a tail that its sequence has gone on from, or what is behind
+// the part that was matched. Such chunks go last, one by one (vti_rtree_cut): the prefix gets
+// shorter. Before that, a node gives up a chunk for which the one below it, which is in use, has
+// another with the same rows: that costs nothing, and comes about when what else was below has gone.
+//
 // Chunks are counted as often as they exist, though several nodes may hold one: those that one node
 // alone holds at once, the others by sorting their names. The room for names is reserved by push,
 // so that counting cannot fail.
@@ -256,6 +262,102 @@ uint64_t vti_rtree_evictable(vti_rtree *t, uint64_t now_ms)
         n_kept += see(t, n, true);
     n_kept += count_seen(t);
     return t->pset->n_in[VT_CHUNK_CACHED] - n_kept;
+}
+
+// ---- Prefixes in use
+
+// A leaf that nothing but sequences keeps.
+static bool is_used_leaf(const vti_node *n)
+{
+    return n->n_ref > 0 && !vti_node_is_root(n) && n->domain && !n->child[VTI_FRONT] &&
+           !n->keep.pinned;
+}
+
+static vti_chunk chunk_at(const vti_rtree *t, const vti_node *n, uint32_t i)
+{
+    return vti_pset_chunk(t->pset, n->region[i], vti_node_first(t->geo, n) + i);
+}
+
+// Whether the n_above nodes above n go with it: nothing keeps them but n.
+static bool go_along(const vti_node *n, uint32_t n_above)
+{
+    for (n = n->parent; n_above > 0; n_above--, n = n->parent)
+        if (n->keep.pinned || n->child[VTI_FRONT] != n->child[VTI_BACK]) return false;
+    return true;
+}
+
+// Whether no sequence holds the chunk at this place of a leaf, and no node that would stay: those
+// above name none but its first.
+static bool is_paths_alone(const vti_rtree *t, const vti_node *n, uint32_t i)
+{
+    vti_chunk c = chunk_at(t, n, i);
+    uint32_t position = vti_node_first(t->geo, n) + i;
+    if (c.n_user > 0 || vti_rtree_names(t, n, position, n->region[i]) != c.n_node) return false;
+    return go_along(n, c.n_node - 1);
+}
+
+// Chunks at its end that are its path's alone.
+static uint64_t n_to_cut(const vti_rtree *t, const vti_node *n)
+{
+    uint32_t n_position = vti_node_positions(t->geo, n), n_kept = n_position;
+    if (!is_used_leaf(n) || n == t->whole) return 0;
+    while (n_kept > 0 && is_paths_alone(t, n, n_kept - 1)) n_kept--;
+    return n_position - n_kept;
+}
+
+// While a prefix is kept whole its chunks stay where they are.
+static bool has_double(const vti_rtree *t, const vti_node *n)
+{
+    return !t->whole && !vti_node_is_root(n) && vti_rtree_has_double(t, n);
+}
+
+static bool drop_a_double(vti_rtree *t)
+{
+    vti_node *n = vti_node_after(t->top, true);
+    while (n && !has_double(t, n)) n = vti_node_after(n, true);
+    if (n) vti_rtree_drop_double(t, n);
+    return n != NULL;
+}
+
+bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms)
+{
+    vti_node *least = NULL;
+    end_worth(t, now_ms);
+    if (drop_a_double(t)) return true;
+    for (vti_node *n = vti_node_after(t->top, true); n; n = vti_node_after(n, true))
+        if (n_to_cut(t, n) > 0 && (!least || goes_first(VTI_BY_WORTH, n, least))) least = n;
+    if (least) vti_rtree_shorten(t, least);
+    return least != NULL;
+}
+
+// The node and those above it that end in the same position, as far as nothing else keeps them.
+bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position)
+{
+    if (!n || !n->domain || vti_node_is_root(n)) return false;
+    uint32_t last = vti_node_positions(t->geo, n) - 1, region = n->region[last];
+    if (vti_node_first(t->geo, n) + last != position) return false;
+    for (bool is_first = false; !is_first && !n->child[VTI_FRONT] && !n->keep.pinned;) {
+        vti_node *above = n->parent;
+        is_first = vti_node_is_root(above);
+        vti_rtree_shorten(t, n);
+        if (is_first || vti_rtree_names(t, above, position, region) == 0) break;
+        n = above;
+    }
+    return vti_pset_chunk(t->pset, region, position).n_node == 0;
+}
+
+void vti_rtree_keep_whole(vti_rtree *t, const vti_node *n)
+{
+    t->whole = n;
+}
+
+uint64_t vti_rtree_cuttable(vti_rtree *t, uint64_t now_ms)
+{
+    uint64_t n_cut = 0;
+    end_worth(t, now_ms);
+    for (vti_node *n = vti_node_after(t->top, true); n; n = vti_node_after(n, true))
+        n_cut += n_to_cut(t, n) + has_double(t, n);
+    return n_cut;
 }
 
 // The chunks of n and what is above it, but for nodes that this round has passed already.

@@ -76,6 +76,7 @@ struct vti_rtree {
     size_t cap_seen, n_seen;
     uint64_t n_node, n_tok, n_hold; // n_hold: references in the pSet
     uint64_t clock, round;
+    const vti_node *whole; // is not shortened now; NULL: none
 };
 
 static inline bool vti_node_is_root(const vti_node *n)
@@ -110,6 +111,10 @@ vti_node *vti_node_after(vti_node *n,
 vti_node *vti_node_child(const vti_rtree *t, const vti_node *n, uint32_t tok); // or NULL
 void vti_node_attach(vti_node *n, vti_node *parent);                           // guarded in front
 void vti_node_detach(vti_node *n);
+void vti_rtree_shorten(vti_rtree *t, vti_node *leaf); // by one position
+// Where the path above n names a chunk of its own for rows that n's first chunk has too.
+bool vti_rtree_has_double(const vti_rtree *t, const vti_node *n); // Pre: no root
+void vti_rtree_drop_double(vti_rtree *t, const vti_node *n);      // n's chunk takes its place
 
 // rtree_evict.c
 vt_status vti_worth_reserve(vti_rtree *t, uint64_t more_nodes, uint64_t more_holds);

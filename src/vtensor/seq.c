@@ -89,6 +89,17 @@ static uint32_t cold_chunks(const vti_span *sp, uint32_t n_chunk)
     return n;
 }
 
+// With no room for a copy: whether only the sequence's own prefix shared the tail, which is shorter
+// now.
+static bool tail_is_given_up(vt_seq *s)
+{
+    const vti_span *sp = s->span;
+    uint32_t p = sp->n_owned - 1;
+    if (vti_pset_chunk(&s->m->pset, sp->at[p], p).n_user > 1) return false;
+    s->m->tally.prefix_evicted++;
+    return vti_rtree_give_up(s->m->rtree, s->node, p);
+}
+
 // A chunk for the sequence or for the tree, whoever is easier to serve. Room is made for all that
 // is coming, so that what is done first is not done in vain.
 static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
@@ -97,7 +108,10 @@ static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
     vti_span *sp = s->span;
     uint32_t p = sp->n_owned - 1, end = n_chunk > p ? n_chunk : p + 1;
     bool is_kept;
-    VT_TRY(vti_make_room(m, sp, end, 1 + cold_chunks(sp, n_chunk)));
+    vt_status st = vti_make_room(m, sp, end, 1 + cold_chunks(sp, n_chunk));
+    if (st == VT_NOSPACE && tail_is_given_up(s))
+        st = vti_make_room(m, sp, end, cold_chunks(sp, n_chunk));
+    VT_TRY(st);
     if (!tail_is_shared(s)) return VT_OK; // room has come from those who shared it
     VT_TRY(vti_seq_keep_tail(s, &is_kept));
     if (is_kept) return VT_OK;

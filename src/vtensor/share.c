@@ -134,18 +134,27 @@ static vt_status tail_of(vt_seq *s, uint32_t n_hit, uint32_t region)
     return can_go_on(s, region) ? take_tail(s, n_hit, region) : copy_tail(s, n_hit, region);
 }
 
-// The node is referenced first: nothing of the path is evicted while room is made for the tail.
-static vt_status match_into(vt_seq *s, vti_prefix hit)
+static vt_status take_prefix(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     uint32_t n_whole = vti_geo_whole(&m->geo, hit.n_tok);
-    vti_seq_set_node(s, hit.node);
     vti_rtree_regions(m->rtree, hit, m->scratch);
     VT_TRY(vti_span_alias(m, s->span, m->scratch, n_whole));
     if (vti_geo_tail_bytes(&m->geo, hit.n_tok) > 0)
         VT_TRY(tail_of(s, hit.n_tok, m->scratch[n_whole]));
     vti_seq_set_len(s, hit.n_tok);
     return VT_OK;
+}
+
+// The node is referenced first, and kept whole: nothing of the path goes while room is made for the
+// tail.
+static vt_status match_into(vt_seq *s, vti_prefix hit)
+{
+    vti_seq_set_node(s, hit.node);
+    vti_rtree_keep_whole(s->m->rtree, hit.node);
+    vt_status st = take_prefix(s, hit);
+    vti_rtree_keep_whole(s->m->rtree, NULL);
+    return st;
 }
 
 static vt_status seq_match(vt_manager *m, vti_prefix hit, uint32_t expect_tok, vt_seq **out)

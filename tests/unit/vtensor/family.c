@@ -212,7 +212,8 @@ vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
     kin *k = &f->kin[i];
     uint32_t had = k->len_tok, len_tok = had + n_more;
     void *base = vt_seq_plane(k->s, 0);
-    bool is_free = len_tok <= vt_seq_backed(k->s) && !vt_seq_is_swapped(k->s);
+    bool is_free = len_tok <= vt_seq_backed(k->s) && !vt_seq_is_swapped(k->s) &&
+                   !vt_seq_is_torn(k->s); // else it is mended first
     uint64_t n_call = vt_fault_calls(f->fault);
     bool threaded = f->setup.mapper == VT_MAPPER_THREAD;
     vt_status st = vt_seq_extend(k->s, len_tok);

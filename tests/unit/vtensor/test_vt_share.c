@@ -397,6 +397,86 @@ static void misuse_is_refused(void **state)
     assert_ok(vt_seq_swap_in(f.kin[0].s));
 }
 
+// ---- Ends of prefixes in use
+
+// The budget is what the sequence takes alone: there is no room for the tree's copy of the tail that it
+// recorded, so the prefix gets shorter by that.
+static void a_recorded_tail_costs_its_sequence_nothing(void **state)
+{
+    (void)state;
+    assert_ok(vt_set_budget(f.m, 3 * f.chunk_bytes));
+    family_grown(&f, 0, 2 * CHUNK_TOK + 5);
+    assert_ok(family_record(&f, 0, f.kin[0].len_tok, NULL));
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, f.kin[0].len_tok), 2 * CHUNK_TOK + 5);
+    assert_ok(family_grow(&f, 0, CHUNK_TOK - 5));
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, f.kin[0].len_tok), 2 * CHUNK_TOK);
+    assert_int_equal(created(), 3);
+    assert_int_equal(family_grow(&f, 0, 1), VT_NOSPACE);
+}
+
+// The copy is there already when another sequence needs the room.
+static void a_copied_tail_gives_way(void **state)
+{
+    (void)state;
+    assert_ok(vt_set_budget(f.m, 5 * f.chunk_bytes));
+    family_grown(&f, 0, CHUNK_TOK + 5);
+    assert_ok(family_record(&f, 0, f.kin[0].len_tok, NULL));
+    assert_ok(family_grow(&f, 0, 1)); // the tree has a copy of the tail now
+    assert_int_equal(created(), 3);
+    family_grown(&f, 1, 3 * CHUNK_TOK);
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, CHUNK_TOK + 5), CHUNK_TOK);
+    assert_int_equal(family_grow(&f, 1, 1), VT_NOSPACE);
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, CHUNK_TOK), CHUNK_TOK); // in use
+}
+
+// A sequence uses the beginning of a long prefix; what is behind that goes when it must.
+static void what_is_behind_a_match_gives_way(void **state)
+{
+    (void)state;
+    uint32_t tok[FAMILY_MAX_TOK];
+    assert_ok(vt_set_budget(f.m, 8 * f.chunk_bytes));
+    family_grown(&f, 0, 6 * CHUNK_TOK);
+    memcpy(tok, f.kin[0].tok, sizeof tok);
+    assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
+    family_release(&f, 0);
+    assert_ok(family_match(&f, 4, tok, CHUNK_TOK + 7));
+    assert_int_equal(f.kin[4].len_tok, CHUNK_TOK + 7);
+    family_grown(&f, 2, 4 * CHUNK_TOK);
+    assert_true(vt_match(f.domain[0], tok, 6 * CHUNK_TOK) < 6 * CHUNK_TOK);
+    assert_true(vt_match(f.domain[0], tok, 6 * CHUNK_TOK) >= CHUNK_TOK);
+    assert_ok(family_grow(&f, 2, 2 * CHUNK_TOK)); // 2 + 6: everything else has gone
+    assert_int_equal(vt_match(f.domain[0], tok, 6 * CHUNK_TOK), CHUNK_TOK);
+    assert_int_equal(family_grow(&f, 2, 1), VT_NOSPACE);
+}
+
+// The prefix that is being matched is not cut while room is made for the copy of its tail.
+static void a_match_does_not_eat_its_own_tail(void **state)
+{
+    (void)state;
+    uint32_t tok[FAMILY_MAX_TOK];
+    assert_ok(vt_set_budget(f.m, 3 * f.chunk_bytes));
+    family_grown(&f, 0, 3 * CHUNK_TOK);
+    memcpy(tok, f.kin[0].tok, sizeof tok);
+    assert_ok(family_record(&f, 0, 3 * CHUNK_TOK, NULL));
+    family_release(&f, 0);
+    vt_status st = family_match(&f, 4, tok, 2 * CHUNK_TOK + 9); // what it gets is looked at
+    assert_true(st == VT_OK || st == VT_NOSPACE);
+}
+
+// Pinned to the token, in use or not.
+static void a_pin_is_not_cut(void **state)
+{
+    (void)state;
+    const vt_retention pin = {.pinned = true};
+    assert_ok(vt_set_budget(f.m, 6 * f.chunk_bytes));
+    family_grown(&f, 0, CHUNK_TOK + 5);
+    assert_ok(family_record(&f, 0, f.kin[0].len_tok, &pin));
+    assert_ok(family_grow(&f, 0, 1));
+    family_grown(&f, 1, 3 * CHUNK_TOK);
+    assert_int_equal(family_grow(&f, 1, 1), VT_NOSPACE);
+    assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, CHUNK_TOK + 5), CHUNK_TOK + 5);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -420,6 +500,11 @@ int main(void)
         TEST(a_kernel_that_runs_keeps_its_addresses),
         TEST(what_is_cut_off_waits_for_the_kernels),
         TEST(a_mark_that_cannot_be_made_is_made_later),
+        TEST(a_recorded_tail_costs_its_sequence_nothing),
+        TEST(a_copied_tail_gives_way),
+        TEST(what_is_behind_a_match_gives_way),
+        TEST(a_match_does_not_eat_its_own_tail),
+        TEST(a_pin_is_not_cut),
         TEST(misuse_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
