@@ -139,16 +139,23 @@ static bool waits_for_prefix(const fx_engine *eng, fxi_seq *s)
 
 // ---- matching ----------------------------------------------------------------------------------
 
-static fx_status match(fx_engine *eng, fxi_seq *s)
+static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
 {
     const fxi_kv_ops *ops = eng->kv->ops;
-    int hit = 0;
-    fx_status st = s->group->req.no_cache
-                       ? ops->seq_create(eng->kv, s->n_tok, &s->kv, NULL)
-                       : ops->seq_match(eng->kv, s->group->domain, s->tok, most_cached(s), s->n_tok,
-                                        &s->kv, &hit, NULL);
+    *n_hit = 0;
+    if (s->group->req.no_cache) return ops->seq_create(eng->kv, s->n_tok, &s->kv, NULL);
+    return ops->seq_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit, NULL);
+}
+
+// With no room for a copy of the last rows, whole chunks are shared, which takes none.
+static fx_status match(fx_engine *eng, fxi_seq *s)
+{
+    int n_hit;
+    fx_status st = match_first(eng, s, most_cached(s), &n_hit);
+    if (st == FX_ENOSPACE)
+        st = match_first(eng, s, eng->kv->ops->whole_tok(eng->kv, cached_tok(eng, s)), &n_hit);
     if (st != FX_OK) return st;
-    s->n_computed = s->n_recorded = hit;
+    s->n_computed = s->n_recorded = n_hit;
     s->is_filling = true;
     return FX_OK;
 }

@@ -37,9 +37,21 @@ void fxi_record_all(fx_engine *eng, fxi_seq *s)
     if (s->kv) record(eng, s, s->n_computed, (fxi_kv_keep){0});
 }
 
+// The time for which its prompt is kept begins when the last of its sequences lets go of it.
+static void keep_prompt(fx_engine *eng, fxi_seq *s)
+{
+    fxi_group *g = s->group;
+    const int n_prompt = (int)g->req.n_prompt;
+    if (!g->req.keep_priority || !g->req.keep_s || g->req.no_cache) return;
+    const fxi_kv_keep keep = keep_of(eng, g);
+    if (s->n_computed >= n_prompt)
+        (void)eng->kv->ops->seq_record(eng->kv, s->kv, g->domain, s->tok, n_prompt, &keep, NULL);
+}
+
 void fxi_release(fx_engine *eng, fxi_seq *s)
 {
     if (!s->kv) return;
+    keep_prompt(eng, s);
     eng->kv->ops->seq_release(eng->kv, s->kv);
     s->kv = NULL;
     s->n_computed = s->n_step = s->n_recorded = 0;

@@ -216,13 +216,12 @@ void fxi_engine_end_all(fx_engine *eng, fx_finish why)
     end_some(eng, eng->waiting.head, true, why);
 }
 
-// Less headroom is asked for with each turn without a preemption; and what the manager gives back
-// beside us is looked for every few turns.
+// Less headroom is asked for with each turn without a preemption. That, and what the manager gives
+// back beside us, is looked at every few turns.
 static void relax(fx_engine *eng)
 {
-    const bool shrinks = eng->headroom_tok > MIN_HEADROOM_TOK;
-    eng->headroom_tok -= shrinks;
-    if (shrinks || ++eng->n_turn % RETRY_TURNS == 0) eng->n_freed++;
+    if (eng->headroom_tok > MIN_HEADROOM_TOK) eng->headroom_tok--;
+    if (++eng->n_turn % RETRY_TURNS == 0) eng->n_freed++;
 }
 
 bool fxi_engine_turn(fx_engine *eng)

@@ -234,6 +234,7 @@ bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from)
     to->state = from->state;
     to->n_computed = from->n_computed;
     to->n_recorded = from->n_recorded;
+    to->n_prompt_told = from->n_prompt_told;
     to->sum_logprob = from->sum_logprob;
     to->beam_sum = from->beam_sum;
     return fxi_prob_log_copy(&to->prob, &from->prob) && fxi_text_copy(&to->text, &from->text);

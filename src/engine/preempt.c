@@ -97,7 +97,7 @@ static void note_preemption(fx_engine *eng, fxi_group *g)
 {
     eng->headroom_tok *= 2;
     if (eng->headroom_tok > MAX_HEADROOM_TOK) eng->headroom_tok = MAX_HEADROOM_TOK;
-    eng->n_freed++;
+    g->tried_at = ++eng->n_freed; // room for others; the victim itself waits for more
     pthread_mutex_lock(&eng->mu);
     eng->stats.n_preempt_swap += g->state == FXI_SWAPPED;
     eng->stats.n_preempt_recompute += g->state == FXI_WAITING;

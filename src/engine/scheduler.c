@@ -43,7 +43,8 @@ static bool grow(fx_engine *eng, fxi_seq *s, int n_step)
 
 static bool is_running(const fxi_seq *s)
 {
-    return s->state == FXI_SEQ_LIVE && s->kv && s->finish == FX_FINISH_NONE;
+    return s->group->state == FXI_RUNNING && s->state == FXI_SEQ_LIVE && s->kv &&
+           s->finish == FX_FINISH_NONE;
 }
 
 static int todo(const fxi_seq *s)

@@ -181,6 +181,7 @@ static bool be_born(fx_engine *eng, fxi_seq *s, fxi_seq *first)
     for (int i = 0; i < n; i++) s->tok[i] = first->tok[i];
     s->n_tok = s->n_computed = n;
     s->n_recorded = first->n_recorded;
+    s->n_prompt_told = first->n_prompt_told;
     s->state = FXI_SEQ_LIVE;
     return true;
 }

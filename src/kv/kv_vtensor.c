@@ -133,8 +133,10 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
                                 int n_tok, const fxi_kv_keep *keep, fx_error *err)
 {
     (void)kv;
-    vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
-    return forward_status(vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, &r),
+    const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
+    const bool is_plain = !r.priority; // then what is worth more already stays so
+    return forward_status(vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok,
+                                        is_plain ? NULL : &r),
                           "record", err);
 }
 

@@ -1,0 +1,345 @@
+// test_schedule.c - who is served when: decodes never wait for prompts, short prompts do not wait for
+// long ones, order and priorities, who is preempted and how, and that memory does not come and go.
+//
+// The engine's turns are taken here, and its clock is ours.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/company.h"
+#include "unit/engine/unthreaded.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_CLIENT = 6 };
+
+static client c[N_CLIENT];
+static prompt p[N_CLIENT];
+static uint64_t clock_us;
+
+static uint64_t our_clock(void *ud)
+{
+    (void)ud;
+    return clock_us;
+}
+
+static fx_engine *open_here(fx_options opt)
+{
+    fx_engine *eng = unthreaded_open(MODEL, opt);
+    clock_us = 1000000000;
+    eng->now_us = our_clock;
+    return eng;
+}
+
+// Request i with n_prompt tokens of its own; greedy.
+static void submit(fx_engine *eng, int i, int n_prompt, int max_tok, int priority)
+{
+    p[i] = make_prompt(i);
+    for (int t = 1; t < MAX_PROMPT; t++) p[i].tok[t] = 3 + (t * 31 + i * 101) % 310;
+    client_init(&c[i], eng, p[i].tok, (size_t)n_prompt, max_tok);
+    c[i].req.priority = priority;
+    assert_int_equal(client_submit(&c[i], NULL), FX_OK);
+}
+
+static fxi_group *group_of(const fx_engine *eng, int i)
+{
+    for (fxi_group *g = eng->live; g; g = g->next_live)
+        if (g->id == c[i].id) return g;
+    return NULL;
+}
+
+static void turns(fx_engine *eng, int n)
+{
+    for (int i = 0; i < n; i++) {
+        clock_us += 10000;
+        (void)fxi_engine_turn(eng);
+    }
+}
+
+// Takes turns until all of the first n requests have ended; returns how many.
+static int run_all(fx_engine *eng, int n)
+{
+    int n_turn = 0;
+    for (int i = 0; i < n; i++)
+        for (; !c[i].last; n_turn++) {
+            turns(eng, 1);
+            assert_true(n_turn < 20000);
+        }
+    return n_turn;
+}
+
+static void close_here(fx_engine *eng, int n)
+{
+    unthreaded_close(eng);
+    for (int i = 0; i < n; i++) client_free(&c[i]);
+}
+
+static uint64_t n_recompute(const fx_engine *eng)
+{
+    return eng->stats.n_preempt_recompute;
+}
+
+// ---- prompts and streams -----------------------------------------------------------------------
+
+// Two streams get a token in every turn while a prompt of many steps is read.
+static void test_prompts_do_not_stall_streams(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 8});
+    submit(eng, 0, 4, 100, 0);
+    submit(eng, 1, 4, 100, 0);
+    turns(eng, 3);
+    submit(eng, 2, 110, 4, 0);
+    while (!c[2].choice[0].n_tok) {
+        const int n0 = c[0].choice[0].n_tok, n1 = c[1].choice[0].n_tok;
+        turns(eng, 1);
+        assert_int_equal(c[0].choice[0].n_tok, n0 + 1);
+        assert_int_equal(c[1].choice[0].n_tok, n1 + 1);
+    }
+    assert_int_equal(c[2].choice[0].n_prompt, 110);
+    close_here(eng, 3);
+}
+
+// A short prompt that comes while a long one is read has its first token after two turns, and the
+// long one got half of each step at least.
+static void test_short_prompts_overtake(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 16});
+    submit(eng, 0, 119, 4, 0);
+    turns(eng, 2);
+    submit(eng, 1, 6, 4, 0);
+    turns(eng, 2);
+    assert_true(c[1].choice[0].n_tok >= 1);
+    const fxi_seq *longer = &group_of(eng, 0)->seq[0];
+    assert_int_equal(longer->n_computed, 4 * 16 - 6 - 1); // all but the other's prompt and token
+    close_here(eng, 2);
+}
+
+// Many prompts of equal length: the first does not starve among those that came later.
+static void test_the_first_prompt_gets_half(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 16});
+    submit(eng, 0, 119, 1, 0);
+    turns(eng, 1);
+    for (int i = 1; i < 6; i++) submit(eng, i, 100, 1, 0);
+    for (int n_turn = 0; !c[0].last; n_turn++) {
+        turns(eng, 1);
+        assert_true(n_turn < 119 / 8 + 2);
+    }
+    run_all(eng, 6);
+    close_here(eng, 6);
+}
+
+// ---- order -------------------------------------------------------------------------------------
+
+// With one place, requests run one after the other: who ends before whom?
+static void expect_order(fx_engine *eng, const int *order, int n)
+{
+    for (int k = 0; k < n; k++) {
+        for (int n_turn = 0; !c[order[k]].last; n_turn++) {
+            turns(eng, 1);
+            assert_true(n_turn < 1000);
+        }
+        for (int l = k + 1; l < n; l++) assert_false(c[order[l]].last);
+    }
+}
+
+static void test_order_and_priority(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 1});
+    const int priority[] = {0, 0, 5, -1, 5};
+    for (int i = 0; i < 5; i++) {
+        submit(eng, i, 5, 6, priority[i]);
+        if (!i) turns(eng, 2); // the first one runs
+        clock_us += 1000;
+    }
+    expect_order(eng, (const int[]){0, 2, 4, 1, 3}, 5);
+    close_here(eng, 5);
+}
+
+// Whoever has waited ten seconds for each step of priority goes first.
+static void test_nobody_starves(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 1});
+    submit(eng, 0, 5, 6, 0);
+    turns(eng, 2);
+    submit(eng, 1, 5, 6, -2);
+    clock_us += 19 * 1000000;
+    submit(eng, 2, 5, 6, 0);
+    clock_us += 2 * 1000000;
+    submit(eng, 3, 5, 6, 0);
+    expect_order(eng, (const int[]){0, 2, 1, 3}, 4);
+    close_here(eng, 4);
+}
+
+// ---- preemption --------------------------------------------------------------------------------
+
+static uint64_t chunks(const fx_engine *eng, int n)
+{
+    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+}
+
+static void set_budget(fx_engine *eng, uint64_t bytes)
+{
+    fx_error err = {0};
+    if (fx_set_kv_memory(eng, bytes, &err) != FX_OK) fail_msg("%s", err.text);
+}
+
+// The lowest priority first, of equal ones the latest; a group with all its choices.
+static void test_victims(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    const int priority[] = {0, 3, -3, 0};
+    for (int i = 0; i < 4; i++) {
+        p[i] = make_prompt(i);
+        client_init(&c[i], eng, p[i].tok, 40, 120);
+        c[i].req.priority = priority[i];
+        c[i].req.n_choice = 2;
+        assert_int_equal(client_submit(&c[i], NULL), FX_OK);
+        clock_us += 1000;
+    }
+    turns(eng, 3);
+    static const int victims[] = {2, 3, 0};
+    for (int k = 0; k < 3; k++) {
+        fxi_kv_stats st;
+        eng->kv->ops->stats(eng->kv, &st);
+        set_budget(eng, st.held_bytes - chunks(eng, 1));
+        fxi_apply_budget(eng);
+        for (int i = 0; i < 4; i++) {
+            bool is_out = false;
+            for (int v = 0; v <= k; v++) is_out |= victims[v] == i;
+            assert_int_equal(group_of(eng, i)->state == FXI_RUNNING, !is_out);
+            for (int s = 0; s < 2; s++)
+                assert_int_equal(group_of(eng, i)->seq[s].kv != NULL, !is_out);
+        }
+    }
+    set_budget(eng, 64 << 20);
+    run_all(eng, 4);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++) assert_int_equal(c[i].choice[k].finish, FX_FINISH_LENGTH);
+    close_here(eng, 4);
+}
+
+static void test_the_cheaper_way(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .swap_bytes = 16 << 20});
+    submit(eng, 0, 100, 60, 0);
+    turns(eng, 10);
+    fxi_group *g = group_of(eng, 0);
+    const double bytes = (double)fxi_swapped_need(eng, g), n_tok = g->seq[0].n_computed;
+    eng->swap_us_per_byte = 0.001;
+    eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
+    fxi_preempt(eng, g, FXI_PREEMPT_CHEAPER);
+    assert_int_equal(g->state, FXI_WAITING);
+    turns(eng, 2);
+    assert_int_equal(g->state, FXI_RUNNING);
+    eng->swap_us_per_byte = 0.001;
+    eng->us_per_tok = 1.2 * 2 * 0.001 * bytes / n_tok;
+    fxi_preempt(eng, g, FXI_PREEMPT_CHEAPER);
+    assert_int_equal(g->state, FXI_SWAPPED);
+    assert_int_equal(eng->stats.n_preempt_swap, 1);
+    turns(eng, 1);
+    assert_int_equal(g->state, FXI_RUNNING);
+    run_all(eng, 1);
+    close_here(eng, 1);
+}
+
+// What a victim had computed is in the prefix cache: with room for it there is next to nothing to
+// compute again.
+static void test_a_victims_prefix_stays(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    submit(eng, 0, 110, 60, 0);
+    turns(eng, 20);
+    fxi_group *g = group_of(eng, 0);
+    const int n_computed = g->seq[0].n_computed;
+    fxi_preempt(eng, g, FXI_RECOMPUTE);
+    assert_int_equal(g->seq[0].n_computed, 0);
+    turns(eng, 1);
+    assert_int_equal(eng->stats.n_prompt_tok, 110);
+    assert_int_equal(g->seq[0].n_computed, n_computed + 1);
+    run_all(eng, 1);
+    assert_int_equal(eng->stats.n_prompt_tok, 110);
+    close_here(eng, 1);
+}
+
+// Five requests that grow, and memory for two at their ends. Without hysteresis whoever comes back
+// is thrown out again a few tokens later.
+static void test_memory_does_not_come_and_go(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    set_budget(eng, 2 * eng->kv->ops->bytes_for(eng->kv, 250));
+    for (int i = 0; i < 5; i++) submit(eng, i, 20, 230, 0);
+    run_all(eng, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(c[i].choice[0].finish, FX_FINISH_LENGTH);
+        assert_int_equal(c[i].choice[0].n_tok, 230);
+    }
+    assert_in_range(n_recompute(eng), 1, 8);
+    assert_true(eng->stats.kv_peak_mapped_bytes <= eng->stats.kv_budget_bytes ||
+                eng->stats.kv_peak_mapped_bytes <= 64 << 20);
+    close_here(eng, 5);
+}
+
+// The budget is what one request takes at its end. Prompts that begin alike have been recorded in it, and
+// more come beside: each ends as it should, one after the other.
+static void test_one_request_fills_the_budget(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 250));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++) submit(eng, i, 20 + 7 * i, 230 - 7 * i, 0);
+        run_all(eng, 4);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(c[i].choice[0].finish, FX_FINISH_LENGTH);
+            client_free(&c[i]);
+        }
+    }
+    const char *what;
+    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
+    close_here(eng, 0);
+}
+
+// A budget below what a request needs even alone ends that request and no other.
+static void test_a_budget_too_small_for_one(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    submit(eng, 0, 20, 30, 0);
+    submit(eng, 1, 110, 300, 0);
+    submit(eng, 2, 20, 40, 0);
+    turns(eng, 10);
+    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 100));
+    run_all(eng, 3);
+    assert_int_equal(c[0].choice[0].finish, FX_FINISH_LENGTH);
+    assert_int_equal(c[1].choice[0].finish, FX_FINISH_ERROR);
+    assert_non_null(strstr(c[1].choice[0].error, "KV memory"));
+    assert_int_equal(c[2].choice[0].finish, FX_FINISH_LENGTH);
+    close_here(eng, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prompts_do_not_stall_streams),
+        cmocka_unit_test(test_short_prompts_overtake),
+        cmocka_unit_test(test_the_first_prompt_gets_half),
+        cmocka_unit_test(test_order_and_priority),
+        cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_victims),
+        cmocka_unit_test(test_the_cheaper_way),
+        cmocka_unit_test(test_a_victims_prefix_stays),
+        cmocka_unit_test(test_memory_does_not_come_and_go),
+        cmocka_unit_test(test_one_request_fills_the_budget),
+        cmocka_unit_test(test_a_budget_too_small_for_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
