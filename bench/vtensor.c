@@ -117,14 +117,6 @@ static bool take_options(bench *b, choices *c, int argc, char **argv)
 
 // ---- Goals
 
-static void goal(FILE *to, const char *what, double is, double most, const char *unit)
-{
-    const char *verdict = isnan(is) ? "not measured" : is <= most ? "pass" : "FAIL";
-    fprintf(to, "  %-12s  %s: ", verdict, what);
-    if (!isnan(is)) fprintf(to, "%.4g %s, ", is, unit);
-    fprintf(to, "goal %.4g %s\n", most, unit);
-}
-
 static void print_goals(FILE *to, const bench_findings *f)
 {
     fprintf(to, "\ngoals\n");

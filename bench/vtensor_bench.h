@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "figures.h"
 #include "gpu_context.h"
 #include "vtensor/vtensor.h"
 
@@ -52,18 +53,7 @@ void bench_calls(bench *b);    // vtensor_count.c
 
 // ---- vtensor_world.c
 
-double now_ns(void);
 void must(vt_status st, const char *what);
-void *need(void *p);
-
-typedef struct samples {
-    double *v;
-    size_t n, cap;
-} samples;
-
-void samples_add(samples *s, double v);
-double samples_at(samples *s, double quantile); // sorts; 0.5: the median, 1: the largest
-void samples_free(samples *s);
 
 // A manager of its own for each measurement.
 typedef struct world {

@@ -11,56 +11,11 @@
 
 static char row_name[80]; // of the row being written
 
-double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 void must(vt_status st, const char *what)
 {
     if (st == VT_OK) return;
     fprintf(stderr, "bench_vtensor: %s: %s\n", what, vt_status_name(st));
     exit(1);
-}
-
-void *need(void *p)
-{
-    if (p) return p;
-    fprintf(stderr, "bench_vtensor: no memory\n");
-    exit(1);
-}
-
-// ---- Samples
-
-void samples_add(samples *s, double v)
-{
-    if (s->n == s->cap) {
-        s->cap = s->cap ? 2 * s->cap : 64;
-        s->v = need(realloc(s->v, s->cap * sizeof *s->v));
-    }
-    s->v[s->n++] = v;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double samples_at(samples *s, double quantile)
-{
-    if (s->n == 0) return NAN;
-    qsort(s->v, s->n, sizeof *s->v, by_size);
-    size_t i = (size_t)((double)s->n * quantile);
-    return s->v[i < s->n ? i : s->n - 1];
-}
-
-void samples_free(samples *s)
-{
-    free(s->v);
-    *s = (samples){0};
 }
 
 // ---- A manager

@@ -293,7 +293,8 @@ void fxi_admit(fx_engine *eng)
         const bool was_swapped = g->state == FXI_SWAPPED; // then it is computed again if it must be
         next = g->next;
         v = admit(eng, g);
-        if (v == NO_ROOM && !eng->running.head && !was_swapped) give_up(eng, g);
+        if (v == NO_ROOM && !eng->running.head && !was_swapped && !fxi_forget_swapped(eng))
+            give_up(eng, g);
         n_look += v == PASSED_BY;
     }
 }

@@ -153,14 +153,16 @@ static fx_status check_counts(const fx_engine *eng, const fx_request *req, fx_er
 }
 
 // The prompt's chunks are shared but for the last; besides, each sequence may have a chunk more
-// while it gets a copy of a shared one.
+// while it gets a copy of a shared one. With no_cache nothing is shared any longer once the request
+// has been preempted to be computed again.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
 {
     const fxi_kv_ops *ops = eng->kv->ops;
     const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = ops->bytes_for(eng->kv, 1);
     const uint64_t prompt = ops->bytes_for(eng->kv, (int)req->n_prompt);
     const uint64_t whole = ops->bytes_for(eng->kv, (int)req->n_prompt + max_tok);
-    return n_seq == 1 ? whole : prompt + n_seq * (whole - prompt + 2 * chunk);
+    if (n_seq == 1) return whole;
+    return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
 }
 
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)

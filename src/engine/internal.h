@@ -87,6 +87,7 @@ struct fxi_group {
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
     bool is_counted;        // has been admitted once, and
     int n_cached;           // so many of its prompt's tokens were found in the cache
+    int again_tok;         // tokens it had when it was matched again for want of memory; 0: never
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     struct fxi_beam *beam;  // beam.c; NULL: no beam search
     int n_left;             // choices that have not been told their end
@@ -210,6 +211,9 @@ void fxi_drop_caches(fx_engine *eng, fxi_group *g);
 // Brings a swapped group's caches back. FX_ENOSPACE: it stays swapped out. After any other error it
 // has no caches and waits.
 fx_status fxi_swap_in(fx_engine *eng, fxi_group *g);
+// The swapped group that goes last loses its caches: what they shared stayed in memory. False: there
+// is none.
+bool fxi_forget_swapped(fx_engine *eng);
 uint64_t fxi_swapped_need(const fx_engine *eng, const fxi_group *g);
 // Brings the KV manager to the budget that was asked for.
 void fxi_apply_budget(fx_engine *eng);

@@ -127,6 +127,14 @@ static void forget_swapped(fx_engine *eng, fxi_group *g)
     eng->n_freed++;
 }
 
+bool fxi_forget_swapped(fx_engine *eng)
+{
+    fxi_group *g = eng->waiting.tail;
+    while (g && g->state != FXI_SWAPPED) g = g->prev;
+    if (g) forget_swapped(eng, g);
+    return g != NULL;
+}
+
 fx_status fxi_swap_in(fx_engine *eng, fxi_group *g)
 {
     fx_status st = swap_each(eng, g, eng->kv->ops->seq_swap_in);
@@ -141,23 +149,11 @@ fx_status fxi_swap_in(fx_engine *eng, fxi_group *g)
 
 // ---- another budget ----------------------------------------------------------------------------
 
-static fxi_group *last_swapped(const fx_engine *eng)
-{
-    fxi_group *g = eng->waiting.tail;
-    while (g && g->state != FXI_SWAPPED) g = g->prev;
-    return g;
-}
-
 // Frees memory that sequences hold. False: none of them holds any.
 static bool shed(fx_engine *eng)
 {
-    fxi_group *swapped = eng->running.head ? NULL : last_swapped(eng);
-    if (eng->running.tail)
-        fxi_preempt(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
-    else if (swapped)
-        forget_swapped(eng, swapped); // what it shares stays in memory
-    else
-        return false;
+    if (!eng->running.tail) return fxi_forget_swapped(eng);
+    fxi_preempt(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
     return true;
 }
 

@@ -21,21 +21,56 @@
 
 // ---- growing -----------------------------------------------------------------------------------
 
+// Frees memory at the cost of others: the group that goes last is preempted; where only one runs,
+// the swapped one that goes last gives up what it shares. False: nobody is left.
+static bool push_out(fx_engine *eng)
+{
+    fxi_group *last = eng->running.tail;
+    if (last == eng->running.head) return fxi_forget_swapped(eng);
+    fxi_preempt(eng, last, FXI_PREEMPT_CHEAPER);
+    return true;
+}
+
+static fx_status extend(fx_engine *eng, fxi_seq *s, int n_step)
+{
+    return eng->kv->ops->seq_extend(eng->kv, s->kv, s->n_computed + n_step, NULL);
+}
+
+// With nobody left to push out. What prefixes in use can do without, the manager may find only when
+// those that go on from them are gone.
+static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
+{
+    (void)eng->kv->ops->forget_idle(eng->kv, NULL);
+    return extend(eng, s, n_step);
+}
+
+// A group that has computed what the prefix cache holds as well, as one does whose prompt's
+// probabilities are told, keeps both in memory; matched again it does not. False: it has not got on
+// since it was tried last.
+static bool start_again(fx_engine *eng, fxi_group *g)
+{
+    int n_tok = 0;
+    for (int i = 0; i < g->n_seq; i++) n_tok += g->seq[i].n_tok + g->seq[i].n_prompt_told;
+    if (n_tok <= g->again_tok) return false;
+    g->again_tok = n_tok;
+    fxi_preempt(eng, g, FXI_RECOMPUTE);
+    return true;
+}
+
 // Extends the cache for n_step more tokens, at the cost of groups that go later if it must be.
 // False if the group of s itself was preempted, or has failed.
 static bool grow(fx_engine *eng, fxi_seq *s, int n_step)
 {
     fx_status st;
-    while ((st = eng->kv->ops->seq_extend(eng->kv, s->kv, s->n_computed + n_step, NULL)) != FX_OK) {
-        fxi_group *victim = eng->running.tail;
-        if (st != FX_ENOSPACE || victim == eng->running.head) { // alone, and still no room
-            fxi_group_fail(s->group, st == FX_ENOSPACE
-                                         ? "the request needs more KV memory than there is"
-                                         : "the system has no memory for the KV cache");
-            return false;
-        }
-        fxi_preempt(eng, victim, FXI_PREEMPT_CHEAPER);
-        if (victim == s->group) return false;
+    while ((st = extend(eng, s, n_step)) == FX_ENOSPACE && push_out(eng))
+        if (s->group->state != FXI_RUNNING) return false;
+    if (st == FX_ENOSPACE) st = extend_alone(eng, s, n_step);
+    if (st == FX_ENOSPACE && start_again(eng, s->group)) return false;
+    if (st != FX_OK) {
+        fxi_group_fail(s->group, st == FX_ENOSPACE
+                                     ? "the request needs more KV memory than there is"
+                                     : "the system has no memory for the KV cache");
+        return false;
     }
     s->n_step = n_step;
     return true;
@@ -200,6 +235,7 @@ static bool make_way(fx_engine *eng)
         fxi_preempt(eng, last, FXI_RECOMPUTE);
         return true;
     }
+    if (fxi_forget_swapped(eng) || start_again(eng, last)) return true;
     fxi_group_fail(last, "the request needs more KV memory than there is");
     return false;
 }
@@ -219,6 +255,7 @@ static int plan_once(fx_engine *eng, bool may_admit)
     int left = plan_decodes(eng, eng->opt.step_tok);
     fxi_match_running(eng);
     if (left > 0 && may_admit) fxi_admit(eng);
+    fxi_match_running(eng); // the other sequences of those that have joined
     left = plan_decodes(eng, left); // of those that have just come back
     plan_prompts(eng, left);
     return planned(eng);

@@ -50,7 +50,7 @@ typedef struct fxi_kv_stats {
 
 // What a recorded prefix is worth when memory is short.
 typedef struct fxi_kv_keep {
-    int priority;      // 0 .. 7
+    int priority;      // 0 .. 7; 0: what is worth more already stays so
     uint64_t until_ms; // by the clock of step; 0: as long as it lasts
 } fxi_kv_keep;
 

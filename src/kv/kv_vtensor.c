@@ -15,8 +15,7 @@
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
-    size_t row_bytes;
-    size_t slice_bytes; // of a chunk in one plane
+    int whole_tok;  // the fewest tokens whose rows end where chunks do
     bool single_thread;
 } kv_vtensor;
 
@@ -68,6 +67,11 @@ static vt_config config_of(const fxi_kv_shape *shape)
     return cfg;
 }
 
+static size_t common_divisor(size_t a, size_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
 static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
@@ -80,8 +84,8 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
         return st;
     }
     k->kv.ops = &fxi_kv_vtensor;
-    k->row_bytes = shape->row_bytes;
-    k->slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
+    const size_t slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
+    k->whole_tok = (int)(slice_bytes / common_divisor(slice_bytes, shape->row_bytes));
     k->single_thread = shape->single_thread;
     *out = &k->kv;
     return FX_OK;
@@ -135,17 +139,16 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
     const bool is_plain = !r.priority; // then what is worth more already stays so
-    return forward_status(vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok,
-                                        is_plain ? NULL : &r),
-                          "record", err);
+    return forward_status(
+        vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r),
+        "record", err);
 }
 
-// Whole chunks of each plane, as tokens.
+// Where a row crosses the border of two chunks, neither can be shared without the other's part.
 static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 {
-    const kv_vtensor *k = self(kv);
-    size_t whole = (size_t)n_tok * k->row_bytes / k->slice_bytes * k->slice_bytes;
-    return (int)(whole / k->row_bytes);
+    const int whole_tok = self(kv)->whole_tok;
+    return n_tok / whole_tok * whole_tok;
 }
 
 // ---- sequences ---------------------------------------------------------------------------------

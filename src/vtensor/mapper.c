@@ -27,6 +27,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,10 +144,19 @@ static bool wait_for_work(vti_mapper *mp)
     return !mp->stop;
 }
 
+// Work ahead has time: where all cores are busy, a thread that has just been woken must not take the
+// core from the one that woke it. It still gets its share.
+static void be_patient(void)
+{
+    struct sched_param none = {0};
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
+
 static void *mapper_main(void *arg)
 {
     vti_mapper *mp = arg;
     (void)pthread_setname_np(pthread_self(), "vtensor-mapper");
+    be_patient();
     pthread_mutex_lock(&mp->mu);
     while (wait_for_work(mp)) do_job(mp, 0);
     pthread_mutex_unlock(&mp->mu);

@@ -1,7 +1,7 @@
 // test_engine_fault.c - every call to the KV manager fails once, in each way it can: the request that
 // needed it may end with an error, bystanders answer what they answer alone, nothing leaks, and the
-// engine goes on. Among the requests are choices that are forked and a beam search; in a second round,
-// with the engine's turns taken here, everyone is preempted again and again, by swap and by recompute.
+// engine goes on. Among the requests are choices that are forked and a beam search; in a second round
+// everyone is preempted again and again, by swap and by recompute, and the budget changes.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/company.h"
@@ -12,7 +12,7 @@
 
 enum { N_TOGETHER = 4 };
 
-// The manager's table with two calls replaced; owned by the engine thread while requests run.
+// The manager's table with its calls replaced.
 static struct {
     fxi_kv_ops ops;
     const fxi_kv_ops *real;
@@ -107,7 +107,7 @@ static void check_engine_serves(fx_engine *eng)
     client c;
     prompt p;
     start_client(&c, eng, &p, 0);
-    client_wait(&c);
+    client_run(&c);
     assert_true(ended_well(&c, 0));
     client_free(&c);
 }
@@ -115,9 +115,11 @@ static void check_engine_serves(fx_engine *eng)
 static void check_nothing_is_held(fx_engine *eng)
 {
     fx_stats st;
-    do fx_engine_stats(eng, &st); // the last step's figures come right after its last event
-    while (st.n_running || st.kv_live_bytes);
+    (void)fxi_engine_turn(eng);
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.n_running, 0);
     assert_int_equal(st.n_waiting, 0);
+    assert_int_equal(st.kv_live_bytes, 0);
 }
 
 // Request i of those that run together: the first two as everyone's, then four choices of one, then a
@@ -156,27 +158,6 @@ static bool one_ended_well(const client *c, int i)
     return i < 2 ? ended_well(c, i) : forks_ended_well(c);
 }
 
-// One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
-static int run(int fail_at, fx_status how, int *n_bad)
-{
-    static client c[N_TOGETHER];
-    static prompt p[N_TOGETHER];
-    fx_engine *eng = open_engine((fx_options){.n_thread = 1, .step_tok = 64});
-    inject(eng, fail_at, how);
-    for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    *n_bad = 0;
-    for (int i = 0; i < N_TOGETHER; i++) {
-        client_wait(&c[i]);
-        *n_bad += !one_ended_well(&c[i], i);
-        client_free(&c[i]);
-    }
-    int n_call = fault.n_call;
-    check_engine_serves(eng);
-    check_nothing_is_held(eng);
-    fx_engine_close(eng);
-    return n_call;
-}
-
 // Every few turns the group that goes first is preempted, by swap and by recompute in turn, and the
 // budget changes.
 static void disturb(fx_engine *eng, int turn)
@@ -187,7 +168,8 @@ static void disturb(fx_engine *eng, int turn)
     if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
-static int run_preempted(int fail_at, fx_status how, int *n_bad)
+// One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
+static int run(int fail_at, fx_status how, bool is_disturbed, int *n_bad)
 {
     static client c[N_TOGETHER];
     static prompt p[N_TOGETHER];
@@ -195,7 +177,8 @@ static int run_preempted(int fail_at, fx_status how, int *n_bad)
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
     inject(eng, fail_at, how);
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    for (int turn = 0; fxi_engine_turn(eng); turn++) disturb(eng, turn);
+    for (int turn = 0; fxi_engine_turn(eng); turn++)
+        if (is_disturbed) disturb(eng, turn);
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {
         assert_true(c[i].last);
@@ -203,27 +186,27 @@ static int run_preempted(int fail_at, fx_status how, int *n_bad)
         client_free(&c[i]);
     }
     int n_call = fault.n_call;
+    check_engine_serves(eng);
     check_nothing_is_held(eng);
     unthreaded_close(eng);
     return n_call;
 }
 
-// All of the first calls, then ever fewer.
-static void sweep_calls(int (*run_one)(int fail_at, fx_status how, int *n_bad), fx_status how)
+static void sweep_calls(bool is_disturbed, fx_status how)
 {
-    int n_bad, n_call = run_one(0, how, &n_bad);
+    int n_bad, n_call = run(0, how, is_disturbed, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 5) {
-        run_one(i, how, &n_bad);
+    for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first ones, then ever fewer
+        run(i, how, is_disturbed, &n_bad);
         assert_in_range(n_bad, 0, 1);
     }
 }
 
 static void sweep(fx_status how)
 {
-    sweep_calls(run, how);
-    sweep_calls(run_preempted, how);
+    sweep_calls(false, how);
+    sweep_calls(true, how);
 }
 
 static void test_device_failure(void **state)

@@ -7,6 +7,8 @@
 
 // Fails the test if the engine does not open.
 fx_engine *unthreaded_open(const char *model_path, fx_options opt);
+// The same without the KV manager's thread: what is released is free at once.
+fx_engine *unthreaded_open_single(const char *model_path, fx_options opt);
 void unthreaded_close(fx_engine *eng); // ends what still runs
 
 #endif

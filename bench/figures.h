@@ -1,0 +1,26 @@
+// figures.h - what benches make of many measurements: quantiles, and a goal's verdict.
+//
+// Out of memory ends the program with a line on stderr and status 1.
+#ifndef BENCH_FIGURES_H
+#define BENCH_FIGURES_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+double now_ns(void); // since some moment in the past
+void *need(void *p); // p, which is not NULL
+
+typedef struct samples {
+    double *v;
+    size_t n, cap;
+} samples;
+
+void samples_add(samples *s, double v);
+double samples_at(samples *s, double quantile); // sorts; 0: the least, 0.5: the median, 1: the most
+void samples_clear(samples *s);                 // keeps the memory
+void samples_free(samples *s);
+
+// A line: pass, FAIL, or of NAN not measured.
+void goal(FILE *to, const char *what, double is, double most, const char *unit);
+
+#endif

@@ -1,0 +1,346 @@
+// test_memory_use.c - memory follows the load: what a cancelled request held is free at once, in
+// whatever state it was; another budget holds from the next step on, at the cost of time alone;
+// what is idle goes back to the system.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/bits.h"
+#include "unit/engine/unthreaded.h"
+
+#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+
+enum { N_PROMPT = 100, N_GEN = 40, N_REQUEST = 4, CTX_TOK = 1024 };
+
+static fx_engine *open_engine(uint64_t kv_bytes, uint64_t swap_bytes)
+{
+    fx_options opt = {.n_thread = 1,
+                      .ctx_tok = CTX_TOK,
+                      .kv_memory_bytes = kv_bytes,
+                      .max_seq = 8,
+                      .step_tok = 24,
+                      .swap_bytes = swap_bytes};
+    fx_engine *eng = unthreaded_open_single(MODEL, opt);
+    eng->ahead_tok = 0; // nothing but what is needed
+    return eng;
+}
+
+static void make_prompt(int32_t tok[N_PROMPT], int which)
+{
+    for (int i = 0; i < N_PROMPT; i++) tok[i] = 3 + (which * 7 + i * i * 7 + i * 13) % 310;
+}
+
+static fxi_kv_stats memory(const fx_engine *eng)
+{
+    fxi_kv_stats st;
+    eng->kv->ops->stats(eng->kv, &st);
+    return st;
+}
+
+static uint64_t chunks(const fx_engine *eng, int n)
+{
+    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+}
+
+static void check_manager(fx_engine *eng)
+{
+    const char *what = "";
+    if (eng->kv->ops->check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+}
+
+static void expect_nothing_left(fx_engine *eng)
+{
+    assert_null(eng->running.head);
+    assert_null(eng->waiting.head);
+    assert_int_equal(memory(eng).held_bytes, 0);
+    assert_int_equal(memory(eng).swapped_bytes, 0);
+    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
+    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
+    assert_int_equal(memory(eng).mapped_bytes, 0);
+    check_manager(eng);
+}
+
+// ---- cancelling --------------------------------------------------------------------------------
+
+typedef struct cancel_row {
+    const char *state;
+    int n_choice, n_best, beam_width;
+    int max_seq; // 0: as it was
+    int n_turn;  // before it is cancelled
+    bool is_preempted;
+    fxi_preempt_how how;
+    fxi_group_state is; // what it must be then
+} cancel_row;
+
+static const cancel_row cancel_rows[] = {
+    {"just submitted", 1, 0, 0, 0, 0, false, 0, FXI_WAITING},
+    {"waiting for a place", 1, 0, 0, 1, 3, false, 0, FXI_WAITING},
+    {"waiting for four places", 4, 0, 0, 4, 3, false, 0, FXI_WAITING},
+    {"reading its prompt", 1, 0, 0, 0, 2, false, 0, FXI_RUNNING},
+    {"reading it for four", 4, 0, 0, 0, 2, false, 0, FXI_RUNNING},
+    {"decoding", 1, 0, 0, 0, 12, false, 0, FXI_RUNNING},
+    {"four choices", 4, 0, 0, 0, 12, false, 0, FXI_RUNNING},
+    {"two of four", 2, 4, 0, 0, 12, false, 0, FXI_RUNNING},
+    {"beams", 2, 0, 4, 0, 40, false, 0, FXI_RUNNING},
+    {"preempted while it reads", 1, 0, 0, 0, 2, true, FXI_RECOMPUTE, FXI_WAITING},
+    {"preempted", 4, 0, 0, 0, 12, true, FXI_RECOMPUTE, FXI_WAITING},
+    {"preempted beams", 2, 0, 4, 0, 12, true, FXI_RECOMPUTE, FXI_WAITING},
+    {"swapped while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_SWAPPED},
+    {"swapped", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_SWAPPED},
+    {"swapped beams", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPED},
+};
+
+// Brings the request where it is to be cancelled.
+static void bring(fx_engine *eng, const cancel_row *row, uint64_t id)
+{
+    const int max_seq = eng->opt.max_seq;
+    if (row->max_seq) eng->opt.max_seq = row->max_seq;
+    for (int i = 0; i < row->n_turn; i++) (void)fxi_engine_turn(eng);
+    eng->opt.max_seq = max_seq;
+    if (row->is_preempted) fxi_preempt(eng, bits_group(eng, id), row->how);
+    if (row->n_turn) assert_int_equal(bits_group(eng, id)->state, row->is);
+}
+
+static void expect_cancelled(const bits_answer *a, int n_choice)
+{
+    assert_true(a->last);
+    assert_int_equal(a->n_choice, n_choice);
+    for (int i = 0; i < n_choice; i++) assert_int_equal(a->choice[i].finish, FX_FINISH_CANCEL);
+}
+
+static void check_cancel(const cancel_row *row)
+{
+    static bits_answer told, of_other;
+    fx_engine *eng = open_engine(16 << 20, 16 << 20);
+    int32_t tok[2][N_PROMPT];
+    for (int i = 0; i < 2; i++) make_prompt(tok[i], i);
+    fx_request req = bits_request(tok[0], N_PROMPT, -1, &of_other);
+    const uint64_t other = bits_submit(eng, &req);
+    while (!of_other.choice[0].n_tok) (void)fxi_engine_turn(eng);
+    req = bits_request(tok[1], N_PROMPT, 200, &told);
+    req.n_choice = row->n_choice;
+    req.n_best = row->n_best;
+    req.beam_width = row->beam_width;
+    const uint64_t id = bits_submit(eng, &req);
+    bring(eng, row, id);
+    fx_cancel(eng, id);
+    (void)fxi_engine_turn(eng);
+    expect_cancelled(&told, row->n_choice);
+    const int n_tok = bits_group(eng, other)->seq[0].n_computed;
+    assert_int_equal(memory(eng).held_bytes, eng->kv->ops->bytes_for(eng->kv, n_tok));
+    assert_int_equal(memory(eng).swapped_bytes, 0);
+    assert_int_equal(eng->n_swapped, 0);
+    assert_int_equal(eng->n_queued, 0);
+    check_manager(eng);
+    fx_cancel(eng, other);
+    (void)fxi_engine_turn(eng);
+    expect_nothing_left(eng);
+    unthreaded_close(eng);
+}
+
+static void test_cancelled_requests_hold_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cancel_rows / sizeof *cancel_rows; i++)
+        check_cancel(&cancel_rows[i]);
+}
+
+// Others wait for the prompt that it computes: the next of them takes over.
+static void test_cancel_of_one_that_others_wait_for(void **state)
+{
+    (void)state;
+    static bits_answer alone, told[3];
+    char what[128];
+    fx_engine *eng = open_engine(16 << 20, 0);
+    int32_t tok[N_PROMPT];
+    make_prompt(tok, 5);
+    fx_request req = bits_request(tok, N_PROMPT, N_GEN, &alone);
+    req.no_cache = true;
+    bits_ask(eng, &req, &alone);
+    uint64_t id[3];
+    for (int i = 0; i < 3; i++) {
+        req = bits_request(tok, N_PROMPT, N_GEN, &told[i]);
+        id[i] = bits_submit(eng, &req);
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)fxi_engine_turn(eng);
+        fx_cancel(eng, id[i]);
+    }
+    bits_finish(eng, &told[2]);
+    for (int i = 0; i < 2; i++) expect_cancelled(&told[i], 1);
+    if (!bits_same_choice(&told[2].choice[0], &alone.choice[0], what)) fail_msg("%s", what);
+    expect_nothing_left(eng);
+    unthreaded_close(eng);
+}
+
+// ---- another budget ----------------------------------------------------------------------------
+
+static bits_answer alone[N_REQUEST], told[N_REQUEST];
+static int32_t prompt[N_REQUEST][N_PROMPT];
+
+static fx_request request(int i, bits_answer *out)
+{
+    make_prompt(prompt[i], i);
+    fx_request req = bits_request(prompt[i], N_PROMPT, N_GEN, out);
+    req.sampling = (fx_sampling){.temperature = (float)(i % 2), .top_p = 1, .seed = 5};
+    req.n_choice = 1 + (i == 2);
+    return req;
+}
+
+static int ask_alone(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine(16 << 20, 0);
+    for (int i = 0; i < N_REQUEST; i++) {
+        const fx_request req = request(i, &alone[i]);
+        bits_ask(eng, &req, &alone[i]);
+    }
+    unthreaded_close(eng);
+    return 0;
+}
+
+static void submit_all(fx_engine *eng)
+{
+    for (int i = 0; i < N_REQUEST; i++) {
+        const fx_request req = request(i, &told[i]);
+        (void)bits_submit(eng, &req);
+    }
+}
+
+// To the end of all of them; never is there more memory than the budget allows.
+static void finish_all(fx_engine *eng, uint64_t budget)
+{
+    char what[128];
+    while (fxi_engine_turn(eng)) assert_true(memory(eng).mapped_bytes <= budget);
+    for (int i = 0; i < N_REQUEST; i++) {
+        assert_true(told[i].last);
+        if (!bits_same_answer(&told[i], &alone[i], what)) fail_msg("request %d: %s", i, what);
+    }
+    expect_nothing_left(eng);
+}
+
+static void shrink_and_finish(uint64_t swap_bytes, int n_turn)
+{
+    fx_engine *eng = open_engine(16 << 20, swap_bytes);
+    fx_stats st;
+    submit_all(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_engine_turn(eng);
+    const uint64_t was = memory(eng).held_bytes, least = chunks(eng, 6);
+    assert_int_equal(fx_set_kv_memory(eng, least, NULL), FX_OK);
+    finish_all(eng, least);
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.kv_budget_bytes, least);
+    if (was > least) assert_true(st.n_preempt_recompute + st.n_preempt_swap > 0);
+    unthreaded_close(eng);
+}
+
+static void test_less_memory_costs_time_alone(void **state)
+{
+    (void)state;
+    for (int n_turn = 0; n_turn < 50; n_turn += 7) {
+        shrink_and_finish(0, n_turn);
+        shrink_and_finish(16 << 20, n_turn);
+    }
+}
+
+static void test_more_memory_lets_the_waiting_in(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine(16 << 20, 0);
+    const uint64_t little = chunks(eng, 8), much = chunks(eng, 40);
+    assert_int_equal(fx_set_kv_memory(eng, little, NULL), FX_OK);
+    submit_all(eng);
+    for (int i = 0; i < 8; i++) (void)fxi_engine_turn(eng);
+    assert_non_null(eng->waiting.head);
+    assert_int_equal(fx_set_kv_memory(eng, much, NULL), FX_OK);
+    (void)fxi_engine_turn(eng);
+    assert_null(eng->waiting.head);
+    finish_all(eng, much);
+    unthreaded_close(eng);
+}
+
+// A budget that does not hold a request that runs: it ends with an error, once it runs alone.
+static void test_too_little_memory_ends_a_request(void **state)
+{
+    (void)state;
+    static bits_answer big;
+    fx_engine *eng = open_engine(16 << 20, 16 << 20);
+    fx_error err;
+    assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 1) - 1, &err), FX_EINVAL);
+    make_prompt(prompt[0], 9);
+    const fx_request req = bits_request(prompt[0], N_PROMPT, 600, &big);
+    (void)bits_submit(eng, &req);
+    while (big.choice[0].n_tok < 400) (void)fxi_engine_turn(eng);
+    submit_all(eng);
+    (void)fxi_engine_turn(eng);
+    assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 6), NULL), FX_OK);
+    finish_all(eng, chunks(eng, 6));
+    assert_int_equal(big.choice[0].finish, FX_FINISH_ERROR);
+    assert_true(big.choice[0].error[0] != 0);
+    unthreaded_close(eng);
+}
+
+// ---- idle --------------------------------------------------------------------------------------
+
+static uint64_t clock_us;
+
+static uint64_t read_clock(void *ud)
+{
+    (void)ud;
+    return clock_us;
+}
+
+enum { S = 1000000 };
+
+// What is mapped so long after the last work, which ended at `since`.
+static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
+{
+    clock_us = since + after_us;
+    assert_false(fxi_engine_turn(eng));
+    return memory(eng).mapped_bytes;
+}
+
+// Leaves the first one's prompt and answer in the cache, and spare memory.
+static void work(fx_engine *eng)
+{
+    for (int i = 0; i < N_REQUEST; i++) {
+        fx_request req = request(i, &told[i]);
+        req.no_cache = i != 0;
+        bits_ask(eng, &req, &told[i]);
+    }
+}
+
+// By the clock that the test turns: spare memory but for 1/16 of the budget goes after 5 s, the
+// prefixes after 10 minutes; work in between begins the time anew.
+static void test_idle_memory_goes_back(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine(16 << 20, 0);
+    eng->now_us = read_clock;
+    clock_us = S;
+    assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 32), NULL), FX_OK);
+    for (int round = 0; round < 2; round++) {
+        work(eng);
+        const uint64_t since = clock_us, worked = memory(eng).mapped_bytes;
+        const uint64_t kept = memory(eng).cached_bytes + chunks(eng, 32 / 16);
+        assert_true(worked > kept);
+        assert_int_equal(mapped_at(eng, since, 0), worked);
+        assert_int_equal(mapped_at(eng, since, 5 * S - 1), worked);
+        assert_int_equal(mapped_at(eng, since, 5 * S), kept);
+        assert_int_equal(mapped_at(eng, since, 600 * S - 1), kept);
+        if (round) assert_int_equal(mapped_at(eng, since, 600 * S), 0);
+    }
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cancelled_requests_hold_nothing),
+        cmocka_unit_test(test_cancel_of_one_that_others_wait_for),
+        cmocka_unit_test(test_less_memory_costs_time_alone),
+        cmocka_unit_test(test_more_memory_lets_the_waiting_in),
+        cmocka_unit_test(test_too_little_memory_ends_a_request),
+        cmocka_unit_test(test_idle_memory_goes_back),
+    };
+    return cmocka_run_group_tests(tests, ask_alone, NULL);
+}

@@ -1,0 +1,356 @@
+// test_sharing.c - what requests share, counted to the token and to the chunk: equal prompts that
+// come together, beams, the turns of a chat; and what of it stays when memory is short.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/bits.h"
+#include "unit/engine/unthreaded.h"
+
+#include <string.h>
+
+#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+
+enum { MAX_EQUAL = 20, N_TOK = BITS_MAX_PROMPT };
+
+static bits_answer told[MAX_EQUAL];
+
+static fx_engine *open_engine(fx_options opt)
+{
+    opt.n_thread = 2;
+    opt.ctx_tok = 1024;
+    if (!opt.kv_memory_bytes) opt.kv_memory_bytes = 64 << 20;
+    return unthreaded_open_single(MODEL, opt);
+}
+
+// Different for each `which` from the first token on.
+static void make_prompt(int32_t *tok, int n, int which)
+{
+    for (int i = 0; i < n; i++) tok[i] = 3 + (which * 7 + i * i * 7 + i * 13) % 310;
+}
+
+static uint64_t held(const fx_engine *eng)
+{
+    fxi_kv_stats st;
+    eng->kv->ops->stats(eng->kv, &st);
+    return st.held_bytes;
+}
+
+static uint64_t chunk_bytes(const fx_engine *eng)
+{
+    return eng->kv->ops->bytes_for(eng->kv, 1);
+}
+
+static int chunk_tok(const fx_engine *eng)
+{
+    int n = 1;
+    while (eng->kv->ops->whole_tok(eng->kv, n) == 0) n++;
+    return n;
+}
+
+static void check_manager(fx_engine *eng)
+{
+    const char *what = "";
+    if (eng->kv->ops->check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+}
+
+static uint64_t n_prompt_tok(const fx_engine *eng)
+{
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    return st.n_prompt_tok;
+}
+
+// ---- equal prompts -----------------------------------------------------------------------------
+
+typedef struct equal_row {
+    int n_request, n_prompt, step_tok;
+    bool other_tenants, no_cache;
+    bool is_shared;
+} equal_row;
+
+static void submit_equal(fx_engine *eng, const equal_row *row, const int32_t *tok)
+{
+    static const char *const tenant[] = {"a", "b", NULL, "c"};
+    for (int i = 0; i < row->n_request; i++) {
+        fx_request req = bits_request(tok, row->n_prompt, 4, &told[i]);
+        if (row->other_tenants) req.tenant = tenant[i % 4];
+        req.no_cache = row->no_cache;
+        (void)bits_submit(eng, &req);
+    }
+    for (int i = 0; i < row->n_request; i++) bits_finish(eng, &told[i]);
+}
+
+// The first of them computes the prompt; of each other one the last token is computed, for its
+// logits.
+static void check_equal(const equal_row *row)
+{
+    int32_t tok[N_TOK];
+    char what[128];
+    make_prompt(tok, row->n_prompt, 1);
+    fx_engine *eng = open_engine((fx_options){.max_seq = 8, .step_tok = row->step_tok});
+    submit_equal(eng, row, tok);
+    const int n_other = row->n_request - 1;
+    for (int i = 0; i < row->n_request; i++) {
+        if (!bits_same_choice(&told[i].choice[0], &told[0].choice[0], what)) fail_msg("%s", what);
+        assert_int_equal(told[i].n_cached, row->is_shared && i ? row->n_prompt - 1 : 0);
+    }
+    assert_int_equal(n_prompt_tok(eng),
+                     row->n_prompt + n_other * (row->is_shared ? 1 : row->n_prompt));
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+static void test_equal_prompts_are_computed_once(void **state)
+{
+    (void)state;
+    static const int n_request[] = {2, 5, MAX_EQUAL}, n_prompt[] = {2, 33, 200}, step[] = {0, 24};
+    for (int i = 0; i < 3 * 3 * 2; i++)
+        check_equal(&(equal_row){.n_request = n_request[i % 3],
+                                 .n_prompt = n_prompt[i / 3 % 3],
+                                 .step_tok = step[i / 9],
+                                 .is_shared = true});
+}
+
+static void test_tenants_share_nothing(void **state)
+{
+    (void)state;
+    static const equal_row row[] = {
+        {4, 33, 0, true, false, false},   {4, 200, 24, true, false, false},
+        {2, 33, 0, false, true, false},   {5, 200, 24, false, true, false},
+        {20, 33, 24, false, true, false},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_equal(&row[i]);
+}
+
+// A request without the cache neither finds what others have left nor leaves anything.
+static void test_no_cache_leaves_nothing(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){0});
+    int32_t tok[100];
+    make_prompt(tok, 100, 2);
+    static const struct {
+        bool no_cache;
+        int n_cached;
+    } row[] = {{true, 0}, {false, 0}, {true, 0}, {false, 99}};
+    for (int i = 0; i < 4; i++) {
+        fx_request req = bits_request(tok, 100, 4, &told[0]);
+        req.no_cache = row[i].no_cache;
+        bits_ask(eng, &req, &told[0]);
+        assert_int_equal(told[0].n_cached, row[i].n_cached);
+    }
+    unthreaded_close(eng);
+}
+
+// ---- beams -------------------------------------------------------------------------------------
+
+// Sequences 0 .. i-1 of the group do not begin with the first n tokens of sequence i.
+static bool is_new(const fxi_group *g, int i, int n)
+{
+    for (int k = 0; k < i; k++) {
+        const fxi_seq *a = &g->seq[k], *b = &g->seq[i];
+        if (a->n_computed >= n && memcmp(a->tok, b->tok, (size_t)n * sizeof *a->tok) == 0)
+            return false;
+    }
+    return true;
+}
+
+// Beams that are equal up to the end of a chunk have it in common, since they parted later; so have
+// those that have just parted their last chunk until they grow. So there are as many chunks in a
+// place as there are different beams up to its end.
+static int chunks_needed(const fxi_group *g, int per_chunk)
+{
+    int n_chunk = 0;
+    for (int i = 0; i < g->n_seq; i++) {
+        const int n = g->seq[i].n_computed;
+        for (int end = per_chunk; end < n + per_chunk; end += per_chunk)
+            n_chunk += is_new(g, i, end < n ? end : n);
+    }
+    return n_chunk;
+}
+
+static uint64_t mapped(const fx_engine *eng)
+{
+    fxi_kv_stats st;
+    eng->kv->ops->stats(eng->kv, &st);
+    return st.mapped_bytes;
+}
+
+static void check_beams(int width, int n_prompt, int max_tok)
+{
+    fx_engine *eng = open_engine((fx_options){.max_seq = width});
+    eng->ahead_tok = 0; // nothing but what is needed
+    const int per_chunk = chunk_tok(eng);
+    const uint64_t chunk = chunk_bytes(eng);
+    int32_t tok[N_TOK];
+    make_prompt(tok, n_prompt, 3);
+    fx_request req = bits_request(tok, n_prompt, max_tok, &told[0]);
+    req.beam_width = width;
+    req.n_choice = 1;
+    const uint64_t id = bits_submit(eng, &req);
+    (void)fxi_engine_turn(eng);
+    for (uint64_t before = mapped(eng); (void)fxi_engine_turn(eng), !told[0].last;) {
+        const fxi_group *g = bits_group(eng, id);
+        assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
+        assert_true(mapped(eng) <= before + (uint64_t)width * chunk);
+        before = mapped(eng);
+    }
+    assert_int_equal(told[0].choice[0].n_tok, max_tok);
+    assert_int_equal(held(eng), 0);
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+static void test_beams_share_all_but_their_own(void **state)
+{
+    (void)state;
+    check_beams(8, 100, 512);
+    check_beams(8, 1, 70);
+    check_beams(3, 64, 130);
+}
+
+// ---- chats -------------------------------------------------------------------------------------
+
+// The next turn finds all that the turn before has computed, whichever of its choices it goes on
+// with: prompt and answer but for the answer's last token.
+static void test_next_turn_finds_the_last(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.max_seq = 4, .step_tok = 40});
+    int32_t tok[N_TOK];
+    int n = 30;
+    make_prompt(tok, n, 4);
+    for (int turn = 0; turn < 6; turn++) {
+        const int n_gen = 5 + 11 * turn, last = n + n_gen - 1, choice = turn % 3;
+        fx_request req = bits_request(tok, n, n_gen, &told[0]);
+        req.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = (uint64_t)turn};
+        req.n_choice = 3;
+        bits_ask(eng, &req, &told[0]);
+        for (int i = 0; i < n_gen; i++) tok[n++] = told[0].choice[choice].tok[i].tok;
+        make_prompt(tok + n, 7, turn);
+        n += 7;
+        req = bits_request(tok, n, 1, &told[1]);
+        bits_ask(eng, &req, &told[1]);
+        assert_int_equal(told[1].n_cached, last);
+    }
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+// ---- what stays --------------------------------------------------------------------------------
+
+enum { N_KEPT = 128 }; // two chunks
+
+static void ask(fx_engine *eng, int which, int keep_priority, uint32_t keep_s)
+{
+    int32_t tok[N_KEPT];
+    make_prompt(tok, N_KEPT, which);
+    fx_request req = bits_request(tok, N_KEPT, 1, &told[0]);
+    req.keep_priority = keep_priority;
+    req.keep_s = keep_s;
+    bits_ask(eng, &req, &told[0]);
+}
+
+// Tokens of prompt `which` in the cache.
+static int cached(fx_engine *eng, int which)
+{
+    const fxi_kv_ops *ops = eng->kv->ops;
+    fxi_kv_domain *d;
+    int32_t tok[N_KEPT];
+    make_prompt(tok, N_KEPT, which);
+    assert_int_equal(ops->domain_open(eng->kv, "", 0, &d, NULL), FX_OK);
+    const int n = ops->peek(eng->kv, d, tok, N_KEPT);
+    ops->domain_close(eng->kv, d);
+    return n;
+}
+
+static uint64_t clock_us;
+
+static uint64_t read_clock(void *ud)
+{
+    (void)ud;
+    return clock_us;
+}
+
+// Room for the prompts of n requests.
+static fx_engine *open_small(int n)
+{
+    fx_engine *eng = open_engine((fx_options){0});
+    const uint64_t bytes = (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, N_KEPT);
+    unthreaded_close(eng);
+    eng = open_engine((fx_options){.kv_memory_bytes = bytes, .max_seq = 1});
+    clock_us = 1000000;
+    eng->now_us = read_clock;
+    eng->ahead_tok = 0;
+    return eng;
+}
+
+static void test_least_recently_used_goes_first(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_small(4);
+    for (int i = 0; i < 3; i++) ask(eng, i, 0, 0);
+    ask(eng, 0, 0, 0); // used again
+    assert_int_equal(told[0].n_cached, N_KEPT - 1);
+    for (int i = 3; i < 5; i++) ask(eng, i, 0, 0);
+    assert_true(cached(eng, 1) < N_KEPT);
+    assert_int_equal(cached(eng, 0), N_KEPT);
+    assert_int_equal(cached(eng, 4), N_KEPT);
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+// What is worth more outlives any number of plain prefixes, also when a plain request has used it;
+// until its time is over, which counts from its end.
+static void test_kept_prefixes_stay(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_small(4);
+    ask(eng, 0, 5, 60);
+    ask(eng, 0, 0, 0);
+    for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);
+    assert_int_equal(cached(eng, 0), N_KEPT);
+    assert_int_equal(cached(eng, 1), 0);
+    clock_us += 59 * 1000000ull;
+    for (int i = 12; i < 24; i++) ask(eng, i, 0, 0);
+    assert_int_equal(cached(eng, 0), N_KEPT);
+    clock_us += 2 * 1000000ull;
+    for (int i = 24; i < 36; i++) ask(eng, i, 0, 0);
+    assert_int_equal(cached(eng, 0), 0);
+    check_manager(eng);
+    unthreaded_close(eng);
+}
+
+// A request that runs for longer than its prompt is to be kept: the time begins at its end.
+static void test_kept_from_the_end_on(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_small(5);
+    int32_t tok[N_KEPT];
+    make_prompt(tok, N_KEPT, 0);
+    fx_request req = bits_request(tok, N_KEPT, 20, &told[0]);
+    req.keep_priority = 7;
+    req.keep_s = 30;
+    (void)bits_submit(eng, &req);
+    while (!told[0].last) {
+        (void)fxi_engine_turn(eng);
+        clock_us += 10 * 1000000ull;
+    }
+    for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);
+    assert_int_equal(cached(eng, 0), N_KEPT);
+    unthreaded_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_prompts_are_computed_once),
+        cmocka_unit_test(test_tenants_share_nothing),
+        cmocka_unit_test(test_no_cache_leaves_nothing),
+        cmocka_unit_test(test_beams_share_all_but_their_own),
+        cmocka_unit_test(test_next_turn_finds_the_last),
+        cmocka_unit_test(test_least_recently_used_goes_first),
+        cmocka_unit_test(test_kept_prefixes_stay),
+        cmocka_unit_test(test_kept_from_the_end_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
