@@ -26,7 +26,7 @@ enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 /* plus i
 
 typedef struct fxi_cli_options {
     const char *model; // NULL: not given
-    int n_thread, ctx_tok, step_tok;
+    int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
     const char *swap_dir;     // NULL: not given, see fxi_cli_swap_dir
     uint64_t swap_bytes;

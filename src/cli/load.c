@@ -40,6 +40,7 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.max_queue = o->max_queue;
     opt.max_queue_tok = (int64_t)o->max_queue_tok;
     opt.step_tok = o->step_tok;
+    opt.step_ms = o->step_ms;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
     if (isatty(STDERR_FILENO)) {

@@ -231,7 +231,6 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
         return NO_ROOM;
     }
     count_hit(eng, g, s);
-    match_rest(eng, g);
     return ADMITTED;
 }
 

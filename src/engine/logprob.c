@@ -2,13 +2,17 @@
 //
 // The sum of exp(logit - max) is made in double over ids ascending, and each logprob is rounded to
 // float once, so that a token has one logprob however it is asked for. Order and rank are those of
-// the logits: two logprobs may round to the same float.
+// the logits: two logprobs may round to the same float. The exp of some ids are made at a time, in
+// SIMD, and then added up one after the other.
 //
 // The likeliest are found in one pass: a short sorted array, and its last element as the threshold
 // that hardly any logit of a large vocabulary passes.
 #include "engine/sampler.h"
+#include "engine/softmax.h"
 
 #include <math.h>
+
+enum { BLOCK = 64 }; // exp made at a time
 
 typedef struct softmax {
     float max;
@@ -27,14 +31,31 @@ static double below_max(float logit, float max)
     return logit == max ? 0 : (double)logit - (double)max;
 }
 
+// Adds exp(logit - max) of n <= BLOCK logits to sum.
+static double add_block(double sum, const float *logits, int n, float max)
+{
+    double e[BLOCK];
+    for (int i = 0; i < n; i++) e[i] = fxi_exp((double)logits[i] - (double)max);
+    for (int i = 0; i < n; i++)
+        if (logits[i] > -INFINITY) sum += e[i];
+    return sum;
+}
+
+// Of infinite ones each counts 1, where the largest is, and all others nothing.
+static double sum_where_infinite(const float *logits, int n_vocab, float max)
+{
+    double sum = 0;
+    for (int i = 0; i < n_vocab; i++) sum += logits[i] == max;
+    return sum;
+}
+
 static softmax softmax_of(const float *logits, int n_vocab)
 {
-    softmax s = {.max = -INFINITY};
-    for (int i = 0; i < n_vocab; i++)
-        if (logits[i] > s.max) s.max = logits[i];
+    softmax s = {.max = fxi_max_of(logits, n_vocab)};
     double sum = 0;
-    for (int i = 0; i < n_vocab; i++)
-        if (logits[i] > -INFINITY) sum += exp(below_max(logits[i], s.max));
+    if (isinf(s.max)) sum = sum_where_infinite(logits, n_vocab, s.max);
+    for (int i = 0; i < n_vocab && !isinf(s.max); i += BLOCK)
+        sum = add_block(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
     s.log_sum = log(sum);
     return s;
 }

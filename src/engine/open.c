@@ -37,6 +37,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_range("sequences", o->max_seq, 1 << 14, err));
     FX_TRY(check_range("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_range("step tokens", o->step_tok, 1 << 16, err));
+    FX_TRY(check_range("step time", o->step_ms, 1 << 20, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -45,6 +46,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (!o->max_queue) o->max_queue = 1024;
     if (!o->step_tok) o->step_tok = 512;
     if (o->step_tok < o->max_seq) o->step_tok = o->max_seq; // every sequence decodes in every step
+    if (!o->step_ms) o->step_ms = 250;
     if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = "/tmp";

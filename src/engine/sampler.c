@@ -4,160 +4,411 @@
 // min_p times the likeliest; top_k keeps the k likeliest of the rest (ties to the lower id); top_p
 // keeps the shortest run of those whose share of the kept mass reaches top_p; typical_p does the
 // same in the order of | -log p - H |, where H is the entropy of what is left. One number from the
-// counter-based generator then chooses.
+// counter-based generator then chooses. min_p and top_k both keep the first ones of one order, so
+// that it makes no difference that top_k comes first here.
 //
 // -log p is an affine function of the logit, and H, its mean, is the same function of the mean
 // logit. So the order of typical_p is that of the distance to the mean logit, and the order of
-// top_k and top_p that of the distance to +inf: one heap serves both.
+// top_k and top_p that of the distance to the largest one: one way of ordering serves all. Tokens
+// are drawn in the order in which they were kept; where nothing asks for one, in that of ids.
 //
-// No full sort: only as many candidates are popped as are kept.
+// No full sort: the distance is cut into equal buckets, and the weight of each summed up. These
+// sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are put
+// in order, by a heap, and only up to the place that is looked for. At worst all are in one bucket,
+// and this is a heap of all. A small top_k goes without buckets, and a draw in the order of ids
+// without candidates.
 #include "engine/sampler.h"
 
 #include "base/rng.h"
+#include "engine/softmax.h"
 
 #include <math.h>
+#include <string.h>
 
 #define GREEDY_BELOW 1e-5f
 
-// 0 where there is nothing above -inf.
+enum {
+    BLOCK = 64,      // what is weighed at a time
+    N_BUCKET = 1024, // 8 KiB of sums
+    REACH = 32,      // -log of the weight from where all share the last bucket
+    FEW = 256,       // the largest top_k that goes without buckets
+    FULL = 16,       // so many times top_k candidates are sifted at a time
+};
+
+// The lowest id of the largest logit, 0 where none is a number.
 static int32_t argmax(const float *logits, int n)
 {
-    int best = 0;
-    float max = -INFINITY;
-    for (int i = 0; i < n; i++) {
-        if (!(logits[i] > max)) continue;
-        max = logits[i];
-        best = i;
-    }
-    return best;
+    const float max = fxi_max_of(logits, n);
+    for (int i = 0; i < n; i++)
+        if (logits[i] == max) return i;
+    return 0;
 }
 
-// ---- the heap ----------------------------------------------------------------------------------
+// ---- weights and orders ------------------------------------------------------------------------
 
-// Nearer to the centre first; then likelier first; then the lower id. All are equally far from
-// +inf.
-static bool before(double centre, fxi_candidate a, fxi_candidate b)
+typedef struct weights {
+    double max;   // largest logit
+    double inv_t; // 1 / temperature; 0: each weighs 1
+    double min_p; // who weighs less, or nothing, does not count
+} weights;
+
+static double weight(const weights *w, float logit)
 {
-    const double far_a = fabs(centre - (double)a.logit), far_b = fabs(centre - (double)b.logit);
+    return fxi_exp(((double)logit - w->max) * w->inv_t);
+}
+
+static void weigh(const weights *w, const fxi_candidate *c, int n, double *q)
+{
+    for (int i = 0; i < n; i++) q[i] = weight(w, c[i].logit);
+}
+
+static bool counts(const weights *w, double q)
+{
+    return q > 0 && q >= w->min_p;
+}
+
+// The nearest to the centre is the first.
+typedef struct order {
+    double centre;
+    double scale; // buckets per unit of distance
+} order;
+
+static double distance(const order *o, fxi_candidate c)
+{
+    return fabs(o->centre - (double)c.logit);
+}
+
+// Of those that are equally far the likelier is the first; then the lower id.
+static bool before(const order *o, fxi_candidate a, fxi_candidate b)
+{
+    const double far_a = distance(o, a), far_b = distance(o, b);
     if (far_a != far_b) return far_a < far_b;
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static void sift_down(double centre, fxi_candidate *c, int n, int i)
+// Never falls with the distance, so that the order of the buckets is that of their candidates.
+static int bucket_of(const order *o, fxi_candidate c)
+{
+    const double at = distance(o, c) * o->scale;
+    return at < N_BUCKET - 1 ? (int)at : N_BUCKET - 1;
+}
+
+// ---- the heap ----------------------------------------------------------------------------------
+
+static void sift_down(const order *o, fxi_candidate *c, int n, int i)
 {
     fxi_candidate moving = c[i];
     for (int child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(centre, c[child + 1], c[child])) child++;
-        if (!before(centre, c[child], moving)) break;
+        if (child + 1 < n && before(o, c[child + 1], c[child])) child++;
+        if (!before(o, c[child], moving)) break;
         c[i] = c[child];
     }
     c[i] = moving;
 }
 
-static void heapify(double centre, fxi_candidate *c, int n)
+static void heapify(const order *o, fxi_candidate *c, int n)
 {
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(centre, c, n, i);
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(o, c, n, i);
 }
 
 // Moves the first of the heap c[0..n) behind it, to c[n-1].
-static fxi_candidate pop(double centre, fxi_candidate *c, int n)
+static fxi_candidate pop(const order *o, fxi_candidate *c, int n)
 {
     fxi_candidate top = c[0];
     c[0] = c[n - 1];
     c[n - 1] = top;
-    sift_down(centre, c, n - 1, 0);
+    sift_down(o, c, n - 1, 0);
     return top;
 }
 
-// ---- what is kept ------------------------------------------------------------------------------
+// Candidates that are taken in order. They may be in order already, as ties are.
+typedef struct queue {
+    const order *o;
+    fxi_candidate *c; // [n_all]
+    int n_all, n;     // n are left
+    bool sorted;
+} queue;
 
-typedef struct weights {
-    double max;   // largest logit
-    double inv_t; // 1 / temperature
-} weights;
-
-static double weight(const weights *w, float logit)
+static queue queue_of(const order *o, fxi_candidate *c, int n)
 {
-    return exp(((double)logit - w->max) * w->inv_t);
+    int i = 1;
+    while (i < n && before(o, c[i - 1], c[i])) i++;
+    const bool sorted = i >= n;
+    if (!sorted) heapify(o, c, n);
+    return (queue){o, c, n, n, sorted};
 }
+
+static fxi_candidate take(queue *q)
+{
+    if (!q->sorted) return pop(q->o, q->c, q->n--);
+    return q->c[q->n_all - q->n--];
+}
+
+// Moves those that were taken to the front; returns how many they are.
+static int bring_taken(const queue *q)
+{
+    const int n = q->n_all - q->n;
+    if (!q->sorted) memmove(q->c, q->c + q->n, (size_t)n * sizeof *q->c);
+    return n;
+}
+
+// ---- candidates --------------------------------------------------------------------------------
 
 // What may be drawn.
 typedef struct kept {
     fxi_candidate *c; // [n]
     int n;
-    bool reversed; // the first one to draw is c[n-1], as popping leaves it
-    double mass;   // sum of the weights
+    double mass; // sum of the weights
 } kept;
 
-// The candidates that min_p leaves, in the order of ids. None: the largest logit is not finite.
-static kept gather(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
-                   fxi_candidate *cand)
+// All that are not -inf.
+static kept all_of(const float *logits, int n_vocab, fxi_candidate *cand)
 {
+    int n = 0;
+    for (int i = 0; i < n_vocab; i++) {
+        cand[n] = (fxi_candidate){logits[i], i};
+        n += logits[i] > -INFINITY; // nor what is no number
+    }
+    return (kept){.c = cand, .n = n};
+}
+
+// Brings the first `most` of c[0..n) to its front; returns the last of them.
+static fxi_candidate bring_first(const order *o, int most, fxi_candidate *c, int n)
+{
+    fxi_candidate last = c[0];
+    queue q = queue_of(o, c, n);
+    for (int i = 0; i < most; i++) last = take(&q);
+    bring_taken(&q);
+    return last;
+}
+
+// The likeliest that are not -inf, `most` of them, if there are so many. They are sifted out of a
+// few times as many at a time, and from then on the least of them is the threshold that hardly any
+// logit passes.
+static kept few_of(const float *logits, int n_vocab, double max, int most, fxi_candidate *cand)
+{
+    const order o = {max, 1};
+    const int n_full = FULL * most;
+    float least = -INFINITY;
     kept k = {.c = cand};
     for (int i = 0; i < n_vocab; i++) {
-        const double q = weight(w, logits[i]);
-        if (!(q > 0 && q >= (double)p->min_p)) continue; // nor what is no number
+        if (!(logits[i] > least)) continue; // nor what is no number
         cand[k.n++] = (fxi_candidate){logits[i], i};
-        k.mass += q;
+        if (k.n < n_full) continue;
+        least = bring_first(&o, most, cand, k.n).logit;
+        k.n = most;
     }
+    if (k.n <= most) return k;
+    bring_first(&o, most, cand, k.n);
+    return (kept){.c = cand, .n = most};
+}
+
+// ---- buckets -----------------------------------------------------------------------------------
+
+typedef struct sums {
+    double mass[N_BUCKET];
+} sums;
+
+// What is farther than the logits reach, or weighs next to nothing, needs no buckets.
+static order order_from(double centre, const kept *k, const weights *w)
+{
+    float least = INFINITY;
+    for (int i = 0; i < k->n; i++)
+        if (k->c[i].logit < least) least = k->c[i].logit;
+    const double reach = fmin(w->max - (double)least, REACH / w->inv_t);
+    return (order){centre, reach > 0 ? N_BUCKET / reach : 1};
+}
+
+// Drops what does not count, and sums up the rest.
+static void sum_up(kept *k, const weights *w, const order *o, sums *s)
+{
+    fxi_candidate *c = k->c;
+    double q[BLOCK], mass = 0;
+    int n = 0;
+    memset(s, 0, sizeof *s);
+    for (int from = 0; from < k->n; from += BLOCK) {
+        const int n_block = k->n - from < BLOCK ? k->n - from : BLOCK;
+        weigh(w, c + from, n_block, q);
+        for (int i = 0; i < n_block; i++) {
+            if (!counts(w, q[i])) continue;
+            s->mass[bucket_of(o, c[from + i])] += q[i];
+            mass += q[i];
+            c[n++] = c[from + i];
+        }
+    }
+    k->n = n;
+    k->mass = mass;
+}
+
+// The bucket in which the running sum passes `target`, the last one that has any if rounding left a
+// rest. `run` is then the sum of those before it.
+static int find(const sums *s, double target, double *run)
+{
+    int found = 0;
+    double sum = 0;
+    for (int b = 0; b < N_BUCKET && sum <= target; b++) {
+        if (s->mass[b] == 0) continue;
+        found = b;
+        *run = sum;
+        sum += s->mass[b];
+    }
+    return found;
+}
+
+// Drops what lies in a bucket after `last`, and moves what lies in it behind the rest; returns how
+// many lie before it.
+static int split(kept *k, const order *o, int last)
+{
+    fxi_candidate *c = k->c;
+    int n = 0, n_before = 0;
+    for (int i = 0; i < k->n; i++) { // no branches, which would be guessed wrong
+        const fxi_candidate x = c[i];
+        c[n] = x;
+        n += bucket_of(o, x) <= last;
+    }
+    for (int i = 0; i < n; i++) {
+        const fxi_candidate x = c[i];
+        if (bucket_of(o, x) == last) continue;
+        c[i] = c[n_before];
+        c[n_before++] = x;
+    }
+    k->n = n;
+    return n_before;
+}
+
+// Keeps the shortest run, in this order, that weighs `target`.
+static void keep_run(kept *k, const weights *w, const order *o, sums *s, double target)
+{
+    double run = 0, in_last = 0;
+    const int last = find(s, target, &run), n_before = split(k, o, last);
+    queue q = queue_of(o, k->c + n_before, k->n - n_before);
+    while (q.n > 0 && run + in_last < target) in_last += weight(w, take(&q).logit);
+    memset(s->mass + last, 0, (size_t)(N_BUCKET - last) * sizeof *s->mass);
+    s->mass[last] = in_last;
+    k->n = n_before + bring_taken(&q);
+    k->mass = run + in_last;
+}
+
+// The first, in this order, with which the running sum passes `target`; the last one if rounding
+// left a rest.
+static int32_t draw(const kept *k, const weights *w, const order *o, const sums *s, double target)
+{
+    fxi_candidate *c = k->c, drawn = c[0];
+    double run = 0;
+    const int b = find(s, target, &run);
+    int n = 0;
+    for (int i = 0; i < k->n; i++) {
+        c[n] = c[i];
+        n += bucket_of(o, c[i]) == b;
+    }
+    queue q = queue_of(o, c, n);
+    while (q.n > 0 && run <= target) {
+        drawn = take(&q);
+        run += weight(w, drawn.logit);
+    }
+    return drawn.id;
+}
+
+// ---- what is kept ------------------------------------------------------------------------------
+
+// What top_k leaves.
+static kept likeliest(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
+                      fxi_candidate *cand)
+{
+    if (p->top_k > 0 && p->top_k <= FEW) return few_of(logits, n_vocab, w->max, p->top_k, cand);
+    kept k = all_of(logits, n_vocab, cand);
+    if (p->top_k == 0 || p->top_k >= k.n) return k;
+    const weights one = {.max = w->max};
+    const order o = order_from(w->max, &k, w);
+    sums s;
+    sum_up(&k, &one, &o, &s);
+    keep_run(&k, &one, &o, &s, p->top_k);
     return k;
 }
 
-// Keeps the first `most` in the order of the distance to `centre`, and of these the shortest run
-// whose share of their mass reaches `share`.
-static void keep_first(kept *k, const weights *w, double centre, int most, double share)
+static bool has_typical(const fx_sampling *p)
 {
-    fxi_candidate *c = k->c;
-    const int n = k->n, n_max = most < n ? most : n;
-    int n_popped = 0, n_run = 0;
-    heapify(centre, c, n);
-    if (n_max < n) {
-        k->mass = 0;
-        for (; n_popped < n_max; n_popped++)
-            k->mass += weight(w, pop(centre, c, n - n_popped).logit);
-    }
-    double run = 0;
-    while (n_run < n_max && run < share * k->mass) {
-        if (n_run == n_popped) pop(centre, c, n - n_popped++);
-        run += weight(w, c[n - 1 - n_run++].logit);
-    }
-    *k = (kept){c + n - n_run, n_run, true, run};
+    return p->typical_p > 0 && p->typical_p < 1;
 }
 
+// The sum is one of differences, which keeps it exact where logits are large and close.
 static double mean_logit(const kept *k, const weights *w)
 {
-    double sum = 0; // of differences, which keeps it exact where logits are large and close
-    for (int i = 0; i < k->n; i++)
-        sum += weight(w, k->c[i].logit) * ((double)k->c[i].logit - w->max);
+    double q[BLOCK], sum = 0;
+    for (int from = 0; from < k->n; from += BLOCK) {
+        const fxi_candidate *c = k->c + from;
+        const int n = k->n - from < BLOCK ? k->n - from : BLOCK;
+        weigh(w, c, n, q);
+        for (int i = 0; i < n; i++) sum += q[i] * ((double)c[i].logit - w->max);
+    }
     return w->max + sum / k->mass;
 }
 
-// Goes through them until the running sum passes its share `unit` of the mass; the last one if
-// rounding left a rest.
-static int32_t draw(const kept *k, const weights *w, double unit)
+static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float *logits,
+                             int n_vocab, double unit, fxi_candidate *cand)
 {
-    const fxi_candidate *c = k->reversed ? k->c + k->n - 1 : k->c;
-    const int step = k->reversed ? -1 : 1;
-    const double target = unit * k->mass;
-    double sum = 0;
-    for (int i = 0; i < k->n - 1; i++, c += step) {
-        sum += weight(w, c->logit);
+    kept k = likeliest(p, w, logits, n_vocab, cand);
+    order o = order_from(w->max, &k, w);
+    sums s;
+    sum_up(&k, w, &o, &s);
+    if (p->top_p < 1) keep_run(&k, w, &o, &s, (double)p->top_p * k.mass);
+    if (has_typical(p)) {
+        o = order_from(mean_logit(&k, w), &k, w);
+        sum_up(&k, w, &o, &s);
+        keep_run(&k, w, &o, &s, (double)p->typical_p * k.mass);
+    }
+    return draw(&k, w, &o, &s, unit * k.mass);
+}
+
+// ---- where nothing asks for an order -----------------------------------------------------------
+
+// Adds what counts of logits[0..n), n <= BLOCK, to `sum`.
+static double add_block(const weights *w, const float *logits, int n, double sum)
+{
+    double q[BLOCK];
+    for (int i = 0; i < n; i++) q[i] = weight(w, logits[i]);
+    for (int i = 0; i < n; i++)
+        if (logits[i] > -INFINITY && counts(w, q[i])) sum += q[i];
+    return sum;
+}
+
+// The first of the ids from `id` on with which the running sum passes `target`, or n_vocab.
+static int32_t walk(const weights *w, const float *logits, int n_vocab, int id, double sum,
+                    double target)
+{
+    for (; id < n_vocab; id++) {
+        sum = add_block(w, logits + id, 1, sum);
         if (sum > target) break;
     }
-    return c->id;
+    return id;
+}
+
+// The running sum is noted at N_BUCKET places at most, so that the draw goes only through what
+// follows the last one before its place.
+static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, int32_t best,
+                          double unit)
+{
+    const int n_each = n_vocab / N_BUCKET / BLOCK * BLOCK + BLOCK;
+    double noted[N_BUCKET], sum = 0;
+    for (int i = 0; i < n_vocab; i += BLOCK) {
+        if (i % n_each == 0) noted[i / n_each] = sum;
+        sum = add_block(w, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, sum);
+    }
+    const double target = unit * sum;
+    int at = (n_vocab - 1) / n_each;
+    while (noted[at] > target) at--;
+    const int32_t id = walk(w, logits, n_vocab, at * n_each, noted[at], target);
+    return id < n_vocab ? id : best; // should rounding leave a rest
 }
 
 int32_t fxi_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice, int position,
                    fxi_candidate *cand)
 {
     const int32_t best = argmax(logits, n_vocab);
-    if (p->temperature < GREEDY_BELOW) return best;
-    const weights w = {(double)logits[best], 1 / (double)p->temperature};
-    kept k = gather(p, &w, logits, n_vocab, cand);
-    if (k.n == 0) return best;
-    if (p->top_k > 0 || p->top_p < 1)
-        keep_first(&k, &w, INFINITY, p->top_k > 0 ? p->top_k : k.n, (double)p->top_p);
-    if (p->typical_p > 0 && p->typical_p < 1)
-        keep_first(&k, &w, mean_logit(&k, &w), k.n, (double)p->typical_p);
-    return draw(&k, &w, fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position));
+    if (p->temperature < GREEDY_BELOW || !isfinite(logits[best])) return best;
+    const weights w = {(double)logits[best], 1 / (double)p->temperature, (double)p->min_p};
+    const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
+    if (p->top_k > 0 || p->top_p < 1 || has_typical(p))
+        return draw_in_order(p, &w, logits, n_vocab, unit, cand);
+    return draw_by_id(&w, logits, n_vocab, best, unit);
 }

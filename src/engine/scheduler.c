@@ -8,6 +8,7 @@
 //   3. What is left of the step's token budget goes to those that read a prompt: half of it to the
 //      group that goes first, so that it gets on whatever comes; the rest to those that need
 //      least, so that a short prompt does not wait for a long one; what then remains to the first.
+//      While others decode, no more than takes about step_ms.
 //
 // Whoever is scheduled has its cache extended first. If memory is short, idle prefixes go (the
 // manager sees to that), then the group that goes last is preempted until it fits. The first group
@@ -18,6 +19,8 @@
 #include "engine/internal.h"
 
 #include <stdlib.h>
+
+#define MIN_BESIDE_TOK 16 // prompts get on by so much whatever it takes
 
 // ---- growing -----------------------------------------------------------------------------------
 
@@ -100,7 +103,7 @@ static bool is_level(const fxi_group *g)
 
 static int decode_group(fx_engine *eng, fxi_group *g, int left)
 {
-    if (g->beam && !is_level(g)) return left;
+    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
     for (int i = 0; i < g->n_seq && left > 0; i++) {
         fxi_seq *s = &g->seq[i];
         if (!is_running(s) || s->n_step || todo(s) != 1) continue;
@@ -248,6 +251,16 @@ static bool has_failed(const fx_engine *eng)
     return false;
 }
 
+// What prompts may take of a step in which others decode: about as much as fits into step_ms, at the
+// rate measured, so that their next tokens do not wait for longer.
+static int beside_decodes(const fx_engine *eng, int left)
+{
+    if (left == eng->opt.step_tok || eng->us_per_tok <= 0) return left;
+    const double fit = 1000.0 * eng->opt.step_ms / eng->us_per_tok;
+    if (fit >= left) return left;
+    return fit > MIN_BESIDE_TOK ? (int)fit : left < MIN_BESIDE_TOK ? left : MIN_BESIDE_TOK;
+}
+
 static int plan_once(fx_engine *eng, bool may_admit)
 {
     for (fxi_group *g = eng->running.head; g; g = g->next)
@@ -255,9 +268,9 @@ static int plan_once(fx_engine *eng, bool may_admit)
     int left = plan_decodes(eng, eng->opt.step_tok);
     fxi_match_running(eng);
     if (left > 0 && may_admit) fxi_admit(eng);
-    fxi_match_running(eng); // the other sequences of those that have joined
+    fxi_match_running(eng);         // the other sequences of those that have joined
     left = plan_decodes(eng, left); // of those that have just come back
-    plan_prompts(eng, left);
+    plan_prompts(eng, beside_decodes(eng, left));
     return planned(eng);
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/sampler.h"
 
-#define REF_MAX_VOCAB 2000
+#define REF_MAX_VOCAB 140000
 
 // The rules, token by token, into out[n_vocab]. False: nothing is left.
 bool ref_rules(const fxi_sample_view *v, const float *logits, int n_vocab, float *out);

@@ -4,7 +4,9 @@
 
 #include "base/rng.h"
 #include "engine/sampler.h"
+#include "engine/softmax.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +19,8 @@ static long double slow_log_sum(const float *logits, int n)
 {
     long double max = -INFINITY, sum = 0;
     for (int i = 0; i < n; i++) max = fmaxl(max, (long double)logits[i]);
-    for (int i = 0; i < n; i++) sum += expl((long double)logits[i] - max);
+    for (int i = 0; i < n; i++)
+        if (!isnan(logits[i])) sum += expl((long double)logits[i] - max);
     return max + logl(sum);
 }
 
@@ -192,7 +195,7 @@ static void test_rows_with_odd_logits(void **state)
     }
 }
 
-// Ascending logits, which every threshold lets in, and many of them.
+// Ascending logits, which every threshold lets in, and many of them; one is no number.
 static void test_long_row(void **state)
 {
     (void)state;
@@ -200,6 +203,7 @@ static void test_long_row(void **state)
     float *logits = malloc(N * sizeof *logits);
     assert_non_null(logits);
     for (int i = 0; i < N; i++) logits[i] = (float)i / 4096;
+    logits[N / 2] = NAN;
     fx_logprob top[MAX_TOP];
     assert_int_equal(fxi_logprob_top(logits, N, MAX_TOP, top), MAX_TOP);
     const long double log_sum = slow_log_sum(logits, N);
@@ -208,6 +212,85 @@ static void test_long_row(void **state)
         assert_near(top[i].logprob, (long double)logits[N - 1 - i] - log_sum);
     }
     free(logits);
+}
+
+static void test_logits_far_apart(void **state)
+{
+    (void)state;
+    const float logits[] = {-1e38f, 1e38f, NAN, 1e38f, -INFINITY};
+    fx_logprob top[5];
+    assert_int_equal(fxi_logprob_top(logits, 5, 5, top), 3);
+    for (int i = 0; i < 2; i++) assert_true(top[i].logprob == (float)-log(2));
+    assert_true(top[2].logprob == -2e38f);
+}
+
+// ---- what softmax.h has ------------------------------------------------------------------------
+
+#define N_LOOP 64
+
+// In a loop, as SIMD, exp has the bits that it has alone.
+static void check_exp(const double x[N_LOOP])
+{
+    double in_loop[N_LOOP];
+    for (int i = 0; i < N_LOOP; i++) in_loop[i] = fxi_exp(x[i]);
+    for (int i = 0; i < N_LOOP; i++) {
+        const volatile double alone = x[i];
+        const long double want = expl((long double)x[i]);
+        assert_true(fxi_exp(alone) == in_loop[i]);
+        if (fabsl((long double)in_loop[i] - want) > want * 4.4e-16L)
+            fail_msg("exp(%a) is %a, not %La", x[i], in_loop[i], want);
+    }
+}
+
+// Everywhere, near to 0, and around the middle between two powers of 2^(1/64), where the nearest
+// one changes.
+static void test_exp(void **state)
+{
+    (void)state;
+    double wide[N_LOOP], near[N_LOOP], middle[N_LOOP];
+    for (uint64_t k = 0; k < 4000; k++) {
+        for (uint64_t i = 0; i < N_LOOP; i++) {
+            const double u = fxi_rng_unit(5, k, i);
+            wide[i] = -708 * u;
+            near[i] = -ldexp(u, -(int)(k % 60));
+            middle[i] = -((double)(N_LOOP * k % 65000) + (double)i + 0.5) * log(2) / 64;
+            middle[i] *= 1 + (u - 0.5) * 1e-13;
+        }
+        check_exp(wide);
+        check_exp(near);
+        check_exp(middle);
+    }
+}
+
+static void test_exp_at_its_ends(void **state)
+{
+    (void)state;
+    assert_true(fxi_exp(0) == 1);
+    assert_true(fxi_exp(-0.0) == 1);
+    assert_true(fxi_exp(-DBL_TRUE_MIN) == 1);
+    assert_true(isnormal(fxi_exp(FXI_EXP_LOWEST)));
+    static const double too_low[] = {-709, -745, -1e4, -1e300, -DBL_MAX, -INFINITY};
+    assert_true(fxi_exp(nextafter(FXI_EXP_LOWEST, -INFINITY)) == 0);
+    for (size_t i = 0; i < sizeof too_low / sizeof *too_low; i++)
+        assert_true(fxi_exp(too_low[i]) == 0);
+}
+
+// At every place of rows of every length around a multiple of four.
+static void test_max_of(void **state)
+{
+    (void)state;
+    enum { MAX = 13 };
+    for (int n = 0; n <= MAX; n++)
+        for (int at = 0; at < n; at++) {
+            float x[MAX];
+            for (int i = 0; i < n; i++) x[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -INFINITY : -FLT_MAX;
+            x[at] = -2;
+            assert_true(fxi_max_of(x, n) == -2);
+            x[at] = INFINITY;
+            assert_true(fxi_max_of(x, n) == INFINITY);
+        }
+    const float none[] = {NAN, NAN, -INFINITY, NAN, NAN};
+    for (int n = 0; n <= 5; n++) assert_true(fxi_max_of(none, n) == -INFINITY);
 }
 
 int main(void)
@@ -220,6 +303,10 @@ int main(void)
         cmocka_unit_test(test_certain_token),
         cmocka_unit_test(test_rows_with_odd_logits),
         cmocka_unit_test(test_long_row),
+        cmocka_unit_test(test_logits_far_apart),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_exp_at_its_ends),
+        cmocka_unit_test(test_max_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static const float *apply(const fxi_sample_view *v, const float *logits, int n_v
     memcpy(before, logits, (size_t)n_vocab * sizeof *before);
     const float *ruled = fxi_rules_apply(v, logits, n_vocab, &scratch);
     assert_memory_equal(before, logits, (size_t)n_vocab * sizeof *before);
-    assert_memory_equal(scratch_count, zero, sizeof zero);
+    assert_memory_equal(scratch_count, zero, (size_t)n_vocab * sizeof *zero);
     return ruled;
 }
 
@@ -386,6 +386,7 @@ static void test_frequencies(void **state)
 // ---- random requests ---------------------------------------------------------------------------
 
 #define N_CASE   12000
+#define LONG_ROW 6000
 #define MAX_LIST 12
 #define MAX_TEXT 60
 
@@ -416,22 +417,40 @@ static bool one_in(dice *d, int n)
 
 typedef struct random_case {
     int n_vocab, choice;
-    float logits[REF_MAX_VOCAB];
+    float logits[LONG_ROW];
     fx_sampling rule;
     fx_bias bias[MAX_LIST];
     int32_t allow[MAX_LIST], ban[MAX_LIST], end[MAX_LIST], tok[MAX_TEXT];
     fxi_sample_view view;
 } random_case;
 
-// One row in eight has only a few values, one is all ties; one logit in some rows is -inf or NaN.
+// The logits of one row: how far they spread, and what they are rounded to.
+typedef struct row_kind {
+    double spread, step; // step 0: as they are
+} row_kind;
+
+static const row_kind row_kinds[] = {
+    {4, 0},         {20, 0},   {4, 1}, {20, 1}, // few values, ties
+    {0, 0},         {1e-2, 0},                  // all ties; all next to each other
+    {0.4, 1. / 64},                             // many ties
+    {500, 0},       {2000, 0},                  // nearly all weigh nothing
+    {2, 2},                                     // three values
+};
+
+static float draw_logit(dice *d, const row_kind *k)
+{
+    const float x = 3 + between(d, -k->spread, k->spread);
+    return k->step > 0 ? (float)(round((double)x / k->step) * k->step) : x;
+}
+
+// Some rows have one logit far above the rest, or one far below; some logits are -inf or NaN.
 static void make_row(dice *d, random_case *c)
 {
-    const int kind = below(d, 8), n_hole = one_in(d, 4) ? 1 + below(d, c->n_vocab) : 0;
-    const double spread = one_in(d, 2) ? 4 : 20;
-    for (int i = 0; i < c->n_vocab; i++) {
-        const float x = between(d, -spread, spread);
-        c->logits[i] = kind == 0 ? roundf(x) : kind == 1 ? 3 : x;
-    }
+    const row_kind *k = &row_kinds[below(d, COUNT(row_kinds))];
+    const int n_hole = one_in(d, 4) ? 1 + below(d, c->n_vocab) : 0;
+    for (int i = 0; i < c->n_vocab; i++) c->logits[i] = draw_logit(d, k);
+    if (one_in(d, 30)) c->logits[below(d, c->n_vocab)] = one_in(d, 2) ? 1e30f : 30;
+    if (one_in(d, 10)) c->logits[below(d, c->n_vocab)] = one_in(d, 2) ? -1e30f : -30;
     for (int i = 0; i < n_hole; i++)
         c->logits[below(d, c->n_vocab)] = one_in(d, 2) ? NAN : -INFINITY;
 }
@@ -454,8 +473,8 @@ static void make_rule(dice *d, random_case *c)
     fx_sampling *r = &c->rule;
     *r = (fx_sampling){.seed = d->stream, .allow = c->allow, .ban = c->ban, .bias = c->bias};
     r->temperature = one_in(d, 6) ? 0 : between(d, 0.05, 3);
-    r->top_k = one_in(d, 3) ? 1 + below(d, 50) : 0;
-    r->top_p = one_in(d, 3) ? between(d, 0.01, 1) : 1;
+    r->top_k = one_in(d, 3) ? 1 + below(d, one_in(d, 3) ? LONG_ROW / 2 : 50) : 0;
+    r->top_p = one_in(d, 2) ? between(d, 0.01, 1) : 1;
     r->min_p = one_in(d, 4) ? between(d, 0, 0.5) : 0;
     r->typical_p = one_in(d, 2) ? between(d, 0.01, 1) : 0;
     r->repetition_penalty = one_in(d, 3) ? between(d, 0.5, 2) : (float)below(d, 2);
@@ -472,8 +491,8 @@ static void make_rule(dice *d, random_case *c)
 static void make_case(random_case *c, uint64_t number)
 {
     dice d = {.stream = number};
-    c->n_vocab = (int)exp(log(REF_MAX_VOCAB) * unit(&d)); // as many short rows as long ones
-    if (one_in(&d, 100)) c->n_vocab = REF_MAX_VOCAB;
+    c->n_vocab = (int)exp(log(LONG_ROW) * unit(&d)); // as many short rows as long ones
+    if (one_in(&d, 100)) c->n_vocab = LONG_ROW;
     c->choice = below(&d, 64);
     make_row(&d, c);
     make_rule(&d, c);
@@ -487,10 +506,21 @@ static bool same(float a, float b)
     return a == b || (isnan(a) && isnan(b));
 }
 
+static void check_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
+                       int position)
+{
+    const int32_t got = fxi_sample(p, logits, n_vocab, choice, position, scratch_cand);
+    const int32_t want = ref_sample(p, logits, n_vocab, choice, position);
+    if (got != want)
+        fail_msg("%d of %d, not %d: temperature %g, min_p %g, top_k %d, top_p %g, typical_p %g",
+                 got, n_vocab, want, (double)p->temperature, (double)p->min_p, p->top_k,
+                 (double)p->top_p, (double)p->typical_p);
+}
+
 // Returns what the rules returned.
 static const float *check_case(const random_case *c)
 {
-    static float want[REF_MAX_VOCAB];
+    static float want[LONG_ROW];
     const bool left = ref_rules(&c->view, c->logits, c->n_vocab, want);
     const float *got = apply(&c->view, c->logits, c->n_vocab);
     if (!got) {
@@ -502,8 +532,7 @@ static const float *check_case(const random_case *c)
             fail_msg("token %d: %g, not %g", i, (double)got[i], (double)want[i]);
     for (int i = 0; i < 3; i++) {
         const int position = c->view.n_tok + i;
-        assert_int_equal(fxi_sample(&c->rule, got, c->n_vocab, c->choice, position, scratch_cand),
-                         ref_sample(&c->rule, want, c->n_vocab, c->choice, position));
+        check_draw(&c->rule, got, c->n_vocab, c->choice, position);
     }
     return got;
 }
@@ -523,6 +552,128 @@ static void test_random_requests(void **state)
     assert_in_range(n_itself, N_CASE / 200, N_CASE / 4);
 }
 
+// ---- rows that lie on the edges of what the sampler cuts them into ------------------------------
+
+static float long_row[REF_MAX_VOCAB];
+
+// Every way of keeping and drawing; the temperature comes with the row.
+static const fx_sampling ordered[] = {
+    {.top_p = 1},
+    {.top_p = 0.3f},
+    {.top_p = 0.9f},
+    {.top_p = 0.9999f},
+    {.top_p = 1, .min_p = 0.2f},
+    {.top_p = 1, .typical_p = 0.5f},
+    {.top_p = 0.8f, .typical_p = 0.5f},
+    {.top_p = 1, .top_k = 1},
+    {.top_p = 0.9f, .top_k = 256},
+    {.top_p = 0.9f, .top_k = 257},
+    {.top_p = 1, .top_k = 299},
+    {.top_p = 1, .top_k = 300},
+    {.top_p = 1, .top_k = 301},
+    {.top_p = 1, .top_k = 600},
+    {.top_p = 1, .top_k = 1000000},
+};
+
+static void check_ways(int n_vocab, float temperature, int n_position)
+{
+    for (size_t i = 0; i < COUNT(ordered); i++) {
+        fx_sampling s = ordered[i];
+        s.temperature = temperature;
+        for (int pos = 0; pos < n_position; pos++) check_draw(&s, long_row, n_vocab, 1, pos);
+    }
+}
+
+// Each logit is where a bucket begins, or the float before or after.
+static void test_edges_of_buckets(void **state)
+{
+    (void)state;
+    enum { N_EDGE = 1025, N_ROW = 2 * N_EDGE };
+    for (int side = -1; side <= 1; side++) {
+        for (int i = 0; i < N_ROW; i++) {
+            const float edge = (float)(i * 7 % N_EDGE) / -32;
+            const float next = side < 0 ? -INFINITY : side > 0 ? INFINITY : edge;
+            long_row[i] = edge == 0 || edge == -32 ? edge : nextafterf(edge, next);
+        }
+        check_ways(N_ROW, 1, 15);
+        check_ways(N_ROW, 30, 15);
+    }
+}
+
+// Where a top_k ends with one of three levels, or one before or after. Each is as good as certain
+// to be drawn from.
+static void test_ends_of_levels(void **state)
+{
+    (void)state;
+    enum { N_ROW = 900 };
+    for (int i = 0; i < N_ROW; i++) long_row[i] = (float)(i * 7 % 3);
+    check_ways(N_ROW, 100, 60);
+    for (int i = 0; i < N_ROW; i++) long_row[i] = 2 - (float)(i / 300);
+    check_ways(N_ROW, 100, 60);
+}
+
+static void test_sorted_rows(void **state)
+{
+    (void)state;
+    enum { N_ROW = 5000 };
+    for (int up = 0; up < 2; up++) {
+        for (int i = 0; i < N_ROW; i++) long_row[i] = (float)(up ? i : N_ROW - i) / 512;
+        check_ways(N_ROW, 1, 8);
+        check_ways(N_ROW, 50, 8);
+    }
+}
+
+// What is far from the rest does not hide it.
+static void test_rows_with_outliers(void **state)
+{
+    (void)state;
+    enum { N_ROW = 3000 };
+    static const float above[] = {5, 1000, 1e30f, FLT_MAX};
+    for (size_t a = 0; a < COUNT(above); a++)
+        for (int i = 0; i < 2; i++) {
+            for (int k = 0; k < N_ROW; k++) long_row[k] = (float)fxi_rng_unit(11, a, (uint64_t)k);
+            long_row[7] = -FLT_MAX;
+            long_row[8] = -INFINITY;
+            long_row[9] = NAN;
+            long_row[2000] = i == 0 ? 1 : above[a];
+            check_ways(N_ROW, 1, 6);
+            check_ways(N_ROW, 0.01f, 6);
+        }
+}
+
+// The draw in the order of ids, which needs no sorted reference.
+static void check_by_id(int n_vocab, float temperature, double min_p, int position)
+{
+    const fx_sampling s = {.temperature = temperature, .top_p = 1, .min_p = (float)min_p};
+    const double unit = fxi_rng_unit(0, 0, (uint64_t)position);
+    double sum[2] = {0, 0};
+    int32_t want = -1;
+    for (int turn = 0; turn < 2; turn++)
+        for (int32_t i = 0; i < n_vocab && want < 0; i++) {
+            const double q = exp(((double)long_row[i] - 6) / (double)temperature);
+            if (q >= (double)s.min_p) sum[turn] += q;
+            if (turn == 1 && sum[1] > unit * sum[0]) want = i;
+        }
+    assert_int_equal(fxi_sample(&s, long_row, n_vocab, 0, position, scratch_cand), want);
+}
+
+// More tokens than there are places at which the running sum is noted, times what is weighed at a
+// time.
+static void test_large_vocabularies(void **state)
+{
+    (void)state;
+    for (int n = REF_MAX_VOCAB; n > REF_MAX_VOCAB / 4; n = n / 2 + 1) {
+        for (int i = 0; i < n; i++) {
+            const double u = fxi_rng_unit(12, (uint64_t)n, (uint64_t)i);
+            long_row[i] = (float)(6 * u * u * u);
+        }
+        long_row[n - 3] = 6;
+        for (int pos = 0; pos < 100; pos++) check_by_id(n, 1, 0, pos);
+        for (int pos = 0; pos < 100; pos++) check_by_id(n, 2, 0.3, pos);
+    }
+    check_ways(20000, 1, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +688,11 @@ int main(void)
         cmocka_unit_test(test_no_number_is_never_drawn),
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_random_requests),
+        cmocka_unit_test(test_edges_of_buckets),
+        cmocka_unit_test(test_ends_of_levels),
+        cmocka_unit_test(test_sorted_rows),
+        cmocka_unit_test(test_rows_with_outliers),
+        cmocka_unit_test(test_large_vocabularies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,33 @@ static void test_prompts_do_not_stall_streams(void **state)
     close_here(eng, 3);
 }
 
+// With a stream beside it a prompt gets as many tokens of a step as fit into step_ms at the rate that
+// was measured, and some whatever that is; alone it gets all.
+static void test_prompts_leave_time_to_streams(void **state)
+{
+    (void)state;
+    static const struct {
+        double us_per_tok;
+        int n_tok;
+    } row[] = {{1000, 30}, {1500, 20}, {30000, 16}, {10, 64 - 1}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        fx_engine *eng =
+            open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 64, .step_ms = 30});
+        submit(eng, 0, 4, 100, 0);
+        turns(eng, 2);
+        eng->us_per_tok = row[i].us_per_tok;
+        submit(eng, 1, 119, 4, 0);
+        turns(eng, 1);
+        const fxi_group *g = group_of(eng, 1);
+        const int n_first = g->n_cached + row[i].n_tok, n_next = n_first + 64;
+        assert_int_equal(g->seq[0].n_computed, n_first);
+        fx_cancel(eng, c[0].id);
+        turns(eng, 1);
+        assert_int_equal(g->seq[0].n_computed, n_next < 119 ? n_next : 119);
+        close_here(eng, 2);
+    }
+}
+
 // A short prompt that comes while a long one is read has its first token after two turns, and the
 // long one got half of each step at least.
 static void test_short_prompts_overtake(void **state)
@@ -330,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_do_not_stall_streams),
+        cmocka_unit_test(test_prompts_leave_time_to_streams),
         cmocka_unit_test(test_short_prompts_overtake),
         cmocka_unit_test(test_the_first_prompt_gets_half),
         cmocka_unit_test(test_order_and_priority),
