@@ -41,7 +41,7 @@ static double add_block(double sum, const float *logits, int n, float max)
     return sum;
 }
 
-// Of infinite ones each counts 1, where the largest is, and all others nothing.
+// Where the largest is infinite: each logit that equals it counts 1, all others nothing.
 static double sum_where_infinite(const float *logits, int n_vocab, float max)
 {
     double sum = 0;

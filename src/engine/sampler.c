@@ -59,9 +59,13 @@ static double weight(const weights *w, float logit)
 
 static void weigh(const weights *w, const fxi_candidate *c, int n, double *q)
 {
-    for (int i = 0; i < n; i++) q[i] = weight(w, c[i].logit);
+    if (w->inv_t == 0)
+        for (int i = 0; i < n; i++) q[i] = 1;
+    else
+        for (int i = 0; i < n; i++) q[i] = weight(w, c[i].logit);
 }
 
+// What is no number does not count either.
 static bool counts(const weights *w, double q)
 {
     return q > 0 && q >= w->min_p;
@@ -276,15 +280,14 @@ static int split(kept *k, const order *o, int last)
     return n_before;
 }
 
-// Keeps the shortest run, in this order, that weighs `target`.
-static void keep_run(kept *k, const weights *w, const order *o, sums *s, double target)
+// Keeps the shortest run, in this order, that weighs `target`. The sums still serve for a draw from
+// it: those of the buckets before its end are right.
+static void keep_run(kept *k, const weights *w, const order *o, const sums *s, double target)
 {
     double run = 0, in_last = 0;
     const int last = find(s, target, &run), n_before = split(k, o, last);
     queue q = queue_of(o, k->c + n_before, k->n - n_before);
     while (q.n > 0 && run + in_last < target) in_last += weight(w, take(&q).logit);
-    memset(s->mass + last, 0, (size_t)(N_BUCKET - last) * sizeof *s->mass);
-    s->mass[last] = in_last;
     k->n = n_before + bring_taken(&q);
     k->mass = run + in_last;
 }
@@ -368,7 +371,7 @@ static double add_block(const weights *w, const float *logits, int n, double sum
     double q[BLOCK];
     for (int i = 0; i < n; i++) q[i] = weight(w, logits[i]);
     for (int i = 0; i < n; i++)
-        if (logits[i] > -INFINITY && counts(w, q[i])) sum += q[i];
+        if (counts(w, q[i])) sum += q[i];
     return sum;
 }
 

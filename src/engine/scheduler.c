@@ -48,8 +48,8 @@ static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 }
 
 // A group that has computed what the prefix cache holds as well, as one does whose prompt's
-// probabilities are told, keeps both in memory; matched again it does not. False: it has not got on
-// since it was tried last.
+// probabilities are told, keeps both in memory. It begins with an empty cache then, and is computed
+// again. False: it has not got on since that was tried last.
 static bool start_again(fx_engine *eng, fxi_group *g)
 {
     int n_tok = 0;
@@ -57,6 +57,7 @@ static bool start_again(fx_engine *eng, fxi_group *g)
     if (n_tok <= g->again_tok) return false;
     g->again_tok = n_tok;
     fxi_preempt(eng, g, FXI_RECOMPUTE);
+    (void)eng->kv->ops->forget_idle(eng->kv, NULL);
     return true;
 }
 

@@ -59,9 +59,9 @@ static inline double fxi_from_bits(uint64_t bits)
     return x;
 }
 
-// exp(x) for x <= 0, also -inf. exp(0) is 1. Of what is no number it makes anything. The same x gives
-// the same bits alone and in a loop, which compilers turn into SIMD: nothing here branches or
-// compares, and the table stays in the nearest cache.
+// exp(x) for x <= 0, also -inf. exp(0) is 1. What is no number gives NaN or 0. The same x gives the
+// same bits alone and in a loop, which compilers turn into SIMD: nothing here branches or compares,
+// and the table stays in the nearest cache.
 static inline double fxi_exp(double x)
 {
     const double shift = 0x1.8p52; // what is added to it is rounded to an integer, in the low bits

@@ -34,7 +34,8 @@ static int any_len(const sim_taste *t, sim_rng *rng)
 {
     if (sim_one_in(rng, t->long_prompts ? 3 : 12)) return sim_int(rng, t->ctx_tok / 2, t->ctx_tok);
     if (sim_one_in(rng, 6)) return sim_int(rng, 1, 3);
-    if (t->long_answers) return sim_int(rng, 1, t->ctx_tok / 6); // and the memory runs out later
+    if (t->long_answers && !sim_one_in(rng, 3)) // and the memory runs out later
+        return sim_int(rng, 1, t->ctx_tok / 6);
     return sim_int(rng, 1, t->ctx_tok / 2);
 }
 

@@ -50,7 +50,7 @@ static void draw_load(sim_setup *s, sim_rng *rng)
     fx_options *o = &s->opt;
     o->n_thread = 1;
     o->max_seq = sim_one_in(rng, 8) ? 1 : sim_int(rng, 2, 16);
-    o->step_tok = o->max_seq + sim_int(rng, 0, sim_one_in(rng, 3) ? 2 : 64 - o->max_seq);
+    o->step_tok = o->max_seq + sim_int(rng, 0, sim_one_in(rng, 2) ? 1 : 64 - o->max_seq);
     o->max_queue = sim_one_in(rng, 6) ? sim_int(rng, 0, 8) : 1024;
     o->max_queue_tok = sim_one_in(rng, 6) ? sim_int(rng, 1, 400) : 1 << 20;
     o->step_ms = sim_int(rng, 1, 40);

@@ -1,5 +1,5 @@
-// sim_verdict.c - answers that are told at the end of a request: of n_best, or of a beam search. The
-// reference computes all of them and finds the best; what is told must be these, in this order.
+// sim_verdict.c - answers that are told at the end of a request: of n_best, or of a beam search.
+// The reference computes all of them and finds the best; what is told must be these, in this order.
 // Where the request was broken off, each must at least be something that was under way.
 #include "unit/engine/sim_request.h"
 

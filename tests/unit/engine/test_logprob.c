@@ -273,6 +273,8 @@ static void test_exp_at_its_ends(void **state)
     assert_true(fxi_exp(nextafter(FXI_EXP_LOWEST, -INFINITY)) == 0);
     for (size_t i = 0; i < sizeof too_low / sizeof *too_low; i++)
         assert_true(fxi_exp(too_low[i]) == 0);
+    assert_false(fxi_exp((double)NAN) > 0);
+    assert_false(fxi_exp(-(double)NAN) > 0);
 }
 
 // At every place of rows of every length around a multiple of four.

@@ -263,6 +263,20 @@ static void test_a_share_that_is_met_exactly(void **state)
         }
 }
 
+// What ties with the likeliest is no less likely.
+static void test_min_p_1_keeps_all_that_tie(void **state)
+{
+    (void)state;
+    const float logits[4] = {3, 1, 2.99f, 3};
+    const fx_sampling both[] = {{.temperature = 1, .top_p = 1, .min_p = 1},
+                                {.temperature = 1, .top_p = 1, .min_p = 1, .top_k = 3}};
+    for (size_t i = 0; i < COUNT(both); i++)
+        for (int pos = 0; pos < 100; pos++) {
+            const int32_t want = fxi_rng_unit(0, 0, (uint64_t)pos) < 0.5 ? 0 : 3;
+            assert_int_equal(fxi_sample(&both[i], logits, 4, 0, pos, scratch_cand), want);
+        }
+}
+
 // ---- rows that are special ---------------------------------------------------------------------
 
 #define N 200
@@ -682,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_null_where_nothing_is_left),
         cmocka_unit_test(test_what_may_be_drawn),
         cmocka_unit_test(test_a_share_that_is_met_exactly),
+        cmocka_unit_test(test_min_p_1_keeps_all_that_tie),
         cmocka_unit_test(test_greedy_ties_to_lowest),
         cmocka_unit_test(test_draw_depends_on_its_key_alone),
         cmocka_unit_test(test_no_finite_logit),
