@@ -49,8 +49,8 @@ typedef struct fx_options {
     int64_t max_queue_tok;    // prompt tokens that may wait; 0: 1,048,576
     int step_tok; // token budget of one step (decodes first, then prompt chunks), at least max_seq;
                   // 0: 512
-    int step_ms; // while sequences decode, a step reads no more of prompts than takes about so long;
-                 // 0: 250
+    int step_ms; // while sequences decode, a step reads no more of prompts than takes about so long,
+                 // but 64 tokens; 0: 250
     const char *swap_dir; // directory of the file that preempted sequences may be written to; NULL:
                           // $TMPDIR or /tmp
     uint64_t swap_bytes;  // room in it; 0: no swap, preempted sequences are computed again

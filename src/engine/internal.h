@@ -87,7 +87,7 @@ struct fxi_group {
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
     bool is_counted;        // has been admitted once, and
     int n_cached;           // so many of its prompt's tokens were found in the cache
-    int again_tok;         // tokens it had when it began again for want of memory; 0: never
+    int again_tok;          // tokens it had when it began again for want of memory; 0: never
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     struct fxi_beam *beam;  // beam.c; NULL: no beam search
     int n_left;             // choices that have not been told their end

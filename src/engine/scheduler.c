@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-#define MIN_BESIDE_TOK 16 // prompts get on by so much whatever it takes
+#define MIN_BESIDE_TOK 64 // prompts get on by so much whatever it takes: a short one is not cut
 
 // ---- growing -----------------------------------------------------------------------------------
 
@@ -49,12 +49,13 @@ static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 
 // A group that has computed what the prefix cache holds as well, as one does whose prompt's
 // probabilities are told, keeps both in memory. It begins with an empty cache then, and is computed
-// again. False: it has not got on since that was tried last.
+// again. False: the budget is less than it needs, or it has not got on since that was tried last.
 static bool start_again(fx_engine *eng, fxi_group *g)
 {
     int n_tok = 0;
     for (int i = 0; i < g->n_seq; i++) n_tok += g->seq[i].n_tok + g->seq[i].n_prompt_told;
-    if (n_tok <= g->again_tok) return false;
+    const uint64_t need = fxi_request_bytes(eng, &g->req, g->max_tok);
+    if (n_tok <= g->again_tok || need > eng->opt.kv_memory_bytes) return false;
     g->again_tok = n_tok;
     fxi_preempt(eng, g, FXI_RECOMPUTE);
     (void)eng->kv->ops->forget_idle(eng->kv, NULL);
