@@ -159,7 +159,8 @@ void fxi_engine_unload(fx_engine *eng); // also of one that was loaded in part
 fx_status fxi_engine_check_budget(const fx_engine *eng, uint64_t bytes, fx_error *err);
 
 // engine.c
-fx_status fxi_engine_init(fx_engine *eng, fx_error *err); // of zeros: what is no part of its own
+// Gives a zeroed engine its clock, its lock and the settings that no option has.
+fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 uint64_t fxi_now_ms(const fx_engine *eng);
 // One turn of the loop: collect the inbox, end what was cancelled, plan, compute, publish. Does
 // what is due when idle if there is nothing else to do. False: there was nothing to compute.

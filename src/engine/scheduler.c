@@ -87,7 +87,7 @@ static bool is_running(const fxi_seq *s)
            s->finish == FX_FINISH_NONE;
 }
 
-static int todo(const fxi_seq *s)
+static int tok_left(const fxi_seq *s)
 {
     return s->n_tok - s->n_computed;
 }
@@ -96,7 +96,7 @@ static int todo(const fxi_seq *s)
 static bool is_level(const fxi_group *g)
 {
     for (int i = 0; i < g->n_seq; i++)
-        if (g->seq[i].state == FXI_SEQ_LIVE && (!g->seq[i].kv || todo(&g->seq[i]) != 1))
+        if (g->seq[i].state == FXI_SEQ_LIVE && (!g->seq[i].kv || tok_left(&g->seq[i]) != 1))
             return false;
     return true;
 }
@@ -108,7 +108,7 @@ static int decode_group(fx_engine *eng, fxi_group *g, int left)
     if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
     for (int i = 0; i < g->n_seq && left > 0; i++) {
         fxi_seq *s = &g->seq[i];
-        if (!is_running(s) || s->n_step || todo(s) != 1) continue;
+        if (!is_running(s) || s->n_step || tok_left(s) != 1) continue;
         if (!grow(eng, s, 1)) break;
         left--;
     }
@@ -137,7 +137,7 @@ typedef struct fxi_reader {
 static int could_compute(const fxi_seq *s, int *rows)
 {
     const fxi_group *g = s->group;
-    int n = todo(s);
+    int n = tok_left(s);
     if (g->beam && fxi_group_n_live(g) > 1) n--;
     if (g->req.prompt_logprobs && s->n_prompt_told < (int)g->req.n_prompt) {
         n = n < *rows ? n : *rows;
@@ -225,7 +225,7 @@ static void prepare(fx_engine *eng)
     for (fxi_group *g = eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) {
             fxi_seq *s = &g->seq[i];
-            if (!is_running(s) || !s->is_filling || todo(s) <= s->n_step) continue;
+            if (!is_running(s) || !s->is_filling || tok_left(s) <= s->n_step) continue;
             int end = s->n_computed + 2 * s->n_step;
             eng->kv->ops->seq_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
         }

@@ -276,6 +276,49 @@ static void test_the_cheaper_way(void **state)
     close_here(eng, 1);
 }
 
+// Steps that are mostly prompt say what a token takes, the others say nothing.
+static void test_the_rate_of_prompts_is_measured(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    fxi_measure_prompt(eng, 10, 100, 5000);
+    assert_true(eng->us_per_tok == 0);
+    fxi_measure_prompt(eng, 100, 100, 5000);
+    assert_true(eng->us_per_tok == 50);
+    fxi_measure_prompt(eng, 90, 100, 9000);
+    assert_true(eng->us_per_tok > 50 && eng->us_per_tok < 90);
+    close_here(eng, 0);
+}
+
+// Nothing shared is found again after a recompute without the cache: such choices are billed in full,
+// and with just that much memory they end however often they are preempted.
+static void test_choices_without_the_cache_are_billed_in_full(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_thread = 1});
+    p[0] = make_prompt(0);
+    client_init(&c[0], eng, p[0].tok, 119, 60);
+    for (int t = 0; t < 119; t++) p[0].tok[t] = 3 + t;
+    c[0].req.n_choice = 4;
+    c[0].req.no_cache = true;
+    const uint64_t need = fxi_request_bytes(eng, &c[0].req, 60);
+    assert_true(need >= 4 * eng->kv->ops->bytes_for(eng->kv, 119 + 60));
+    set_budget(eng, need - 1);
+    fx_error err = {0};
+    assert_int_equal(client_submit(&c[0], &err), FX_ENOSPACE);
+    set_budget(eng, need);
+    assert_int_equal(client_submit(&c[0], NULL), FX_OK);
+    for (int n_turn = 0; !c[0].last; n_turn++) {
+        turns(eng, 1);
+        if (n_turn % 9 == 8 && eng->running.head)
+            fxi_preempt(eng, eng->running.head, FXI_RECOMPUTE);
+        assert_true(n_turn < 1000);
+    }
+    for (int k = 0; k < 4; k++) assert_int_equal(c[0].choice[k].finish, FX_FINISH_LENGTH);
+    assert_true(n_recompute(eng) > 3);
+    close_here(eng, 1);
+}
+
 // What a victim had computed is in the prefix cache: with room for it there is next to nothing to
 // compute again.
 static void test_a_victims_prefix_stays(void **state)
@@ -364,6 +407,8 @@ int main(void)
         cmocka_unit_test(test_nobody_starves),
         cmocka_unit_test(test_victims),
         cmocka_unit_test(test_the_cheaper_way),
+        cmocka_unit_test(test_the_rate_of_prompts_is_measured),
+        cmocka_unit_test(test_choices_without_the_cache_are_billed_in_full),
         cmocka_unit_test(test_a_victims_prefix_stays),
         cmocka_unit_test(test_memory_does_not_come_and_go),
         cmocka_unit_test(test_one_request_fills_the_budget),
