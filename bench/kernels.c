@@ -97,8 +97,7 @@ static void linear_task(void *arg, int task)
     linear_bench *l = arg;
     int n_panel = fxi_linear_n_panel(l->w.n_out), p0 = task * l->panels_per_task;
     int p1 = p0 + l->panels_per_task < n_panel ? p0 + l->panels_per_task : n_panel;
-    fxi_linear_kernel(l->b->k, l->w.type)(&l->w, &l->act, l->n_tok, p0, p1, l->y,
-                                          (size_t)l->w.n_out);
+    l->b->k->linear[l->w.type](&l->w, &l->act, l->n_tok, p0, p1, l->y, (size_t)l->w.n_out);
 }
 
 static void linear_run(void *arg)

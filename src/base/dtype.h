@@ -14,8 +14,18 @@
 typedef enum fxi_dtype { // GGUF's numbers
     FXI_F32 = 0,
     FXI_F16 = 1,
+    FXI_Q4_0 = 2,
+    FXI_Q4_1 = 3,
+    FXI_Q5_0 = 6,
+    FXI_Q5_1 = 7,
     FXI_Q8_0 = 8,
+    FXI_Q2_K = 10,
+    FXI_Q3_K = 11,
+    FXI_Q4_K = 12,
+    FXI_Q5_K = 13,
+    FXI_Q6_K = 14,
     FXI_BF16 = 30,
+    FXI_DTYPE_END // behind the last one we run
 } fxi_dtype;
 
 typedef struct fxi_dtype_info {

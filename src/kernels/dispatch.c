@@ -61,17 +61,6 @@ const fxi_probe_loops *fxi_probe_loops_get(void)
     return path_find(NULL)->probe;
 }
 
-fxi_linear_fn *fxi_linear_kernel(const fxi_kernels *k, fxi_dtype type)
-{
-    switch (type) {
-    case FXI_F32: return k->linear_f32;
-    case FXI_F16: return k->linear_f16;
-    case FXI_BF16: return k->linear_bf16;
-    case FXI_Q8_0: return k->linear_q8_0;
-    }
-    return NULL;
-}
-
 // One tile of K and of V as f32, and per query row three runs of 16 + head_dim
 // (cpu/body_attention.h).
 size_t fxi_attn_scratch(int group, int head_dim)

@@ -116,7 +116,7 @@ typedef struct fxi_kernels {
     // y[t][o] for t in [0, n_tok) and the outputs of the panels [panel0, panel1): y + t * ldy + o,
     // o < n_out. n_tok >= 1; bits do not depend on how tokens and panels are cut into calls. Fast
     // when a call's panels are a multiple of 4 and tokens are not cut.
-    fxi_linear_fn *linear_f32, *linear_f16, *linear_bf16, *linear_q8_0;
+    fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not run
 
     // One row of n numbers (n a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest even
     // of x * (1 / d), sum of q per block. Where 1 / d is inf (max|x| below about 2^-121), d and all
@@ -140,8 +140,5 @@ typedef struct fxi_kernels {
 // The best table for this machine. `want` (may be NULL) names a path instead: NULL is returned if
 // this machine cannot run it or it is unknown.
 const fxi_kernels *fxi_kernels_get(const char *want);
-
-// linear_* by the weights' type. Pre: the type runs.
-fxi_linear_fn *fxi_linear_kernel(const fxi_kernels *k, fxi_dtype type);
 
 #endif

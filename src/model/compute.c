@@ -41,8 +41,7 @@ static void run_part(const linear_pass *p, const fxi_linear_job *job, int base, 
     int from = first > base ? first - base : 0;
     int to = end < base + n ? end - base : n;
     if (from >= to) return;
-    fxi_linear_kernel(p->c->k, job->w->type)(job->w, p->a, p->n_tok, from, to, job->y,
-                                             (size_t)job->w->n_out);
+    p->c->k->linear[job->w->type](job->w, p->a, p->n_tok, from, to, job->y, (size_t)job->w->n_out);
 }
 
 static void linear_task(void *arg, int task)

@@ -4,14 +4,16 @@
 
 #include "kernels/cpu/body_ops.h"
 
-#include "kernels/cpu/body_attention.h"
-
 #define TILE_TOK    6
 #define TILE_PANELS 1
-#define FEW_TOK     2
-#define FEW_PANELS  2
-#define FEW_CASES   FEW_CASE(1) FEW_CASE(2)
-#define MANY_CASES  MANY_CASE(3) MANY_CASE(4) MANY_CASE(5) MANY_CASE(6)
+#define TILE_CASES  TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
+#include "kernels/cpu/body_tile.h"
+
+#include "kernels/cpu/body_attention.h"
+
+#define FEW_TOK    3
+#define FEW_PANELS 2
+#define FEW_CASES  FEW_CASE(1) FEW_CASE(2) FEW_CASE(3)
 #include "kernels/cpu/body_linear.h"
 
 // Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: |w| <=

@@ -1,36 +1,22 @@
 // body_linear.h - linear layers with float weights, once for every vector unit (cpu.h).
-// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, with MANY_CASES for FEW_TOK + 1 to
-// TILE_TOK tokens; the tile of few tokens, FEW_TOK x FEW_PANELS, with FEW_CASES.
-//
-// A tile is T tokens x P panels: its sums stay in registers while k runs.
-//
-//     for each k:  P vectors of weights,  T numbers of x, each spread over a vector:
-//                  T x P fused multiply-adds
+// Needs: body_tile.h; the tile of few tokens, FEW_TOK x FEW_PANELS, with FEW_CASES.
 //
 // Few tokens: weights are read once, from memory, straight to the sums; memory is the limit.
 //
-// More tokens: k is cut into blocks of K_BLOCK. The weights of TILE_PANELS panels and one block are
-// widened to f32 once (f32 weights: stay where they are), and stay in the first-level cache while
-// all tokens' tiles pass. Between blocks a sum rests in y, which loses nothing. While all of x fits
-// the second-level cache, panels are outermost, so that weights are read from memory in order.
-// Where it does not fit, blocks are: one block of x serves all panels of the call from there.
-#include <stdbool.h>
+// More tokens: k is cut into blocks of K_BLOCK. The weights of a group of panels and one block are
+// widened to f32 once (f32 weights: stay where they are) and stay in the second-level cache; a tile's rows of
+// x are copied together, so that they stay in the first, and meet all panels of the group. Between blocks a sum rests
+// in y, which loses nothing.
+#include <string.h>
 
+#include "kernels/cpu/body_tile.h"
 #include "kernels/linear.h"
 
-#define K_BLOCK       256
-#define X_STAYS_BYTES ((size_t)1 << 20)
-#define AHEAD_BYTES   4096 // how far ahead of the sums weights are asked for
-#define MAX_PANELS    4
+#define K_BLOCK     256
+#define GROUP_PANEL 8
+#define AHEAD_BYTES 4096 // how far ahead of the sums weights are asked for
 
-// Tokens are shared out evenly among tiles, so the smallest tile of many tokens has this many.
-_Static_assert((TILE_TOK + 1) / 2 > FEW_TOK, "MANY_CASES must cover all tiles");
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-// Sixteen weights from element i of a panel on.
-typedef v16 load_fn(const void *panel, size_t i);
-
+// How sixteen weights from element i of a panel on become f32.
 ALWAYS_INLINE v16 load_f32(const void *panel, size_t i)
 {
     const float *p = (const float *)panel + i;
@@ -52,86 +38,20 @@ ALWAYS_INLINE v16 load_bf16(const void *panel, size_t i)
     return v16_from_bf16(p);
 }
 
-// What one tile works on. Rows of x and of weights begin at the block's first k.
-typedef struct tile {
-    const char *panel; // [n_k][16] weights; the next panel panel_bytes behind it
-    size_t panel_bytes;
-    const float *x; // [T][ldx]
-    size_t ldx;
-    int n_k;
-    bool first; // sums start from zero, otherwise from y
-    float *y;   // [T][ldy], outputs from the first panel's first on
-    size_t ldy;
-    int n_out; // outputs from there on; the last panel may be cut by it
-} tile;
-
-ALWAYS_INLINE v16 y_load(const tile *c, int t, int p)
-{
-    const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
-    int n = c->n_out - p * FXI_PANEL;
-    if (c->first) return v16_zero();
-    return n >= FXI_PANEL ? v16_load(y) : v16_load_n(y, n);
-}
-
-ALWAYS_INLINE void y_store(float *y, v16 v, int n)
-{
-    if (n >= FXI_PANEL)
-        v16_store(y, v);
-    else
-        v16_store_n(y, v, n);
-}
-
-// T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
-ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
-{
-    v16 acc[TILE_TOK][MAX_PANELS];
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++) acc[t][p] = y_load(c, t, p);
-
-    for (int k = 0; k < c->n_k; k++) {
-        v16 w[MAX_PANELS];
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++)
-            w[p] = load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL);
-#pragma GCC unroll 8
-        for (int t = 0; t < T; t++) {
-            v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)k]);
-#pragma GCC unroll 4
-            for (int p = 0; p < P; p++) acc[t][p] = v16_fma(w[p], x, acc[t][p]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++)
-            y_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p], c->n_out - p * FXI_PANEL);
-}
-
-// n_panel: P or 1.
-#define TILE_CASE(load, T, P)        \
-    case T:                          \
-        if (n_panel == 1)            \
-            tile_run(load, T, 1, c); \
-        else                         \
-            tile_run(load, T, P, c); \
-        break;
-
+// n_panel: FEW_PANELS or 1.
 ALWAYS_INLINE void tile_few(load_fn *load, int n_tok, int n_panel, const tile *c)
 {
-#define FEW_CASE(T) TILE_CASE(load, T, FEW_PANELS)
+#define FEW_CASE(T)                           \
+    case T:                                   \
+        if (n_panel == 1)                     \
+            tile_run(load, T, 1, c);          \
+        else                                  \
+            tile_run(load, T, FEW_PANELS, c); \
+        break;
     switch (n_tok) {
         FEW_CASES
     }
-}
-
-static void tile_many(int n_tok, int n_panel, const tile *c)
-{
-#define MANY_CASE(T) TILE_CASE(load_f32, T, TILE_PANELS)
-    switch (n_tok) {
-        MANY_CASES
-    }
+#undef FEW_CASE
 }
 
 ALWAYS_INLINE void linear_few(load_fn *load, const fxi_linear *w, const float *x, int n_tok,
@@ -152,20 +72,6 @@ ALWAYS_INLINE void linear_few(load_fn *load, const fxi_linear *w, const float *x
     }
 }
 
-// Tokens are shared out evenly among as few tiles as there can be.
-static void block_tokens(tile c, int n_tok, int n_panel)
-{
-    const float *x = c.x;
-    float *y = c.y;
-    int n_tile = (n_tok + TILE_TOK - 1) / TILE_TOK;
-    for (int i = 0, t = 0, n; i < n_tile; i++, t += n) {
-        n = (n_tok - t) / (n_tile - i);
-        c.x = x + (size_t)t * c.ldx;
-        c.y = y + (size_t)t * c.ldy;
-        tile_many(n, n_panel, &c);
-    }
-}
-
 // n_k x 16 weights of each of n panels, widened: wide is [n][K_BLOCK][16].
 ALWAYS_INLINE void widen(load_fn *load, const tile *c, int n_panel, float *wide)
 {
@@ -175,20 +81,42 @@ ALWAYS_INLINE void widen(load_fn *load, const tile *c, int n_panel, float *wide)
                       load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL));
 }
 
-// The block of k from k0 on: for all panels and tokens.
-ALWAYS_INLINE void linear_block(load_fn *load, const fxi_linear *w, const float *x, int n_tok,
-                                int k0, int panel0, int panel1, float *y, size_t ldy)
+// All tokens against n_panel panels, for one block of k. Tokens are shared out evenly among as few tiles as there can
+// be.
+static void block_tokens(tile c, int n_tok, int n_panel)
 {
-    _Alignas(64) float wide[TILE_PANELS * K_BLOCK * FXI_PANEL];
+    float rows[TILE_TOK * K_BLOCK];
+    const float *x = c.x;
+    float *y = c.y;
+    const size_t ldx = c.ldx;
+    int n_tile = (n_tok + TILE_TOK - 1) / TILE_TOK;
+    c.x = rows;
+    c.ldx = K_BLOCK;
+    for (int i = 0, t = 0, n; i < n_tile; i++, t += n) {
+        n = (n_tok - t) / (n_tile - i);
+        for (int r = 0; r < n; r++)
+            memcpy(rows + r * K_BLOCK, x + (size_t)(t + r) * ldx, (size_t)c.n_k * sizeof *x);
+        c.y = y + (size_t)t * c.ldy;
+        tile_panels(c, n, n_panel);
+    }
+}
+
+// A group of n panels from p on: block after block.
+ALWAYS_INLINE void linear_group(load_fn *load, const fxi_linear *w, const float *x, int n_tok,
+                                int p, int n, float *y, size_t ldy)
+{
+    _Alignas(64) float wide[GROUP_PANEL * K_BLOCK * FXI_PANEL];
     size_t elem = fxi_dtype_find(w->type)->block_bytes;
-    tile c = {.x = x + k0, .ldx = (size_t)w->n_in, .first = k0 == 0, .ldy = ldy};
-    c.n_k = w->n_in - k0 < K_BLOCK ? w->n_in - k0 : K_BLOCK;
-    for (int p = panel0, n; p < panel1; p += n) {
-        n = panel1 - p >= TILE_PANELS ? TILE_PANELS : 1;
+    tile c = {.ldx = (size_t)w->n_in,
+              .y = y + (size_t)p * FXI_PANEL,
+              .ldy = ldy,
+              .n_out = w->n_out - p * FXI_PANEL};
+    for (int k0 = 0; k0 < w->n_in; k0 += K_BLOCK) {
+        c.n_k = w->n_in - k0 < K_BLOCK ? w->n_in - k0 : K_BLOCK;
+        c.x = x + k0;
+        c.first = k0 == 0;
         c.panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in);
         c.panel = (char *)fxi_linear_panel(w, p) + (size_t)k0 * FXI_PANEL * elem;
-        c.y = y + (size_t)p * FXI_PANEL;
-        c.n_out = w->n_out - p * FXI_PANEL;
         if (load != load_f32) {
             widen(load, &c, n, wide);
             c.panel = (char *)wide;
@@ -205,12 +133,9 @@ ALWAYS_INLINE void linear_float(load_fn *load, const fxi_linear *w, const float 
         linear_few(load, w, x, n_tok, panel0, panel1, y, ldy);
         return;
     }
-    bool x_stays = (size_t)n_tok * (size_t)w->n_in * sizeof *x <= X_STAYS_BYTES;
-    int step = x_stays ? TILE_PANELS : panel1 - panel0;
-    for (int p = panel0; p < panel1; p += step) {
-        int end = panel1 - p < step ? panel1 : p + step;
-        for (int k0 = 0; k0 < w->n_in; k0 += K_BLOCK)
-            linear_block(load, w, x, n_tok, k0, p, end, y, ldy);
+    for (int p = panel0, n; p < panel1; p += n) {
+        n = panel1 - p < GROUP_PANEL ? panel1 - p : GROUP_PANEL;
+        linear_group(load, w, x, n_tok, p, n, y, ldy);
     }
 }
 

@@ -2,10 +2,10 @@
 #define PATH_TABLE(path, path_name, linear_q8) \
     const fxi_kernels fxi_kernels_##path = {   \
         .name = path_name,                     \
-        .linear_f32 = linear_f32,              \
-        .linear_f16 = linear_f16,              \
-        .linear_bf16 = linear_bf16,            \
-        .linear_q8_0 = linear_q8,              \
+        .linear = {[FXI_F32] = linear_f32,     \
+                   [FXI_F16] = linear_f16,     \
+                   [FXI_BF16] = linear_bf16,   \
+                   [FXI_Q8_0] = linear_q8},    \
         .quant_q8 = quant_q8,                  \
         .rms_norm = rms_norm,                  \
         .add = add,                            \

@@ -80,10 +80,10 @@ void fxi_ref_store_f16(const float *src, int n, uint16_t *dst)
 
 const fxi_kernels fxi_kernels_ref = {
     .name = "ref",
-    .linear_f32 = fxi_ref_linear_f32,
-    .linear_f16 = fxi_ref_linear_f16,
-    .linear_bf16 = fxi_ref_linear_bf16,
-    .linear_q8_0 = fxi_ref_linear_q8_0,
+    .linear = {[FXI_F32] = fxi_ref_linear_f32,
+               [FXI_F16] = fxi_ref_linear_f16,
+               [FXI_BF16] = fxi_ref_linear_bf16,
+               [FXI_Q8_0] = fxi_ref_linear_q8_0},
     .quant_q8 = fxi_ref_quant_q8,
     .rms_norm = fxi_ref_rms_norm,
     .add = fxi_ref_add,

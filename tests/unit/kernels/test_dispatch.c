@@ -36,7 +36,7 @@ static void table_is_full(const fxi_kernels *k)
     assert_non_null(k->attention);
     for (uint32_t id = 0; id < 64; id++) {
         const fxi_dtype_info *t = fxi_dtype_find(id);
-        if (t && t->runs) assert_non_null(fxi_linear_kernel(k, (fxi_dtype)id));
+        if (t && t->runs) assert_non_null(k->linear[id]);
     }
 }
 

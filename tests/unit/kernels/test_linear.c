@@ -63,8 +63,7 @@ static layer layer_make(fxi_dtype type, shape s, spread sp)
     layer_pack(&l, weight);
     l.act.x = l.x;
     if (type == FXI_Q8_0) quantise(&l);
-    fxi_linear_kernel(ref_path(), type)(&l.w, &l.act, MAX_TOK, 0, fxi_linear_n_panel(s.n_out),
-                                        l.want, n_out);
+    ref_path()->linear[type](&l.w, &l.act, MAX_TOK, 0, fxi_linear_n_panel(s.n_out), l.want, n_out);
     free(weight);
     return l;
 }
@@ -143,7 +142,7 @@ static void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
     float *y = floats((size_t)n_tok * ldy);
     for (size_t i = 0; i < (size_t)n_tok * ldy; i++) y[i] = 12345;
     fxi_act a = act_from(l, 0);
-    fxi_linear_kernel(k, l->w.type)(&l->w, &a, n_tok, 0, fxi_linear_n_panel(l->w.n_out), y, ldy);
+    k->linear[l->w.type](&l->w, &a, n_tok, 0, fxi_linear_n_panel(l->w.n_out), y, ldy);
     for (size_t t = 0; t < (size_t)n_tok; t++) {
         assert_same(k->name, y + t * ldy, l->want + t * n_out, n_out);
         for (size_t o = n_out; o < ldy; o++) assert_true(y[t * ldy + o] == 12345);
@@ -177,7 +176,7 @@ static void random_cuts(const fxi_kernels *k, const layer *l, uint64_t seed)
         fxi_act a = act_from(l, t);
         for (int p = 0, m; p < n_panel; p += m) {
             m = 1 + (int)(fxi_rng_u64(seed, 0, draw++) % (uint64_t)(n_panel - p));
-            fxi_linear_kernel(k, l->w.type)(&l->w, &a, n, p, p + m, y + (size_t)t * n_out, n_out);
+            k->linear[l->w.type](&l->w, &a, n, p, p + m, y + (size_t)t * n_out, n_out);
         }
     }
     assert_same(k->name, y, l->want, MAX_TOK * n_out);

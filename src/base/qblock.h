@@ -1,0 +1,39 @@
+// qblock.h - GGUF's block formats taken apart: what a block of quantised numbers says, in one form for all types.
+//
+// Number i of a block is
+//
+//     types of 32:           d x (code[i] - zero) [+ m]
+//     types of 256 ("_K"):   d x sc[j] x (code[i] - zero) [- m x mn[j]],   j = i / sub
+//
+// d and m are stored as f16. The formats are those of GGUF's published description; every file that other programs write is
+// read exactly.
+#ifndef FXI_BASE_QBLOCK_H
+#define FXI_BASE_QBLOCK_H
+
+#include "base/dtype.h"
+
+#define FXI_QBLOCK_MAX 256 // numbers in a block at most
+
+// A block's fields. What its type does not have is 0.
+typedef struct fxi_qblock {
+    uint16_t d, m;                // f16
+    int8_t sc[16];                // of the runs of `sub` numbers, _K types
+    uint8_t mn[16];               // the same
+    uint8_t code[FXI_QBLOCK_MAX]; // 0 .. 2^bits - 1
+} fxi_qblock;
+
+typedef struct fxi_qformat {
+    fxi_dtype type;
+    int n;                                            // numbers in a block: 32 or 256
+    int sub;                                          // numbers that share a scale: 32 or 16
+    int bits;                                         // of a code
+    int zero;                                         // the code of 0
+    bool has_min;                                     // m (and mn) count
+    void (*read)(const void *block, fxi_qblock *out); // block: at any address
+    void (*write)(const fxi_qblock *in, void *block);
+} fxi_qformat;
+
+// NULL for types that are not made of such blocks.
+const fxi_qformat *fxi_qformat_find(fxi_dtype type);
+
+#endif

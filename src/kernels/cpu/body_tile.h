@@ -1,0 +1,114 @@
+// body_tile.h - the product of a few rows of numbers with panels of 16 columns, the inner loop of
+// float layers and of attention, once for every vector unit (cpu.h).
+// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES, TILE_CASE(n) for n
+// from 1 to TILE_TOK.
+//
+// A tile is T rows x P panels: its sums stay in registers while k runs.
+//
+//     for each k:  P vectors of the panels,  T numbers of x, each spread over a vector:
+//                  T x P fused multiply-adds
+#ifndef FXI_KERNELS_BODY_TILE_H
+#define FXI_KERNELS_BODY_TILE_H
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+
+#define ALWAYS_INLINE  static inline __attribute__((always_inline))
+#define TILE_MAX_PANEL 4
+
+// Sixteen numbers from element i of a panel on.
+typedef v16 load_fn(const void *panel, size_t i);
+
+// What one tile works on. Rows of x and panels begin at the block's first k.
+typedef struct tile {
+    const char *panel; // [n_k][16] numbers; the next panel panel_bytes behind it
+    size_t panel_bytes;
+    const float *x; // [T][ldx]
+    size_t ldx;
+    int n_k;
+    bool first; // sums start from zero, otherwise from y
+    float *y;   // [T][ldy], columns from the first panel's first on
+    size_t ldy;
+    int n_out; // columns from there on; the last panel may be cut by it
+} tile;
+
+ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
+{
+    return v16_load((const float *)panel + i);
+}
+
+ALWAYS_INLINE v16 tile_y_load(const tile *c, int t, int p)
+{
+    const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
+    int n = c->n_out - p * FXI_PANEL;
+    if (c->first) return v16_zero();
+    return n >= FXI_PANEL ? v16_load(y) : v16_load_n(y, n);
+}
+
+ALWAYS_INLINE void tile_y_store(const tile *c, int t, int p, v16 v)
+{
+    float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
+    int n = c->n_out - p * FXI_PANEL;
+    if (n >= FXI_PANEL)
+        v16_store(y, v);
+    else
+        v16_store_n(y, v, n);
+}
+
+// T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
+ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
+{
+    v16 acc[TILE_TOK][TILE_MAX_PANEL];
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) acc[t][p] = tile_y_load(c, t, p);
+
+    for (int k = 0; k < c->n_k; k++) {
+        v16 w[TILE_MAX_PANEL];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            w[p] = load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL);
+#pragma GCC unroll 16
+        for (int t = 0; t < T; t++) {
+            v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)k]);
+#pragma GCC unroll 4
+            for (int p = 0; p < P; p++) acc[t][p] = v16_fma(w[p], x, acc[t][p]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) tile_y_store(c, t, p, acc[t][p]);
+}
+
+// One tile of f32 panels. n_panel: TILE_PANELS or 1; n_tok: 1 to TILE_TOK.
+static void tile_f32(int n_tok, int n_panel, const tile *c)
+{
+#define TILE_CASE(T)                                \
+case T:                                             \
+    if (n_panel == 1)                               \
+        tile_run(tile_load_f32, T, 1, c);           \
+    else                                            \
+        tile_run(tile_load_f32, T, TILE_PANELS, c); \
+    break;
+    switch (n_tok) {
+        TILE_CASES
+    }
+#undef TILE_CASE
+}
+
+// n_tok rows x n_panel neighbouring panels of f32, as tiles.
+static void tile_panels(tile c, int n_tok, int n_panel)
+{
+    for (int p = 0, n; p < n_panel; p += n) {
+        n = n_panel - p >= TILE_PANELS ? TILE_PANELS : 1;
+        tile_f32(n_tok, n, &c);
+        c.panel += (size_t)n * c.panel_bytes;
+        c.y += n * FXI_PANEL;
+        c.n_out -= n * FXI_PANEL;
+    }
+}
+
+#endif
