@@ -4,16 +4,16 @@
 
 #include "kernels/cpu/body_ops.h"
 
-#define TILE_TOK    6
-#define TILE_PANELS 1
-#define TILE_CASES  TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
+#define TILE_TOK      6
+#define TILE_PANELS   1
+#define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #include "kernels/cpu/body_tile.h"
 
 #include "kernels/cpu/body_attention.h"
 
-#define FEW_TOK    3
-#define FEW_PANELS 2
-#define FEW_CASES  FEW_CASE(1) FEW_CASE(2) FEW_CASE(3)
+#define FEW_TOK      3
+#define FEW_PANELS   2
+#define FEW_CASES(X) X(1) X(2) X(3)
 #include "kernels/cpu/body_linear.h"
 
 // Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: |w| <=

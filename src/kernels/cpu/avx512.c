@@ -5,19 +5,16 @@
 
 #include "kernels/cpu/body_ops.h"
 
-#define TILE_TOK    12
-#define TILE_PANELS 2
-#define TILE_CASES                                                                             \
-    TILE_CASE(1)                                                                               \
-    TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) TILE_CASE(7) TILE_CASE(8) \
-        TILE_CASE(9) TILE_CASE(10) TILE_CASE(11) TILE_CASE(12)
+#define TILE_TOK      12
+#define TILE_PANELS   2
+#define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #include "kernels/cpu/body_tile.h"
 
 #include "kernels/cpu/body_attention.h"
 
-#define FEW_TOK    6
-#define FEW_PANELS 4
-#define FEW_CASES  FEW_CASE(1) FEW_CASE(2) FEW_CASE(3) FEW_CASE(4) FEW_CASE(5) FEW_CASE(6)
+#define FEW_TOK      6
+#define FEW_PANELS   4
+#define FEW_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #include "kernels/cpu/body_linear.h"
 
 // Integer products without VNNI. VPMADDUBSW wants an unsigned and a signed side and saturates at 16

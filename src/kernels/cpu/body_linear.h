@@ -1,5 +1,5 @@
 // body_linear.h - linear layers with float weights, once for every vector unit (cpu.h).
-// Needs: body_tile.h; the tile of few tokens, FEW_TOK x FEW_PANELS, with FEW_CASES.
+// Needs: body_tile.h; the tile of few tokens, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
 //
 // Few tokens: weights are read once, from memory, straight to the sums; memory is the limit.
 //
@@ -49,7 +49,7 @@ ALWAYS_INLINE void tile_few(load_fn *load, int n_tok, int n_panel, const tile *c
             tile_run(load, T, FEW_PANELS, c); \
         break;
     switch (n_tok) {
-        FEW_CASES
+        FEW_CASES(FEW_CASE)
     }
 #undef FEW_CASE
 }

@@ -1,7 +1,7 @@
 // body_tile.h - the product of a few rows of numbers with panels of 16 columns, the inner loop of
 // float layers and of attention, once for every vector unit (cpu.h).
-// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES, TILE_CASE(n) for n
-// from 1 to TILE_TOK.
+// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES(X), X(n) for n from
+// 1 to TILE_TOK.
 //
 // A tile is T rows x P panels: its sums stay in registers while k runs.
 //
@@ -94,7 +94,7 @@ case T:                                             \
         tile_run(tile_load_f32, T, TILE_PANELS, c); \
     break;
     switch (n_tok) {
-        TILE_CASES
+        TILE_CASES(TILE_CASE)
     }
 #undef TILE_CASE
 }
