@@ -192,6 +192,22 @@ static inline v16 v16_from_bf16(const uint16_t *p)
     return (v16){bf16_half(p), bf16_half(p + 8)};
 }
 
+static inline v16 v16_from_i8(const int8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
+}
+
+// Of each byte the four bits from `shift` on.
+static inline v16 v16_from_u4(const uint8_t *p, int shift)
+{
+    __m128i b = _mm_srli_epi16(_mm_loadu_si128((const __m128i *)p), shift);
+    b = _mm_and_si128(b, _mm_set1_epi8(15));
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+
 static inline void v16_to_f16(uint16_t *p, v16 v)
 {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));
