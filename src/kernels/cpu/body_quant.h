@@ -60,13 +60,6 @@ typedef struct q_tile {
     int ahead_lines;
 } q_tile;
 
-// The kind of a type: constants where they are used.
-typedef struct q_kind {
-    int n_run;    // runs of numbers that share a scale, in a block of 32
-    bool has_min; // they have minima
-    bool wide;    // codes of 8 bits
-} q_kind;
-
 ALWAYS_INLINE int32_t four_bytes(const int8_t *q)
 {
     int32_t x;
@@ -74,37 +67,42 @@ ALWAYS_INLINE int32_t four_bytes(const int8_t *q)
     return x;
 }
 
+// T, P and what else is const in what follows are constants at every call, so that loops unroll and
+// sums live in registers: N vectors of codes in a run of numbers that share a scale (8 or 4); have runs minima;
+// codes of 8 bits or shorter ones.
+
 // The integer sums of one run, from vector g0 of block b on.
-ALWAYS_INLINE void q_run_dot(const int T, const int P, const q_kind kind, const q_tile *c, int b,
-                             int g0, vq acc[Q_TOK][Q_PANELS])
+ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool wide,
+                             const q_tile *c, int b, int g0, vq acc[Q_TOK][Q_PANELS])
 {
     const uint8_t *code = c->code + (size_t)b * 8 * 64;
     const int8_t *q = c->tok->q + (size_t)b * FXI_Q_BLOCK;
 #pragma GCC unroll 8
-    for (int g = g0; g < g0 + 8 / kind.n_run; g++) {
+    for (int i = 0; i < N; i++) {
+        const int g = g0 + i;
         vq_w w[Q_PANELS];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
-            w[p] = vq_load(code + (size_t)p * c->code_stride + g * 64, kind.wide);
+            w[p] = vq_load(code + (size_t)p * c->code_stride + g * 64, wide);
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++) {
             int32_t x = four_bytes(q + (size_t)t * sizeof *c->tok + 4 * g);
 #pragma GCC unroll 4
-            for (int p = 0; p < P; p++) acc[t][p] = vq_dot(acc[t][p], w[p], x, kind.wide);
+            for (int p = 0; p < P; p++) acc[t][p] = vq_dot(acc[t][p], w[p], x, wide);
         }
     }
 }
 
 // One run: number s of the block of k, from vector g0 of block b on.
-ALWAYS_INLINE void q_run(const int T, const int P, const q_kind kind, const q_tile *c, int b, int s,
-                         int g0, v16 acc[Q_TOK][Q_PANELS])
+ALWAYS_INLINE void q_run(const int T, const int P, const int N, const bool has_min, const bool wide,
+                         const q_tile *c, int b, int s, int g0, v16 acc[Q_TOK][Q_PANELS])
 {
     vq isum[Q_TOK][Q_PANELS];
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) isum[t][p] = vq_set1(&c->tok[t].start[s]);
-    q_run_dot(T, P, kind, c, b, g0, isum);
+    q_run_dot(T, P, N, wide, c, b, g0, isum);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++) {
         v16 dx = v16_set1(c->tok[t].d[b]);
@@ -113,7 +111,7 @@ ALWAYS_INLINE void q_run(const int T, const int P, const q_kind kind, const q_ti
             const float(*sc)[FXI_PANEL] = c->scale[p].v[s];
             v16 v = v16_fma(vq_as_f32(isum[t][p]), v16_load(sc[Q_DW]), v16_load(sc[Q_OFFSET]));
             acc[t][p] = v16_fma(v, dx, acc[t][p]);
-            if (kind.has_min)
+            if (has_min)
                 acc[t][p] = v16_fma(v16_load(sc[Q_MIN]), v16_set1(c->tok[t].dsum[s]), acc[t][p]);
         }
     }
@@ -127,8 +125,8 @@ ALWAYS_INLINE void q_ahead(const int P, const q_tile *c, int b)
         for (int p = 0; p < P; p++) __builtin_prefetch(at + (size_t)p * c->ahead_stride + i * 64);
 }
 
-// T, P, kind: constants at every call, so that the loops over them unroll and the sums live in registers.
-ALWAYS_INLINE void q_tile_run(const int T, const int P, const q_kind kind, const q_tile *c)
+ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool has_min,
+                              const bool wide, const q_tile *c)
 {
     v16 acc[Q_TOK][Q_PANELS];
 #pragma GCC unroll 8
@@ -141,8 +139,7 @@ ALWAYS_INLINE void q_tile_run(const int T, const int P, const q_kind kind, const
     for (int b = 0; b < c->n_block; b++) {
         q_ahead(P, c, b);
 #pragma GCC unroll 2
-        for (int r = 0; r < kind.n_run; r++)
-            q_run(T, P, kind, c, b, b * kind.n_run + r, r * 4, acc);
+        for (int g = 0; g < 8; g += N) q_run(T, P, N, has_min, wide, c, b, (8 * b + g) / N, g, acc);
     }
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
@@ -155,28 +152,33 @@ ALWAYS_INLINE void q_tile_run(const int T, const int P, const q_kind kind, const
 // A tile of n_tok tokens (1 to Q_TOK) x n_panel panels (Q_PANELS or 1).
 typedef void q_tile_fn(int n_tok, int n_panel, const q_tile *c);
 
-#define Q_CASE(T)                             \
-    case T:                                   \
-        if (n_panel == 1)                     \
-            q_tile_run(T, 1, kind, c);        \
-        else                                  \
-            q_tile_run(T, Q_PANELS, kind, c); \
+#define Q_CASE(T)                                         \
+    case T:                                               \
+        if (n_panel == 1)                                 \
+            q_tile_run(T, 1, N, has_min, wide, c);        \
+        else                                              \
+            q_tile_run(T, Q_PANELS, N, has_min, wide, c); \
         break;
 
-#define Q_TILE_FN(name, ...)                                  \
+ALWAYS_INLINE void q_tile_any(const int N, const bool has_min, const bool wide, int n_tok,
+                              int n_panel, const q_tile *c)
+{
+    switch (n_tok) {
+        Q_CASES(Q_CASE)
+    }
+}
+
+#define Q_TILE_FN(name, N, has_min, wide)                     \
     static void name(int n_tok, int n_panel, const q_tile *c) \
     {                                                         \
-        const q_kind kind = {__VA_ARGS__};                    \
-        switch (n_tok) {                                      \
-            Q_CASES(Q_CASE)                                   \
-        }                                                     \
+        q_tile_any(N, has_min, wide, n_tok, n_panel, c);      \
     }
 
-Q_TILE_FN(q_tile_wide, .n_run = 1, .wide = true)
-Q_TILE_FN(q_tile_32, .n_run = 1)
-Q_TILE_FN(q_tile_32_min, .n_run = 1, .has_min = true)
-Q_TILE_FN(q_tile_16, .n_run = 2)
-Q_TILE_FN(q_tile_16_min, .n_run = 2, .has_min = true)
+Q_TILE_FN(q_tile_wide, 8, false, true)
+Q_TILE_FN(q_tile_32, 8, false, false)
+Q_TILE_FN(q_tile_32_min, 8, true, false)
+Q_TILE_FN(q_tile_16, 4, false, false)
+Q_TILE_FN(q_tile_16_min, 4, true, false)
 
 // ---- codes to bytes ----------------------------------------------------------------------------
 
