@@ -85,7 +85,9 @@ static void attn_norm_row(void *arg, int row)
 {
     const pass *p = arg;
     const llama_layer *l = p->layer;
-    norm_row(p->m, l->attn_norm, row, fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) || fxi_linear_reads_q8(&l->v));
+    norm_row(p->m, l->attn_norm, row,
+             fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) ||
+                 fxi_linear_reads_q8(&l->v));
 }
 
 // Turns a row's queries and keys and puts its keys and values into the cache.

@@ -32,11 +32,10 @@ static inline vq vq_set1(const int32_t *p)
     return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
 }
 
-static inline vq_w vq_load(const uint8_t *p, bool wide)
+static inline vq_w vq_codes(vb v, bool wide)
 {
-    const __m256i flip = _mm256_set1_epi8(wide ? -128 : 0), *w = (const __m256i *)p;
-    return (vq_w){_mm256_xor_si256(_mm256_loadu_si256(w), flip),
-                  _mm256_xor_si256(_mm256_loadu_si256(w + 1), flip)};
+    const __m256i flip = _mm256_set1_epi8(wide ? -128 : 0);
+    return (vq_w){_mm256_xor_si256(v.lo, flip), _mm256_xor_si256(v.hi, flip)};
 }
 
 static inline __m256i dot_half(__m256i acc, __m256i w, __m256i q, bool wide)
@@ -59,6 +58,7 @@ static inline v16 vq_as_f32(vq acc)
 
 #define Q_TOK        2
 #define Q_PANELS     1
+#define Q_ONE_PANELS 2
 #define Q_CASES(X)   X(1) X(2)
 #define Q8_ZERO_LEFT 0
 #include "kernels/cpu/body_quant.h"

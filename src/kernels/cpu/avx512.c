@@ -32,11 +32,10 @@ static inline vq vq_set1(const int32_t *p)
     return _mm512_set1_epi32(*p);
 }
 
-static inline vq_w vq_load(const uint8_t *p, bool wide)
+static inline vq_w vq_codes(vb v, bool wide)
 {
-    __m512i w = _mm512_loadu_si512(p);
-    if (!wide) return (vq_w){w, 0};
-    w = _mm512_xor_si512(w, _mm512_set1_epi8(-128));
+    if (!wide) return (vq_w){v, 0};
+    __m512i w = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
     return (vq_w){_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
 }
 
@@ -55,6 +54,7 @@ static inline v16 vq_as_f32(vq acc)
 
 #define Q_TOK        4
 #define Q_PANELS     2
+#define Q_ONE_PANELS 4
 #define Q_CASES(X)   X(1) X(2) X(3) X(4)
 #define Q8_ZERO_LEFT 0
 #include "kernels/cpu/body_quant.h"

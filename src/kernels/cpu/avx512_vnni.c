@@ -11,10 +11,10 @@ static inline vq vq_set1(const int32_t *p)
     return _mm512_set1_epi32(*p);
 }
 
-static inline vq_w vq_load(const uint8_t *p, bool wide)
+static inline vq_w vq_codes(vb v, bool wide)
 {
     (void)wide;
-    return _mm512_loadu_si512(p);
+    return v;
 }
 
 static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
@@ -30,6 +30,7 @@ static inline v16 vq_as_f32(vq acc)
 
 #define Q_TOK        6
 #define Q_PANELS     2
+#define Q_ONE_PANELS 4
 #define Q_CASES(X)   X(1) X(2) X(3) X(4) X(5) X(6)
 #define Q8_ZERO_LEFT 128
 #include "kernels/cpu/body_quant.h"

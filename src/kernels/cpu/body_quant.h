@@ -1,311 +1,83 @@
 // body_quant.h - linear layers with weights of block types, once for every vector unit (cpu.h).
-// Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), X(n) for n from 1 to Q_TOK; and the integer
-// products:
+// Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), X(n) for n from 1 to Q_TOK;
+// Q_ONE_PANELS, how many panels one token meets at a time; and the integer products:
 //   vq                        16 sums of i32
 //   vq_set1(p)                *p in each
-//   vq_w                      [16][4] codes, loaded by vq_load(p, wide); wide: codes of 8 bits, others have at most 6
+//   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of 8 bits, others
+//                             have at most 6
 //   vq_dot(acc, w, x, wide)   adds to each of 16 sums the products of its 4 codes with the 4 activations in x; of wide
 //                             codes Q8_ZERO_LEFT is what is still to be subtracted: 128 or 0
 //   vq_as_f32(acc)            its bits, taken for floats
 //
-// k is cut into blocks of Q_K_BLOCK. The codes of Q_PANELS panels and one block are spread to bytes once (codes of 8
-// bits stay where they are) and their scales to f32; both stay in the first-level cache while the tokens pass, as tiles
-// of T tokens x P panels. For every run of numbers that share a scale its integer sums are complete in registers, then
-// go once, scaled, into the float sums. Between blocks a float sum rests in y, which loses nothing.
+// One token: body_quant_one.h. More: body_quant_tile.h, with k cut into blocks of Q_K_BLOCK. Between blocks a float sum
+// rests in y, which loses nothing.
 //
 // Integer to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23, so that F + s stands there as a
 // float in the end. fma(F + s, dw, -F x dw) is dw x s rounded once, for F x dw is exact.
-#include <string.h>
+#include "kernels/cpu/body_quant_one.h"
+#include "kernels/cpu/body_quant_tile.h"
 
-#include "kernels/cpu/panel_io.h"
-#include "kernels/linear.h"
-
-#define Q_K_BLOCK   512
-#define Q_MAX_BLOCK (Q_K_BLOCK / FXI_Q_BLOCK)
-#define Q_MAX_SUB   (Q_K_BLOCK / 16)
 #define Q_MAX_TOK   256 // tokens whose sums are prepared together
 #define Q_PANEL_OUT 32  // up to so many tokens all of a panel is read before the next
 
-#define Q_MAGIC_BITS 0x4b400000
-#define Q_MAGIC      12582912.0f
+// ---- the types ---------------------------------------------------------------------------------
 
-enum { Q_DW, Q_OFFSET, Q_MIN, Q_N_SCALE }; // dw, -F x dw, min
+typedef struct q_type {
+    q_tile_fn *tile;
+    void (*spread)(const uint8_t *code, int n_block, uint8_t *spread); // NULL: codes are bytes
+    void (*scales)(const uint8_t *at, size_t bytes, int n_group, q_scales *out);
+    void (*one)(int n_panel, const q_one *c); // n_panel: Q_ONE_PANELS or 1
+} q_type;
 
-typedef struct q_scales {
-    float v[Q_MAX_SUB][Q_N_SCALE][FXI_PANEL];
-} q_scales;
+// NAME, bits of the planes, vectors that share a scale, type of 256, minima
+#define Q_TYPES(X)         \
+    X(Q8_0, 8, 0, 8, 0, 0) \
+    X(Q4_0, 4, 0, 8, 0, 0) \
+    X(Q4_1, 4, 0, 8, 0, 1) \
+    X(Q5_0, 4, 1, 8, 0, 0) \
+    X(Q5_1, 4, 1, 8, 0, 1) \
+    X(Q2_K, 2, 0, 4, 1, 1) \
+    X(Q3_K, 2, 1, 4, 1, 0) \
+    X(Q4_K, 4, 0, 8, 1, 1) \
+    X(Q5_K, 4, 1, 8, 1, 1) \
+    X(Q6_K, 4, 2, 4, 1, 0)
 
-// A token's activations of one block of k, together, so that a tile needs few addresses.
-typedef struct q_token {
-    int8_t q[Q_K_BLOCK];
-    float d[Q_MAX_BLOCK];
-    int32_t start[Q_MAX_SUB]; // what integer sums start from
-    float dsum[Q_MAX_SUB];    // dx x (float)sum
-} q_token;
-
-// What one tile works on: one block of k.
-typedef struct q_tile {
-    const uint8_t *code; // [n_block][8][16][4]; the next panel code_stride behind it
-    size_t code_stride;
-    const q_scales *scale; // [P]
-    int n_block;
-    const q_token *tok; // [T]
-    bool first;         // sums start from zero, otherwise from y
-    float *y;           // [T][ldy], outputs from the first panel's first on
-    size_t ldy;
-    int n_out; // outputs from there on; the last panel may be cut by it
-    const char
-        *ahead; // codes to ask for on the way: so many lines of each panel for each block of 32
-    size_t ahead_stride;
-    int ahead_lines;
-} q_tile;
-
-ALWAYS_INLINE int32_t four_bytes(const int8_t *q)
-{
-    int32_t x;
-    memcpy(&x, q, sizeof x);
-    return x;
-}
-
-// T, P and what else is const in what follows are constants at every call, so that loops unroll and
-// sums live in registers: N vectors of codes in a run of numbers that share a scale (8 or 4); have runs minima;
-// codes of 8 bits or shorter ones.
-
-// The integer sums of one run, from vector g0 of block b on.
-ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool wide,
-                             const q_tile *c, int b, int g0, vq acc[Q_TOK][Q_PANELS])
-{
-    const uint8_t *code = c->code + (size_t)b * 8 * 64;
-    const int8_t *q = c->tok->q + (size_t)b * FXI_Q_BLOCK;
-#pragma GCC unroll 8
-    for (int i = 0; i < N; i++) {
-        const int g = g0 + i;
-        vq_w w[Q_PANELS];
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++)
-            w[p] = vq_load(code + (size_t)p * c->code_stride + g * 64, wide);
-#pragma GCC unroll 8
-        for (int t = 0; t < T; t++) {
-            int32_t x = four_bytes(q + (size_t)t * sizeof *c->tok + 4 * g);
-#pragma GCC unroll 4
-            for (int p = 0; p < P; p++) acc[t][p] = vq_dot(acc[t][p], w[p], x, wide);
-        }
-    }
-}
-
-// One run: number s of the block of k, from vector g0 of block b on.
-ALWAYS_INLINE void q_run(const int T, const int P, const int N, const bool has_min, const bool wide,
-                         const q_tile *c, int b, int s, int g0, v16 acc[Q_TOK][Q_PANELS])
-{
-    vq isum[Q_TOK][Q_PANELS];
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++) isum[t][p] = vq_set1(&c->tok[t].start[s]);
-    q_run_dot(T, P, N, wide, c, b, g0, isum);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++) {
-        v16 dx = v16_set1(c->tok[t].d[b]);
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++) {
-            const float(*sc)[FXI_PANEL] = c->scale[p].v[s];
-            v16 v = v16_fma(vq_as_f32(isum[t][p]), v16_load(sc[Q_DW]), v16_load(sc[Q_OFFSET]));
-            acc[t][p] = v16_fma(v, dx, acc[t][p]);
-            if (has_min)
-                acc[t][p] = v16_fma(v16_load(sc[Q_MIN]), v16_set1(c->tok[t].dsum[s]), acc[t][p]);
-        }
-    }
-}
-
-ALWAYS_INLINE void q_ahead(const int P, const q_tile *c, int b)
-{
-    const char *at = c->ahead + (size_t)b * (size_t)c->ahead_lines * 64;
-    for (int i = 0; i < c->ahead_lines; i++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++) __builtin_prefetch(at + (size_t)p * c->ahead_stride + i * 64);
-}
-
-ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool has_min,
-                              const bool wide, const q_tile *c)
-{
-    v16 acc[Q_TOK][Q_PANELS];
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++) {
-            const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
-            acc[t][p] = c->first ? v16_zero() : panel_load(y, c->n_out - p * FXI_PANEL);
-        }
-    for (int b = 0; b < c->n_block; b++) {
-        q_ahead(P, c, b);
-#pragma GCC unroll 2
-        for (int g = 0; g < 8; g += N) q_run(T, P, N, has_min, wide, c, b, (8 * b + g) / N, g, acc);
-    }
-#pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++)
-            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
-                        c->n_out - p * FXI_PANEL);
-}
-
-// A tile of n_tok tokens (1 to Q_TOK) x n_panel panels (Q_PANELS or 1).
-typedef void q_tile_fn(int n_tok, int n_panel, const q_tile *c);
-
-#define Q_CASE(T)                                         \
-    case T:                                               \
-        if (n_panel == 1)                                 \
-            q_tile_run(T, 1, N, has_min, wide, c);        \
-        else                                              \
-            q_tile_run(T, Q_PANELS, N, has_min, wide, c); \
-        break;
-
-ALWAYS_INLINE void q_tile_any(const int N, const bool has_min, const bool wide, int n_tok,
-                              int n_panel, const q_tile *c)
-{
-    switch (n_tok) {
-        Q_CASES(Q_CASE)
-    }
-}
-
-#define Q_TILE_FN(name, N, has_min, wide)                     \
-    static void name(int n_tok, int n_panel, const q_tile *c) \
-    {                                                         \
-        q_tile_any(N, has_min, wide, n_tok, n_panel, c);      \
+#define Q_TYPE_FNS(NAME, LO, HI, N, BIG, HAS_MIN)                                          \
+    static void spread_##NAME(const uint8_t *code, int n_block, uint8_t *spread)           \
+    {                                                                                      \
+        spread_codes(LO, HI, code, n_block, spread);                                       \
+    }                                                                                      \
+    static void scales_##NAME(const uint8_t *at, size_t bytes, int n_group, q_scales *out) \
+    {                                                                                      \
+        spread_scales(LO, HI, N, BIG, HAS_MIN, at, bytes, n_group, out);                   \
+    }                                                                                      \
+    static void one_##NAME(int n_panel, const q_one *c)                                    \
+    {                                                                                      \
+        if (n_panel == 1)                                                                  \
+            one_panels(1, LO, HI, N, BIG, HAS_MIN, c);                                     \
+        else                                                                               \
+            one_panels(Q_ONE_PANELS, LO, HI, N, BIG, HAS_MIN, c);                          \
     }
 
-Q_TILE_FN(q_tile_wide, 8, false, true)
-Q_TILE_FN(q_tile_32, 8, false, false)
-Q_TILE_FN(q_tile_32_min, 8, true, false)
-Q_TILE_FN(q_tile_16, 4, false, false)
-Q_TILE_FN(q_tile_16_min, 4, true, false)
+Q_TYPES(Q_TYPE_FNS)
 
-// ---- codes to bytes ----------------------------------------------------------------------------
+#define Q_TILE_OF(N, HAS_MIN) \
+    ((N) == 8 ? (HAS_MIN) ? q_tile_32_min : q_tile_32 : (HAS_MIN) ? q_tile_16_min : q_tile_16)
+#define Q_TYPE_ROW(NAME, LO, HI, N, BIG, HAS_MIN)                            \
+    [FXI_##NAME] = {.tile = (LO) == 8 ? q_tile_wide : Q_TILE_OF(N, HAS_MIN), \
+                    .spread = (LO) == 8 ? NULL : spread_##NAME,              \
+                    .scales = scales_##NAME,                                 \
+                    .one = one_##NAME},
 
-// One block of 32 along k: [8][16][4] bytes from a plane of `lo` bits and one of `hi`. lo, hi: constants.
-ALWAYS_INLINE void spread_block(const int lo, const int hi, const uint8_t *restrict src,
-                                uint8_t *restrict dst)
-{
-#pragma GCC unroll 8
-    for (int g = 0; g < 8; g++)
-        for (int i = 0; i < 64; i++) {
-            int code = src[g % lo * 64 + i] >> g / lo * lo & ((1 << lo) - 1);
-            if (hi) code |= (src[(lo + g % hi) * 64 + i] >> g / hi * hi & ((1 << hi) - 1)) << lo;
-            dst[g * 64 + i] = (uint8_t)code;
-        }
-}
-
-typedef void spread_fn(const uint8_t *src, int n_block, uint8_t *dst);
-
-#define SPREAD_FN(lo, hi)                                                         \
-    static void spread_##lo##_##hi(const uint8_t *src, int n_block, uint8_t *dst) \
-    {                                                                             \
-        for (int b = 0; b < n_block; b++)                                         \
-            spread_block(lo, hi, src + b * 64 * (lo + hi), dst + b * 8 * 64);     \
-    }
-
-SPREAD_FN(2, 0)
-SPREAD_FN(2, 1)
-SPREAD_FN(4, 0)
-SPREAD_FN(4, 1)
-SPREAD_FN(4, 2)
-
-// ---- scales to f32 -----------------------------------------------------------------------------
-
-static void scale_put(float v[Q_N_SCALE][FXI_PANEL], v16 dw, v16 min)
-{
-    v16_store(v[Q_DW], dw);
-    v16_store(v[Q_OFFSET], v16_mul(dw, v16_set1(-Q_MAGIC)));
-    v16_store(v[Q_MIN], min);
-}
-
-// The scales of n groups. at: the first one's
-typedef void scales_fn(const uint8_t *at, int n, q_scales *out);
-
-ALWAYS_INLINE const uint16_t *halves(const uint8_t *at)
-{
-    return (const uint16_t *)(const void *)at;
-}
-
-// Types of 32.
-ALWAYS_INLINE void scales_of_32(const bool has_min, const uint8_t *at, int n, q_scales *out)
-{
-    for (int g = 0; g < n; g++, at += (has_min ? 4 : 2) * FXI_PANEL)
-        scale_put(out->v[g], v16_from_f16(halves(at)),
-                  has_min ? v16_from_f16(halves(at) + FXI_PANEL) : v16_zero());
-}
-
-static void scales_32(const uint8_t *at, int n, q_scales *out)
-{
-    scales_of_32(false, at, n, out);
-}
-
-static void scales_32_min(const uint8_t *at, int n, q_scales *out)
-{
-    scales_of_32(true, at, n, out);
-}
-
-// Types of 256 without minima: sixteen runs.
-static void scales_256(const uint8_t *at, int n, q_scales *out)
-{
-    for (int g = 0; g < n; g++) {
-        v16 d = v16_from_f16(halves(at));
-        at += 2 * FXI_PANEL;
-        for (int s = 0; s < 16; s++, at += FXI_PANEL)
-            scale_put(out->v[16 * g + s], v16_mul(d, v16_from_i8((const int8_t *)at)), v16_zero());
-    }
-}
-
-// With minima: eight runs.
-static void scales_256_min(const uint8_t *at, int n, q_scales *out)
-{
-    for (int g = 0; g < n; g++) {
-        v16 d = v16_from_f16(halves(at)),
-            m = v16_sub(v16_zero(), v16_from_f16(halves(at) + FXI_PANEL));
-        at += 4 * FXI_PANEL;
-        for (int s = 0; s < 8; s++, at += 2 * FXI_PANEL)
-            scale_put(out->v[8 * g + s], v16_mul(d, v16_from_i8((const int8_t *)at)),
-                      v16_mul(m, v16_from_i8((const int8_t *)at + FXI_PANEL)));
-    }
-}
-
-// With minima in the same bytes: sixteen runs.
-static void scales_256_nibbles(const uint8_t *at, int n, q_scales *out)
-{
-    for (int g = 0; g < n; g++) {
-        v16 d = v16_from_f16(halves(at)),
-            m = v16_sub(v16_zero(), v16_from_f16(halves(at) + FXI_PANEL));
-        at += 4 * FXI_PANEL;
-        for (int s = 0; s < 16; s++, at += FXI_PANEL)
-            scale_put(out->v[16 * g + s], v16_mul(d, v16_from_u4(at, 0)),
-                      v16_mul(m, v16_from_u4(at, 4)));
-    }
-}
+static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
 // ---- a whole layer -----------------------------------------------------------------------------
-
-static const struct q_type {
-    q_tile_fn *tile;
-    scales_fn *scales;
-    spread_fn *spread; // NULL: codes are bytes
-} q_types[FXI_DTYPE_END] = {
-    [FXI_Q8_0] = {q_tile_wide, scales_32, NULL},
-    [FXI_Q4_0] = {q_tile_32, scales_32, spread_4_0},
-    [FXI_Q4_1] = {q_tile_32_min, scales_32_min, spread_4_0},
-    [FXI_Q5_0] = {q_tile_32, scales_32, spread_4_1},
-    [FXI_Q5_1] = {q_tile_32_min, scales_32_min, spread_4_1},
-    [FXI_Q2_K] = {q_tile_16_min, scales_256_nibbles, spread_2_0},
-    [FXI_Q3_K] = {q_tile_16, scales_256, spread_2_1},
-    [FXI_Q4_K] = {q_tile_32_min, scales_256_min, spread_4_0},
-    [FXI_Q5_K] = {q_tile_32_min, scales_256_min, spread_4_1},
-    [FXI_Q6_K] = {q_tile_16, scales_256, spread_4_2},
-};
 
 // One call.
 typedef struct q_layer {
     const fxi_linear *w;
     fxi_qpanel panel;
-    const struct q_type *type;
+    const q_type *type;
     const fxi_act *a;
     float *y;
     size_t ldy;
@@ -362,7 +134,7 @@ static void prepare_panel(const q_layer *l, q_work *work, int p, int i)
                             fxi_qpanel_scale_at(q, l->w->n_in, work->k0 / q->f->n);
     if (l->type->spread)
         l->type->spread(codes_at(l, p, work->k0), work->n_k / FXI_Q_BLOCK, work->code[i]);
-    l->type->scales(scales, work->n_k / q->f->n, &work->scale[i]);
+    l->type->scales(scales, q->scale_bytes, work->n_k / q->f->n, &work->scale[i]);
 }
 
 // Where the codes lie that are read after those of panel p: the next block of k, else the next panels'.
@@ -419,6 +191,29 @@ static void run_blocks(const q_layer *l, q_work *work, int p0, int end)
     }
 }
 
+// One token: prepared once, all of k, then panel after panel.
+static void run_one(const q_layer *l, q_work *work, int p0)
+{
+    const fxi_qpanel *q = &l->panel;
+    q_one c = {.panel_bytes = fxi_linear_panel_bytes(l->w->type, l->w->n_in),
+               .scale_bytes = q->scale_bytes,
+               .tok = work->tok,
+               .n_block = l->w->n_in / FXI_Q_BLOCK};
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+        prepare_token(q, l->a->q + k, l->a->d + k / FXI_Q_BLOCK, l->a->sum + k / 16,
+                      l->w->n_in - k < Q_K_BLOCK ? l->w->n_in - k : Q_K_BLOCK,
+                      &work->tok[k / Q_K_BLOCK]);
+    for (int p = p0, n; p < l->panel1; p += n) {
+        n = l->panel1 - p >= Q_ONE_PANELS ? Q_ONE_PANELS : 1;
+        c.code = codes_at(l, p, 0);
+        c.scale = c.code + fxi_qpanel_scale_at(q, l->w->n_in, 0);
+        c.next = p + n < l->panel1 ? codes_at(l, p + n, 0) : NULL;
+        c.y = l->y + (size_t)p * FXI_PANEL;
+        c.n_out = l->w->n_out - p * FXI_PANEL;
+        l->type->one(n, &c);
+    }
+}
+
 static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                          float *y, size_t ldy)
 {
@@ -431,6 +226,10 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
                        .panel1 = panel1};
     const int step = n_tok <= Q_PANEL_OUT ? Q_PANELS : panel1 - panel0;
     q_work work;
+    if (n_tok == 1 && w->n_in <= Q_MAX_TOK * Q_K_BLOCK) {
+        run_one(&l, &work, panel0);
+        return;
+    }
     for (work.t0 = 0; work.t0 < n_tok; work.t0 += work.n_tok) {
         work.n_tok = n_tok - work.t0 < Q_MAX_TOK ? n_tok - work.t0 : Q_MAX_TOK;
         for (int p = panel0; p < panel1; p += step)

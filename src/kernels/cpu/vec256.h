@@ -192,6 +192,41 @@ static inline v16 v16_from_bf16(const uint16_t *p)
     return (v16){bf16_half(p), bf16_half(p + 8)};
 }
 
+// Vectors of 64 bytes.
+typedef struct vb {
+    __m256i lo, hi;
+} vb;
+
+static inline vb vb_load(const uint8_t *p)
+{
+    const __m256i *v = (const __m256i *)p;
+    return (vb){_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+
+static inline void vb_store(uint8_t *p, vb v)
+{
+    _mm256_storeu_si256((__m256i *)p, v.lo);
+    _mm256_storeu_si256((__m256i *)p + 1, v.hi);
+}
+
+static inline vb vb_or(vb a, vb b)
+{
+    return (vb){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+
+static inline __m256i take_half(__m256i v, int right, int mask)
+{
+    if (right > 0) v = _mm256_srli_epi16(v, right);
+    if (right < 0) v = _mm256_slli_epi16(v, -right);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+
+// Each byte shifted right (left where `right` is negative), and of that the bits in mask.
+static inline vb vb_take(vb v, int right, int mask)
+{
+    return (vb){take_half(v.lo, right, mask), take_half(v.hi, right, mask)};
+}
+
 static inline v16 v16_from_i8(const int8_t *p)
 {
     __m128i b = _mm_loadu_si128((const __m128i *)p);
