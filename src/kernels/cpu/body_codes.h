@@ -14,8 +14,6 @@
 #define Q_K_BLOCK   512
 #define Q_MAX_BLOCK (Q_K_BLOCK / FXI_Q_BLOCK)
 #define Q_MAX_SUB   (Q_K_BLOCK / 16)
-#define Q_MAX_TOK   256 // tokens whose sums are prepared together
-#define Q_PANEL_OUT 32  // up to so many tokens all of a panel is read before the next
 
 #define Q_MAGIC_BITS 0x4b400000
 #define Q_MAGIC      12582912.0f

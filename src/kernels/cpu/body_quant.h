@@ -17,8 +17,10 @@
 #include "kernels/cpu/body_quant_one.h"
 #include "kernels/cpu/body_quant_tile.h"
 
-#define Q_MAX_TOK   256 // tokens whose sums are prepared together
-#define Q_PANEL_OUT 32  // up to so many tokens all of a panel is read before the next
+#define Q_MAX_TOK 384 // blocks of activations that are prepared together
+#define Q_FEW_TOK \
+    24 // up to so many tokens weights are read from MAX_PANELS panels at a time, which memory likes;
+#define Q_MAX_PANELS 4 // with more of them from one tile's, which stay in the first-level cache
 
 // ---- the types ---------------------------------------------------------------------------------
 
@@ -77,6 +79,8 @@ static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 typedef struct q_layer {
     const fxi_linear *w;
     fxi_qpanel panel;
+    const uint8_t *data; // of panel 0
+    size_t panel_bytes;
     const q_type *type;
     const fxi_act *a;
     float *y;
@@ -84,13 +88,22 @@ typedef struct q_layer {
     int panel1;
 } q_layer;
 
-// What is made of activations and weights for one block of k, tokens t0 .. t0 + n_tok - 1.
+// What is made of activations and weights. Where all blocks of k of all tokens fit, they are prepared
+// once, and panels are read one after the other, as they lie in memory. Otherwise one block of k is
+// prepared for as many tokens as fit, and meets all panels.
 typedef struct q_work {
-    _Alignas(64) uint8_t code[Q_PANELS][Q_MAX_BLOCK * 8 * 64];
-    _Alignas(64) q_scales scale[Q_PANELS];
-    _Alignas(64) q_token tok[Q_MAX_TOK];
-    int t0, n_tok, k0, n_k;
+    _Alignas(64) uint8_t code[Q_MAX_PANELS][Q_MAX_BLOCK * 8 * 64];
+    _Alignas(64) q_scales scale[Q_MAX_PANELS];
+    _Alignas(64) q_token tok[Q_MAX_TOK]; // [blocks of k][n_tok]
+    bool all;                            // every block of k is there
+    int t0, n_tok;                       // the tokens
 } q_work;
+
+// Where a call is: a block of k and some panels.
+typedef struct q_place {
+    int k0, n_k;
+    int p, n_panel;
+} q_place;
 
 // q, d, sum: of one token from the block of k on
 static void prepare_token(const fxi_qpanel *p, const int8_t *q, const float *d, const int32_t *sum,
@@ -112,103 +125,161 @@ static void prepare_token(const fxi_qpanel *p, const int8_t *q, const float *d, 
         }
 }
 
-static void prepare_tokens(const q_layer *l, q_work *work)
+static int k_left(const q_layer *l, int k0)
+{
+    return l->w->n_in - k0 < Q_K_BLOCK ? l->w->n_in - k0 : Q_K_BLOCK;
+}
+
+static void prepare_tokens(const q_layer *l, const q_work *work, int k0, q_token *out)
 {
     for (int i = 0; i < work->n_tok; i++) {
-        size_t at = (size_t)(work->t0 + i) * (size_t)l->w->n_in + (size_t)work->k0;
+        size_t at = (size_t)(work->t0 + i) * (size_t)l->w->n_in + (size_t)k0;
         prepare_token(&l->panel, l->a->q + at, l->a->d + at / FXI_Q_BLOCK, l->a->sum + at / 16,
-                      work->n_k, &work->tok[i]);
+                      k_left(l, k0), out + i);
     }
 }
 
 static const uint8_t *codes_at(const q_layer *l, int p, int k)
 {
-    return (const uint8_t *)fxi_linear_panel(l->w, p) +
-           fxi_qpanel_code_at(&l->panel, k / FXI_Q_BLOCK);
+    return l->data + (size_t)p * l->panel_bytes + fxi_qpanel_code_at(&l->panel, k / FXI_Q_BLOCK);
 }
 
-static void prepare_panel(const q_layer *l, q_work *work, int p, int i)
+static const uint8_t *scales_at(const q_layer *l, int p, int k)
 {
-    const fxi_qpanel *q = &l->panel;
-    const uint8_t *scales = (const uint8_t *)fxi_linear_panel(l->w, p) +
-                            fxi_qpanel_scale_at(q, l->w->n_in, work->k0 / q->f->n);
-    if (l->type->spread)
-        l->type->spread(codes_at(l, p, work->k0), work->n_k / FXI_Q_BLOCK, work->code[i]);
-    l->type->scales(scales, q->scale_bytes, work->n_k / q->f->n, &work->scale[i]);
+    return l->data + (size_t)p * l->panel_bytes +
+           fxi_qpanel_scale_at(&l->panel, l->w->n_in, k / l->panel.f->n);
 }
 
-// Where the codes lie that are read after those of panel p: the next block of k, else the next panels'.
-static void set_ahead(const q_layer *l, const q_work *work, int p, int n_panel, q_tile *c)
+static void prepare_panels(const q_layer *l, q_work *work, q_place at)
 {
-    const bool panel_ends = work->k0 + work->n_k >= l->w->n_in;
-    const int next = panel_ends ? p + n_panel : p;
-    c->ahead_stride = fxi_linear_panel_bytes(l->w->type, l->w->n_in);
-    if (next < l->panel1)
-        c->ahead = (const char *)codes_at(l, next, panel_ends ? 0 : work->k0 + work->n_k);
+    for (int i = 0; i < at.n_panel; i++) {
+        if (l->type->spread)
+            l->type->spread(codes_at(l, at.p + i, at.k0), at.n_k / FXI_Q_BLOCK, work->code[i]);
+        l->type->scales(scales_at(l, at.p + i, at.k0), l->panel.scale_bytes, at.n_k / l->panel.f->n,
+                        &work->scale[i]);
+    }
 }
 
-// Tokens are shared out evenly among as few tiles as there can be.
-static void run_tiles(const q_layer *l, const q_work *work, q_tile c, int p, int n_panel)
+// What is read next: the panels' next block of k, or the next panels.
+static q_place place_next(const q_layer *l, const q_work *work, q_place at)
+{
+    if (work->all && at.k0 + at.n_k < l->w->n_in)
+        at.k0 += at.n_k;
+    else {
+        at.p += at.n_panel;
+        if (work->all) at.k0 = 0;
+    }
+    return at;
+}
+
+// Asks for the next place's scales, and says where its codes are, if there is one.
+static void set_ahead(const q_layer *l, q_place next, q_tile *c)
+{
+    if (next.p + next.n_panel > l->panel1) return;
+    const size_t bytes = (size_t)(next.n_k / l->panel.f->n) * l->panel.scale_bytes;
+    const uint8_t *scales = scales_at(l, next.p, next.k0);
+    for (int i = 0; i < next.n_panel; i++, scales += l->panel_bytes)
+        for (size_t b = 0; b < bytes; b += 64) __builtin_prefetch(scales + b);
+    c->ahead = (const char *)codes_at(l, next.p, next.k0);
+    c->ahead_stride = l->panel_bytes;
+}
+
+// Full tiles of tokens, but the last two share what is left evenly.
+static int tile_tokens(int left)
+{
+    return left >= 2 * Q_TOK || left <= Q_TOK ? (left < Q_TOK ? left : Q_TOK) : (left + 1) / 2;
+}
+
+// One tile's tokens against all panels of the place. lines: how many to ask for on the way, for each
+// block, from the next place's codes, skip lines from their beginning.
+static void run_tile(const q_layer *l, const q_work *work, q_place at, int n, int lines, int skip,
+                     q_tile c)
+{
+    for (int i = 0, m; i < at.n_panel; i += m) {
+        m = at.n_panel - i >= Q_PANELS ? Q_PANELS : 1;
+        q_tile pair = c;
+        pair.scale = work->scale + i;
+        pair.code = c.code + (size_t)i * c.code_stride;
+        pair.y = c.y + i * FXI_PANEL;
+        pair.n_out = c.n_out - i * FXI_PANEL;
+        pair.ahead_lines = c.ahead ? lines : 0;
+        if (c.ahead) pair.ahead = c.ahead + (size_t)i * c.ahead_stride + (size_t)skip * 64;
+        l->type->tile(n, m, &pair);
+    }
+}
+
+// tok: the prepared tokens of this block of k
+static void run_tiles(const q_layer *l, const q_work *work, const q_token *tok, q_place at,
+                      q_tile c)
 {
     int n_tile = (work->n_tok + Q_TOK - 1) / Q_TOK;
-    int left = (int)(l->panel.code_bytes / 64); // lines to ask for, for each block
-    for (int i = 0, t = 0, n; i < n_tile; i++, t += n) {
-        n = (work->n_tok - t) / (n_tile - i);
-        c.tok = work->tok + t;
-        c.y = l->y + (size_t)(work->t0 + t) * l->ldy + (size_t)p * FXI_PANEL;
-        c.ahead_lines = c.ahead ? (left + n_tile - i - 1) / (n_tile - i) : 0;
-        l->type->tile(n, n_panel, &c);
-        c.ahead += c.ahead_lines * c.n_block * 64;
-        left -= c.ahead_lines;
+    int left = (int)(l->panel.code_bytes / 64), skip = 0; // lines to ask for, for each block
+    for (int t = 0, n; t < work->n_tok; t += n, n_tile--) {
+        n = tile_tokens(work->n_tok - t);
+        int lines = (left + n_tile - 1) / n_tile;
+        c.tok = tok + t;
+        c.y = l->y + (size_t)(work->t0 + t) * l->ldy + (size_t)at.p * FXI_PANEL;
+        run_tile(l, work, at, n, lines, skip, c);
+        skip += lines * c.n_block;
+        left -= lines;
     }
 }
 
-static void run_panels(const q_layer *l, q_work *work, int p, int n_panel)
+static void run_place(const q_layer *l, q_work *work, const q_token *tok, q_place at)
 {
-    q_tile c = {.scale = work->scale,
-                .n_block = work->n_k / FXI_Q_BLOCK,
-                .first = work->k0 == 0,
+    q_tile c = {.n_block = at.n_k / FXI_Q_BLOCK,
+                .first = at.k0 == 0,
                 .ldy = l->ldy,
-                .n_out = l->w->n_out - p * FXI_PANEL};
-    for (int i = 0; i < n_panel; i++) prepare_panel(l, work, p + i, i);
-    c.code = l->type->spread ? work->code[0] : codes_at(l, p, work->k0);
-    c.code_stride =
-        l->type->spread ? sizeof work->code[0] : fxi_linear_panel_bytes(l->w->type, l->w->n_in);
-    set_ahead(l, work, p, n_panel, &c);
-    run_tiles(l, work, c, p, n_panel);
+                .n_out = l->w->n_out - at.p * FXI_PANEL};
+    prepare_panels(l, work, at);
+    c.code = l->type->spread ? work->code[0] : codes_at(l, at.p, at.k0);
+    c.code_stride = l->type->spread ? sizeof work->code[0] : l->panel_bytes;
+    set_ahead(l, place_next(l, work, at), &c);
+    run_tiles(l, work, tok, at, c);
 }
 
-// All of k for the panels from p to end, for the tokens of work.
-static void run_blocks(const q_layer *l, q_work *work, int p0, int end)
+static int n_panel_at(const q_layer *l, const q_work *work, int p)
 {
-    for (work->k0 = 0; work->k0 < l->w->n_in; work->k0 += Q_K_BLOCK) {
-        work->n_k = l->w->n_in - work->k0 < Q_K_BLOCK ? l->w->n_in - work->k0 : Q_K_BLOCK;
-        prepare_tokens(l, work);
-        for (int p = p0, n; p < end; p += n) {
-            n = end - p >= Q_PANELS ? Q_PANELS : 1;
-            run_panels(l, work, p, n);
-        }
+    int most = work->n_tok <= Q_FEW_TOK ? Q_MAX_PANELS : Q_PANELS;
+    return l->panel1 - p < most ? l->panel1 - p : most;
+}
+
+// All blocks of k are prepared: panel after panel.
+static void run_panels(const q_layer *l, q_work *work, int p0)
+{
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_tok);
+    for (int p = p0; p < l->panel1; p += n_panel_at(l, work, p))
+        for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+            run_place(l, work, work->tok + k / Q_K_BLOCK * work->n_tok,
+                      (q_place){k, k_left(l, k), p, n_panel_at(l, work, p)});
+}
+
+// Block after block of k.
+static void run_blocks(const q_layer *l, q_work *work, int p0)
+{
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK) {
+        prepare_tokens(l, work, k, work->tok);
+        for (int p = p0; p < l->panel1; p += n_panel_at(l, work, p))
+            run_place(l, work, work->tok, (q_place){k, k_left(l, k), p, n_panel_at(l, work, p)});
     }
 }
 
-// One token: prepared once, all of k, then panel after panel.
+// One token.
 static void run_one(const q_layer *l, q_work *work, int p0)
 {
-    const fxi_qpanel *q = &l->panel;
-    q_one c = {.panel_bytes = fxi_linear_panel_bytes(l->w->type, l->w->n_in),
-               .scale_bytes = q->scale_bytes,
+    q_one c = {.panel_bytes = l->panel_bytes,
+               .scale_bytes = l->panel.scale_bytes,
                .tok = work->tok,
                .n_block = l->w->n_in / FXI_Q_BLOCK};
     for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-        prepare_token(q, l->a->q + k, l->a->d + k / FXI_Q_BLOCK, l->a->sum + k / 16,
-                      l->w->n_in - k < Q_K_BLOCK ? l->w->n_in - k : Q_K_BLOCK,
-                      &work->tok[k / Q_K_BLOCK]);
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK);
     for (int p = p0, n; p < l->panel1; p += n) {
         n = l->panel1 - p >= Q_ONE_PANELS ? Q_ONE_PANELS : 1;
         c.code = codes_at(l, p, 0);
-        c.scale = c.code + fxi_qpanel_scale_at(q, l->w->n_in, 0);
+        c.scale = scales_at(l, p, 0);
         c.next = p + n < l->panel1 ? codes_at(l, p + n, 0) : NULL;
-        c.y = l->y + (size_t)p * FXI_PANEL;
+        c.y = l->y + (size_t)work->t0 * l->ldy + (size_t)p * FXI_PANEL;
         c.n_out = l->w->n_out - p * FXI_PANEL;
         l->type->one(n, &c);
     }
@@ -219,20 +290,18 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
 {
     const q_layer l = {.w = w,
                        .panel = fxi_qpanel_of(w->type),
+                       .data = w->data,
+                       .panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in),
                        .type = &q_types[w->type],
                        .a = a,
                        .y = y,
                        .ldy = ldy,
                        .panel1 = panel1};
-    const int step = n_tok <= Q_PANEL_OUT ? Q_PANELS : panel1 - panel0;
+    const int n_block = (w->n_in + Q_K_BLOCK - 1) / Q_K_BLOCK;
     q_work work;
-    if (n_tok == 1 && w->n_in <= Q_MAX_TOK * Q_K_BLOCK) {
-        run_one(&l, &work, panel0);
-        return;
-    }
+    work.all = (int64_t)n_tok * n_block <= Q_MAX_TOK;
     for (work.t0 = 0; work.t0 < n_tok; work.t0 += work.n_tok) {
         work.n_tok = n_tok - work.t0 < Q_MAX_TOK ? n_tok - work.t0 : Q_MAX_TOK;
-        for (int p = panel0; p < panel1; p += step)
-            run_blocks(&l, &work, p, panel1 - p < step ? panel1 : p + step);
+        (!work.all ? run_blocks : n_tok > 1 ? run_panels : run_one)(&l, &work, panel0);
     }
 }

@@ -84,7 +84,8 @@ ALWAYS_INLINE void q_ahead(const int P, const q_tile *c, int b)
     const char *at = c->ahead + (size_t)b * (size_t)c->ahead_lines * 64;
     for (int i = 0; i < c->ahead_lines; i++)
 #pragma GCC unroll 4
-        for (int p = 0; p < P; p++) __builtin_prefetch(at + (size_t)p * c->ahead_stride + i * 64);
+        for (int p = 0; p < P; p++)
+            __builtin_prefetch(at + (size_t)p * c->ahead_stride + i * 64, 0, 2);
 }
 
 ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool has_min,
