@@ -56,11 +56,12 @@ static inline v16 vq_as_f32(vq acc)
     return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
-#define Q_TOK        2
-#define Q_PANELS     1
-#define Q_ONE_PANELS 2
-#define Q_CASES(X)   X(1) X(2)
-#define Q8_ZERO_LEFT 0
+#define Q_TOK            2
+#define Q_PANELS         1
+#define Q_FEW_SUMS       2
+#define Q_FEW_MAX_PANELS 2
+#define Q_CASES(X)       X(1) X(2)
+#define Q8_ZERO_LEFT     0
 #include "kernels/cpu/body_quant.h"
 
 #define PROBE_CHAINS 6

@@ -52,11 +52,12 @@ static inline v16 vq_as_f32(vq acc)
     return _mm512_castsi512_ps(acc);
 }
 
-#define Q_TOK        4
-#define Q_PANELS     2
-#define Q_ONE_PANELS 4
-#define Q_CASES(X)   X(1) X(2) X(3) X(4)
-#define Q8_ZERO_LEFT 0
+#define Q_TOK            4
+#define Q_PANELS         2
+#define Q_FEW_SUMS       8
+#define Q_FEW_MAX_PANELS 4
+#define Q_CASES(X)       X(1) X(2) X(3) X(4)
+#define Q8_ZERO_LEFT     0
 #include "kernels/cpu/body_quant.h"
 
 #define PROBE_CHAINS 12

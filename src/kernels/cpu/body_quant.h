@@ -1,6 +1,7 @@
 // body_quant.h - linear layers with weights of block types, once for every vector unit (cpu.h).
 // Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), X(n) for n from 1 to Q_TOK;
-// Q_ONE_PANELS, how many panels one token meets at a time; and the integer products:
+// Q_FEW_SUMS, how many sums of few tokens fit in registers twice, and Q_FEW_MAX_PANELS, how many panels
+// they meet at a time; and the integer products:
 //   vq                        16 sums of i32
 //   vq_set1(p)                *p in each
 //   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of 8 bits, others
@@ -9,18 +10,20 @@
 //                             codes Q8_ZERO_LEFT is what is still to be subtracted: 128 or 0
 //   vq_as_f32(acc)            its bits, taken for floats
 //
-// One token: body_quant_one.h. More: body_quant_tile.h, with k cut into blocks of Q_K_BLOCK. Between blocks a float sum
+// Few tokens: body_quant_few.h. More: body_quant_tile.h, with k cut into blocks of Q_K_BLOCK. Between blocks a float sum
 // rests in y, which loses nothing.
 //
 // Integer to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23, so that F + s stands there as a
 // float in the end. fma(F + s, dw, -F x dw) is dw x s rounded once, for F x dw is exact.
-#include "kernels/cpu/body_quant_one.h"
+#include "kernels/cpu/body_quant_few.h"
 #include "kernels/cpu/body_quant_tile.h"
 
 #define Q_MAX_TOK 384 // blocks of activations that are prepared together
-#define Q_FEW_TOK \
-    24 // up to so many tokens weights are read from MAX_PANELS panels at a time, which memory likes;
-#define Q_MAX_PANELS 4 // with more of them from one tile's, which stay in the first-level cache
+#define Q_FEW_TOK 8   // few tokens: weights are not spread to bytes in memory
+#define Q_WIDE_TOK \
+    24 // up to so many weights are read from Q_MAX_PANELS panels at a time, which memory likes;
+// with more tokens from one tile's panels, which stay in the first-level cache
+#define Q_MAX_PANELS 4
 
 // ---- the types ---------------------------------------------------------------------------------
 
@@ -28,7 +31,8 @@ typedef struct q_type {
     q_tile_fn *tile;
     void (*spread)(const uint8_t *code, int n_block, uint8_t *spread); // NULL: codes are bytes
     void (*scales)(const uint8_t *at, size_t bytes, int n_group, q_scales *out);
-    void (*one)(int n_panel, const q_one *c); // n_panel: Q_ONE_PANELS or 1
+    // n_tok: 1, 2 or 4; n_panel: Q_FEW_PANELS(n_tok) or 1
+    void (*few)(int n_tok, int n_panel, const q_few *c);
 } q_type;
 
 // NAME, bits of the planes, vectors that share a scale, type of 256, minima
@@ -44,6 +48,14 @@ typedef struct q_type {
     X(Q5_K, 4, 1, 8, 1, 1) \
     X(Q6_K, 4, 2, 4, 1, 0)
 
+#define Q_FEW_CASE(T, LO, HI, N, BIG, HAS_MIN)                          \
+    case T:                                                             \
+        if (n_panel == 1)                                               \
+            few_panels(T, 1, LO, HI, N, BIG, HAS_MIN, c);               \
+        else                                                            \
+            few_panels(T, Q_FEW_PANELS(T), LO, HI, N, BIG, HAS_MIN, c); \
+        break;
+
 #define Q_TYPE_FNS(NAME, LO, HI, N, BIG, HAS_MIN)                                          \
     static void spread_##NAME(const uint8_t *code, int n_block, uint8_t *spread)           \
     {                                                                                      \
@@ -53,12 +65,13 @@ typedef struct q_type {
     {                                                                                      \
         spread_scales(LO, HI, N, BIG, HAS_MIN, at, bytes, n_group, out);                   \
     }                                                                                      \
-    static void one_##NAME(int n_panel, const q_one *c)                                    \
+    static void few_##NAME(int n_tok, int n_panel, const q_few *c)                         \
     {                                                                                      \
-        if (n_panel == 1)                                                                  \
-            one_panels(1, LO, HI, N, BIG, HAS_MIN, c);                                     \
-        else                                                                               \
-            one_panels(Q_ONE_PANELS, LO, HI, N, BIG, HAS_MIN, c);                          \
+        switch (n_tok) {                                                                   \
+            Q_FEW_CASE(1, LO, HI, N, BIG, HAS_MIN)                                         \
+            Q_FEW_CASE(2, LO, HI, N, BIG, HAS_MIN)                                         \
+            Q_FEW_CASE(4, LO, HI, N, BIG, HAS_MIN)                                         \
+        }                                                                                  \
     }
 
 Q_TYPES(Q_TYPE_FNS)
@@ -69,7 +82,7 @@ Q_TYPES(Q_TYPE_FNS)
     [FXI_##NAME] = {.tile = (LO) == 8 ? q_tile_wide : Q_TILE_OF(N, HAS_MIN), \
                     .spread = (LO) == 8 ? NULL : spread_##NAME,              \
                     .scales = scales_##NAME,                                 \
-                    .one = one_##NAME},
+                    .few = few_##NAME},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
@@ -240,7 +253,7 @@ static void run_place(const q_layer *l, q_work *work, const q_token *tok, q_plac
 
 static int n_panel_at(const q_layer *l, const q_work *work, int p)
 {
-    int most = work->n_tok <= Q_FEW_TOK ? Q_MAX_PANELS : Q_PANELS;
+    int most = work->n_tok <= Q_WIDE_TOK ? Q_MAX_PANELS : Q_PANELS;
     return l->panel1 - p < most ? l->panel1 - p : most;
 }
 
@@ -265,23 +278,38 @@ static void run_blocks(const q_layer *l, q_work *work, int p0)
     }
 }
 
-// One token.
-static void run_one(const q_layer *l, q_work *work, int p0)
+// n tokens (1, 2 or 4) from t on of those prepared, against the panels from p to end.
+static void run_few_tokens(const q_layer *l, const q_work *work, int t, int n, int p, int end)
 {
-    q_one c = {.panel_bytes = l->panel_bytes,
+    q_few c = {.panel_bytes = l->panel_bytes,
                .scale_bytes = l->panel.scale_bytes,
-               .tok = work->tok,
-               .n_block = l->w->n_in / FXI_Q_BLOCK};
-    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK);
-    for (int p = p0, n; p < l->panel1; p += n) {
-        n = l->panel1 - p >= Q_ONE_PANELS ? Q_ONE_PANELS : 1;
+               .tok = work->tok + t,
+               .n_tok = work->n_tok,
+               .n_block = l->w->n_in / FXI_Q_BLOCK,
+               .ldy = l->ldy};
+    const int most = Q_FEW_PANELS(n);
+    for (int m; p < end; p += m) {
+        m = end - p >= most ? most : 1;
         c.code = codes_at(l, p, 0);
         c.scale = scales_at(l, p, 0);
-        c.next = p + n < l->panel1 ? codes_at(l, p + n, 0) : NULL;
-        c.y = l->y + (size_t)work->t0 * l->ldy + (size_t)p * FXI_PANEL;
+        c.next = p + m < l->panel1 ? codes_at(l, p + m, 0) : NULL;
+        c.y = l->y + (size_t)(work->t0 + t) * l->ldy + (size_t)p * FXI_PANEL;
         c.n_out = l->w->n_out - p * FXI_PANEL;
-        l->type->one(n, &c);
+        l->type->few(n, m, &c);
+    }
+}
+
+// Few tokens: groups of panels, which later tokens find in the second-level cache.
+static void run_few(const q_layer *l, q_work *work, int p0)
+{
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_tok);
+    for (int p = p0, end; p < l->panel1; p = end) {
+        end = l->panel1 - p > Q_FEW_MAX_PANELS ? p + Q_FEW_MAX_PANELS : l->panel1;
+        for (int t = 0, n; t < work->n_tok; t += n) {
+            n = work->n_tok - t >= 4 ? 4 : work->n_tok - t >= 2 ? 2 : 1;
+            run_few_tokens(l, work, t, n, p, end);
+        }
     }
 }
 
@@ -302,6 +330,6 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
     work.all = (int64_t)n_tok * n_block <= Q_MAX_TOK;
     for (work.t0 = 0; work.t0 < n_tok; work.t0 += work.n_tok) {
         work.n_tok = n_tok - work.t0 < Q_MAX_TOK ? n_tok - work.t0 : Q_MAX_TOK;
-        (!work.all ? run_blocks : n_tok > 1 ? run_panels : run_one)(&l, &work, panel0);
+        (!work.all ? run_blocks : n_tok > Q_FEW_TOK ? run_panels : run_few)(&l, &work, panel0);
     }
 }
