@@ -133,8 +133,8 @@ static void linear_activations(linear_bench *l, int max_tok)
     size_t n_in = (size_t)l->w.n_in, n = (size_t)max_tok * n_in;
     float *x = random_floats(n);
     l->act = (fxi_act){x, lines(n), lines(n / 32 * sizeof(float) + 64),
-                       lines(n / 32 * sizeof(int32_t) + 64)};
-    if (l->w.type == FXI_Q8_0) l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
+                       lines(n / 16 * sizeof(int32_t) + 64)};
+    if (fxi_linear_reads_q8(&l->w)) l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
     l->y = lines((size_t)max_tok * (size_t)l->w.n_out * sizeof(float));
 }
 
@@ -152,7 +152,7 @@ static void bench_linear(const bench *b, fxi_dtype type)
     linear_fill(&l);
     linear_activations(&l, b->n_tok ? b->n_tok : 512);
     l.panels_per_task = panels_per_task(&l);
-    bool vnni = type == FXI_Q8_0 && !strcmp(b->k->name, "avx512-vnni");
+    bool vnni = fxi_linear_reads_q8(&l.w) && !strcmp(b->k->name, "avx512-vnni");
     double peak = vnni ? b->limit.int8_gop_s : b->limit.fma_gflop_s;
     for (int i = 0; i < (b->n_tok ? 1 : 9); i++) {
         l.n_tok = b->n_tok ? b->n_tok : list[i];
@@ -298,9 +298,11 @@ static int usage(void)
 
 static void bench_all(const bench *b)
 {
-    static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32, FXI_F16, FXI_BF16};
+    static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q4_0,
+                                      FXI_Q4_1, FXI_Q5_0, FXI_Q5_1, FXI_Q2_K, FXI_Q3_K,
+                                      FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
     printf("op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,ratio\n");
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!b->only_type || fxi_dtype_by_name(b->only_type) == fxi_dtype_find(types[i]))
             bench_linear(b, types[i]);
     if (b->only_type) return;

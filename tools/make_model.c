@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/opt.h"
@@ -54,8 +55,7 @@ static const fxi_opt opts[] = {
     {"vocab", 0, "N", FXI_OPT_INT, MADE_MIN_TOKENS, MADE_MAX_TOKENS, "4096", FIELD(n_vocab), 1,
      "tokens"},
     {"ctx", 0, "N", FXI_OPT_INT, 1, 1 << 24, "2048", FIELD(n_ctx), 1, "positions"},
-    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1,
-     "of the matrices: f32, f16, bf16 or q8_0"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1, "of the matrices, as below"},
     {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "of the random weights"},
     {"tied", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(tied), 1,
      "the embedding is the output matrix"},
@@ -63,15 +63,29 @@ static const fxi_opt opts[] = {
 
 static const fxi_opt_table opt_table = {opts, sizeof opts / sizeof *opts, "MAKE_MODEL_"};
 
-static const struct {
-    fxi_dtype type;
-    uint32_t file_type; // general.file_type
-} types[] = {{FXI_F32, 0}, {FXI_F16, 1}, {FXI_Q8_0, 7}, {FXI_BF16, 32}};
+typedef struct mix { // what --type names
+    const char *name;
+    fxi_dtype type, finer; // of most matrices, and of those that matter most
+    uint32_t file_type;    // general.file_type
+} mix;
+
+static const mix mixes[] = {
+    {"f32", FXI_F32, FXI_F32, 0},       {"f16", FXI_F16, FXI_F16, 1},
+    {"bf16", FXI_BF16, FXI_BF16, 32},   {"q8_0", FXI_Q8_0, FXI_Q8_0, 7},
+    {"q4_0", FXI_Q4_0, FXI_Q4_0, 2},    {"q4_1", FXI_Q4_1, FXI_Q4_1, 3},
+    {"q5_0", FXI_Q5_0, FXI_Q5_0, 8},    {"q5_1", FXI_Q5_1, FXI_Q5_1, 9},
+    {"q2_k", FXI_Q2_K, FXI_Q2_K, 10},   {"q3_k", FXI_Q3_K, FXI_Q3_K, 11},
+    {"q4_k", FXI_Q4_K, FXI_Q4_K, 14},   {"q5_k", FXI_Q5_K, FXI_Q5_K, 16},
+    {"q6_k", FXI_Q6_K, FXI_Q6_K, 18},   {"q4_k_m", FXI_Q4_K, FXI_Q6_K, 15},
+    {"q5_k_m", FXI_Q5_K, FXI_Q6_K, 17},
+};
+
+#define TYPE_NAMES \
+    "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, q4_k_m or q5_k_m"
 
 typedef struct maker {
     options o;
-    fxi_dtype type; // of the matrices
-    uint32_t file_type;
+    const mix *mix;
     fxi_gguf_writer *w;
     fxi_pool *pool;
     unsigned char *batch; // encoded numbers, at most BATCH_ELEMS
@@ -89,18 +103,19 @@ typedef struct tensor {
     const char *name; // behind "blk.N." for those of a block
     width ne0, ne1;
     spread spread;
+    bool sensitive; // of a finer type in some blocks
 } tensor;
 
-static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING};
+static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, false};
 static const tensor of_block[] = {
-    {"attn_norm.weight", DIM, ONE, NORM},       {"attn_q.weight", DIM, DIM, MATRIX},
-    {"attn_k.weight", DIM, KV, MATRIX},         {"attn_v.weight", DIM, KV, MATRIX},
-    {"attn_output.weight", DIM, DIM, RESIDUAL}, {"ffn_norm.weight", DIM, ONE, NORM},
-    {"ffn_gate.weight", DIM, FFN, MATRIX},      {"ffn_up.weight", DIM, FFN, MATRIX},
-    {"ffn_down.weight", FFN, DIM, RESIDUAL},
+    {"attn_norm.weight", DIM, ONE, NORM, false},       {"attn_q.weight", DIM, DIM, MATRIX, false},
+    {"attn_k.weight", DIM, KV, MATRIX, false},         {"attn_v.weight", DIM, KV, MATRIX, true},
+    {"attn_output.weight", DIM, DIM, RESIDUAL, false}, {"ffn_norm.weight", DIM, ONE, NORM, false},
+    {"ffn_gate.weight", DIM, FFN, MATRIX, false},      {"ffn_up.weight", DIM, FFN, MATRIX, false},
+    {"ffn_down.weight", FFN, DIM, RESIDUAL, true},
 };
-static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM};
-static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT};
+static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM, false};
+static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, false};
 
 enum { N_OF_BLOCK = sizeof of_block / sizeof *of_block, NO_BLOCK = -1 };
 
@@ -128,9 +143,23 @@ static uint64_t size_along(const maker *m, width w)
     return (uint64_t)size[w];
 }
 
-static fxi_dtype type_of(const maker *m, const tensor *t)
+// Finer types go to the output matrix, and to sensitive matrices in the first and the last eighth
+// of the blocks and in every third one between.
+static bool is_finer(const maker *m, const tensor *t, int block)
 {
-    return t->spread == NORM ? FXI_F32 : m->type;
+    if (block == NO_BLOCK) return t->spread == OUTPUT || m->o.tied;
+    int n = m->o.n_layer;
+    return t->sensitive && (block < n / 8 || block >= 7 * n / 8 || (block - n / 8) % 3 == 2);
+}
+
+// Rows that a _K type's blocks do not fill are stored as Q8_0 or F16.
+static fxi_dtype type_of(const maker *m, const tensor *t, int block)
+{
+    if (t->spread == NORM) return FXI_F32;
+    fxi_dtype type = is_finer(m, t, block) ? m->mix->finer : m->mix->type;
+    uint64_t n_in = size_along(m, t->ne0);
+    if (n_in % fxi_dtype_find(type)->block_elems == 0) return type;
+    return n_in % FXI_Q8_0_ELEMS == 0 ? FXI_Q8_0 : FXI_F16;
 }
 
 static void declare(maker *m, const tensor *t, int block, uint32_t index)
@@ -142,7 +171,7 @@ static void declare(maker *m, const tensor *t, int block, uint32_t index)
         snprintf(name, sizeof name, "%s", t->name);
     else
         snprintf(name, sizeof name, "blk.%d.%s", block, t->name);
-    fxi_gguf_declare_tensor(m->w, name, type_of(m, t), t->ne1 == ONE ? 1 : 2, ne);
+    fxi_gguf_declare_tensor(m->w, name, type_of(m, t, block), t->ne1 == ONE ? 1 : 2, ne);
 }
 
 //
@@ -208,14 +237,13 @@ static double stddev_of(const maker *m, const tensor *t)
 
 static void write_tensor(maker *m, const tensor *t, int block, uint32_t index)
 {
-    (void)block;
     const double byte_sum_stddev = sqrt(2 * (256.0 * 256 - 1) / 12);
     uint64_t n = size_along(m, t->ne0) * size_along(m, t->ne1);
     draw d = {.seed = m->o.seed,
               .stream = index,
               .mean = t->spread == NORM ? 1 : 0,
               .step = (float)(stddev_of(m, t) / byte_sum_stddev),
-              .type = type_of(m, t),
+              .type = type_of(m, t, block),
               .dst = m->batch};
     for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
         d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
@@ -247,7 +275,7 @@ static void write_model_keys(const maker *m)
     };
     fxi_gguf_write_str(m->w, "general.architecture", "llama");
     fxi_gguf_write_str(m->w, "general.name", "random weights");
-    fxi_gguf_write_u32(m->w, "general.file_type", m->file_type);
+    fxi_gguf_write_u32(m->w, "general.file_type", m->mix->file_type);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         fxi_gguf_write_u32(m->w, numbers[i].key, (uint32_t)numbers[i].v);
     fxi_gguf_write_f32(m->w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
@@ -283,14 +311,12 @@ static fx_status write_keys(const maker *m, fx_error *err)
 
 static fx_status check_type(maker *m, fx_error *err)
 {
-    const fxi_dtype_info *info = fxi_dtype_by_name(m->o.type);
-    for (size_t i = 0; info && i < sizeof types / sizeof *types; i++) {
-        if (types[i].type != (fxi_dtype)info->id) continue;
-        m->type = types[i].type;
-        m->file_type = types[i].file_type;
-        return FX_OK;
-    }
-    return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is not f32, f16, bf16 or q8_0", m->o.type);
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
+        if (!strcasecmp(mixes[i].name, m->o.type)) {
+            m->mix = &mixes[i];
+            return FX_OK;
+        }
+    return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is none of " TYPE_NAMES, m->o.type);
 }
 
 static fx_status check_options(maker *m, const fxi_opt_rest *rest, fx_error *err)
@@ -305,8 +331,9 @@ static fx_status check_options(maker *m, const fxi_opt_rest *rest, fx_error *err
     if (o->n_head % o->n_kv_head)
         return fxi_fail(err, FX_EINVAL, "--kv-heads %d does not divide --heads %d", o->n_kv_head,
                         o->n_head);
-    int block_elems = (int)fxi_dtype_find(m->type)->block_elems;
-    if (o->dim % block_elems || o->n_ffn % block_elems)
+    int block_elems = (int)fxi_dtype_find(m->mix->type)->block_elems;
+    bool falls_back = block_elems > FXI_Q8_0_ELEMS;
+    if (!falls_back && (o->dim % block_elems || o->n_ffn % block_elems))
         return fxi_fail(err, FX_EINVAL, "--type %s wants --dim and --ffn in multiples of %d",
                         o->type, block_elems);
     return FX_OK;
@@ -343,8 +370,15 @@ static int print_help(void)
 {
     fxi_buf help = {0};
     if (!fxi_opt_help(&opt_table, 1, &help)) return 1;
-    printf("make_model -o FILE [options]: writes a Llama model with random weights as GGUF\n\n%s",
+    printf("make_model -o FILE [options]: writes a Llama model with random weights as GGUF\n\n%s\n",
            help.p);
+    fputs(
+        "TYPE is " TYPE_NAMES ".\n"
+        "q4_k_m and q5_k_m are q4_k and q5_k with q6_k for the output matrix, and for attn_v and\n"
+        "ffn_down in the first and last eighth of the blocks and every third one between.\n"
+        "Of a type that ends in _k or _k_m, matrices whose rows are no multiple of 256 are stored\n"
+        "as q8_0, and those that are no multiple of 32 as f16.\n",
+        stdout);
     fxi_buf_free(&help);
     return 0;
 }

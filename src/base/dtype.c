@@ -1,18 +1,16 @@
 #include "base/dtype.h"
 
-#include <assert.h>
-#include <math.h>
 #include <string.h>
 #include <strings.h>
 
 static const fxi_dtype_info dtypes[] = {
     {0, "F32", 1, 4, true},          {1, "F16", 1, 2, true},
-    {2, "Q4_0", 32, 18, false},      {3, "Q4_1", 32, 20, false},
-    {6, "Q5_0", 32, 22, false},      {7, "Q5_1", 32, 24, false},
+    {2, "Q4_0", 32, 18, true},       {3, "Q4_1", 32, 20, true},
+    {6, "Q5_0", 32, 22, true},       {7, "Q5_1", 32, 24, true},
     {8, "Q8_0", 32, 34, true},       {9, "Q8_1", 32, 36, false},
-    {10, "Q2_K", 256, 84, false},    {11, "Q3_K", 256, 110, false},
-    {12, "Q4_K", 256, 144, false},   {13, "Q5_K", 256, 176, false},
-    {14, "Q6_K", 256, 210, false},   {15, "Q8_K", 256, 292, false},
+    {10, "Q2_K", 256, 84, true},     {11, "Q3_K", 256, 110, true},
+    {12, "Q4_K", 256, 144, true},    {13, "Q5_K", 256, 176, true},
+    {14, "Q6_K", 256, 210, true},    {15, "Q8_K", 256, 292, false},
     {16, "IQ2_XXS", 256, 66, false}, {17, "IQ2_XS", 256, 74, false},
     {18, "IQ3_XXS", 256, 98, false}, {19, "IQ1_S", 256, 50, false},
     {20, "IQ4_NL", 32, 18, false},   {21, "IQ3_S", 256, 110, false},
@@ -98,122 +96,4 @@ uint16_t fxi_f32_to_bf16(float f)
     uint32_t u = bits_of_float(f);
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40); // NaN
     return (uint16_t)shift_round(u, 16);
-}
-
-// ---- rows --------------------------------------------------------------------------------------
-
-static void f32_to_f32(const void *src, size_t n, float *dst)
-{
-    memcpy(dst, src, n * sizeof *dst);
-}
-
-static void f32_from_f32(const float *src, size_t n, void *dst)
-{
-    memcpy(dst, src, n * sizeof *src);
-}
-
-// Rows come from files: 16-bit numbers may lie at any address.
-static void f16_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, (const char *)src + 2 * i, 2);
-        dst[i] = fxi_f16_to_f32(h);
-    }
-}
-
-static void f16_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h = fxi_f32_to_f16(src[i]);
-        memcpy((char *)dst + 2 * i, &h, 2);
-    }
-}
-
-static void bf16_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, (const char *)src + 2 * i, 2);
-        dst[i] = fxi_bf16_to_f32(h);
-    }
-}
-
-static void bf16_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h = fxi_f32_to_bf16(src[i]);
-        memcpy((char *)dst + 2 * i, &h, 2);
-    }
-}
-
-static void q8_0_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t b = 0; b < n / FXI_Q8_0_ELEMS; b++) {
-        fxi_block_q8_0 blk;
-        memcpy(&blk, (const char *)src + b * sizeof blk, sizeof blk);
-        float d = fxi_f16_to_f32(blk.d);
-        for (int i = 0; i < FXI_Q8_0_ELEMS; i++) *dst++ = d * (float)blk.q[i];
-    }
-}
-
-// d = max|x| / 127 is stored as f16; the integers are taken with the d that was not rounded yet.
-// To the nearest whole number, halves away from zero. Pre: |x| < 2^22.
-static float round_away(float x)
-{
-    int whole = (int)x;
-    float rest = x - (float)whole; // exact
-    return (float)(whole + (rest >= 0.5f) - (rest <= -0.5f));
-}
-
-static fxi_block_q8_0 q8_0_block(const float *x)
-{
-    float amax = 0;
-    for (int i = 0; i < FXI_Q8_0_ELEMS; i++) amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
-    float d = amax / 127;
-    fxi_block_q8_0 blk = {.d = fxi_f32_to_f16(d)};
-    for (int i = 0; i < FXI_Q8_0_ELEMS; i++) {
-        float q = d > 0 ? x[i] / d : 0; // |q| may pass 127 by a rounding
-        blk.q[i] = (int8_t)round_away(q > 127 ? 127 : q < -127 ? -127 : q);
-    }
-    return blk;
-}
-
-static void q8_0_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t b = 0; b < n / FXI_Q8_0_ELEMS; b++) {
-        fxi_block_q8_0 blk = q8_0_block(src + b * FXI_Q8_0_ELEMS);
-        memcpy((char *)dst + b * sizeof blk, &blk, sizeof blk);
-    }
-}
-
-static const struct row_codec {
-    fxi_dtype type;
-    void (*to_f32)(const void *src, size_t n, float *dst);
-    void (*from_f32)(const float *src, size_t n, void *dst);
-} codecs[] = {
-    {FXI_F32, f32_to_f32, f32_from_f32},
-    {FXI_F16, f16_to_f32, f16_from_f32},
-    {FXI_BF16, bf16_to_f32, bf16_from_f32},
-    {FXI_Q8_0, q8_0_to_f32, q8_0_from_f32},
-};
-
-static const struct row_codec *codec_find(fxi_dtype type)
-{
-    const struct row_codec *c = codecs;
-    while (c->type != type) {
-        c++;
-        assert(c < codecs + sizeof codecs / sizeof codecs[0]);
-    }
-    return c;
-}
-
-void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst)
-{
-    codec_find(type)->to_f32(src, n_elem, dst);
-}
-
-void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst)
-{
-    codec_find(type)->from_f32(src, n_elem, dst);
 }

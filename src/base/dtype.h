@@ -57,8 +57,10 @@ uint16_t fxi_f32_to_f16(float f);
 float fxi_bf16_to_f32(uint16_t h);
 uint16_t fxi_f32_to_bf16(float f);
 
-// One row of n_elem numbers from and to f32. Pre: type runs, n_elem is a multiple of its
-// block_elems.
+// One row of n_elem numbers from and to f32 (rows.c), at any address. Pre: type is a fxi_dtype,
+// n_elem a multiple of its block_elems. To f32 every product is rounded once, in the order of the
+// format's description. From f32 numbers are finite; block types choose their scales for a small
+// squared error (qblock.h), the same bits on every machine.
 void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst);
 void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst);
 

@@ -1,12 +1,13 @@
-// qblock.h - GGUF's block formats taken apart: what a block of quantised numbers says, in one form for all types.
+// qblock.h - GGUF's block formats taken apart: what a block of quantised numbers says, in one form
+// for all types.
 //
 // Number i of a block is
 //
 //     types of 32:           d x (code[i] - zero) [+ m]
 //     types of 256 ("_K"):   d x sc[j] x (code[i] - zero) [- m x mn[j]],   j = i / sub
 //
-// d and m are stored as f16. The formats are those of GGUF's published description; every file that other programs write is
-// read exactly.
+// d and m are stored as f16. The formats are those of GGUF's published description; every file that
+// other programs write is read exactly.
 #ifndef FXI_BASE_QBLOCK_H
 #define FXI_BASE_QBLOCK_H
 
@@ -29,11 +30,20 @@ typedef struct fxi_qformat {
     int bits;                                         // of a code
     int zero;                                         // the code of 0
     bool has_min;                                     // m (and mn) count
+    int sc_min, sc_max;                               // what sc may be; mn is 0 .. sc_max
     void (*read)(const void *block, fxi_qblock *out); // block: at any address
     void (*write)(const fxi_qblock *in, void *block);
 } fxi_qformat;
 
 // NULL for types that are not made of such blocks.
 const fxi_qformat *fxi_qformat_find(fxi_dtype type);
+
+// The block's numbers: dst [n].
+void fxi_qblock_to_f32(const fxi_qformat *f, const fxi_qblock *in, float *dst);
+
+// The block nearest to x [n], or close to it: scales are searched for, not only taken from the
+// largest number. The same bits on every machine. Numbers beyond the format become the largest it
+// has. Pre: x is finite.
+void fxi_qblock_from_f32(const fxi_qformat *f, const float *x, fxi_qblock *out);
 
 #endif

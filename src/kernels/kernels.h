@@ -8,10 +8,14 @@
 //  linear, float weights
 //      y[o] is one chain of fused multiply-adds over k = 0, 1, .., n_in-1, starting from +0:
 //      acc = fma(w[o][k] widened to f32, x[k], acc)
-//  linear, Q8_0 weights
-//      x is rounded to blocks of 32 with a scale of its own (quant_q8). For each block b in ascending
-//      order, with the exact integer s = sum of the 32 products: acc = fma(dw x dx, (float)s, acc),
-//      where dw x dx is one f32 product
+//  linear, block types (Q8_0, Q4_K, ..)
+//      x is rounded to blocks of 32 with a scale dx each (quant_q8). For each run of numbers that share a
+//      scale dw (32 of them, 16 in Q2_K, Q3_K, Q6_K) in ascending order, with the exact integers
+//      s = sum of (code - zero) x q and sum = sum of q over the run:
+//          acc = fma(dw x (float)s, dx, acc)
+//          acc = fma(min, dx x (float)sum, acc)      types with a minimum (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
+//      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/qblock.h); the products
+//      dw x (float)s, where a zero is +0, and dx x (float)sum are rounded
 //  sum16
 //      how a sum of n numbers is taken: lane j of 16 starts from +0 and adds the elements j, j+16,
 //      j+32, .. in ascending order (fma where they are products), then lanes are folded in halves:
@@ -42,14 +46,11 @@
 
 #define FXI_PANEL 16 // outputs that lie interleaved, the unit of packing and of parallel work
 
-// Weights of one linear layer, packed into panels. Each panel begins at a multiple of 64 bytes:
-//   F32, F16, BF16: [n_in][16] numbers
-//   Q8_0:           for each block of 32 along k: [8][16][4] bytes, value + 128;
-//                   behind all of them, for each block, 16 scales (f16)
-// Outputs beyond n_out in the last panel are zero weights.
+// Weights of one linear layer, packed into panels (linear.c says how). Each panel begins at a multiple of 64
+// bytes. Outputs beyond n_out in the last panel are zero weights.
 typedef struct fxi_linear {
     fxi_dtype type;
-    int n_in, n_out; // n_in >= 1; with Q8_0 a multiple of 32
+    int n_in, n_out; // n_in >= 1, a multiple of the numbers in the type's block
     void *data;      // 64-byte aligned, owned by whoever packed it
 } fxi_linear;
 
@@ -60,9 +61,13 @@ size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a mult
 // address.
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
 
-// Activations as linear layers read them: f32 rows, and the same rows rounded to Q8 where the
-// weights are Q8_0 (only those of the two that the weights need are read). q: [n_tok][n_in], d:
-// [n_tok][n_in / 32], sum: [n_tok][n_in / 32] the sums of the 32 integers.
+// Row `row` (an output) as f32, [n_in]: what packing took from that row of the file.
+void fxi_linear_row(const fxi_linear *w, int row, float *dst);
+// Whether a layer with these weights reads activations rounded to Q8, not f32.
+bool fxi_linear_reads_q8(const fxi_linear *w);
+
+// Activations as linear layers read them: f32 rows, or the same rows rounded to Q8 (only those of the two that the
+// weights need are read). q: [n_tok][n_in], d: [n_tok][n_in / 32], sum: [n_tok][n_in / 16] the sums of runs of 16 of q.
 typedef struct fxi_act {
     const float *x; // [n_tok][n_in]
     int8_t *q;
@@ -105,6 +110,11 @@ typedef struct fxi_attn {
 // Floats of scratch that one attention call needs.
 size_t fxi_attn_scratch(int group, int head_dim);
 
+// Initialisers of fxi_kernels.linear: one function for all block types.
+#define FXI_QUANT_TYPES(fn)                                                              \
+    [FXI_Q4_0] = fn, [FXI_Q4_1] = fn, [FXI_Q5_0] = fn, [FXI_Q5_1] = fn, [FXI_Q8_0] = fn, \
+    [FXI_Q2_K] = fn, [FXI_Q3_K] = fn, [FXI_Q4_K] = fn, [FXI_Q5_K] = fn, [FXI_Q6_K] = fn
+
 // ---- the table ---------------------------------------------------------------------------------
 
 typedef void fxi_linear_fn(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
@@ -119,7 +129,7 @@ typedef struct fxi_kernels {
     fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not run
 
     // One row of n numbers (n a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest even
-    // of x * (1 / d), sum of q per block. Where 1 / d is inf (max|x| below about 2^-121), d and all
+    // of x * (1 / d), sum of q per run of 16. Where 1 / d is inf (max|x| below about 2^-121), d and all
     // q are 0.
     void (*quant_q8)(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 

@@ -1,13 +1,18 @@
 // How the weights of a linear layer lie in memory. All paths read the one layout, so a model packed
-// once can be run by any of them:
+// once can be run by any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
 //
-//   float types   panel p:   k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
-//   Q8_0          panel p:   block 0: [k 0..3 of o0] [k 0..3 of o1] .. [k 0..3 of o15]  [k 4..7 of
-//   o0] ..   block 1: ...
-//                            then the scales: block 0: o0 .. o15   block 1: ...
+//   float types    k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
 //
-// 16 outputs are one 512-bit vector of sums; four bytes along k are what one lane of VPDPBUSD
-// multiplies. The bytes are stored + 128 because that instruction wants one side unsigned.
+//   block types    codes, block after block of 32 along k. Eight vectors of 64 codes make a block: vector g has
+//                  k = 4g .. 4g+3 of o0, the same of o1, .. of o15: what one lane of VPDPBUSD multiplies. Codes of 8 bits lie so.
+//                  Shorter ones are cut into planes of 4, 2 or 1 bits (5 bits: 4 + 1, 6: 4 + 2, 3: 2 + 1), the low plane
+//                  first. A plane of b bits is b vectors of 64 bytes; the bits of vector g are in vector g % b, from bit
+//                  (g / b) x b on.
+//                  Then the scales. Types of 32: for each block d of o0 .. o15 (f16), then, if there are, m of them.
+//                  Types of 256: for each 256 along k d, then m if there is one; then for each run of 16 or 32 the bytes sc
+//                  of o0 .. o15, then mn of them (Q2_K: mn is the upper half of sc's byte).
+//
+// A code is stored as it is in the file, unsigned: VPDPBUSD wants one side so. Q8_0's is the number + 128.
 #include "kernels/linear.h"
 
 #include <string.h>
@@ -17,10 +22,17 @@ int fxi_linear_n_panel(int n_out)
     return (n_out + FXI_PANEL - 1) / FXI_PANEL;
 }
 
+static size_t quant_panel_bytes(fxi_dtype type, int n_in)
+{
+    fxi_qpanel q = fxi_qpanel_of(type);
+    return fxi_qpanel_scale_at(&q, n_in, n_in / q.f->n);
+}
+
 size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
-    size_t size = (size_t)n_in / t->block_elems * t->block_bytes * FXI_PANEL;
+    size_t size = fxi_qformat_find(type) ? quant_panel_bytes(type, n_in)
+                                         : (size_t)n_in * t->block_bytes * FXI_PANEL;
     return (size + 63) / 64 * 64;
 }
 
@@ -29,43 +41,160 @@ size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out)
     return (size_t)fxi_linear_n_panel(n_out) * fxi_linear_panel_bytes(type, n_in);
 }
 
-// Number k of row o goes to [k][o]. elem is 2 or 4 bytes.
-static void pack_float_row(char *panel, int o, const char *row, int n_in, size_t elem)
+bool fxi_linear_reads_q8(const fxi_linear *w)
 {
-    for (int k = 0; k < n_in; k++)
-        memcpy(panel + ((size_t)k * FXI_PANEL + (size_t)o) * elem, row + (size_t)k * elem, elem);
+    return fxi_qformat_find(w->type) != NULL;
 }
 
-static void pack_q8_row(char *panel, int o, const char *row, int n_in)
+// ---- block types -------------------------------------------------------------------------------
+
+fxi_qpanel fxi_qpanel_of(fxi_dtype type)
 {
-    for (int b = 0; b < n_in / FXI_Q8_0_ELEMS; b++) {
-        fxi_block_q8_0 blk;
-        memcpy(&blk, row + (size_t)b * sizeof blk, sizeof blk);
-        memcpy(panel + fxi_q8_scale_at(n_in, b) + 2 * o, &blk.d, sizeof blk.d);
-        uint8_t *q = (uint8_t *)panel + fxi_q8_quant_at(b) + 4 * o;
-        for (int k = 0; k < FXI_Q8_0_ELEMS; k++)
-            q[k / 4 * 4 * FXI_PANEL + k % 4] = (uint8_t)(blk.q[k] + 128);
+    const fxi_qformat *f = fxi_qformat_find(type);
+    fxi_qpanel q = {.f = f, .code_bytes = 64 * (size_t)f->bits};
+    q.lo_bits = f->bits == 8 ? 8 : f->bits >= 4 ? 4 : 2;
+    q.hi_bits = f->bits - q.lo_bits;
+    q.head_bytes = (f->has_min ? 2 : 1) * FXI_PANEL * sizeof(uint16_t);
+    q.nibbles = f->has_min && f->bits == 2;
+    q.n_sub = f->n == FXI_Q_BLOCK ? 0 : f->n / f->sub;
+    q.scale_bytes = q.head_bytes + (size_t)q.n_sub * FXI_PANEL * (f->has_min && !q.nibbles ? 2 : 1);
+    return q;
+}
+
+// The plane of the bits `shift` and on of a block's 32 codes. The plane is zero before.
+static void plane_put(uint8_t *plane, int bits, int lane, const uint8_t *code, int shift)
+{
+    const int mask = (1 << bits) - 1;
+    for (int g = 0; g < FXI_Q_BLOCK / 4; g++) {
+        uint8_t *at = plane + g % bits * 64 + 4 * lane;
+        const int up = g / bits * bits;
+        for (int j = 0; j < 4; j++) at[j] |= (uint8_t)((code[4 * g + j] >> shift & mask) << up);
     }
 }
 
-// A zero weight: all scales and float numbers 0, the bytes of a Q8_0 panel 128.
-static void pack_zero(char *panel, fxi_dtype type, int n_in)
+static int plane_get(const uint8_t *plane, int bits, int lane, int k)
 {
-    memset(panel, 0, fxi_linear_panel_bytes(type, n_in));
-    if (type == FXI_Q8_0) memset(panel, 128, fxi_q8_scale_at(n_in, 0));
+    int g = k / 4;
+    return plane[g % bits * 64 + 4 * lane + k % 4] >> g / bits * bits & ((1 << bits) - 1);
+}
+
+// at: the block's codes in the panel
+static void codes_put(const fxi_qpanel *q, uint8_t *at, int lane, const uint8_t *code)
+{
+    plane_put(at, q->lo_bits, lane, code, 0);
+    if (q->hi_bits) plane_put(at + 64 * q->lo_bits, q->hi_bits, lane, code, q->lo_bits);
+}
+
+static int code_get(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
+{
+    int lo = plane_get(at, q->lo_bits, lane, k);
+    if (!q->hi_bits) return lo;
+    return lo | plane_get(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
+}
+
+static void scales_put(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
+{
+    memcpy(at + 2 * lane, &blk->d, 2);
+    if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
+    at += q->head_bytes + lane;
+    for (int s = 0; s < q->n_sub; s++, at += FXI_PANEL) {
+        *at = (uint8_t)blk->sc[s];
+        if (!q->f->has_min) continue;
+        if (q->nibbles)
+            *at |= (uint8_t)(blk->mn[s] << 4);
+        else
+            *(at += FXI_PANEL) = blk->mn[s];
+    }
+}
+
+static void pack_quant_row(const fxi_qpanel *q, uint8_t *panel, int lane, const char *row, int n_in)
+{
+    size_t block_bytes = fxi_dtype_find(q->f->type)->block_bytes;
+    for (int g = 0; g < n_in / q->f->n; g++) {
+        fxi_qblock blk = {0};
+        q->f->read(row + (size_t)g * block_bytes, &blk);
+        scales_put(q, panel + fxi_qpanel_scale_at(q, n_in, g), lane, &blk);
+        for (int k = 0; k < q->f->n; k += FXI_Q_BLOCK)
+            codes_put(q, panel + fxi_qpanel_code_at(q, (g * q->f->n + k) / FXI_Q_BLOCK), lane,
+                      blk.code + k);
+    }
+}
+
+static float f16_at(const uint8_t *at, int i)
+{
+    uint16_t h;
+    memcpy(&h, at + 2 * i, 2);
+    return fxi_f16_to_f32(h);
+}
+
+// Scale and minimum of number k (below f->n) of a group. at: the group's scales
+static fxi_qnumber scales_get(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
+{
+    float d = f16_at(at, lane), m = q->f->has_min ? f16_at(at, FXI_PANEL + lane) : 0;
+    if (!q->n_sub) return (fxi_qnumber){.scale = d, .min = m};
+    size_t step = (q->scale_bytes - q->head_bytes) / (size_t)q->n_sub;
+    const uint8_t *sub = at + q->head_bytes + (size_t)(k / q->f->sub) * step;
+    if (q->nibbles)
+        return (fxi_qnumber){.scale = d * (float)(sub[lane] & 15),
+                             .min = -(m * (float)(sub[lane] >> 4))};
+    float mn = q->f->has_min ? (float)sub[FXI_PANEL + lane] : 0;
+    return (fxi_qnumber){.scale = d * (float)(int8_t)sub[lane], .min = -(m * mn)};
+}
+
+fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, int lane, int k)
+{
+    const uint8_t *at = panel;
+    fxi_qnumber n =
+        scales_get(q, at + fxi_qpanel_scale_at(q, n_in, k / q->f->n), lane, k % q->f->n);
+    n.code = code_get(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK);
+    return n;
+}
+
+// ---- all types ---------------------------------------------------------------------------------
+
+// Number k of the row goes to [k][lane]. elem is 2 or 4 bytes.
+static void pack_float_row(char *panel, int lane, const char *row, int n_in, size_t elem)
+{
+    for (int k = 0; k < n_in; k++)
+        memcpy(panel + ((size_t)k * FXI_PANEL + (size_t)lane) * elem, row + (size_t)k * elem, elem);
 }
 
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
 {
     const fxi_dtype_info *t = fxi_dtype_find(w->type);
+    const bool quant = fxi_linear_reads_q8(w);
+    const fxi_qpanel q = quant ? fxi_qpanel_of(w->type) : (fxi_qpanel){0};
     size_t row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes;
     char *panel = fxi_linear_panel(w, p);
-    pack_zero(panel, w->type, w->n_in);
+    memset(panel, 0,
+           fxi_linear_panel_bytes(w->type, w->n_in)); // scales of 0 where there is no output
     for (int o = 0; o < FXI_PANEL && p * FXI_PANEL + o < w->n_out; o++) {
         const char *row = (const char *)rows + (size_t)(p * FXI_PANEL + o) * row_bytes;
-        if (w->type == FXI_Q8_0)
-            pack_q8_row(panel, o, row, w->n_in);
+        if (quant)
+            pack_quant_row(&q, (uint8_t *)panel, o, row, w->n_in);
         else
             pack_float_row(panel, o, row, w->n_in, t->block_bytes);
     }
+}
+
+static void quant_row(const fxi_linear *w, const void *panel, int lane, float *dst)
+{
+    const fxi_qpanel q = fxi_qpanel_of(w->type);
+    for (int k = 0; k < w->n_in; k++) {
+        fxi_qnumber n = fxi_qpanel_number(&q, w->n_in, panel, lane, k);
+        dst[k] = n.scale * (float)(n.code - q.f->zero) + n.min;
+    }
+}
+
+void fxi_linear_row(const fxi_linear *w, int row, float *dst)
+{
+    const char *panel = fxi_linear_panel(w, row / FXI_PANEL);
+    const int lane = row % FXI_PANEL;
+    const size_t elem = fxi_dtype_find(w->type)->block_bytes;
+    if (fxi_linear_reads_q8(w)) {
+        quant_row(w, panel, lane, dst);
+        return;
+    }
+    for (int k = 0; k < w->n_in; k++)
+        fxi_row_to_f32(w->type, panel + ((size_t)k * FXI_PANEL + (size_t)lane) * elem, 1, dst + k);
 }

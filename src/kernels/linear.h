@@ -1,23 +1,47 @@
-// linear.h - where things lie in a packed panel (the layout itself: kernels.h, linear.c).
+// linear.h - where things lie in a packed panel (the layout itself: linear.c), and single numbers of it.
 #ifndef FXI_KERNELS_LINEAR_H
 #define FXI_KERNELS_LINEAR_H
 
+#include "base/qblock.h"
 #include "kernels/kernels.h"
+
+#define FXI_Q_BLOCK 32 // numbers along k that one block of activations and of a panel holds
 
 static inline void *fxi_linear_panel(const fxi_linear *w, int p)
 {
     return (char *)w->data + (size_t)p * fxi_linear_panel_bytes(w->type, w->n_in);
 }
 
-// Byte offsets within a Q8_0 panel: of block b's [8][16][4] bytes, and of its 16 scales.
-static inline size_t fxi_q8_quant_at(int b)
+// How a block type's panel is laid out, derived from its qformat.
+typedef struct fxi_qpanel {
+    const fxi_qformat *f;
+    int lo_bits, hi_bits; // a code is cut into two planes
+    size_t code_bytes;    // of one block: 64 for each bit
+    size_t scale_bytes;   // of one group of scales: those of f->n numbers along k
+    int n_sub;            // scales of each output in such a group
+    size_t head_bytes;    // before them in the group: d, and m where there is one
+    bool nibbles;         // scale and minimum share a byte
+} fxi_qpanel;
+
+fxi_qpanel fxi_qpanel_of(fxi_dtype type); // Pre: a block type
+
+// Byte offsets within a panel: of block b's codes, and of the g-th group of scales.
+static inline size_t fxi_qpanel_code_at(const fxi_qpanel *q, int b)
 {
-    return (size_t)b * FXI_Q8_0_ELEMS * FXI_PANEL;
+    return (size_t)b * q->code_bytes;
 }
 
-static inline size_t fxi_q8_scale_at(int n_in, int b)
+static inline size_t fxi_qpanel_scale_at(const fxi_qpanel *q, int n_in, int g)
 {
-    return (size_t)n_in * FXI_PANEL + (size_t)b * FXI_PANEL * sizeof(uint16_t);
+    return (size_t)(n_in / FXI_Q_BLOCK) * q->code_bytes + (size_t)g * q->scale_bytes;
 }
+
+// Number k of one output of a panel, taken apart: w = scale x (code - zero) + min.
+typedef struct fxi_qnumber {
+    int code;
+    float scale, min;
+} fxi_qnumber;
+
+fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, int lane, int k);
 
 #endif

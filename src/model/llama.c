@@ -16,17 +16,12 @@ static fxi_act act_of(const llama_scratch *s, const float *x)
     return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
 }
 
-static bool reads_q8(const fxi_linear *w)
-{
-    return w->type == FXI_Q8_0;
-}
-
 // Rounds row `row` of x, n numbers wide, for layers that read Q8 activations.
 static void quant_row(const llama *m, const float *x, int n_elem, int row)
 {
     size_t n = (size_t)n_elem, r = (size_t)row, n_block = n / FXI_Q8_0_ELEMS;
     m->model.k->quant_q8(x + r * n, n_elem, m->s.act_q + r * n, m->s.act_d + r * n_block,
-                         m->s.act_sum + r * n_block);
+                         m->s.act_sum + 2 * r * n_block);
 }
 
 static void rows(const llama *m, int n_row, fxi_row_fn *fn, void *arg)
@@ -90,7 +85,9 @@ static void attn_norm_row(void *arg, int row)
 {
     const pass *p = arg;
     const llama_layer *l = p->layer;
-    norm_row(p->m, l->attn_norm, row, reads_q8(&l->q) || reads_q8(&l->k) || reads_q8(&l->v));
+    norm_row(p->m, l->attn_norm, row,
+             fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) ||
+                 fxi_linear_reads_q8(&l->v));
 }
 
 // Turns a row's queries and keys and puts its keys and values into the cache.
@@ -118,7 +115,7 @@ static void attn_out_row(void *arg, int row)
 {
     const pass *p = arg;
     const fxi_linear *o = &p->layer->o;
-    if (reads_q8(o)) quant_row(p->m, p->m->s.att, o->n_in, row);
+    if (fxi_linear_reads_q8(o)) quant_row(p->m, p->m->s.att, o->n_in, row);
 }
 
 static void attention_block(pass *p, int n_block)
@@ -162,7 +159,7 @@ static void ffn_norm_row(void *arg, int row)
     const pass *p = arg;
     add_row(p->m, row);
     const llama_layer *l = p->layer;
-    norm_row(p->m, l->ffn_norm, row, reads_q8(&l->gate) || reads_q8(&l->up));
+    norm_row(p->m, l->ffn_norm, row, fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
 }
 
 static void swiglu_row(void *arg, int row)
@@ -172,7 +169,7 @@ static void swiglu_row(void *arg, int row)
     const int n = m->model.shape.n_ffn;
     const size_t at = (size_t)row * (size_t)n;
     m->model.k->swiglu(m->s.gate + at, m->s.up + at, n, m->s.gate + at);
-    if (reads_q8(&p->layer->down)) quant_row(m, m->s.gate, n, row);
+    if (fxi_linear_reads_q8(&p->layer->down)) quant_row(m, m->s.gate, n, row);
 }
 
 static void ffn_add_row(void *arg, int row)
@@ -214,7 +211,7 @@ static void logit_norm_row(void *arg, int i)
     const size_t dim = (size_t)m->model.shape.dim;
     m->model.k->rms_norm(m->s.x + (size_t)m->s.logit_row[i] * dim, m->out_norm, (int)dim,
                          m->rms_eps, m->s.h + (size_t)i * dim);
-    if (reads_q8(&m->output)) quant_row(m, m->s.h, (int)dim, i);
+    if (fxi_linear_reads_q8(&m->output)) quant_row(m, m->s.h, (int)dim, i);
 }
 
 void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)

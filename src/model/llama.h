@@ -32,7 +32,7 @@ typedef struct llama_scratch {
     float *attn;                   // of the attention kernels
     int8_t *act_q;                 // [n_tok][widest input] activations rounded to Q8
     float *act_d;                  // [n_tok][widest input / 32]
-    int32_t *act_sum;              // same shape
+    int32_t *act_sum;              // [n_tok][widest input / 16]
     const fxi_batch_seq **tok_seq; // [n_tok] whose token it is
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block;         // [n_tok] at most

@@ -244,7 +244,7 @@ static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *
          sizeof(float)},
         {(void **)&b->act_q, n * widest, 1},
         {(void **)&b->act_d, n * (widest / FXI_Q8_0_ELEMS + 1), sizeof(float)},
-        {(void **)&b->act_sum, n * (widest / FXI_Q8_0_ELEMS + 1), sizeof(int32_t)},
+        {(void **)&b->act_sum, n * (widest / 16 + 1), sizeof(int32_t)},
         {(void **)&b->tok_seq, n, sizeof(void *)},
         {(void **)&b->tok_pos, n, sizeof(int)},
         {(void **)&b->block, n, sizeof(fxi_attn_block)},

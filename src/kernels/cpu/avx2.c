@@ -16,56 +16,58 @@
 #define FEW_CASES(X) X(1) X(2) X(3)
 #include "kernels/cpu/body_linear.h"
 
-// Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: |w| <=
-// 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x 127 fits.
+// Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: of wide
+// codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x 127 fits; others
+// have 6 bits at most.
 typedef struct vq {
     __m256i lo, hi;
 } vq;
 
 typedef struct vq_w {
-    __m256i lo, hi; // signed
+    __m256i lo, hi; // wide: signed
 } vq_w;
 
-static inline vq vq_start(int32_t sum)
+static inline vq vq_set1(const int32_t *p)
 {
-    (void)sum; // the weights are signed here
-    return (vq){_mm256_setzero_si256(), _mm256_setzero_si256()};
+    return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
 }
 
-static inline vq_w vq_load(const uint8_t *p)
+static inline vq_w vq_codes(vb v, bool wide)
 {
-    const __m256i flip = _mm256_set1_epi8(-128), *w = (const __m256i *)p;
-    return (vq_w){_mm256_xor_si256(_mm256_loadu_si256(w), flip),
-                  _mm256_xor_si256(_mm256_loadu_si256(w + 1), flip)};
+    const __m256i flip = _mm256_set1_epi8(wide ? -128 : 0);
+    return (vq_w){_mm256_xor_si256(v.lo, flip), _mm256_xor_si256(v.hi, flip)};
 }
 
-static inline __m256i dot_half(__m256i acc, __m256i w, __m256i q)
+static inline __m256i dot_half(__m256i acc, __m256i w, __m256i q, bool wide)
 {
-    __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
+    __m256i pairs = wide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w))
+                         : _mm256_maddubs_epi16(w, q);
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-static inline vq vq_dot(vq acc, vq_w w, int32_t x)
+static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
 {
     __m256i q = _mm256_set1_epi32(x);
-    return (vq){dot_half(acc.lo, w.lo, q), dot_half(acc.hi, w.hi, q)};
+    return (vq){dot_half(acc.lo, w.lo, q, wide), dot_half(acc.hi, w.hi, q, wide)};
 }
 
-static inline v16 vq_to_f32(vq acc)
+static inline v16 vq_as_f32(vq acc)
 {
-    return (v16){_mm256_cvtepi32_ps(acc.lo), _mm256_cvtepi32_ps(acc.hi)};
+    return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
-#define Q8_TOK    2
-#define Q8_PANELS 1
-#define Q8_CASES  Q8_CASE(1) Q8_CASE(2)
-#include "kernels/cpu/body_q8.h"
+#define Q_TOK        2
+#define Q_PANELS     1
+#define Q_ONE_PANELS 2
+#define Q_CASES(X)   X(1) X(2)
+#define Q8_ZERO_LEFT 0
+#include "kernels/cpu/body_quant.h"
 
 #define PROBE_CHAINS 6
 #include "kernels/cpu/body_probe.h"
 
 #include "kernels/cpu/table.h"
 
-PATH_TABLE(avx2, "avx2", q8_linear);
+PATH_TABLE(avx2, "avx2", linear_quant);
 
 const fxi_probe_loops fxi_probe_loops_avx2 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL, 0};

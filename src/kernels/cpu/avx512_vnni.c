@@ -1,41 +1,44 @@
-// Q8_0 with AVX-512 VNNI. VPDPBUSD adds to each of 16 sums four products of an unsigned byte
-// (weight + 128) and a signed one (activation), so a sum that starts from -128 x (sum of the
-// block's activations) ends as the signed product.
+// Block types with AVX-512 VNNI. VPDPBUSD adds to each of 16 sums four products of an unsigned byte
+// (code) and a signed one (activation).
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
 typedef __m512i vq;
 typedef __m512i vq_w;
 
-static inline vq vq_start(int32_t sum)
+static inline vq vq_set1(const int32_t *p)
 {
-    return _mm512_set1_epi32(-128 * sum);
+    return _mm512_set1_epi32(*p);
 }
 
-static inline vq_w vq_load(const uint8_t *p)
+static inline vq_w vq_codes(vb v, bool wide)
 {
-    return _mm512_loadu_si512(p);
+    (void)wide;
+    return v;
 }
 
-static inline vq vq_dot(vq acc, vq_w w, int32_t x)
+static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
 {
+    (void)wide;
     return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x));
 }
 
-static inline v16 vq_to_f32(vq acc)
+static inline v16 vq_as_f32(vq acc)
 {
-    return _mm512_cvtepi32_ps(acc);
+    return _mm512_castsi512_ps(acc);
 }
 
-#define Q8_TOK    6
-#define Q8_PANELS 2
-#define Q8_CASES  Q8_CASE(1) Q8_CASE(2) Q8_CASE(3) Q8_CASE(4) Q8_CASE(5) Q8_CASE(6)
-#include "kernels/cpu/body_q8.h"
+#define Q_TOK        6
+#define Q_PANELS     2
+#define Q_ONE_PANELS 4
+#define Q_CASES(X)   X(1) X(2) X(3) X(4) X(5) X(6)
+#define Q8_ZERO_LEFT 128
+#include "kernels/cpu/body_quant.h"
 
-void fxi_avx512_vnni_linear_q8_0(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
-                                 int panel1, float *y, size_t ldy)
+void fxi_avx512_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
+                                  int panel1, float *y, size_t ldy)
 {
-    q8_linear(w, a, n_tok, panel0, panel1, y, ldy);
+    linear_quant(w, a, n_tok, panel0, panel1, y, ldy);
 }
 
 int fxi_avx512_vnni_probe_int8(int seed, int n_round)

@@ -13,7 +13,7 @@
 #include "kernels/linear.h"
 
 #define K_BLOCK     256
-#define GROUP_PANEL 8
+#define GROUP_PANEL 16
 #define AHEAD_BYTES 4096 // how far ahead of the sums weights are asked for
 
 // How sixteen weights from element i of a panel on become f32.
@@ -81,11 +81,32 @@ ALWAYS_INLINE void widen(load_fn *load, const tile *c, int n_panel, float *wide)
                       load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL));
 }
 
-// All tokens against n_panel panels, for one block of k. Tokens are shared out evenly among as few tiles as there can
-// be.
+// Asks for rows [r0, r1) of x, which the next tile copies.
+static void rows_ahead(const float *x, size_t ldx, int n_k, int r0, int r1)
+{
+    for (int r = r0; r < r1; r++)
+        for (int k = 0; k < n_k; k += 16) __builtin_prefetch(x + (size_t)r * ldx + k);
+}
+
+// n rows against n_panel panels. ahead: the n_ahead rows of x that come next, asked for on the way.
+static void rows_panels(tile c, int n, int n_panel, const float *ahead, size_t ldx, int n_ahead)
+{
+    int n_step = (n_panel + TILE_PANELS - 1) / TILE_PANELS;
+    for (int i = 0, p = 0; p < n_panel; i++, p += TILE_PANELS) {
+        int n_p = n_panel - p < TILE_PANELS ? n_panel - p : TILE_PANELS;
+        rows_ahead(ahead, ldx, c.n_k, n_ahead * i / n_step, n_ahead * (i + 1) / n_step);
+        tile_panels(c, n, n_p);
+        c.panel += (size_t)TILE_PANELS * c.panel_bytes;
+        c.y += TILE_PANELS * FXI_PANEL;
+        c.n_out -= TILE_PANELS * FXI_PANEL;
+    }
+}
+
+// All tokens against n_panel panels, for one block of k. Tokens are shared out evenly among as few
+// tiles as there can be.
 static void block_tokens(tile c, int n_tok, int n_panel)
 {
-    float rows[TILE_TOK * K_BLOCK];
+    _Alignas(64) float rows[TILE_TOK * K_BLOCK];
     const float *x = c.x;
     float *y = c.y;
     const size_t ldx = c.ldx;
@@ -94,10 +115,11 @@ static void block_tokens(tile c, int n_tok, int n_panel)
     c.ldx = K_BLOCK;
     for (int i = 0, t = 0, n; i < n_tile; i++, t += n) {
         n = (n_tok - t) / (n_tile - i);
+        int n_next = i + 1 < n_tile ? (n_tok - t - n) / (n_tile - i - 1) : 0;
         for (int r = 0; r < n; r++)
             memcpy(rows + r * K_BLOCK, x + (size_t)(t + r) * ldx, (size_t)c.n_k * sizeof *x);
         c.y = y + (size_t)t * c.ldy;
-        tile_panels(c, n, n_panel);
+        rows_panels(c, n, n_panel, x + (size_t)(t + n) * ldx, ldx, n_next);
     }
 }
 

@@ -87,6 +87,7 @@ static void quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
         bool tiny = isinf(inv);
         v16 v = v16_set1(tiny ? 0 : inv);
         d[b] = tiny ? 0 : scale;
-        sum[b] = quant_16(x, v, q) + quant_16(x + 16, v, q + 16);
+        sum[2 * b] = quant_16(x, v, q);
+        sum[2 * b + 1] = quant_16(x + 16, v, q + 16);
     }
 }

@@ -12,9 +12,8 @@
 
 #include <stdbool.h>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/panel_io.h"
 
-#define ALWAYS_INLINE  static inline __attribute__((always_inline))
 #define TILE_MAX_PANEL 4
 
 // Sixteen numbers from element i of a panel on.
@@ -38,24 +37,6 @@ ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
     return v16_load((const float *)panel + i);
 }
 
-ALWAYS_INLINE v16 tile_y_load(const tile *c, int t, int p)
-{
-    const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
-    int n = c->n_out - p * FXI_PANEL;
-    if (c->first) return v16_zero();
-    return n >= FXI_PANEL ? v16_load(y) : v16_load_n(y, n);
-}
-
-ALWAYS_INLINE void tile_y_store(const tile *c, int t, int p, v16 v)
-{
-    float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
-    int n = c->n_out - p * FXI_PANEL;
-    if (n >= FXI_PANEL)
-        v16_store(y, v);
-    else
-        v16_store_n(y, v, n);
-}
-
 // T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
 ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
 {
@@ -63,8 +44,12 @@ ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile 
 #pragma GCC unroll 16
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
-        for (int p = 0; p < P; p++) acc[t][p] = tile_y_load(c, t, p);
+        for (int p = 0; p < P; p++) {
+            const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
+            acc[t][p] = c->first ? v16_zero() : panel_load(y, c->n_out - p * FXI_PANEL);
+        }
 
+#pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
@@ -80,7 +65,9 @@ ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile 
 #pragma GCC unroll 16
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
-        for (int p = 0; p < P; p++) tile_y_store(c, t, p, acc[t][p]);
+        for (int p = 0; p < P; p++)
+            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
+                        c->n_out - p * FXI_PANEL);
 }
 
 // One tile of f32 panels. n_panel: TILE_PANELS or 1; n_tok: 1 to TILE_TOK.

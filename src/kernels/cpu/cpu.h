@@ -17,7 +17,7 @@ extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx512,
     fxi_probe_loops_avx512_vnni;
 
 // What AVX-512 VNNI does better.
-fxi_linear_fn fxi_avx512_vnni_linear_q8_0;
+fxi_linear_fn fxi_avx512_vnni_linear_quant;
 int fxi_avx512_vnni_probe_int8(int seed, int n_round); // FXI_VNNI_PROBE_OP operations per round
 #define FXI_VNNI_PROBE_OP (12 * 64 * 2.0)
 

@@ -1,16 +1,16 @@
 // table.h - the last include of a path's .c file: its table, of the functions the bodies defined.
-#define PATH_TABLE(path, path_name, linear_q8) \
-    const fxi_kernels fxi_kernels_##path = {   \
-        .name = path_name,                     \
-        .linear = {[FXI_F32] = linear_f32,     \
-                   [FXI_F16] = linear_f16,     \
-                   [FXI_BF16] = linear_bf16,   \
-                   [FXI_Q8_0] = linear_q8},    \
-        .quant_q8 = quant_q8,                  \
-        .rms_norm = rms_norm,                  \
-        .add = add,                            \
-        .swiglu = swiglu,                      \
-        .rope = rope,                          \
-        .store_f16 = store_f16,                \
-        .attention = attention,                \
+#define PATH_TABLE(path, path_name, linear_quant_fn)  \
+    const fxi_kernels fxi_kernels_##path = {          \
+        .name = path_name,                            \
+        .linear = {[FXI_F32] = linear_f32,            \
+                   [FXI_F16] = linear_f16,            \
+                   [FXI_BF16] = linear_bf16,          \
+                   FXI_QUANT_TYPES(linear_quant_fn)}, \
+        .quant_q8 = quant_q8,                         \
+        .rms_norm = rms_norm,                         \
+        .add = add,                                   \
+        .swiglu = swiglu,                             \
+        .rope = rope,                                 \
+        .store_f16 = store_f16,                       \
+        .attention = attention,                       \
     }

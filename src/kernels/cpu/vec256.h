@@ -192,6 +192,57 @@ static inline v16 v16_from_bf16(const uint16_t *p)
     return (v16){bf16_half(p), bf16_half(p + 8)};
 }
 
+// Vectors of 64 bytes.
+typedef struct vb {
+    __m256i lo, hi;
+} vb;
+
+static inline vb vb_load(const uint8_t *p)
+{
+    const __m256i *v = (const __m256i *)p;
+    return (vb){_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+
+static inline void vb_store(uint8_t *p, vb v)
+{
+    _mm256_storeu_si256((__m256i *)p, v.lo);
+    _mm256_storeu_si256((__m256i *)p + 1, v.hi);
+}
+
+static inline vb vb_or(vb a, vb b)
+{
+    return (vb){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+
+static inline __m256i take_half(__m256i v, int right, int mask)
+{
+    if (right > 0) v = _mm256_srli_epi16(v, right);
+    if (right < 0) v = _mm256_slli_epi16(v, -right);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+
+// Each byte shifted right (left where `right` is negative), and of that the bits in mask.
+static inline vb vb_take(vb v, int right, int mask)
+{
+    return (vb){take_half(v.lo, right, mask), take_half(v.hi, right, mask)};
+}
+
+static inline v16 v16_from_i8(const int8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
+}
+
+// Of each byte the four bits from `shift` on.
+static inline v16 v16_from_u4(const uint8_t *p, int shift)
+{
+    __m128i b = _mm_srli_epi16(_mm_loadu_si128((const __m128i *)p), shift);
+    b = _mm_and_si128(b, _mm_set1_epi8(15));
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+
 static inline void v16_to_f16(uint16_t *p, v16 v)
 {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));

@@ -167,6 +167,45 @@ static inline v16 v16_from_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+// Vectors of 64 bytes.
+typedef __m512i vb;
+
+static inline vb vb_load(const uint8_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+static inline void vb_store(uint8_t *p, vb v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+static inline vb vb_or(vb a, vb b)
+{
+    return _mm512_or_si512(a, b);
+}
+
+// Each byte shifted right (left where `right` is negative), and of that the bits in mask.
+static inline vb vb_take(vb v, int right, int mask)
+{
+    if (right > 0) v = _mm512_srli_epi16(v, (unsigned)right);
+    if (right < 0) v = _mm512_slli_epi16(v, (unsigned)-right);
+    return _mm512_and_si512(v, _mm512_set1_epi8((char)mask));
+}
+
+static inline v16 v16_from_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+// Of each byte the four bits from `shift` on.
+static inline v16 v16_from_u4(const uint8_t *p, int shift)
+{
+    __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm512_cvtepi32_ps(
+        _mm512_and_si512(_mm512_srli_epi32(b, (unsigned)shift), _mm512_set1_epi32(15)));
+}
+
 static inline void v16_to_f16(uint16_t *p, v16 v)
 {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));

@@ -12,7 +12,7 @@ float fxi_ref_sum16(const float *a, int n);
 float fxi_ref_dot16(const float *a, const float *b, int n);
 
 // ref_linear.c
-fxi_linear_fn fxi_ref_linear_f32, fxi_ref_linear_f16, fxi_ref_linear_bf16, fxi_ref_linear_q8_0;
+fxi_linear_fn fxi_ref_linear_f32, fxi_ref_linear_f16, fxi_ref_linear_bf16, fxi_ref_linear_quant;
 
 // ref_ops.c
 void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum);

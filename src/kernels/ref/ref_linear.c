@@ -65,37 +65,39 @@ void fxi_ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int p
     linear_float(widen_bf16, w, a, n_tok, panel0, panel1, y, ldy);
 }
 
-// The 32 integer products of one block and one output. wq: the block's [8][16][4] bytes.
-static int dot_block(const uint8_t *wq, int lane, const int8_t *q)
+// The products of a run of `sub` numbers from k on, as the law has them.
+static float dot_sub(const fxi_qpanel *q, const fxi_linear *w, const void *panel, int lane,
+                     const fxi_act *a, int k, float acc)
 {
-    int s = 0;
-    for (int k = 0; k < FXI_Q8_0_ELEMS; k++) {
-        int w = wq[k / 4 * 4 * FXI_PANEL + 4 * lane + k % 4] - 128;
-        s += w * q[k];
+    int s = 0, sum = 0;
+    fxi_qnumber n = {0};
+    for (int i = k; i < k + q->f->sub; i++) {
+        n = fxi_qpanel_number(q, w->n_in, panel, lane, i);
+        s += (n.code - q->f->zero) * a->q[i];
+        sum += a->q[i];
     }
-    return s;
+    float dx = a->d[k / FXI_Q_BLOCK];
+    acc = fmaf(n.scale * (float)s + 0.0f, dx, acc);
+    return q->f->has_min ? fmaf(n.min, dx * (float)sum, acc) : acc;
 }
 
-// q: [n_in], d: [n_in / 32] of one token.
-static float dot_q8(const char *panel, int lane, const int8_t *q, const float *d, int n_in)
+// Activations from token t on.
+static fxi_act act_row(const fxi_act *a, size_t n_in, int t)
 {
-    float acc = 0;
-    for (int b = 0; b < n_in / FXI_Q8_0_ELEMS; b++) {
-        const uint16_t *dw = (const uint16_t *)(panel + fxi_q8_scale_at(n_in, b));
-        const uint8_t *wq = (const uint8_t *)panel + fxi_q8_quant_at(b);
-        int s = dot_block(wq, lane, q + (size_t)b * FXI_Q8_0_ELEMS);
-        acc = fmaf(fxi_f16_to_f32(dw[lane]) * d[b], (float)s, acc);
-    }
-    return acc;
+    return (fxi_act){.q = a->q + (size_t)t * n_in, .d = a->d + (size_t)t * n_in / FXI_Q_BLOCK};
 }
 
-void fxi_ref_linear_q8_0(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                         float *y, size_t ldy)
+void fxi_ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
+                          float *y, size_t ldy)
 {
-    size_t n_in = (size_t)w->n_in, n_block = n_in / FXI_Q8_0_ELEMS;
+    const fxi_qpanel q = fxi_qpanel_of(w->type);
     for (int t = 0; t < n_tok; t++)
-        for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++)
-            y[(size_t)t * ldy + (size_t)o] =
-                dot_q8(fxi_linear_panel(w, o / FXI_PANEL), o % FXI_PANEL, a->q + (size_t)t * n_in,
-                       a->d + (size_t)t * n_block, w->n_in);
+        for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++) {
+            const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+            fxi_act row = act_row(a, (size_t)w->n_in, t);
+            float acc = 0;
+            for (int k = 0; k < w->n_in; k += q.f->sub)
+                acc = dot_sub(&q, w, panel, o % FXI_PANEL, &row, k, acc);
+            y[(size_t)t * ldy + (size_t)o] = acc;
+        }
 }

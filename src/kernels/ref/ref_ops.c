@@ -31,17 +31,17 @@ static void quant_block(const float *x, int8_t *q, float *d, int32_t *sum)
     for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
     float inv = 1 / (amax / 127);
     *d = isinf(inv) ? 0 : amax / 127;
-    *sum = 0;
+    sum[0] = sum[1] = 0;
     for (int i = 0; i < 32; i++) {
         float r = isinf(inv) ? 0 : rintf(x[i] * inv);
         q[i] = (int8_t)fminf(fmaxf(r, -127), 127);
-        *sum += q[i];
+        sum[i / 16] += q[i];
     }
 }
 
 void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
 {
-    for (int b = 0; b < n / 32; b++) quant_block(x + 32 * b, q + 32 * b, d + b, sum + b);
+    for (int b = 0; b < n / 32; b++) quant_block(x + 32 * b, q + 32 * b, d + b, sum + 2 * b);
 }
 
 void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
@@ -83,7 +83,7 @@ const fxi_kernels fxi_kernels_ref = {
     .linear = {[FXI_F32] = fxi_ref_linear_f32,
                [FXI_F16] = fxi_ref_linear_f16,
                [FXI_BF16] = fxi_ref_linear_bf16,
-               [FXI_Q8_0] = fxi_ref_linear_q8_0},
+               FXI_QUANT_TYPES(fxi_ref_linear_quant)},
     .quant_q8 = fxi_ref_quant_q8,
     .rms_norm = fxi_ref_rms_norm,
     .add = fxi_ref_add,

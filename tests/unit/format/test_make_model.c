@@ -81,6 +81,91 @@ static void test_types(void **state)
     check_type(SMALL "--type F16", FXI_F16);
     check_type(SMALL "--type bf16", FXI_BF16);
     check_type(SMALL "--type q8_0", FXI_Q8_0);
+    check_type(SMALL "--type q4_0", FXI_Q4_0);
+    check_type(SMALL "--type q4_1", FXI_Q4_1);
+    check_type(SMALL "--type q5_0", FXI_Q5_0);
+    check_type(SMALL "--type Q5_1", FXI_Q5_1);
+}
+
+#define WIDE "--layers 1 --dim 256 --ffn 512 --heads 4 --kv-heads 2 --vocab 384 --ctx 128 "
+
+static void check_k_type(const char *options, fxi_dtype type, uint32_t file_type)
+{
+    fxi_gguf *g = make(options);
+    check_tensor(g, "token_embd.weight", type, 256, 384, 0, 1);
+    check_tensor(g, "blk.0.attn_norm.weight", FXI_F32, 256, 1, 1, 0.1);
+    check_tensor(g, "blk.0.attn_v.weight", type, 256, 128, 0, 1 / sqrt(256));
+    check_tensor(g, "blk.0.ffn_down.weight", type, 512, 256, 0, 1 / sqrt(2) / sqrt(512));
+    check_tensor(g, "output.weight", type, 256, 384, 0, 2 / sqrt(256));
+    uint32_t v = 0;
+    assert_int_equal(fxi_gguf_u32(g, "general.file_type", true, &v, NULL), FX_OK);
+    assert_int_equal(v, file_type);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
+static void test_k_types(void **state)
+{
+    (void)state;
+    check_k_type(WIDE "--type q2_k", FXI_Q2_K, 10);
+    check_k_type(WIDE "--type q3_k", FXI_Q3_K, 11);
+    check_k_type(WIDE "--type q4_k", FXI_Q4_K, 14);
+    check_k_type(WIDE "--type q5_k", FXI_Q5_K, 16);
+    check_k_type(WIDE "--type Q6_K", FXI_Q6_K, 18);
+}
+
+static fxi_dtype type_in(const fxi_gguf *g, const char *name)
+{
+    const fxi_gguf_tensor *t = fxi_gguf_find_tensor(g, name);
+    if (!t) fail_msg("%s", name);
+    return (fxi_dtype)t->type->id;
+}
+
+// Blocks 0 and 7 of 8 are an eighth; 3 and 6 are every third between.
+static void check_mix(const char *options, fxi_dtype type, bool tied)
+{
+    static const bool finer[8] = {true, false, false, true, false, false, true, true};
+    static const char *const plain[] = {"attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up"};
+    static const char *const mixed[] = {"attn_v", "ffn_down"};
+    fxi_gguf *g = make(options);
+    for (int block = 0; block < 8; block++) {
+        char name[64];
+        for (int i = 0; i < 5; i++) {
+            snprintf(name, sizeof name, "blk.%d.%s.weight", block, plain[i]);
+            assert_int_equal(type_in(g, name), type);
+        }
+        for (int i = 0; i < 2; i++) {
+            snprintf(name, sizeof name, "blk.%d.%s.weight", block, mixed[i]);
+            assert_int_equal(type_in(g, name), finer[block] ? FXI_Q6_K : type);
+        }
+    }
+    assert_int_equal(type_in(g, "token_embd.weight"), tied ? FXI_Q6_K : type);
+    if (!tied) assert_int_equal(type_in(g, "output.weight"), FXI_Q6_K);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
+static void test_mixes(void **state)
+{
+    (void)state;
+    check_mix(WIDE "--layers 8 --type q4_k_m", FXI_Q4_K, false);
+    check_mix(WIDE "--layers 8 --type Q5_K_M", FXI_Q5_K, false);
+    check_mix(WIDE "--layers 8 --type q4_k_m --tied", FXI_Q4_K, true);
+}
+
+// Rows that no block of 256 fills.
+static void test_narrow_rows(void **state)
+{
+    (void)state;
+    fxi_gguf *g = make(WIDE "--ffn 96 --type q4_k_m");
+    assert_int_equal(type_in(g, "blk.0.ffn_up.weight"), FXI_Q4_K);
+    check_tensor(g, "blk.0.ffn_down.weight", FXI_Q8_0, 96, 256, 0, 1 / sqrt(2) / sqrt(96));
+    fxi_gguf_close(g);
+    g = make(WIDE "--ffn 40 --dim 320 --type q6_k");
+    check_tensor(g, "blk.0.ffn_down.weight", FXI_F16, 40, 320, 0, 1 / sqrt(2) / sqrt(40));
+    check_tensor(g, "output.weight", FXI_Q8_0, 320, 384, 0, 2 / sqrt(320));
+    fxi_gguf_close(g);
+    remove(path);
 }
 
 static void test_keys(void **state)
@@ -185,7 +270,9 @@ static void test_wrong_options(void **state)
         int exit_status;
         const char *text;
     } wrong[] = {
-        {"--type q4_0", 2, "--type: 'q4_0' is not f32, f16, bf16 or q8_0"},
+        {"--type q4", 2, "--type: 'q4' is none of f32, f16, bf16, q8_0, q4_0"},
+        {"--type q8_1", 2, "--type: 'q8_1' is none of"},
+        {"--dim 48 --heads 4 --kv-heads 4 --type q5_1", 2, "in multiples of 32"},
         {"--layers 0", 2, "--layers"},
         {"--layers 9999999999", 2, "--layers"},
         {"--dim x", 2, "--dim"},
@@ -225,9 +312,10 @@ static int remove_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_seeds),         cmocka_unit_test(test_vocabularies),
-        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_types),        cmocka_unit_test(test_k_types),
+        cmocka_unit_test(test_mixes),        cmocka_unit_test(test_narrow_rows),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_vocabularies), cmocka_unit_test(test_wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, remove_log);
 }

@@ -1,19 +1,22 @@
 // Linear layers: ref against double precision; every path against ref, bit by bit; and that no cut
 // of the work changes anything.
+#include "kernels/linear.h"
 #include "kernels_test.h"
 
 enum { MAX_TOK = 40 };
 
-static const fxi_dtype types[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
-enum { N_TYPE = 4 };
+static const fxi_dtype types[] = {FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q8_0, FXI_Q4_0,
+                                  FXI_Q4_1, FXI_Q5_0, FXI_Q5_1, FXI_Q2_K, FXI_Q3_K,
+                                  FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
+enum { N_TYPE = sizeof types / sizeof types[0] };
 
 typedef struct shape {
     int n_in, n_out;
 } shape;
 
 // Around panels (16), blocks of 32, and the blocks of 256 along k that paths work in.
-static const shape shapes[] = {{32, 1},   {32, 16},  {64, 17},  {96, 40},  {256, 33},
-                               {288, 48}, {512, 31}, {544, 15}, {1056, 17}};
+static const shape shapes[] = {{32, 1},   {32, 16},  {64, 17},  {96, 40},   {256, 33},
+                               {288, 48}, {512, 31}, {544, 15}, {1056, 17}, {1280, 50}};
 enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
 static const shape float_shapes[] = {{1, 1}, {2, 20}, {17, 33}, {172, 64}, {255, 18}, {257, 50}};
 enum { N_FLOAT_SHAPE = sizeof float_shapes / sizeof float_shapes[0] };
@@ -32,10 +35,10 @@ static void quantise(layer *l)
     size_t n_in = (size_t)l->w.n_in, n_block = n_in / 32;
     l->act.q = malloc(MAX_TOK * n_in);
     l->act.d = floats(MAX_TOK * n_block);
-    l->act.sum = calloc(MAX_TOK * n_block, sizeof(int32_t));
+    l->act.sum = calloc(2 * MAX_TOK * n_block, sizeof(int32_t));
     for (size_t t = 0; t < MAX_TOK; t++)
         ref_path()->quant_q8(l->x + t * n_in, l->w.n_in, l->act.q + t * n_in,
-                             l->act.d + t * n_block, l->act.sum + t * n_block);
+                             l->act.d + t * n_block, l->act.sum + 2 * t * n_block);
 }
 
 static void layer_pack(layer *l, const float *weight)
@@ -56,13 +59,14 @@ static layer layer_make(fxi_dtype type, shape s, spread sp)
 {
     layer l = {.w = {.type = type, .n_in = s.n_in, .n_out = s.n_out}};
     size_t n_in = (size_t)s.n_in, n_out = (size_t)s.n_out;
-    float *weight = random_floats(n_in * n_out, type == FXI_F16 || type == FXI_Q8_0 ? EVEN : sp, 1);
+    float *weight =
+        random_floats(n_in * n_out, type == FXI_F16 || fxi_qformat_find(type) ? EVEN : sp, 1);
     l.weight = floats(n_in * n_out);
     l.x = random_floats(MAX_TOK * n_in, sp, 2);
     l.want = floats(MAX_TOK * n_out);
     layer_pack(&l, weight);
     l.act.x = l.x;
-    if (type == FXI_Q8_0) quantise(&l);
+    if (fxi_linear_reads_q8(&l.w)) quantise(&l);
     ref_path()->linear[type](&l.w, &l.act, MAX_TOK, 0, fxi_linear_n_panel(s.n_out), l.want, n_out);
     free(weight);
     return l;
@@ -84,7 +88,7 @@ static fxi_act act_from(const layer *l, int t)
 {
     size_t n_in = (size_t)l->w.n_in, at = (size_t)t * n_in;
     fxi_act a = {.x = l->x + at};
-    if (l->act.q) a.q = l->act.q + at, a.d = l->act.d + at / 32, a.sum = l->act.sum + at / 32;
+    if (l->act.q) a.q = l->act.q + at, a.d = l->act.d + at / 32, a.sum = l->act.sum + at / 16;
     return a;
 }
 
@@ -94,8 +98,8 @@ static void for_each_layer(layer_check *check)
 {
     for (int t = 0; t < N_TYPE; t++)
         for (int i = 0; i < N_SHAPE + N_FLOAT_SHAPE; i++) {
-            if (i >= N_SHAPE && types[t] == FXI_Q8_0) continue;
             shape s = i < N_SHAPE ? shapes[i] : float_shapes[i - N_SHAPE];
+            if (s.n_in % (int)fxi_dtype_find(types[t])->block_elems) continue;
             layer l = layer_make(types[t], s, (spread)(i % N_SPREAD));
             check(&l);
             layer_free(&l);

@@ -1,0 +1,24 @@
+// panel_io.h - the 16 results of a panel, of which the last panel of a layer may have fewer.
+// Needs: a vec*.h.
+#ifndef FXI_KERNELS_PANEL_IO_H
+#define FXI_KERNELS_PANEL_IO_H
+
+#include "kernels/kernels.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// n: how many there are from here on, at least 1.
+ALWAYS_INLINE v16 panel_load(const float *y, int n)
+{
+    return n >= FXI_PANEL ? v16_load(y) : v16_load_n(y, n);
+}
+
+ALWAYS_INLINE void panel_store(float *y, v16 v, int n)
+{
+    if (n >= FXI_PANEL)
+        v16_store(y, v);
+    else
+        v16_store_n(y, v, n);
+}
+
+#endif
