@@ -27,20 +27,24 @@
 #define SPIN_S     50e-6  // how long an idle thread looks for the next job before it sleeps
 #define SPIN_BATCH 32     // pauses between two looks at the clock
 
+// Three cache lines that threads fight for or share: the job, what is done of it, and what is
+// written only when somebody sleeps or the pool ends.
 struct fxi_pool {
-    _Atomic uint64_t ticket;
+    _Alignas(64) _Atomic uint64_t ticket;
     _Atomic(fxi_task_fn *) fn; // fn, arg, first: written by the caller between jobs
     _Atomic(void *) arg;
     _Atomic int first; // number of the ticket's task 0
+
     _Alignas(64) _Atomic int n_done;
 
-    _Alignas(64) pthread_mutex_t mu; // guards nothing but the sleeping
-    pthread_cond_t work, done;
-    _Atomic int n_sleep;        // workers that sleep on `work`
-    _Atomic bool caller_sleeps; // on `done`
+    _Alignas(64) _Atomic int n_sleep; // workers that sleep on `work`
+    _Atomic bool caller_sleeps;       // on `done`
     _Atomic bool stop;
     bool spins;
     int n_worker;
+
+    _Alignas(64) pthread_mutex_t mu; // guards nothing but the sleeping
+    pthread_cond_t work, done;
     pthread_t worker[];
 };
 
@@ -64,23 +68,35 @@ static bool has_task(uint64_t ticket)
     return (ticket & 0xffff) < (ticket >> 16 & 0xffff);
 }
 
-// One task of the current job, if any is left.
-static bool pool_work_one(fxi_pool *p)
+// Takes a task of the current job, if any is left, and does it: *n_task is how many the job has.
+static bool do_one(fxi_pool *p, int *n_task)
 {
     uint64_t t = atomic_load(&p->ticket);
-    if (!has_task(t)) return false;
-    fxi_task_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
-    void *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
-    int first = atomic_load_explicit(&p->first, memory_order_relaxed);
-    if (!atomic_compare_exchange_strong(&p->ticket, &t, t + 1)) return true;
-    fn(arg, first + (int)(t & 0xffff));
-    int n_done = 1 + atomic_fetch_add(&p->n_done, 1);
-    if (n_done == (int)(t >> 16 & 0xffff) && atomic_load(&p->caller_sleeps)) {
+    while (has_task(t)) {
+        fxi_task_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
+        void *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
+        int first = atomic_load_explicit(&p->first, memory_order_relaxed);
+        if (!atomic_compare_exchange_strong(&p->ticket, &t, t + 1)) continue;
+        fn(arg, first + (int)(t & 0xffff));
+        *n_task = (int)(t >> 16 & 0xffff);
+        return true;
+    }
+    return false;
+}
+
+// Does what there is to do. Tasks are told as done together: until then their job cannot end, so
+// all of them are of one job.
+static void pool_work(fxi_pool *p)
+{
+    int n_mine = 0, n_task = 0;
+    while (do_one(p, &n_task)) n_mine++;
+    if (!n_mine) return;
+    int n_done = n_mine + atomic_fetch_add(&p->n_done, n_mine);
+    if (n_done == n_task && atomic_load(&p->caller_sleeps)) {
         pthread_mutex_lock(&p->mu);
         pthread_cond_signal(&p->done);
         pthread_mutex_unlock(&p->mu);
     }
-    return true;
 }
 
 static bool worker_ready(fxi_pool *p)
@@ -130,8 +146,7 @@ static void *worker_main(void *arg)
 {
     fxi_pool *p = arg;
     while (!atomic_load(&p->stop)) {
-        while (pool_work_one(p)) {
-        }
+        pool_work(p);
         worker_wait(p);
     }
     return NULL;
@@ -154,8 +169,7 @@ static void run_ticket(fxi_pool *p, fxi_task_fn *fn, void *arg, int first, int n
     uint64_t job = (atomic_load(&p->ticket) >> 32) + 1;
     atomic_store(&p->ticket, job << 32 | (uint64_t)n_task << 16);
     wake_workers(p);
-    while (pool_work_one(p)) {
-    }
+    pool_work(p);
     caller_wait(p);
 }
 

@@ -42,9 +42,9 @@ typedef struct fxi_cli_options {
     // tokenize
     bool no_bos;
     // bench
-    int n_prompt, n_gen, n_repeat;
-    fxi_opt_ints batch;
-    bool json;
+    int n_gen, n_repeat;
+    fxi_opt_ints batch, prompts, contexts; // the last two: none given
+    bool json, csv;
 } fxi_cli_options;
 
 // options.c

@@ -16,20 +16,30 @@ typedef struct command {
     int min_rest, max_rest; // arguments that are no options
     bool needs_model;
     const char *synopsis, *about;
+    const char *note; // beneath the options in help; NULL: nothing
 } command;
+
+static const char bench_note[] =
+    "Each batch is run with prompts of each length; rates are of all sequences together.\n"
+    "Every prompt is new: no cached prefix helps. The share is that of the limit, in time:\n\n"
+    "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
+    "          where the kernels use it for most weights, else f32); weights read once\n"
+    "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
+    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
 
 static const command commands[] = {
     {"serve", FXI_CMD_SERVE, fxi_cmd_serve, 0, 0, true, "-m FILE [options]",
-     "answer OpenAI-compatible requests over HTTP"},
+     "answer OpenAI-compatible requests over HTTP", NULL},
     {"run", FXI_CMD_RUN, fxi_cmd_run, 0, 0, true, "-m FILE [-p TEXT] [options]",
-     "complete a text; without -p, chat in the terminal"},
+     "complete a text; without -p, chat in the terminal", NULL},
     {"tokenize", FXI_CMD_TOKENIZE, fxi_cmd_tokenize, 0, 0, true, "-m FILE [--no-bos] < TEXT",
-     "text on stdin to token ids on one line"},
+     "text on stdin to token ids on one line", NULL},
     {"inspect", FXI_CMD_INSPECT, fxi_cmd_inspect, 1, 1, false, "FILE",
-     "show what a GGUF file holds"},
+     "show what a GGUF file holds", NULL},
     {"bench", FXI_CMD_BENCH, fxi_cmd_bench, 0, 0, true, "-m FILE [options]",
-     "measure prompt and decode speed beside the machine's limits"},
-    {"help", FXI_CMD_HELP, cmd_help, 0, 1, false, "[COMMAND]", "show this, or a command's options"},
+     "measure prompt and decode speed beside the machine's limits", bench_note},
+    {"help", FXI_CMD_HELP, cmd_help, 0, 1, false, "[COMMAND]", "show this, or a command's options",
+     NULL},
 };
 
 #define N_COMMAND (sizeof commands / sizeof commands[0])
@@ -64,6 +74,7 @@ static int print_command(const command *cmd)
                "A flag wins.\n",
                rows.p);
     fxi_buf_free(&rows);
+    if (cmd->note) printf("\n%s", cmd->note);
     return 0;
 }
 

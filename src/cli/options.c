@@ -28,10 +28,12 @@ static const fxi_opt rows[] = {
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the token that begins a text"},
 
-    {"prompt", 0, "N", FXI_OPT_INT, 1, 1 << 24, "512", AT(n_prompt), FXI_CMD_BENCH, "tokens of each prompt"},
-    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after it"},
-    {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once, one run for each number"},
+    {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once"},
+    {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},
+    {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
+    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after them"},
     {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each; medians are shown"},
+    {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "a line for each figure instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
 
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
@@ -41,7 +43,8 @@ static const fxi_opt rows[] = {
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "where that room is (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "tokens that one step computes at most; 0: 512"},
     {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE, "sequences that run together; 0: 64"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_BENCH, "time for prompts in a step while others decode; 0: 250"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE, "time for prompts in a step while others decode; 0: 250"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "time for prompts in a step while others decode; 0: all they take"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait beyond those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
 };

@@ -108,6 +108,19 @@ void fxi_gguf_close(fxi_gguf *g)
     free(g);
 }
 
+// A fault maps what is around it too, up to a huge page of the file: what is dropped reaches as far.
+#define AROUND_BYTES ((size_t)2 << 20)
+
+void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
+{
+    if (!g->mapped) return;
+    const size_t from = (size_t)((const unsigned char *)p - g->data), to = from + n_bytes;
+    const size_t first = from / AROUND_BYTES * AROUND_BYTES;
+    const size_t end = (to + AROUND_BYTES - 1) / AROUND_BYTES * AROUND_BYTES;
+    const size_t n = (end < g->size_bytes ? end : g->size_bytes) - first;
+    (void)madvise((void *)(uintptr_t)(g->data + first), n, MADV_DONTNEED);
+}
+
 const char *fxi_gguf_name(const fxi_gguf *g)
 {
     return g->name;

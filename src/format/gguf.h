@@ -74,6 +74,9 @@ fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
+// Says that n_bytes at p, of the file, will not be needed soon: their memory counts as ours no
+// more. Reading them later is allowed and takes its time. Other threads may read meanwhile.
+void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes);
 
 const char *fxi_gguf_name(const fxi_gguf *g); // as given to open or parse
 uint32_t fxi_gguf_version(const fxi_gguf *g);

@@ -46,6 +46,7 @@ typedef struct llama {
     int n_rot; // numbers of a head that turn
     float rope_base, rope_scale;
     fxi_rope rope;
+    fxi_arena mem; // of all weights
     fxi_rows embd;
     float *out_norm;
     fxi_linear output;

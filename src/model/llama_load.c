@@ -132,10 +132,7 @@ static fx_status make_rope(fxi_loader *ld, llama *m, fx_error *err)
     float *factor = NULL;
     if (fxi_loader_find(ld, key)) FX_TRY(fxi_load_vector(ld, key, m->n_rot / 2, &factor, err));
     int n_pos = ld->opt->ctx_tok ? ld->opt->ctx_tok : m->model.shape.train_ctx_tok;
-    fx_status st =
-        fxi_rope_make(n_pos, m->n_rot, m->rope_base, m->rope_scale, factor, &m->rope, err);
-    free(factor);
-    return st;
+    return fxi_rope_make(n_pos, m->n_rot, m->rope_base, m->rope_scale, factor, &m->rope, err);
 }
 
 // ---- weights -----------------------------------------------------------------------------------
@@ -286,22 +283,11 @@ static void free_scratch(llama_scratch *b)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static void free_layer(llama_layer *l)
-{
-    fxi_linear *part[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) fxi_linear_free(part[i]);
-    free(l->attn_norm);
-    free(l->ffn_norm);
-}
-
 void fxi_llama_free(fxi_model *model)
 {
     llama *m = (llama *)model;
-    for (int i = 0; m->layer && i < m->model.shape.n_layer; i++) free_layer(&m->layer[i]);
     free(m->layer);
-    fxi_linear_free(&m->output);
-    free(m->embd.data);
-    free(m->out_norm);
+    fxi_arena_free(&m->mem);
     fxi_rope_free(&m->rope);
     free_scratch(&m->s);
     free(m);
@@ -335,7 +321,7 @@ fx_status fxi_llama_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
     llama *m;
     FX_TRY(begin(g, opt, &m, err));
     fxi_loader ld;
-    fx_status st = fxi_loader_init(&ld, g, opt, err);
+    fx_status st = fxi_loader_init(&ld, g, opt, &m->mem, err);
     if (st == FX_OK) st = load_into(&ld, m, err);
     fxi_loader_free(&ld);
     if (st != FX_OK) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define NAME_BYTES 96
+#define PART_BYTES ((uint64_t)4 << 20) // of a tensor: packed, told, dropped
 
 static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
 {
@@ -23,9 +24,9 @@ static uint64_t all_tensor_bytes(const fxi_gguf *g)
 }
 
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fx_error *err)
+                          fxi_arena *mem, fx_error *err)
 {
-    *ld = (fxi_loader){.g = g, .opt = opt, .total_bytes = all_tensor_bytes(g)};
+    *ld = (fxi_loader){.g = g, .opt = opt, .mem = mem, .total_bytes = all_tensor_bytes(g)};
     ld->taken = calloc(fxi_gguf_n_tensor(g) + 1, sizeof *ld->taken);
     if (!ld->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     return FX_OK;
@@ -83,32 +84,72 @@ static fx_status take(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row,
     return FX_OK;
 }
 
-static void progress(fxi_loader *ld, uint64_t more_bytes)
+// Memory for weights. The rest of the model follows, and panels are somewhat larger than rows.
+static fx_status room(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
 {
-    ld->done_bytes += more_bytes;
+    const uint64_t rest = ld->total_bytes - ld->done_bytes, file = fxi_gguf_size(ld->g);
+    const uint64_t more = rest < file ? rest : file;
+    *out = fxi_arena_take(ld->mem, size_bytes, more + more / 32);
+    if (!*out) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
+    return FX_OK;
+}
+
+// n_bytes of a tensor's data, from p on, are where they belong.
+static void done(fxi_loader *ld, const void *p, uint64_t n_bytes)
+{
+    fxi_gguf_drop(ld->g, p, n_bytes);
+    ld->done_bytes += n_bytes;
     if (ld->opt->on_progress)
         ld->opt->on_progress(ld->opt->progress_ud, ld->done_bytes, ld->total_bytes);
 }
 
-typedef struct pack_job {
-    const fxi_linear *w;
-    const void *rows;
-} pack_job;
+// ---- in parts ----------------------------------------------------------------------------------
 
-static void pack_task(void *arg, int panel)
+typedef struct load_job {
+    const char *src; // rows as they are in the file
+    const fxi_linear *w;
+    char *dst; // of rows that stay as they are
+    size_t row_bytes;
+    int first; // panel or row of this part
+} load_job;
+
+static void pack_task(void *arg, int task)
 {
-    const pack_job *job = arg;
-    fxi_linear_pack_panel(job->w, job->rows, panel);
+    const load_job *job = arg;
+    fxi_linear_pack_panel(job->w, job->src, job->first + task);
 }
 
-static fx_status pack(fxi_loader *ld, fxi_dtype type, const void *rows, int n_in, int n_out,
-                      fxi_linear *w, fx_error *err)
+static void copy_task(void *arg, int task)
 {
-    void *data = aligned_alloc(64, fxi_linear_bytes(type, n_in, n_out));
-    if (!data) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
+    const load_job *job = arg;
+    const size_t at = (size_t)(job->first + task) * job->row_bytes;
+    memcpy(job->dst + at, job->src + at, job->row_bytes);
+}
+
+// n_task tasks that read all of t, in order.
+static void in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn, load_job *job,
+                     int n_task)
+{
+    const uint64_t task_bytes = t->size_bytes / (uint64_t)n_task;
+    const int n_part = task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
+    uint64_t from = 0;
+    for (job->first = 0; job->first < n_task; job->first += n_part) {
+        const int rest = n_task - job->first, n = rest < n_part ? rest : n_part;
+        fxi_pool_run(ld->opt->pool, fn, job, n);
+        const uint64_t to = n == rest ? t->size_bytes : from + task_bytes * (uint64_t)n;
+        done(ld, (const char *)t->data + from, to - from);
+        from = to;
+    }
+}
+
+// ---- kinds of weights --------------------------------------------------------------------------
+
+static fx_status new_linear(fxi_loader *ld, fxi_dtype type, int n_in, int n_out, fxi_linear *w,
+                            fx_error *err)
+{
+    void *data;
+    FX_TRY(room(ld, fxi_linear_bytes(type, n_in, n_out), &data, err));
     *w = (fxi_linear){.type = type, .n_in = n_in, .n_out = n_out, .data = data};
-    pack_job job = {w, rows};
-    fxi_pool_run(ld->opt->pool, pack_task, &job, fxi_linear_n_panel(n_out));
     return FX_OK;
 }
 
@@ -118,8 +159,9 @@ fx_status fxi_load_linear(fxi_loader *ld, fxi_tensor_key key, int n_in, int n_ou
     *w = (fxi_linear){0};
     const fxi_gguf_tensor *t;
     FX_TRY(take(ld, key, n_in, n_out, &t, err));
-    FX_TRY(pack(ld, (fxi_dtype)t->type->id, t->data, n_in, n_out, w, err));
-    progress(ld, t->size_bytes);
+    FX_TRY(new_linear(ld, (fxi_dtype)t->type->id, n_in, n_out, w, err));
+    load_job job = {.src = t->data, .w = w};
+    in_parts(ld, t, pack_task, &job, fxi_linear_n_panel(n_out));
     return FX_OK;
 }
 
@@ -127,11 +169,11 @@ fx_status fxi_load_vector(fxi_loader *ld, fxi_tensor_key key, int n, float **out
 {
     *out = NULL;
     const fxi_gguf_tensor *t;
+    void *v;
     FX_TRY(take(ld, key, n, 1, &t, err));
-    float *v = malloc((size_t)n * sizeof *v);
-    if (!v) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
+    FX_TRY(room(ld, (size_t)n * sizeof **out, &v, err));
     fxi_row_to_f32((fxi_dtype)t->type->id, t->data, (size_t)n, v);
-    progress(ld, t->size_bytes);
+    done(ld, t->data, t->size_bytes);
     *out = v;
     return FX_OK;
 }
@@ -141,26 +183,23 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
 {
     *out = (fxi_rows){0};
     const fxi_gguf_tensor *t;
+    void *data;
     FX_TRY(take(ld, key, n_elem, n_row, &t, err));
-    char *data = malloc(t->size_bytes);
-    if (!data) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
-    memcpy(data, t->data, t->size_bytes);
+    FX_TRY(room(ld, t->size_bytes, &data, err));
     *out = (fxi_rows){.type = (fxi_dtype)t->type->id,
                       .n_row = n_row,
                       .n_elem = n_elem,
                       .row_bytes = t->size_bytes / (size_t)n_row,
                       .data = data};
-    progress(ld, t->size_bytes);
+    load_job job = {.src = t->data, .dst = data, .row_bytes = out->row_bytes};
+    in_parts(ld, t, copy_task, &job, n_row);
     return FX_OK;
 }
 
 fx_status fxi_pack_rows(fxi_loader *ld, const fxi_rows *rows, fxi_linear *w, fx_error *err)
 {
-    return pack(ld, rows->type, rows->data, rows->n_elem, rows->n_row, w, err);
-}
-
-void fxi_linear_free(fxi_linear *w)
-{
-    free(w->data);
-    *w = (fxi_linear){0};
+    FX_TRY(new_linear(ld, rows->type, rows->n_elem, rows->n_row, w, err));
+    load_job job = {.src = rows->data, .w = w};
+    fxi_pool_run(ld->opt->pool, pack_task, &job, fxi_linear_n_panel(rows->n_row));
+    return FX_OK;
 }

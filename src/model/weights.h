@@ -3,22 +3,27 @@
 //
 // A loader remembers which tensors were asked for, so that a file that holds more than the
 // architecture knows (and would therefore be computed wrongly) is refused by name.
+//
+// Weights lie in the arena given and are freed with it. Large tensors are packed in parts; of each
+// the pages of the file are dropped, so that loading takes little more memory than the model.
 #ifndef FXI_MODEL_WEIGHTS_H
 #define FXI_MODEL_WEIGHTS_H
 
+#include "base/arena.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 
 typedef struct fxi_loader {
     const fxi_gguf *g;
     const fxi_model_options *opt;
+    fxi_arena *mem;
     uint64_t done_bytes, total_bytes; // of tensors, for progress
     uint64_t n_param;                 // numbers in the tensors taken so far
     bool *taken;                      // [n_tensor]
 } fxi_loader;
 
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fx_error *err);
+                          fxi_arena *mem, fx_error *err);
 // FX_EFORMAT naming a tensor of the file that nothing has asked for, if there is one.
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
 void fxi_loader_free(fxi_loader *ld);
@@ -32,15 +37,15 @@ typedef struct fxi_tensor_key {
 // NULL if the file has no such tensor; does not count as asking for it.
 const fxi_gguf_tensor *fxi_loader_find(const fxi_loader *ld, fxi_tensor_key key);
 
-// A matrix [n_out][n_in] (GGUF: ne = {n_in, n_out}) of a type that runs, packed; freed with
-// fxi_linear_free. Errors: FX_EFORMAT, FX_ENOMEM; then *w is zero.
+// A matrix [n_out][n_in] (GGUF: ne = {n_in, n_out}) of a type that runs, packed.
+// Errors: FX_EFORMAT, FX_ENOMEM; then *w is zero.
 fx_status fxi_load_linear(fxi_loader *ld, fxi_tensor_key key, int n_in, int n_out, fxi_linear *w,
                           fx_error *err);
 
-// A vector of n numbers as f32, freed with free().
+// A vector of n numbers as f32.
 fx_status fxi_load_vector(fxi_loader *ld, fxi_tensor_key key, int n, float **out, fx_error *err);
 
-// Rows kept as they are in the file, for look-ups of embeddings. data is freed with free().
+// Rows kept as they are in the file, for look-ups of embeddings.
 typedef struct fxi_rows {
     fxi_dtype type;
     int n_row, n_elem;
@@ -52,7 +57,5 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
                         fx_error *err);
 // The same rows packed as a linear layer: an embedding that is the output too.
 fx_status fxi_pack_rows(fxi_loader *ld, const fxi_rows *rows, fxi_linear *w, fx_error *err);
-
-void fxi_linear_free(fxi_linear *w);
 
 #endif

@@ -82,7 +82,7 @@ class Usage(cli.TestCase):
             ("run", "--ctx", "1e3", "is not a whole number"),
             ("run", "--ignore-eos=perhaps", "x", "--ignore-eos: 'perhaps' is not yes or no"),
             ("bench", "--batch", "1,,8", "is not a list of whole numbers from 1 to 1024"),
-            ("bench", "--prompt", "0", "is not a whole number"),
+            ("bench", "--gen", "0", "is not a whole number"),
             ("bench", "--repeat", "0", "from 1 to 1000"),
             ("serve", "--port", "1\n2", "--port: '1?2' is not"),
         ]:
