@@ -73,8 +73,8 @@ typedef struct fxi_act {
 // ---- attention ---------------------------------------------------------------------------------
 
 #define FXI_ATTN_SEGMENT 256 // positions per segment of a walk over the cache
-#define FXI_ATTN_TILE    16  // positions per tile inside a segment
-#define FXI_ATTN_MAX_TOK 8
+#define FXI_ATTN_TILE    64  // positions that fast paths take at a time; not part of the law
+#define FXI_ATTN_MAX_TOK 16
 
 // The query rows of one head group: the `group` query heads that read KV head `kv_head` (heads
 // kv_head * group and on), for n_tok neighbouring tokens of one sequence.
@@ -90,17 +90,16 @@ typedef struct fxi_attn {
     float *scratch; // fxi_attn_scratch floats for the partial results
 } fxi_attn;
 
-// Attention of one fxi_attn, defined for each query row by itself: the positions 0 .. pos + i are
-// cut into segments of 256 and those into tiles of 16. Within a segment, from m = -inf, l = 0,
-// acc = 0, tile after tile:
-//   s[j] = sum16(q * k[j]) * scale
-//   m' = max(m, s[0], ..);  c = expf(m - m');  p[j] = expf(s[j] - m')
-//   l = fma(l, c, sum16(p)), with p = 0 for positions past the last
-//   acc = acc * c, then acc = fma(p[j], v[j], acc) for j ascending
-// Segments (ms, ls, accs) merge in ascending order, also from m = -inf, l = 0, acc = 0:
+// Attention of one fxi_attn, defined for each query row by itself: with q' = q * scale, the
+// positions 0 .. pos + i are cut into segments of 256. Within a segment, j ascending:
+//   s[j] is one chain over d = 0, 1, .. from +0:    s = fma(q'[d], k[j][d], s)
+//   m = max(s[0], ..);  p[j] = expf(s[j] - m);  l = sum16(p)
+//   acc[d] is one chain over j from +0:             acc = fma(p[j], v[j][d], acc)
+// Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
-//   l = fma(ls, es, l * e);  acc = fma(accs, es, acc * e)
-// out = acc * (1 / l). No position after pos + n_tok - 1 is ever read.
+//   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
+// out = acc * (1 / l). The sum with +0 turns -0 into +0, so that positions of weight 0 behind a row's
+// last change nothing. No position after pos + n_tok - 1 is ever read.
 
 // Floats of scratch that one attention call needs.
 size_t fxi_attn_scratch(int group, int head_dim);

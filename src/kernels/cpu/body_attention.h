@@ -1,133 +1,38 @@
 // body_attention.h - attention over an f16 cache, once for every vector unit (cpu.h).
-// Needs: a vec*.h.
+// Needs: body_tile.h; the tile of few rows, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
 //
-// One call walks the positions once for all of its query rows (n_tok tokens x group heads). A tile
-// of 16 positions is widened to f32 once, then every row takes it in. In scratch:
+// One call walks the positions once for all of its query rows (n_tok tokens x group heads), segment
+// by segment. Both products of a segment run on the tiles of body_tile.h, over 64 positions at a
+// time that are widened to f32 once for all rows:
 //
-//     K tile [16][R] | V tile [16][R] | row 0: QUERY, SEGMENT, WHOLE | row 1: ..    each [16 + R]
+//     scores   rows of q            x  keys, transposed: panels [head_dim][16 positions]
+//     acc      rows of weights      x  values: panels [64 positions][16 numbers of the head]
 //
-// R is head_dim rounded up to whole vectors, with zeros behind the end: a zero product changes no
-// lane but the sign of a zero, which no result can show. SEGMENT and WHOLE are parts: m, l, c, then
-// from 16 on acc. QUERY has q there, and before it a tile's 16 scores, then weights.
+// All rows of a segment have as many positions as the last of them sees. What others do not see has
+// weight 0, which leaves acc as it is but for the sign of a zero, and the merge makes zeros +0.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/cpu/body_tile.h"
+
+#define KV_TILE FXI_ATTN_TILE
 
 typedef struct walk {
     const fxi_attn *a;
-    float *k, *v; // [16][16 * n_vec]
-    float *rows;  // [n_row][3][16 + 16 * n_vec]
+    float *tile;  // KV_TILE positions as f32
+    float *q;     // [n_row][head_dim] times scale
+    float *s;     // [n_row][FXI_ATTN_SEGMENT] scores, then weights
+    float *seg;   // [n_row] parts: of a segment
+    float *whole; // [n_row] parts: of all segments so far
     int n_row, n_vec;
 } walk;
 
-enum row_part { QUERY, SEGMENT, WHOLE };
+enum { PART_M, PART_L, PART_ACC = 16 }; // where things lie in a part: m, l, acc[16 * n_vec]
 
-enum { PART_M, PART_L, PART_C, PART_ACC = 16 }; // where things lie in a part
-
-static float *walk_row(const walk *w, int row, enum row_part part)
+static size_t part_floats(const walk *w)
 {
-    return w->rows + (size_t)(3 * row + (int)part) * (size_t)(PART_ACC + 16 * w->n_vec);
-}
-
-static void part_clear(const walk *w, int row, enum row_part part)
-{
-    float *o = walk_row(w, row, part);
-    o[PART_M] = -INFINITY;
-    o[PART_L] = 0;
-    memset(o + PART_ACC, 0, 16 * (size_t)w->n_vec * sizeof *o);
-}
-
-// n positions of a plane, from pos on, as f32 into dst; zeros for the others of the tile.
-static void tile_widen(const walk *w, int plane, int pos, int n, float *dst)
-{
-    const fxi_attn *a = w->a;
-    const char *src = fxi_kv_plane(&a->view, plane) + (size_t)pos * a->view.tok_stride_bytes +
-                      (size_t)a->kv_head * (size_t)a->head_dim * sizeof(uint16_t);
-    int whole = a->head_dim / 16, rest = a->head_dim % 16;
-    for (int j = 0; j < n; j++, src += a->view.tok_stride_bytes, dst += 16 * w->n_vec) {
-        const uint16_t *h = (const uint16_t *)src;
-        for (int i = 0; i < whole; i++) v16_store(dst + 16 * i, v16_from_f16(h + 16 * i));
-        if (rest) v16_store(dst + 16 * whole, v16_from_f16_n(h + 16 * whole, rest));
-    }
-    memset(dst, 0, (size_t)(FXI_ATTN_TILE - n) * 16 * (size_t)w->n_vec * sizeof *dst);
-}
-
-// q * k of four neighbouring positions, lanes not yet folded. k: [4][16 * n_vec]
-static void score_four(const float *q, const float *k, int n_vec, v16 out[4])
-{
-    v16 a = v16_zero(), b = a, c = a, d = a;
-    int row = 16 * n_vec;
-    for (int i = 0; i < row; i += 16) {
-        v16 x = v16_load(q + i);
-        a = v16_fma(x, v16_load(k + i), a);
-        b = v16_fma(x, v16_load(k + row + i), b);
-        c = v16_fma(x, v16_load(k + 2 * row + i), c);
-        d = v16_fma(x, v16_load(k + 3 * row + i), d);
-    }
-    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
-}
-
-// The scores of the tile's positions against the row's query, into QUERY's first 16: lane j is that
-// of position j, -inf from n on.
-static void tile_scores(const walk *w, int row, int n)
-{
-    v16 sum[FXI_ATTN_TILE];
-    const float *q = walk_row(w, row, QUERY) + PART_ACC;
-    for (int j = 0; j < FXI_ATTN_TILE; j += 4)
-        score_four(q, w->k + 16 * w->n_vec * j, w->n_vec, sum + j);
-    v16 s = v16_mul(v16_fold_all(sum), v16_set1(w->a->scale));
-    v16_store(walk_row(w, row, QUERY), v16_first(n, s, v16_set1(-INFINITY)));
-}
-
-// Scores to weights, and what they do to m, l and the factor for acc.
-static void tile_weights(const walk *w, int row)
-{
-    float *p = walk_row(w, row, QUERY), *o = walk_row(w, row, SEGMENT);
-    v16 s = v16_load(p);
-    float m = v16_max_lane(v16_max(s, v16_set1(o[PART_M])));
-    v16 e = v16_exp(v16_sub(s, v16_set1(m)));
-    v16_store(p, e);
-    o[PART_C] = v16_lane0(v16_exp(v16_set1(o[PART_M] - m)));
-    o[PART_M] = m;
-    o[PART_L] = fmaf(o[PART_L], o[PART_C], v16_fold(e));
-}
-
-// acc = acc * c, then + p[j] * v[j] for n positions, of one vector and of four neighbouring ones.
-// v: [n][row]
-static void values_one(const float *p, const float *v, int row, int n, v16 c, float *acc)
-{
-    v16 a = v16_mul(v16_load(acc), c);
-    for (int j = 0; j < n; j++) a = v16_fma(v16_set1(p[j]), v16_load(v + j * row), a);
-    v16_store(acc, a);
-}
-
-static void values_four(const float *p, const float *v, int row, int n, v16 c, float *acc)
-{
-    v16 a0 = v16_mul(v16_load(acc), c), a1 = v16_mul(v16_load(acc + 16), c);
-    v16 a2 = v16_mul(v16_load(acc + 32), c), a3 = v16_mul(v16_load(acc + 48), c);
-    for (int j = 0; j < n; j++, v += row) {
-        v16 x = v16_set1(p[j]);
-        a0 = v16_fma(x, v16_load(v), a0);
-        a1 = v16_fma(x, v16_load(v + 16), a1);
-        a2 = v16_fma(x, v16_load(v + 32), a2);
-        a3 = v16_fma(x, v16_load(v + 48), a3);
-    }
-    v16_store(acc, a0);
-    v16_store(acc + 16, a1);
-    v16_store(acc + 32, a2);
-    v16_store(acc + 48, a3);
-}
-
-static void tile_values(const walk *w, int row, int n)
-{
-    const float *p = walk_row(w, row, QUERY);
-    float *o = walk_row(w, row, SEGMENT), *acc = o + PART_ACC;
-    v16 c = v16_set1(o[PART_C]);
-    int len = 16 * w->n_vec, i = 0;
-    for (; i + 64 <= len; i += 64) values_four(p, w->v + i, len, n, c, acc + i);
-    for (; i < len; i += 16) values_one(p, w->v + i, len, n, c, acc + i);
+    return PART_ACC + 16 * (size_t)w->n_vec;
 }
 
 // How many of the n positions from pos on the row sees; rows of later tokens see more.
@@ -137,40 +42,203 @@ static int row_sees(const walk *w, int row, int pos, int n)
     return sees < n ? sees : n;
 }
 
-// The tile of n positions from pos on, step by step for all rows: a row's steps wait for each
-// other, rows do not.
-static void walk_tile(const walk *w, int pos, int n)
+// ---- keys and values as panels -----------------------------------------------------------------
+
+static const char *kv_row(const fxi_attn *a, int plane, int pos)
 {
-    int r0 = 0; // the first row that sees any of it
-    while (row_sees(w, r0, pos, n) <= 0) r0 += w->a->group;
-    tile_widen(w, 2 * w->a->layer, pos, n, w->k);
-    tile_widen(w, 2 * w->a->layer + 1, pos, n, w->v);
-    for (int r = r0; r < w->n_row; r++) tile_scores(w, r, row_sees(w, r, pos, n));
-    for (int r = r0; r < w->n_row; r++) tile_weights(w, r);
-    for (int r = r0; r < w->n_row; r++) tile_values(w, r, row_sees(w, r, pos, n));
+    return fxi_kv_plane(&a->view, plane) + (size_t)pos * a->view.tok_stride_bytes +
+           (size_t)a->kv_head * (size_t)a->head_dim * sizeof(uint16_t);
 }
 
-// The row's segment into its whole.
-static void segment_merge(const walk *w, int row)
+// Asks memory for the rows of up to n positions from pos on, as far as the call sees: the walk comes
+// there next, by strides that hardware does not foresee.
+static void kv_ask(const fxi_attn *a, int plane, int pos, int n)
 {
-    float *o = walk_row(w, row, WHOLE);
-    const float *seg = walk_row(w, row, SEGMENT);
+    int end = a->pos + a->n_tok < pos + n ? a->pos + a->n_tok : pos + n;
+    const char *row = kv_row(a, plane, pos);
+    const size_t bytes = (size_t)a->head_dim * sizeof(uint16_t);
+    for (; pos < end; pos++, row += a->view.tok_stride_bytes)
+        for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i);
+}
+
+// Sixteen numbers of a head from i on; zeros behind its end.
+static inline v16 kv_load(const char *row, int i, int head_dim)
+{
+    const uint16_t *h = (const uint16_t *)row + i;
+    return i + 16 <= head_dim ? v16_from_f16(h) : v16_from_f16_n(h, head_dim - i);
+}
+
+// Numbers i to i + 15 of the keys of n positions, transposed: lane j of dst[d] is position j. n is a
+// constant at the call that matters, so that all of it lives in registers.
+ALWAYS_INLINE void key_square(const char *row, size_t stride, int i, int n, int head_dim,
+                              v16 dst[16])
+{
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; j++)
+        dst[j] = j < n ? kv_load(row + (size_t)j * stride, i, head_dim) : v16_zero();
+    v16_transpose(dst);
+}
+
+// The keys of n <= 16 positions from pos on, transposed to [head_dim][16]; zeros behind them.
+static void key_panel(const fxi_attn *a, int pos, int n, float *dst)
+{
+    const char *row = kv_row(a, 2 * a->layer, pos);
+    const size_t stride = a->view.tok_stride_bytes;
+    for (int i = 0; i < a->head_dim; i += 16, dst += 16 * 16) {
+        v16 m[16];
+        int n_d = a->head_dim - i;
+        if (n == 16 && n_d >= 16) {
+            key_square(row, stride, i, 16, i + 16, m);
+#pragma GCC unroll 16
+            for (int d = 0; d < 16; d++) v16_store(dst + d * 16, m[d]);
+        } else {
+            key_square(row, stride, i, n, a->head_dim, m);
+            for (int d = 0; d < 16 && d < n_d; d++) v16_store(dst + d * 16, m[d]);
+        }
+    }
+}
+
+// The values of n positions from pos on, as panels of [KV_TILE][16].
+static void value_panels(const walk *w, int pos, int n)
+{
+    const fxi_attn *a = w->a;
+    const char *row = kv_row(a, 2 * a->layer + 1, pos);
+    int last = (pos + KV_TILE) % FXI_ATTN_SEGMENT == 0; // then come the next segment's keys
+    for (int j = 0; j < n; j++, row += a->view.tok_stride_bytes) {
+        kv_ask(a, 2 * a->layer + !last, pos + KV_TILE + j, 1);
+        for (int p = 0; p < w->n_vec; p++)
+            v16_store(w->tile + (p * KV_TILE + j) * 16, kv_load(row, 16 * p, a->head_dim));
+    }
+}
+
+// ---- products ----------------------------------------------------------------------------------
+
+// n_panel: FEW_PANELS or 1; n_row: 1 to FEW_TOK.
+static void tile_few_rows(int n_row, int n_panel, const tile *c)
+{
+#define ROW_CASE(T)                                    \
+    case T:                                            \
+        if (n_panel == 1)                              \
+            tile_run(tile_load_f32, T, 1, c);          \
+        else                                           \
+            tile_run(tile_load_f32, T, FEW_PANELS, c); \
+        break;
+    switch (n_row) {
+        FEW_CASES(ROW_CASE)
+    }
+#undef ROW_CASE
+}
+
+static void few_rows(tile c, int n_row, int n_panel)
+{
+    for (int p = 0, n; p < n_panel; p += n) {
+        n = n_panel - p >= FEW_PANELS ? FEW_PANELS : 1;
+        tile_few_rows(n_row, n, &c);
+        c.panel += (size_t)n * c.panel_bytes;
+        c.y += n * FXI_PANEL;
+        c.n_out -= n * FXI_PANEL;
+    }
+}
+
+// n_row rows x n_panel panels; rows are shared out evenly among as few tiles as there can be.
+static void product(tile c, int n_row, int n_panel)
+{
+    if (n_row <= FEW_TOK) {
+        few_rows(c, n_row, n_panel);
+        return;
+    }
+    int n_tile = (n_row + TILE_TOK - 1) / TILE_TOK;
+    for (int i = 0, n; i < n_tile; i++, n_row -= n) {
+        n = n_row / (n_tile - i);
+        tile_panels(c, n, n_panel);
+        c.x += (size_t)n * c.ldx;
+        c.y += (size_t)n * c.ldy;
+    }
+}
+
+// The scores of rows from r0 on for n positions from pos on, into column `at` of s and on.
+static void scores(const walk *w, int r0, int pos, int n, int at)
+{
+    const fxi_attn *a = w->a;
+    int n_panel = (n + 15) / 16;
+    int last = at + KV_TILE == FXI_ATTN_SEGMENT; // then come the segment's values
+    for (int p = 0; p < n_panel; p++) {
+        kv_ask(a, 2 * a->layer + last, (last ? pos - at : pos + KV_TILE) + 16 * p, 16);
+        key_panel(a, pos + 16 * p, n - 16 * p < 16 ? n - 16 * p : 16,
+                  w->tile + 16 * p * a->head_dim);
+    }
+    product((tile){.panel = (const char *)w->tile,
+                   .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
+                   .x = w->q + (size_t)r0 * (size_t)a->head_dim,
+                   .ldx = (size_t)a->head_dim,
+                   .n_k = a->head_dim,
+                   .first = true,
+                   .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
+                   .ldy = FXI_ATTN_SEGMENT,
+                   .n_out = 16 * n_panel},
+            w->n_row - r0, n_panel);
+}
+
+// Adds the values of n positions from pos on to acc, by the weights from column `at` of s on.
+static void weighted(const walk *w, int r0, int pos, int n, int at)
+{
+    value_panels(w, pos, n);
+    product((tile){.panel = (const char *)w->tile,
+                   .panel_bytes = 16 * KV_TILE * sizeof(float),
+                   .x = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
+                   .ldx = FXI_ATTN_SEGMENT,
+                   .n_k = n,
+                   .first = at == 0,
+                   .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
+                   .ldy = part_floats(w),
+                   .n_out = 16 * w->n_vec},
+            w->n_row - r0, w->n_vec);
+}
+
+// Scores to weights: the row sees n of them, 1 to n_all; the others become 0.
+static void weights(float *s, int n, int n_all, float *part)
+{
+    v16 low = v16_set1(-INFINITY), max = low, sum = v16_zero();
+    int i = 0, end = (n_all + 15) / 16 * 16, whole = n / 16 * 16;
+    if (n % 16) v16_store(s + whole, v16_first(n % 16, v16_load(s + whole), low));
+    for (i = 0; i < n; i += 16) max = v16_max(max, v16_load(s + i));
+    float m = v16_max_lane(max);
+    max = v16_set1(m);
+    for (i = 0; i < n; i += 16) {
+        v16 p = v16_exp(v16_sub(v16_load(s + i), max));
+        v16_store(s + i, p);
+        sum = v16_add(sum, p);
+    }
+    for (; i < end; i += 16) v16_store(s + i, v16_zero());
+    part[PART_M] = m;
+    part[PART_L] = v16_fold(sum);
+}
+
+// ---- the walk ----------------------------------------------------------------------------------
+
+// A segment into a whole.
+static void part_merge(const float *seg, float *o, int n_vec)
+{
     float m = seg[PART_M] > o[PART_M] ? seg[PART_M] : o[PART_M];
     v16 e = v16_exp(v16_set1(o[PART_M] - m)), es = v16_exp(v16_set1(seg[PART_M] - m));
     o[PART_M] = m;
     o[PART_L] = fmaf(seg[PART_L], v16_lane0(es), o[PART_L] * v16_lane0(e));
-    for (int i = PART_ACC; i < PART_ACC + 16 * w->n_vec; i += 16)
-        v16_store(o + i, v16_fma(v16_load(seg + i), es, v16_mul(v16_load(o + i), e)));
+    for (int i = PART_ACC; i < PART_ACC + 16 * n_vec; i += 16) {
+        v16 acc = v16_add(v16_load(seg + i), v16_zero());
+        v16_store(o + i, v16_fma(acc, es, v16_mul(v16_load(o + i), e)));
+    }
 }
 
-// The positions [s0, s1) of one segment; a row sees those before its end.
-static void walk_segment(const walk *w, int s0, int s1)
+// The n positions of the segment that begins at pos; rows from r0 on see some of it.
+static void walk_segment(const walk *w, int r0, int pos, int n)
 {
-    for (int r = 0; r < w->n_row; r++) part_clear(w, r, SEGMENT);
-    for (int pos = s0; pos < s1; pos += FXI_ATTN_TILE)
-        walk_tile(w, pos, s1 - pos < FXI_ATTN_TILE ? s1 - pos : FXI_ATTN_TILE);
-    for (int r = 0; r < w->n_row; r++)
-        if (row_sees(w, r, s0, 1) > 0) segment_merge(w, r);
+    for (int i = 0; i < n; i += KV_TILE)
+        scores(w, r0, pos + i, n - i < KV_TILE ? n - i : KV_TILE, i);
+    for (int r = r0; r < w->n_row; r++)
+        weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n), n,
+                w->seg + (size_t)r * part_floats(w));
+    for (int i = 0; i < n; i += KV_TILE)
+        weighted(w, r0, pos + i, n - i < KV_TILE ? n - i : KV_TILE, i);
 }
 
 // Where row r begins in q and out.
@@ -184,10 +252,11 @@ static void walk_begin(const walk *w)
 {
     const fxi_attn *a = w->a;
     for (int r = 0; r < w->n_row; r++) {
-        part_clear(w, r, QUERY);
-        part_clear(w, r, WHOLE);
-        memcpy(walk_row(w, r, QUERY) + PART_ACC, a->q + head_at(a, r),
-               (size_t)a->head_dim * sizeof *a->q);
+        float *q = w->q + (size_t)r * (size_t)a->head_dim,
+              *o = w->whole + (size_t)r * part_floats(w);
+        for (int d = 0; d < a->head_dim; d++) q[d] = a->q[head_at(a, r) + (size_t)d] * a->scale;
+        memset(o, 0, part_floats(w) * sizeof *o);
+        o[PART_M] = -INFINITY;
     }
 }
 
@@ -195,22 +264,36 @@ static void walk_end(const walk *w)
 {
     const fxi_attn *a = w->a;
     for (int r = 0; r < w->n_row; r++) {
-        const float *o = walk_row(w, r, WHOLE);
+        const float *o = w->whole + (size_t)r * part_floats(w);
         float *out = a->out + head_at(a, r), inv = 1 / o[PART_L];
         for (int d = 0; d < a->head_dim; d++) out[d] = o[PART_ACC + d] * inv;
     }
 }
 
+static walk walk_of(const fxi_attn *a)
+{
+    walk w = {.a = a, .n_vec = (a->head_dim + 15) / 16, .n_row = a->n_tok * a->group};
+    size_t n_row = (size_t)w.n_row;
+    w.tile = a->scratch;
+    w.s = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
+    w.seg = w.s + n_row * FXI_ATTN_SEGMENT;
+    w.whole = w.seg + n_row * part_floats(&w);
+    w.q = w.whole + n_row * part_floats(&w);
+    return w;
+}
+
 static void attention(const fxi_attn *a)
 {
-    int n_vec = (a->head_dim + 15) / 16;
-    walk w = {.a = a, .n_vec = n_vec, .n_row = a->n_tok * a->group};
-    w.k = a->scratch;
-    w.v = w.k + FXI_ATTN_TILE * 16 * n_vec;
-    w.rows = w.v + FXI_ATTN_TILE * 16 * n_vec;
+    walk w = walk_of(a);
     walk_begin(&w);
     int end = a->pos + a->n_tok;
-    for (int s0 = 0; s0 < end; s0 += FXI_ATTN_SEGMENT)
-        walk_segment(&w, s0, end - s0 < FXI_ATTN_SEGMENT ? end : s0 + FXI_ATTN_SEGMENT);
+    for (int pos = 0; pos < end; pos += FXI_ATTN_SEGMENT) {
+        int n = end - pos < FXI_ATTN_SEGMENT ? end - pos : FXI_ATTN_SEGMENT, r0 = 0;
+        while (row_sees(&w, r0, pos, n) <= 0) r0 += a->group;
+        walk_segment(&w, r0, pos, n);
+        for (int r = r0; r < w.n_row; r++)
+            part_merge(w.seg + (size_t)r * part_floats(&w), w.whole + (size_t)r * part_floats(&w),
+                       w.n_vec);
+    }
     walk_end(&w);
 }

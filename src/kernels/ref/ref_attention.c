@@ -3,18 +3,11 @@
 #include "kernels/ref/expf.h"
 #include "kernels/ref/ref.h"
 
-// A softmax-weighted sum on its way: of the values seen so far, with the largest score m taken out
-// of every exponent.
+// A softmax-weighted sum of values, with the largest score m taken out of every exponent.
 typedef struct part {
     float m, l;
     float *acc; // [head_dim]
 } part;
-
-static part part_empty(float *acc, int head_dim)
-{
-    for (int d = 0; d < head_dim; d++) acc[d] = 0;
-    return (part){-INFINITY, 0, acc};
-}
 
 // Row of one position in a plane, from this KV head on.
 static const uint16_t *kv_row(const fxi_attn *a, int plane, int pos)
@@ -23,31 +16,31 @@ static const uint16_t *kv_row(const fxi_attn *a, int plane, int pos)
     return (const uint16_t *)row + (size_t)a->kv_head * (size_t)a->head_dim;
 }
 
-// sum16(q * k) of one position. tmp: [head_dim]
-static float score(const fxi_attn *a, const float *q, int pos, float *tmp)
+// q times the key of one position.
+static float score(const fxi_attn *a, const float *q, int pos)
 {
     const uint16_t *k = kv_row(a, 2 * a->layer, pos);
-    for (int d = 0; d < a->head_dim; d++) tmp[d] = fxi_f16_to_f32(k[d]);
-    return fxi_ref_dot16(q, tmp, a->head_dim) * a->scale;
+    float s = 0;
+    for (int d = 0; d < a->head_dim; d++) s = fmaf(q[d], fxi_f16_to_f32(k[d]), s);
+    return s;
 }
 
-// Takes the n <= 16 positions from pos on into the part.
-static void part_tile(const fxi_attn *a, const float *q, int pos, int n, part *o, float *tmp)
+// The n positions from pos on, of one segment.
+static void part_segment(const fxi_attn *a, const float *q, int pos, int n, part *o)
 {
-    float p[FXI_ATTN_TILE], m = o->m;
+    float p[FXI_ATTN_SEGMENT];
+    o->m = -INFINITY;
     for (int j = 0; j < n; j++) {
-        p[j] = score(a, q, pos + j, tmp);
-        m = p[j] > m ? p[j] : m;
+        p[j] = score(a, q, pos + j);
+        o->m = p[j] > o->m ? p[j] : o->m;
     }
-    for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - m);
-    float c = fxi_expf(o->m - m);
-    o->m = m;
-    o->l = fmaf(o->l, c, fxi_ref_sum16(p, n));
-    for (int d = 0; d < a->head_dim; d++) {
-        o->acc[d] *= c;
-        for (int j = 0; j < n; j++)
-            o->acc[d] =
-                fmaf(p[j], fxi_f16_to_f32(kv_row(a, 2 * a->layer + 1, pos + j)[d]), o->acc[d]);
+    for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - o->m);
+    o->l = fxi_ref_sum16(p, n);
+    for (int d = 0; d < a->head_dim; d++) o->acc[d] = 0;
+    for (int j = 0; j < n; j++) {
+        const uint16_t *v = kv_row(a, 2 * a->layer + 1, pos + j);
+        for (int d = 0; d < a->head_dim; d++)
+            o->acc[d] = fmaf(p[j], fxi_f16_to_f32(v[d]), o->acc[d]);
     }
 }
 
@@ -57,20 +50,19 @@ static void part_merge(part *o, const part *seg, int head_dim)
     float e = fxi_expf(o->m - m), es = fxi_expf(seg->m - m);
     o->m = m;
     o->l = fmaf(seg->l, es, o->l * e);
-    for (int d = 0; d < head_dim; d++) o->acc[d] = fmaf(seg->acc[d], es, o->acc[d] * e);
+    for (int d = 0; d < head_dim; d++) o->acc[d] = fmaf(seg->acc[d] + 0, es, o->acc[d] * e);
 }
 
 // One query row over the positions [0, end). q, out: [head_dim]
 static void attend_row(const fxi_attn *a, const float *q, int end, float *out)
 {
     int hd = a->head_dim;
-    float *seg_acc = a->scratch, *tmp = a->scratch + hd;
-    part all = part_empty(out, hd);
+    float *scaled = a->scratch;
+    part seg = {.acc = a->scratch + hd}, all = {-INFINITY, 0, out};
+    for (int d = 0; d < hd; d++) scaled[d] = q[d] * a->scale, out[d] = 0;
     for (int s0 = 0; s0 < end; s0 += FXI_ATTN_SEGMENT) {
-        int s1 = end - s0 < FXI_ATTN_SEGMENT ? end : s0 + FXI_ATTN_SEGMENT;
-        part seg = part_empty(seg_acc, hd);
-        for (int pos = s0; pos < s1; pos += FXI_ATTN_TILE)
-            part_tile(a, q, pos, s1 - pos < FXI_ATTN_TILE ? s1 - pos : FXI_ATTN_TILE, &seg, tmp);
+        part_segment(a, scaled, s0, end - s0 < FXI_ATTN_SEGMENT ? end - s0 : FXI_ATTN_SEGMENT,
+                     &seg);
         part_merge(&all, &seg, hd);
     }
     float inv = 1 / all.l;

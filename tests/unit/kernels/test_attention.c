@@ -142,18 +142,18 @@ static void same_bits(const setup *s, layout how, spread sp)
     free(q), free(want), free(out), free(c.mem);
 }
 
-static const int head_dims[] = {8, 16, 32, 64, 80, 96, 128};
+static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 128, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
 // Every head size and group size, with token counts and positions that vary along.
 static void paths_have_refs_bits(void **state)
 {
     (void)state;
-    static const int pos[] = {0, 7, 15, 16, 40};
+    static const int pos[] = {0, 7, 15, 16, 40, 250, 310};
     int i = 0;
     for (int h = 0; h < N_HEAD_DIM; h++)
-        for (int group = 1; group <= 8; group++, i++) {
-            setup s = {head_dims[h], group, 1 + i % FXI_ATTN_MAX_TOK, pos[i % 5]};
+        for (int group = 1; group <= 8; group += 1 + group / 4, i++) {
+            setup s = {head_dims[h], group, 1 + i % FXI_ATTN_MAX_TOK, pos[i % 7]};
             same_bits(&s, i % 2 ? PACKED : SPLIT, (spread)(i % N_SPREAD));
         }
 }
@@ -164,7 +164,7 @@ static void around_borders(void **state)
     static const int pos[] = {0,   1,   14,  15,  16,  17,  31,  240, 247, 248, 249, 254,
                               255, 256, 257, 270, 272, 503, 511, 512, 513, 760, 767, 768};
     for (size_t i = 0; i < sizeof pos / sizeof pos[0]; i++)
-        for (int n_tok = 1; n_tok <= FXI_ATTN_MAX_TOK; n_tok += 7) {
+        for (int n_tok = 1; n_tok <= FXI_ATTN_MAX_TOK; n_tok += 5) {
             setup s = {i % 2 ? 24 : 64, 2, n_tok, pos[i]};
             same_bits(&s, SPLIT, (spread)(i % N_SPREAD));
         }
