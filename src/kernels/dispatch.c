@@ -66,5 +66,5 @@ const fxi_probe_loops *fxi_probe_loops_get(void)
 size_t fxi_attn_scratch(int group, int head_dim)
 {
     size_t head = ((size_t)head_dim + 15) / 16 * 16, n_row = (size_t)group * FXI_ATTN_MAX_TOK;
-    return FXI_ATTN_TILE * head + n_row * (FXI_ATTN_SEGMENT + 2 * (16 + head) + head);
+    return FXI_ATTN_TILE * (head + head / 8) + n_row * (FXI_ATTN_SEGMENT + 2 * (16 + head) + head);
 }

@@ -18,6 +18,14 @@
 
 #define KV_TILE FXI_ATTN_TILE
 
+// Lines of memory that the walk comes to next, by strides that hardware does not foresee. They are
+// asked for one by one while products run.
+typedef struct ask_list {
+    size_t *line; // [n] from base on
+    const char *base;
+    int n, next;
+} ask_list;
+
 typedef struct walk {
     const fxi_attn *a;
     float *tile;  // KV_TILE positions as f32
@@ -26,6 +34,7 @@ typedef struct walk {
     float *seg;   // [n_row] parts: of a segment
     float *whole; // [n_row] parts: of all segments so far
     int n_row, n_vec;
+    ask_list *ask;
 } walk;
 
 enum { PART_M, PART_L, PART_ACC = 16 }; // where things lie in a part: m, l, acc[16 * n_vec]
@@ -50,15 +59,38 @@ static const char *kv_row(const fxi_attn *a, int plane, int pos)
            (size_t)a->kv_head * (size_t)a->head_dim * sizeof(uint16_t);
 }
 
-// Asks memory for the rows of up to n positions from pos on, as far as the call sees: the walk comes
-// there next, by strides that hardware does not foresee.
-static void kv_ask(const fxi_attn *a, int plane, int pos, int n)
+static int row_lines(const fxi_attn *a)
 {
-    int end = a->pos + a->n_tok < pos + n ? a->pos + a->n_tok : pos + n;
-    const char *row = kv_row(a, plane, pos);
-    const size_t bytes = (size_t)a->head_dim * sizeof(uint16_t);
-    for (; pos < end; pos++, row += a->view.tok_stride_bytes)
-        for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i);
+    return (a->head_dim * (int)sizeof(uint16_t) + 63) / 64;
+}
+
+// Where the lines of a tile's rows lie.
+static void ask_begin(const walk *w)
+{
+    size_t *line = w->ask->line;
+    for (int j = 0; j < KV_TILE; j++)
+        for (int i = 0; i < row_lines(w->a); i++)
+            *line++ = (size_t)j * w->a->view.tok_stride_bytes + 64 * (size_t)i;
+}
+
+// The rows of the tile that begins at pos come next, as far as the call sees.
+static void ask_for(const walk *w, int plane, int pos)
+{
+    int left = w->a->pos + w->a->n_tok - pos;
+    w->ask->base = kv_row(w->a, plane, pos);
+    w->ask->n = (left < 0 ? 0 : left < KV_TILE ? left : KV_TILE) * row_lines(w->a);
+    w->ask->next = 0;
+}
+
+// The next n_k lines of the list for a tile, or, where there are fewer, one that is here already.
+static void ask_with(ask_list *l, tile *c)
+{
+    static const size_t here = 0;
+    bool enough = l->n - l->next >= c->n_k;
+    c->ask_base = enough ? l->base : c->panel;
+    c->ask = enough ? l->line + l->next : &here;
+    c->ask_step = enough;
+    if (enough) l->next += c->n_k;
 }
 
 // Sixteen numbers of a head from i on; zeros behind its end.
@@ -98,30 +130,39 @@ static void key_panel(const fxi_attn *a, int pos, int n, float *dst)
     }
 }
 
+// Numbers i to i + 15 of the values of n positions, one vector each.
+ALWAYS_INLINE void value_panel(const char *row, size_t stride, int i, int n, int head_dim,
+                               float *dst)
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < n; j++, row += stride, dst += 16) v16_store(dst, kv_load(row, i, head_dim));
+}
+
 // The values of n positions from pos on, as panels of [KV_TILE][16].
 static void value_panels(const walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
     const char *row = kv_row(a, 2 * a->layer + 1, pos);
-    int last = (pos + KV_TILE) % FXI_ATTN_SEGMENT == 0; // then come the next segment's keys
-    for (int j = 0; j < n; j++, row += a->view.tok_stride_bytes) {
-        kv_ask(a, 2 * a->layer + !last, pos + KV_TILE + j, 1);
-        for (int p = 0; p < w->n_vec; p++)
-            v16_store(w->tile + (p * KV_TILE + j) * 16, kv_load(row, 16 * p, a->head_dim));
-    }
+    const size_t stride = a->view.tok_stride_bytes;
+    float *dst = w->tile;
+    for (int i = 0; i < a->head_dim; i += 16, dst += KV_TILE * 16)
+        if (i + 16 <= a->head_dim)
+            value_panel(row, stride, i, n, i + 16, dst);
+        else
+            value_panel(row, stride, i, n, a->head_dim, dst);
 }
 
 // ---- products ----------------------------------------------------------------------------------
 
-// n_panel: FEW_PANELS or 1; n_row: 1 to FEW_TOK.
+// One tile of few rows, and one of more. n_panel: FEW_PANELS or TILE_PANELS, or 1.
 static void tile_few_rows(int n_row, int n_panel, const tile *c)
 {
-#define ROW_CASE(T)                                    \
-    case T:                                            \
-        if (n_panel == 1)                              \
-            tile_run(tile_load_f32, T, 1, c);          \
-        else                                           \
-            tile_run(tile_load_f32, T, FEW_PANELS, c); \
+#define ROW_CASE(T)                                                 \
+    case T:                                                         \
+        if (n_panel == 1)                                           \
+            tile_run_asking(tile_load_f32, T, 1, true, c);          \
+        else                                                        \
+            tile_run_asking(tile_load_f32, T, FEW_PANELS, true, c); \
         break;
     switch (n_row) {
         FEW_CASES(ROW_CASE)
@@ -129,11 +170,30 @@ static void tile_few_rows(int n_row, int n_panel, const tile *c)
 #undef ROW_CASE
 }
 
-static void few_rows(tile c, int n_row, int n_panel)
+static void tile_rows(int n_row, int n_panel, const tile *c)
 {
+#define ROW_CASE(T)                                                  \
+    case T:                                                          \
+        if (n_panel == 1)                                            \
+            tile_run_asking(tile_load_f32, T, 1, true, c);           \
+        else                                                         \
+            tile_run_asking(tile_load_f32, T, TILE_PANELS, true, c); \
+        break;
+    switch (n_row) {
+        TILE_CASES(ROW_CASE)
+    }
+#undef ROW_CASE
+}
+
+// n_row rows, at most TILE_TOK, x n_panel panels.
+static void product_rows(tile c, int n_row, int n_panel, ask_list *ask)
+{
+    bool few = n_row <= FEW_TOK;
+    int most = few ? FEW_PANELS : TILE_PANELS;
     for (int p = 0, n; p < n_panel; p += n) {
-        n = n_panel - p >= FEW_PANELS ? FEW_PANELS : 1;
-        tile_few_rows(n_row, n, &c);
+        n = n_panel - p >= most ? most : 1;
+        ask_with(ask, &c);
+        (few ? tile_few_rows : tile_rows)(n_row, n, &c);
         c.panel += (size_t)n * c.panel_bytes;
         c.y += n * FXI_PANEL;
         c.n_out -= n * FXI_PANEL;
@@ -141,19 +201,16 @@ static void few_rows(tile c, int n_row, int n_panel)
 }
 
 // n_row rows x n_panel panels; rows are shared out evenly among as few tiles as there can be.
-static void product(tile c, int n_row, int n_panel)
+static void product(tile c, int n_row, int n_panel, ask_list *ask)
 {
-    if (n_row <= FEW_TOK) {
-        few_rows(c, n_row, n_panel);
-        return;
-    }
     int n_tile = (n_row + TILE_TOK - 1) / TILE_TOK;
     for (int i = 0, n; i < n_tile; i++, n_row -= n) {
         n = n_row / (n_tile - i);
-        tile_panels(c, n, n_panel);
+        product_rows(c, n, n_panel, ask);
         c.x += (size_t)n * c.ldx;
         c.y += (size_t)n * c.ldy;
     }
+    for (; ask->next < ask->n; ask->next++) __builtin_prefetch(ask->base + ask->line[ask->next]);
 }
 
 // The scores of rows from r0 on for n positions from pos on, into column `at` of s and on.
@@ -162,11 +219,10 @@ static void scores(const walk *w, int r0, int pos, int n, int at)
     const fxi_attn *a = w->a;
     int n_panel = (n + 15) / 16;
     int last = at + KV_TILE == FXI_ATTN_SEGMENT; // then come the segment's values
-    for (int p = 0; p < n_panel; p++) {
-        kv_ask(a, 2 * a->layer + last, (last ? pos - at : pos + KV_TILE) + 16 * p, 16);
+    ask_for(w, 2 * a->layer + last, last ? pos - at : pos + KV_TILE);
+    for (int p = 0; p < n_panel; p++)
         key_panel(a, pos + 16 * p, n - 16 * p < 16 ? n - 16 * p : 16,
                   w->tile + 16 * p * a->head_dim);
-    }
     product((tile){.panel = (const char *)w->tile,
                    .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
                    .x = w->q + (size_t)r0 * (size_t)a->head_dim,
@@ -176,12 +232,14 @@ static void scores(const walk *w, int r0, int pos, int n, int at)
                    .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
                    .ldy = FXI_ATTN_SEGMENT,
                    .n_out = 16 * n_panel},
-            w->n_row - r0, n_panel);
+            w->n_row - r0, n_panel, w->ask);
 }
 
 // Adds the values of n positions from pos on to acc, by the weights from column `at` of s on.
 static void weighted(const walk *w, int r0, int pos, int n, int at)
 {
+    int last = at + KV_TILE == FXI_ATTN_SEGMENT; // then come the next segment's keys
+    ask_for(w, 2 * w->a->layer + !last, pos + KV_TILE);
     value_panels(w, pos, n);
     product((tile){.panel = (const char *)w->tile,
                    .panel_bytes = 16 * KV_TILE * sizeof(float),
@@ -192,7 +250,7 @@ static void weighted(const walk *w, int r0, int pos, int n, int at)
                    .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
                    .ldy = part_floats(w),
                    .n_out = 16 * w->n_vec},
-            w->n_row - r0, w->n_vec);
+            w->n_row - r0, w->n_vec, w->ask);
 }
 
 // Scores to weights: the row sees n of them, 1 to n_all; the others become 0.
@@ -248,13 +306,22 @@ static size_t head_at(const fxi_attn *a, int r)
     return (size_t)head * (size_t)a->head_dim;
 }
 
+// dst = src * by
+static void row_scale(const float *src, float by, int n, float *dst)
+{
+    v16 f = v16_set1(by);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(dst + i, v16_mul(v16_load(src + i), f));
+    if (i < n) v16_store_n(dst + i, v16_mul(v16_load_n(src + i, n - i), f), n - i);
+}
+
 static void walk_begin(const walk *w)
 {
     const fxi_attn *a = w->a;
     for (int r = 0; r < w->n_row; r++) {
-        float *q = w->q + (size_t)r * (size_t)a->head_dim,
-              *o = w->whole + (size_t)r * part_floats(w);
-        for (int d = 0; d < a->head_dim; d++) q[d] = a->q[head_at(a, r) + (size_t)d] * a->scale;
+        float *o = w->whole + (size_t)r * part_floats(w);
+        row_scale(a->q + head_at(a, r), a->scale, a->head_dim,
+                  w->q + (size_t)r * (size_t)a->head_dim);
         memset(o, 0, part_floats(w) * sizeof *o);
         o[PART_M] = -INFINITY;
     }
@@ -265,27 +332,29 @@ static void walk_end(const walk *w)
     const fxi_attn *a = w->a;
     for (int r = 0; r < w->n_row; r++) {
         const float *o = w->whole + (size_t)r * part_floats(w);
-        float *out = a->out + head_at(a, r), inv = 1 / o[PART_L];
-        for (int d = 0; d < a->head_dim; d++) out[d] = o[PART_ACC + d] * inv;
+        row_scale(o + PART_ACC, 1 / o[PART_L], a->head_dim, a->out + head_at(a, r));
     }
 }
 
-static walk walk_of(const fxi_attn *a)
+static walk walk_of(const fxi_attn *a, ask_list *ask)
 {
-    walk w = {.a = a, .n_vec = (a->head_dim + 15) / 16, .n_row = a->n_tok * a->group};
+    walk w = {.a = a, .ask = ask, .n_vec = (a->head_dim + 15) / 16, .n_row = a->n_tok * a->group};
     size_t n_row = (size_t)w.n_row;
     w.tile = a->scratch;
     w.s = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
     w.seg = w.s + n_row * FXI_ATTN_SEGMENT;
     w.whole = w.seg + n_row * part_floats(&w);
-    w.q = w.whole + n_row * part_floats(&w);
+    ask->line = (size_t *)(void *)(w.whole + n_row * part_floats(&w));
+    w.q = w.whole + n_row * part_floats(&w) + KV_TILE * 2 * (size_t)w.n_vec;
     return w;
 }
 
 static void attention(const fxi_attn *a)
 {
-    walk w = walk_of(a);
+    ask_list ask = {0};
+    walk w = walk_of(a, &ask);
     walk_begin(&w);
+    ask_begin(&w);
     int end = a->pos + a->n_tok;
     for (int pos = 0; pos < end; pos += FXI_ATTN_SEGMENT) {
         int n = end - pos < FXI_ATTN_SEGMENT ? end - pos : FXI_ATTN_SEGMENT, r0 = 0;
