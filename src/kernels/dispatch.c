@@ -60,11 +60,3 @@ const fxi_probe_loops *fxi_probe_loops_get(void)
 {
     return path_find(NULL)->probe;
 }
-
-// A tile of K or V as f32, and per query row its scores in a segment, two parts of 16 + head_dim,
-// and the scaled query (cpu/body_attention.h).
-size_t fxi_attn_scratch(int group, int head_dim)
-{
-    size_t head = ((size_t)head_dim + 15) / 16 * 16, n_row = (size_t)group * FXI_ATTN_MAX_TOK;
-    return FXI_ATTN_TILE * (head + head / 8) + n_row * (FXI_ATTN_SEGMENT + 2 * (16 + head) + head);
-}

@@ -1,4 +1,4 @@
-// body_attention.h - attention over an f16 cache, once for every vector unit (cpu.h).
+// body_attention.h - attention over a cache, once for every vector unit (cpu.h).
 // Needs: body_tile.h; the tile of few rows, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
 //
 // One call walks the positions once for all of its query rows (n_tok tokens x group heads), segment
@@ -14,9 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/cpu/body_kv.h"
 #include "kernels/cpu/body_tile.h"
-
-#define KV_TILE FXI_ATTN_TILE
 
 // Lines of memory that the walk comes to next, by strides that hardware does not foresee. They are
 // asked for one by one while products run.
@@ -28,16 +27,17 @@ typedef struct ask_list {
 
 typedef struct walk {
     const fxi_attn *a;
+    const kv_kind *kind;
     float *tile;  // KV_TILE positions as f32
     float *q;     // [n_row][head_dim] times scale
     float *s;     // [n_row][FXI_ATTN_SEGMENT] scores, then weights
-    float *seg;   // [n_row] parts: of a segment
+    float *seg;   // [n_row] parts: of a segment; here or with the caller
     float *whole; // [n_row] parts: of all segments so far
     int n_row, n_vec;
     ask_list *ask;
 } walk;
 
-enum { PART_M, PART_L, PART_ACC = 16 }; // where things lie in a part: m, l, acc[16 * n_vec]
+enum { PART_M, PART_L, PART_ACC = FXI_ATTN_PART_ACC };
 
 static size_t part_floats(const walk *w)
 {
@@ -55,31 +55,49 @@ static int row_sees(const walk *w, int row, int pos, int n)
 
 static const char *kv_row(const fxi_attn *a, int plane, int pos)
 {
-    return fxi_kv_plane(&a->view, plane) + (size_t)pos * a->view.tok_stride_bytes +
-           (size_t)a->kv_head * (size_t)a->head_dim * sizeof(uint16_t);
+    return fxi_kv_row(&a->view, plane, pos) + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim);
 }
 
 static int row_lines(const fxi_attn *a)
 {
-    return (a->head_dim * (int)sizeof(uint16_t) + 63) / 64;
+    return (int)(fxi_kv_bytes(a->kv_type, a->head_dim) + 63) / 64;
 }
 
-// Where the lines of a tile's rows lie.
+// Lines of 16 neighbouring rows of which the first begins at `at`.
+static size_t *ask_rows(const fxi_attn *a, size_t at, size_t *line)
+{
+    int n = row_lines(a);
+    for (int j = 0; j < 16; j++, at += a->view.tok_stride_bytes)
+        for (int i = 0; i < n; i++) *line++ = at + 64 * (size_t)i;
+    return line;
+}
+
+// The lines of a tile's rows, where they do not change from tile to tile.
 static void ask_begin(const walk *w)
 {
     size_t *line = w->ask->line;
-    for (int j = 0; j < KV_TILE; j++)
-        for (int i = 0; i < row_lines(w->a); i++)
-            *line++ = (size_t)j * w->a->view.tok_stride_bytes + 64 * (size_t)i;
+    for (size_t j = 0; j < KV_TILE; j += 16)
+        line = ask_rows(w->a, j * w->a->view.tok_stride_bytes, line);
+}
+
+// The same of n rows from pos on, where blocks are smaller than tiles.
+static void ask_blocks(const walk *w, int plane, int pos, int n)
+{
+    size_t *line = w->ask->line;
+    for (int j = 0; j < n; j += 16)
+        line = ask_rows(w->a, (size_t)(kv_row(w->a, plane, pos + j) - w->ask->base), line);
 }
 
 // The rows of the tile that begins at pos come next, as far as the call sees.
 static void ask_for(const walk *w, int plane, int pos)
 {
-    int left = w->a->pos + w->a->n_tok - pos;
-    w->ask->base = kv_row(w->a, plane, pos);
-    w->ask->n = (left < 0 ? 0 : left < KV_TILE ? left : KV_TILE) * row_lines(w->a);
-    w->ask->next = 0;
+    const fxi_attn *a = w->a;
+    int left = a->pos + a->n_tok - pos, n = left < KV_TILE ? left : KV_TILE;
+    w->ask->n = w->ask->next = 0;
+    if (n <= 0) return;
+    w->ask->base = kv_row(a, plane, pos);
+    w->ask->n = n * row_lines(a);
+    if (a->view.table && 1 << a->view.block_shift < KV_TILE) ask_blocks(w, plane, pos, n);
 }
 
 // The next n_k lines of the list for a tile, or, where there are fewer, one that is here already.
@@ -93,63 +111,24 @@ static void ask_with(ask_list *l, tile *c)
     if (enough) l->next += c->n_k;
 }
 
-// Sixteen numbers of a head from i on; zeros behind its end.
-static inline v16 kv_load(const char *row, int i, int head_dim)
-{
-    const uint16_t *h = (const uint16_t *)row + i;
-    return i + 16 <= head_dim ? v16_from_f16(h) : v16_from_f16_n(h, head_dim - i);
-}
-
-// Numbers i to i + 15 of the keys of n positions, transposed: lane j of dst[d] is position j. n is a
-// constant at the call that matters, so that all of it lives in registers.
-ALWAYS_INLINE void key_square(const char *row, size_t stride, int i, int n, int head_dim,
-                              v16 dst[16])
-{
-#pragma GCC unroll 16
-    for (int j = 0; j < 16; j++)
-        dst[j] = j < n ? kv_load(row + (size_t)j * stride, i, head_dim) : v16_zero();
-    v16_transpose(dst);
-}
-
-// The keys of n <= 16 positions from pos on, transposed to [head_dim][16]; zeros behind them.
-static void key_panel(const fxi_attn *a, int pos, int n, float *dst)
-{
-    const char *row = kv_row(a, 2 * a->layer, pos);
-    const size_t stride = a->view.tok_stride_bytes;
-    for (int i = 0; i < a->head_dim; i += 16, dst += 16 * 16) {
-        v16 m[16];
-        int n_d = a->head_dim - i;
-        if (n == 16 && n_d >= 16) {
-            key_square(row, stride, i, 16, i + 16, m);
-#pragma GCC unroll 16
-            for (int d = 0; d < 16; d++) v16_store(dst + d * 16, m[d]);
-        } else {
-            key_square(row, stride, i, n, a->head_dim, m);
-            for (int d = 0; d < 16 && d < n_d; d++) v16_store(dst + d * 16, m[d]);
-        }
-    }
-}
-
-// Numbers i to i + 15 of the values of n positions, one vector each.
-ALWAYS_INLINE void value_panel(const char *row, size_t stride, int i, int n, int head_dim,
-                               float *dst)
-{
-#pragma GCC unroll 8
-    for (int j = 0; j < n; j++, row += stride, dst += 16) v16_store(dst, kv_load(row, i, head_dim));
-}
-
-// The values of n positions from pos on, as panels of [KV_TILE][16].
-static void value_panels(const walk *w, int pos, int n)
+// The keys of n <= KV_TILE positions from pos on, as panels of [head_dim][16].
+static void tile_keys(const walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
-    const char *row = kv_row(a, 2 * a->layer + 1, pos);
-    const size_t stride = a->view.tok_stride_bytes;
     float *dst = w->tile;
-    for (int i = 0; i < a->head_dim; i += 16, dst += KV_TILE * 16)
-        if (i + 16 <= a->head_dim)
-            value_panel(row, stride, i, n, i + 16, dst);
-        else
-            value_panel(row, stride, i, n, a->head_dim, dst);
+    for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
+        w->kind->key_panel(kv_row(a, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
+                           n - i < 16 ? n - i : 16, a->head_dim, dst);
+}
+
+// Their values, as panels of [KV_TILE][16].
+static void tile_values(const walk *w, int pos, int n)
+{
+    const fxi_attn *a = w->a;
+    float *dst = w->tile;
+    for (int i = 0; i < n; i += 16, dst += 16 * 16)
+        w->kind->value_panels(kv_row(a, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes,
+                              n - i < 16 ? n - i : 16, a->head_dim, dst);
 }
 
 // ---- products ----------------------------------------------------------------------------------
@@ -220,9 +199,7 @@ static void scores(const walk *w, int r0, int pos, int n, int at)
     int n_panel = (n + 15) / 16;
     int last = at + KV_TILE == FXI_ATTN_SEGMENT; // then come the segment's values
     ask_for(w, 2 * a->layer + last, last ? pos - at : pos + KV_TILE);
-    for (int p = 0; p < n_panel; p++)
-        key_panel(a, pos + 16 * p, n - 16 * p < 16 ? n - 16 * p : 16,
-                  w->tile + 16 * p * a->head_dim);
+    tile_keys(w, pos, n);
     product((tile){.panel = (const char *)w->tile,
                    .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
                    .x = w->q + (size_t)r0 * (size_t)a->head_dim,
@@ -240,7 +217,7 @@ static void weighted(const walk *w, int r0, int pos, int n, int at)
 {
     int last = at + KV_TILE == FXI_ATTN_SEGMENT; // then come the next segment's keys
     ask_for(w, 2 * w->a->layer + !last, pos + KV_TILE);
-    value_panels(w, pos, n);
+    tile_values(w, pos, n);
     product((tile){.panel = (const char *)w->tile,
                    .panel_bytes = 16 * KV_TILE * sizeof(float),
                    .x = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
@@ -288,7 +265,7 @@ static void part_merge(const float *seg, float *o, int n_vec)
 }
 
 // The n positions of the segment that begins at pos; rows from r0 on see some of it.
-static void walk_segment(const walk *w, int r0, int pos, int n)
+static void segment_rows(const walk *w, int r0, int pos, int n)
 {
     for (int i = 0; i < n; i += KV_TILE)
         scores(w, r0, pos + i, n - i < KV_TILE ? n - i : KV_TILE, i);
@@ -315,13 +292,18 @@ static void row_scale(const float *src, float by, int n, float *dst)
     if (i < n) v16_store_n(dst + i, v16_mul(v16_load_n(src + i, n - i), f), n - i);
 }
 
-static void walk_begin(const walk *w)
+static void walk_queries(const walk *w)
 {
     const fxi_attn *a = w->a;
-    for (int r = 0; r < w->n_row; r++) {
-        float *o = w->whole + (size_t)r * part_floats(w);
+    for (int r = 0; r < w->n_row; r++)
         row_scale(a->q + head_at(a, r), a->scale, a->head_dim,
                   w->q + (size_t)r * (size_t)a->head_dim);
+}
+
+static void walk_begin(const walk *w)
+{
+    for (int r = 0; r < w->n_row; r++) {
+        float *o = w->whole + (size_t)r * part_floats(w);
         memset(o, 0, part_floats(w) * sizeof *o);
         o[PART_M] = -INFINITY;
     }
@@ -338,7 +320,11 @@ static void walk_end(const walk *w)
 
 static walk walk_of(const fxi_attn *a, ask_list *ask)
 {
-    walk w = {.a = a, .ask = ask, .n_vec = (a->head_dim + 15) / 16, .n_row = a->n_tok * a->group};
+    walk w = {.a = a,
+              .kind = &kv_kinds[a->kv_type],
+              .ask = ask,
+              .n_vec = (a->head_dim + 15) / 16,
+              .n_row = a->n_tok * a->group};
     size_t n_row = (size_t)w.n_row;
     w.tile = a->scratch;
     w.s = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
@@ -349,20 +335,68 @@ static walk walk_of(const fxi_attn *a, ask_list *ask)
     return w;
 }
 
+// The first row that sees position pos.
+static int first_row(const walk *w, int pos)
+{
+    int tok = pos - w->a->pos;
+    return tok > 0 ? tok * w->a->group : 0;
+}
+
+// One segment, into w->seg.
+static void walk_segment(const walk *w, int segment)
+{
+    int pos = segment * FXI_ATTN_SEGMENT, left = w->a->pos + w->a->n_tok - pos;
+    segment_rows(w, first_row(w, pos), pos, left < FXI_ATTN_SEGMENT ? left : FXI_ATTN_SEGMENT);
+}
+
+// w->seg, of this segment, into whole.
+static void merge_segment(const walk *w, int segment)
+{
+    for (int r = first_row(w, segment * FXI_ATTN_SEGMENT); r < w->n_row; r++) {
+        size_t at = (size_t)r * part_floats(w);
+        part_merge(w->seg + at, w->whole + at, w->n_vec);
+    }
+}
+
 static void attention(const fxi_attn *a)
 {
     ask_list ask = {0};
     walk w = walk_of(a, &ask);
+    walk_queries(&w);
     walk_begin(&w);
     ask_begin(&w);
-    int end = a->pos + a->n_tok;
-    for (int pos = 0; pos < end; pos += FXI_ATTN_SEGMENT) {
-        int n = end - pos < FXI_ATTN_SEGMENT ? end - pos : FXI_ATTN_SEGMENT, r0 = 0;
-        while (row_sees(&w, r0, pos, n) <= 0) r0 += a->group;
-        walk_segment(&w, r0, pos, n);
-        for (int r = r0; r < w.n_row; r++)
-            part_merge(w.seg + (size_t)r * part_floats(&w), w.whole + (size_t)r * part_floats(&w),
-                       w.n_vec);
+    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
+        walk_segment(&w, s);
+        merge_segment(&w, s);
+    }
+    walk_end(&w);
+}
+
+static float *segment_parts(const walk *w, const float *part, int segment)
+{
+    return (float *)part + (size_t)segment * (size_t)w->n_row * part_floats(w);
+}
+
+static void attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
+{
+    ask_list ask = {0};
+    walk w = walk_of(a, &ask);
+    walk_queries(&w);
+    ask_begin(&w);
+    for (int s = segment0; s < segment1; s++) {
+        w.seg = segment_parts(&w, part, s);
+        walk_segment(&w, s);
+    }
+}
+
+static void attention_merge(const fxi_attn *a, const float *part)
+{
+    ask_list ask = {0};
+    walk w = walk_of(a, &ask);
+    walk_begin(&w);
+    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
+        w.seg = segment_parts(&w, part, s);
+        merge_segment(&w, s);
     }
     walk_end(&w);
 }

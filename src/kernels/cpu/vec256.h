@@ -199,6 +199,27 @@ static inline v16 v16_from_bf16(const uint16_t *p)
     return (v16){bf16_half(p), bf16_half(p + 8)};
 }
 
+// The first n < 16 numbers.
+static inline v16 v16_from_bf16_n(const uint16_t *p, int n)
+{
+    uint16_t all[16] = {0};
+    memcpy(all, p, (size_t)(n & 15) * sizeof *p);
+    return v16_from_bf16(all);
+}
+
+static inline v16 v16_from_i8(const int8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)p);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(b, b)))};
+}
+
+static inline v16 v16_set1_f16(uint16_t h)
+{
+    __m256 f = _mm256_cvtph_ps(_mm_set1_epi16((short)h));
+    return (v16){f, f};
+}
+
 static inline void v16_to_f16(uint16_t *p, v16 v)
 {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));
