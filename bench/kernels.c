@@ -216,15 +216,17 @@ static void bench_attention(const bench *b, int head_dim, int group, int n_kv_he
     float *q = random_floats(n_q);
     t.n_scratch = fxi_attn_scratch(group, head_dim);
     t.scratch = lines((size_t)(n_kv_head * n_seq) * t.n_scratch * sizeof(float));
-    t.a = (fxi_attn){.view = {t.cache, plane, row},
-                     .n_head = n_head,
-                     .head_dim = head_dim,
-                     .group = group,
-                     .n_tok = n_tok,
-                     .pos = n_pos - n_tok,
-                     .q = q,
-                     .out = lines(n_q * sizeof(float)),
-                     .scale = 1 / sqrtf((float)head_dim)};
+    t.a =
+        (fxi_attn){.view = {.base = t.cache, .plane_stride_bytes = plane, .tok_stride_bytes = row},
+                   .kv_type = FXI_F16,
+                   .n_head = n_head,
+                   .head_dim = head_dim,
+                   .group = group,
+                   .n_tok = n_tok,
+                   .pos = n_pos - n_tok,
+                   .q = q,
+                   .out = lines(n_q * sizeof(float)),
+                   .scale = 1 / sqrtf((float)head_dim)};
     double s = median_s(attn_run, &t);
     char op[64];
     snprintf(op, sizeof op, "attention group %d x%d", group, n_seq);

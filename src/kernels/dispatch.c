@@ -60,11 +60,3 @@ const fxi_probe_loops *fxi_probe_loops_get(void)
 {
     return path_find(NULL)->probe;
 }
-
-// One tile of K and of V as f32, and per query row three runs of 16 + head_dim
-// (cpu/body_attention.h).
-size_t fxi_attn_scratch(int group, int head_dim)
-{
-    size_t head = ((size_t)head_dim + 15) / 16 * 16, n_row = (size_t)group * FXI_ATTN_MAX_TOK;
-    return 2 * FXI_ATTN_TILE * head + n_row * 3 * (16 + head);
-}

@@ -78,13 +78,18 @@ typedef struct fxi_act {
 // ---- attention ---------------------------------------------------------------------------------
 
 #define FXI_ATTN_SEGMENT 256 // positions per segment of a walk over the cache
-#define FXI_ATTN_TILE    16  // positions per tile inside a segment
-#define FXI_ATTN_MAX_TOK 8
+#define FXI_ATTN_TILE    64  // positions that fast paths take at a time; not part of the law
+#define FXI_ATTN_MAX_TOK 32
+
+// Bytes of n neighbouring numbers of a cache's row. A cache is F32, F16, BF16 or, where head_dim is a
+// multiple of 32, Q8_0: then n is one too.
+size_t fxi_kv_bytes(fxi_dtype type, int n);
 
 // The query rows of one head group: the `group` query heads that read KV head `kv_head` (heads
 // kv_head * group and on), for n_tok neighbouring tokens of one sequence.
 typedef struct fxi_attn {
     fxi_kv_view view;
+    fxi_dtype kv_type; // of the cache, see fxi_kv_bytes
     int layer;
     int kv_head, n_head, head_dim, group;
     int n_tok;      // tokens, 1 to FXI_ATTN_MAX_TOK
@@ -95,20 +100,26 @@ typedef struct fxi_attn {
     float *scratch; // fxi_attn_scratch floats for the partial results
 } fxi_attn;
 
-// Attention of one fxi_attn, defined for each query row by itself: the positions 0 .. pos + i are
-// cut into segments of 256 and those into tiles of 16. Within a segment, from m = -inf, l = 0,
-// acc = 0, tile after tile:
-//   s[j] = sum16(q * k[j]) * scale
-//   m' = max(m, s[0], ..);  c = expf(m - m');  p[j] = expf(s[j] - m')
-//   l = fma(l, c, sum16(p)), with p = 0 for positions past the last
-//   acc = acc * c, then acc = fma(p[j], v[j], acc) for j ascending
-// Segments (ms, ls, accs) merge in ascending order, also from m = -inf, l = 0, acc = 0:
+// Attention of one fxi_attn, defined for each query row by itself: with q' = q * scale, the
+// positions 0 .. pos + i are cut into segments of 256. Within a segment, j ascending:
+//   s[j] is one chain over d = 0, 1, .. from +0:    s = fma(q'[d], k[j][d], s)
+//   m = max(s[0], ..);  p[j] = expf(s[j] - m);  l = sum16(p)
+//   acc[d] is one chain over j from +0:             acc = fma(p[j], v[j][d], acc)
+// Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
-//   l = fma(ls, es, l * e);  acc = fma(accs, es, acc * e)
-// out = acc * (1 / l). No position after pos + n_tok - 1 is ever read.
+//   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
+// out = acc * (1 / l). The sum with +0 turns -0 into +0, so that positions of weight 0 behind a row's
+// last change nothing. No position after pos + n_tok - 1 is ever read.
+
+// Keys and values are what the cache's numbers are in f32: of Q8_0, scale times integer, exact.
 
 // Floats of scratch that one attention call needs.
 size_t fxi_attn_scratch(int group, int head_dim);
+
+// What one query row has of one segment, where calls share out a walk: m, l, and from 16 on acc.
+#define FXI_ATTN_PART_ACC 16
+int fxi_attn_n_segment(int n_pos);
+size_t fxi_attn_part_floats(int head_dim);
 
 // Initialisers of fxi_kernels.linear: one function for all block types.
 #define FXI_QUANT_TYPES(fn)                                                              \
@@ -141,10 +152,16 @@ typedef struct fxi_kernels {
     // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                  const float *sin);
-    // One row of f32 to f16, round to nearest even: how K and V enter the cache.
-    void (*store_f16)(const float *src, int n, uint16_t *dst);
+    // One row of f32 to a cache's type: how K and V enter it. 16 bits: round to nearest even; Q8_0:
+    // blocks of 32 as quant_q8 gives them, their scale rounded to f16.
+    void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);
 
+    // The whole of it; and the same in two steps, by any threads: attention_part for runs of
+    // segments that together are all of them, then attention_merge. part: [n_segment][n_tok *
+    // group][fxi_attn_part_floats].
     void (*attention)(const fxi_attn *a);
+    void (*attention_part)(const fxi_attn *a, int segment0, int segment1, float *part);
+    void (*attention_merge)(const fxi_attn *a, const float *part);
 } fxi_kernels;
 
 // The best table for this machine. `want` (may be NULL) names a path instead: NULL is returned if

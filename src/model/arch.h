@@ -19,7 +19,11 @@ struct fxi_model {
     fxi_model_shape shape;
     const fxi_kernels *k;
     fxi_pool *pool;
+    fxi_dtype kv_type;
 };
+
+// The type that the option names. Errors: FX_EINVAL.
+fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err);
 
 extern const fxi_arch fxi_arch_llama; // llama.c
 

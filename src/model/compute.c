@@ -1,7 +1,5 @@
 #include "model/compute.h"
 
-#include <stdatomic.h>
-
 // ---- rows --------------------------------------------------------------------------------------
 
 typedef struct row_job {
@@ -69,66 +67,4 @@ void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
     for (int i = 0; i < n_job; i++) p.n_panel += fxi_linear_n_panel(job[i].w->n_out);
     p.panels_per_task = panels_per_task(p.n_panel, fxi_pool_n_thread(c->pool));
     fxi_pool_run(c->pool, linear_task, &p, (p.n_panel + p.panels_per_task - 1) / p.panels_per_task);
-}
-
-// ---- attention ---------------------------------------------------------------------------------
-
-typedef struct attn_job {
-    const fxi_compute *c;
-    const fxi_attn_pass *pass;
-    size_t scratch_floats; // per thread
-    atomic_int next;       // the next (block, KV head) to take
-} attn_job;
-
-static void attend(const attn_job *job, int item, float *scratch)
-{
-    const fxi_attn_pass *p = job->pass;
-    const fxi_attn_block *b = &p->block[item / p->n_kv_head];
-    size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
-    fxi_attn a = {
-        .view = b->view,
-        .layer = p->layer,
-        .kv_head = item % p->n_kv_head,
-        .n_head = p->n_head,
-        .head_dim = p->head_dim,
-        .group = p->n_head / p->n_kv_head,
-        .n_tok = b->n_tok,
-        .pos = b->pos,
-        .q = p->q + row,
-        .out = p->out + row,
-        .scale = p->scale,
-        .scratch = scratch,
-    };
-    job->c->k->attention(&a);
-}
-
-// One task per thread, so that each has scratch of its own; items are taken one by one.
-static void attn_task(void *arg, int task)
-{
-    attn_job *job = arg;
-    float *scratch = job->pass->scratch + (size_t)task * job->scratch_floats;
-    int n_item = job->pass->n_block * job->pass->n_kv_head;
-    int item;
-    while ((item = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < n_item)
-        attend(job, item, scratch);
-}
-
-static size_t scratch_per_thread(int n_head, int n_kv_head, int head_dim)
-{
-    return (fxi_attn_scratch(n_head / n_kv_head, head_dim) + 15) / 16 * 16;
-}
-
-size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim)
-{
-    return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool);
-}
-
-void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass)
-{
-    attn_job job = {.c = c,
-                    .pass = pass,
-                    .scratch_floats =
-                        scratch_per_thread(pass->n_head, pass->n_kv_head, pass->head_dim)};
-    atomic_init(&job.next, 0);
-    fxi_pool_run(c->pool, attn_task, &job, fxi_pool_n_thread(c->pool));
 }

@@ -34,20 +34,33 @@ typedef struct fxi_attn_block {
     int row;   // of the first token in the batch
     int n_tok; // at most FXI_ATTN_MAX_TOK
     int pos;   // of the first token
+
+    // Filled in by fxi_compute_attn_plan.
+    int item0;    // number of its first item
+    int n_range;  // ranges of segments that each KV head is cut into
+    size_t part0; // where its parts begin, if there are several
 } fxi_attn_block;
 
 // Attention of all blocks, all heads, in one layer.
 typedef struct fxi_attn_pass {
     const fxi_attn_block *block; // [n_block]
     int n_block;
+    int n_item; // by the plan
     int layer, n_head, n_kv_head, head_dim;
+    int ctx_tok; // positions there can be
+    fxi_dtype kv_type;
     float scale;
     const float *q; // [n_tok][n_head][head_dim]
     float *out;     // same shape
     float *scratch; // fxi_compute_attn_scratch floats
 } fxi_attn_pass;
 
-size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim);
+// How many tokens of a prompt a block should have, in a batch of n_tok.
+int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head);
+// Shares the blocks' work out; holds for every layer. Reads n_block, the heads and ctx_tok.
+void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *pass, fxi_attn_block *block);
+size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
+                                int ctx_tok);
 void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass);
 
 #endif

@@ -34,6 +34,8 @@ static void rows(const llama *m, int n_row, fxi_row_fn *fn, void *arg)
 // Notes whose token each row is, and cuts the sequences' runs into blocks that attend together.
 static int index_batch(llama *m, const fxi_batch *batch)
 {
+    const int most =
+        fxi_compute_attn_block_tok(&m->compute, batch->n_tok, m->model.shape.n_kv_head);
     int row = 0, n_block = 0;
     for (int i = 0; i < batch->n_seq; i++) {
         const fxi_batch_seq *seq = &batch->seq[i];
@@ -41,12 +43,12 @@ static int index_batch(llama *m, const fxi_batch *batch)
             m->s.tok_seq[row + t] = seq;
             m->s.tok_pos[row + t] = seq->pos + t;
         }
-        for (int t = 0; t < seq->n_tok; t += FXI_ATTN_MAX_TOK) {
+        for (int t = 0; t < seq->n_tok; t += most) {
             int left = seq->n_tok - t;
             m->s.block[n_block++] = (fxi_attn_block){
                 .view = seq->view,
                 .row = row + t,
-                .n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK,
+                .n_tok = left < most ? left : most,
                 .pos = seq->pos + t,
             };
         }
@@ -61,6 +63,7 @@ typedef struct pass {
     const fxi_batch *batch;
     const llama_layer *layer;
     int i_layer;
+    fxi_attn_pass attn;
 } pass;
 
 static void embed_row(void *arg, int row)
@@ -101,14 +104,13 @@ static void cache_row(void *arg, int row)
     const float *cos = m->rope.cos + (size_t)pos * (size_t)m->rope.n_pair;
     const float *sin = m->rope.sin + (size_t)pos * (size_t)m->rope.n_pair;
     const fxi_kv_view *view = &m->s.tok_seq[row]->view;
-    const size_t tok = (size_t)pos * view->tok_stride_bytes;
     float *key = m->s.k + (size_t)row * (size_t)n_kv, *value = m->s.v + (size_t)row * (size_t)n_kv;
 
     k->rope(m->s.q + (size_t)row * (size_t)(s->n_head * s->head_dim), s->n_head, s->head_dim,
             m->rope.n_pair, cos, sin);
     k->rope(key, s->n_kv_head, s->head_dim, m->rope.n_pair, cos, sin);
-    k->store_f16(key, n_kv, (uint16_t *)(fxi_kv_plane(view, 2 * p->i_layer) + tok));
-    k->store_f16(value, n_kv, (uint16_t *)(fxi_kv_plane(view, 2 * p->i_layer + 1) + tok));
+    k->store_kv[m->model.kv_type](key, n_kv, fxi_kv_row(view, 2 * p->i_layer, pos));
+    k->store_kv[m->model.kv_type](value, n_kv, fxi_kv_row(view, 2 * p->i_layer + 1, pos));
 }
 
 static void attn_out_row(void *arg, int row)
@@ -118,10 +120,29 @@ static void attn_out_row(void *arg, int row)
     if (fxi_linear_reads_q8(o)) quant_row(p->m, p->m->s.att, o->n_in, row);
 }
 
-static void attention_block(pass *p, int n_block)
+// What attention of every layer has in common.
+static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
+{
+    const fxi_model_shape *s = &m->model.shape;
+    fxi_attn_pass a = {
+        .n_block = index_batch(m, batch),
+        .n_head = s->n_head,
+        .n_kv_head = s->n_kv_head,
+        .head_dim = s->head_dim,
+        .ctx_tok = m->ctx_tok,
+        .kv_type = m->model.kv_type,
+        .scale = 1 / sqrtf((float)s->head_dim),
+        .q = m->s.q,
+        .out = m->s.att,
+        .scratch = m->s.attn,
+    };
+    fxi_compute_attn_plan(&m->compute, &a, m->s.block);
+    return a;
+}
+
+static void attention_block(pass *p)
 {
     llama *m = p->m;
-    const fxi_model_shape *s = &m->model.shape;
     const llama_layer *l = p->layer;
     const int n = p->batch->n_tok;
     rows(m, n, attn_norm_row, p);
@@ -129,18 +150,8 @@ static void attention_block(pass *p, int n_block)
     fxi_compute_linear(&m->compute, &h, n,
                        (fxi_linear_job[]){{&l->q, m->s.q}, {&l->k, m->s.k}, {&l->v, m->s.v}}, 3);
     rows(m, n, cache_row, p);
-    fxi_compute_attention(&m->compute, &(fxi_attn_pass){
-                                           .block = m->s.block,
-                                           .n_block = n_block,
-                                           .layer = p->i_layer,
-                                           .n_head = s->n_head,
-                                           .n_kv_head = s->n_kv_head,
-                                           .head_dim = s->head_dim,
-                                           .scale = 1 / sqrtf((float)s->head_dim),
-                                           .q = m->s.q,
-                                           .out = m->s.att,
-                                           .scratch = m->s.attn,
-                                       });
+    p->attn.layer = p->i_layer;
+    fxi_compute_attention(&m->compute, &p->attn);
     rows(m, n, attn_out_row, p);
     fxi_act att = act_of(&m->s, m->s.att);
     fxi_compute_linear(&m->compute, &att, n, &(fxi_linear_job){&l->o, m->s.h}, 1);
@@ -217,13 +228,12 @@ static void logit_norm_row(void *arg, int i)
 void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)
 {
     llama *m = (llama *)model;
-    pass p = {.m = m, .batch = batch};
-    int n_block = index_batch(m, batch);
+    pass p = {.m = m, .batch = batch, .attn = attn_begin(m, batch)};
     rows(m, batch->n_tok, embed_row, &p);
     for (int i = 0; i < m->model.shape.n_layer; i++) {
         p.i_layer = i;
         p.layer = &m->layer[i];
-        attention_block(&p, n_block);
+        attention_block(&p);
         ffn_block(&p);
     }
     int n_logit = find_logit_rows(m, batch);

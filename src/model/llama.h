@@ -42,6 +42,7 @@ typedef struct llama_scratch {
 typedef struct llama {
     fxi_model model; // first: a fxi_model is cast to this
     fxi_compute compute;
+    int ctx_tok; // positions there can be
     float rms_eps;
     int n_rot; // numbers of a head that turn
     float rope_base, rope_scale;

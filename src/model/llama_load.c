@@ -240,7 +240,7 @@ static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *
         {(void **)&b->gate, n * (size_t)s->n_ffn, sizeof(float)},
         {(void **)&b->up, n * (size_t)s->n_ffn, sizeof(float)},
         {(void **)&b->attn,
-         fxi_compute_attn_scratch(&m->compute, s->n_head, s->n_kv_head, s->head_dim),
+         fxi_compute_attn_scratch(&m->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},
         {(void **)&b->act_q, n * widest, 1},
         {(void **)&b->act_d, n * (widest / FXI_Q8_0_ELEMS + 1), sizeof(float)},
@@ -295,7 +295,10 @@ void fxi_llama_free(fxi_model *model)
 
 static fx_status load_into(fxi_loader *ld, llama *m, fx_error *err)
 {
+    const fxi_model_shape *s = &m->model.shape;
     FX_TRY(read_shape(ld->g, &m->model.shape, err));
+    FX_TRY(fxi_model_kv_type(ld->opt->kv_type, s->head_dim, &m->model.kv_type, err));
+    m->ctx_tok = ld->opt->ctx_tok ? ld->opt->ctx_tok : s->train_ctx_tok;
     FX_TRY(read_numbers(ld->g, m, err));
     FX_TRY(load_weights(ld, m, err));
     return make_scratch(m, ld->opt, err);

@@ -32,6 +32,7 @@ typedef struct fxi_model_options {
     int max_batch_tok;       // tokens in one forward pass at most
     int max_batch_logit;     // rows of logits in one forward pass at most
     const char *kernel_path; // NULL: the best this machine runs
+    const char *kv_type;     // of the cache: "f16" (NULL), "bf16", "f32", "q8_0"
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes); // may be NULL
     void *progress_ud;
 } fxi_model_options;
@@ -60,7 +61,7 @@ void fxi_model_free(fxi_model *m); // NULL is allowed
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
 const char *fxi_model_kernel_path(const fxi_model *m);
-size_t fxi_model_kv_row_bytes(const fxi_model *m); // of one token in one plane (f16)
+size_t fxi_model_kv_row_bytes(const fxi_model *m); // of one token in one plane
 
 // One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre: counts within the options, token ids within the vocabulary, positions within the
 // context.

@@ -25,6 +25,21 @@ fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
     return arch->load(g, opt, out, err);
 }
 
+fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err)
+{
+    const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
+    const bool known =
+        t && (t->id == FXI_F16 || t->id == FXI_BF16 || t->id == FXI_F32 || t->id == FXI_Q8_0);
+    if (!known)
+        return fxi_fail(err, FX_EINVAL, "KV cache type '%s' is none of f16, bf16, f32, q8_0", name);
+    if (head_dim % (int)t->block_elems)
+        return fxi_fail(err, FX_EINVAL,
+                        "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not %d",
+                        head_dim);
+    *out = (fxi_dtype)t->id;
+    return FX_OK;
+}
+
 void fxi_model_free(fxi_model *m)
 {
     if (m) m->arch->free(m);
@@ -42,7 +57,7 @@ const char *fxi_model_kernel_path(const fxi_model *m)
 
 size_t fxi_model_kv_row_bytes(const fxi_model *m)
 {
-    return (size_t)m->shape.n_kv_head * (size_t)m->shape.head_dim * sizeof(uint16_t);
+    return fxi_kv_bytes(m->kv_type, m->shape.n_kv_head * m->shape.head_dim);
 }
 
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits)

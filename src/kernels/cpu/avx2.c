@@ -9,11 +9,10 @@
 #define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #include "kernels/cpu/body_tile.h"
 
-#include "kernels/cpu/body_attention.h"
-
 #define FEW_TOK      3
 #define FEW_PANELS   2
 #define FEW_CASES(X) X(1) X(2) X(3)
+#include "kernels/cpu/body_attention.h"
 #include "kernels/cpu/body_linear.h"
 
 // Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: of wide

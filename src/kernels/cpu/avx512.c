@@ -10,11 +10,10 @@
 #define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #include "kernels/cpu/body_tile.h"
 
-#include "kernels/cpu/body_attention.h"
-
 #define FEW_TOK      6
 #define FEW_PANELS   4
 #define FEW_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#include "kernels/cpu/body_attention.h"
 #include "kernels/cpu/body_linear.h"
 
 // Integer products without VNNI. VPMADDUBSW wants an unsigned and a signed side and saturates at 16

@@ -66,13 +66,6 @@ static void rope(float *x, int n_head, int head_dim, int n_pair, const float *co
     for (int h = 0; h < n_head; h++) rope_head(x + (size_t)h * (size_t)head_dim, n_pair, cos, sin);
 }
 
-static void store_f16(const float *src, int n, uint16_t *dst)
-{
-    int i = 0;
-    for (; i + 16 <= n; i += 16) v16_to_f16(dst + i, v16_load(src + i));
-    v16_to_f16_n(dst + i, v16_load_n(src + i, n - i), n - i);
-}
-
 static int32_t quant_16(const float *x, v16 inv, int8_t *q)
 {
     v16 r = v16_max(v16_mul(v16_load(x), inv), v16_set1(-127)); // NaN to -127, as in ref

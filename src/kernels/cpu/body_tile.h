@@ -30,6 +30,12 @@ typedef struct tile {
     float *y;   // [T][ldy], columns from the first panel's first on
     size_t ldy;
     int n_out; // columns from there on; the last panel may be cut by it
+
+    // Where asked to: lines of memory that come next, ask[k * ask_step] from the base on while k is
+    // computed.
+    const char *ask_base;
+    const size_t *ask;
+    size_t ask_step;
 } tile;
 
 ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
@@ -38,7 +44,8 @@ ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
 }
 
 // T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
-ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
+ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, const bool asks,
+                                   const tile *c)
 {
     v16 acc[TILE_TOK][TILE_MAX_PANEL];
 #pragma GCC unroll 16
@@ -51,6 +58,7 @@ ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile 
 
 #pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
+        if (asks) __builtin_prefetch(c->ask_base + c->ask[(size_t)k * c->ask_step]);
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
@@ -68,6 +76,11 @@ ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile 
         for (int p = 0; p < P; p++)
             panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
                         c->n_out - p * FXI_PANEL);
+}
+
+ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
+{
+    tile_run_asking(load, T, P, false, c);
 }
 
 // One tile of f32 panels. n_panel: TILE_PANELS or 1; n_tok: 1 to TILE_TOK.

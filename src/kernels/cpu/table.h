@@ -11,6 +11,11 @@
         .add = add,                                   \
         .swiglu = swiglu,                             \
         .rope = rope,                                 \
-        .store_f16 = store_f16,                       \
+        .store_kv = {[FXI_F32] = store_f32,           \
+                     [FXI_F16] = store_f16,           \
+                     [FXI_BF16] = store_bf16,         \
+                     [FXI_Q8_0] = store_q8_0},        \
         .attention = attention,                       \
+        .attention_part = attention_part,             \
+        .attention_merge = attention_merge,           \
     }

@@ -124,26 +124,33 @@ static inline float v16_fold(v16 a)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-// Lane i of the result: a[i] folded in halves, 8 of them.
-static inline __m256 fold_eight(const v16 a[8])
+// Lane j of a[i] to lane i of a[j].
+static inline void transpose_eight(__m256 a[8])
 {
-    __m256 b[8], c[4], d[2];
-    for (int i = 0; i < 8; i++) b[i] = _mm256_add_ps(a[i].lo, a[i].hi);
-    for (int i = 0; i < 4; i++) // 128 bits each: i | i+4
-        c[i] = _mm256_add_ps(_mm256_permute2f128_ps(b[i], b[i + 4], 0x20),
-                             _mm256_permute2f128_ps(b[i], b[i + 4], 0x31));
-    for (int i = 0; i < 2; i++) // runs of 2 lanes: c[i], c[i+2] in every 128 bits
-        d[i] = _mm256_add_ps(_mm256_shuffle_ps(c[i], c[i + 2], 0x44),
-                             _mm256_shuffle_ps(c[i], c[i + 2], 0xee));
-    __m256 e =
-        _mm256_add_ps(_mm256_shuffle_ps(d[0], d[1], 0x88), _mm256_shuffle_ps(d[0], d[1], 0xdd));
-    return _mm256_permute_ps(e, 0xd8); // 0, 2, 1, 3 of every 128 bits to 0, 1, 2, 3
+    __m256 b[8];
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) // a[i + c] has columns c and c + 4 of 4 rows
+        for (int c = 0; c < 4; c += 2) {
+            a[i + c] = _mm256_shuffle_ps(b[i + c / 2], b[i + 2 + c / 2], 0x44);
+            a[i + c + 1] = _mm256_shuffle_ps(b[i + c / 2], b[i + 2 + c / 2], 0xee);
+        }
+    for (int c = 0; c < 4; c++) {
+        __m256 lo = a[c], hi = a[4 + c];
+        a[c] = _mm256_permute2f128_ps(lo, hi, 0x20);
+        a[4 + c] = _mm256_permute2f128_ps(lo, hi, 0x31);
+    }
 }
 
-// Lane i of the result: a[i] folded in halves.
-static inline v16 v16_fold_all(const v16 a[16])
+// Lane j of a[i] to lane i of a[j], as four squares.
+static inline void v16_transpose(v16 a[16])
 {
-    return (v16){fold_eight(a), fold_eight(a + 8)};
+    __m256 s[2][2][8]; // [rows][columns]
+    for (int i = 0; i < 16; i++) s[i / 8][0][i % 8] = a[i].lo, s[i / 8][1][i % 8] = a[i].hi;
+    for (int i = 0; i < 4; i++) transpose_eight(s[i / 2][i % 2]);
+    for (int i = 0; i < 16; i++) a[i] = (v16){s[0][i / 8][i % 8], s[1][i / 8][i % 8]};
 }
 
 // Lanes 2i and 2i+1 are p[i].
@@ -227,6 +234,14 @@ static inline vb vb_take(vb v, int right, int mask)
     return (vb){take_half(v.lo, right, mask), take_half(v.hi, right, mask)};
 }
 
+// The first n < 16 numbers.
+static inline v16 v16_from_bf16_n(const uint16_t *p, int n)
+{
+    uint16_t all[16] = {0};
+    memcpy(all, p, (size_t)(n & 15) * sizeof *p);
+    return v16_from_bf16(all);
+}
+
 static inline v16 v16_from_i8(const int8_t *p)
 {
     __m128i b = _mm_loadu_si128((const __m128i *)p);
@@ -241,6 +256,12 @@ static inline v16 v16_from_u4(const uint8_t *p, int shift)
     b = _mm_and_si128(b, _mm_set1_epi8(15));
     return (v16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
                  _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+
+static inline v16 v16_set1_f16(uint16_t h)
+{
+    __m256 f = _mm256_cvtph_ps(_mm_set1_epi16((short)h));
+    return (v16){f, f};
 }
 
 static inline void v16_to_f16(uint16_t *p, v16 v)

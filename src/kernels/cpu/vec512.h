@@ -112,24 +112,29 @@ static inline float v16_fold(v16 a)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-// Lane i of the result: a[i] folded in halves. 16 folds at once, as a tree of shuffles: after the
-// step of width h each vector holds, in runs of h lanes, the partial folds of 16 / h inputs.
-static inline v16 v16_fold_all(const v16 a[16])
+// Lane j of a[i] to lane i of a[j].
+static inline __attribute__((always_inline)) void v16_transpose(v16 a[16])
 {
-    v16 b[8], c[4], d[2];
-    for (int i = 0; i < 8; i++) // inputs i, i+8: [i][i+8] halves of 8 lanes
-        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
-                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xee));
-    for (int i = 0; i < 4; i++) // runs of 4 lanes: i, i+8 | i+4, i+12
-        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
-                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xdd));
-    for (int i = 0; i < 2; i++) // runs of 2 lanes: c[i], c[i+2] in every 128 bits
-        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
-                             _mm512_shuffle_ps(c[i], c[i + 2], 0xee));
-    v16 e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xdd));
-    // 128-bit lane g holds the inputs base[g] + {0, 2, 1, 3}, base = 0, 8, 4, 12
-    const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
-    return _mm512_permutexvar_ps(order, e);
+    v16 b[16];
+    for (int i = 0; i < 16; i += 2) { // pairs of rows, by single lanes
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) // by two lanes: a[i + c] has columns c, c + 4, .. of 4 rows
+        for (int c = 0; c < 4; c += 2) {
+            a[i + c] = _mm512_shuffle_ps(b[i + c / 2], b[i + 2 + c / 2], 0x44);
+            a[i + c + 1] = _mm512_shuffle_ps(b[i + c / 2], b[i + 2 + c / 2], 0xee);
+        }
+    for (int c = 0; c < 4; c++) { // by four lanes: columns c, c + 8 | c + 4, c + 12 of 8 rows
+        b[c] = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88);
+        b[4 + c] = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
+        b[8 + c] = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+        b[12 + c] = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
+    }
+    for (int c = 0; c < 8; c++) {
+        a[c] = _mm512_shuffle_f32x4(b[c], b[8 + c], 0x88);
+        a[8 + c] = _mm512_shuffle_f32x4(b[c], b[8 + c], 0xdd);
+    }
 }
 
 // Lanes 2i and 2i+1 are p[i].
@@ -193,6 +198,12 @@ static inline vb vb_take(vb v, int right, int mask)
     return _mm512_and_si512(v, _mm512_set1_epi8((char)mask));
 }
 
+static inline v16 v16_from_bf16_n(const uint16_t *p, int n)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(v16_mask(n), p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
 static inline v16 v16_from_i8(const int8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
@@ -204,6 +215,11 @@ static inline v16 v16_from_u4(const uint8_t *p, int shift)
     __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
     return _mm512_cvtepi32_ps(
         _mm512_and_si512(_mm512_srli_epi32(b, (unsigned)shift), _mm512_set1_epi32(15)));
+}
+
+static inline v16 v16_set1_f16(uint16_t h)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)h));
 }
 
 static inline void v16_to_f16(uint16_t *p, v16 v)

@@ -21,10 +21,15 @@ void fxi_ref_add(float *y, const float *x, int n);
 void fxi_ref_swiglu(const float *gate, const float *up, int n, float *y);
 void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                   const float *sin);
-void fxi_ref_store_f16(const float *src, int n, uint16_t *dst);
+void fxi_ref_store_f32(const float *src, int n, void *dst);
+void fxi_ref_store_f16(const float *src, int n, void *dst);
+void fxi_ref_store_bf16(const float *src, int n, void *dst);
+void fxi_ref_store_q8_0(const float *src, int n, void *dst);
 
 // ref_attention.c
 void fxi_ref_attention(const fxi_attn *a);
+void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part);
+void fxi_ref_attention_merge(const fxi_attn *a, const float *part);
 
 // ref_probe.c
 extern const fxi_probe_loops fxi_probe_loops_ref;

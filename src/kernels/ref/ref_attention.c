@@ -3,86 +3,111 @@
 #include "kernels/ref/expf.h"
 #include "kernels/ref/ref.h"
 
-// A softmax-weighted sum on its way: of the values seen so far, with the largest score m taken out
-// of every exponent.
-typedef struct part {
-    float m, l;
-    float *acc; // [head_dim]
-} part;
+// A part is a softmax-weighted sum of values, with the largest score m taken out of every exponent:
+// m, l, acc[head_dim] as in kernels.h.
+enum { M, L, ACC = FXI_ATTN_PART_ACC };
 
-static part part_empty(float *acc, int head_dim)
+// Keys or values of one position, of this KV head, as f32.
+static const float *kv_row(const fxi_attn *a, int plane, int pos)
 {
-    for (int d = 0; d < head_dim; d++) acc[d] = 0;
-    return (part){-INFINITY, 0, acc};
+    const char *row = fxi_kv_row(&a->view, plane, pos);
+    float *wide = a->scratch;
+    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim),
+                   (size_t)a->head_dim, wide);
+    return wide;
 }
 
-// Row of one position in a plane, from this KV head on.
-static const uint16_t *kv_row(const fxi_attn *a, int plane, int pos)
+// q times the key of one position.
+static float score(const fxi_attn *a, const float *q, int pos)
 {
-    const char *row = fxi_kv_plane(&a->view, plane) + (size_t)pos * a->view.tok_stride_bytes;
-    return (const uint16_t *)row + (size_t)a->kv_head * (size_t)a->head_dim;
+    const float *k = kv_row(a, 2 * a->layer, pos);
+    float s = 0;
+    for (int d = 0; d < a->head_dim; d++) s = fmaf(q[d], k[d], s);
+    return s;
 }
 
-// sum16(q * k) of one position. tmp: [head_dim]
-static float score(const fxi_attn *a, const float *q, int pos, float *tmp)
+// The n positions from pos on, of one segment.
+static void part_segment(const fxi_attn *a, const float *q, int pos, int n, float *o)
 {
-    const uint16_t *k = kv_row(a, 2 * a->layer, pos);
-    for (int d = 0; d < a->head_dim; d++) tmp[d] = fxi_f16_to_f32(k[d]);
-    return fxi_ref_dot16(q, tmp, a->head_dim) * a->scale;
-}
-
-// Takes the n <= 16 positions from pos on into the part.
-static void part_tile(const fxi_attn *a, const float *q, int pos, int n, part *o, float *tmp)
-{
-    float p[FXI_ATTN_TILE], m = o->m;
+    float p[FXI_ATTN_SEGMENT] = {0};
+    o[M] = -INFINITY;
     for (int j = 0; j < n; j++) {
-        p[j] = score(a, q, pos + j, tmp);
-        m = p[j] > m ? p[j] : m;
+        p[j] = score(a, q, pos + j);
+        o[M] = p[j] > o[M] ? p[j] : o[M];
     }
-    for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - m);
-    float c = fxi_expf(o->m - m);
-    o->m = m;
-    o->l = fmaf(o->l, c, fxi_ref_sum16(p, n));
-    for (int d = 0; d < a->head_dim; d++) {
-        o->acc[d] *= c;
-        for (int j = 0; j < n; j++)
-            o->acc[d] =
-                fmaf(p[j], fxi_f16_to_f32(kv_row(a, 2 * a->layer + 1, pos + j)[d]), o->acc[d]);
+    for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - o[M]);
+    o[L] = fxi_ref_sum16(p, n);
+    for (int d = 0; d < a->head_dim; d++) o[ACC + d] = 0;
+    for (int j = 0; j < n; j++) {
+        const float *v = kv_row(a, 2 * a->layer + 1, pos + j);
+        for (int d = 0; d < a->head_dim; d++) o[ACC + d] = fmaf(p[j], v[d], o[ACC + d]);
     }
 }
 
-static void part_merge(part *o, const part *seg, int head_dim)
+static void part_merge(float *o, const float *seg, int head_dim)
 {
-    float m = seg->m > o->m ? seg->m : o->m;
-    float e = fxi_expf(o->m - m), es = fxi_expf(seg->m - m);
-    o->m = m;
-    o->l = fmaf(seg->l, es, o->l * e);
-    for (int d = 0; d < head_dim; d++) o->acc[d] = fmaf(seg->acc[d], es, o->acc[d] * e);
+    float m = seg[M] > o[M] ? seg[M] : o[M];
+    float e = fxi_expf(o[M] - m), es = fxi_expf(seg[M] - m);
+    o[M] = m;
+    o[L] = fmaf(seg[L], es, o[L] * e);
+    for (int d = ACC; d < ACC + head_dim; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
 }
 
-// One query row over the positions [0, end). q, out: [head_dim]
-static void attend_row(const fxi_attn *a, const float *q, int end, float *out)
+// Query rows are numbered [n_tok][group]: where one begins in q and out, and what it sees.
+static size_t row_at(const fxi_attn *a, int row)
 {
-    int hd = a->head_dim;
-    float *seg_acc = a->scratch, *tmp = a->scratch + hd;
-    part all = part_empty(out, hd);
-    for (int s0 = 0; s0 < end; s0 += FXI_ATTN_SEGMENT) {
-        int s1 = end - s0 < FXI_ATTN_SEGMENT ? end : s0 + FXI_ATTN_SEGMENT;
-        part seg = part_empty(seg_acc, hd);
-        for (int pos = s0; pos < s1; pos += FXI_ATTN_TILE)
-            part_tile(a, q, pos, s1 - pos < FXI_ATTN_TILE ? s1 - pos : FXI_ATTN_TILE, &seg, tmp);
-        part_merge(&all, &seg, hd);
+    int head = row / a->group * a->n_head + a->kv_head * a->group + row % a->group;
+    return (size_t)head * (size_t)a->head_dim;
+}
+
+static int row_end(const fxi_attn *a, int row)
+{
+    return a->pos + row / a->group + 1;
+}
+
+// One segment for one query row that sees some of it.
+static void row_segment(const fxi_attn *a, int row, int segment, float *part)
+{
+    int pos = segment * FXI_ATTN_SEGMENT, n = row_end(a, row) - pos;
+    float *q = a->scratch + a->head_dim;
+    for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
+    part_segment(a, q, pos, n < FXI_ATTN_SEGMENT ? n : FXI_ATTN_SEGMENT, part);
+}
+
+static float *part_of(const fxi_attn *a, const float *part, int segment, int row)
+{
+    size_t i = (size_t)segment * (size_t)(a->n_tok * a->group) + (size_t)row;
+    return (float *)part + i * fxi_attn_part_floats(a->head_dim);
+}
+
+void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
+{
+    for (int s = segment0; s < segment1; s++)
+        for (int r = 0; r < a->n_tok * a->group; r++)
+            if (row_end(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
+}
+
+// One query row from its parts, or, where there are none, from the cache.
+static void attend_row(const fxi_attn *a, int row, const float *part)
+{
+    float *seg = a->scratch + 2 * a->head_dim;
+    float *all = seg + fxi_attn_part_floats(a->head_dim), *out = a->out + row_at(a, row);
+    all[M] = -INFINITY, all[L] = 0;
+    for (int d = 0; d < a->head_dim; d++) all[ACC + d] = 0;
+    for (int s = 0; s < fxi_attn_n_segment(row_end(a, row)); s++) {
+        if (!part) row_segment(a, row, s, seg);
+        part_merge(all, part ? part_of(a, part, s, row) : seg, a->head_dim);
     }
-    float inv = 1 / all.l;
-    for (int d = 0; d < hd; d++) out[d] *= inv;
+    float inv = 1 / all[L];
+    for (int d = 0; d < a->head_dim; d++) out[d] = all[ACC + d] * inv;
+}
+
+void fxi_ref_attention_merge(const fxi_attn *a, const float *part)
+{
+    for (int r = 0; r < a->n_tok * a->group; r++) attend_row(a, r, part);
 }
 
 void fxi_ref_attention(const fxi_attn *a)
 {
-    for (int t = 0; t < a->n_tok; t++)
-        for (int g = 0; g < a->group; g++) {
-            size_t head = (size_t)t * (size_t)a->n_head + (size_t)(a->kv_head * a->group + g);
-            size_t at = head * (size_t)a->head_dim;
-            attend_row(a, a->q + at, a->pos + t + 1, a->out + at);
-        }
+    fxi_ref_attention_merge(a, NULL);
 }

@@ -73,9 +73,30 @@ void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *c
         }
 }
 
-void fxi_ref_store_f16(const float *src, int n, uint16_t *dst)
+void fxi_ref_store_f32(const float *src, int n, void *dst)
 {
-    for (int i = 0; i < n; i++) dst[i] = fxi_f32_to_f16(src[i]);
+    fxi_row_from_f32(FXI_F32, src, (size_t)n, dst);
+}
+
+void fxi_ref_store_f16(const float *src, int n, void *dst)
+{
+    fxi_row_from_f32(FXI_F16, src, (size_t)n, dst);
+}
+
+void fxi_ref_store_bf16(const float *src, int n, void *dst)
+{
+    fxi_row_from_f32(FXI_BF16, src, (size_t)n, dst);
+}
+
+void fxi_ref_store_q8_0(const float *src, int n, void *dst)
+{
+    fxi_block_q8_0 *block = dst;
+    for (; n > 0; n -= FXI_Q8_0_ELEMS, src += FXI_Q8_0_ELEMS, block++) {
+        float d;
+        int32_t sum[2];
+        fxi_ref_quant_q8(src, FXI_Q8_0_ELEMS, block->q, &d, sum);
+        block->d = fxi_f32_to_f16(d);
+    }
 }
 
 const fxi_kernels fxi_kernels_ref = {
@@ -89,6 +110,11 @@ const fxi_kernels fxi_kernels_ref = {
     .add = fxi_ref_add,
     .swiglu = fxi_ref_swiglu,
     .rope = fxi_ref_rope,
-    .store_f16 = fxi_ref_store_f16,
+    .store_kv = {[FXI_F32] = fxi_ref_store_f32,
+                 [FXI_F16] = fxi_ref_store_f16,
+                 [FXI_BF16] = fxi_ref_store_bf16,
+                 [FXI_Q8_0] = fxi_ref_store_q8_0},
     .attention = fxi_ref_attention,
+    .attention_part = fxi_ref_attention_part,
+    .attention_merge = fxi_ref_attention_merge,
 };

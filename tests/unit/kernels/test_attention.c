@@ -7,32 +7,78 @@ enum { N_KV_HEAD = 2, LAYER = 1, N_PLANE = 4 };
 
 typedef struct setup {
     int head_dim, group, n_tok, pos;
+    fxi_dtype type;
 } setup;
 
-// How planes and tokens lie: each plane for itself, or the planes of a token together.
-typedef enum layout { SPLIT, PACKED } layout;
+// How planes and tokens lie: each plane for itself, the planes of a token together, or in blocks
+// of 16, 64 or 256 tokens that a table strews over memory, each with its planes.
+typedef enum layout { SPLIT, PACKED, PAGED_16, PAGED_64, PAGED_256, N_LAYOUT } layout;
 
 typedef struct cache {
     char *mem;
+    int32_t *table;
     fxi_kv_view view;
 } cache;
 
+static size_t row_bytes(const setup *s)
+{
+    return fxi_kv_bytes(s->type, N_KV_HEAD * s->head_dim);
+}
+
+// Rows behind the sequence's last are NaN of every type.
+static cache cache_paged(const setup *s, int shift)
+{
+    int block = 1 << shift, n_pos = s->pos + s->n_tok, n_block = (n_pos + block - 1) / block;
+    cache c = {.table = calloc((size_t)n_block, sizeof *c.table)};
+    for (int i = 0; i < n_block; i++) c.table[i] = (i * 7 + 3) % n_block;
+    if (n_block % 7 == 0)
+        for (int i = 0; i < n_block; i++) c.table[i] = n_block - 1 - i;
+    size_t row = row_bytes(s), plane = row * (size_t)block;
+    c.mem = malloc((size_t)n_block * N_PLANE * plane);
+    memset(c.mem, 0xff, (size_t)n_block * N_PLANE * plane);
+    c.view = (fxi_kv_view){c.mem, plane, row, c.table, shift, N_PLANE * plane};
+    return c;
+}
+
+static cache cache_lay(const setup *s, layout how)
+{
+    size_t row = row_bytes(s), n_pos = (size_t)(s->pos + s->n_tok);
+    if (how >= PAGED_16) return cache_paged(s, how == PAGED_16 ? 4 : how == PAGED_64 ? 6 : 8);
+    cache c = {.mem = malloc(N_PLANE * n_pos * row)};
+    c.view = (fxi_kv_view){.base = c.mem};
+    c.view.plane_stride_bytes = how == PACKED ? row : n_pos * row;
+    c.view.tok_stride_bytes = how == PACKED ? N_PLANE * row : row;
+    return c;
+}
+
 static cache cache_make(const setup *s, layout how, spread sp)
 {
-    size_t row = (size_t)(N_KV_HEAD * s->head_dim), n_pos = (size_t)(s->pos + s->n_tok);
-    cache c = {.mem = malloc(N_PLANE * n_pos * row * 2)};
-    c.view = (fxi_kv_view){c.mem, n_pos * row * 2, row * 2};
-    if (how == PACKED)
-        c.view.plane_stride_bytes = row * 2, c.view.tok_stride_bytes = N_PLANE * row * 2;
+    int n = N_KV_HEAD * s->head_dim;
+    cache c = cache_lay(s, how);
+    float *f = floats((size_t)n);
     for (int p = 0; p < N_PLANE; p++)
-        for (size_t t = 0; t < n_pos; t++) {
-            uint16_t *dst = (uint16_t *)(fxi_kv_plane(&c.view, p) + t * c.view.tok_stride_bytes);
-            for (size_t i = 0; i < row; i++) {
-                float f = spread_number(sp, 20 + (uint64_t)p, t * row + i);
-                dst[i] = fxi_f32_to_f16(sp == WIDE ? ldexpf(f, -37) : f);
+        for (int t = 0; t < s->pos + s->n_tok; t++) {
+            for (int i = 0; i < n; i++) {
+                f[i] = spread_number(sp, 20 + (uint64_t)p, (uint64_t)(t * n + i));
+                if (sp == WIDE) f[i] = ldexpf(f[i], -37);
             }
+            ref_path()->store_kv[s->type](f, n, fxi_kv_row(&c.view, p, t));
         }
+    free(f);
     return c;
+}
+
+static void cache_free(cache *c)
+{
+    free(c->mem), free(c->table);
+}
+
+// Keys or values of one position and KV head. to: [head_dim]
+static void cache_read(const setup *s, const cache *c, int plane, int pos, int kv_head, float *to)
+{
+    const char *row = fxi_kv_row(&c->view, plane, pos);
+    fxi_row_to_f32(s->type, row + fxi_kv_bytes(s->type, kv_head * s->head_dim), (size_t)s->head_dim,
+                   to);
 }
 
 static size_t n_number(const setup *s)
@@ -40,17 +86,14 @@ static size_t n_number(const setup *s)
     return (size_t)(s->n_tok * N_KV_HEAD * s->group * s->head_dim);
 }
 
-// Both KV heads of a setup, tokens [t0, t0 + n_tok) of it.
-static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
-                   int n_tok, float *out)
+// The call for tokens [t0, t0 + n_tok) of a setup and KV head h.
+static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, int n_tok, int h,
+                        float *scratch, float *out)
 {
     int n_head = N_KV_HEAD * s->group;
-    size_t n_scratch = fxi_attn_scratch(s->group, s->head_dim);
-    float *scratch = floats(n_scratch);
-    for (size_t i = 0; i < n_scratch; i++) scratch[i] = NAN;
-    for (int h = 0; h < N_KV_HEAD; h++) {
-        size_t at = (size_t)(t0 * n_head * s->head_dim);
-        fxi_attn a = {.view = c->view,
+    size_t at = (size_t)(t0 * n_head * s->head_dim);
+    return (fxi_attn){.view = c->view,
+                      .kv_type = s->type,
                       .layer = LAYER,
                       .kv_head = h,
                       .n_head = n_head,
@@ -62,32 +105,62 @@ static void attend(const fxi_kernels *k, const setup *s, const cache *c, const f
                       .out = out + at,
                       .scale = 1 / sqrtf((float)s->head_dim),
                       .scratch = scratch};
+}
+
+static float *nan_floats(size_t n)
+{
+    float *p = floats(n);
+    for (size_t i = 0; i < n; i++) p[i] = NAN;
+    return p;
+}
+
+// Both KV heads of a setup, tokens [t0, t0 + n_tok) of it.
+static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
+                   int n_tok, float *out)
+{
+    float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
+    for (int h = 0; h < N_KV_HEAD; h++) {
+        fxi_attn a = call_of(s, c, q, t0, n_tok, h, scratch, out);
         k->attention(&a);
     }
     free(scratch);
 }
 
-// One query row by the definition of attention. q, out: [head_dim]; k, v: first numbers of the KV
-// head.
+// The same in ranges of segments, the last first, merged at the end.
+static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c, const float *q,
+                            int step, float *out)
+{
+    int n_segment = fxi_attn_n_segment(s->pos + s->n_tok);
+    size_t n_part = (size_t)(n_segment * s->n_tok * s->group) * fxi_attn_part_floats(s->head_dim);
+    float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
+    float *part = nan_floats(n_part);
+    for (int h = 0; h < N_KV_HEAD; h++) {
+        fxi_attn a = call_of(s, c, q, 0, s->n_tok, h, scratch, out);
+        for (int end = n_segment; end > 0; end -= step)
+            k->attention_part(&a, end > step ? end - step : 0, end, part);
+        k->attention_merge(&a, part);
+    }
+    free(scratch), free(part);
+}
+
+// One query row by the definition of attention. q, out: [head_dim]
 static void exact_row(const setup *s, const cache *c, int kv_head, int end, const float *q,
                       double *out)
 {
-    size_t at = (size_t)(kv_head * s->head_dim) * 2;
-    const char *k = fxi_kv_plane(&c->view, 2 * LAYER) + at;
-    const char *v = fxi_kv_plane(&c->view, 2 * LAYER + 1) + at;
     double *p = calloc((size_t)end, sizeof *p), max = -INFINITY, sum = 0;
+    float row[256];
     for (int j = 0; j < end; j++) {
-        const uint16_t *row = (const uint16_t *)(k + (size_t)j * c->view.tok_stride_bytes);
+        cache_read(s, c, 2 * LAYER, j, kv_head, row);
         for (int d = 0; d < s->head_dim; d++)
-            p[j] += (double)q[d] * (double)fxi_f16_to_f32(row[d]) / sqrt(s->head_dim);
+            p[j] += (double)q[d] * (double)row[d] / sqrt(s->head_dim);
         max = fmax(max, p[j]);
     }
     memset(out, 0, (size_t)s->head_dim * sizeof *out);
     for (int j = 0; j < end; j++) {
-        const uint16_t *row = (const uint16_t *)(v + (size_t)j * c->view.tok_stride_bytes);
+        cache_read(s, c, 2 * LAYER + 1, j, kv_head, row);
         double e = exp(p[j] - max);
         sum += e;
-        for (int d = 0; d < s->head_dim; d++) out[d] += e * (double)fxi_f16_to_f32(row[d]);
+        for (int d = 0; d < s->head_dim; d++) out[d] += e * (double)row[d];
     }
     for (int d = 0; d < s->head_dim; d++) out[d] /= sum;
     free(p);
@@ -95,7 +168,7 @@ static void exact_row(const setup *s, const cache *c, int kv_head, int end, cons
 
 static void assert_near(const setup *s, const cache *c, const float *q, const float *got)
 {
-    double want[128];
+    double want[256];
     int n_head = N_KV_HEAD * s->group;
     for (int r = 0; r < s->n_tok * n_head; r++) {
         size_t at = (size_t)(r * s->head_dim);
@@ -108,16 +181,17 @@ static void assert_near(const setup *s, const cache *c, const float *q, const fl
 static void ref_is_near_double(void **state)
 {
     (void)state;
-    static const setup setups[] = {
-        {8, 1, 1, 0}, {64, 2, 3, 14}, {80, 1, 8, 250}, {128, 4, 2, 300}, {32, 8, 1, 1000}};
+    static const setup setups[] = {{8, 1, 1, 0, FXI_F16},     {64, 2, 3, 14, FXI_BF16},
+                                   {80, 1, 8, 250, FXI_F16},  {128, 4, 2, 300, FXI_F32},
+                                   {32, 8, 1, 1000, FXI_F16}, {256, 1, 2, 40, FXI_Q8_0}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
         const setup *s = &setups[i];
-        cache c = cache_make(s, i % 2 ? PACKED : SPLIT, EVEN);
+        cache c = cache_make(s, (layout)(i % N_LAYOUT), EVEN);
         float *q = random_floats(n_number(s), EVEN, 3), *out = floats(n_number(s));
         for (size_t k = 0; k < n_number(s); k++) q[k] *= 4;
         attend(ref_path(), s, &c, q, 0, s->n_tok, out);
         assert_near(s, &c, q, out);
-        free(q), free(out), free(c.mem);
+        free(q), free(out), cache_free(&c);
     }
 }
 
@@ -138,23 +212,31 @@ static void same_bits(const setup *s, layout how, spread sp)
             attend(k, s, &c, q, t, m, out);
         }
         assert_same(k->name, out, want, n);
+        memset(out, 0, n * sizeof *out);
+        attend_in_parts(k, s, &c, q, 1 + s->pos % 3, out);
+        assert_same(k->name, out, want, n);
     }
-    free(q), free(want), free(out), free(c.mem);
+    attend_in_parts(ref_path(), s, &c, q, 2, out);
+    assert_same("ref", out, want, n);
+    free(q), free(want), free(out), cache_free(&c);
 }
 
-static const int head_dims[] = {8, 16, 32, 64, 80, 96, 128};
+static const fxi_dtype types[] = {FXI_F16, FXI_Q8_0, FXI_F32, FXI_BF16};
+
+static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 128, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
 // Every head size and group size, with token counts and positions that vary along.
 static void paths_have_refs_bits(void **state)
 {
     (void)state;
-    static const int pos[] = {0, 7, 15, 16, 40};
+    static const int pos[] = {0, 7, 15, 16, 40, 250, 310};
     int i = 0;
     for (int h = 0; h < N_HEAD_DIM; h++)
-        for (int group = 1; group <= 8; group++, i++) {
-            setup s = {head_dims[h], group, 1 + i % FXI_ATTN_MAX_TOK, pos[i % 5]};
-            same_bits(&s, i % 2 ? PACKED : SPLIT, (spread)(i % N_SPREAD));
+        for (int group = 1; group <= 8; group += 1 + group / 2, i++) {
+            setup s = {head_dims[h], group, 1 + i * 7 % 13, pos[i % 7], types[i % 4]};
+            if (s.head_dim % 32 && s.type == FXI_Q8_0) s.type = FXI_F16;
+            same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i % N_SPREAD));
         }
 }
 
@@ -164,17 +246,46 @@ static void around_borders(void **state)
     static const int pos[] = {0,   1,   14,  15,  16,  17,  31,  240, 247, 248, 249, 254,
                               255, 256, 257, 270, 272, 503, 511, 512, 513, 760, 767, 768};
     for (size_t i = 0; i < sizeof pos / sizeof pos[0]; i++)
-        for (int n_tok = 1; n_tok <= FXI_ATTN_MAX_TOK; n_tok += 7) {
-            setup s = {i % 2 ? 24 : 64, 2, n_tok, pos[i]};
-            same_bits(&s, SPLIT, (spread)(i % N_SPREAD));
+        for (int n_tok = 1; n_tok <= 9; n_tok += 4) {
+            setup s = {i % 2 ? 24 : 64, 1 + n_tok % 2, n_tok, pos[i], FXI_F16};
+            same_bits(&s, i % 3 ? SPLIT : PAGED_16, (spread)(i % N_SPREAD));
         }
+}
+
+// Every type in every layout: what a layout changes is addresses alone.
+static void layouts_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        setup s = {64, 3, 3, 300, types[i]};
+        size_t n = n_number(&s);
+        float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
+        for (int how = 0; how < N_LAYOUT; how++) {
+            cache c = cache_make(&s, (layout)how, EVEN);
+            attend(fxi_kernels_get(NULL), &s, &c, q, 0, s.n_tok, how ? out : want);
+            if (how) assert_same("layout", out, want, n);
+            same_bits(&s, (layout)how, EVEN);
+            cache_free(&c);
+        }
+        free(q), free(want), free(out);
+    }
+}
+
+// As many tokens as a call takes, across a segment's border.
+static void most_tokens(void **state)
+{
+    (void)state;
+    for (int group = 1; group <= 8; group *= 8) {
+        setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16};
+        same_bits(&s, SPLIT, EVEN);
+    }
 }
 
 // Scores so far apart that most weights vanish, and rise from segment to segment.
 static void steep_scores(void **state)
 {
     (void)state;
-    setup s = {32, 2, 4, 700};
+    setup s = {32, 2, 4, 700, FXI_F16};
     cache c = cache_make(&s, SPLIT, EVEN);
     size_t n = n_number(&s);
     float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
@@ -186,16 +297,15 @@ static void steep_scores(void **state)
         attend(k, &s, &c, q, 0, s.n_tok, out);
         assert_same(k->name, out, want, n);
     }
-    free(q), free(want), free(out), free(c.mem);
+    free(q), free(want), free(out), cache_free(&c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_near_double),
-        cmocka_unit_test(paths_have_refs_bits),
-        cmocka_unit_test(around_borders),
-        cmocka_unit_test(steep_scores),
+        cmocka_unit_test(ref_is_near_double), cmocka_unit_test(paths_have_refs_bits),
+        cmocka_unit_test(around_borders),     cmocka_unit_test(layouts_have_the_same_bits),
+        cmocka_unit_test(most_tokens),        cmocka_unit_test(steep_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

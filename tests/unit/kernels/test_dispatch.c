@@ -32,8 +32,11 @@ static void table_is_full(const fxi_kernels *k)
     assert_non_null(k->add);
     assert_non_null(k->swiglu);
     assert_non_null(k->rope);
-    assert_non_null(k->store_f16);
+    static const fxi_dtype kv_types[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
+    for (int i = 0; i < 4; i++) assert_non_null(k->store_kv[kv_types[i]]);
     assert_non_null(k->attention);
+    assert_non_null(k->attention_part);
+    assert_non_null(k->attention_merge);
     for (uint32_t id = 0; id < 64; id++) {
         const fxi_dtype_info *t = fxi_dtype_find(id);
         if (t && t->runs) assert_non_null(k->linear[id]);

@@ -37,7 +37,7 @@ static void expf_at_the_ends(void **state)
     assert_true(fxi_expf(1e-40f) == 1);
 }
 
-// ---- rms_norm, add, swiglu, store_f16: rows in, a row out --------------------------------------
+// ---- rms_norm, add, swiglu, store_kv: rows in, a row out --------------------------------------
 
 typedef void row_op(const fxi_kernels *k, const float *a, const float *b, int n, float *y);
 
@@ -71,13 +71,21 @@ static void op_swiglu_in_place(const fxi_kernels *k, const float *a, const float
     k->swiglu(y, b, n, y);
 }
 
-static void op_store_f16(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+// Every cache type that holds n numbers, byte by byte.
+static void op_store_kv(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
 {
     (void)b;
-    uint16_t *h = calloc((size_t)n, sizeof *h);
-    k->store_f16(a, n, h);
-    for (int i = 0; i < n; i++) y[i] = (float)h[i];
-    free(h);
+    static const fxi_dtype types[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
+    memset(y, 0, (size_t)n * sizeof *y);
+    for (int i = 0; i < 4; i++) {
+        if (types[i] == FXI_Q8_0 && n % 32) continue;
+        size_t n_byte = fxi_kv_bytes(types[i], n);
+        uint8_t *h = calloc(n_byte ? n_byte : 1, 1);
+        k->store_kv[types[i]](a, n, h);
+        for (size_t j = 0; j < n_byte; j++)
+            y[j % (size_t)n] += (float)(h[j] * (1 + 3 * j / (size_t)n));
+        free(h);
+    }
 }
 
 static void row_same_bits(row_op *op, int n, spread s)
@@ -97,7 +105,7 @@ static void rows_have_refs_bits(void **state)
 {
     (void)state;
     static row_op *const ops[] = {op_rms_norm, op_rms_norm_in_place, op_add,
-                                  op_swiglu,   op_swiglu_in_place,   op_store_f16};
+                                  op_swiglu,   op_swiglu_in_place,   op_store_kv};
     for (int o = 0; o < 6; o++)
         for (int i = 0; i < N_SIZE; i++)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
@@ -147,7 +155,7 @@ static void store_f16_every_number(void **state)
     }
     const fxi_kernels *k = ref_path();
     for (int i = 0; k; k = fast_path(i++)) {
-        k->store_f16(x, N, h);
+        k->store_kv[FXI_F16](x, N, h);
         assert_memory_equal(h, want, N * sizeof *h);
     }
     free(x), free(want), free(h);

@@ -1,0 +1,32 @@
+// Sizes that callers of attention need.
+#include "kernels/kernels.h"
+
+static size_t whole_vectors(int head_dim)
+{
+    return ((size_t)head_dim + 15) / 16 * 16;
+}
+
+size_t fxi_kv_bytes(fxi_dtype type, int n)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    return (size_t)n / t->block_elems * t->block_bytes;
+}
+
+int fxi_attn_n_segment(int n_pos)
+{
+    return (n_pos + FXI_ATTN_SEGMENT - 1) / FXI_ATTN_SEGMENT;
+}
+
+size_t fxi_attn_part_floats(int head_dim)
+{
+    return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
+}
+
+// A tile of K or V as f32 and a list of its lines, and per query row its scores in a segment, two
+// parts, and the scaled query (cpu/body_attention.h).
+size_t fxi_attn_scratch(int group, int head_dim)
+{
+    size_t head = whole_vectors(head_dim), n_row = (size_t)group * FXI_ATTN_MAX_TOK;
+    return FXI_ATTN_TILE * (head + head / 8) +
+           n_row * (FXI_ATTN_SEGMENT + 2 * fxi_attn_part_floats(head_dim) + head);
+}

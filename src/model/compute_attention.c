@@ -1,0 +1,185 @@
+// compute_attention.c - attention of a batch, shared out over the pool.
+//
+// An item is a block and a KV head. Where few of them hold most of the positions, as in one long
+// sequence that decodes, an item is cut into ranges of segments whose parts are merged afterwards;
+// kernels.h says why that changes no bit. So a plan is made once per pass, for all of its layers.
+#include <stdatomic.h>
+
+#include "model/compute.h"
+
+enum {
+    ITEMS_PER_THREAD = 4, // to even out the threads
+    MIN_TOK = 8,          // of a block: below, keys and values are widened for too few rows
+};
+
+// ---- the plan ----------------------------------------------------------------------------------
+
+int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head)
+{
+    int64_t n = (int64_t)n_tok * n_kv_head / (ITEMS_PER_THREAD * fxi_pool_n_thread(c->pool));
+    return n < MIN_TOK ? MIN_TOK : n > FXI_ATTN_MAX_TOK ? FXI_ATTN_MAX_TOK : (int)n;
+}
+
+static int n_segment(const fxi_attn_block *b)
+{
+    return fxi_attn_n_segment(b->pos + b->n_tok);
+}
+
+static int64_t block_cost(const fxi_attn_block *b)
+{
+    return (int64_t)n_segment(b) * b->n_tok;
+}
+
+static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
+{
+    return (size_t)block_cost(b) * (size_t)(p->n_head / p->n_kv_head);
+}
+
+// Room for the parts of as many items of one token as can be worth cutting: each has more than one
+// of 2 n_thread shares of all the work.
+static size_t n_part(const fxi_compute *c, int group, int ctx_tok)
+{
+    return 2 * (size_t)fxi_pool_n_thread(c->pool) * (size_t)group *
+           (size_t)fxi_attn_n_segment(ctx_tok);
+}
+
+void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_block *block)
+{
+    const int n_thread = fxi_pool_n_thread(c->pool);
+    int64_t total = 0;
+    for (int i = 0; i < p->n_block; i++) total += block_cost(&block[i]) * p->n_kv_head;
+    const int64_t share = total / (ITEMS_PER_THREAD * n_thread) + 1;
+    size_t free_part = n_part(c, p->n_head / p->n_kv_head, p->ctx_tok), used = 0;
+    p->n_item = 0;
+    for (int i = 0; i < p->n_block; i++) {
+        fxi_attn_block *b = &block[i];
+        size_t need = parts_per_head(p, b) * (size_t)p->n_kv_head;
+        int64_t n = (block_cost(b) + share - 1) / share;
+        bool cut = n_thread > 1 && n > 2 && need <= free_part - used;
+        *b = (fxi_attn_block){b->view, b->row, b->n_tok, b->pos, p->n_item, 1, used};
+        if (cut) b->n_range = n < n_segment(b) ? (int)n : n_segment(b);
+        if (b->n_range > 1) used += need;
+        p->n_item += b->n_range * p->n_kv_head;
+    }
+    p->block = block;
+}
+
+// ---- the work ----------------------------------------------------------------------------------
+
+typedef struct attn_job {
+    const fxi_compute *c;
+    const fxi_attn_pass *pass;
+    size_t scratch_floats; // per thread
+    float *part;           // of items that are cut
+    int n_item;
+    void (*run)(const struct attn_job *job, int item, float *scratch);
+    atomic_int next; // the next item to take
+} attn_job;
+
+static size_t scratch_per_thread(int n_head, int n_kv_head, int head_dim)
+{
+    return (fxi_attn_scratch(n_head / n_kv_head, head_dim) + 15) / 16 * 16;
+}
+
+size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
+                                int ctx_tok)
+{
+    return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool) +
+           n_part(c, n_head / n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
+}
+
+static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head,
+                        float *scratch)
+{
+    size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
+    return (fxi_attn){
+        .view = b->view,
+        .kv_type = p->kv_type,
+        .layer = p->layer,
+        .kv_head = kv_head,
+        .n_head = p->n_head,
+        .head_dim = p->head_dim,
+        .group = p->n_head / p->n_kv_head,
+        .n_tok = b->n_tok,
+        .pos = b->pos,
+        .q = p->q + row,
+        .out = p->out + row,
+        .scale = p->scale,
+        .scratch = scratch,
+    };
+}
+
+static float *parts_of(const attn_job *job, const fxi_attn_block *b, int kv_head)
+{
+    size_t at = b->part0 + parts_per_head(job->pass, b) * (size_t)kv_head;
+    return job->part + at * fxi_attn_part_floats(job->pass->head_dim);
+}
+
+// The last block whose items begin at or before this one.
+static const fxi_attn_block *block_of(const fxi_attn_pass *p, int item)
+{
+    int low = 0, high = p->n_block - 1;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+        if (p->block[mid].item0 <= item)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return &p->block[low];
+}
+
+static void attend(const attn_job *job, int item, float *scratch)
+{
+    const fxi_attn_pass *p = job->pass;
+    const fxi_kernels *k = job->c->k;
+    const fxi_attn_block *b = block_of(p, item);
+    int kv_head = (item - b->item0) % p->n_kv_head, range = (item - b->item0) / p->n_kv_head;
+    fxi_attn a = attn_of(p, b, kv_head, scratch);
+    int64_t n = n_segment(b);
+    if (b->n_range == 1)
+        k->attention(&a);
+    else
+        k->attention_part(&a, (int)(n * range / b->n_range), (int)(n * (range + 1) / b->n_range),
+                          parts_of(job, b, kv_head));
+}
+
+// item: a block and a KV head
+static void merge(const attn_job *job, int item, float *scratch)
+{
+    const fxi_attn_block *b = &job->pass->block[item / job->pass->n_kv_head];
+    if (b->n_range == 1) return;
+    int kv_head = item % job->pass->n_kv_head;
+    fxi_attn a = attn_of(job->pass, b, kv_head, scratch);
+    job->c->k->attention_merge(&a, parts_of(job, b, kv_head));
+}
+
+// One task per thread, so that each has scratch of its own; items are taken one by one, the last,
+// which see most, first.
+static void attn_task(void *arg, int task)
+{
+    attn_job *job = arg;
+    float *scratch = job->pass->scratch + (size_t)task * job->scratch_floats;
+    int item;
+    while ((item = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n_item)
+        job->run(job, job->n_item - 1 - item, scratch);
+}
+
+static void run_all(attn_job *job, int n_item,
+                    void (*run)(const attn_job *job, int item, float *scratch))
+{
+    job->n_item = n_item;
+    job->run = run;
+    atomic_init(&job->next, 0);
+    fxi_pool_run(job->c->pool, attn_task, job, fxi_pool_n_thread(job->c->pool));
+}
+
+void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)
+{
+    attn_job job = {.c = c, .pass = p};
+    job.scratch_floats = scratch_per_thread(p->n_head, p->n_kv_head, p->head_dim);
+    job.part = p->scratch + job.scratch_floats * (size_t)fxi_pool_n_thread(c->pool);
+    int n_whole = p->n_block * p->n_kv_head;
+    run_all(&job, p->n_item, attend);
+    if (p->n_item > n_whole) run_all(&job, n_whole, merge);
+}

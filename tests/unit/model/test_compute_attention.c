@@ -1,0 +1,149 @@
+// Attention of a batch: however many threads there are and however its blocks are cut, the same
+// bits as one thread gives; and long sequences are cut where threads would idle.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "model/compute.h"
+
+enum { N_HEAD = 6, N_KV_HEAD = 2, HEAD_DIM = 20, CTX_TOK = 4096, MAX_TOK = 64, MAX_SEQ = 32 };
+
+typedef struct world {
+    fxi_pool *pool;
+    fxi_compute compute;
+    char *cache;
+    float *q, *out, *scratch;
+} world;
+
+typedef struct run {
+    int pos, n_tok;
+} run;
+
+static float *numbers(size_t n)
+{
+    float *p = calloc(n, sizeof *p);
+    for (size_t i = 0; i < n; i++) p[i] = (float)(4 * fxi_rng_unit(7, 0, i) - 2);
+    return p;
+}
+
+static void world_open(world *w, int n_thread)
+{
+    fx_error err;
+    assert_int_equal(fxi_pool_create(n_thread, &w->pool, &err), FX_OK);
+    w->compute = (fxi_compute){fxi_kernels_get(NULL), w->pool};
+    size_t n_cache = 2 * (size_t)CTX_TOK * N_KV_HEAD * HEAD_DIM;
+    float *f = numbers(n_cache);
+    w->cache = malloc(n_cache * 2);
+    w->compute.k->store_kv[FXI_F16](f, (int)n_cache, w->cache);
+    free(f);
+    w->q = numbers(MAX_TOK * N_HEAD * HEAD_DIM);
+    w->out = calloc(MAX_TOK * N_HEAD * HEAD_DIM, sizeof *w->out);
+    w->scratch =
+        malloc(fxi_compute_attn_scratch(&w->compute, N_HEAD, N_KV_HEAD, HEAD_DIM, CTX_TOK) *
+               sizeof *w->scratch);
+}
+
+static void world_close(world *w)
+{
+    fxi_pool_destroy(w->pool);
+    free(w->cache), free(w->q), free(w->out), free(w->scratch);
+}
+
+// Runs of tokens, all over the same cache, in blocks of at most most_tok. Returns the plan's items
+// beyond one for each block and KV head.
+static int attend(world *w, const run *r, int n_run, int most_tok)
+{
+    fxi_attn_block block[MAX_TOK];
+    size_t row = N_KV_HEAD * HEAD_DIM * 2;
+    fxi_attn_pass p = {.n_head = N_HEAD,
+                       .n_kv_head = N_KV_HEAD,
+                       .head_dim = HEAD_DIM,
+                       .ctx_tok = CTX_TOK,
+                       .kv_type = FXI_F16,
+                       .scale = 0.25f,
+                       .q = w->q,
+                       .out = w->out,
+                       .scratch = w->scratch};
+    int n_row = 0;
+    memset(w->out, 0, MAX_TOK * N_HEAD * HEAD_DIM * sizeof *w->out);
+    for (int i = 0; i < n_run; i++)
+        for (int t = 0; t < r[i].n_tok; t += block[p.n_block++].n_tok) {
+            int n = r[i].n_tok - t < most_tok ? r[i].n_tok - t : most_tok;
+            block[p.n_block] = (fxi_attn_block){
+                .view = {.base = w->cache,
+                         .plane_stride_bytes = CTX_TOK * row,
+                         .tok_stride_bytes = row},
+                .row = n_row,
+                .n_tok = n,
+                .pos = r[i].pos + t,
+            };
+            n_row += n;
+        }
+    fxi_compute_attn_plan(&w->compute, &p, block);
+    fxi_compute_attention(&w->compute, &p);
+    return p.n_item - p.n_block * N_KV_HEAD;
+}
+
+static const run one_long[] = {{4095, 1}};
+static const run long_and_short[] = {{10, 1}, {4000, 1}, {300, 1}, {255, 1}, {256, 2}, {0, 3}};
+static const run chunk_after_long[] = {{3000, 40}, {500, 1}};
+static const run even[] = {{900, 1}, {901, 1}, {902, 1}, {903, 1}, {904, 1}, {905, 1}, {906, 1},
+                           {907, 1}, {908, 1}, {909, 1}, {910, 1}, {911, 1}, {912, 1}, {913, 1}};
+
+static const struct {
+    const run *r;
+    int n_run;
+    bool cut; // by 16 threads
+} batches[] = {{one_long, 1, true},
+               {long_and_short, 6, true},
+               {chunk_after_long, 2, false},
+               {even, 14, false}};
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    static const int n_thread[] = {2, 3, 16};
+    world one, w;
+    world_open(&one, 1);
+    for (int i = 0; i < 3; i++) {
+        world_open(&w, n_thread[i]);
+        for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+            assert_int_equal(attend(&one, batches[b].r, batches[b].n_run, 32), 0);
+            for (int most = 1; most <= 32; most += 13) {
+                int cut = attend(&w, batches[b].r, batches[b].n_run, most);
+                if (n_thread[i] == 16 && batches[b].cut) assert_true(cut > 0);
+                assert_memory_equal(w.out, one.out, MAX_TOK * N_HEAD * HEAD_DIM * sizeof *w.out);
+            }
+        }
+        world_close(&w);
+    }
+    world_close(&one);
+}
+
+// One long sequence keeps every thread busy; many alike are left whole.
+static void cuts_where_it_helps(void **state)
+{
+    (void)state;
+    world w;
+    world_open(&w, 16);
+    assert_true(attend(&w, one_long, 1, 32) + N_KV_HEAD >= 16);
+    run alike[MAX_SEQ];
+    for (int i = 0; i < MAX_SEQ; i++) alike[i] = (run){1000, 1};
+    assert_int_equal(attend(&w, alike, MAX_SEQ, 32), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(cuts_where_it_helps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
