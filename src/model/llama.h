@@ -51,7 +51,7 @@ typedef struct llama {
     int n_rot; // numbers of a head that turn
     float rope_base, rope_scale;
     fxi_rope rope;
-    fxi_rows embd;
+    fxi_rows embd; // no data: the rows of output, which is the embedding too
     float *out_norm;
     fxi_linear output;
     llama_layer *layer; // [n_layer]

@@ -154,11 +154,6 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
     return FX_OK;
 }
 
-fx_status fxi_pack_rows(fxi_loader *ld, const fxi_rows *rows, fxi_linear *w, fx_error *err)
-{
-    return pack(ld, rows->type, rows->data, rows->n_elem, rows->n_row, w, err);
-}
-
 void fxi_linear_free(fxi_linear *w)
 {
     free(w->data);
