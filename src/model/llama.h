@@ -2,10 +2,12 @@
 // attention, SwiGLU.
 //
 //   x = embedding[token]
-//   per layer:  h = norm(x);  q, k, v = h W;  turn q, k;  K, V rows into the cache;  x +=
-//   attention(q) Wo
+//   per layer:  h = norm(x);  q, k, v = h W;  turn q, k;  K, V rows into the cache
+//               x += attention(q) Wo
 //               h = norm(x);  x += (silu(h Wgate) * (h Wup)) Wdown
-//   logits = norm(x) Woutput        (only for the rows that ask)
+//   logits = norm(x) Woutput
+//
+// Logits are wanted of few rows: after the last layer's K and V nothing is computed for the others.
 //
 // Touvron et al., LLaMA, arXiv 2302.13971; Llama 2, arXiv 2307.09288 (grouped queries).
 #ifndef FXI_MODEL_LLAMA_H
@@ -24,19 +26,22 @@ typedef struct llama_layer {
 
 // Buffers of one pass, sized at load for the largest batch.
 typedef struct llama_scratch {
-    float *x;                      // [n_tok][dim] the stream through the layers
-    float *h;                      // [n_tok][dim] normalised, or what a block adds to x
-    float *q, *att;                // [n_tok][n_head][head_dim]
-    float *k, *v;                  // [n_tok][n_kv_head][head_dim]
-    float *gate, *up;              // [n_tok][n_ffn]
-    float *attn;                   // of the attention kernels
-    int8_t *act_q;                 // [n_tok][widest input] activations rounded to Q8
-    float *act_d;                  // [n_tok][widest input / 32]
-    int32_t *act_sum;              // [n_tok][widest input / 16]
+    float *x;          // [n_tok][dim] the stream through the layers
+    float *h;          // [n_tok][dim] normalised, or what a block adds to x
+    float *q, *att;    // [n_tok][n_head][head_dim]
+    float *k, *v;      // [n_tok][n_kv_head][head_dim]
+    float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
+    int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
+    float *act_d;      // [n_tok][widest / 32]
+    int32_t *act_sum;  // [n_tok][widest / 16]
+    float *mid;        // [n_tok][n_ffn] between up and down, where one reads it so
+    int8_t *mid_q;     // rounded, where one reads that
+    float *mid_d;
+    int32_t *mid_sum;
     const fxi_batch_seq **tok_seq; // [n_tok] whose token it is
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block;         // [n_tok] at most
-    int *logit_row;                // [max_batch_logit] rows of x that want logits
+    int *logit_row;                // [max_batch_logit] rows that want logits
 } llama_scratch;
 
 typedef struct llama {
@@ -48,7 +53,7 @@ typedef struct llama {
     float rope_base, rope_scale;
     fxi_rope rope;
     fxi_arena mem; // of all weights
-    fxi_rows embd;
+    fxi_rows embd; // no data: the rows of output, which is the embedding too
     float *out_norm;
     fxi_linear output;
     llama_layer *layer; // [n_layer]
