@@ -1,5 +1,8 @@
 #include "model/compute.h"
 
+#define FEW_TOK   32 // weights are what a task reads
+#define MAX_PANEL 32
+
 // ---- rows --------------------------------------------------------------------------------------
 
 typedef struct row_job {
@@ -52,12 +55,14 @@ static void linear_task(void *arg, int task)
     }
 }
 
-// Tasks of 4 to 16 panels: enough of them to even out the threads, each small enough that its
-// weights stay in the second-level cache while the tokens stream past.
-static int panels_per_task(int n_panel, int n_thread)
+// Enough tasks to even out the threads. With few tokens a task is its weights, read from memory. With
+// many it prepares all activations for its panels first, so that more panels are worth fewer tasks.
+int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most)
 {
-    int n = n_panel / (n_thread * 8) / 4 * 4;
-    return n < 4 ? 4 : n > 16 ? 16 : n;
+    const bool few = n_tok <= FEW_TOK;
+    int n = n_panel / (fxi_pool_n_thread(c->pool) * (few ? 8 : 4)) / 4 * 4;
+    if (few && most > 16) most = 16;
+    return n < 4 ? 4 : n > most ? most : n;
 }
 
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
@@ -65,6 +70,6 @@ void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
 {
     linear_pass p = {.c = c, .a = a, .job = job, .n_job = n_job, .n_tok = n_tok};
     for (int i = 0; i < n_job; i++) p.n_panel += fxi_linear_n_panel(job[i].w->n_out);
-    p.panels_per_task = panels_per_task(p.n_panel, fxi_pool_n_thread(c->pool));
+    p.panels_per_task = fxi_compute_panels(c, p.n_panel, n_tok, MAX_PANEL);
     fxi_pool_run(c->pool, linear_task, &p, (p.n_panel + p.panels_per_task - 1) / p.panels_per_task);
 }

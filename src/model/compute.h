@@ -25,8 +25,23 @@ typedef struct fxi_linear_job {
 
 #define FXI_MAX_JOB 3
 
+// How many of n_panel panels a task should have: a multiple of 4, at most `most`.
+int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most);
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
                         const fxi_linear_job *job, int n_job);
+
+// swiglu(a x gate, a x up) for the layer that follows: f32, or rounded to Q8.
+typedef struct fxi_ffn_pass {
+    const fxi_act *a; // [n_tok]
+    int n_tok;
+    const fxi_linear *gate, *up; // of the same shape
+    float *y;                    // [n_tok][n_ffn]; NULL: q8 gets it
+    const fxi_act *q8;           // not a's buffers
+    float *scratch;              // fxi_compute_ffn_scratch floats
+} fxi_ffn_pass;
+
+size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok);
+void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass);
 
 // Neighbouring tokens of one sequence that attend together.
 typedef struct fxi_attn_block {

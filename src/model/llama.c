@@ -173,16 +173,6 @@ static void ffn_norm_row(void *arg, int row)
     norm_row(p->m, l->ffn_norm, row, fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
 }
 
-static void swiglu_row(void *arg, int row)
-{
-    const pass *p = arg;
-    const llama *m = p->m;
-    const int n = m->model.shape.n_ffn;
-    const size_t at = (size_t)row * (size_t)n;
-    m->model.k->swiglu(m->s.gate + at, m->s.up + at, n, m->s.gate + at);
-    if (fxi_linear_reads_q8(&p->layer->down)) quant_row(m, m->s.gate, n, row);
-}
-
 static void ffn_add_row(void *arg, int row)
 {
     add_row(((const pass *)arg)->m, row);
@@ -195,10 +185,16 @@ static void ffn_block(pass *p)
     const int n = p->batch->n_tok;
     rows(m, n, ffn_norm_row, p);
     fxi_act h = act_of(&m->s, m->s.h);
-    fxi_compute_linear(&m->compute, &h, n,
-                       (fxi_linear_job[]){{&l->gate, m->s.gate}, {&l->up, m->s.up}}, 2);
-    rows(m, n, swiglu_row, p);
-    fxi_act mid = act_of(&m->s, m->s.gate);
+    fxi_act mid = {.x = m->s.mid, .q = m->s.mid_q, .d = m->s.mid_d, .sum = m->s.mid_sum};
+    fxi_compute_ffn(&m->compute, &(fxi_ffn_pass){
+                                     .a = &h,
+                                     .n_tok = n,
+                                     .gate = &l->gate,
+                                     .up = &l->up,
+                                     .y = fxi_linear_reads_q8(&l->down) ? NULL : m->s.mid,
+                                     .q8 = &mid,
+                                     .scratch = m->s.ffn,
+                                 });
     fxi_compute_linear(&m->compute, &mid, n, &(fxi_linear_job){&l->down, m->s.h}, 1);
     rows(m, n, ffn_add_row, p);
 }

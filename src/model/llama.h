@@ -24,15 +24,18 @@ typedef struct llama_layer {
 
 // Buffers of one pass, sized at load for the largest batch.
 typedef struct llama_scratch {
-    float *x;                      // [n_tok][dim] the stream through the layers
-    float *h;                      // [n_tok][dim] normalised, or what a block adds to x
-    float *q, *att;                // [n_tok][n_head][head_dim]
-    float *k, *v;                  // [n_tok][n_kv_head][head_dim]
-    float *gate, *up;              // [n_tok][n_ffn]
-    float *attn;                   // of the attention kernels
-    int8_t *act_q;                 // [n_tok][widest input] activations rounded to Q8
-    float *act_d;                  // [n_tok][widest input / 32]
-    int32_t *act_sum;              // [n_tok][widest input / 16]
+    float *x;          // [n_tok][dim] the stream through the layers
+    float *h;          // [n_tok][dim] normalised, or what a block adds to x
+    float *q, *att;    // [n_tok][n_head][head_dim]
+    float *k, *v;      // [n_tok][n_kv_head][head_dim]
+    float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
+    int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
+    float *act_d;      // [n_tok][widest / 32]
+    int32_t *act_sum;  // [n_tok][widest / 16]
+    float *mid;        // [n_tok][n_ffn] between up and down, where one reads it so
+    int8_t *mid_q;     // rounded, where one reads that
+    float *mid_d;
+    int32_t *mid_sum;
     const fxi_batch_seq **tok_seq; // [n_tok] whose token it is
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block;         // [n_tok] at most

@@ -213,38 +213,44 @@ static fx_status load_weights(fxi_loader *ld, llama *m, fx_error *err)
 
 // ---- buffers -----------------------------------------------------------------------------------
 
-static int max3(int a, int b, int c)
+// Numbers between up and down in a batch of n tokens, if there is a down that reads them so.
+static size_t mid_elems(const llama *m, size_t n, bool q8)
 {
-    int ab = a > b ? a : b;
-    return ab > c ? ab : c;
+    const fxi_model_shape *s = &m->model.shape;
+    for (int i = 0; i < s->n_layer; i++)
+        if (fxi_linear_reads_q8(&m->layer[i].down) == q8) return n * (size_t)s->n_ffn;
+    return 0;
 }
 
 static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *err)
 {
     const fxi_model_shape *s = &m->model.shape;
     llama_scratch *b = &m->s;
-    const size_t n = (size_t)opt->max_batch_tok;
+    const size_t n = (size_t)opt->max_batch_tok, dim = (size_t)s->dim;
     const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
-    const size_t widest = (size_t)max3(s->dim, s->n_ffn, (int)n_q);
+    const size_t n_act = n * (dim > n_q ? dim : n_q), n_mid = mid_elems(m, n, true);
     const struct {
         void **dst;
         size_t n, elem_bytes;
     } part[] = {
-        {(void **)&b->x, n * (size_t)s->dim, sizeof(float)},
-        {(void **)&b->h, n * (size_t)s->dim, sizeof(float)},
+        {(void **)&b->x, n * dim, sizeof(float)},
+        {(void **)&b->h, n * dim, sizeof(float)},
         {(void **)&b->q, n * n_q, sizeof(float)},
         {(void **)&b->att, n * n_q, sizeof(float)},
         {(void **)&b->k, n * n_kv, sizeof(float)},
         {(void **)&b->v, n * n_kv, sizeof(float)},
-        {(void **)&b->gate, n * (size_t)s->n_ffn, sizeof(float)},
-        {(void **)&b->up, n * (size_t)s->n_ffn, sizeof(float)},
         {(void **)&b->attn,
          fxi_compute_attn_scratch(&m->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},
-        {(void **)&b->act_q, n * widest, 1},
-        {(void **)&b->act_d, n * (widest / FXI_Q8_0_ELEMS + 1), sizeof(float)},
-        {(void **)&b->act_sum, n * (widest / 16 + 1), sizeof(int32_t)},
+        {(void **)&b->ffn, fxi_compute_ffn_scratch(&m->compute, opt->max_batch_tok), sizeof(float)},
+        {(void **)&b->act_q, n_act, 1},
+        {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
+        {(void **)&b->act_sum, n_act / 16 + n, sizeof(int32_t)},
+        {(void **)&b->mid, mid_elems(m, n, false), sizeof(float)},
+        {(void **)&b->mid_q, n_mid, 1},
+        {(void **)&b->mid_d, n_mid / 32, sizeof(float)},
+        {(void **)&b->mid_sum, n_mid / 16, sizeof(int32_t)},
         {(void **)&b->tok_seq, n, sizeof(void *)},
         {(void **)&b->tok_pos, n, sizeof(int)},
         {(void **)&b->block, n, sizeof(fxi_attn_block)},
@@ -262,22 +268,11 @@ static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *
 
 static void free_scratch(llama_scratch *b)
 {
-    void *part[] = {b->x,
-                    b->h,
-                    b->q,
-                    b->att,
-                    b->k,
-                    b->v,
-                    b->gate,
-                    b->up,
-                    b->attn,
-                    b->act_q,
-                    b->act_d,
-                    b->act_sum,
-                    (void *)b->tok_seq,
-                    b->tok_pos,
-                    b->block,
-                    b->logit_row};
+    void *part[] = {b->x,       b->h,     b->q,        b->att,
+                    b->k,       b->v,     b->attn,     b->ffn,
+                    b->act_q,   b->act_d, b->act_sum,  b->mid,
+                    b->mid_q,   b->mid_d, b->mid_sum,  (void *)b->tok_seq,
+                    b->tok_pos, b->block, b->logit_row};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) free(part[i]);
 }
 
