@@ -16,17 +16,12 @@ static fxi_act act_of(const llama_scratch *s, const float *x)
     return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
 }
 
-// Rounds row `row` of x, n numbers wide, for layers that read Q8 activations.
+// Rounds n numbers, row `row` of what the next layers read.
 static void quant_row(const llama *m, const float *x, int n_elem, int row)
 {
-    size_t n = (size_t)n_elem, r = (size_t)row, n_block = n / FXI_Q8_0_ELEMS;
-    m->model.k->quant_q8(x + r * n, n_elem, m->s.act_q + r * n, m->s.act_d + r * n_block,
-                         m->s.act_sum + 2 * r * n_block);
-}
-
-static void rows(const llama *m, int n_row, fxi_row_fn *fn, void *arg)
-{
-    fxi_compute_rows(&m->compute, n_row, fn, arg);
+    size_t at = (size_t)row * (size_t)n_elem;
+    m->model.k->quant_q8(x, n_elem, m->s.act_q + at, m->s.act_d + at / FXI_Q8_0_ELEMS,
+                         m->s.act_sum + at / 16);
 }
 
 // ---- before the layers -------------------------------------------------------------------------
@@ -57,6 +52,26 @@ static int index_batch(llama *m, const fxi_batch *batch)
     return n_block;
 }
 
+// What attention of every layer has in common.
+static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
+{
+    const fxi_model_shape *s = &m->model.shape;
+    fxi_attn_pass a = {
+        .n_block = index_batch(m, batch),
+        .n_head = s->n_head,
+        .n_kv_head = s->n_kv_head,
+        .head_dim = s->head_dim,
+        .ctx_tok = m->ctx_tok,
+        .kv_type = m->model.kv_type,
+        .scale = 1 / sqrtf((float)s->head_dim),
+        .q = m->s.q,
+        .out = m->s.att,
+        .scratch = m->s.attn,
+    };
+    fxi_compute_attn_plan(&m->compute, &a, m->s.block);
+    return a;
+}
+
 // What the row functions of one pass read.
 typedef struct pass {
     llama *m;
@@ -64,34 +79,63 @@ typedef struct pass {
     const llama_layer *layer;
     int i_layer;
     fxi_attn_pass attn;
+    int n_row;        // rows that go on: all; after the last keys and values those that want logits
+    const int *x_row; // [n_row] which rows of x they are; NULL: the same
+    const float *norm; // of the step at hand
+    bool q8;           // what follows that step reads Q8
 } pass;
+
+static size_t x_row(const pass *p, int row)
+{
+    return (size_t)(p->x_row ? p->x_row[row] : row);
+}
+
+static void rows(pass *p, fxi_row_fn *fn)
+{
+    fxi_compute_rows(&p->m->compute, p->n_row, fn, p);
+}
+
+// ---- norms -------------------------------------------------------------------------------------
+
+static void norm_row(const pass *p, const float *x, int row)
+{
+    const llama *m = p->m;
+    const int dim = m->model.shape.dim;
+    float *h = m->s.h + (size_t)row * (size_t)dim;
+    m->model.k->rms_norm(x, p->norm, dim, m->rms_eps, h);
+    if (p->q8) quant_row(m, h, dim, row);
+}
 
 static void embed_row(void *arg, int row)
 {
     const pass *p = arg;
     const fxi_rows *e = &p->m->embd;
+    float *x = p->m->s.x + (size_t)row * (size_t)e->n_elem;
     fxi_row_to_f32(e->type, e->data + (size_t)p->batch->token[row] * e->row_bytes,
-                   (size_t)e->n_elem, p->m->s.x + (size_t)row * (size_t)e->n_elem);
+                   (size_t)e->n_elem, x);
+    norm_row(p, x, row);
+}
+
+// Adds what the last block computed to the stream.
+static void add_row(void *arg, int row)
+{
+    const pass *p = arg;
+    const llama *m = p->m;
+    const size_t dim = (size_t)m->model.shape.dim;
+    float *x = m->s.x + x_row(p, row) * dim;
+    m->model.k->add(x, m->s.h + (size_t)row * dim, (int)dim);
+    norm_row(p, x, row);
+}
+
+// fn is embed_row or add_row: both leave h = norm(x), as the layers that follow read it.
+static void step(pass *p, fxi_row_fn *fn, const float *norm, bool q8)
+{
+    p->norm = norm;
+    p->q8 = q8;
+    rows(p, fn);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
-
-static void norm_row(const llama *m, const float *weight, int row, bool q8)
-{
-    const int dim = m->model.shape.dim;
-    const size_t at = (size_t)row * (size_t)dim;
-    m->model.k->rms_norm(m->s.x + at, weight, dim, m->rms_eps, m->s.h + at);
-    if (q8) quant_row(m, m->s.h, dim, row);
-}
-
-static void attn_norm_row(void *arg, int row)
-{
-    const pass *p = arg;
-    const llama_layer *l = p->layer;
-    norm_row(p->m, l->attn_norm, row,
-             fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) ||
-                 fxi_linear_reads_q8(&l->v));
-}
 
 // Turns a row's queries and keys and puts its keys and values into the cache.
 static void cache_row(void *arg, int row)
@@ -113,130 +157,101 @@ static void cache_row(void *arg, int row)
     k->store_kv[m->model.kv_type](value, n_kv, fxi_kv_row(view, 2 * p->i_layer + 1, pos));
 }
 
-static void attn_out_row(void *arg, int row)
-{
-    const pass *p = arg;
-    const fxi_linear *o = &p->layer->o;
-    if (fxi_linear_reads_q8(o)) quant_row(p->m, p->m->s.att, o->n_in, row);
-}
-
-// What attention of every layer has in common.
-static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
-{
-    const fxi_model_shape *s = &m->model.shape;
-    fxi_attn_pass a = {
-        .n_block = index_batch(m, batch),
-        .n_head = s->n_head,
-        .n_kv_head = s->n_kv_head,
-        .head_dim = s->head_dim,
-        .ctx_tok = m->ctx_tok,
-        .kv_type = m->model.kv_type,
-        .scale = 1 / sqrtf((float)s->head_dim),
-        .q = m->s.q,
-        .out = m->s.att,
-        .scratch = m->s.attn,
-    };
-    fxi_compute_attn_plan(&m->compute, &a, m->s.block);
-    return a;
-}
-
-static void attention_block(pass *p)
+// Queries, keys and values of all rows; keys and values are in the cache then.
+static void project(pass *p)
 {
     llama *m = p->m;
     const llama_layer *l = p->layer;
-    const int n = p->batch->n_tok;
-    rows(m, n, attn_norm_row, p);
+    const bool q8 =
+        fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) || fxi_linear_reads_q8(&l->v);
+    step(p, p->i_layer ? add_row : embed_row, l->attn_norm, q8);
     fxi_act h = act_of(&m->s, m->s.h);
-    fxi_compute_linear(&m->compute, &h, n,
+    fxi_compute_linear(&m->compute, &h, p->n_row,
                        (fxi_linear_job[]){{&l->q, m->s.q}, {&l->k, m->s.k}, {&l->v, m->s.v}}, 3);
-    rows(m, n, cache_row, p);
+    rows(p, cache_row);
+}
+
+// Rows as Wo reads them: rounded, or where q was, which is not needed any more.
+static void attn_out_row(void *arg, int row)
+{
+    const pass *p = arg;
+    const llama *m = p->m;
+    const size_t n = (size_t)p->layer->o.n_in;
+    const float *att = m->s.att + x_row(p, row) * n;
+    if (fxi_linear_reads_q8(&p->layer->o))
+        quant_row(m, att, (int)n, row);
+    else
+        memcpy(m->s.q + (size_t)row * n, att, n * sizeof *att);
+}
+
+static void attend(pass *p)
+{
+    llama *m = p->m;
+    const fxi_linear *o = &p->layer->o;
     p->attn.layer = p->i_layer;
     fxi_compute_attention(&m->compute, &p->attn);
-    rows(m, n, attn_out_row, p);
-    fxi_act att = act_of(&m->s, m->s.att);
-    fxi_compute_linear(&m->compute, &att, n, &(fxi_linear_job){&l->o, m->s.h}, 1);
+    if (p->x_row || fxi_linear_reads_q8(o)) rows(p, attn_out_row);
+    fxi_act att = act_of(&m->s, p->x_row ? m->s.q : m->s.att);
+    fxi_compute_linear(&m->compute, &att, p->n_row, &(fxi_linear_job){o, m->s.h}, 1);
 }
 
 // ---- feed-forward ------------------------------------------------------------------------------
 
-static void add_row(const llama *m, int row)
-{
-    const size_t at = (size_t)row * (size_t)m->model.shape.dim;
-    m->model.k->add(m->s.x + at, m->s.h + at, m->model.shape.dim);
-}
-
-static void ffn_norm_row(void *arg, int row)
-{
-    const pass *p = arg;
-    add_row(p->m, row);
-    const llama_layer *l = p->layer;
-    norm_row(p->m, l->ffn_norm, row, fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
-}
-
-static void ffn_add_row(void *arg, int row)
-{
-    add_row(((const pass *)arg)->m, row);
-}
-
-static void ffn_block(pass *p)
+static void feed_forward(pass *p)
 {
     llama *m = p->m;
     const llama_layer *l = p->layer;
-    const int n = p->batch->n_tok;
-    rows(m, n, ffn_norm_row, p);
+    step(p, add_row, l->ffn_norm, fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
     fxi_act h = act_of(&m->s, m->s.h);
     fxi_act mid = {.x = m->s.mid, .q = m->s.mid_q, .d = m->s.mid_d, .sum = m->s.mid_sum};
     fxi_compute_ffn(&m->compute, &(fxi_ffn_pass){
                                      .a = &h,
-                                     .n_tok = n,
+                                     .n_tok = p->n_row,
                                      .gate = &l->gate,
                                      .up = &l->up,
                                      .y = fxi_linear_reads_q8(&l->down) ? NULL : m->s.mid,
                                      .q8 = &mid,
                                      .scratch = m->s.ffn,
                                  });
-    fxi_compute_linear(&m->compute, &mid, n, &(fxi_linear_job){&l->down, m->s.h}, 1);
-    rows(m, n, ffn_add_row, p);
+    fxi_compute_linear(&m->compute, &mid, p->n_row, &(fxi_linear_job){&l->down, m->s.h}, 1);
 }
 
-// ---- logits ------------------------------------------------------------------------------------
+// ---- the whole ---------------------------------------------------------------------------------
 
-static int find_logit_rows(llama *m, const fxi_batch *batch)
+// From here on only the rows that want logits go on.
+static void keep_logit_rows(pass *p)
 {
-    int n = 0, row = 0;
-    for (int i = 0; i < batch->n_seq; i++) {
-        row += batch->seq[i].n_tok;
-        for (int k = batch->seq[i].n_logit; k > 0; k--) m->s.logit_row[n++] = row - k;
+    int *list = p->m->s.logit_row, n = 0, row = 0;
+    for (int i = 0; i < p->batch->n_seq; i++) {
+        row += p->batch->seq[i].n_tok;
+        for (int k = p->batch->seq[i].n_logit; k > 0; k--) list[n++] = row - k;
     }
-    return n;
+    p->n_row = n;
+    p->x_row = list;
 }
 
-// Normalises the i-th row that wants logits into row i of h.
-static void logit_norm_row(void *arg, int i)
+static void logits_of(pass *p, float *logits)
 {
-    const llama *m = ((const pass *)arg)->m;
-    const size_t dim = (size_t)m->model.shape.dim;
-    m->model.k->rms_norm(m->s.x + (size_t)m->s.logit_row[i] * dim, m->out_norm, (int)dim,
-                         m->rms_eps, m->s.h + (size_t)i * dim);
-    if (fxi_linear_reads_q8(&m->output)) quant_row(m, m->s.h, (int)dim, i);
+    llama *m = p->m;
+    step(p, add_row, m->out_norm, fxi_linear_reads_q8(&m->output));
+    fxi_act h = act_of(&m->s, m->s.h);
+    fxi_compute_linear(&m->compute, &h, p->n_row, &(fxi_linear_job){&m->output, logits}, 1);
 }
 
 void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)
 {
     llama *m = (llama *)model;
-    pass p = {.m = m, .batch = batch, .attn = attn_begin(m, batch)};
-    rows(m, batch->n_tok, embed_row, &p);
-    for (int i = 0; i < m->model.shape.n_layer; i++) {
-        p.i_layer = i;
-        p.layer = &m->layer[i];
-        attention_block(&p);
-        ffn_block(&p);
+    const int n_layer = m->model.shape.n_layer;
+    pass p = {.m = m, .batch = batch, .n_row = batch->n_tok, .attn = attn_begin(m, batch)};
+    for (p.i_layer = 0; p.i_layer < n_layer; p.i_layer++) {
+        p.layer = &m->layer[p.i_layer];
+        project(&p);
+        if (p.i_layer == n_layer - 1) keep_logit_rows(&p);
+        if (!p.n_row) return;
+        attend(&p);
+        feed_forward(&p);
     }
-    int n_logit = find_logit_rows(m, batch);
-    if (!n_logit) return;
-    rows(m, n_logit, logit_norm_row, &p);
-    fxi_act h = act_of(&m->s, m->s.h);
-    fxi_compute_linear(&m->compute, &h, n_logit, &(fxi_linear_job){&m->output, logits}, 1);
+    logits_of(&p, logits);
 }
 
 const fxi_arch fxi_arch_llama = {

@@ -2,10 +2,12 @@
 // attention, SwiGLU.
 //
 //   x = embedding[token]
-//   per layer:  h = norm(x);  q, k, v = h W;  turn q, k;  K, V rows into the cache;  x +=
-//   attention(q) Wo
+//   per layer:  h = norm(x);  q, k, v = h W;  turn q, k;  K, V rows into the cache
+//               x += attention(q) Wo
 //               h = norm(x);  x += (silu(h Wgate) * (h Wup)) Wdown
-//   logits = norm(x) Woutput        (only for the rows that ask)
+//   logits = norm(x) Woutput
+//
+// Logits are wanted of few rows: after the last layer's K and V nothing is computed for the others.
 //
 // Touvron et al., LLaMA, arXiv 2302.13971; Llama 2, arXiv 2307.09288 (grouped queries).
 #ifndef FXI_MODEL_LLAMA_H
@@ -39,7 +41,7 @@ typedef struct llama_scratch {
     const fxi_batch_seq **tok_seq; // [n_tok] whose token it is
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block;         // [n_tok] at most
-    int *logit_row;                // [max_batch_logit] rows of x that want logits
+    int *logit_row;                // [max_batch_logit] rows that want logits
 } llama_scratch;
 
 typedef struct llama {

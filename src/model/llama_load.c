@@ -183,14 +183,17 @@ static void count_layer(fxi_model_shape *s, const fxi_linear *w, uint64_t *n_mul
     s->pass_bytes += fxi_linear_bytes(w->type, w->n_in, w->n_out);
 }
 
+// After the last keys and values only the rows that want logits are computed.
 static void count_work(llama *m)
 {
     fxi_model_shape *s = &m->model.shape;
     for (int i = 0; i < s->n_layer; i++) {
         const llama_layer *l = &m->layer[i];
-        const fxi_linear *part[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-        for (size_t p = 0; p < sizeof part / sizeof *part; p++)
-            count_layer(s, part[p], &s->layer_mul);
+        const fxi_linear *all[] = {&l->q, &l->k, &l->v},
+                         *rest[] = {&l->o, &l->gate, &l->up, &l->down};
+        uint64_t *n_mul = i < s->n_layer - 1 ? &s->layer_mul : &s->output_mul;
+        for (size_t p = 0; p < sizeof all / sizeof *all; p++) count_layer(s, all[p], &s->layer_mul);
+        for (size_t p = 0; p < sizeof rest / sizeof *rest; p++) count_layer(s, rest[p], n_mul);
     }
     count_layer(s, &m->output, &s->output_mul);
 }
