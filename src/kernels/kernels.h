@@ -61,7 +61,7 @@ size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a mult
 // address.
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
 
-// Row `row` (an output) as f32, [n_in]: what packing took from that row of the file.
+// Row `row` (an output) as f32, [n_in]: the bits that fxi_row_to_f32 gives for that row of the file.
 void fxi_linear_row(const fxi_linear *w, int row, float *dst);
 // Whether a layer with these weights reads activations rounded to Q8, not f32.
 bool fxi_linear_reads_q8(const fxi_linear *w);

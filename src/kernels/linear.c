@@ -177,12 +177,18 @@ void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
     }
 }
 
-static void quant_row(const fxi_linear *w, const void *panel, int lane, float *dst)
+static void quant_row(const fxi_linear *w, const uint8_t *panel, int lane, float *dst)
 {
     const fxi_qpanel q = fxi_qpanel_of(w->type);
-    for (int k = 0; k < w->n_in; k++) {
-        fxi_qnumber n = fxi_qpanel_number(&q, w->n_in, panel, lane, k);
-        dst[k] = n.scale * (float)(n.code - q.f->zero) + n.min;
+    for (int k = 0; k < w->n_in; k += q.f->sub, dst += q.f->sub) {
+        const fxi_qnumber n =
+            scales_get(&q, panel + fxi_qpanel_scale_at(&q, w->n_in, k / q.f->n), lane, k % q.f->n);
+        const uint8_t *block = panel + fxi_qpanel_code_at(&q, k / FXI_Q_BLOCK);
+        for (int i = 0; i < q.f->sub; i++)
+            dst[i] =
+                n.scale * (float)(code_get(&q, block, lane, (k + i) % FXI_Q_BLOCK) - q.f->zero);
+        for (int i = 0; q.f->has_min && i < q.f->sub; i++)
+            dst[i] += n.min; // not + 0, for -0's sake
     }
 }
 
@@ -192,7 +198,7 @@ void fxi_linear_row(const fxi_linear *w, int row, float *dst)
     const int lane = row % FXI_PANEL;
     const size_t elem = fxi_dtype_find(w->type)->block_bytes;
     if (fxi_linear_reads_q8(w)) {
-        quant_row(w, panel, lane, dst);
+        quant_row(w, (const uint8_t *)panel, lane, dst);
         return;
     }
     for (int k = 0; k < w->n_in; k++)

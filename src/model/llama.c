@@ -109,10 +109,14 @@ static void norm_row(const pass *p, const float *x, int row)
 static void embed_row(void *arg, int row)
 {
     const pass *p = arg;
-    const fxi_rows *e = &p->m->embd;
-    float *x = p->m->s.x + (size_t)row * (size_t)e->n_elem;
-    fxi_row_to_f32(e->type, e->data + (size_t)p->batch->token[row] * e->row_bytes,
-                   (size_t)e->n_elem, x);
+    const llama *m = p->m;
+    const fxi_rows *e = &m->embd;
+    const size_t dim = (size_t)m->model.shape.dim, token = (size_t)p->batch->token[row];
+    float *x = m->s.x + (size_t)row * dim;
+    if (e->data)
+        fxi_row_to_f32(e->type, e->data + token * e->row_bytes, dim, x);
+    else
+        fxi_linear_row(&m->output, (int)token, x);
     norm_row(p, x, row);
 }
 

@@ -53,7 +53,7 @@ typedef struct llama {
     float rope_base, rope_scale;
     fxi_rope rope;
     fxi_arena mem; // of all weights
-    fxi_rows embd;
+    fxi_rows embd; // no data: the rows of output, which is the embedding too
     float *out_norm;
     fxi_linear output;
     llama_layer *layer; // [n_layer]

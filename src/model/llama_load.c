@@ -146,8 +146,9 @@ static fx_status load_embedding(fxi_loader *ld, llama *m, fx_error *err)
     if (t->ne[1] < 1 || t->ne[1] > 1 << 24)
         return bad(ld->g, "tensor 'token_embd.weight' has an implausible number of rows", err);
     s->n_vocab = (int)t->ne[1];
+    if (!fxi_loader_find(ld, output))
+        return fxi_load_linear(ld, embd, s->dim, s->n_vocab, &m->output, err);
     FX_TRY(fxi_load_rows(ld, embd, s->dim, s->n_vocab, &m->embd, err));
-    if (!fxi_loader_find(ld, output)) return fxi_pack_rows(ld, &m->embd, &m->output, err);
     return fxi_load_linear(ld, output, s->dim, s->n_vocab, &m->output, err);
 }
 

@@ -195,11 +195,3 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
     in_parts(ld, t, copy_task, &job, n_row);
     return FX_OK;
 }
-
-fx_status fxi_pack_rows(fxi_loader *ld, const fxi_rows *rows, fxi_linear *w, fx_error *err)
-{
-    FX_TRY(new_linear(ld, rows->type, rows->n_elem, rows->n_row, w, err));
-    load_job job = {.src = rows->data, .w = w};
-    fxi_pool_run(ld->opt->pool, pack_task, &job, fxi_linear_n_panel(rows->n_row));
-    return FX_OK;
-}

@@ -55,7 +55,5 @@ typedef struct fxi_rows {
 
 fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, fxi_rows *out,
                         fx_error *err);
-// The same rows packed as a linear layer: an embedding that is the output too.
-fx_status fxi_pack_rows(fxi_loader *ld, const fxi_rows *rows, fxi_linear *w, fx_error *err);
 
 #endif

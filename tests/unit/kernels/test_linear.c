@@ -239,6 +239,40 @@ static void extreme_integers(void **state)
     layer_free(&l);
 }
 
+// Rows of any bytes, so that zeros of both signs and all scales occur.
+static void check_rows(fxi_dtype type, shape s)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    const size_t n_in = (size_t)s.n_in, row_bytes = n_in / t->block_elems * t->block_bytes;
+    fxi_linear w = {.type = type, .n_in = s.n_in, .n_out = s.n_out};
+    unsigned char *raw = malloc(row_bytes * (size_t)s.n_out);
+    float *want = floats(n_in), *got = floats(n_in);
+    for (size_t i = 0; i < row_bytes * (size_t)s.n_out; i++)
+        raw[i] = (unsigned char)fxi_rng_u64(type, 0, i);
+    w.data = aligned_alloc(64, fxi_linear_bytes(type, s.n_in, s.n_out));
+    for (int p = 0; p < fxi_linear_n_panel(s.n_out); p++) fxi_linear_pack_panel(&w, raw, p);
+    for (int row = 0; row < s.n_out; row++) {
+        fxi_row_to_f32(type, raw + (size_t)row * row_bytes, n_in, want);
+        fxi_linear_row(&w, row, got);
+        for (size_t k = 0; k < n_in; k++)
+            if (!isnan(want[k]) || !isnan(got[k])) assert_same(t->name, got + k, want + k, 1);
+    }
+    free(w.data);
+    free(raw);
+    free(want);
+    free(got);
+}
+
+static void rows_come_back(void **state)
+{
+    (void)state;
+    for (int t = 0; t < N_TYPE; t++)
+        for (int i = 0; i < N_SHAPE; i++)
+            if (shapes[i].n_in % (int)fxi_dtype_find(types[t])->block_elems == 0)
+                check_rows(types[t], shapes[i]);
+    for (int i = 0; i < N_FLOAT_SHAPE; i++) check_rows(FXI_BF16, float_shapes[i]);
+}
+
 static void sizes_are_whole_lines(void **state)
 {
     (void)state;
@@ -259,6 +293,7 @@ int main(void)
         cmocka_unit_test(sizes_are_whole_lines), cmocka_unit_test(ref_is_near_double),
         cmocka_unit_test(paths_have_refs_bits),  cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(extreme_integers),      cmocka_unit_test(wide_input),
+        cmocka_unit_test(rows_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
