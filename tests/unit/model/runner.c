@@ -1,0 +1,115 @@
+#include "unit/model/runner.h"
+
+#include "unit/cmocka_all.h"
+
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const variant plain = {"plain", RUNNER_MAX_TOK, 1, 0, NULL};
+static const variant variants[] = {
+    {"one token at a time", 1, 1, 0, NULL},
+    {"chunks of 7", 7, 1, 0, NULL},
+    {"chunks of 16", 16, 2, 0, NULL},
+    {"3 threads", RUNNER_MAX_TOK, 3, 0, NULL},
+    {"3 others beside it", 13, 2, 3, NULL},
+    {"plain C", 11, 2, 1, "ref"},
+    {"AVX2", 9, 2, 1, "avx2"},
+    {"AVX-512", 9, 2, 1, "avx512"},
+    {"AVX-512 VNNI", 9, 2, 1, "avx512-vnni"},
+};
+
+static int32_t token(const runner *r, int seq, int i)
+{
+    int32_t any = i == 0 ? 1 : 3 + (i * 37 + seq * 101 + i * i * 5) % 300;
+    return any % r->n_vocab;
+}
+
+void runner_open(runner *r, const char *path, const variant *v)
+{
+    fxi_gguf *g;
+    fx_error err = {0};
+    if (fxi_gguf_open(path, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_pool_create(v->n_thread, &r->pool, &err), FX_OK);
+    fxi_model_options opt = {.pool = r->pool,
+                             .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),
+                             .max_batch_logit = RUNNER_MAX_TOK,
+                             .kernel_path = v->kernel_path};
+    if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_gguf_close(g);
+    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    fxi_kv_shape shape = {.n_layer = s->n_layer,
+                          .row_bytes = fxi_model_kv_row_bytes(r->model),
+                          .ctx_tok = s->train_ctx_tok,
+                          .max_seq = 8,
+                          .budget_bytes = 64 << 20};
+    if (fxi_kv_find("vtensor")->open(&shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
+    for (int i = 0; i <= v->n_other; i++)
+        assert_int_equal(r->kv->ops->seq_create(r->kv, 0, &r->seq[i], &err), FX_OK);
+    r->n_vocab = s->n_vocab;
+}
+
+void runner_close(runner *r)
+{
+    r->kv->ops->close(r->kv);
+    fxi_model_free(r->model);
+    fxi_pool_destroy(r->pool);
+}
+
+void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, float *logits)
+{
+    int32_t tok[RUNNER_MAX_TOK * (1 + RUNNER_OTHERS)];
+    fxi_batch_seq seq[1 + RUNNER_OTHERS];
+    fxi_batch b = {.token = tok, .seq = seq};
+    for (int s = v->n_other; s >= 0; s--) {
+        assert_int_equal(r->kv->ops->seq_extend(r->kv, r->seq[s], from + n, NULL), FX_OK);
+        for (int i = 0; i < n; i++) tok[b.n_tok++] = token(r, s, from + i);
+        seq[b.n_seq++] =
+            (fxi_batch_seq){r->kv->ops->seq_view(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
+    }
+    fxi_model_forward(r->model, &b, logits);
+}
+
+static float *run(const char *path, const variant *v, int n_tok, int *n_vocab)
+{
+    runner r;
+    runner_open(&r, path, v);
+    float *logits = malloc((size_t)r.n_vocab * sizeof *logits);
+    for (int from = 0; from < n_tok; from += v->chunk) {
+        int n = n_tok - from < v->chunk ? n_tok - from : v->chunk;
+        runner_pass(&r, v, from, n, from + n == n_tok, logits); // chunks before the last want none
+    }
+    *n_vocab = r.n_vocab;
+    runner_close(&r);
+    return logits;
+}
+
+float *run_plain(const char *path, int n_tok, int *n_vocab)
+{
+    return run(path, &plain, n_tok, n_vocab);
+}
+
+static void check_variant(const char *path, const char *what, const variant *v, int n_tok,
+                          const float *want)
+{
+    if (!fxi_kernels_get(v->kernel_path)) {
+        print_message("%s: not run by this machine\n", v->what);
+        return;
+    }
+    int n_vocab;
+    float *got = run(path, v, n_tok, &n_vocab);
+    if (memcmp(got, want, (size_t)n_vocab * sizeof *got) != 0)
+        fail_msg("%s: %s gives other bits", what, v->what);
+    free(got);
+}
+
+void check_variants(const char *path, const char *what, int n_tok)
+{
+    int n_vocab;
+    float *want = run_plain(path, n_tok, &n_vocab);
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        check_variant(path, what, &variants[i], n_tok, want);
+    free(want);
+}

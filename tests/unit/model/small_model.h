@@ -1,0 +1,25 @@
+// small_model.h - files of Llama models of any shape and type, small enough to be written and run by the dozen.
+#ifndef TESTS_MODEL_SMALL_MODEL_H
+#define TESTS_MODEL_SMALL_MODEL_H
+
+#include "base/dtype.h"
+
+typedef struct small_shape {
+    const char *what;
+    int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    bool tied; // no output.weight
+} small_shape;
+
+typedef struct small_model {
+    small_shape shape;
+    fxi_dtype type; // of the matrices, if n_type is 0; else they take turns:
+    const fxi_dtype *types;
+    int n_type;
+    bool widened;      // the same numbers, written as F32
+    bool output_twice; // output.weight is there and repeats token_embd.weight
+} small_model;
+
+// Random weights: the same numbers for the same shape and types.
+void small_model_write(const char *path, const small_model *m);
+
+#endif
