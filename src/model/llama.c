@@ -222,6 +222,22 @@ static void feed_forward(pass *p)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
+// Attention for no more than the rows that go on: blocks begin at their first.
+static void keep_attn_rows(pass *p)
+{
+    fxi_attn_block *block = p->m->s.block;
+    int n = 0, next = 0;
+    for (int i = 0; i < p->attn.n_block; i++) {
+        fxi_attn_block b = block[i];
+        while (next < p->n_row && p->x_row[next] < b.row) next++;
+        const int skip = next < p->n_row ? p->x_row[next] - b.row : b.n_tok;
+        if (skip >= b.n_tok) continue;
+        block[n++] = (fxi_attn_block){b.view, b.row + skip, b.n_tok - skip, b.pos + skip, 0, 0, 0};
+    }
+    p->attn.n_block = n;
+    fxi_compute_attn_plan(&p->m->compute, &p->attn, block);
+}
+
 // From here on only the rows that want logits go on.
 static void keep_logit_rows(pass *p)
 {
@@ -232,6 +248,7 @@ static void keep_logit_rows(pass *p)
     }
     p->n_row = n;
     p->x_row = list;
+    keep_attn_rows(p);
 }
 
 static void logits_of(pass *p, float *logits)
