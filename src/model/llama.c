@@ -52,6 +52,26 @@ static int index_batch(llama *m, const fxi_batch *batch)
     return n_block;
 }
 
+// What attention of every layer has in common.
+static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
+{
+    const fxi_model_shape *s = &m->model.shape;
+    fxi_attn_pass a = {
+        .n_block = index_batch(m, batch),
+        .n_head = s->n_head,
+        .n_kv_head = s->n_kv_head,
+        .head_dim = s->head_dim,
+        .ctx_tok = m->ctx_tok,
+        .kv_type = m->model.kv_type,
+        .scale = 1 / sqrtf((float)s->head_dim),
+        .q = m->s.q,
+        .out = m->s.att,
+        .scratch = m->s.attn,
+    };
+    fxi_compute_attn_plan(&m->compute, &a, m->s.block);
+    return a;
+}
+
 // What the row functions of one pass read.
 typedef struct pass {
     llama *m;
@@ -168,26 +188,6 @@ static void attn_out_row(void *arg, int row)
         memcpy(m->s.q + (size_t)row * n, att, n * sizeof *att);
 }
 
-// What attention of every layer has in common.
-static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
-{
-    const fxi_model_shape *s = &m->model.shape;
-    fxi_attn_pass a = {
-        .n_block = index_batch(m, batch),
-        .n_head = s->n_head,
-        .n_kv_head = s->n_kv_head,
-        .head_dim = s->head_dim,
-        .ctx_tok = m->ctx_tok,
-        .kv_type = m->model.kv_type,
-        .scale = 1 / sqrtf((float)s->head_dim),
-        .q = m->s.q,
-        .out = m->s.att,
-        .scratch = m->s.attn,
-    };
-    fxi_compute_attn_plan(&m->compute, &a, m->s.block);
-    return a;
-}
-
 static void attend(pass *p)
 {
     llama *m = p->m;
@@ -222,6 +222,22 @@ static void feed_forward(pass *p)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
+// Attention for no more than the rows that go on: blocks begin at their first.
+static void keep_attn_rows(pass *p)
+{
+    fxi_attn_block *block = p->m->s.block;
+    int n = 0, next = 0;
+    for (int i = 0; i < p->attn.n_block; i++) {
+        fxi_attn_block b = block[i];
+        while (next < p->n_row && p->x_row[next] < b.row) next++;
+        const int skip = next < p->n_row ? p->x_row[next] - b.row : b.n_tok;
+        if (skip >= b.n_tok) continue;
+        block[n++] = (fxi_attn_block){b.view, b.row + skip, b.n_tok - skip, b.pos + skip, 0, 0, 0};
+    }
+    p->attn.n_block = n;
+    fxi_compute_attn_plan(&p->m->compute, &p->attn, block);
+}
+
 // From here on only the rows that want logits go on.
 static void keep_logit_rows(pass *p)
 {
@@ -232,6 +248,7 @@ static void keep_logit_rows(pass *p)
     }
     p->n_row = n;
     p->x_row = list;
+    keep_attn_rows(p);
 }
 
 static void logits_of(pass *p, float *logits)
@@ -246,7 +263,7 @@ void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)
 {
     llama *m = (llama *)model;
     const int n_layer = m->model.shape.n_layer;
-    pass p = {.m = m, .batch = batch, .attn = attn_begin(m, batch), .n_row = batch->n_tok};
+    pass p = {.m = m, .batch = batch, .n_row = batch->n_tok, .attn = attn_begin(m, batch)};
     for (p.i_layer = 0; p.i_layer < n_layer; p.i_layer++) {
         p.layer = &m->layer[p.i_layer];
         project(&p);

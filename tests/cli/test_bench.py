@@ -11,9 +11,12 @@ import cli
 
 STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 SMALL = ["--prompt", "24,10", "--context", "24,40", "--gen", "6", "--batch", "3,1", "--repeat", "2", "--threads", "1"]
-# Work of cli.tiny_model (f32): the linear layers q and o, k and v, gate, up and down; the output; the cache.
-LAYER_MUL = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128)
-OUTPUT_MUL = 64 * 512
+# Work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last of the two layers
+# computes for rows of logits only; the output; the cache.
+QKV_MUL = 64 * 64 + 2 * 64 * 32
+REST_MUL = 64 * 64 + 3 * 64 * 128
+LAYER_MUL = 2 * QKV_MUL + REST_MUL
+OUTPUT_MUL = REST_MUL + 64 * 512
 WEIGHT_BYTES = 4 * (LAYER_MUL + OUTPUT_MUL)
 KV_BYTES_PER_TOK = 2 * 2 * 2 * 32
 COLUMNS = ["phase", "batch", "tokens", "context", "tokens_per_s", "limit_tokens_per_s", "share_of_limit", "limited_by",
