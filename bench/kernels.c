@@ -2,6 +2,8 @@
 //
 //   bench_kernels [--threads N] [--path NAME] [--type TYPE] [--tok N] [--n-in N] [--n-out N]
 //
+// TYPE is one of the weights', or "attention" for attention alone (kernels_attention.c).
+//
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,ratio. The ratio is to
 // the limit that binds: memory bandwidth where that would take longer, otherwise the FMA peak or,
 // for Q8_0 with VNNI, the int8 peak. Weights are so many copies of the layer that no cache holds
@@ -12,23 +14,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/pool.h"
 #include "base/rng.h"
-#include "kernels/kernels.h"
-#include "kernels/probe.h"
+#include "kernels_bench.h"
 
 #define WEIGHT_BYTES ((size_t)320 << 20) // of all copies together
 #define MIN_RUN      7
 #define MAX_RUN      101
 #define BUDGET_S     0.6
-
-typedef struct bench {
-    const fxi_kernels *k;
-    fxi_pool *pool;
-    fxi_probe limit;
-    const char *only_type;  // NULL: all
-    int n_in, n_out, n_tok; // n_tok 0: a list
-} bench;
 
 static void *need(void *p)
 {
@@ -37,14 +29,14 @@ static void *need(void *p)
     exit(1);
 }
 
-static void *lines(size_t n_bytes)
+void *bench_lines(size_t n_bytes)
 {
     return need(aligned_alloc(64, (n_bytes + 63) / 64 * 64));
 }
 
-static float *random_floats(size_t n)
+float *bench_random_floats(size_t n)
 {
-    float *p = lines(n * sizeof *p);
+    float *p = bench_lines(n * sizeof *p);
     for (size_t i = 0; i < n; i++) p[i] = (float)(fxi_rng_unit(1, 0, i) - 0.5);
     return p;
 }
@@ -53,6 +45,12 @@ static int by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+double bench_median(double *t, int n)
+{
+    qsort(t, (size_t)n, sizeof *t, by_size);
+    return t[n / 2];
 }
 
 // Median of several runs of fn(arg), as many as fit the budget.
@@ -66,12 +64,11 @@ static double median_s(void (*fn)(void *), void *arg)
         fn(arg);
         t[n++] = fxi_now_s() - start;
     }
-    qsort(t, (size_t)n, sizeof *t, by_size);
-    return t[n / 2];
+    return bench_median(t, n);
 }
 
-static void print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
-                      int n_tok, double s, double n_byte, double n_op, double peak_gop)
+void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
+                     int n_tok, double s, double n_byte, double n_op, double peak_gop)
 {
     double limit_s = fmax(n_byte / b->limit.read_gb_s, n_op / peak_gop) * 1e-9;
     printf("%s,%s,%s,%d,%d,%d,%d,%.3e,%.1f,%.1f,%.2f\n", op, type, b->k->name, n_in, n_out, n_tok,
@@ -114,12 +111,12 @@ static void linear_fill(linear_bench *l)
 {
     const fxi_dtype_info *t = fxi_dtype_find(l->w.type);
     size_t n = (size_t)l->w.n_in * (size_t)l->w.n_out;
-    float *weight = random_floats(n);
-    void *rows = lines(n / t->block_elems * t->block_bytes);
+    float *weight = bench_random_floats(n);
+    void *rows = bench_lines(n / t->block_elems * t->block_bytes);
     fxi_row_from_f32(l->w.type, weight, n, rows);
     l->copy_bytes = fxi_linear_bytes(l->w.type, l->w.n_in, l->w.n_out);
     l->n_copy = (int)(WEIGHT_BYTES / l->copy_bytes) + 1;
-    l->data = lines((size_t)l->n_copy * l->copy_bytes);
+    l->data = bench_lines((size_t)l->n_copy * l->copy_bytes);
     l->w.data = l->data;
     for (int p = 0; p < fxi_linear_n_panel(l->w.n_out); p++) fxi_linear_pack_panel(&l->w, rows, p);
     for (int i = 1; i < l->n_copy; i++)
@@ -131,11 +128,11 @@ static void linear_fill(linear_bench *l)
 static void linear_activations(linear_bench *l, int max_tok)
 {
     size_t n_in = (size_t)l->w.n_in, n = (size_t)max_tok * n_in;
-    float *x = random_floats(n);
-    l->act = (fxi_act){x, lines(n), lines(n / 32 * sizeof(float) + 64),
-                       lines(n / 16 * sizeof(int32_t) + 64)};
+    float *x = bench_random_floats(n);
+    l->act = (fxi_act){x, bench_lines(n), bench_lines(n / 32 * sizeof(float) + 64),
+                       bench_lines(n / 16 * sizeof(int32_t) + 64)};
     if (fxi_linear_reads_q8(&l->w)) l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
-    l->y = lines((size_t)max_tok * (size_t)l->w.n_out * sizeof(float));
+    l->y = bench_lines((size_t)max_tok * (size_t)l->w.n_out * sizeof(float));
 }
 
 // Eight tasks for every thread, in whole groups of four panels.
@@ -157,8 +154,8 @@ static void bench_linear(const bench *b, fxi_dtype type)
     for (int i = 0; i < (b->n_tok ? 1 : 9); i++) {
         l.n_tok = b->n_tok ? b->n_tok : list[i];
         double s = median_s(linear_run, &l);
-        print_row(b, "linear", fxi_dtype_find(type)->name, b->n_in, b->n_out, l.n_tok, s,
-                  (double)l.copy_bytes, 2.0 * l.n_tok * b->n_in * b->n_out, peak);
+        bench_print_row(b, "linear", fxi_dtype_find(type)->name, b->n_in, b->n_out, l.n_tok, s,
+                        (double)l.copy_bytes, 2.0 * l.n_tok * b->n_in * b->n_out, peak);
     }
     free(l.data);
     free((float *)l.act.x);
@@ -166,73 +163,6 @@ static void bench_linear(const bench *b, fxi_dtype type)
     free(l.act.d);
     free(l.act.sum);
     free(l.y);
-}
-
-// ---- attention ---------------------------------------------------------------------------------
-
-typedef struct attn_bench {
-    const bench *b;
-    fxi_attn a;
-    int n_kv_head, n_seq;
-    size_t seq_bytes;
-    char *cache;
-    float *scratch; // [n_kv_head * n_seq][fxi_attn_scratch]
-    size_t n_scratch;
-} attn_bench;
-
-// One KV head of one sequence.
-static void attn_task(void *arg, int task)
-{
-    attn_bench *t = arg;
-    fxi_attn a = t->a;
-    size_t row = (size_t)(a.n_tok * a.n_head * a.head_dim);
-    a.kv_head = task % t->n_kv_head;
-    a.view.base = t->cache + (size_t)(task / t->n_kv_head) * t->seq_bytes;
-    a.scratch = t->scratch + (size_t)task * t->n_scratch;
-    a.q += (size_t)(task / t->n_kv_head) * row;
-    a.out += (size_t)(task / t->n_kv_head) * row;
-    t->b->k->attention(&a);
-}
-
-static void attn_run(void *arg)
-{
-    attn_bench *t = arg;
-    fxi_pool_run(t->b->pool, attn_task, t, t->n_kv_head * t->n_seq);
-}
-
-// n_seq sequences of n_pos positions, n_tok query tokens each at the end.
-static void bench_attention(const bench *b, int head_dim, int group, int n_kv_head, int n_seq,
-                            int n_tok, int n_pos)
-{
-    attn_bench t = {.b = b, .n_kv_head = n_kv_head, .n_seq = n_seq};
-    size_t row = (size_t)(n_kv_head * head_dim) * 2, plane = row * (size_t)n_pos;
-    int n_head = n_kv_head * group;
-    size_t n_q = (size_t)n_seq * (size_t)(n_tok * n_head * head_dim);
-    t.seq_bytes = 2 * plane;
-    t.cache = lines((size_t)n_seq * t.seq_bytes);
-    float *noise = random_floats(4096);
-    for (size_t i = 0; i < (size_t)n_seq * t.seq_bytes / 2; i++)
-        ((uint16_t *)(void *)t.cache)[i] = fxi_f32_to_f16(noise[i % 4096]);
-    float *q = random_floats(n_q);
-    t.n_scratch = fxi_attn_scratch(group, head_dim);
-    t.scratch = lines((size_t)(n_kv_head * n_seq) * t.n_scratch * sizeof(float));
-    t.a =
-        (fxi_attn){.view = {.base = t.cache, .plane_stride_bytes = plane, .tok_stride_bytes = row},
-                   .kv_type = FXI_F16,
-                   .n_head = n_head,
-                   .head_dim = head_dim,
-                   .group = group,
-                   .n_tok = n_tok,
-                   .pos = n_pos - n_tok,
-                   .q = q,
-                   .out = lines(n_q * sizeof(float)),
-                   .scale = 1 / sqrtf((float)head_dim)};
-    double s = median_s(attn_run, &t);
-    char op[64];
-    snprintf(op, sizeof op, "attention group %d x%d", group, n_seq);
-    print_row(b, op, "F16", n_pos, head_dim, n_tok, s, (double)n_seq * (double)t.seq_bytes,
-              4.0 * (double)n_q * n_pos, b->limit.fma_gflop_s);
-    free(t.cache), free(noise), free(q), free(t.scratch), free(t.a.out);
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -272,12 +202,12 @@ static void bench_rows(const bench *b)
 {
     int n = 2048;
     row_bench r = {.k = b->k,
-                   .x = random_floats((size_t)n),
-                   .w = random_floats((size_t)n),
-                   .y = random_floats((size_t)n),
-                   .q = lines((size_t)n),
-                   .d = random_floats((size_t)n),
-                   .sum = lines((size_t)n * 4),
+                   .x = bench_random_floats((size_t)n),
+                   .w = bench_random_floats((size_t)n),
+                   .y = bench_random_floats((size_t)n),
+                   .q = bench_lines((size_t)n),
+                   .d = bench_random_floats((size_t)n),
+                   .sum = bench_lines((size_t)n * 4),
                    .n = n};
     static const struct {
         const char *name;
@@ -307,11 +237,8 @@ static void bench_all(const bench *b)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!b->only_type || fxi_dtype_by_name(b->only_type) == fxi_dtype_find(types[i]))
             bench_linear(b, types[i]);
+    if (!b->only_type || !strcmp(b->only_type, "attention")) bench_attention_all(b);
     if (b->only_type) return;
-    bench_attention(b, 64, 8, 4, 1, 1, 4096);
-    bench_attention(b, 64, 8, 4, 32, 1, 1024);
-    bench_attention(b, 64, 8, 4, 8, 8, 1024);
-    bench_attention(b, 128, 1, 32, 1, 1, 4096);
     bench_rows(b);
 }
 

@@ -44,9 +44,11 @@ typedef struct fx_options {
     int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of what the machine, or the cgroup,
                               // has free once the model is loaded
-    int max_seq;              // sequences that run together; 0: 64
-    int max_queue;            // sequences that may wait beyond those; 0: 1024
-    int64_t max_queue_tok;    // prompt tokens that may wait; 0: 1,048,576
+    const char *kv_type;   // of the KV cache's numbers: "f16", "bf16", "f32", or "q8_0" where heads
+                           // are a multiple of 32 numbers; NULL: f16
+    int max_seq;           // sequences that run together; 0: 64
+    int max_queue;         // sequences that may wait beyond those; 0: 1024
+    int64_t max_queue_tok; // prompt tokens that may wait; 0: 1,048,576
     int step_tok; // token budget of one step (decodes first, then prompt chunks), at least max_seq;
                   // 0: 512
     int step_ms; // while sequences decode, a step reads no more of prompts than takes about so long,
@@ -80,6 +82,7 @@ typedef struct fx_model_info {
     char arch[32];        // general.architecture
     char type[16];        // type most of the weights are stored in, e.g. "Q8_0"
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2", "ref"
+    char kv_type[16];     // "F16"
     uint64_t file_bytes;
     uint64_t n_param;
     // What speed is measured against: multiply-adds of the linear layers for a prompt token and for

@@ -39,6 +39,7 @@ static const fxi_opt rows[] = {
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "longest text in tokens; 0: what the model knows"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "budget of the KV cache, like 2G; 0: half of the memory that is free"},
+    {"kv-type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", AT(kv_type), ENGINE, "numbers of the KV cache: f16, bf16, f32 or q8_0"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "room on disk for preempted sequences, like 4G; 0: none, they are computed again"},
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "where that room is (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "tokens that one step computes at most; 0: 512"},

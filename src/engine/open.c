@@ -83,6 +83,7 @@ static void fill_info(fx_engine *eng, const fxi_gguf *g)
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(eng->model));
+    snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_model_kv_type_name(eng->model));
     info->file_bytes = fxi_gguf_size(g);
     info->n_param = s->n_param;
     info->mul_per_prompt_tok = s->layer_mul;
@@ -110,6 +111,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     fxi_model_options mo = {
         .pool = eng->pool,
         .ctx_tok = o->ctx_tok,
+        .kv_type = o->kv_type,
         .max_batch_tok = o->step_tok,
         .max_batch_logit = o->max_seq + fxi_step_prompt_rows(),
         .on_progress = o->on_progress,
@@ -228,7 +230,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     FX_TRY(fxi_gguf_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
-    eng->opt.model_path = eng->opt.swap_dir = NULL; // the caller's
+    eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
     return st;
 }
 

@@ -14,7 +14,7 @@ size_t fxi_kv_bytes(fxi_dtype type, int n)
 
 int fxi_attn_n_segment(int n_pos)
 {
-    return (n_pos + FXI_ATTN_SEGMENT - 1) / FXI_ATTN_SEGMENT;
+    return n_pos / FXI_ATTN_SEGMENT + (n_pos % FXI_ATTN_SEGMENT != 0);
 }
 
 size_t fxi_attn_part_floats(int head_dim)

@@ -61,7 +61,8 @@ void fxi_model_free(fxi_model *m); // NULL is allowed
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
 const char *fxi_model_kernel_path(const fxi_model *m);
-size_t fxi_model_kv_row_bytes(const fxi_model *m); // of one token in one plane
+const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
+size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
 // One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre: counts within the options, token ids within the vocabulary, positions within the
 // context.

@@ -55,6 +55,11 @@ const char *fxi_model_kernel_path(const fxi_model *m)
     return m->k->name;
 }
 
+const char *fxi_model_kv_type_name(const fxi_model *m)
+{
+    return fxi_dtype_find(m->kv_type)->name;
+}
+
 size_t fxi_model_kv_row_bytes(const fxi_model *m)
 {
     return fxi_kv_bytes(m->kv_type, m->shape.n_kv_head * m->shape.head_dim);

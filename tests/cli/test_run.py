@@ -57,6 +57,16 @@ class Run(cli.TestCase):
     def test_bad_utf8(self):
         self.fails(1, "UTF-8", "run", "-m", cli.tiny_model(), "-p", b"abc\xff".decode("utf-8", "surrogateescape"))
 
+    def test_kv_type(self):
+        greedy = self.text("--temperature", "0")
+        self.assertEqual(self.text("--temperature", "0", "--kv-type", "F16"), greedy)
+        for kind in ("bf16", "f32"):
+            self.assertGreater(len(self.text("--temperature", "0", "--kv-type", kind)), 8)
+        self.fails(1, "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not 16",
+                   "run", "-m", cli.tiny_model(), "-p", "x", "--kv-type", "q8_0")
+        self.fails(1, "'q4_0' is none of f16, bf16, f32, q8_0", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-type",
+                   "q4_0")
+
     def test_budget_too_small(self):
         self.fails(1, "", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-memory", "1")
 

@@ -149,6 +149,18 @@ static void test_pairs_of_storyteller(void **state)
     rig_close(r);
 }
 
+// Rows of other sizes than f16 has.
+static void test_pairs_of_cache_types(void **state)
+{
+    (void)state;
+    static const int model[] = {TINY_F32_KV, STORYTELLER_Q8_KV};
+    for (int i = 0; i < 2; i++) {
+        rig *r = rig_open(model[i], N_PROMPT, N_FEW);
+        rig_compare_pairs(r, 3);
+        rig_close(r);
+    }
+}
+
 static void test_long_prompt(void **state)
 {
     (void)state;
@@ -172,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_long_prompt),
         cmocka_unit_test(test_pairs_of_storyteller),
+        cmocka_unit_test(test_pairs_of_cache_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

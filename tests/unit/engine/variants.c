@@ -295,11 +295,14 @@ void rig_check_preemptions(const rig *r)
 // ---- models ------------------------------------------------------------------------------------
 
 static const struct model_row {
-    const char *name, *path;
+    const char *name, *path, *kv_type;
 } models[] = {
-    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"},
-    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf"},
-    [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf"},
+    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
+    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL},
+    [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL},
+    [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
+                           "q8_0"},
+    [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", "f32"},
 };
 
 bool model_is_present(int model)
@@ -314,6 +317,7 @@ static fx_engine *open_engine(int model, int n_thread)
     fx_options opt = {.n_thread = n_thread,
                       .ctx_tok = RIG_CTX_TOK,
                       .kv_memory_bytes = 256 << 20,
+                      .kv_type = models[model].kv_type,
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
                       .swap_bytes = 64 << 20};

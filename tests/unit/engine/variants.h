@@ -20,7 +20,7 @@ typedef struct variant {
     int chunk, batch, thread, preempt, start, kind;
 } variant;
 
-enum { TINY, STORYTELLER, STORIES }; // models
+enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV }; // models
 // False where it is data that is not ours and not here; then it has said so.
 bool model_is_present(int model);
 

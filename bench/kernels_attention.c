@@ -1,0 +1,223 @@
+// Attention: tokens that decode over long caches, and whole prompts, in every cache type and in
+// blocks behind a table. Each is compared with ref, bit by bit, before it is timed.
+//
+// In a row, n_in is positions, n_out head_dim. GFLOP/s counts 4 head_dim for each pair of a query
+// and a position that it sees; GB/s what a decode reads of the cache.
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "kernels_bench.h"
+
+enum { N_RUN = 9 };
+
+typedef struct shape {
+    const char *what;
+    int head_dim, group, n_kv_head, n_seq, n_pos;
+    bool whole; // the prompt's every token asks, otherwise its last one
+} shape;
+
+static const shape decode = {"decode", 64, 8, 4, 16, 4096, false};
+static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false};
+static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false};
+static const shape prompt = {"prompt", 64, 8, 4, 1, 2048, true};
+static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true};
+
+// Caches of a shape and what runs over them.
+typedef struct attn_bench {
+    const bench *b;
+    const shape *s;
+    fxi_attn a;     // of the first sequence
+    char *cache;    // [n_seq][seq_bytes]
+    int32_t *table; // of every sequence, in blocks
+    size_t seq_bytes, scratch_floats;
+    float *scratch; // one for each thread
+    atomic_int next;
+} attn_bench;
+
+static int n_ask(const shape *s)
+{
+    return s->whole ? s->n_pos : 1;
+}
+
+static int n_block(const shape *s)
+{
+    return (n_ask(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
+}
+
+// The call of one KV head, block of tokens and sequence.
+static fxi_attn call_of(const attn_bench *t, int item)
+{
+    const shape *s = t->s;
+    fxi_attn a = t->a;
+    int block = item / s->n_kv_head % n_block(s), seq = item / s->n_kv_head / n_block(s);
+    int tok = block * FXI_ATTN_MAX_TOK, left = n_ask(s) - tok;
+    size_t row = (size_t)(seq * n_ask(s) + tok) * (size_t)(a.n_head * a.head_dim);
+    a.kv_head = item % s->n_kv_head;
+    a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
+    a.pos = s->n_pos - n_ask(s) + tok;
+    a.view.base += (size_t)seq * t->seq_bytes;
+    a.q += row;
+    a.out += row;
+    return a;
+}
+
+static int n_item(const shape *s)
+{
+    return s->n_seq * n_block(s) * s->n_kv_head;
+}
+
+static void attn_task(void *arg, int task)
+{
+    attn_bench *t = arg;
+    int item, n = n_item(t->s);
+    while ((item = atomic_fetch_add(&t->next, 1)) < n) {
+        fxi_attn a = call_of(t, n - 1 - item);
+        a.scratch = t->scratch + (size_t)task * t->scratch_floats;
+        t->b->k->attention(&a);
+    }
+}
+
+static double attn_run(attn_bench *t)
+{
+    double start = fxi_now_s();
+    atomic_store(&t->next, 0);
+    fxi_pool_run(t->b->pool, attn_task, t, fxi_pool_n_thread(t->b->pool));
+    return fxi_now_s() - start;
+}
+
+// Fills planes of a sequence with numbers of the type, row by row.
+static void fill(const attn_bench *t, const fxi_attn *a)
+{
+    size_t n = (size_t)(t->s->n_kv_head * t->s->head_dim), n_noise = 64 * n;
+    float *noise = bench_random_floats(n_noise);
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < t->s->n_pos; i++)
+            t->b->k->store_kv[a->kv_type](noise + (size_t)(i * 7 + p) % 64 * n, (int)n,
+                                          fxi_kv_row(&a->view, p, i));
+    free(noise);
+}
+
+// The planes of a sequence in one run, or in blocks of 2^shift tokens, strewn.
+static void lay(attn_bench *t, int shift)
+{
+    size_t row = t->a.view.tok_stride_bytes, n = (size_t)t->s->n_pos >> shift;
+    t->a.view.plane_stride_bytes = row * (shift ? (size_t)1 << shift : (size_t)t->s->n_pos);
+    t->a.view.table = shift ? t->table : NULL;
+    t->a.view.block_shift = shift;
+    t->a.view.block_stride_bytes = 2 * t->a.view.plane_stride_bytes;
+    for (size_t i = 0; shift && i < n; i++) t->table[i] = (int32_t)i;
+    for (size_t i = 0; shift && i < n; i++) {
+        size_t k = (size_t)(fxi_rng_u64(3, 0, i) % n);
+        int32_t was = t->table[i];
+        t->table[i] = t->table[k], t->table[k] = was;
+    }
+    for (int seq = 0; seq < t->s->n_seq; seq++) {
+        fxi_attn a = t->a;
+        a.view.base += (size_t)seq * t->seq_bytes;
+        fill(t, &a);
+    }
+}
+
+static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type)
+{
+    attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
+    size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
+           n_head = (size_t)(s->n_kv_head * s->group);
+    size_t n_q = (size_t)(s->n_seq * n_ask(s)) * n_head * (size_t)s->head_dim;
+    t.seq_bytes = 2 * row * (size_t)s->n_pos;
+    t.cache = bench_lines((size_t)s->n_seq * t.seq_bytes);
+    t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
+    t.scratch_floats = (t.scratch_floats + 15) / 16 * 16;
+    t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
+    t.a = (fxi_attn){.view = {.base = t.cache, .tok_stride_bytes = row},
+                     .kv_type = type,
+                     .n_head = (int)n_head,
+                     .head_dim = s->head_dim,
+                     .group = s->group,
+                     .q = bench_random_floats(n_q),
+                     .out = bench_lines(n_q * sizeof(float)),
+                     .scale = 1 / sqrtf((float)s->head_dim)};
+    return t;
+}
+
+static void attn_close(attn_bench *t)
+{
+    free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
+}
+
+// The last item, by the path and by ref.
+static void check(attn_bench *t)
+{
+    fxi_attn a = call_of(t, n_item(t->s) - 1);
+    size_t row = (size_t)(a.n_head * a.head_dim), n = (size_t)(a.group * a.head_dim);
+    float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
+    a.scratch = t->scratch;
+    t->b->k->attention(&a);
+    memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
+    fxi_kernels_get("ref")->attention(&a);
+    for (size_t i = 0; i < (size_t)a.n_tok; i++) {
+        size_t at = i * row + (size_t)a.kv_head * n;
+        if (!memcmp(got + at, a.out + at, n * sizeof *got)) continue;
+        fprintf(stderr, "bench_kernels: attention has not ref's bits\n");
+        exit(1);
+    }
+    free(got);
+}
+
+static void print(const attn_bench *t, const char *lies, double s)
+{
+    const shape *h = t->s;
+    char op[64];
+    snprintf(op, sizeof op, "%s group %d x%d%s", h->what, h->group, h->n_seq, lies);
+    double n_pair = h->whole ? 0.5 * h->n_pos * (h->n_pos + 1.0) : h->n_pos;
+    bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim, n_ask(h),
+                    s, h->n_seq * (double)t->seq_bytes,
+                    4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair,
+                    t->b->limit.fma_gflop_s);
+}
+
+static void one_run(const bench *b, const shape *s, fxi_dtype type)
+{
+    attn_bench t = attn_open(b, s, type);
+    double took[N_RUN];
+    lay(&t, 0);
+    check(&t);
+    for (int i = 0; i < N_RUN; i++) took[i] = attn_run(&t);
+    print(&t, "", bench_median(took, N_RUN));
+    attn_close(&t);
+}
+
+// In one run and in blocks, by turns, so that both meet the same noise.
+static void against_blocks(const bench *b, const shape *s, int shift)
+{
+    attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
+    double took[2][N_RUN];
+    char lies[32];
+    for (int k = 0; k < 2; k++) lay(&t[k], k * shift), check(&t[k]);
+    for (int i = 0; i < N_RUN; i++)
+        for (int k = 0; k < 2; k++) took[k][i] = attn_run(&t[k]);
+    for (int k = 0; k < 2; k++) {
+        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those", 1 << shift);
+        print(&t[k], lies, bench_median(took[k], N_RUN));
+        attn_close(&t[k]);
+    }
+}
+
+void bench_attention_all(const bench *b)
+{
+    static const fxi_dtype types[] = {FXI_F16, FXI_BF16, FXI_F32, FXI_Q8_0};
+    for (int i = 0; i < 4; i++) one_run(b, &decode, types[i]);
+    one_run(b, &decode_4, FXI_F16);
+    one_run(b, &decode_mha, FXI_F16);
+    for (int i = 0; i < 4; i++) one_run(b, &prompt, types[i]);
+    one_run(b, &prompt_mha, FXI_F16);
+    for (int shift = 4; shift <= 6; shift += 2) {
+        against_blocks(b, &decode, shift);
+        against_blocks(b, &prompt, shift);
+    }
+}
