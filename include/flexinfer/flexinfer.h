@@ -81,7 +81,7 @@ typedef struct fx_model_info {
     char name[128];       // general.name, or the file's name without its ending
     char arch[32];        // general.architecture
     char type[16];        // type most of the weights are stored in, e.g. "Q8_0"
-    char kernel_path[32]; // "avx512-vnni", "avx512", "avx2", "ref"
+    char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"
     char kv_type[16];     // "F16"
     uint64_t file_bytes;
     uint64_t n_param;

@@ -132,7 +132,7 @@ typedef void fxi_linear_fn(const fxi_linear *w, const fxi_act *a, int n_tok, int
                            float *y, size_t ldy);
 
 typedef struct fxi_kernels {
-    const char *name; // "avx512-vnni", "avx512", "avx2", "ref"
+    const char *name; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"
 
     // y[t][o] for t in [0, n_tok) and the outputs of the panels [panel0, panel1): y + t * ldy + o,
     // o < n_out. n_tok >= 1; bits do not depend on how tokens and panels are cut into calls. Fast

@@ -1,4 +1,5 @@
-// The path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers.
+// The path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers. The table of machines
+// that also have AVX-VNNI is here too: it differs in one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 
@@ -69,5 +70,8 @@ static inline v16 vq_as_f32(vq acc)
 #include "kernels/cpu/table.h"
 
 PATH_TABLE(avx2, "avx2", linear_quant);
+PATH_TABLE(avx2_vnni, "avx2-vnni", fxi_avx2_vnni_linear_quant);
 
 const fxi_probe_loops fxi_probe_loops_avx2 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL, 0};
+const fxi_probe_loops fxi_probe_loops_avx2_vnni = {
+    probe_read, probe_fma, PROBE_CHAINS * 32.0, fxi_avx2_vnni_probe_int8, FXI_AVX2_VNNI_PROBE_OP};

@@ -9,12 +9,18 @@
 #include "kernels/kernels.h"
 #include "kernels/probe_loops.h"
 
-extern const fxi_kernels fxi_kernels_avx2;   // AVX2, FMA, F16C
+extern const fxi_kernels fxi_kernels_avx2; // AVX2, FMA, F16C
+extern const fxi_kernels fxi_kernels_avx2_vnni;
 extern const fxi_kernels fxi_kernels_avx512; // AVX-512 F, BW, VL, DQ
 extern const fxi_kernels fxi_kernels_avx512_vnni;
 
-extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx512,
-    fxi_probe_loops_avx512_vnni;
+extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx2_vnni,
+    fxi_probe_loops_avx512, fxi_probe_loops_avx512_vnni;
+
+// What AVX-VNNI does better than AVX2.
+fxi_linear_fn fxi_avx2_vnni_linear_quant;
+int fxi_avx2_vnni_probe_int8(int seed, int n_round); // FXI_AVX2_VNNI_PROBE_OP operations per round
+#define FXI_AVX2_VNNI_PROBE_OP (12 * 32 * 2.0)
 
 // What AVX-512 VNNI does better.
 fxi_linear_fn fxi_avx512_vnni_linear_quant;

@@ -20,7 +20,7 @@
 // The paths of this machine besides ref: fast_path(0), fast_path(1), .. until NULL.
 static inline const fxi_kernels *fast_path(int i)
 {
-    static const char *const names[] = {"avx2", "avx512", "avx512-vnni"};
+    static const char *const names[] = {"avx2", "avx2-vnni", "avx512", "avx512-vnni"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         const fxi_kernels *k = fxi_kernels_get(names[n]);
         if (k && i-- == 0) return k;

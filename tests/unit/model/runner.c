@@ -17,6 +17,7 @@ static const variant variants[] = {
     {"3 others beside it", 13, 2, 3, NULL},
     {"plain C", 11, 2, 1, "ref"},
     {"AVX2", 9, 2, 1, "avx2"},
+    {"AVX2 VNNI", 9, 2, 1, "avx2-vnni"},
     {"AVX-512", 9, 2, 1, "avx512"},
     {"AVX-512 VNNI", 9, 2, 1, "avx512-vnni"},
 };

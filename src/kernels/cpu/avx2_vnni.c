@@ -1,0 +1,62 @@
+// Block types with AVX-VNNI: VPDPBUSD as AVX-512 VNNI has it, on registers of 256 bits.
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vec256.h"
+
+typedef struct vq {
+    __m256i lo, hi;
+} vq;
+
+typedef vb vq_w;
+
+static inline vq vq_set1(const int32_t *p)
+{
+    return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
+}
+
+static inline vq_w vq_codes(vb v, bool wide)
+{
+    (void)wide;
+    return v;
+}
+
+static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
+{
+    (void)wide;
+    __m256i q = _mm256_set1_epi32(x);
+    return (vq){_mm256_dpbusd_avx_epi32(acc.lo, w.lo, q), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, q)};
+}
+
+static inline v16 vq_as_f32(vq acc)
+{
+    return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
+}
+
+// Six tokens' integer sums take 12 of 16 registers. The float sums wait in memory between runs, which
+// costs less than fewer chains would: 3 tokens are a tenth slower.
+#define Q_TOK            6
+#define Q_PANELS         1
+#define Q_FEW_SUMS       4
+#define Q_FEW_MAX_PANELS 4
+#define Q_CASES(X)       X(1) X(2) X(3) X(4) X(5) X(6)
+#define Q8_ZERO_LEFT     128
+#include "kernels/cpu/body_quant.h"
+
+void fxi_avx2_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
+                                int panel1, float *y, size_t ldy)
+{
+    linear_quant(w, a, n_tok, panel0, panel1, y, ldy);
+}
+
+int fxi_avx2_vnni_probe_int8(int seed, int n_round)
+{
+    __m256i acc[12], x = _mm256_set1_epi32(seed);
+    for (int i = 0; i < 12; i++) acc[i] = _mm256_set1_epi32(i);
+    for (int r = 0; r < n_round; r++)
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) acc[i] = _mm256_dpbusd_avx_epi32(acc[i], x, x);
+    for (int i = 1; i < 12; i++) acc[0] = _mm256_add_epi32(acc[0], acc[i]);
+    int32_t lane[8];
+    _mm256_storeu_si256((__m256i *)lane, acc[0]);
+    for (int i = 1; i < 8; i++) lane[0] ^= lane[i];
+    return lane[0];
+}
