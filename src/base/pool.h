@@ -1,8 +1,9 @@
 // pool.h - one pool of threads for all numeric work.
 //
-// A job is `n_task` calls fn(arg, task), 0 <= task < n_task, spread over the threads by one atomic counter; the caller
-// works too. Which thread runs a task is not defined: results must not depend on it. Idle workers spin for some
-// microseconds after a job (the next one of a forward pass is near), then sleep on a condition.
+// A job is `n_task` calls fn(arg, task), 0 <= task < n_task, spread over the threads by one atomic
+// counter; the caller works too. Which thread runs a task is not defined: results must not depend
+// on it. Idle workers spin for some microseconds after a job (the next one of a forward pass is
+// near), then sleep on a condition.
 #ifndef FXI_BASE_POOL_H
 #define FXI_BASE_POOL_H
 

@@ -9,11 +9,11 @@
 //      y[o] is one chain of fused multiply-adds over k = 0, 1, .., n_in-1, starting from +0:
 //      acc = fma(w[o][k] widened to f32, x[k], acc)
 //  linear, block types (Q8_0, Q4_K, ..)
-//      x is rounded to blocks of 32 with a scale dx each (quant_q8). For each run of numbers that share a
-//      scale dw (32 of them, 16 in Q2_K, Q3_K, Q6_K) in ascending order, with the exact integers
-//      s = sum of (code - zero) x q and sum = sum of q over the run:
+//      x is rounded to blocks of 32 with a scale dx each (quant_q8). For each run of numbers that
+//      share a scale dw (32 of them, 16 in Q2_K, Q3_K, Q6_K) in ascending order, with the exact
+//      integers s = sum of (code - zero) x q and sum = sum of q over the run:
 //          acc = fma(dw x (float)s, dx, acc)
-//          acc = fma(min, dx x (float)sum, acc)      types with a minimum (Q4_1, Q5_1, Q2_K, Q4_K, Q5_K)
+//          acc = fma(min, dx x (float)sum, acc)   with a minimum: Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
 //      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/qblock.h); the products
 //      dw x (float)s, where a zero is +0, and dx x (float)sum are rounded
 //  sum16
@@ -46,8 +46,8 @@
 
 #define FXI_PANEL 16 // outputs that lie interleaved, the unit of packing and of parallel work
 
-// Weights of one linear layer, packed into panels (linear.c says how). Each panel begins at a multiple of 64
-// bytes. Outputs beyond n_out in the last panel are zero weights.
+// Weights of one linear layer, packed into panels (linear.c says how). Each panel begins at a
+// multiple of 64 bytes. Outputs beyond n_out in the last panel are zero weights.
 typedef struct fxi_linear {
     fxi_dtype type;
     int n_in, n_out; // n_in >= 1, a multiple of the numbers in the type's block
@@ -61,13 +61,15 @@ size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a mult
 // address.
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
 
-// Row `row` (an output) as f32, [n_in]: the bits that fxi_row_to_f32 gives for that row of the file.
+// Row `row` (an output) as f32, [n_in]: the bits that fxi_row_to_f32 gives for that row of the
+// file.
 void fxi_linear_row(const fxi_linear *w, int row, float *dst);
 // Whether a layer with these weights reads activations rounded to Q8, not f32.
 bool fxi_linear_reads_q8(const fxi_linear *w);
 
-// Activations as linear layers read them: f32 rows, or the same rows rounded to Q8 (only those of the two that the
-// weights need are read). q: [n_tok][n_in], d: [n_tok][n_in / 32], sum: [n_tok][n_in / 16] the sums of runs of 16 of q.
+// Activations as linear layers read them: f32 rows, or the same rows rounded to Q8 (only those of
+// the two that the weights need are read). q: [n_tok][n_in], d: [n_tok][n_in / 32], sum:
+// [n_tok][n_in / 16] the sums of runs of 16 of q.
 typedef struct fxi_act {
     const float *x; // [n_tok][n_in]
     int8_t *q;
@@ -81,8 +83,8 @@ typedef struct fxi_act {
 #define FXI_ATTN_TILE    64  // positions that fast paths take at a time; not part of the law
 #define FXI_ATTN_MAX_TOK 32
 
-// Bytes of n neighbouring numbers of a cache's row. A cache is F32, F16, BF16 or, where head_dim is a
-// multiple of 32, Q8_0: then n is one too.
+// Bytes of n neighbouring numbers of a cache's row. A cache is F32, F16, BF16 or, where head_dim is
+// a multiple of 32, Q8_0: then n is one too.
 size_t fxi_kv_bytes(fxi_dtype type, int n);
 
 // The query rows of one head group: the `group` query heads that read KV head `kv_head` (heads
@@ -108,8 +110,8 @@ typedef struct fxi_attn {
 // Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
 //   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
-// out = acc * (1 / l). The sum with +0 turns -0 into +0, so that positions of weight 0 behind a row's
-// last change nothing. No position after pos + n_tok - 1 is ever read.
+// out = acc * (1 / l). The sum with +0 turns -0 into +0, so that positions of weight 0 behind a
+// row's last change nothing. No position after pos + n_tok - 1 is ever read.
 
 // Keys and values are what the cache's numbers are in f32: of Q8_0, scale times integer, exact.
 
@@ -140,8 +142,8 @@ typedef struct fxi_kernels {
     fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not run
 
     // One row of n numbers (n a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest even
-    // of x * (1 / d), sum of q per run of 16. Where 1 / d is inf (max|x| below about 2^-121), d and all
-    // q are 0.
+    // of x * (1 / d), sum of q per run of 16. Where 1 / d is inf (max|x| below about 2^-121), d and
+    // all q are 0.
     void (*quant_q8)(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 
     void (*rms_norm)(const float *x, const float *w, int n, float eps, float *y); // y may be x

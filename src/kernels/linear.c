@@ -3,16 +3,19 @@
 //
 //   float types    k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
 //
-//   block types    codes, block after block of 32 along k. Eight vectors of 64 codes make a block: vector g has
-//                  k = 4g .. 4g+3 of o0, the same of o1, .. of o15: what one lane of VPDPBUSD multiplies. Codes of 8 bits lie so.
-//                  Shorter ones are cut into planes of 4, 2 or 1 bits (5 bits: 4 + 1, 6: 4 + 2, 3: 2 + 1), the low plane
-//                  first. A plane of b bits is b vectors of 64 bytes; the bits of vector g are in vector g % b, from bit
-//                  (g / b) x b on.
-//                  Then the scales. Types of 32: for each block d of o0 .. o15 (f16), then, if there are, m of them.
-//                  Types of 256: for each 256 along k d, then m if there is one; then for each run of 16 or 32 the bytes sc
-//                  of o0 .. o15, then mn of them (Q2_K: mn is the upper half of sc's byte).
+//   block types    codes, block after block of 32 along k. Eight vectors of 64 codes make a block:
+//                  vector g has k = 4g .. 4g+3 of o0, the same of o1, .. of o15: what one lane of
+//                  VPDPBUSD multiplies. Codes of 8 bits lie so. Shorter ones are cut into planes of
+//                  4, 2 or 1 bits (5 bits: 4 + 1, 6: 4 + 2, 3: 2 + 1), the low plane first. A plane
+//                  of b bits is b vectors of 64 bytes; the bits of vector g are in vector g % b,
+//                  from bit (g / b) x b on.
+//                  Then the scales. Types of 32: for each block d of o0 .. o15 (f16), then m of
+//                  them if there is one. Types of 256: for each 256 along k d, then m if there is
+//                  one; then for each run of 16 or 32 the bytes sc of o0 .. o15, then mn of them
+//                  (Q2_K: mn is the upper half of sc's byte).
 //
-// A code is stored as it is in the file, unsigned: VPDPBUSD wants one side so. Q8_0's is the number + 128.
+// A code is stored as it is in the file, unsigned: VPDPBUSD wants one side so. Q8_0's is the
+// number + 128.
 #include "kernels/linear.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-// linear.h - where things lie in a packed panel (the layout itself: linear.c), and single numbers of it.
+// linear.h - where things lie in a packed panel (the layout itself: linear.c), and single numbers
+// of it.
 #ifndef FXI_KERNELS_LINEAR_H
 #define FXI_KERNELS_LINEAR_H
 

@@ -55,8 +55,9 @@ static void linear_task(void *arg, int task)
     }
 }
 
-// Enough tasks to even out the threads. With few tokens a task is its weights, read from memory. With
-// many it prepares all activations for its panels first, so that more panels are worth fewer tasks.
+// Enough tasks to even out the threads. With few tokens a task is its weights, read from memory.
+// With many it prepares all activations for its panels first, so that more panels are worth fewer
+// tasks.
 int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most)
 {
     const bool few = n_tok <= FEW_TOK;

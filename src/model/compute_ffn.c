@@ -1,9 +1,10 @@
-// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU, as the layer
-// after them reads it.
+// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU, as the
+// layer after them reads it.
 //
-// An item is a run of panels of gate and the same run of up. Both are computed for a chunk of tokens
-// into the thread's scratch, small enough for the second-level cache, then joined and rounded from
-// there: [n_tok][n_ffn] of either is never written. A run is a whole number of blocks of 32.
+// An item is a run of panels of gate and the same run of up. Both are computed for a chunk of
+// tokens into the thread's scratch, small enough for the second-level cache, then joined and
+// rounded from there: [n_tok][n_ffn] of either is never written. A run is a whole number of blocks
+// of 32.
 #include "model/compute.h"
 
 #include <stdatomic.h>

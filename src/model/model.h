@@ -64,8 +64,8 @@ const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
-// One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre: counts within the options, token ids within the vocabulary, positions within the
-// context.
+// One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre:
+// counts within the options, token ids within the vocabulary, positions within the context.
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
 
 #endif

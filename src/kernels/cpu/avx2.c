@@ -16,9 +16,9 @@
 #include "kernels/cpu/body_attention.h"
 #include "kernels/cpu/body_linear.h"
 
-// Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: of wide
-// codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x 127 fits; others
-// have 6 bits at most.
+// Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: of
+// wide codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x 127
+// fits; others have 6 bits at most.
 typedef struct vq {
     __m256i lo, hi;
 } vq;

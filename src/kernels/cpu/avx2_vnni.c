@@ -31,8 +31,8 @@ static inline v16 vq_as_f32(vq acc)
     return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
-// Six tokens' integer sums take 12 of 16 registers. The float sums wait in memory between runs, which
-// costs less than fewer chains would: 3 tokens are a tenth slower.
+// Six tokens' integer sums take 12 of 16 registers. The float sums wait in memory between runs,
+// which costs less than fewer chains would: 3 tokens are a tenth slower.
 #define Q_TOK            6
 #define Q_PANELS         1
 #define Q_FEW_SUMS       4

@@ -17,8 +17,8 @@
 #include "kernels/cpu/body_linear.h"
 
 // Integer products without VNNI. VPMADDUBSW wants an unsigned and a signed side and saturates at 16
-// bits: of wide codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x
-// 127 fits; others have 6 bits at most.
+// bits: of wide codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128
+// x 127 fits; others have 6 bits at most.
 typedef __m512i vq;
 
 typedef struct vq_w {

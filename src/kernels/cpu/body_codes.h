@@ -1,8 +1,8 @@
 // body_codes.h - what a panel of a block type holds, taken apart with vectors (linear.c has the
 // layout); what the kernels for one token and for many share. See body_quant.h.
 //
-// Parameters that are const are constants at every call: LO and HI, the bits of a code's planes; N, how
-// many vectors of codes share a scale (8 or 4); BIG, types of 256; HAS_MIN.
+// Parameters that are const are constants at every call: LO and HI, the bits of a code's planes; N,
+// how many vectors of codes share a scale (8 or 4); BIG, types of 256; HAS_MIN.
 #ifndef FXI_KERNELS_BODY_CODES_H
 #define FXI_KERNELS_BODY_CODES_H
 

@@ -69,8 +69,8 @@ ALWAYS_INLINE v16 kv_load_q8_0(const char *row, int i, int head_dim)
     return v16_mul(v16_from_i8(b->q + i % FXI_Q8_0_ELEMS), v16_set1_f16(b->d));
 }
 
-// Numbers i to i + 15 of the keys of n positions, transposed: lane j of dst[d] is position j. n is a
-// constant at the call that matters, so that all of it lives in registers.
+// Numbers i to i + 15 of the keys of n positions, transposed: lane j of dst[d] is position j. n is
+// a constant at the call that matters, so that all of it lives in registers.
 ALWAYS_INLINE void key_square(kv_load_fn *load, const char *row, size_t stride, int i, int n,
                               int head_dim, v16 dst[16])
 {

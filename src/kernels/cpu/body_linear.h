@@ -4,9 +4,9 @@
 // Few tokens: weights are read once, from memory, straight to the sums; memory is the limit.
 //
 // More tokens: k is cut into blocks of K_BLOCK. The weights of a group of panels and one block are
-// widened to f32 once (f32 weights: stay where they are) and stay in the second-level cache; a tile's rows of
-// x are copied together, so that they stay in the first, and meet all panels of the group. Between blocks a sum rests
-// in y, which loses nothing.
+// widened to f32 once (f32 weights: stay where they are) and stay in the second-level cache; a
+// tile's rows of x are copied together, so that they stay in the first, and meet all panels of the
+// group. Between blocks a sum rests in y, which loses nothing.
 #include <string.h>
 
 #include "kernels/cpu/body_tile.h"

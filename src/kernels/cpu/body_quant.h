@@ -1,28 +1,31 @@
 // body_quant.h - linear layers with weights of block types, once for every vector unit (cpu.h).
 // Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), X(n) for n from 1 to Q_TOK;
-// Q_FEW_SUMS, how many sums of few tokens fit in registers twice, and Q_FEW_MAX_PANELS, how many panels
-// they meet at a time; and the integer products:
+// Q_FEW_SUMS, how many sums of few tokens fit in registers twice, and Q_FEW_MAX_PANELS, how many
+// panels they meet at a time; and the integer products:
 //   vq                        16 sums of i32
 //   vq_set1(p)                *p in each
-//   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of 8 bits, others
-//                             have at most 6
-//   vq_dot(acc, w, x, wide)   adds to each of 16 sums the products of its 4 codes with the 4 activations in x; of wide
-//                             codes Q8_ZERO_LEFT is what is still to be subtracted: 128 or 0
+//   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of
+//                             8 bits, others have at most 6
+//   vq_dot(acc, w, x, wide)   adds to each of 16 sums the products of its 4 codes with the 4
+//                             activations in x; of wide codes Q8_ZERO_LEFT is what is still to be
+//                             subtracted: 128 or 0
 //   vq_as_f32(acc)            its bits, taken for floats
 //
-// Few tokens: body_quant_few.h. More: body_quant_tile.h, with k cut into blocks of Q_K_BLOCK. Between blocks a float sum
-// rests in y, which loses nothing.
+// Few tokens: body_quant_few.h. More: body_quant_tile.h, with k cut into blocks of Q_K_BLOCK.
+// Between blocks a float sum rests in y, which loses nothing.
 //
-// Integer to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23, so that F + s stands there as a
-// float in the end. fma(F + s, dw, -F x dw) is dw x s rounded once, for F x dw is exact.
+// Integer to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23, so that
+// F + s stands there as a float in the end. fma(F + s, dw, -F x dw) is dw x s rounded once, for
+// F x dw is exact.
 #include "kernels/cpu/body_quant_few.h"
 #include "kernels/cpu/body_quant_tile.h"
 
 #define Q_MAX_TOK 384 // blocks of activations that are prepared together
-#define Q_FEW_TOK 8   // few tokens: weights are not spread to bytes in memory
-#define Q_WIDE_TOK \
-    24 // up to so many weights are read from Q_MAX_PANELS panels at a time, which memory likes;
-// with more tokens from one tile's panels, which stay in the first-level cache
+#define Q_FEW_TOK 8   // so many tokens are few: weights are not spread to bytes in memory
+
+// Up to so many tokens weights are read from Q_MAX_PANELS panels at a time, which memory likes;
+// with more from one tile's panels, which stay in the first-level cache.
+#define Q_WIDE_TOK   24
 #define Q_MAX_PANELS 4
 
 // ---- the types ---------------------------------------------------------------------------------
@@ -101,9 +104,9 @@ typedef struct q_layer {
     int panel1;
 } q_layer;
 
-// What is made of activations and weights. Where all blocks of k of all tokens fit, they are prepared
-// once, and panels are read one after the other, as they lie in memory. Otherwise one block of k is
-// prepared for as many tokens as fit, and meets all panels.
+// What is made of activations and weights. Where all blocks of k of all tokens fit, they are
+// prepared once, and panels are read one after the other, as they lie in memory. Otherwise one
+// block of k is prepared for as many tokens as fit, and meets all panels.
 typedef struct q_work {
     _Alignas(64) uint8_t code[Q_MAX_PANELS][Q_MAX_BLOCK * 8 * 64];
     _Alignas(64) q_scales scale[Q_MAX_PANELS];
@@ -203,8 +206,8 @@ static int tile_tokens(int left)
     return left >= 2 * Q_TOK || left <= Q_TOK ? (left < Q_TOK ? left : Q_TOK) : (left + 1) / 2;
 }
 
-// One tile's tokens against all panels of the place. lines: how many to ask for on the way, for each
-// block, from the next place's codes, skip lines from their beginning.
+// One tile's tokens against all panels of the place. lines: how many to ask for on the way, for
+// each block, from the next place's codes, skip lines from their beginning.
 static void run_tile(const q_layer *l, const q_work *work, q_place at, int n, int lines, int skip,
                      q_tile c)
 {

@@ -1,9 +1,10 @@
 // body_quant_tile.h - tiles of tokens x panels for layers with weights of block types; see
 // body_quant.h.
 //
-// The codes of Q_PANELS panels and one block of k are spread to bytes before, and their scales are f32;
-// both stay in the first-level cache while the tokens pass. For every run of numbers that share a
-// scale its integer sums are complete in registers, then go once, scaled, into the float sums.
+// The codes of Q_PANELS panels and one block of k are spread to bytes before, and their scales are
+// f32; both stay in the first-level cache while the tokens pass. For every run of numbers that
+// share a scale its integer sums are complete in registers, then go once, scaled, into the float
+// sums.
 #include "kernels/cpu/body_codes.h"
 
 enum { Q_DW, Q_OFFSET, Q_MIN, Q_N_SCALE }; // dw, scale_offset(dw), min
@@ -30,8 +31,8 @@ typedef struct q_tile {
 } q_tile;
 
 // T, P and what else is const in what follows are constants at every call, so that loops unroll and
-// sums live in registers: N vectors of codes in a run of numbers that share a scale (8 or 4); have runs minima;
-// codes of 8 bits or shorter ones.
+// sums live in registers: N vectors of codes in a run of numbers that share a scale (8 or 4); have
+// runs minima; codes of 8 bits or shorter ones.
 
 // The integer sums of one run, from vector g0 of block b on.
 ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool wide,
