@@ -173,6 +173,7 @@ sim_model *sim_model_make(int n_layer, size_t bytes)
     sim_model *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     m->model.arch = &sim_arch;
+    m->model.kv_type = FXI_F16;
     m->model.shape = (fxi_model_shape){.n_layer = n_layer,
                                        .n_kv_head = 1,
                                        .head_dim = (int)(bytes / sizeof(uint16_t)),
