@@ -65,39 +65,56 @@ void fxi_ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int p
     linear_float(widen_bf16, w, a, n_tok, panel0, panel1, y, ldy);
 }
 
-// The products of a run of `sub` numbers from k on, as the law has them.
-static float dot_sub(const fxi_qpanel *q, const fxi_linear *w, const void *panel, int lane,
-                     const fxi_act *a, int k, float acc)
+// The numbers of one output that share a scale: `sub` of them, less the zero.
+typedef struct run {
+    int w[FXI_Q_BLOCK];
+    float scale, min;
+} run;
+
+static run run_read(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
 {
-    int s = 0, sum = 0;
-    fxi_qnumber n = {0};
-    for (int i = k; i < k + q->f->sub; i++) {
-        n = fxi_qpanel_number(q, w->n_in, panel, lane, i);
-        s += (n.code - q->f->zero) * a->q[i];
-        sum += a->q[i];
+    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+    run r = {.min = 0};
+    for (int i = 0; i < q->f->sub; i++) {
+        fxi_qnumber n = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
+        r.w[i] = n.code - q->f->zero;
+        r.scale = n.scale;
+        r.min = n.min;
     }
-    float dx = a->d[k / FXI_Q_BLOCK];
-    acc = fmaf(n.scale * (float)s + 0.0f, dx, acc);
-    return q->f->has_min ? fmaf(n.min, dx * (float)sum, acc) : acc;
+    return r;
 }
 
-// Activations from token t on.
-static fxi_act act_row(const fxi_act *a, size_t n_in, int t)
+// What the law adds to acc for a run. at: its first activation
+static float run_add(const fxi_qformat *f, const run *r, const fxi_act *a, size_t at, float acc)
 {
-    return (fxi_act){.q = a->q + (size_t)t * n_in, .d = a->d + (size_t)t * n_in / FXI_Q_BLOCK};
+    int s = 0, sum = 0;
+    for (int i = 0; i < f->sub; i++) {
+        s += r->w[i] * a->q[at + (size_t)i];
+        sum += a->q[at + (size_t)i];
+    }
+    float dx = a->d[at / FXI_Q_BLOCK];
+    acc = fmaf(r->scale * (float)s + 0.0f, dx, acc);
+    return f->has_min ? fmaf(r->min, dx * (float)sum, acc) : acc;
+}
+
+// One output: a run is taken apart once, for all tokens. y: the first token's
+static void output_quant(const fxi_qpanel *q, const fxi_linear *w, const fxi_act *a, int n_tok,
+                         int o, float *y, size_t ldy)
+{
+    for (int t = 0; t < n_tok; t++) y[(size_t)t * ldy] = 0;
+    for (int k = 0; k < w->n_in; k += q->f->sub) {
+        const run r = run_read(q, w, o, k);
+        for (int t = 0; t < n_tok; t++) {
+            float *acc = y + (size_t)t * ldy;
+            *acc = run_add(q->f, &r, a, (size_t)t * (size_t)w->n_in + (size_t)k, *acc);
+        }
+    }
 }
 
 void fxi_ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                           float *y, size_t ldy)
 {
     const fxi_qpanel q = fxi_qpanel_of(w->type);
-    for (int t = 0; t < n_tok; t++)
-        for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++) {
-            const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
-            fxi_act row = act_row(a, (size_t)w->n_in, t);
-            float acc = 0;
-            for (int k = 0; k < w->n_in; k += q.f->sub)
-                acc = dot_sub(&q, w, panel, o % FXI_PANEL, &row, k, acc);
-            y[(size_t)t * ldy + (size_t)o] = acc;
-        }
+    for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++)
+        output_quant(&q, w, a, n_tok, o, y + o, ldy);
 }
