@@ -1,6 +1,7 @@
 #include "figures.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -52,10 +53,20 @@ void samples_free(samples *s)
     *s = (samples){0};
 }
 
+static void verdict(FILE *to, const char *what, double is, double wanted, const char *unit,
+                    bool good)
+{
+    fprintf(to, "  %-12s  %s: ", isnan(is) ? "not measured" : good ? "pass" : "FAIL", what);
+    if (!isnan(is)) fprintf(to, "%.4g %s, ", is, unit);
+    fprintf(to, "goal %.4g %s\n", wanted, unit);
+}
+
 void goal(FILE *to, const char *what, double is, double most, const char *unit)
 {
-    const char *verdict = isnan(is) ? "not measured" : is <= most ? "pass" : "FAIL";
-    fprintf(to, "  %-12s  %s: ", verdict, what);
-    if (!isnan(is)) fprintf(to, "%.4g %s, ", is, unit);
-    fprintf(to, "goal %.4g %s\n", most, unit);
+    verdict(to, what, is, most, unit, is <= most);
+}
+
+void goal_least(FILE *to, const char *what, double is, double least, const char *unit)
+{
+    verdict(to, what, is, least, unit, is >= least);
 }

@@ -20,7 +20,8 @@ double samples_at(samples *s, double quantile); // sorts; 0: the least, 0.5: the
 void samples_clear(samples *s);                 // keeps the memory
 void samples_free(samples *s);
 
-// A line: pass, FAIL, or of NAN not measured.
+// A line: pass, FAIL, or of NAN not measured. The figure is to be at most, or at least, so much.
 void goal(FILE *to, const char *what, double is, double most, const char *unit);
+void goal_least(FILE *to, const char *what, double is, double least, const char *unit);
 
 #endif

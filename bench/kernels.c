@@ -1,279 +1,142 @@
-// bench_kernels - how near the kernels come to the machine's limits, measured in the same run.
+// bench_kernels - how near the kernels come to the machine's limits, measured around each row.
 //
-//   bench_kernels [--threads N] [--path NAME] [--type TYPE] [--tok N] [--n-in N] [--n-out N]
+//   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
+//                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
 //
-// TYPE is one of the weights', or "attention" for attention alone (kernels_attention.c).
+// PART is linear, attention or rows; TYPE is one of the weights', and asks for linear layers alone
+// ("attention" for attention alone). A row takes --row-ms for its runs (default 300), so that everything
+// is done in about two minutes.
 //
-// CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,ratio. The ratio is to
-// the limit that binds: memory bandwidth where that would take longer, otherwise the FMA peak or,
-// for Q8_0 with VNNI, the int8 peak. Weights are so many copies of the layer that no cache holds
-// them, as in a model of many layers.
+// CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
+// GFLOP/s,ratio. The ratio is to the limit that binds: memory bandwidth where that would take longer,
+// otherwise the FMA peak or, for block types where the path multiplies integers, the int8 peak.
+//
+// --goals ends with what is asked of the kernels, on stderr. --sweep times other cuts of the work than
+// the usual ones instead. A kernel that has not ref's bits ends the program with status 1.
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/rng.h"
 #include "kernels_bench.h"
 
-#define WEIGHT_BYTES ((size_t)320 << 20) // of all copies together
-#define MIN_RUN      7
-#define MAX_RUN      101
-#define BUDGET_S     0.6
+typedef struct options {
+    bench b;
+    int n_thread, row_ms;
+    const char *path;
+    bool goals, sweep;
+} options;
 
-static void *need(void *p)
+static const struct {
+    const char *name;
+    size_t at; // of an int
+    int least;
+} numbers[] = {{"--threads", offsetof(options, n_thread), 1},
+               {"--row-ms", offsetof(options, row_ms), 1},
+               {"--tok", offsetof(options, b.n_tok), 1},
+               {"--n-in", offsetof(options, b.n_in), 32},
+               {"--n-out", offsetof(options, b.n_out), 1}};
+
+static const struct {
+    const char *name;
+    size_t at; // of a const char *
+} texts[] = {{"--path", offsetof(options, path)},
+             {"--only", offsetof(options, b.only)},
+             {"--type", offsetof(options, b.only_type)}};
+
+static bool take_flag(options *o, const char *name)
 {
-    if (p) return p;
-    fprintf(stderr, "bench_kernels: no memory\n");
-    exit(1);
+    if (!strcmp(name, "--goals")) return o->goals = true;
+    if (!strcmp(name, "--sweep")) return o->sweep = true;
+    return false;
 }
 
-void *bench_lines(size_t n_bytes)
+static bool take_value(options *o, const char *name, const char *value)
 {
-    return need(aligned_alloc(64, (n_bytes + 63) / 64 * 64));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!strcmp(name, numbers[i].name)) {
+            int v = atoi(value);
+            memcpy((char *)o + numbers[i].at, &v, sizeof v);
+            return v >= numbers[i].least;
+        }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!strcmp(name, texts[i].name)) {
+            memcpy((char *)o + texts[i].at, &value, sizeof value);
+            return true;
+        }
+    return false;
 }
 
-float *bench_random_floats(size_t n)
+static bool take_all(options *o, int argc, char **argv)
 {
-    float *p = bench_lines(n * sizeof *p);
-    for (size_t i = 0; i < n; i++) p[i] = (float)(fxi_rng_unit(1, 0, i) - 0.5);
-    return p;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_median(double *t, int n)
-{
-    qsort(t, (size_t)n, sizeof *t, by_size);
-    return t[n / 2];
-}
-
-// Median of several runs of fn(arg), as many as fit the budget.
-static double median_s(void (*fn)(void *), void *arg)
-{
-    double t[MAX_RUN], begin = fxi_now_s();
-    int n = 0;
-    fn(arg);
-    while (n < MIN_RUN || (n < MAX_RUN && fxi_now_s() - begin < BUDGET_S)) {
-        double start = fxi_now_s();
-        fn(arg);
-        t[n++] = fxi_now_s() - start;
+    for (int i = 1; i < argc; i++) {
+        if (take_flag(o, argv[i])) continue;
+        if (i + 1 == argc || !take_value(o, argv[i], argv[i + 1])) return false;
+        i++;
     }
-    return bench_median(t, n);
+    return o->b.n_in % 32 == 0;
 }
 
-void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
-                     int n_tok, double s, double n_byte, double n_op, double peak_gop)
+static const struct {
+    const char *name;
+    void (*run)(const bench *b);
+    bool of_types; // --type chooses within it
+} parts[] = {{"linear", bench_linear_all, true},
+             {"attention", bench_attention_all, false},
+             {"rows", bench_rows_all, false}};
+enum { N_PART = sizeof parts / sizeof parts[0] };
+
+static bool known(const char *part)
 {
-    double limit_s = fmax(n_byte / b->limit.read_gb_s, n_op / peak_gop) * 1e-9;
-    printf("%s,%s,%s,%d,%d,%d,%d,%.3e,%.1f,%.1f,%.2f\n", op, type, b->k->name, n_in, n_out, n_tok,
-           fxi_pool_n_thread(b->pool), s, n_byte / s * 1e-9, n_op / s * 1e-9, limit_s / s);
-    fflush(stdout);
+    for (int i = 0; i < N_PART; i++)
+        if (!strcmp(part, parts[i].name)) return true;
+    return false;
 }
 
-// ---- linear layers -----------------------------------------------------------------------------
-
-typedef struct linear_bench {
-    const bench *b;
-    fxi_linear w;
-    int n_copy, copy; // copies lie behind each other; the one in use
-    size_t copy_bytes;
-    char *data;
-    fxi_act act;
-    float *y;
-    int n_tok, panels_per_task;
-} linear_bench;
-
-static void linear_task(void *arg, int task)
+static void run_parts(const bench *b)
 {
-    linear_bench *l = arg;
-    int n_panel = fxi_linear_n_panel(l->w.n_out), p0 = task * l->panels_per_task;
-    int p1 = p0 + l->panels_per_task < n_panel ? p0 + l->panels_per_task : n_panel;
-    l->b->k->linear[l->w.type](&l->w, &l->act, l->n_tok, p0, p1, l->y, (size_t)l->w.n_out);
-}
-
-static void linear_run(void *arg)
-{
-    linear_bench *l = arg;
-    int n_panel = fxi_linear_n_panel(l->w.n_out);
-    l->copy = (l->copy + 1) % l->n_copy;
-    l->w.data = l->data + (size_t)l->copy * l->copy_bytes;
-    fxi_pool_run(l->b->pool, linear_task, l,
-                 (n_panel + l->panels_per_task - 1) / l->panels_per_task);
-}
-
-static void linear_fill(linear_bench *l)
-{
-    const fxi_dtype_info *t = fxi_dtype_find(l->w.type);
-    size_t n = (size_t)l->w.n_in * (size_t)l->w.n_out;
-    float *weight = bench_random_floats(n);
-    void *rows = bench_lines(n / t->block_elems * t->block_bytes);
-    fxi_row_from_f32(l->w.type, weight, n, rows);
-    l->copy_bytes = fxi_linear_bytes(l->w.type, l->w.n_in, l->w.n_out);
-    l->n_copy = (int)(WEIGHT_BYTES / l->copy_bytes) + 1;
-    l->data = bench_lines((size_t)l->n_copy * l->copy_bytes);
-    l->w.data = l->data;
-    for (int p = 0; p < fxi_linear_n_panel(l->w.n_out); p++) fxi_linear_pack_panel(&l->w, rows, p);
-    for (int i = 1; i < l->n_copy; i++)
-        memcpy(l->data + (size_t)i * l->copy_bytes, l->data, l->copy_bytes);
-    free(weight);
-    free(rows);
-}
-
-static void linear_activations(linear_bench *l, int max_tok)
-{
-    size_t n_in = (size_t)l->w.n_in, n = (size_t)max_tok * n_in;
-    float *x = bench_random_floats(n);
-    l->act = (fxi_act){x, bench_lines(n), bench_lines(n / 32 * sizeof(float) + 64),
-                       bench_lines(n / 16 * sizeof(int32_t) + 64)};
-    if (fxi_linear_reads_q8(&l->w)) l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
-    l->y = bench_lines((size_t)max_tok * (size_t)l->w.n_out * sizeof(float));
-}
-
-// Eight tasks for every thread, in whole groups of four panels.
-static int panels_per_task(const linear_bench *l)
-{
-    int n = fxi_linear_n_panel(l->w.n_out) / (8 * fxi_pool_n_thread(l->b->pool));
-    return n < 4 ? 4 : n / 4 * 4;
-}
-
-static void bench_linear(const bench *b, fxi_dtype type)
-{
-    static const int list[] = {1, 2, 4, 8, 16, 32, 64, 128, 512};
-    linear_bench l = {.b = b, .w = {.type = type, .n_in = b->n_in, .n_out = b->n_out}};
-    linear_fill(&l);
-    linear_activations(&l, b->n_tok ? b->n_tok : 512);
-    l.panels_per_task = panels_per_task(&l);
-    bool vnni = fxi_linear_reads_q8(&l.w) && !strcmp(b->k->name, "avx512-vnni");
-    double peak = vnni ? b->limit.int8_gop_s : b->limit.fma_gflop_s;
-    for (int i = 0; i < (b->n_tok ? 1 : 9); i++) {
-        l.n_tok = b->n_tok ? b->n_tok : list[i];
-        double s = median_s(linear_run, &l);
-        bench_print_row(b, "linear", fxi_dtype_find(type)->name, b->n_in, b->n_out, l.n_tok, s,
-                        (double)l.copy_bytes, 2.0 * l.n_tok * b->n_in * b->n_out, peak);
+    for (int i = 0; i < N_PART; i++) {
+        if (b->only && strcmp(b->only, parts[i].name)) continue;
+        if (b->only_type && !parts[i].of_types) continue;
+        parts[i].run(b);
     }
-    free(l.data);
-    free((float *)l.act.x);
-    free(l.act.q);
-    free(l.act.d);
-    free(l.act.sum);
-    free(l.y);
-}
-
-// ---- rows --------------------------------------------------------------------------------------
-
-typedef struct row_bench {
-    const fxi_kernels *k;
-    const char *op;
-    float *x, *w, *y;
-    int8_t *q;
-    float *d;
-    int32_t *sum;
-    int n;
-} row_bench;
-
-enum { ROW_REPEAT = 1000 }; // rows of one run, all in the first-level cache
-
-static void rms_norm_run(void *arg)
-{
-    row_bench *r = arg;
-    for (int i = 0; i < ROW_REPEAT; i++) r->k->rms_norm(r->x, r->w, r->n, 1e-5f, r->y);
-}
-
-static void swiglu_run(void *arg)
-{
-    row_bench *r = arg;
-    for (int i = 0; i < ROW_REPEAT; i++) r->k->swiglu(r->x, r->w, r->n, r->y);
-}
-
-static void quant_run(void *arg)
-{
-    row_bench *r = arg;
-    for (int i = 0; i < ROW_REPEAT; i++) r->k->quant_q8(r->x, r->n, r->q, r->d, r->sum);
-}
-
-// One thread; GB/s of the row read.
-static void bench_rows(const bench *b)
-{
-    int n = 2048;
-    row_bench r = {.k = b->k,
-                   .x = bench_random_floats((size_t)n),
-                   .w = bench_random_floats((size_t)n),
-                   .y = bench_random_floats((size_t)n),
-                   .q = bench_lines((size_t)n),
-                   .d = bench_random_floats((size_t)n),
-                   .sum = bench_lines((size_t)n * 4),
-                   .n = n};
-    static const struct {
-        const char *name;
-        void (*run)(void *);
-    } ops[] = {{"rms_norm", rms_norm_run}, {"swiglu", swiglu_run}, {"quant_q8", quant_run}};
-    for (int i = 0; i < 3; i++) {
-        double s = median_s(ops[i].run, &r) / ROW_REPEAT;
-        printf("%s,F32,%s,%d,%d,1,1,%.3e,%.1f,,\n", ops[i].name, b->k->name, n, n, s,
-               n * 4 / s * 1e-9);
-    }
-    free(r.x), free(r.w), free(r.y), free(r.q), free(r.d), free(r.sum);
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_kernels [--threads N] [--path NAME] [--type TYPE] [--tok N] "
-                    "[--n-in N] [--n-out N]\n");
+    fprintf(stderr,
+            "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows]\n"
+            "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
+            "                     [--goals] [--sweep]\n");
     return 1;
 }
 
-static void bench_all(const bench *b)
+static int run_bench(options *o)
 {
-    static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q4_0,
-                                      FXI_Q4_1, FXI_Q5_0, FXI_Q5_1, FXI_Q2_K, FXI_Q3_K,
-                                      FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
-    printf("op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,ratio\n");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!b->only_type || fxi_dtype_by_name(b->only_type) == fxi_dtype_find(types[i]))
-            bench_linear(b, types[i]);
-    if (!b->only_type || !strcmp(b->only_type, "attention")) bench_attention_all(b);
-    if (b->only_type) return;
-    bench_rows(b);
+    fx_error err;
+    bench_state state = {.limit_s = -1};
+    for (int i = 0; i < BENCH_MAX_GOAL; i++) state.share[i] = NAN;
+    o->b.state = &state;
+    o->b.row_s = o->row_ms * 1e-3;
+    if (fxi_pool_create(o->n_thread, &o->b.pool, &err) != FX_OK)
+        return fprintf(stderr, "bench_kernels: %s\n", err.text), 1;
+    bench_print_head();
+    if (o->sweep)
+        bench_linear_sweep(&o->b);
+    else
+        run_parts(&o->b);
+    if (o->goals) bench_print_goals(&o->b);
+    fxi_pool_destroy(o->b.pool);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    int n_thread = 2;
-    const char *path = NULL;
-    bench b = {.n_in = 2048, .n_out = 5632};
-    for (int i = 1; i < argc; i += 2) {
-        if (i + 1 == argc) return usage();
-        if (!strcmp(argv[i], "--threads"))
-            n_thread = atoi(argv[i + 1]);
-        else if (!strcmp(argv[i], "--path"))
-            path = argv[i + 1];
-        else if (!strcmp(argv[i], "--type"))
-            b.only_type = argv[i + 1];
-        else if (!strcmp(argv[i], "--tok"))
-            b.n_tok = atoi(argv[i + 1]);
-        else if (!strcmp(argv[i], "--n-in"))
-            b.n_in = atoi(argv[i + 1]);
-        else if (!strcmp(argv[i], "--n-out"))
-            b.n_out = atoi(argv[i + 1]);
-        else
-            return usage();
-    }
-    fx_error err;
-    b.k = fxi_kernels_get(path);
-    if (!b.k || b.n_in < 32 || b.n_in % 32 || b.n_out < 1 || b.n_tok < 0) return usage();
-    if (fxi_pool_create(n_thread, &b.pool, &err) || fxi_probe_machine(b.pool, &b.limit, &err)) {
-        fprintf(stderr, "bench_kernels: %s\n", err.text);
-        return 1;
-    }
-    fprintf(stderr, "limits: read %.1f GB/s, fma %.0f GFLOP/s, int8 %.0f GOP/s\n",
-            b.limit.read_gb_s, b.limit.fma_gflop_s, b.limit.int8_gop_s);
-    bench_all(&b);
-    fxi_pool_destroy(b.pool);
-    return 0;
+    options o = {.b = {.n_in = 2048, .n_out = 5632}, .n_thread = 2, .row_ms = 300};
+    if (!take_all(&o, argc, argv)) return usage();
+    if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
+        o.b.only = "attention", o.b.only_type = NULL;
+    if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return usage();
+    if (o.b.only && !known(o.b.only)) return usage();
+    o.b.k = fxi_kernels_get(o.path);
+    return o.b.k ? run_bench(&o) : usage();
 }

@@ -5,15 +5,11 @@
 // and a position that it sees; GB/s what a decode reads of the cache.
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/rng.h"
 #include "kernels_bench.h"
-
-enum { N_RUN = 9 };
 
 typedef struct shape {
     const char *what;
@@ -49,15 +45,27 @@ static int n_block(const shape *s)
     return (n_ask(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
 }
 
-// The call of one KV head, block of tokens and sequence.
+// KV heads that share a call: as the model does it, all where one token asks.
+static int n_call_head(const shape *s)
+{
+    return s->whole ? 1 : s->n_kv_head;
+}
+
+static int n_part(const shape *s)
+{
+    return s->n_kv_head / n_call_head(s);
+}
+
+// The call of some KV heads, a block of tokens and a sequence.
 static fxi_attn call_of(const attn_bench *t, int item)
 {
     const shape *s = t->s;
     fxi_attn a = t->a;
-    int block = item / s->n_kv_head % n_block(s), seq = item / s->n_kv_head / n_block(s);
+    int block = item / n_part(s) % n_block(s), seq = item / n_part(s) / n_block(s);
     int tok = block * FXI_ATTN_MAX_TOK, left = n_ask(s) - tok;
     size_t row = (size_t)(seq * n_ask(s) + tok) * (size_t)(a.n_head * a.head_dim);
-    a.kv_head = item % s->n_kv_head;
+    a.kv_head = item % n_part(s) * n_call_head(s);
+    a.n_kv_head = n_call_head(s);
     a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
     a.pos = s->n_pos - n_ask(s) + tok;
     a.view.base += (size_t)seq * t->seq_bytes;
@@ -68,7 +76,7 @@ static fxi_attn call_of(const attn_bench *t, int item)
 
 static int n_item(const shape *s)
 {
-    return s->n_seq * n_block(s) * s->n_kv_head;
+    return s->n_seq * n_block(s) * n_part(s);
 }
 
 static void attn_task(void *arg, int task)
@@ -82,12 +90,11 @@ static void attn_task(void *arg, int task)
     }
 }
 
-static double attn_run(attn_bench *t)
+static void attn_run(void *arg)
 {
-    double start = fxi_now_s();
+    attn_bench *t = arg;
     atomic_store(&t->next, 0);
     fxi_pool_run(t->b->pool, attn_task, t, fxi_pool_n_thread(t->b->pool));
-    return fxi_now_s() - start;
 }
 
 // Fills planes of a sequence with numbers of the type, row by row.
@@ -154,17 +161,17 @@ static void attn_close(attn_bench *t)
 static void check(attn_bench *t)
 {
     fxi_attn a = call_of(t, n_item(t->s) - 1);
-    size_t row = (size_t)(a.n_head * a.head_dim), n = (size_t)(a.group * a.head_dim);
+    const char *type = fxi_dtype_find(a.kv_type)->name;
+    size_t row = (size_t)(a.n_head * a.head_dim);
+    size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
     float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
     a.scratch = t->scratch;
     t->b->k->attention(&a);
     memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
     fxi_kernels_get("ref")->attention(&a);
     for (size_t i = 0; i < (size_t)a.n_tok; i++) {
-        size_t at = i * row + (size_t)a.kv_head * n;
-        if (!memcmp(got + at, a.out + at, n * sizeof *got)) continue;
-        fprintf(stderr, "bench_kernels: attention has not ref's bits\n");
-        exit(1);
+        size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
+        bench_same_bits(t->b, t->s->what, type, got + at, a.out + at, n * sizeof *got);
     }
     free(got);
 }
@@ -177,33 +184,39 @@ static void print(const attn_bench *t, const char *lies, double s)
     double n_pair = h->whole ? 0.5 * h->n_pos * (h->n_pos + 1.0) : h->n_pos;
     bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim, n_ask(h),
                     s, h->n_seq * (double)t->seq_bytes,
-                    4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair,
-                    t->b->limit.fma_gflop_s);
+                    4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
 static void one_run(const bench *b, const shape *s, fxi_dtype type)
 {
     attn_bench t = attn_open(b, s, type);
-    double took[N_RUN];
+    bench_timed timed = {.run = attn_run, .arg = &t};
+    double took;
     lay(&t, 0);
     check(&t);
-    for (int i = 0; i < N_RUN; i++) took[i] = attn_run(&t);
-    print(&t, "", bench_median(took, N_RUN));
+    bench_limits_before(b);
+    bench_time(b, &timed, 1, &took);
+    print(&t, "", took);
     attn_close(&t);
 }
 
-// In one run and in blocks, by turns, so that both meet the same noise.
+// In one run and in blocks, by turns.
 static void against_blocks(const bench *b, const shape *s, int shift)
 {
     attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
-    double took[2][N_RUN];
+    bench_timed timed[2];
+    double took[2];
     char lies[32];
-    for (int k = 0; k < 2; k++) lay(&t[k], k * shift), check(&t[k]);
-    for (int i = 0; i < N_RUN; i++)
-        for (int k = 0; k < 2; k++) took[k][i] = attn_run(&t[k]);
     for (int k = 0; k < 2; k++) {
-        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those", 1 << shift);
-        print(&t[k], lies, bench_median(took[k], N_RUN));
+        lay(&t[k], k * shift);
+        check(&t[k]);
+        timed[k] = (bench_timed){.run = attn_run, .arg = &t[k]};
+    }
+    bench_limits_before(b);
+    bench_time(b, timed, 2, took);
+    for (int k = 0; k < 2; k++) {
+        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those of %d", 1 << shift);
+        print(&t[k], lies, took[k]);
         attn_close(&t[k]);
     }
 }

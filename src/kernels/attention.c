@@ -22,11 +22,18 @@ size_t fxi_attn_part_floats(int head_dim)
     return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
 }
 
-// A tile of K or V as f32 and a list of its lines, and per query row its scores in a segment, two
-// parts, and the scaled query (cpu/body_attention.h).
+// Lines of memory of a share of the next segment's rows: 2 x 256 rows over 8 products a KV head, and
+// one row more, of at most 32 heads of 4 bytes a number.
+static size_t n_line(size_t head)
+{
+    return 6 * head + 80;
+}
+
+// A tile of K or V as f32; per query row its scores in a segment, two parts, and the scaled query; a
+// list of lines of memory (cpu/body_attention.h).
 size_t fxi_attn_scratch(int group, int head_dim)
 {
     size_t head = whole_vectors(head_dim), n_row = (size_t)group * FXI_ATTN_MAX_TOK;
-    return FXI_ATTN_TILE * (head + head / 8) +
+    return FXI_ATTN_TILE * head + n_line(head) * sizeof(size_t) / sizeof(float) +
            n_row * (FXI_ATTN_SEGMENT + 2 * fxi_attn_part_floats(head_dim) + head);
 }

@@ -87,14 +87,16 @@ typedef struct fxi_act {
 // a multiple of 32, Q8_0: then n is one too.
 size_t fxi_kv_bytes(fxi_dtype type, int n);
 
-// The query rows of one head group: the `group` query heads that read KV head `kv_head` (heads
-// kv_head * group and on), for n_tok neighbouring tokens of one sequence.
+// The query rows of some head groups: for each of n_kv_head KV heads from kv_head on the `group` query
+// heads that read it (heads kv_head * group and on), for n_tok neighbouring tokens of one sequence.
+// Heads of a call cost less than in calls of their own where tokens are few: their rows of the cache
+// are neighbours in memory.
 typedef struct fxi_attn {
     fxi_kv_view view;
     fxi_dtype kv_type; // of the cache, see fxi_kv_bytes
     int layer;
-    int kv_head, n_head, head_dim, group;
-    int n_tok;      // tokens, 1 to FXI_ATTN_MAX_TOK
+    int kv_head, n_kv_head, n_head, head_dim, group; // n_head: of all query heads of the model
+    int n_tok;      // tokens; n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
     int pos;        // position of the first; token i sees positions 0 .. pos + i
     const float *q; // [n_tok][n_head][head_dim] from the first token on, all heads
     float *out;     // same shape
@@ -159,8 +161,8 @@ typedef struct fxi_kernels {
     void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);
 
     // The whole of it; and the same in two steps, by any threads: attention_part for runs of
-    // segments that together are all of them, then attention_merge. part: [n_segment][n_tok *
-    // group][fxi_attn_part_floats].
+    // segments that together are all of them, then attention_merge. part: [n_kv_head][n_segment]
+    // [n_tok * group][fxi_attn_part_floats].
     void (*attention)(const fxi_attn *a);
     void (*attention_part)(const fxi_attn *a, int segment0, int segment1, float *part);
     void (*attention_merge)(const fxi_attn *a, const float *part);

@@ -52,7 +52,8 @@ typedef struct fxi_attn_block {
 
     // Filled in by fxi_compute_attn_plan.
     int item0;    // number of its first item
-    int n_range;  // ranges of segments that each KV head is cut into
+    int n_head;   // KV heads of an item; the last ones of a block may be fewer
+    int n_range;  // ranges of segments that each of these runs of heads is cut into
     size_t part0; // where its parts begin, if there are several
 } fxi_attn_block;
 
@@ -60,7 +61,8 @@ typedef struct fxi_attn_block {
 typedef struct fxi_attn_pass {
     const fxi_attn_block *block; // [n_block]
     int n_block;
-    int n_item; // by the plan
+    int n_item;  // by the plan
+    bool is_cut; // by the plan: some items are ranges of segments, whose parts are merged
     int layer, n_head, n_kv_head, head_dim;
     int ctx_tok; // positions there can be
     fxi_dtype kv_type;

@@ -1,8 +1,9 @@
 // compute_attention.c - attention of a batch, shared out over the pool.
 //
-// An item is a block and a KV head. Where few of them hold most of the positions, as in one long
-// sequence that decodes, an item is cut into ranges of segments whose parts are merged afterwards;
-// kernels.h says why that changes no bit. So a plan is made once per pass, for all of its layers.
+// An item is a block and a KV head; where a block has one token, as in decoding, all KV heads together,
+// since their rows lie side by side in memory. Where few items hold most of the positions, as in one
+// long sequence, an item is cut into ranges of segments whose parts are merged afterwards; kernels.h
+// says why none of this changes a bit. So a plan is made once per pass, for all of its layers.
 #include <stdatomic.h>
 
 #include "model/compute.h"
@@ -35,12 +36,41 @@ static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
     return (size_t)block_cost(b) * (size_t)(p->n_head / p->n_kv_head);
 }
 
-// Room for the parts of as many items of one token as can be worth cutting: each has more than one
-// of 2 n_thread shares of all the work.
-static size_t n_part(const fxi_compute *c, int group, int ctx_tok)
+static int min_int(int a, int b)
 {
-    return 2 * (size_t)fxi_pool_n_thread(c->pool) * (size_t)group *
-           (size_t)fxi_attn_n_segment(ctx_tok);
+    return a < b ? a : b;
+}
+
+// Room for the parts of as many KV heads of one token as can be worth cutting by themselves, each with
+// more than one of 2 n_thread shares of all the work; and for all of one sequence.
+static size_t n_part(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
+{
+    size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool), group = (size_t)(n_head / n_kv_head);
+    if (n < (size_t)n_kv_head) n = (size_t)n_kv_head;
+    return n * group * (size_t)fxi_attn_n_segment(ctx_tok);
+}
+
+typedef struct planner {
+    const fxi_attn_pass *p;
+    int64_t share; // of all the work: what an item may have
+    bool cuts;     // there are threads to cut for
+    size_t free_part, used;
+} planner;
+
+// Items of n_head KV heads each, cut if that is worth it. False: it is, but there is no room for parts.
+static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
+{
+    int64_t n = (block_cost(b) * n_head + pl->share - 1) / pl->share;
+    bool worth = pl->cuts && n > 2;
+    bool room = parts_per_head(pl->p, b) * (size_t)pl->p->n_kv_head <= pl->free_part - pl->used;
+    b->n_head = n_head;
+    b->n_range = worth && room ? (int)(n < n_segment(b) ? n : n_segment(b)) : 1;
+    return room || !worth;
+}
+
+static int n_item(const fxi_attn_pass *p, const fxi_attn_block *b)
+{
+    return b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
 }
 
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_block *block)
@@ -48,18 +78,21 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     const int n_thread = fxi_pool_n_thread(c->pool);
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) total += block_cost(&block[i]) * p->n_kv_head;
-    const int64_t share = total / (ITEMS_PER_THREAD * n_thread) + 1;
-    size_t free_part = n_part(c, p->n_head / p->n_kv_head, p->ctx_tok), used = 0;
+    planner pl = {.p = p,
+                  .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
+                  .cuts = n_thread > 1,
+                  .free_part = n_part(c, p->n_head, p->n_kv_head, p->ctx_tok)};
     p->n_item = 0;
+    p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
-        size_t need = parts_per_head(p, b) * (size_t)p->n_kv_head;
-        int64_t n = (block_cost(b) + share - 1) / share;
-        bool cut = n_thread > 1 && n > 2 && need <= free_part - used;
-        *b = (fxi_attn_block){b->view, b->row, b->n_tok, b->pos, p->n_item, 1, used};
-        if (cut) b->n_range = n < n_segment(b) ? (int)n : n_segment(b);
-        if (b->n_range > 1) used += need;
-        p->n_item += b->n_range * p->n_kv_head;
+        *b = (fxi_attn_block){b->view, b->row, b->n_tok, b->pos, .item0 = p->n_item};
+        b->part0 = pl.used;
+        if (b->n_tok > 1 || !plan_items(&pl, b, min_int(p->n_kv_head, FXI_ATTN_MAX_TOK)))
+            plan_items(&pl, b, 1);
+        if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
+        p->is_cut |= b->n_range > 1;
+        p->n_item += n_item(p, b);
     }
     p->block = block;
 }
@@ -85,10 +118,10 @@ size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head,
                                 int ctx_tok)
 {
     return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool) +
-           n_part(c, n_head / n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
+           n_part(c, n_head, n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
 }
 
-static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head,
+static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head, int n_kv_head,
                         float *scratch)
 {
     size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
@@ -97,6 +130,7 @@ static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_
         .kv_type = p->kv_type,
         .layer = p->layer,
         .kv_head = kv_head,
+        .n_kv_head = n_kv_head,
         .n_head = p->n_head,
         .head_dim = p->head_dim,
         .group = p->n_head / p->n_kv_head,
@@ -134,8 +168,9 @@ static void attend(const attn_job *job, int item, float *scratch)
     const fxi_attn_pass *p = job->pass;
     const fxi_kernels *k = job->c->k;
     const fxi_attn_block *b = block_of(p, item);
-    int kv_head = (item - b->item0) % p->n_kv_head, range = (item - b->item0) / p->n_kv_head;
-    fxi_attn a = attn_of(p, b, kv_head, scratch);
+    int range = (item - b->item0) % b->n_range;
+    int kv_head = (item - b->item0) / b->n_range * b->n_head;
+    fxi_attn a = attn_of(p, b, kv_head, min_int(b->n_head, p->n_kv_head - kv_head), scratch);
     int64_t n = n_segment(b);
     if (b->n_range == 1)
         k->attention(&a);
@@ -150,7 +185,7 @@ static void merge(const attn_job *job, int item, float *scratch)
     const fxi_attn_block *b = &job->pass->block[item / job->pass->n_kv_head];
     if (b->n_range == 1) return;
     int kv_head = item % job->pass->n_kv_head;
-    fxi_attn a = attn_of(job->pass, b, kv_head, scratch);
+    fxi_attn a = attn_of(job->pass, b, kv_head, 1, scratch);
     job->c->k->attention_merge(&a, parts_of(job, b, kv_head));
 }
 
@@ -179,7 +214,6 @@ void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)
     attn_job job = {.c = c, .pass = p};
     job.scratch_floats = scratch_per_thread(p->n_head, p->n_kv_head, p->head_dim);
     job.part = p->scratch + job.scratch_floats * (size_t)fxi_pool_n_thread(c->pool);
-    int n_whole = p->n_block * p->n_kv_head;
     run_all(&job, p->n_item, attend);
-    if (p->n_item > n_whole) run_all(&job, n_whole, merge);
+    if (p->is_cut) run_all(&job, p->n_block * p->n_kv_head, merge);
 }

@@ -232,7 +232,8 @@ static void keep_attn_rows(pass *p)
         while (next < p->n_row && p->x_row[next] < b.row) next++;
         const int skip = next < p->n_row ? p->x_row[next] - b.row : b.n_tok;
         if (skip >= b.n_tok) continue;
-        block[n++] = (fxi_attn_block){b.view, b.row + skip, b.n_tok - skip, b.pos + skip, 0, 0, 0};
+        block[n++] =
+            (fxi_attn_block){b.view, b.row + skip, b.n_tok - skip, b.pos + skip, .n_head = 0};
     }
     p->attn.n_block = n;
     fxi_compute_attn_plan(&p->m->compute, &p->attn, block);

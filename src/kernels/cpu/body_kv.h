@@ -4,6 +4,8 @@
 #ifndef FXI_KERNELS_BODY_KV_H
 #define FXI_KERNELS_BODY_KV_H
 
+#include <string.h>
+
 #include "kernels/cpu/body_tile.h"
 
 #define KV_TILE FXI_ATTN_TILE
@@ -117,10 +119,33 @@ ALWAYS_INLINE void value_panels(kv_load_fn *load, const char *row, size_t stride
             value_panel(load, row, stride, i, n, head_dim, dst);
 }
 
+// The keys of n <= 16 positions, of a type of 16 bits, as they are, to [head_dim][16]; zeros behind
+// them. head_dim: a multiple of 32.
+static void key_panel_halves(const char *row, size_t stride, int n, int head_dim, uint16_t *dst)
+{
+    char some[16][64];
+    for (int i = 0; i < head_dim; i += 32, row += 64, dst += 32 * 16) {
+        if (n == 16) {
+            halves_transpose(row, stride, dst);
+            continue;
+        }
+        memset(some, 0, sizeof some);
+        for (int j = 0; j < n; j++) memcpy(some[j], row + (size_t)j * stride, sizeof some[j]);
+        halves_transpose(some[0], sizeof some[0], dst);
+    }
+}
+
 typedef void kv_panel_fn(const char *row, size_t stride, int n, int head_dim, float *dst);
+
+// A product of tiles: n_row rows, at most TILE_TOK, x n_panel panels.
+typedef struct ask_list ask_list;
+typedef void kv_product_fn(tile c, int n_row, int n_panel, ask_list *ask);
+
+static kv_product_fn product_f32, product_f16, product_bf16; // body_attention.h
 
 typedef struct kv_kind {
     kv_panel_fn *key_panel, *value_panels;
+    kv_product_fn *halves; // of numbers of 16 bits as they are; NULL: other types
 } kv_kind;
 
 #define KV_KIND(type)                                                                             \
@@ -139,9 +164,10 @@ KV_KIND(f16)
 KV_KIND(bf16)
 KV_KIND(q8_0)
 
-static const kv_kind kv_kinds[FXI_DTYPE_END] = {[FXI_F32] = {key_panel_f32, value_panels_f32},
-                                                [FXI_F16] = {key_panel_f16, value_panels_f16},
-                                                [FXI_BF16] = {key_panel_bf16, value_panels_bf16},
-                                                [FXI_Q8_0] = {key_panel_q8_0, value_panels_q8_0}};
+static const kv_kind kv_kinds[FXI_DTYPE_END] = {
+    [FXI_F32] = {key_panel_f32, value_panels_f32, NULL},
+    [FXI_F16] = {key_panel_f16, value_panels_f16, product_f16},
+    [FXI_BF16] = {key_panel_bf16, value_panels_bf16, product_bf16},
+    [FXI_Q8_0] = {key_panel_q8_0, value_panels_q8_0, NULL}};
 
 #endif

@@ -21,9 +21,10 @@ typedef v16 load_fn(const void *panel, size_t i);
 
 // What one tile works on. Rows of x and panels begin at the block's first k.
 typedef struct tile {
-    const char *panel; // [n_k][16] numbers; the next panel panel_bytes behind it
-    size_t panel_bytes;
-    const float *x; // [T][ldx]
+    const char
+        *panel; // [n_k][ldk] numbers, of which 16 count; the next panel panel_bytes behind it
+    size_t panel_bytes, ldk; // ldk: where a tile does not lie in panels of 16
+    const float *x;          // [T][ldx]
     size_t ldx;
     int n_k;
     bool first; // sums start from zero, otherwise from y
@@ -31,8 +32,8 @@ typedef struct tile {
     size_t ldy;
     int n_out; // columns from there on; the last panel may be cut by it
 
-    // Where asked to: lines of memory that come next, ask[k * ask_step] from the base on while k is
-    // computed.
+    // Where asked to: lines of memory that come next, into the second-level cache, ask[k * ask_step]
+    // from the base on while k is computed.
     const char *ask_base;
     const size_t *ask;
     size_t ask_step;
@@ -43,9 +44,20 @@ ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
     return v16_load((const float *)panel + i);
 }
 
-// T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
+ALWAYS_INLINE v16 tile_load_f16(const void *panel, size_t i)
+{
+    return v16_from_f16((const uint16_t *)panel + i);
+}
+
+ALWAYS_INLINE v16 tile_load_bf16(const void *panel, size_t i)
+{
+    return v16_from_bf16((const uint16_t *)panel + i);
+}
+
+// T, P: constants at every call, so that the loops over them unroll and acc lives in registers. ldk:
+// a constant where it can be.
 ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, const bool asks,
-                                   const tile *c)
+                                   const size_t ldk, const tile *c)
 {
     v16 acc[TILE_TOK][TILE_MAX_PANEL];
 #pragma GCC unroll 16
@@ -58,11 +70,11 @@ ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, cons
 
 #pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
-        if (asks) __builtin_prefetch(c->ask_base + c->ask[(size_t)k * c->ask_step]);
+        if (asks) __builtin_prefetch(c->ask_base + c->ask[(size_t)k * c->ask_step], 0, 2);
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
-            w[p] = load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL);
+            w[p] = load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * ldk);
 #pragma GCC unroll 16
         for (int t = 0; t < T; t++) {
             v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)k]);
@@ -80,7 +92,7 @@ ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, cons
 
 ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
 {
-    tile_run_asking(load, T, P, false, c);
+    tile_run_asking(load, T, P, false, FXI_PANEL, c);
 }
 
 // One tile of f32 panels. n_panel: TILE_PANELS or 1; n_tok: 1 to TILE_TOK.

@@ -153,6 +153,41 @@ static inline void v16_transpose(v16 a[16])
     for (int i = 0; i < 16; i++) a[i] = (v16){s[0][i / 8][i % 8], s[1][i / 8][i % 8]};
 }
 
+// 16 rows of 16 numbers of 16 bits, transposed: dst is [16][16].
+static inline void halves_square(const char *row, size_t stride_bytes, uint16_t *dst)
+{
+    __m256i a[16], b[16];
+    for (int i = 0; i < 16; i++)
+        a[i] = _mm256_loadu_si256((const __m256i *)(const void *)(row + (size_t)i * stride_bytes));
+    for (int i = 0; i < 16; i += 2) { // pairs of rows
+        b[i] = _mm256_unpacklo_epi16(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) // a[i + c] has columns 2c and 2c + 1, +8 of 4 rows
+        for (int c = 0; c < 2; c++) {
+            a[i + 2 * c] = _mm256_unpacklo_epi32(b[i + c], b[i + 2 + c]);
+            a[i + 2 * c + 1] = _mm256_unpackhi_epi32(b[i + c], b[i + 2 + c]);
+        }
+    for (int i = 0; i < 16; i += 8) // b[i + c] has columns c and c + 8 of 8 rows
+        for (int c = 0; c < 4; c++) {
+            b[i + 2 * c] = _mm256_unpacklo_epi64(a[i + c], a[i + 4 + c]);
+            b[i + 2 * c + 1] = _mm256_unpackhi_epi64(a[i + c], a[i + 4 + c]);
+        }
+    for (int c = 0; c < 8; c++) {
+        _mm256_storeu_si256((__m256i *)(dst + c * 16),
+                            _mm256_permute2x128_si256(b[c], b[8 + c], 0x20));
+        _mm256_storeu_si256((__m256i *)(dst + (8 + c) * 16),
+                            _mm256_permute2x128_si256(b[c], b[8 + c], 0x31));
+    }
+}
+
+// 16 rows of 32 numbers of 16 bits, transposed: dst is [32][16].
+static inline void halves_transpose(const char *row, size_t stride_bytes, uint16_t *dst)
+{
+    halves_square(row, stride_bytes, dst);
+    halves_square(row + 32, stride_bytes, dst + 16 * 16);
+}
+
 // Lanes 2i and 2i+1 are p[i].
 static inline v16 v16_load_twice(const float *p)
 {

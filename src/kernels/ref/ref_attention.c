@@ -80,11 +80,33 @@ static float *part_of(const fxi_attn *a, const float *part, int segment, int row
     return (float *)part + i * fxi_attn_part_floats(a->head_dim);
 }
 
+// One KV head of a call, and its parts.
+static fxi_attn head_of(const fxi_attn *a, int h)
+{
+    fxi_attn one = *a;
+    one.kv_head = a->kv_head + h;
+    one.n_kv_head = 1;
+    return one;
+}
+
+static float *parts_of(const fxi_attn *a, const float *part, int h)
+{
+    if (!part) return NULL;
+    return part_of(a, part, h * fxi_attn_n_segment(a->pos + a->n_tok), 0);
+}
+
+static void head_segment(const fxi_attn *a, int s, float *part)
+{
+    for (int r = 0; r < a->n_tok * a->group; r++)
+        if (row_end(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
+}
+
 void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
-    for (int s = segment0; s < segment1; s++)
-        for (int r = 0; r < a->n_tok * a->group; r++)
-            if (row_end(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
+    for (int h = 0; h < a->n_kv_head; h++) {
+        const fxi_attn one = head_of(a, h);
+        for (int s = segment0; s < segment1; s++) head_segment(&one, s, parts_of(a, part, h));
+    }
 }
 
 // One query row from its parts, or, where there are none, from the cache.
@@ -104,7 +126,10 @@ static void attend_row(const fxi_attn *a, int row, const float *part)
 
 void fxi_ref_attention_merge(const fxi_attn *a, const float *part)
 {
-    for (int r = 0; r < a->n_tok * a->group; r++) attend_row(a, r, part);
+    for (int h = 0; h < a->n_kv_head; h++) {
+        const fxi_attn one = head_of(a, h);
+        for (int r = 0; r < a->n_tok * a->group; r++) attend_row(&one, r, parts_of(a, part, h));
+    }
 }
 
 void fxi_ref_attention(const fxi_attn *a)

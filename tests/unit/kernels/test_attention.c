@@ -86,9 +86,9 @@ static size_t n_number(const setup *s)
     return (size_t)(s->n_tok * N_KV_HEAD * s->group * s->head_dim);
 }
 
-// The call for tokens [t0, t0 + n_tok) of a setup and KV head h.
+// The call for tokens [t0, t0 + n_tok) of a setup and n_kv_head KV heads from h on.
 static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, int n_tok, int h,
-                        float *scratch, float *out)
+                        int n_kv_head, float *scratch, float *out)
 {
     int n_head = N_KV_HEAD * s->group;
     size_t at = (size_t)(t0 * n_head * s->head_dim);
@@ -96,6 +96,7 @@ static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, 
                       .kv_type = s->type,
                       .layer = LAYER,
                       .kv_head = h,
+                      .n_kv_head = n_kv_head,
                       .n_head = n_head,
                       .head_dim = s->head_dim,
                       .group = s->group,
@@ -114,13 +115,20 @@ static float *nan_floats(size_t n)
     return p;
 }
 
-// Both KV heads of a setup, tokens [t0, t0 + n_tok) of it.
+// How many KV heads a call takes of `most` that are asked for.
+static int heads_of_call(int most, int n_tok)
+{
+    return most * n_tok <= FXI_ATTN_MAX_TOK ? most : 1;
+}
+
+// Both KV heads of a setup, together or one by one, tokens [t0, t0 + n_tok) of it.
 static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
-                   int n_tok, float *out)
+                   int n_tok, int n_kv_head, float *out)
 {
     float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
-    for (int h = 0; h < N_KV_HEAD; h++) {
-        fxi_attn a = call_of(s, c, q, t0, n_tok, h, scratch, out);
+    n_kv_head = heads_of_call(n_kv_head, n_tok);
+    for (int h = 0; h < N_KV_HEAD; h += n_kv_head) {
+        fxi_attn a = call_of(s, c, q, t0, n_tok, h, n_kv_head, scratch, out);
         k->attention(&a);
     }
     free(scratch);
@@ -131,11 +139,12 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
                             int step, float *out)
 {
     int n_segment = fxi_attn_n_segment(s->pos + s->n_tok);
-    size_t n_part = (size_t)(n_segment * s->n_tok * s->group) * fxi_attn_part_floats(s->head_dim);
+    int n_kv_head = heads_of_call(N_KV_HEAD, s->n_tok);
+    size_t n_part = (size_t)(n_segment * s->n_tok * s->group * n_kv_head);
     float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
-    float *part = nan_floats(n_part);
-    for (int h = 0; h < N_KV_HEAD; h++) {
-        fxi_attn a = call_of(s, c, q, 0, s->n_tok, h, scratch, out);
+    float *part = nan_floats(n_part * fxi_attn_part_floats(s->head_dim));
+    for (int h = 0; h < N_KV_HEAD; h += n_kv_head) {
+        fxi_attn a = call_of(s, c, q, 0, s->n_tok, h, n_kv_head, scratch, out);
         for (int end = n_segment; end > 0; end -= step)
             k->attention_part(&a, end > step ? end - step : 0, end, part);
         k->attention_merge(&a, part);
@@ -143,7 +152,6 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
     free(scratch), free(part);
 }
 
-// One query row by the definition of attention. q, out: [head_dim]
 static void exact_row(const setup *s, const cache *c, int kv_head, int end, const float *q,
                       double *out)
 {
@@ -189,27 +197,28 @@ static void ref_is_near_double(void **state)
         cache c = cache_make(s, (layout)(i % N_LAYOUT), EVEN);
         float *q = random_floats(n_number(s), EVEN, 3), *out = floats(n_number(s));
         for (size_t k = 0; k < n_number(s); k++) q[k] *= 4;
-        attend(ref_path(), s, &c, q, 0, s->n_tok, out);
+        attend(ref_path(), s, &c, q, 0, s->n_tok, 1, out);
         assert_near(s, &c, q, out);
         free(q), free(out), cache_free(&c);
     }
 }
 
-// All paths in one call; then ref and paths cut into single tokens and into uneven runs.
+// All paths in one call for a KV head; then cut into single tokens and into uneven runs, and into ranges
+// of segments, with both heads in a call.
 static void same_bits(const setup *s, layout how, spread sp)
 {
     cache c = cache_make(s, how, sp);
     size_t n = n_number(s);
     float *q = random_floats(n, sp == WIDE ? EVEN : sp, 4), *want = floats(n), *out = floats(n);
-    attend(ref_path(), s, &c, q, 0, s->n_tok, want);
+    attend(ref_path(), s, &c, q, 0, s->n_tok, 1, want);
     const fxi_kernels *k;
     for (int i = 0; (k = fast_path(i)); i++) {
-        attend(k, s, &c, q, 0, s->n_tok, out);
+        attend(k, s, &c, q, 0, s->n_tok, 1, out);
         assert_same(k->name, out, want, n);
         memset(out, 0, n * sizeof *out);
         for (int t = 0, m; t < s->n_tok; t += m) {
             m = s->n_tok - t > 3 ? 1 + t % 3 : 1;
-            attend(k, s, &c, q, t, m, out);
+            attend(k, s, &c, q, t, m, N_KV_HEAD, out);
         }
         assert_same(k->name, out, want, n);
         memset(out, 0, n * sizeof *out);
@@ -262,7 +271,7 @@ static void layouts_have_the_same_bits(void **state)
         float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
         for (int how = 0; how < N_LAYOUT; how++) {
             cache c = cache_make(&s, (layout)how, EVEN);
-            attend(fxi_kernels_get(NULL), &s, &c, q, 0, s.n_tok, how ? out : want);
+            attend(fxi_kernels_get(NULL), &s, &c, q, 0, s.n_tok, 2, how ? out : want);
             if (how) assert_same("layout", out, want, n);
             same_bits(&s, (layout)how, EVEN);
             cache_free(&c);
@@ -290,11 +299,11 @@ static void steep_scores(void **state)
     size_t n = n_number(&s);
     float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
     for (size_t i = 0; i < n; i++) q[i] *= i % 64 < 32 ? 300 : -1000;
-    attend(ref_path(), &s, &c, q, 0, s.n_tok, want);
+    attend(ref_path(), &s, &c, q, 0, s.n_tok, 1, want);
     for (size_t i = 0; i < n; i++) assert_true(fabsf(want[i]) <= 1);
     const fxi_kernels *k;
     for (int i = 0; (k = fast_path(i)); i++) {
-        attend(k, &s, &c, q, 0, s.n_tok, out);
+        attend(k, &s, &c, q, 0, s.n_tok, 2, out);
         assert_same(k->name, out, want, n);
     }
     free(q), free(want), free(out), cache_free(&c);

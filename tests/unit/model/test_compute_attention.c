@@ -55,9 +55,8 @@ static void world_close(world *w)
     free(w->cache), free(w->q), free(w->out), free(w->scratch);
 }
 
-// Runs of tokens, all over the same cache, in blocks of at most most_tok. Returns the plan's items
-// beyond one for each block and KV head.
-static int attend(world *w, const run *r, int n_run, int most_tok)
+// Runs of tokens, all over the same cache, in blocks of at most most_tok. Returns the plan.
+static fxi_attn_pass attend(world *w, const run *r, int n_run, int most_tok)
 {
     fxi_attn_block block[MAX_TOK];
     size_t row = N_KV_HEAD * HEAD_DIM * 2;
@@ -87,7 +86,7 @@ static int attend(world *w, const run *r, int n_run, int most_tok)
         }
     fxi_compute_attn_plan(&w->compute, &p, block);
     fxi_compute_attention(&w->compute, &p);
-    return p.n_item - p.n_block * N_KV_HEAD;
+    return p;
 }
 
 static const run one_long[] = {{4095, 1}};
@@ -114,10 +113,10 @@ static void threads_do_not_matter(void **state)
     for (int i = 0; i < 3; i++) {
         world_open(&w, n_thread[i]);
         for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
-            assert_int_equal(attend(&one, batches[b].r, batches[b].n_run, 32), 0);
+            assert_false(attend(&one, batches[b].r, batches[b].n_run, 32).is_cut);
             for (int most = 1; most <= 32; most += 13) {
-                int cut = attend(&w, batches[b].r, batches[b].n_run, most);
-                if (n_thread[i] == 16 && batches[b].cut) assert_true(cut > 0);
+                bool cut = attend(&w, batches[b].r, batches[b].n_run, most).is_cut;
+                if (n_thread[i] == 16 && batches[b].cut) assert_true(cut);
                 assert_memory_equal(w.out, one.out, MAX_TOK * N_HEAD * HEAD_DIM * sizeof *w.out);
             }
         }
@@ -126,16 +125,16 @@ static void threads_do_not_matter(void **state)
     world_close(&one);
 }
 
-// One long sequence keeps every thread busy; many alike are left whole.
+// One long sequence keeps every thread busy; as many as can be, alike, are left whole.
 static void cuts_where_it_helps(void **state)
 {
     (void)state;
     world w;
     world_open(&w, 16);
-    assert_true(attend(&w, one_long, 1, 32) + N_KV_HEAD >= 16);
+    assert_true(attend(&w, one_long, 1, 32).n_item >= 16);
     run alike[MAX_SEQ];
     for (int i = 0; i < MAX_SEQ; i++) alike[i] = (run){1000, 1};
-    assert_int_equal(attend(&w, alike, MAX_SEQ, 32), 0);
+    assert_false(attend(&w, alike, MAX_SEQ, 32).is_cut);
     world_close(&w);
 }
 
