@@ -27,7 +27,10 @@ static void store_f16(const float *src, int n, void *dst)
 
 static void store_bf16(const float *src, int n, void *dst)
 {
-    fxi_row_from_f32(FXI_BF16, src, (size_t)n, dst);
+    uint16_t *h = dst;
+    int i = 0;
+    for (; i + 16 <= n; i += 16) v16_to_bf16(h + i, v16_load(src + i));
+    v16_to_bf16_n(h + i, v16_load_n(src + i, n - i), n - i);
 }
 
 static void store_q8_0(const float *src, int n, void *dst)

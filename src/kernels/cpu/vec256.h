@@ -313,6 +313,30 @@ static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
     memcpy(p, all, (size_t)(n & 15) * sizeof *p);
 }
 
+// Rounded to nearest even; NaN stays one, quiet. In the low half of each lane.
+static inline __m256i bf16_round(__m256 v)
+{
+    __m256i u = _mm256_castps_si256(v), one = _mm256_set1_epi32(1);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), one);
+    __m256i up = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
+    __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, nan), 16);
+}
+
+static inline void v16_to_bf16(uint16_t *p, v16 v)
+{
+    __m256i all = _mm256_packus_epi32(bf16_round(v.lo), bf16_round(v.hi));
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(all, 0xd8));
+}
+
+static inline void v16_to_bf16_n(uint16_t *p, v16 v, int n)
+{
+    uint16_t all[16];
+    v16_to_bf16(all, v);
+    memcpy(p, all, (size_t)(n & 15) * sizeof *p);
+}
+
 // Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
 static inline int32_t v16_to_i8(int8_t *p, v16 v)
 {

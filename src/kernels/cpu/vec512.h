@@ -273,6 +273,27 @@ static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
     _mm256_mask_storeu_epi16(p, v16_mask(n), h);
 }
 
+// Rounded to nearest even; NaN stays one, quiet.
+static inline __m256i bf16_round(v16 v)
+{
+    __m512i u = _mm512_castps_si512(v), one = _mm512_set1_epi32(1);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), one);
+    __m512i up = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    __m512i quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
+    __m512i r = _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), quiet);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+}
+
+static inline void v16_to_bf16(uint16_t *p, v16 v)
+{
+    _mm256_storeu_si256((__m256i *)p, bf16_round(v));
+}
+
+static inline void v16_to_bf16_n(uint16_t *p, v16 v, int n)
+{
+    _mm256_mask_storeu_epi16(p, v16_mask(n), bf16_round(v));
+}
+
 // Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
 static inline int32_t v16_to_i8(int8_t *p, v16 v)
 {

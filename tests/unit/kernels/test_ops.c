@@ -111,6 +111,25 @@ static void rows_have_refs_bits(void **state)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
 }
 
+// Ties, the way to inf, the smallest numbers and NaN.
+static void bf16_rounds_as_base_does(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf817fff, 0x7f7fffff,
+                                    0xff7f8000, 0x7f800000, 0x7f800001, 0xffc00000, 0x00008000,
+                                    0x00018000, 0x00000001, 0x80000000, 0x7fffffff, 0x3f7fffff};
+    enum { N = sizeof bits / sizeof bits[0] };
+    float x[N + 16] = {0};
+    uint16_t got[N + 16];
+    memcpy(x + 16, bits, sizeof bits); // in a whole vector's tail and alone
+    memcpy(x, bits, 15 * sizeof *bits);
+    const fxi_kernels *k;
+    for (int i = 0; (k = fast_path(i)); i++) {
+        k->store_kv[FXI_BF16](x, N + 16, got);
+        for (int j = 0; j < N + 16; j++) assert_int_equal(got[j], fxi_f32_to_bf16(x[j]));
+    }
+}
+
 static void rms_norm_is_near(void **state)
 {
     (void)state;
@@ -261,11 +280,17 @@ static void quant_is_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expf_is_near),        cmocka_unit_test(expf_at_the_ends),
-        cmocka_unit_test(rows_have_refs_bits), cmocka_unit_test(rms_norm_is_near),
-        cmocka_unit_test(swiglu_is_near),      cmocka_unit_test(store_f16_every_number),
-        cmocka_unit_test(rope_has_refs_bits),  cmocka_unit_test(rope_turns),
-        cmocka_unit_test(quant_has_refs_bits), cmocka_unit_test(quant_is_near),
+        cmocka_unit_test(expf_is_near),
+        cmocka_unit_test(expf_at_the_ends),
+        cmocka_unit_test(rows_have_refs_bits),
+        cmocka_unit_test(bf16_rounds_as_base_does),
+        cmocka_unit_test(rms_norm_is_near),
+        cmocka_unit_test(swiglu_is_near),
+        cmocka_unit_test(store_f16_every_number),
+        cmocka_unit_test(rope_has_refs_bits),
+        cmocka_unit_test(rope_turns),
+        cmocka_unit_test(quant_has_refs_bits),
+        cmocka_unit_test(quant_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
