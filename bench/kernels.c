@@ -4,15 +4,16 @@
 //                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
 //
 // PART is linear, attention or rows; TYPE is one of the weights', and asks for linear layers alone
-// ("attention" for attention alone). A row takes --row-ms for its runs (default 300), so that everything
-// is done in about two minutes.
+// ("attention" for attention alone). A row takes --row-ms for its runs (default 300), so that
+// everything is done in about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
-// GFLOP/s,ratio. The ratio is to the limit that binds: memory bandwidth where that would take longer,
-// otherwise the FMA peak or, for block types where the path multiplies integers, the int8 peak.
+// GFLOP/s,ratio. The ratio is to the limit that binds: memory bandwidth where that would take
+// longer, otherwise the FMA peak or, for block types where the path multiplies integers, the int8
+// peak.
 //
-// --goals ends with what is asked of the kernels, on stderr. --sweep times other cuts of the work than
-// the usual ones instead. A kernel that has not ref's bits ends the program with status 1.
+// --goals ends with what is asked of the kernels, on stderr. --sweep times other cuts of the work
+// than the usual ones instead. A kernel that has not ref's bits ends the program with status 1.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// Linear layers: every type at few and many tokens; and what would change if work were cut otherwise.
+// Linear layers: every type at few and many tokens; and what would change if work were cut
+// otherwise.
 //
 // Weights are so many copies of the layer that no cache holds them, as in a model of many layers.
 // GB/s counts the weights once for each run. Each kernel's answer is compared with ref's, on some

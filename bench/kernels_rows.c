@@ -1,5 +1,5 @@
-// What is done to a token's row between the layers: one thread, everything in the first-level cache.
-// GB/s counts the row read.
+// What is done to a token's row between the layers: one thread, everything in the first-level
+// cache. GB/s counts the row read.
 #include <stdlib.h>
 #include <string.h>
 

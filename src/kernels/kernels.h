@@ -87,10 +87,10 @@ typedef struct fxi_act {
 // a multiple of 32, Q8_0: then n is one too.
 size_t fxi_kv_bytes(fxi_dtype type, int n);
 
-// The query rows of some head groups: for each of n_kv_head KV heads from kv_head on the `group` query
-// heads that read it (heads kv_head * group and on), for n_tok neighbouring tokens of one sequence.
-// Heads of a call cost less than in calls of their own where tokens are few: their rows of the cache
-// are neighbours in memory.
+// The query rows of some head groups: for each of n_kv_head KV heads from kv_head on the `group`
+// query heads that read it (heads kv_head * group and on), for n_tok neighbouring tokens of one
+// sequence. Heads of a call cost less than in calls of their own where tokens are few: their rows
+// of the cache are neighbours in memory.
 typedef struct fxi_attn {
     fxi_kv_view view;
     fxi_dtype kv_type; // of the cache, see fxi_kv_bytes

@@ -1,9 +1,10 @@
 // compute_attention.c - attention of a batch, shared out over the pool.
 //
-// An item is a block and a KV head; where a block has one token, as in decoding, all KV heads together,
-// since their rows lie side by side in memory. Where few items hold most of the positions, as in one
-// long sequence, an item is cut into ranges of segments whose parts are merged afterwards; kernels.h
-// says why none of this changes a bit. So a plan is made once per pass, for all of its layers.
+// An item is a block and a KV head; where a block has one token, as in decoding, all KV heads
+// together, since their rows lie side by side in memory. Where few items hold most of the
+// positions, as in one long sequence, an item is cut into ranges of segments whose parts are merged
+// afterwards; kernels.h says why none of this changes a bit. So a plan is made once per pass, for
+// all of its layers.
 #include <stdatomic.h>
 
 #include "model/compute.h"
@@ -41,8 +42,8 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-// Room for the parts of as many KV heads of one token as can be worth cutting by themselves, each with
-// more than one of 2 n_thread shares of all the work; and for all of one sequence.
+// Room for the parts of as many KV heads of one token as can be worth cutting by themselves, each
+// with more than one of 2 n_thread shares of all the work; and for all of one sequence.
 static size_t n_part(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
 {
     size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool), group = (size_t)(n_head / n_kv_head);
@@ -57,7 +58,8 @@ typedef struct planner {
     size_t free_part, used;
 } planner;
 
-// Items of n_head KV heads each, cut if that is worth it. False: it is, but there is no room for parts.
+// Items of n_head KV heads each, cut if that is worth it. False: it is, but there is no room for
+// parts.
 static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
 {
     int64_t n = (block_cost(b) * n_head + pl->share - 1) / pl->share;

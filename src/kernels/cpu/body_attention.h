@@ -83,8 +83,8 @@ static const char *row_of_all(const walk *w, int plane, int pos)
     return fxi_kv_row(&w->a->view, plane, pos) + w->all_bytes;
 }
 
-// Row i of the next segment; NULL: the call does not see it. By turns from four runs of memory, which
-// hardware follows better than one.
+// Row i of the next segment; NULL: the call does not see it. By turns from four runs of memory,
+// which hardware follows better than one.
 static const char *next_row(const walk *w, int i)
 {
     const fxi_attn *a = w->a;

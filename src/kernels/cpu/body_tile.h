@@ -32,8 +32,8 @@ typedef struct tile {
     size_t ldy;
     int n_out; // columns from there on; the last panel may be cut by it
 
-    // Where asked to: lines of memory that come next, into the second-level cache, ask[k * ask_step]
-    // from the base on while k is computed.
+    // Where asked to: lines of memory that come next, into the second-level cache, ask[k *
+    // ask_step] from the base on while k is computed.
     const char *ask_base;
     const size_t *ask;
     size_t ask_step;
@@ -54,8 +54,8 @@ ALWAYS_INLINE v16 tile_load_bf16(const void *panel, size_t i)
     return v16_from_bf16((const uint16_t *)panel + i);
 }
 
-// T, P: constants at every call, so that the loops over them unroll and acc lives in registers. ldk:
-// a constant where it can be.
+// T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
+// ldk: a constant where it can be.
 ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, const bool asks,
                                    const size_t ldk, const tile *c)
 {

@@ -203,8 +203,8 @@ static void ref_is_near_double(void **state)
     }
 }
 
-// All paths in one call for a KV head; then cut into single tokens and into uneven runs, and into ranges
-// of segments, with both heads in a call.
+// All paths in one call for a KV head; then cut into single tokens and into uneven runs, and into
+// ranges of segments, with both heads in a call.
 static void same_bits(const setup *s, layout how, spread sp)
 {
     cache c = cache_make(s, how, sp);
