@@ -11,7 +11,7 @@ enum { BENCH_MAX_GOAL = 24 };
 
 // What changes while rows are measured.
 typedef struct bench_state {
-    fxi_probe limit;              // as measured last
+    fxi_probe before, limit;      // as measured before the row's runs, and last
     double limit_s;               // when that was
     double share[BENCH_MAX_GOAL]; // of each goal: the smallest so far; NAN: none
 } bench_state;

@@ -71,20 +71,25 @@ static void measure(const bench *b)
     b->state->limit_s = fxi_now_s();
 }
 
-void bench_limits_before(const bench *b)
+static void measure_anew(const bench *b)
 {
     if (fxi_now_s() - b->state->limit_s > JUST_NOW_S) measure(b);
+}
+
+void bench_limits_before(const bench *b)
+{
+    measure_anew(b);
+    b->state->before = b->state->limit;
 }
 
 // The larger figures of before and now.
 static fxi_probe limits_around(const bench *b)
 {
-    const fxi_probe was = b->state->limit;
-    measure(b);
-    const fxi_probe *is = &b->state->limit;
-    return (fxi_probe){.read_gb_s = fmax(was.read_gb_s, is->read_gb_s),
-                       .fma_gflop_s = fmax(was.fma_gflop_s, is->fma_gflop_s),
-                       .int8_gop_s = fmax(was.int8_gop_s, is->int8_gop_s)};
+    measure_anew(b);
+    const fxi_probe *was = &b->state->before, *is = &b->state->limit;
+    return (fxi_probe){.read_gb_s = fmax(was->read_gb_s, is->read_gb_s),
+                       .fma_gflop_s = fmax(was->fma_gflop_s, is->fma_gflop_s),
+                       .int8_gop_s = fmax(was->int8_gop_s, is->int8_gop_s)};
 }
 
 void bench_print_head(void)
