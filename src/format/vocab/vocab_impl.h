@@ -2,18 +2,7 @@
 #ifndef FXI_FORMAT_VOCAB_IMPL_H
 #define FXI_FORMAT_VOCAB_IMPL_H
 
-#include "format/vocab.h"
-
-typedef enum fxi_token_type { // GGUF's numbers
-    FXI_TOKEN_UNDEFINED,
-    FXI_TOKEN_NORMAL,
-    FXI_TOKEN_UNKNOWN,
-    FXI_TOKEN_CONTROL,
-    FXI_TOKEN_USER,
-    FXI_TOKEN_UNUSED,
-    FXI_TOKEN_BYTE,
-    FXI_TOKEN_N_TYPE
-} fxi_token_type;
+#include "format/vocab/vocab_spec.h"
 
 typedef struct fxi_token {
     const char *piece, *text; // as stored; as decoded. Both in the vocabulary's pool

@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "format/show.h"
-#include "format/vocab_impl.h"
+#include "format/vocab/vocab_impl.h"
 
 #define NONE UINT32_MAX
 

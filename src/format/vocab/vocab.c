@@ -12,7 +12,7 @@
 #include <sys/random.h>
 
 #include "format/show.h"
-#include "format/vocab_impl.h"
+#include "format/vocab/vocab_impl.h"
 
 enum { MAX_PIECE_BYTES = 65535, MAX_TOKENS = 1 << 24 };
 
