@@ -34,6 +34,8 @@ bool fxi_vocab_adds_bos(
     const fxi_vocab *v); // tokenizer.ggml.add_bos_token (default for "llama": true)
 bool fxi_vocab_adds_space(
     const fxi_vocab *v); // tokenizer.ggml.add_space_prefix (default for "llama": true)
+bool fxi_vocab_adds_eos(const fxi_vocab *v);     // tokenizer.ggml.add_eos_token
+bool fxi_vocab_strips_space(const fxi_vocab *v); // decoding a text drops one space at its beginning
 bool fxi_vocab_ends(const fxi_vocab *v,
                     int32_t id); // an end-of-generation token: eos, eot, and kin
 bool fxi_vocab_control(const fxi_vocab *v, int32_t id); // control or unknown token: adds no text

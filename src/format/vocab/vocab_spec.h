@@ -48,8 +48,8 @@ typedef struct fxi_spec_token {
     // Of added tokens (types USER and CONTROL), as tokenizer.json has them:
     bool eats_left, eats_right; // white space beside it belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' stands beside it
-    // Looked for in the text after the norm steps that are not `late`, and its own spelling is
-    // normalized by them; otherwise before all of them.
+    // Looked for in the text after the norm steps that are not `late` (and as these steps make its
+    // own spelling, where norms_tokens is set); otherwise before all of them.
     bool normalized;
 } fxi_spec_token;
 
@@ -66,8 +66,9 @@ typedef enum fxi_norm_kind {
     FXI_NORM_LOWERCASE,
     FXI_NORM_STRIP_ACCENTS, // marks of category Mn go
     FXI_NORM_PREPEND,       // `to` in front of a text that is not empty
-    FXI_NORM_PREPEND_FIRST, // the same, of the very first text alone (Metaspace's scheme "first")
-    FXI_NORM_PREPEND_OTHER, // `to` in front of a text that does not begin with it
+    FXI_NORM_PREPEND_OTHER, // `to` in front of a text that is not empty nor begins with it
+    FXI_NORM_PREPEND_FIRST, // the same, of the text with the whole's beginning alone (Metaspace's
+                            // scheme "first")
     FXI_NORM_REPLACE,       // the literal `from` by `to`
     FXI_NORM_REPLACE_REGEX, // what matches the pattern `from` by the literal `to`
     FXI_NORM_STRIP_LEFT,    // white space at the beginning goes
@@ -80,7 +81,8 @@ typedef enum fxi_norm_kind {
 typedef struct fxi_norm {
     fxi_norm_kind kind;
     fxi_str from, to;
-    bool late; // a pre-tokenizer's: done to what lies between `normalized` tokens too
+    bool late; // a pre-tokenizer's: done to what lies between `normalized` tokens, after these were
+               // split off; late steps stand last
 } fxi_norm;
 
 typedef enum fxi_split_how { // what becomes of a match
@@ -97,6 +99,7 @@ typedef struct fxi_split {
     fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
+    bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
 } fxi_split;
 
 typedef struct fxi_vocab_spec {
@@ -117,12 +120,15 @@ typedef struct fxi_vocab_spec {
     size_t n_merge, cap_merge;
     fxi_norm *norm;
     size_t n_norm, cap_norm;
+    bool norms_tokens; // tokens marked `normalized` are looked for as the steps that are not late
+                       // make their spelling (tokenizer.json); otherwise as stored (SentencePiece)
     fxi_split *split;
     size_t n_split, cap_split;
     int32_t bos, eos, unk;       // -1: none
     bool adds_bos, adds_eos;     // around a text
     bool strips_space;           // decoding drops one space at the very beginning of a text
     fxi_ids ends;                // ids that end a generation, beside eos and what is spelled so
+    fxi_str chat_template;       // that the file, or one beside it, has; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
 } fxi_vocab_spec;
 
@@ -155,5 +161,9 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
 // `pre` names the pre-tokenizer, which no rank file says; its special tokens follow the ranks.
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err);
+
+// tokenizer_config.json, which stands beside a tokenizer.json: after it, what begins and ends a text,
+// and the chat template.
+fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 
 #endif
