@@ -47,7 +47,8 @@ typedef struct fxi_spec_token {
     // Of added tokens (types USER and CONTROL), as tokenizer.json has them:
     bool eats_left, eats_right; // white space beside it belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' stands beside it
-    bool normalized; // looked for in the text after the norm steps, otherwise before them
+    bool normalized; // looked for in the text after the norm steps but the late ones, otherwise
+                     // before them all
 } fxi_spec_token;
 
 typedef struct fxi_spec_merge {
@@ -62,8 +63,9 @@ typedef enum fxi_norm_kind {
     FXI_NORM_LOWERCASE,
     FXI_NORM_STRIP_ACCENTS, // marks of category Mn go
     FXI_NORM_PREPEND,       // `to` in front of a text that is not empty
-    FXI_NORM_PREPEND_FIRST, // the same, of the very first text alone (Metaspace's scheme "first")
-    FXI_NORM_PREPEND_OTHER, // `to` in front of a text that does not begin with it
+    FXI_NORM_PREPEND_OTHER, // `to` in front of a text that is not empty nor begins with it
+    FXI_NORM_PREPEND_FIRST, // the same, of the text with the whole's beginning alone (Metaspace's
+                            // scheme "first")
     FXI_NORM_REPLACE,       // the literal `from` by `to`
     FXI_NORM_REPLACE_REGEX, // what matches the pattern `from` by the literal `to`
     FXI_NORM_STRIP_LEFT,    // white space at the beginning goes
@@ -75,6 +77,8 @@ typedef enum fxi_norm_kind {
 
 typedef struct fxi_norm {
     fxi_norm_kind kind;
+    bool late; // of what lies between tokens that are marked `normalized`, after they were split
+               // off (what tokenizer.json's pre-tokenizers change); late steps stand last
     fxi_str from, to;
 } fxi_norm;
 
@@ -109,12 +113,15 @@ typedef struct fxi_vocab_spec {
     size_t n_merge, cap_merge;
     fxi_norm *norm;
     size_t n_norm, cap_norm;
+    bool norms_tokens; // tokens marked `normalized` are looked for as the steps that are not late
+                       // make them (tokenizer.json); otherwise as stored (SentencePiece)
     fxi_split *split;
     size_t n_split, cap_split;
     int32_t bos, eos, unk;       // -1: none
     bool adds_bos, adds_eos;     // around a text
     bool strips_space;           // decoding drops one space at the very beginning of a text
     fxi_ids ends;                // ids that end a generation, beside eos and what is spelled so
+    fxi_str chat_template;       // that the file, or one beside it, has; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
 } fxi_vocab_spec;
 
