@@ -96,6 +96,7 @@ typedef struct fxi_split {
     fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
+    bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
 } fxi_split;
 
 typedef struct fxi_vocab_spec {
