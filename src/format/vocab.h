@@ -52,6 +52,13 @@ enum {
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err);
 
+// The same of a text that is partly someone else's: own[i] nonzero says that byte i may be part of
+// a control token. Control tokens are found where all their bytes are own, and nowhere else; all
+// other text is tokenized as one, whoever wrote it. own NULL: as FXI_ENCODE_CONTROL says, which is
+// without effect otherwise.
+fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
+                                  size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err);
+
 // The bytes a token adds to a text: U+2581 is a space again, byte tokens are their byte, control
 // tokens are "". An id outside the vocabulary is allowed here, in `piece`, `ends` and `control`: it is
 // no text, no end and no control token.

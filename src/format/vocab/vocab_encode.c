@@ -272,9 +272,16 @@ static size_t first_from(const fxi_vocab *v, const fxi_specials *sp, size_t lo, 
     return lo;
 }
 
+// Whether a token may stand for n_bytes of text; own: NULL, or which of them may be part of control
+// tokens.
+static bool may_stand(const fxi_token *t, const char *own, size_t n_bytes)
+{
+    return t->type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, n_bytes);
+}
+
 // The longest special token at s; *n_bytes is its length. -1 if there is none. Pre: n > 0.
-static int32_t match_special(const fxi_vocab *v, const fxi_specials *sp, const char *s, size_t n,
-                             size_t *n_bytes)
+static int32_t match_special(const fxi_vocab *v, const fxi_specials *sp, const char *s,
+                             const char *own, size_t n, size_t *n_bytes)
 {
     int32_t best = -1;
     if (!sp->first[(unsigned char)*s]) return best;
@@ -285,18 +292,20 @@ static int32_t match_special(const fxi_vocab *v, const fxi_specials *sp, const c
         hi = first_from(v, sp, lo, hi, depth, byte + 1);
         if (lo == hi) break;
         if (byte_at(&v->token[sp->id[lo]], depth + 1) >= 0) continue;
+        if (!may_stand(&v->token[sp->id[lo]], own, depth + 1)) continue;
         best = sp->id[lo];
         *n_bytes = depth + 1;
     }
     return best;
 }
 
-static fx_status encode(job *j, const fxi_specials *sp, const char *text, size_t n_bytes,
-                        bool space_in_front)
+static fx_status encode(job *j, const fxi_specials *sp, const char *text, const char *own,
+                        size_t n_bytes, bool space_in_front)
 {
     size_t from = 0, at = 0, n_special = 0;
     while (at < n_bytes) {
-        int32_t id = match_special(j->v, sp, text + at, n_bytes - at, &n_special);
+        int32_t id =
+            match_special(j->v, sp, text + at, own ? own + at : NULL, n_bytes - at, &n_special);
         if (id < 0) {
             at++;
             continue;
@@ -311,14 +320,20 @@ static fx_status encode(job *j, const fxi_specials *sp, const char *text, size_t
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err)
 {
+    return fxi_vocab_encode_marked(v, text, NULL, n_bytes, flags, out, err);
+}
+
+fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
+                                  size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err)
+{
     if (n_bytes > MAX_TEXT_BYTES)
         return fxi_fail(err, FX_EINVAL, "a text of %zu bytes is too long", n_bytes);
     size_t bad = fxi_utf8_check(text, n_bytes);
     if (bad < n_bytes) return fxi_fail(err, FX_EINVAL, "bad UTF-8 at byte %zu", bad);
     job j = {.v = v, .out = out, .err = err};
     const size_t n_before = out->n;
-    const fxi_specials *sp = flags & FXI_ENCODE_CONTROL ? &v->all : &v->user;
-    fx_status st = encode(&j, sp, text, n_bytes, v->adds_space && (flags & FXI_ENCODE_SPACE));
+    const fxi_specials *sp = own || flags & FXI_ENCODE_CONTROL ? &v->all : &v->user;
+    fx_status st = encode(&j, sp, text, own, n_bytes, v->adds_space && (flags & FXI_ENCODE_SPACE));
     if (st != FX_OK) out->n = n_before;
     fxi_buf_free(&j.word);
     free(j.sym);

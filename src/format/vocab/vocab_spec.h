@@ -1,10 +1,10 @@
 // vocab_spec.h - what a vocabulary is made from, whatever file it came from.
 //
-// A reader (vocab_gguf.c, vocab_hf.c, vocab_sentencepiece.c, vocab_ranks.c) fills a spec; vocab_build.c
-// makes an immutable fxi_vocab of it. How a text becomes ids:
+// A reader (vocab_gguf.c, vocab_hf.c, vocab_sentencepiece.c, vocab_ranks.c) fills a spec;
+// vocab_build.c makes an immutable fxi_vocab of it. How a text becomes ids:
 //
-//   special tokens split off -> what lies between, through the norm steps -> cut by the split steps ->
-//   each word through the model, by kind
+//   special tokens split off -> what lies between, through the norm steps -> cut by the split
+//   steps -> each word through the model, by kind
 //
 // A spec owns what it points to, in its pool (fxi_spec_str) and its arrays (fxi_vocab_spec_free).
 #ifndef FXI_FORMAT_VOCAB_SPEC_H
@@ -21,7 +21,8 @@ typedef enum fxi_vocab_kind {
     FXI_VOCAB_N_KIND
 } fxi_vocab_kind;
 
-// How a normal token's piece spells bytes of text. User-defined and control tokens are spelled plainly.
+// How a normal token's piece spells bytes of text. User-defined and control tokens are spelled
+// plainly.
 typedef enum fxi_spelling {
     FXI_SPELL_PLAIN,     // the bytes themselves
     FXI_SPELL_MARKS,     // U+2581 for a space
@@ -47,14 +48,16 @@ typedef struct fxi_spec_token {
     // Of added tokens (types USER and CONTROL), as tokenizer.json has them:
     bool eats_left, eats_right; // white space beside it belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' stands beside it
-    bool normalized; // looked for in the text after the norm steps but the late ones, otherwise
-                     // before them all
+    // Looked for in the text after the norm steps that are not `late` (and as these steps make its
+    // own spelling, where norms_tokens is set); otherwise before all of them.
+    bool normalized;
 } fxi_spec_token;
 
 typedef struct fxi_spec_merge {
     int32_t left, right, to; // ids: left and right side by side become `to`
 } fxi_spec_merge;
 
+// PREPEND and its kin are left out where a caller asks for no space (without FXI_ENCODE_SPACE).
 typedef enum fxi_norm_kind {
     FXI_NORM_NFC,
     FXI_NORM_NFD,
@@ -77,9 +80,9 @@ typedef enum fxi_norm_kind {
 
 typedef struct fxi_norm {
     fxi_norm_kind kind;
-    bool late; // of what lies between tokens that are marked `normalized`, after they were split
-               // off (what tokenizer.json's pre-tokenizers change); late steps stand last
     fxi_str from, to;
+    bool late; // a pre-tokenizer's: done to what lies between `normalized` tokens, after these were
+               // split off; late steps stand last
 } fxi_norm;
 
 typedef enum fxi_split_how { // what becomes of a match
@@ -103,11 +106,14 @@ typedef struct fxi_vocab_spec {
     const char *name; // of the file, for errors; not owned
     fxi_vocab_kind kind;
     fxi_spelling spelling;
-    bool unit_bytes; // merging begins with single bytes, otherwise with characters
-    bool
-        byte_fallback; // a character without a piece becomes byte tokens, otherwise the unknown token
-    bool fuse_unknown; // unknown tokens side by side become one
-    bool whole_words;  // a word that is a piece is not merged (ignore_merges)
+    bool unit_bytes;    // merging begins with single bytes, otherwise with characters
+    bool byte_fallback; // a character without a piece becomes byte tokens, otherwise unk
+    bool fuse_unknown;  // unknown tokens side by side become one
+    bool whole_words;   // a word that is a piece is not merged (ignore_merges)
+    // User-defined tokens are looked for with spaces where their piece has U+2581 (GGUF,
+    // SentencePiece); otherwise as they are spelled.
+    bool user_marks;
+    bool sums_float; // kind UNIGRAM: sums have single precision (SentencePiece), otherwise double
     fxi_spec_token *tok;
     size_t n_tok, cap_tok;
     fxi_spec_merge *merge; // [n_merge]; kind MERGES: the earlier, the sooner
@@ -115,7 +121,7 @@ typedef struct fxi_vocab_spec {
     fxi_norm *norm;
     size_t n_norm, cap_norm;
     bool norms_tokens; // tokens marked `normalized` are looked for as the steps that are not late
-                       // make them (tokenizer.json); otherwise as stored (SentencePiece)
+                       // make their spelling (tokenizer.json); otherwise as stored (SentencePiece)
     fxi_split *split;
     size_t n_split, cap_split;
     int32_t bos, eos, unk;       // -1: none
@@ -137,16 +143,18 @@ bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m);
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n);
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 
-// The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe", "qwen2", ..)
-// are added. Errors: FX_EFORMAT (no such name: the line lists those that are known), FX_ENOMEM.
+// The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe",
+// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name: the line lists those that are known),
+// FX_ENOMEM.
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err);
 
 // A vocabulary of the spec, which may be freed afterwards.
-// Errors: FX_EFORMAT (ids out of range, a pattern that PCRE2 refuses, no tokens, a byte without a token
-// where unit_bytes asks for it and there is no unknown token), FX_ENOMEM.
+// Errors: FX_EFORMAT (ids out of range, a pattern that PCRE2 refuses, no tokens), FX_ENOMEM. What a
+// text holds that no token can spell is an error of encoding it.
 fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err);
 
-// The readers. What they read may be closed afterwards. Errors: FX_EFORMAT (what and where), FX_ENOMEM.
+// The readers. What they read may be closed afterwards. Errors: FX_EFORMAT (what and where),
+// FX_ENOMEM.
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err);
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err);

@@ -171,6 +171,40 @@ static void test_special_tokens(void **state)
     fxi_vocab_free(v);
 }
 
+// `marks` has an 'x' for every byte that may be part of a control token.
+static void expect_marked(const fxi_vocab *v, const char *text, const char *marks,
+                          const int32_t *want, size_t n)
+{
+    fxi_ids ids = {0};
+    char mine[64];
+    assert_true(strlen(text) == strlen(marks) && strlen(text) <= sizeof mine);
+    for (size_t i = 0; marks[i]; i++) mine[i] = marks[i] == 'x';
+    assert_int_equal(fxi_vocab_encode_marked(v, text, mine, strlen(text), 0, &ids, NULL), FX_OK);
+    assert_int_equal(ids.n, n);
+    assert_memory_equal(ids.id, want, n * sizeof *want);
+    fxi_ids_free(&ids);
+}
+
+#define EXPECT_MARKED(v, text, marks, ...)                  \
+    do {                                                    \
+        const int32_t want_[] = {__VA_ARGS__};              \
+        expect_marked(v, text, marks, want_, COUNT(want_)); \
+    } while (0)
+
+static void test_marked_text(void **state)
+{
+    (void)state;
+    fxi_vocab *v = load_small();
+    const int32_t lt = BYTE_ID('<'), g = BYTE_ID('g'), o = BYTE_ID('o'), gt = BYTE_ID('>');
+    EXPECT_MARKED(v, "<go>", "xxxx", OWN(GO));
+    EXPECT_MARKED(v, "<go>", "xxx.", lt, g, o, gt);
+    EXPECT_MARKED(v, "<go>", ".xxx", lt, g, o, gt);
+    EXPECT_MARKED(v, "<go><go>", "....xxxx", lt, g, o, gt, OWN(GO));
+    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is one across borders
+    EXPECT_MARKED(v, "<tool>x", ".......", OWN(TOOL_X));    // user-defined: always split off
+    fxi_vocab_free(v);
+}
+
 // A chat mark that the file calls user-defined is a control token all the same.
 static void test_marks_are_control(void **state)
 {
@@ -547,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_unknown_characters),
         cmocka_unit_test(test_no_token_for_a_character),
         cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_marked_text),
         cmocka_unit_test(test_marks_are_control),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_bad_utf8),
