@@ -151,10 +151,8 @@ static fx_status read_piece(reader *r, fxi_str bytes)
     FX_TRY(check_end(r, &pb, "a piece"));
     memcpy(&score, &score_bits, sizeof score);
     FX_TRY(check_piece(r, piece, score, type));
-    fxi_spec_token t = {.score = score, .type = (uint8_t)type, .normalized = true};
-    if (!fxi_spec_str(r->s, piece.p, piece.n, &t.piece) || !fxi_spec_add_token(r->s, t))
-        return no_memory(r);
-    return FX_OK;
+    const fxi_spec_token t = {piece, score, (uint8_t)type, .normalized = true};
+    return fxi_spec_add_token(r->s, t) ? FX_OK : no_memory(r);
 }
 
 static fx_status read_message(reader *r, fxi_str bytes)
@@ -258,19 +256,19 @@ static void score_user_defined(fxi_vocab_spec *s)
 
 static fx_status add_norms(const reader *r)
 {
-    fxi_vocab_spec *s = r->s;
     const fxi_str space = {" ", 1}, mark = {SPACE_MARK, sizeof SPACE_MARK - 1};
-    fxi_norm map = {.kind = FXI_NORM_CHARSMAP};
-    const fxi_norm collapse = {.kind = FXI_NORM_COLLAPSE};
-    const fxi_norm prefix = {.kind = FXI_NORM_PREPEND, .to = space};
-    const fxi_norm escape = {.kind = FXI_NORM_REPLACE, .from = space, .to = mark};
-    bool good = true;
-    if (r->charsmap.n)
-        good =
-            fxi_spec_str(s, r->charsmap.p, r->charsmap.n, &map.from) && fxi_spec_add_norm(s, map);
-    if (r->collapse) good = good && fxi_spec_add_norm(s, collapse);
-    if (r->dummy_prefix) good = good && fxi_spec_add_norm(s, prefix);
-    return good && fxi_spec_add_norm(s, escape) ? FX_OK : no_memory(r);
+    const struct {
+        bool wanted;
+        fxi_norm norm;
+    } steps[] = {
+        {r->charsmap.n, {.kind = FXI_NORM_CHARSMAP, .from = r->charsmap}},
+        {r->collapse, {.kind = FXI_NORM_COLLAPSE}},
+        {r->dummy_prefix, {.kind = FXI_NORM_PREPEND, .to = space}},
+        {true, {.kind = FXI_NORM_REPLACE, .from = space, .to = mark}},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].wanted && !fxi_spec_add_norm(r->s, steps[i].norm)) return no_memory(r);
+    return FX_OK;
 }
 
 fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err)
@@ -290,6 +288,7 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
     s->spelling = FXI_SPELL_MARKS;
     s->byte_fallback = r.byte_fallback;
     s->fuse_unknown = !r.byte_fallback;
+    s->sums_float = true;
     s->strips_space = r.dummy_prefix || r.collapse;
     if (s->kind == FXI_VOCAB_UNIGRAM) score_user_defined(s);
     return add_norms(&r);
