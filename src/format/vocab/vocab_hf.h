@@ -1,5 +1,6 @@
 // vocab_hf.h - what the readers of tokenizer.json share: vocab_hf.c (the file, its tokens),
-// vocab_hf_model.c (the model), vocab_hf_steps.c (the steps around it), vocab_hf_regex.c (patterns).
+// vocab_hf_model.c (the model), vocab_hf_steps.c and vocab_hf_after.c (the steps before and behind
+// it), vocab_hf_regex.c (patterns); and those of other JSON files around a vocabulary.
 //
 // An error names the file and the place in it: "tokenizer.json: model.merges[7]: ...". A place is a
 // path of at most FXI_HF_PATH_BYTES, cut if longer.
@@ -60,8 +61,34 @@ int32_t fxi_hf_find_token(const fxi_vocab_spec *s, fxi_str piece);
 // model: fills tokens, merges, kind.
 fx_status fxi_hf_model(fxi_hf *h, const json_t *root);
 
+// Of {piece: id} the tokens.
+fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab);
+// A merge's parts of "a b"; false: it is none. And the merge itself; `both` is room to work in.
+bool fxi_hf_cut_merge(fxi_str line, fxi_str part[2]);
+fx_status fxi_hf_add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
+                           fxi_buf *both, const char *path);
+
 // normalizer, pre_tokenizer, decoder, post_processor: fill norms, splits, spelling, bos and eos.
 fx_status fxi_hf_steps(fxi_hf *h, const json_t *root);
+
+typedef struct fxi_hf_step {
+    const char *type;
+    fx_status (*read)(fxi_hf *h, const json_t *step, const char *path);
+} fxi_hf_step;
+
+typedef struct fxi_hf_steps_known {
+    const char *key, *members; // of the file's object; of a Sequence's list
+    const fxi_hf_step *step;
+    size_t n;
+} fxi_hf_steps_known;
+
+// In vocab_hf_after.c: decoder and post_processor.
+extern const fxi_hf_steps_known fxi_hf_decoders, fxi_hf_processors;
+// After them: whether the decoder makes of the pieces what they mean.
+fx_status fxi_hf_check_decoder(const fxi_hf *h);
+
+// What Metaspace has, as pre-tokenizer and as decoder: how it puts a mark in front.
+fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path, fxi_str *scheme);
 
 // A pattern object, {"String": ..} or {"Regex": ..}, as PCRE2 wants it; *literal: it is the former,
 // unquoted. The text is the spec's. Errors: FX_EFORMAT (what the two libraries read differently).
@@ -69,10 +96,6 @@ fx_status fxi_hf_pattern(fxi_hf *h, const json_t *pattern, const char *path, boo
                          fxi_str *out);
 // The same, a literal quoted.
 fx_status fxi_hf_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path, fxi_str *out);
-
-// tokenizer_config.json, which stands beside a tokenizer.json: bos, eos, chat_template.
-fx_status fxi_hf_config(const char *json, size_t n, const char *name, fxi_vocab_spec *s,
-                        fx_error *err);
 
 // Limits of depth and size are jansson's; *root is the caller's to free.
 fx_status fxi_hf_parse(const char *json, size_t n, const char *name, json_t **root, fx_error *err);

@@ -53,7 +53,7 @@ static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_no_memory(h);
 }
 
-static fx_status read_pieces(const fxi_hf *h, json_t *vocab)
+fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab)
 {
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
@@ -70,23 +70,26 @@ static fx_status read_pieces(const fxi_hf *h, json_t *vocab)
 // Merges of BPE
 //
 
-// Both forms; the two parts as they stand in `merge`.
+bool fxi_hf_cut_merge(fxi_str line, fxi_str part[2])
+{
+    const char *space = line.n ? memchr(line.p, ' ', line.n) : NULL;
+    if (!space) return false;
+    part[0] = (fxi_str){line.p, (size_t)(space - line.p)};
+    part[1] = (fxi_str){space + 1, line.n - part[0].n - 1};
+    return part[0].n && part[1].n && !memchr(part[1].p, ' ', part[1].n);
+}
+
+static fxi_str string_of(const json_t *value)
+{
+    return (fxi_str){json_string_value(value), json_string_length(value)};
+}
+
+// Both forms; the parts as they stand in `merge`.
 static bool merge_parts(const json_t *merge, fxi_str part[2])
 {
-    if (json_is_array(merge)) {
-        for (size_t i = 0; i < 2; i++) {
-            const json_t *p = json_array_get(merge, i);
-            part[i] = (fxi_str){json_string_value(p), json_string_length(p)};
-        }
-        return json_array_size(merge) == 2 && part[0].n && part[1].n;
-    }
-    const char *text = json_string_value(merge);
-    const size_t n = json_string_length(merge);
-    const char *space = text ? memchr(text, ' ', n) : NULL;
-    if (!space) return false;
-    part[0] = (fxi_str){text, (size_t)(space - text)};
-    part[1] = (fxi_str){space + 1, n - part[0].n - 1};
-    return part[0].n && part[1].n && !memchr(part[1].p, ' ', part[1].n);
+    if (!json_is_array(merge)) return fxi_hf_cut_merge(string_of(merge), part);
+    for (size_t i = 0; i < 2; i++) part[i] = string_of(json_array_get(merge, i));
+    return json_array_size(merge) == 2 && part[0].n && part[1].n;
 }
 
 static fx_status find_piece(const fxi_hf *h, const json_t *vocab, fxi_str piece, const char *path,
@@ -99,12 +102,10 @@ static fx_status find_piece(const fxi_hf *h, const json_t *vocab, fxi_str piece,
     return FX_OK;
 }
 
-static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *merge,
-                            fxi_buf *both, const char *path)
+fx_status fxi_hf_add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
+                           fxi_buf *both, const char *path)
 {
-    fxi_str part[2];
     fxi_spec_merge m;
-    if (!merge_parts(merge, part)) return fxi_hf_bad(h, path, "not two pieces");
     fxi_buf_clear(both);
     if (!fxi_buf_add(both, part[0].p, part[0].n) || !fxi_buf_add(both, part[1].p, part[1].n))
         return fxi_hf_no_memory(h);
@@ -112,6 +113,14 @@ static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *
     FX_TRY(find_piece(h, vocab, part[1], path, &m.right));
     FX_TRY(find_piece(h, vocab, (fxi_str){both->p, both->n}, path, &m.to));
     return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_no_memory(h);
+}
+
+static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *merge,
+                            fxi_buf *both, const char *path)
+{
+    fxi_str part[2];
+    if (!merge_parts(merge, part)) return fxi_hf_bad(h, path, "not two pieces");
+    return fxi_hf_add_merge(h, vocab, part, both, path);
 }
 
 // A file's first line may have become a merge: "#version: 0.2".
@@ -168,7 +177,7 @@ static fx_status read_bpe(fxi_hf *h, const json_t *model)
     FX_TRY(fxi_hf_str(h, model, "model", "unk_token", &unk));
     FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
     FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
-    FX_TRY(read_pieces(h, (json_t *)vocab));
+    FX_TRY(fxi_hf_pieces(h, (json_t *)vocab));
     if (unk.p) FX_TRY(find_piece(h, vocab, unk, "model.unk_token", &s->unk));
     return read_merges(h, vocab, merges);
 }

@@ -1,7 +1,8 @@
-// vocab_hf_steps.c - normalizer, pre_tokenizer, decoder and post_processor of a tokenizer.json.
+// vocab_hf_steps.c - the steps of a tokenizer.json: normalizer and pre_tokenizer, which are here,
+// decoder and post_processor, which are in vocab_hf_after.c.
 //
-// Each is an object with a "type", or a Sequence of such objects; a table for each of the four says
-// what is known. A step of another type is refused by its name.
+// Each of the four is an object with a "type", or a Sequence of such objects; a table says which
+// types are known. A step of another type is refused by its name.
 //
 // A pre-tokenizer that changes the text (Metaspace, ByteLevel's space in front) becomes a late norm
 // step, so it must stand before all that cuts. Behind ByteLevel the library's steps see GPT-2's
@@ -22,21 +23,9 @@
         s, sizeof s - 1 \
     }
 
-typedef fx_status (*read_fn)(fxi_hf *h, const json_t *step, const char *path);
-
-typedef struct known_step {
-    const char *type;
-    read_fn read;
-} known_step;
-
-typedef struct step_list {
-    const known_step *known;
-    size_t n;
-    const char *members; // the key of a Sequence's list
-} step_list;
-
 // A step, or the steps of a Sequence. jansson has bounded how deep they can be.
-static fx_status read_steps(fxi_hf *h, const json_t *step, const char *path, const step_list *list)
+static fx_status read_steps(fxi_hf *h, const json_t *step, const char *path,
+                            const fxi_hf_steps_known *known)
 {
     fxi_str type;
     if (!step || json_is_null(step)) return FX_OK;
@@ -44,13 +33,13 @@ static fx_status read_steps(fxi_hf *h, const json_t *step, const char *path, con
     FX_TRY(fxi_hf_need_str(h, step, path, "type", &type));
     if (fxi_str_is(type, "Sequence")) {
         const json_t *members;
-        FX_TRY(fxi_hf_need_array(h, step, path, list->members, &members));
+        FX_TRY(fxi_hf_need_array(h, step, path, known->members, &members));
         for (size_t i = 0; i < json_array_size(members); i++)
-            FX_TRY(read_steps(h, json_array_get(members, i), fxi_hf_at(path, i).s, list));
+            FX_TRY(read_steps(h, json_array_get(members, i), fxi_hf_at(path, i).s, known));
         return FX_OK;
     }
-    for (size_t i = 0; i < list->n; i++)
-        if (fxi_str_is(type, list->known[i].type)) return list->known[i].read(h, step, path);
+    for (size_t i = 0; i < known->n; i++)
+        if (fxi_str_is(type, known->step[i].type)) return known->step[i].read(h, step, path);
     return fxi_hf_bad(h, path, "'%s' is not read", fxi_show(type.p, type.n).s);
 }
 
@@ -154,7 +143,7 @@ static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
     return add_norm(h, spaces);
 }
 
-static const known_step normalizers[] = {
+static const fxi_hf_step normalizers[] = {
     {"NFC", read_plain_norm},  {"NFD", read_plain_norm},          {"NFKC", read_plain_norm},
     {"NFKD", read_plain_norm}, {"Lowercase", read_plain_norm},    {"StripAccents", read_plain_norm},
     {"Prepend", read_prepend}, {"Replace", read_replace},         {"Strip", read_strip},
@@ -272,21 +261,21 @@ static fx_status read_scheme(const fxi_hf *h, const json_t *step, const char *pa
                       fxi_show(scheme->p, scheme->n).s);
 }
 
-static fx_status check_replacement(const fxi_hf *h, const json_t *step, const char *path)
+fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path, fxi_str *scheme)
 {
     fxi_str mark;
     FX_TRY(fxi_hf_need_str(h, step, path, "replacement", &mark));
-    if (fxi_str_is(mark, FXI_SPACE_MARK_TEXT)) return FX_OK;
-    return fxi_hf_bad(h, fxi_hf_key(path, "replacement").s, "'%s' is not read, only U+2581",
-                      fxi_show(mark.p, mark.n).s);
+    if (!fxi_str_is(mark, FXI_SPACE_MARK_TEXT))
+        return fxi_hf_bad(h, fxi_hf_key(path, "replacement").s, "'%s' is not read, only U+2581",
+                          fxi_show(mark.p, mark.n).s);
+    return read_scheme(h, step, path, scheme);
 }
 
 static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
 {
     fxi_str scheme;
     bool split;
-    FX_TRY(check_replacement(h, step, path));
-    FX_TRY(read_scheme(h, step, path, &scheme));
+    FX_TRY(fxi_hf_metaspace(h, step, path, &scheme));
     FX_TRY(fxi_hf_bool(h, step, path, "split", true, &split));
     FX_TRY(add_late_norm(h, path,
                          (fxi_norm){.kind = FXI_NORM_REPLACE, .from = TEXT(" "), .to = MARK}));
@@ -322,7 +311,7 @@ static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char
     return add_split(h, (fxi_split){.pattern = TEXT("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
 }
 
-static const known_step pre_tokenizers[] = {
+static const fxi_hf_step pre_tokenizers[] = {
     {"ByteLevel", read_byte_level},
     {"Split", read_split},
     {"Digits", read_digits},
@@ -330,189 +319,6 @@ static const known_step pre_tokenizers[] = {
     {"Metaspace", read_metaspace},
     {"Whitespace", read_whitespace},
     {"WhitespaceSplit", read_whitespace_split},
-};
-
-//
-// Decoders: what they do to pieces must be what the spelling found above means
-//
-
-static const char *const spelling_names[FXI_SPELL_N] = {
-    [FXI_SPELL_PLAIN] = "plain bytes",
-    [FXI_SPELL_MARKS] = "U+2581 for spaces",
-    [FXI_SPELL_PRINTABLE] = "ByteLevel's characters for bytes",
-};
-
-static fx_status want_spelling(const fxi_hf *h, const char *path, fxi_spelling want)
-{
-    if (h->s->spelling == want) return FX_OK;
-    return fxi_hf_bad(h, path, "the decoder takes pieces for %s, but they are %s",
-                      spelling_names[want], spelling_names[h->s->spelling]);
-}
-
-static fx_status decode_byte_level(fxi_hf *h, const json_t *step, const char *path)
-{
-    (void)step;
-    h->decodes = true;
-    return want_spelling(h, path, FXI_SPELL_PRINTABLE);
-}
-
-static fx_status decode_metaspace(fxi_hf *h, const json_t *step, const char *path)
-{
-    fxi_str scheme;
-    FX_TRY(check_replacement(h, step, path));
-    FX_TRY(read_scheme(h, step, path, &scheme));
-    h->decodes = true;
-    h->s->strips_space = !fxi_str_is(scheme, "never");
-    return want_spelling(h, path, FXI_SPELL_MARKS);
-}
-
-static fx_status decode_bytes(fxi_hf *h, const json_t *step, const char *path)
-{
-    (void)step;
-    (void)path;
-    h->joins_bytes = true;
-    return FX_OK;
-}
-
-static fx_status decode_fuse(fxi_hf *h, const json_t *step, const char *path)
-{
-    (void)step;
-    (void)path;
-    h->fuses = true;
-    return FX_OK;
-}
-
-static fx_status decode_replace(fxi_hf *h, const json_t *step, const char *path)
-{
-    fxi_str from, to;
-    bool literal;
-    FX_TRY(fxi_hf_pattern(h, json_object_get(step, "pattern"), fxi_hf_key(path, "pattern").s,
-                          &literal, &from));
-    FX_TRY(fxi_hf_need_str(h, step, path, "content", &to));
-    if (!literal || !fxi_str_is(from, FXI_SPACE_MARK_TEXT) || !fxi_str_is(to, " "))
-        return fxi_hf_bad(h, path, "only U+2581 by a space is read of Replace");
-    h->decodes = true;
-    return want_spelling(h, path, FXI_SPELL_MARKS);
-}
-
-static fx_status decode_strip(fxi_hf *h, const json_t *step, const char *path)
-{
-    fxi_str content;
-    FX_TRY(fxi_hf_need_str(h, step, path, "content", &content));
-    const json_int_t start = json_integer_value(json_object_get(step, "start"));
-    const json_int_t stop = json_integer_value(json_object_get(step, "stop"));
-    if (!start && !stop) return FX_OK;
-    if (!fxi_str_is(content, " ") || start != 1 || stop || !h->fuses)
-        return fxi_hf_bad(h, path, "only one space at the very beginning is read of Strip");
-    h->s->strips_space = true;
-    return FX_OK;
-}
-
-static const known_step decoders[] = {
-    {"ByteLevel", decode_byte_level}, {"Metaspace", decode_metaspace},
-    {"ByteFallback", decode_bytes},   {"Fuse", decode_fuse},
-    {"Replace", decode_replace},      {"Strip", decode_strip},
-};
-
-// Without a decoder the library joins the pieces with spaces, which no model wants.
-static fx_status check_decoder(const fxi_hf *h)
-{
-    if (!h->decodes && (h->s->spelling != FXI_SPELL_PLAIN || !h->fuses))
-        return fxi_hf_bad(h, "decoder", "pieces are %s, but nothing decodes them",
-                          spelling_names[h->s->spelling]);
-    if (h->s->byte_fallback != h->joins_bytes)
-        return fxi_hf_bad(h, "decoder", "ByteFallback %s, but model.byte_fallback is %s",
-                          h->joins_bytes ? "is there" : "is missing",
-                          h->s->byte_fallback ? "true" : "false");
-    return FX_OK;
-}
-
-//
-// Post-processors: one token before the text, one behind it, or neither
-//
-
-static fx_status set_end(fxi_hf *h, const char *path, bool behind, int32_t id)
-{
-    bool *adds = behind ? &h->s->adds_eos : &h->s->adds_bos;
-    if ((size_t)id >= h->s->n_tok)
-        return fxi_hf_bad(h, path, "id %d, but there are %zu tokens", (int)id, h->s->n_tok);
-    if (*adds)
-        return fxi_hf_bad(h, path, "more than one token %s the text is not read",
-                          behind ? "behind" : "before");
-    *adds = true;
-    *(behind ? &h->s->eos : &h->s->bos) = id;
-    return FX_OK;
-}
-
-// The id of a template's token, by the template's own list.
-static fx_status template_id(const fxi_hf *h, const json_t *step, const char *path, fxi_str name,
-                             int32_t *id)
-{
-    const json_t *list = json_object_get(step, "special_tokens");
-    const json_t *entry = json_object_getn(list, name.p, name.n);
-    const json_t *ids = json_object_get(entry, "ids");
-    if (json_array_size(ids) != 1)
-        return fxi_hf_bad(h, path, "'%s' is not one id in special_tokens",
-                          fxi_show(name.p, name.n).s);
-    return fxi_hf_id(h, json_array_get(ids, 0), path, id);
-}
-
-static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t *part,
-                                    const char *path, bool *met_text)
-{
-    const json_t *special = json_object_get(part, "SpecialToken");
-    fxi_str name;
-    int32_t id;
-    if (json_object_get(part, "Sequence")) {
-        if (*met_text) return fxi_hf_bad(h, path, "the text twice is not read");
-        *met_text = true;
-        return FX_OK;
-    }
-    if (!special) return fxi_hf_bad(h, path, "neither a SpecialToken nor a Sequence");
-    FX_TRY(fxi_hf_need_str(h, special, path, "id", &name));
-    FX_TRY(template_id(h, step, path, name, &id));
-    return set_end(h, path, *met_text, id);
-}
-
-static fx_status read_template(fxi_hf *h, const json_t *step, const char *path)
-{
-    const json_t *single;
-    bool met_text = false;
-    const fxi_hf_path at = fxi_hf_key(path, "single");
-    FX_TRY(fxi_hf_need_array(h, step, path, "single", &single));
-    for (size_t i = 0; i < json_array_size(single); i++)
-        FX_TRY(read_template_part(h, step, json_array_get(single, i), fxi_hf_at(at.s, i).s,
-                                  &met_text));
-    return met_text ? FX_OK : fxi_hf_bad(h, at.s, "no place for the text");
-}
-
-// RobertaProcessing and BertProcessing: "cls" before the text, "sep" behind it, as [token, id].
-static fx_status read_pair_processing(fxi_hf *h, const json_t *step, const char *path)
-{
-    static const char *const keys[] = {"cls", "sep"};
-    for (size_t i = 0; i < 2; i++) {
-        const fxi_hf_path at = fxi_hf_key(path, keys[i]);
-        int32_t id;
-        FX_TRY(fxi_hf_id(h, json_array_get(json_object_get(step, keys[i]), 1), at.s, &id));
-        FX_TRY(set_end(h, at.s, i == 1, id));
-    }
-    return FX_OK;
-}
-
-// ByteLevel here moves offsets, which nobody asks for.
-static fx_status read_nothing(fxi_hf *h, const json_t *step, const char *path)
-{
-    (void)h;
-    (void)step;
-    (void)path;
-    return FX_OK;
-}
-
-static const known_step processors[] = {
-    {"TemplateProcessing", read_template},
-    {"RobertaProcessing", read_pair_processing},
-    {"BertProcessing", read_pair_processing},
-    {"ByteLevel", read_nothing},
 };
 
 //
@@ -535,27 +341,21 @@ static void mark_byte_tokens(fxi_vocab_spec *s)
 
 fx_status fxi_hf_steps(fxi_hf *h, const json_t *root)
 {
-#define LIST(known, members)                         \
-    {                                                \
-        known, sizeof known / sizeof *known, members \
-    }
-    static const struct {
-        const char *key;
-        step_list list;
-    } parts[] = {
-        {"normalizer", LIST(normalizers, "normalizers")},
-        {"pre_tokenizer", LIST(pre_tokenizers, "pretokenizers")},
-        {"decoder", LIST(decoders, "decoders")},
-        {"post_processor", LIST(processors, "processors")},
-    };
-#undef LIST
+#define KNOWN(steps) steps, sizeof steps / sizeof *steps
+    static const fxi_hf_steps_known normalizer = {"normalizer", "normalizers", KNOWN(normalizers)};
+    static const fxi_hf_steps_known pre_tokenizer = {"pre_tokenizer", "pretokenizers",
+                                                     KNOWN(pre_tokenizers)};
+#undef KNOWN
+    const fxi_hf_steps_known *const parts[] = {&normalizer, &pre_tokenizer, &fxi_hf_decoders,
+                                               &fxi_hf_processors};
     fxi_vocab_spec *s = h->s;
     s->norms_tokens = true;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        FX_TRY(read_steps(h, json_object_get(root, parts[i].key), parts[i].key, &parts[i].list));
+        const char *key = parts[i]->key;
+        FX_TRY(read_steps(h, json_object_get(root, key), key, parts[i]));
         if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
     }
     s->unit_bytes = h->byte_level;
     if (s->byte_fallback) mark_byte_tokens(s);
-    return check_decoder(h);
+    return fxi_hf_check_decoder(h);
 }
