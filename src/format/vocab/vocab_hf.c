@@ -21,7 +21,7 @@ enum { MAX_ID = (1 << 24) - 1 };
 fxi_hf_path fxi_hf_key(const char *base, const char *key)
 {
     fxi_hf_path p;
-    snprintf(p.s, sizeof p.s, "%s.%s", base, key);
+    snprintf(p.s, sizeof p.s, "%s%s%s", base, *base ? "." : "", key);
     return p;
 }
 

@@ -3,7 +3,7 @@
 // it), vocab_hf_regex.c (patterns); and those of other JSON files around a vocabulary.
 //
 // An error names the file and the place in it: "tokenizer.json: model.merges[7]: ...". A place is a
-// path of at most FXI_HF_PATH_BYTES, cut if longer.
+// path, cut if it is very long.
 #ifndef FXI_FORMAT_VOCAB_HF_H
 #define FXI_FORMAT_VOCAB_HF_H
 
@@ -31,7 +31,7 @@ typedef struct fxi_hf_path {
     char s[96];
 } fxi_hf_path;
 
-// "base.key", "base[i]"; by value, to stand among arguments.
+// "base.key" ("key" where base is ""), "base[i]"; by value, to stand among arguments.
 fxi_hf_path fxi_hf_key(const char *base, const char *key);
 fxi_hf_path fxi_hf_at(const char *base, size_t i);
 

@@ -221,7 +221,7 @@ fx_status fxi_hf_model(fxi_hf *h, const json_t *root)
 {
     const json_t *model;
     fxi_str type;
-    FX_TRY(fxi_hf_need_object(h, root, "the file", "model", &model));
+    FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
     FX_TRY(fxi_hf_str(h, model, "model", "type", &type));
     if (!type.p && json_object_get(model, "merges")) type = (fxi_str){"BPE", 3};
     if (!type.p && json_object_get(model, "unk_id")) type = (fxi_str){"Unigram", 7};
