@@ -13,7 +13,7 @@ static fx_status read_config_token(const fxi_hf *h, const json_t *root, const ch
     if (!token || json_is_null(token)) return FX_OK;
     const fxi_str piece = {json_string_value(token), json_string_length(token)};
     if (!piece.n) return fxi_hf_bad(h, key, "not a token");
-    *id = fxi_hf_find_token(h->s, piece);
+    *id = fxi_spec_find(h->s, piece);
     if (*id < 0)
         return fxi_hf_bad(h, key, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
     return FX_OK;

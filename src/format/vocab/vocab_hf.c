@@ -108,14 +108,6 @@ fx_status fxi_hf_id(const fxi_hf *h, const json_t *value, const char *path, int3
     return FX_OK;
 }
 
-int32_t fxi_hf_find_token(const fxi_vocab_spec *s, fxi_str piece)
-{
-    for (size_t id = s->n_tok; id-- > 0;)
-        if (s->tok[id].piece.n == piece.n && !memcmp(s->tok[id].piece.p, piece.p, piece.n))
-            return (int32_t)id;
-    return -1;
-}
-
 //
 // Added tokens
 //

@@ -55,9 +55,6 @@ fx_status fxi_hf_need_object(const fxi_hf *h, const json_t *of, const char *path
 // An id that a token may have, from 0 on.
 fx_status fxi_hf_id(const fxi_hf *h, const json_t *value, const char *path, int32_t *out);
 
-// The token that is spelled so, -1: none.
-int32_t fxi_hf_find_token(const fxi_vocab_spec *s, fxi_str piece);
-
 // model: fills tokens, merges, kind.
 fx_status fxi_hf_model(fxi_hf *h, const json_t *root);
 

@@ -30,7 +30,7 @@ typedef struct special_run {
 } special_run;
 
 typedef struct family {
-    const char *pre;
+    const char *pre[4]; // its names; NULL behind the last
     const special_run *run;
     size_t n_run;
     const char *bos, *eos; // of them; NULL: none
@@ -58,19 +58,26 @@ static const special_run qwen_specials[] = {
 
 #define RUNS(list) list, sizeof list / sizeof *list
 static const family families[] = {
-    {"gpt-2", RUNS(gpt2_specials), NULL, "<|endoftext|>"},
-    {"llama-bpe", RUNS(llama3_specials), "<|begin_of_text|>", "<|end_of_text|>"},
-    {"qwen2", RUNS(qwen_specials), NULL, "<|endoftext|>"},
+    {{"gpt-2", "gpt2"}, RUNS(gpt2_specials), NULL, "<|endoftext|>"},
+    {{"llama-bpe", "llama3", "llama-v3"},
+     RUNS(llama3_specials),
+     "<|begin_of_text|>",
+     "<|end_of_text|>"},
+    {{"qwen2"}, RUNS(qwen_specials), NULL, "<|endoftext|>"},
 };
 #undef RUNS
 
+// The token that is spelled so already, as a pair of files may have it; otherwise a new one.
 static bool add_special(fxi_vocab_spec *s, const family *f, const char *piece)
 {
-    const int32_t id = (int32_t)s->n_tok;
     const fxi_spec_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
+    int32_t id = s->kind == FXI_VOCAB_MERGES ? fxi_spec_find(s, t.piece) : -1;
+    const bool known = id >= 0;
+    if (!known) id = (int32_t)s->n_tok;
+    if (known) s->tok[id].type = FXI_TOKEN_CONTROL;
     if (f->bos && !strcmp(piece, f->bos)) s->bos = id;
     if (f->eos && !strcmp(piece, f->eos)) s->eos = id;
-    return fxi_spec_add_token(s, t);
+    return known || fxi_spec_add_token(s, t);
 }
 
 static bool add_run(fxi_vocab_spec *s, const family *f, const special_run *run)
@@ -86,6 +93,14 @@ static bool add_run(fxi_vocab_spec *s, const family *f, const special_run *run)
     return true;
 }
 
+static const family *find_family(const char *pre)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (const char *const *name = families[i].pre; *name; name++)
+            if (!strcmp(pre, *name)) return &families[i];
+    return NULL;
+}
+
 fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
 {
     if (!pre)
@@ -95,13 +110,10 @@ fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
                         s->name);
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        const family *f = &families[i];
-        if (strcmp(pre, f->pre)) continue;
-        for (size_t k = 0; k < f->n_run; k++)
-            if (!add_run(s, f, &f->run[k])) return no_memory(s, err);
-        s->adds_bos = s->bos >= 0;
-    }
+    const family *f = find_family(pre);
+    for (size_t i = 0; f && i < f->n_run; i++)
+        if (!add_run(s, f, &f->run[i])) return no_memory(s, err);
+    s->adds_bos = s->bos >= 0;
     return FX_OK;
 }
 
