@@ -102,3 +102,11 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p)
     if (ok) s->split[s->n_split++] = p;
     return ok;
 }
+
+int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece)
+{
+    for (size_t id = s->n_tok; id-- > 0;)
+        if (s->tok[id].piece.n == piece.n && !memcmp(s->tok[id].piece.p, piece.p, piece.n))
+            return (int32_t)id;
+    return -1;
+}

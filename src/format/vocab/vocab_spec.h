@@ -143,6 +143,9 @@ bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m);
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n);
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 
+// The token with this piece (of several the last), -1: none. Looks at all of them.
+int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
+
 // The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe",
 // "qwen2", ..) are added. Errors: FX_EFORMAT (no such name: the line lists those that are known),
 // FX_ENOMEM.
