@@ -27,7 +27,7 @@ static void answer_encode(const fxi_vocab *v, unsigned flags, const char *text, 
         printf("-1 %s\n", err.text);
     } else {
         printf("%zu\n", ids.n);
-        fwrite(ids.id, sizeof *ids.id, ids.n, stdout);
+        if (ids.n) fwrite(ids.id, sizeof *ids.id, ids.n, stdout);
     }
     fxi_ids_free(&ids);
 }
@@ -37,7 +37,7 @@ static void answer_decode(const fxi_vocab *v, unsigned flags, const char *ids, s
     fxi_buf text = {0};
     if (!fxi_vocab_decode(v, (const int32_t *)(const void *)ids, n_id, flags, &text)) abort();
     printf("%zu\n", text.n);
-    fwrite(text.p, 1, text.n, stdout);
+    if (text.n) fwrite(text.p, 1, text.n, stdout);
     fxi_buf_free(&text);
 }
 

@@ -350,7 +350,7 @@ enum { UNKNOWN_PENALTY = 10 };
 static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     size_t n = 0;
-    float min = INFINITY, max = -INFINITY;
+    double min = INFINITY, max = -INFINITY;
     fxi_entry *e = malloc((size_t)v->n * sizeof *e);
     if (!e) return fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) {
@@ -358,14 +358,14 @@ static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *e
         if (t->merges && t->type != FXI_TOKEN_UNUSED)
             e[n++] = (fxi_entry){fxi_token_word(v, id), id};
         if (t->type != FXI_TOKEN_NORMAL) continue;
-        min = fminf(min, t->score);
-        max = fmaxf(max, t->score);
+        min = fmin(min, t->score);
+        max = fmax(max, t->score);
     }
     bool ok = fxi_trie_make(&v->words, e, n);
     free(e);
-    v->unknown_score =
-        v->sums_float ? (double)(min - UNKNOWN_PENALTY) : (double)min - UNKNOWN_PENALTY;
-    v->user_score = (double)max;
+    v->unknown_score = min - UNKNOWN_PENALTY;
+    if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
+    v->user_score = max;
     return ok ? FX_OK : fail_memory(s, err);
 }
 

@@ -60,10 +60,9 @@ fx_status fxi_hf_model(fxi_hf *h, const json_t *root);
 
 // Of {piece: id} the tokens.
 fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab);
-// A merge's parts of "a b"; false: it is none. And the merge itself; `both` is room to work in.
-bool fxi_hf_cut_merge(fxi_str line, fxi_str part[2]);
-fx_status fxi_hf_add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
-                           fxi_buf *both, const char *path);
+// Of "a b" a merge; *room is to work in.
+fx_status fxi_hf_merge_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *room,
+                            const char *path);
 
 // normalizer, pre_tokenizer, decoder, post_processor: fill norms, splits, spelling, bos and eos.
 fx_status fxi_hf_steps(fxi_hf *h, const json_t *root);

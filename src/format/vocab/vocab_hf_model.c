@@ -5,6 +5,7 @@
 //   Unigram  {"vocab": [[piece, score]], unk_id, byte_fallback}
 //
 // Files older than the key "type" are known by their keys, as the library does.
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,28 +71,6 @@ fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab)
 // Merges of BPE
 //
 
-bool fxi_hf_cut_merge(fxi_str line, fxi_str part[2])
-{
-    const char *space = line.n ? memchr(line.p, ' ', line.n) : NULL;
-    if (!space) return false;
-    part[0] = (fxi_str){line.p, (size_t)(space - line.p)};
-    part[1] = (fxi_str){space + 1, line.n - part[0].n - 1};
-    return part[0].n && part[1].n && !memchr(part[1].p, ' ', part[1].n);
-}
-
-static fxi_str string_of(const json_t *value)
-{
-    return (fxi_str){json_string_value(value), json_string_length(value)};
-}
-
-// Both forms; the parts as they stand in `merge`.
-static bool merge_parts(const json_t *merge, fxi_str part[2])
-{
-    if (!json_is_array(merge)) return fxi_hf_cut_merge(string_of(merge), part);
-    for (size_t i = 0; i < 2; i++) part[i] = string_of(json_array_get(merge, i));
-    return json_array_size(merge) == 2 && part[0].n && part[1].n;
-}
-
 static fx_status find_piece(const fxi_hf *h, const json_t *vocab, fxi_str piece, const char *path,
                             int32_t *id)
 {
@@ -102,25 +81,77 @@ static fx_status find_piece(const fxi_hf *h, const json_t *vocab, fxi_str piece,
     return FX_OK;
 }
 
-fx_status fxi_hf_add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
-                           fxi_buf *both, const char *path)
+// One behind the other, in *room; NULL when memory is short.
+static fxi_str both_of(fxi_buf *room, const fxi_str part[2])
+{
+    fxi_buf_clear(room);
+    const bool good =
+        fxi_buf_add(room, part[0].p, part[0].n) && fxi_buf_add(room, part[1].p, part[1].n);
+    return good ? (fxi_str){room->p, room->n} : (fxi_str){NULL, 0};
+}
+
+static fx_status add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
+                           fxi_buf *room, const char *path)
 {
     fxi_spec_merge m;
-    fxi_buf_clear(both);
-    if (!fxi_buf_add(both, part[0].p, part[0].n) || !fxi_buf_add(both, part[1].p, part[1].n))
-        return fxi_hf_no_memory(h);
+    const fxi_str both = both_of(room, part);
+    if (!both.p) return fxi_hf_no_memory(h);
     FX_TRY(find_piece(h, vocab, part[0], path, &m.left));
     FX_TRY(find_piece(h, vocab, part[1], path, &m.right));
-    FX_TRY(find_piece(h, vocab, (fxi_str){both->p, both->n}, path, &m.to));
+    FX_TRY(find_piece(h, vocab, both, path, &m.to));
     return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_no_memory(h);
 }
 
-static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *merge,
-                            fxi_buf *both, const char *path)
+static bool is_piece(const json_t *vocab, fxi_str piece)
 {
+    return piece.n && json_object_getn(vocab, piece.p, piece.n);
+}
+
+static bool is_merge(const json_t *vocab, const fxi_str part[2], fxi_buf *room)
+{
+    return is_piece(vocab, part[0]) && is_piece(vocab, part[1]) &&
+           is_piece(vocab, both_of(room, part));
+}
+
+// Cuts a line at its one space. Pieces may have spaces inside: of several spaces, the one that makes
+// a merge of two pieces. False: none or several do.
+static bool cut_line(const json_t *vocab, fxi_str line, fxi_str part[2], fxi_buf *room)
+{
+    size_t n_space = 0, n_good = 0;
+    for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
+    for (size_t i = 0; i < line.n; i++) {
+        const fxi_str cut[2] = {{line.p, i}, {line.p + i + 1, line.n - i - 1}};
+        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(vocab, cut, room))) continue;
+        memcpy(part, cut, sizeof cut);
+        n_good++;
+    }
+    return n_good == 1 && part[0].n && part[1].n;
+}
+
+fx_status fxi_hf_merge_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *room,
+                            const char *path)
+{
+    enum { MAX_LINE_BYTES = 1 << 16 }; // each space in it is tried
     fxi_str part[2];
-    if (!merge_parts(merge, part)) return fxi_hf_bad(h, path, "not two pieces");
-    return fxi_hf_add_merge(h, vocab, part, both, path);
+    if (line.n > MAX_LINE_BYTES || !cut_line(vocab, line, part, room))
+        return fxi_hf_bad(h, path, "not two pieces");
+    return add_merge(h, vocab, part, room, path);
+}
+
+static fxi_str string_of(const json_t *value)
+{
+    return (fxi_str){json_string_value(value), json_string_length(value)};
+}
+
+static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *merge,
+                            fxi_buf *room, const char *path)
+{
+    if (!json_is_array(merge)) return fxi_hf_merge_line(h, vocab, string_of(merge), room, path);
+    const fxi_str part[2] = {string_of(json_array_get(merge, 0)),
+                             string_of(json_array_get(merge, 1))};
+    if (json_array_size(merge) != 2 || !part[0].n || !part[1].n)
+        return fxi_hf_bad(h, path, "not two pieces");
+    return add_merge(h, vocab, part, room, path);
 }
 
 // A file's first line may have become a merge: "#version: 0.2".
@@ -189,10 +220,10 @@ static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const ch
         return fxi_hf_bad(h, path, "not a piece and its score");
     const fxi_spec_token t = {
         .piece = {json_string_value(piece), json_string_length(piece)},
-        .score = (float)json_number_value(score),
+        .score = json_number_value(score),
         .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!isfinite(t.score)) return fxi_hf_bad(h, path, "a score beyond all bounds");
+    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_bad(h, path, "a score beyond all bounds");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_no_memory(h);
 }
 

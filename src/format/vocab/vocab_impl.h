@@ -194,7 +194,7 @@ static inline uint64_t fxi_meets_bit(const fxi_merges *m, uint32_t a, uint32_t b
 typedef struct fxi_token {
     const char *piece, *text; // as stored; as decoded. Both in the vocabulary's pool
     uint32_t n_piece, n_text; // bytes
-    float score;
+    double score;
     uint8_t type; // fxi_token_type
     bool ends;    // ends a generation
     bool merges;  // comes out of the model: neither control, unknown nor byte token

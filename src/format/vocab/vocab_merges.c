@@ -81,7 +81,7 @@ static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
 static int compare_scores(const void *a, const void *b, void *vocab)
 {
     const fxi_vocab *v = vocab;
-    float x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
+    double x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
     return (x < y) - (x > y);
 }
 

@@ -8,22 +8,20 @@
 #include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_ranks.h"
 
-static fx_status take_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *both,
+static fx_status take_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *room,
                            size_t number)
 {
-    fxi_str part[2];
     fxi_hf_path path;
     snprintf(path.s, sizeof path.s, "line %zu of the merges", number);
     if (line.n && line.p[line.n - 1] == '\r') line.n--;
     if (!line.n) return FX_OK;
     if (number == 1 && line.n >= 8 && !memcmp(line.p, "#version", 8)) return FX_OK;
-    if (!fxi_hf_cut_merge(line, part)) return fxi_hf_bad(h, path.s, "not two pieces");
-    return fxi_hf_add_merge(h, vocab, part, both, path.s);
+    return fxi_hf_merge_line(h, vocab, line, room, path.s);
 }
 
 static fx_status read_merges(const fxi_hf *h, const json_t *vocab, fxi_str text)
 {
-    fxi_buf both = {0};
+    fxi_buf room = {0};
     fx_status st = FX_OK;
     const char *end = text.p + text.n;
     size_t number = 0;
@@ -31,10 +29,10 @@ static fx_status read_merges(const fxi_hf *h, const json_t *vocab, fxi_str text)
         const char *nl = memchr(text.p, '\n', (size_t)(end - text.p));
         const char *stop = nl ? nl : end;
         const fxi_str line = {text.p, (size_t)(stop - text.p)};
-        st = take_line(h, vocab, line, &both, ++number);
+        st = take_line(h, vocab, line, &room, ++number);
         text.p = nl ? nl + 1 : end;
     }
-    fxi_buf_free(&both);
+    fxi_buf_free(&room);
     return st;
 }
 

@@ -5,8 +5,7 @@
 //
 // SentencePiece normalizes the whole text and then looks for user-defined symbols in it, control
 // symbols never. In its unigram models a user-defined symbol is a piece like others, with a score
-// that makes it win (n bytes times the best score there is, less 0.1): it becomes a normal token
-// with that score here.
+// that makes it win.
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -241,19 +240,6 @@ static fx_status settle_ids(const reader *r)
     return FX_OK;
 }
 
-static void score_user_defined(fxi_vocab_spec *s)
-{
-    float best = -INFINITY;
-    for (size_t i = 0; i < s->n_tok; i++)
-        if (s->tok[i].type == FXI_TOKEN_NORMAL && s->tok[i].score > best) best = s->tok[i].score;
-    if (best == -INFINITY) best = 0;
-    for (size_t i = 0; i < s->n_tok; i++) {
-        if (s->tok[i].type != FXI_TOKEN_USER) continue;
-        s->tok[i].type = FXI_TOKEN_NORMAL;
-        s->tok[i].score = (float)((double)((float)s->tok[i].piece.n * best) - 0.1);
-    }
-}
-
 static fx_status add_norms(const reader *r)
 {
     const fxi_str space = {" ", 1}, mark = {SPACE_MARK, sizeof SPACE_MARK - 1};
@@ -290,6 +276,6 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
     s->fuse_unknown = !r.byte_fallback;
     s->sums_float = true;
     s->strips_space = r.dummy_prefix || r.collapse;
-    if (s->kind == FXI_VOCAB_UNIGRAM) score_user_defined(s);
+    s->user_in_model = s->kind == FXI_VOCAB_UNIGRAM;
     return add_norms(&r);
 }

@@ -43,7 +43,7 @@ typedef enum fxi_token_type { // GGUF's numbers
 
 typedef struct fxi_spec_token {
     fxi_str piece; // as stored; of several tokens with the same piece, the last is found
-    float score;   // of kinds SCORES and UNIGRAM; never NaN
+    double score;  // of kinds SCORES and UNIGRAM; never NaN
     uint8_t type;  // fxi_token_type
     // Of added tokens (types USER and CONTROL), as tokenizer.json has them:
     bool eats_left, eats_right; // white space beside it belongs to it (lstrip, rstrip)
@@ -113,6 +113,9 @@ typedef struct fxi_vocab_spec {
     // User-defined tokens are looked for with spaces where their piece has U+2581 (GGUF,
     // SentencePiece); otherwise as they are spelled.
     bool user_marks;
+    // Kind UNIGRAM: user-defined tokens are pieces of the model whose score makes them win
+    // (SentencePiece); otherwise they are split off.
+    bool user_in_model;
     bool sums_float; // kind UNIGRAM: sums have single precision (SentencePiece), otherwise double
     fxi_spec_token *tok;
     size_t n_tok, cap_tok;

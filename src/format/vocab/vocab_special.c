@@ -77,7 +77,9 @@ static fx_status make_set(maker *m, fxi_special_set set)
     size_t n = 0, at = 0;
     fxi_buf_clear(&m->spelled);
     for (int32_t id = 0; id < m->v->n; id++) {
-        if (!in_set(set, m->v->token[id].type, m->s->tok[id].normalized)) continue;
+        const uint8_t type = m->v->token[id].type;
+        if (type == FXI_TOKEN_USER && m->s->user_in_model) continue;
+        if (!in_set(set, type, m->s->tok[id].normalized)) continue;
         m->entry[n].id = id;
         FX_TRY(spell(m, set, id, &m->entry[n].key.n));
         const size_t key_n = m->entry[n].key.n;

@@ -18,7 +18,7 @@ static void offer(const fxi_vocab *v, fxi_best *target, uint32_t from, double sc
 static double score_of(const fxi_vocab *v, int32_t id, size_t n)
 {
     const fxi_token *t = &v->token[id];
-    return t->type == FXI_TOKEN_USER ? (double)n * v->user_score - 0.1 : (double)t->score;
+    return t->type == FXI_TOKEN_USER ? (double)((float)n * (float)v->user_score) - 0.1 : t->score;
 }
 
 // Offers all pieces that begin at byte `at`.

@@ -82,6 +82,18 @@ static void test_bpe(void **state)
     fxi_vocab_spec_free(&s);
 }
 
+// A piece with a space inside: the cut whose parts are pieces.
+static void test_merges_with_spaces(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.model = "{'vocab':{' ':0,'  ':1,'    ':2},'merges':['   ','     ']}"}, &s);
+    assert_int_equal(s.n_merge, 2);
+    assert_int_equal(s.merge[0].to, 1);
+    assert_true(s.merge[1].left == 1 && s.merge[1].right == 1 && s.merge[1].to == 2);
+    fxi_vocab_spec_free(&s);
+}
+
 static void test_merges_as_pairs(void **state)
 {
     (void)state;
@@ -124,7 +136,7 @@ static void test_unigram(void **state)
     assert_int_equal(s.kind, FXI_VOCAB_UNIGRAM);
     assert_true(s.byte_fallback && s.fuse_unknown);
     assert_int_equal(s.unk, 0);
-    assert_true(s.tok[1].score == -1.5f);
+    assert_true(s.tok[1].score == -1.5);
     assert_int_equal(s.tok[2].type, FXI_TOKEN_BYTE);
     assert_int_equal(s.tok[3].type, FXI_TOKEN_NORMAL); // byte tokens have capital digits
     fxi_vocab_spec_free(&s);
@@ -521,14 +533,23 @@ static void test_broken_config(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bpe),          cmocka_unit_test(test_merges_as_pairs),
-        cmocka_unit_test(test_gap_in_ids),   cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_added_tokens), cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_metaspace),    cmocka_unit_test(test_byte_level),
-        cmocka_unit_test(test_prefix_space), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_template),     cmocka_unit_test(test_config),
-        cmocka_unit_test(test_broken_files), cmocka_unit_test(test_broken_json),
-        cmocka_unit_test(test_deep_json),    cmocka_unit_test(test_broken_config),
+        cmocka_unit_test(test_bpe),
+        cmocka_unit_test(test_merges_as_pairs),
+        cmocka_unit_test(test_merges_with_spaces),
+        cmocka_unit_test(test_gap_in_ids),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_metaspace),
+        cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_prefix_space),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_broken_files),
+        cmocka_unit_test(test_broken_json),
+        cmocka_unit_test(test_deep_json),
+        cmocka_unit_test(test_broken_config),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
