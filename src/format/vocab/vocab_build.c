@@ -180,7 +180,7 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
                      .eats_right = from->eats_right,
                      .whole_word = from->whole_word};
     t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-                (t->type == FXI_TOKEN_USER && s->user_marks);
+                (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model));
     decode_token(v, t, *pool);
     *pool += t->n_text;
 }
@@ -400,6 +400,7 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->adds_bos = s->adds_bos;
     v->adds_eos = s->adds_eos;
     v->strips_space = s->strips_space;
+    v->strips_spaces = s->strips_spaces;
     v->bos = s->bos;
     v->eos = s->eos;
     v->unk = s->unk;
