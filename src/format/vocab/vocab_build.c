@@ -180,7 +180,7 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
                      .eats_right = from->eats_right,
                      .whole_word = from->whole_word};
     t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-                (t->type == FXI_TOKEN_USER && s->user_marks);
+                (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model));
     decode_token(v, t, *pool);
     *pool += t->n_text;
 }
