@@ -153,7 +153,7 @@ class Compare(unittest.TestCase):
         if want == got:
             return
         at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
-        self.fail(f"{name}: {text[:300]!a}: differs at {at}: want {want[at:at + 12]!a}, got {got[at:at + 12]!a}")
+        self.fail(f"{name}: differs at {at}: want {want[at:at + 12]!a}, got {got[at:at + 12]!a}: {text[:300]!a}")
 
 
 def looks_control(piece):
@@ -250,7 +250,7 @@ class SentencePiece(Compare):
         self.one_model("llama2", FILES / "llama2" / "tokenizer.model")
 
     def test_bpe_nfkc(self):
-        self.trained("bpe, nmt_nfkc", model_type="bpe", user_defined_symbols=["<tool>", "\u2581\u2581"])
+        self.trained("bpe, nmt_nfkc", model_type="bpe", user_defined_symbols=["<tool>"])
 
     def test_unigram_nfkc(self):
         self.trained("unigram, nmt_nfkc_cf", model_type="unigram", normalization_rule_name="nmt_nfkc_cf",
@@ -267,7 +267,7 @@ class Vectors(Compare):
     def compare(self, name, ours):
         base = FILES / f"ggml-vocab-{name}.gguf"
         texts = base.with_suffix(".gguf.inp").read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
-        lines = base.with_suffix(".gguf.out").read_text().splitlines()
+        lines = base.with_suffix(".gguf.out").read_text().split("\n")
         self.assertEqual(len(texts), len(lines))
         for text, line in zip(texts, lines):
             self.same(name, text, [int(word) for word in line.split()], ours.encode(text, SPACE))

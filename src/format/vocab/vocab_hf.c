@@ -176,10 +176,11 @@ static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
 // The file
 //
 
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, json_t **root, fx_error *err)
+fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
+                       fx_error *err)
 {
     json_error_t e;
-    *root = json_loadb(json, n, JSON_ALLOW_NUL, &e);
+    *root = json_loadb(json, n, JSON_ALLOW_NUL | flags, &e);
     if (!*root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
                         fxi_show(e.text, strlen(e.text)).s);
@@ -203,7 +204,7 @@ static fx_status read_root(fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(json, n, s->name, &root, err));
+    FX_TRY(fxi_hf_parse(json, n, s->name, 0, &root, err));
     fxi_hf h = {.s = s, .err = err};
     fx_status st = read_root(&h, root);
     json_decref(root);

@@ -93,7 +93,8 @@ fx_status fxi_hf_pattern(fxi_hf *h, const json_t *pattern, const char *path, boo
 // The same, a literal quoted.
 fx_status fxi_hf_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path, fxi_str *out);
 
-// Limits of depth and size are jansson's; *root is the caller's to free.
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, json_t **root, fx_error *err);
+// Limits of depth and size are jansson's, and so are the flags; *root is the caller's to free.
+fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
+                       fx_error *err);
 
 #endif

@@ -40,7 +40,7 @@ fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fx
                               fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(vocab.p, vocab.n, s->name, &root, err));
+    FX_TRY(fxi_hf_parse(vocab.p, vocab.n, s->name, 0, &root, err));
     const fxi_hf h = {.s = s, .err = err};
     s->kind = FXI_VOCAB_MERGES;
     s->spelling = FXI_SPELL_PRINTABLE;
