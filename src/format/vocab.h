@@ -77,6 +77,7 @@ bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned 
 typedef struct fxi_decoder {
     fxi_buf raw;      // bytes that do not end a character yet
     bool strip_space; // the next byte is the space that the vocabulary put in front of a text
+    bool strip_again; // so is the next token's, where a token was nothing else
     bool each_byte;   // every byte that is no UTF-8 becomes a U+FFFD; otherwise runs of them do
 } fxi_decoder;
 

@@ -400,6 +400,7 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->adds_bos = s->adds_bos;
     v->adds_eos = s->adds_eos;
     v->strips_space = s->strips_space;
+    v->strips_spaces = s->strips_spaces;
     v->bos = s->bos;
     v->eos = s->eos;
     v->unk = s->unk;

@@ -208,7 +208,7 @@ struct fxi_vocab {
     fxi_vocab_kind kind;
     fxi_spelling spelling;
     bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
-    bool adds_bos, adds_eos, adds_space, strips_space;
+    bool adds_bos, adds_eos, adds_space, strips_space, strips_spaces;
     int32_t bos, eos, unk; // -1: none
     fxi_index by_piece;    // tokens as stored
     fxi_index by_word;     // those that merge, as the model sees a text; symbols

@@ -276,6 +276,7 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
     s->fuse_unknown = !r.byte_fallback;
     s->sums_float = true;
     s->strips_space = r.dummy_prefix || r.collapse;
+    s->strips_spaces = r.collapse;
     s->user_in_model = s->kind == FXI_VOCAB_UNIGRAM;
     return add_norms(&r);
 }

@@ -130,6 +130,7 @@ typedef struct fxi_vocab_spec {
     int32_t bos, eos, unk;       // -1: none
     bool adds_bos, adds_eos;     // around a text
     bool strips_space;           // decoding drops one space at the very beginning of a text
+    bool strips_spaces;          // with it: one of each token until there is text (SentencePiece)
     fxi_ids ends;                // ids that end a generation, beside eos and what is spelled so
     fxi_str chat_template;       // that the file, or one beside it, has; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
