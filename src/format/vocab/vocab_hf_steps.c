@@ -12,10 +12,10 @@
 #include "format/show.h"
 #include "format/vocab/vocab_hf.h"
 
-#define MARK                                                \
-    (fxi_str)                                               \
-    {                                                       \
-        FXI_SPACE_MARK_TEXT, sizeof FXI_SPACE_MARK_TEXT - 1 \
+#define MARK                                 \
+    (fxi_str)                                \
+    {                                        \
+        FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES \
     }
 #define TEXT(s)         \
     (fxi_str)           \
@@ -93,7 +93,7 @@ static fx_status read_replace(fxi_hf *h, const json_t *step, const char *path)
                           &literal, &n.from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &n.to));
     if (!literal) n.kind = FXI_NORM_REPLACE_REGEX;
-    if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK_TEXT))
+    if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK))
         h->s->spelling = FXI_SPELL_MARKS;
     return add_norm(h, n);
 }
@@ -265,7 +265,7 @@ fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path
 {
     fxi_str mark;
     FX_TRY(fxi_hf_need_str(h, step, path, "replacement", &mark));
-    if (!fxi_str_is(mark, FXI_SPACE_MARK_TEXT))
+    if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_hf_bad(h, fxi_hf_key(path, "replacement").s, "'%s' is not read, only U+2581",
                           fxi_show(mark.p, mark.n).s);
     return read_scheme(h, step, path, scheme);

@@ -13,9 +13,8 @@
 #include "base/error.h"
 #include "format/show.h"
 #include "format/vocab/protobuf.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/vocab_impl.h"
 
-#define SPACE_MARK "\xE2\x96\x81" // U+2581
 
 enum { MAX_PIECES = 1 << 24 };
 
@@ -242,7 +241,7 @@ static fx_status settle_ids(const reader *r)
 
 static fx_status add_norms(const reader *r)
 {
-    const fxi_str space = {" ", 1}, mark = {SPACE_MARK, sizeof SPACE_MARK - 1};
+    const fxi_str space = {" ", 1}, mark = {FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES};
     const struct {
         bool wanted;
         fxi_norm norm;

@@ -11,8 +11,9 @@
 
 static void offer(const fxi_vocab *v, fxi_best *target, uint32_t from, double score, int32_t id)
 {
+    if (v->sums_float) score = (double)(float)score;
     if (target->from != UINT32_MAX && !(score > target->score)) return;
-    *target = (fxi_best){v->sums_float ? (double)(float)score : score, from, id};
+    *target = (fxi_best){score, from, id};
 }
 
 static double score_of(const fxi_vocab *v, int32_t id, size_t n)
