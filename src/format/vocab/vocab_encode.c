@@ -85,6 +85,13 @@ static fx_status put_known(fxi_job *j, const fxi_known_word *k)
     return FX_OK;
 }
 
+static bool has_unknown(const fxi_job *j, size_t from)
+{
+    for (size_t i = from; i < j->out->n; i++)
+        if (j->out->id[i] == j->v->unk) return true;
+    return false;
+}
+
 static fx_status encode_part(fxi_job *j, const char *p, size_t n)
 {
     fxi_known_word key;
@@ -94,7 +101,7 @@ static fx_status encode_part(fxi_job *j, const char *p, size_t n)
     key.at = j->out->n;
     bool after_unknown = j->after_unknown;
     FX_TRY(run_model(j, p, n));
-    if (after_unknown || j->after_unknown) return FX_OK; // unknown tokens side by side may be one
+    if (after_unknown || has_unknown(j, key.at)) return FX_OK; // of those side by side, one is put
     key.n_ids = (uint8_t)(j->out->n - key.at);
     *k = key;
     return FX_OK;
