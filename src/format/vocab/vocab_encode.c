@@ -111,6 +111,13 @@ static fx_status put_known(fxi_job *j, const fxi_known_word *k)
     return FX_OK;
 }
 
+static bool has_unknown(const fxi_job *j, size_t from)
+{
+    for (size_t i = from; i < j->out->n; i++)
+        if (j->out->id[i] == j->v->unk) return true;
+    return false;
+}
+
 static fx_status encode_part(fxi_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return run_model(j, p, n);
@@ -120,8 +127,9 @@ static fx_status encode_part(fxi_job *j, const char *p, size_t n)
     const bool after_unknown = j->after_unknown;
     FX_TRY(run_model(j, p, n));
     const size_t n_ids = j->out->n - j->n_before - at;
-    if (after_unknown || j->after_unknown || n_ids > UINT8_MAX || at > UINT32_MAX)
-        return FX_OK; // unknown tokens side by side may be one
+    if (after_unknown || has_unknown(j, j->out->n - n_ids))
+        return FX_OK; // side by side, one is put
+    if (n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
     key.at = (uint32_t)at;
     key.n_ids = (uint8_t)n_ids;
     *k = key;

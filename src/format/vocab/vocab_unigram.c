@@ -22,10 +22,21 @@ static double score_of(const fxi_vocab *v, int32_t id, size_t n)
     return t->type == FXI_TOKEN_USER ? (double)((float)n * (float)v->user_score) - 0.1 : t->score;
 }
 
-// Offers all pieces that begin at byte `at`.
-static void step(fxi_job *j, const char *p, size_t n, size_t at)
+// Sums of single precision begin anew before they lose what tells the ways apart. Below the same sum
+// as in SentencePiece, so that they are rounded as there. best[at..end] is what has been offered yet.
+static void begin_sums_anew(fxi_job *j, size_t at, size_t end)
+{
+    static const double lowest = -100000;
+    const double base = j->best[at].score;
+    if (!j->v->sums_float || base >= lowest) return;
+    for (size_t i = at; i <= end; i++) j->best[i].score = (double)(float)(j->best[i].score - base);
+}
+
+// Offers all pieces that begin at byte `at`; *end is the last byte that was offered a way.
+static void step(fxi_job *j, const char *p, size_t n, size_t at, size_t *end)
 {
     const fxi_vocab *v = j->v;
+    begin_sums_anew(j, at, *end);
     const double so_far = j->best[at].score;
     const size_t n_char = (size_t)fxi_utf8_len((unsigned char)p[at]);
     bool single = false;
@@ -35,7 +46,9 @@ static void step(fxi_job *j, const char *p, size_t n, size_t at)
         if (id < 0) continue;
         offer(v, &j->best[i + 1], (uint32_t)at, score_of(v, id, i + 1 - at) + so_far, id);
         single |= i + 1 - at == n_char;
+        if (i + 1 > *end) *end = i + 1;
     }
+    if (at + n_char > *end) *end = at + n_char;
     if (!single) offer(v, &j->best[at + n_char], (uint32_t)at, v->unknown_score + so_far, -1);
 }
 
@@ -70,7 +83,9 @@ fx_status fxi_unigram_word(fxi_job *j, const char *p, size_t n)
 {
     if (!reserve(j, n + 1)) return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_best){0, UINT32_MAX, -1};
-    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at])) step(j, p, n, at);
+    size_t end = 0;
+    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at]))
+        step(j, p, n, at, &end);
     turn(j->best, n);
     for (size_t at = 0; at < n; at = j->best[at].from) {
         const fxi_best *b = &j->best[at];
