@@ -155,13 +155,15 @@ typedef enum fxi_special_set {
 
 // Symbols are ids of tokens and, from n on, characters that are no token but part of pieces.
 typedef struct fxi_pair {
-    int32_t left, right, to; // to = -1: empty
-    uint32_t rank;           // the lowest goes first
+    uint64_t key;  // left symbol << 32 | right symbol
+    uint32_t rank; // the lowest goes first
+    int32_t to;    // -1: empty
 } fxi_pair;
 
 typedef struct fxi_merges {
-    fxi_pair *slot; // open addressing; [mask + 1]
-    uint64_t mask, seed;
+    fxi_pair *slot;        // open addressing; [mask + 1]
+    uint64_t mask, factor; // a random odd factor: no file can be made to collide
+    unsigned shift;
     uint64_t *meets; // a set of pairs of characters: where two that are not in it stand side by
                      // side, nothing ever merges across
     unsigned meets_shift;
@@ -169,18 +171,17 @@ typedef struct fxi_merges {
 
 fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
 
-static inline uint64_t fxi_pair_hash(const fxi_merges *m, int32_t left, int32_t right)
+static inline uint64_t fxi_pair_key(int32_t left, int32_t right)
 {
-    return fxi_mix((uint64_t)(uint32_t)left << 32 | (uint32_t)right, m->seed);
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-// NULL: these two do not merge.
-static inline const fxi_pair *fxi_pair_find(const fxi_merges *m, int32_t left, int32_t right)
+// The slot of a pair, or the empty one where it would go.
+static inline fxi_pair *fxi_pair_slot(const fxi_merges *m, uint64_t key)
 {
-    uint64_t i = fxi_pair_hash(m, left, right) & m->mask;
-    for (; m->slot[i].to >= 0; i = (i + 1) & m->mask)
-        if (m->slot[i].left == left && m->slot[i].right == right) return &m->slot[i];
-    return NULL;
+    uint64_t i = key * m->factor >> m->shift;
+    while (m->slot[i].to >= 0 && m->slot[i].key != key) i = (i + 1) & m->mask;
+    return &m->slot[i];
 }
 
 // The bit of `meets` for two characters.
@@ -257,6 +258,7 @@ typedef struct fxi_job { // one call of fxi_vocab_encode
     const char *own;
     bool space, at_start;
     fxi_ids *out;
+    size_t n_before; // ids in *out that were there
     fx_error *err;
     bool after_unknown; // the last id put is the unknown token of this word
     fxi_norm_work early, late;

@@ -73,7 +73,8 @@ static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
         if (!symbol_of(v, w.p, at, &left)) return false;
         if (left < 0) continue;
         if (!symbol_of(v, w.p + at, w.n - at, &right)) return false;
-        if (right >= 0 && !add_pair(l, (fxi_pair){left, right, id, rank})) return false;
+        if (right >= 0 && !add_pair(l, (fxi_pair){fxi_pair_key(left, right), rank, id}))
+            return false;
     }
     return true;
 }
@@ -126,7 +127,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list
         const fxi_spec_merge *m = &s->merge[i];
         FX_TRY(check_merge(v, s, i, err));
         if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may turn into one
-        if (!add_pair(l, (fxi_pair){m->left, m->right, m->to, (uint32_t)i}))
+        if (!add_pair(l, (fxi_pair){fxi_pair_key(m->left, m->right), (uint32_t)i, m->to}))
             return fail_memory(s, err);
     }
     return FX_OK;
@@ -138,19 +139,17 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list
 
 static bool make_table(fxi_merges *m, const list *l)
 {
-    uint64_t n_slot = 16;
-    while (n_slot < 2 * (uint64_t)l->n) n_slot *= 2;
-    m->slot = malloc(n_slot * sizeof *m->slot);
+    unsigned bits = 4;
+    while ((uint64_t)1 << bits < 2 * (uint64_t)l->n) bits++;
+    m->slot = malloc(sizeof *m->slot << bits);
     if (!m->slot) return false;
-    memset(m->slot, -1, n_slot * sizeof *m->slot);
-    m->mask = n_slot - 1;
-    m->seed = fxi_seed();
-    for (size_t k = 0; k < l->n; k++) {
-        const fxi_pair *p = &l->pair[k];
-        if (fxi_pair_find(m, p->left, p->right)) continue; // the first of equals stays
-        uint64_t i = fxi_pair_hash(m, p->left, p->right) & m->mask;
-        while (m->slot[i].to >= 0) i = (i + 1) & m->mask;
-        m->slot[i] = *p;
+    memset(m->slot, -1, sizeof *m->slot << bits);
+    m->mask = ((uint64_t)1 << bits) - 1;
+    m->shift = 64 - bits;
+    m->factor = fxi_seed() | 1;
+    for (size_t i = 0; i < l->n; i++) {
+        fxi_pair *slot = fxi_pair_slot(m, l->pair[i].key);
+        if (slot->to < 0) *slot = l->pair[i]; // the first of equals stays
     }
     return true;
 }
@@ -165,8 +164,9 @@ static bool make_meets(fxi_vocab *v, const list *l)
     m->meets = calloc((size_t)1 << (bits - 6), sizeof *m->meets);
     if (!m->meets) return false;
     for (size_t i = 0; i < l->n; i++) {
-        fxi_str left = fxi_token_word(v, l->pair[i].left), right;
-        right = fxi_token_word(v, l->pair[i].right);
+        const uint64_t key = l->pair[i].key;
+        fxi_str left = fxi_token_word(v, (int32_t)(key >> 32));
+        fxi_str right = fxi_token_word(v, (int32_t)(uint32_t)key);
         if (!left.n || !right.n) continue;
         size_t n;
         uint32_t a = (uint32_t)fxi_cp_before(left.p, left.n, &n);

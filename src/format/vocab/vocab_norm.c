@@ -124,22 +124,28 @@ static fx_status prepend(const run *r, fxi_str text, fxi_buf *out, bool *same)
                        fxi_buf_add(out, text.p, text.n));
 }
 
+static const char *find_text(const char *p, const char *end, fxi_str what)
+{
+    const size_t n = (size_t)(end - p);
+    return what.n == 1 ? memchr(p, *what.p, n) : memmem(p, n, what.p, what.n);
+}
+
 static fx_status replace(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     const fxi_str from = r->step->from, to = r->step->to;
-    const char *end = text.p + text.n, *at = memmem(text.p, text.n, from.p, from.n);
-    if (!at) {
-        *same = true;
-        return FX_OK;
+    const char *end = text.p + text.n;
+    size_t n_found = 0;
+    for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
+    *same = !n_found;
+    if (*same) return FX_OK;
+    if (!fxi_buf_reserve(out, text.n - n_found * from.n + n_found * to.n)) return done(r, false);
+    for (const char *p = text.p, *at; p < end; p = at + from.n) {
+        at = find_text(p, end, from);
+        bool ok = fxi_buf_add(out, p, (size_t)((at ? at : end) - p));
+        if (!at) return done(r, ok);
+        if (!ok || !fxi_buf_add(out, to.p, to.n)) return done(r, false);
     }
-    bool ok = fxi_buf_reserve(out, text.n + text.n / 2);
-    for (const char *p = text.p; ok && p < end;) {
-        const char *stop = at ? at : end;
-        ok = fxi_buf_add(out, p, (size_t)(stop - p)) && (!at || fxi_buf_add(out, to.p, to.n));
-        p = at ? at + from.n : end;
-        at = p < end ? memmem(p, (size_t)(end - p), from.p, from.n) : NULL;
-    }
-    return done(r, ok);
+    return FX_OK;
 }
 
 static fx_status replace_regex(const run *r, fxi_str text, fxi_buf *out, bool *same)
