@@ -80,7 +80,7 @@ class OtherFiles(cli.TestCase):
     def test_folder(self):
         folder = cli.scratch("folder")
         folder.mkdir()
-        self.fails(1, "neither tokenizer.json nor tokenizer.model is there", "tokenize", "-m", folder)
+        self.fails(1, "a directory without tokenizer.json or tokenizer.model", "tokenize", "-m", folder)
         (folder / "tokenizer.model").write_bytes((VECTORS / "bpe.model").read_bytes())
         self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "bpe.model"))
         (folder / "tokenizer.json").write_bytes((VECTORS / "plain.json").read_bytes())
