@@ -12,17 +12,6 @@
 
 #include "format/gguf_impl.h"
 
-int fxi_str_compare(fxi_str a, fxi_str b)
-{
-    int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
-bool fxi_str_is(fxi_str s, const char *text)
-{
-    return s.n == strlen(text) && !memcmp(s.p, text, s.n);
-}
-
 //
 // Opening
 //

@@ -13,16 +13,9 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/str.h"
 
 typedef struct fxi_gguf fxi_gguf;
-
-typedef struct fxi_str { // not NUL-terminated
-    const char *p;
-    size_t n;
-} fxi_str;
-
-int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a beginning before the whole
-bool fxi_str_is(fxi_str s, const char *text);
 
 typedef enum fxi_gguf_type { // the format's numbers
     FXI_GGUF_U8,

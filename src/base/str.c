@@ -1,0 +1,15 @@
+#include "base/str.h"
+
+#include <string.h>
+
+int fxi_str_compare(fxi_str a, fxi_str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n ? memcmp(a.p, b.p, n) : 0;
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+bool fxi_str_is(fxi_str s, const char *text)
+{
+    return s.n == strlen(text) && !memcmp(s.p, text, s.n);
+}
