@@ -41,10 +41,6 @@ static inline uint64_t fxi_mix(uint64_t a, uint64_t b)
 // found rather than a user-defined or control token's, which is spelled in another way.
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
 
-// ---- vocab_build.c ------------------------------------------------------------------------------
-
-int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
-
 // ---- vocab_trie.c: all entries that a text begins with ------------------------------------------
 
 typedef struct fxi_trie_node {
@@ -236,6 +232,15 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
     return v->spelling == FXI_SPELL_PRINTABLE ? (fxi_str){t->text, t->n_text}
                                               : (fxi_str){t->piece, t->n_piece};
 }
+
+// ---- vocab_token.c: one token -------------------------------------------------------------------
+
+int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n);
+// The type we go by, given the one declared.
+fxi_token_type fxi_settle_type(const fxi_vocab *v, const fxi_spec_token *t);
+// Writes what the token adds to a text at dst, at most n_piece bytes.
+void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst);
 
 // ---- encoding -----------------------------------------------------------------------------------
 
