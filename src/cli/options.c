@@ -13,7 +13,7 @@ enum {
 static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model, a GGUF file"},
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "where the vocabulary is: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "take the vocabulary from there: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},

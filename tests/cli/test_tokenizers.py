@@ -100,8 +100,11 @@ def prompts():
 
 
 def settled(c):
-    """Whether Unicode's versions of some years agree on a character: assigned long ago, or never."""
-    return unicodedata.category(chr(c)) != "Cn" or 0x40000 <= c < 0xE0000
+    """Whether Unicode's versions of many years agree on a character: the libraries' tables are of different ones."""
+    c = chr(c)
+    if unicodedata.ucd_3_2_0.category(c) != "Cn" or "\U00040000" <= c < "\U000e0000":
+        return True
+    return unicodedata.category(c) != "Cn" and not unicodedata.combining(c) and not unicodedata.decomposition(c)
 
 
 KINDS = [  # ranges of code points, each a kind of text

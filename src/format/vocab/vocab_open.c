@@ -224,8 +224,8 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
     *out = NULL;
     if (is_folder(path)) {
         if (!find_beside(inside, path, true, names, sizeof names / sizeof *names))
-            return fxi_fail(err, FX_EIO, "%s: neither tokenizer.json nor tokenizer.model is there",
-                            path);
+            return fxi_fail(err, FX_EIO,
+                            "%s: a directory without tokenizer.json or tokenizer.model", path);
         path = inside;
     }
     fxi_vocab_spec s;

@@ -15,7 +15,6 @@
 #include "format/vocab/protobuf.h"
 #include "format/vocab/vocab_impl.h"
 
-
 enum { MAX_PIECES = 1 << 24 };
 
 typedef enum model_type { UNIGRAM = 1, BPE = 2 } model_type;

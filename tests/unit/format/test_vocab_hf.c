@@ -324,7 +324,8 @@ static void test_config(void **state)
     (void)state;
     static const char json[] =
         "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"b\"},\"add_bos_token\":true,"
-        "\"add_eos_token\":null,\"model_max_length\":1000000000000000019884624838656,\"chat_template\":[{\"name\":\"tool_use\","
+        "\"add_eos_token\":null,\"model_max_length\":1000000000000000019884624838656,\"chat_"
+        "template\":[{\"name\":\"tool_use\","
         "\"template\":\"x\"},{\"name\":\"default\",\"template\":\"{{ y }}\"}]}";
     fxi_vocab_spec s;
     must_read(&(parts){0}, &s);
