@@ -89,6 +89,8 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
 
 // ---- vocab_norm.c, vocab_nf.c, vocab_charsmap.c: norm steps -------------------------------------
 
+enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
+
 typedef struct fxi_norm_step {
     fxi_norm_kind kind;
     fxi_str from, to; // in the vocabulary's pool

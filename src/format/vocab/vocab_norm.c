@@ -9,8 +9,6 @@
 #include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
-enum { MAX_BYTES = 1 << 30 };
-
 //
 // Characters
 //
@@ -83,6 +81,11 @@ static fx_status done(const run *r, bool ok)
     return ok ? FX_OK : fxi_fail(r->err, FX_ENOMEM, "no memory to tokenize the text");
 }
 
+static fx_status too_long(const run *r)
+{
+    return fxi_fail(r->err, FX_EINVAL, "the text becomes too long for the vocabulary's steps");
+}
+
 static fx_status normal_form(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     return done(r, fxi_nf_append(r->step->kind, text, r->work, out, same));
@@ -138,7 +141,9 @@ static fx_status replace(const run *r, fxi_str text, fxi_buf *out, bool *same)
     for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
     *same = !n_found;
     if (*same) return FX_OK;
-    if (!fxi_buf_reserve(out, text.n - n_found * from.n + n_found * to.n)) return done(r, false);
+    const size_t n_out = text.n - n_found * from.n + n_found * to.n;
+    if (n_out > FXI_MAX_NORM_BYTES) return too_long(r);
+    if (!fxi_buf_reserve(out, n_out)) return done(r, false);
     for (const char *p = text.p, *at; p < end; p = at + from.n) {
         at = find_text(p, end, from);
         bool ok = fxi_buf_add(out, p, (size_t)((at ? at : end) - p));
@@ -167,6 +172,7 @@ static fx_status replace_regex(const run *r, fxi_str text, fxi_buf *out, bool *s
             !fxi_buf_add(out, r->step->to.p, r->step->to.n))
             return done(r, false);
         at = copied = last = m.to;
+        if (out->n > FXI_MAX_NORM_BYTES) return too_long(r);
     }
     *same = last == SIZE_MAX;
     return done(r, *same || fxi_buf_add(out, text.p + copied, text.n - copied));
@@ -240,8 +246,7 @@ fx_status fxi_norm_run(const fxi_vocab *v, fxi_norm_how how, fxi_str text, fxi_n
         fxi_buf_clear(to);
         FX_TRY(steps[v->norm[i].kind](&r, text, to, &same));
         if (!same) text = (fxi_str){to->p, to->n};
-        if (text.n > MAX_BYTES)
-            return fxi_fail(err, FX_EINVAL, "a text of %zu bytes is too long", text.n);
+        if (text.n > FXI_MAX_NORM_BYTES) return too_long(&r);
     }
     *out = text;
     return FX_OK;
