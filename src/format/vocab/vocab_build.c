@@ -8,7 +8,8 @@
 #include "format/show.h"
 #include "format/vocab/vocab_impl.h"
 
-enum { MAX_PIECE_BYTES = 65535, MAX_TOKENS = 1 << 24, MAX_STEPS = 64 };
+// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
+enum { MAX_PIECE_BYTES = 4096, MAX_TOKENS = 1 << 24, MAX_POOL_BYTES = 1 << 29, MAX_STEPS = 64 };
 
 static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
 {
@@ -23,7 +24,8 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
     const fxi_spec_token *t = &s->tok[id];
     if (t->piece.n > MAX_PIECE_BYTES)
-        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes", s->name, id, t->piece.n);
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
+                        id, t->piece.n, MAX_PIECE_BYTES);
     if (t->type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
                         (int)t->type);
@@ -45,7 +47,9 @@ static fx_status check_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_er
         *pool_bytes += 2 * s->tok[i].piece.n; // as stored, and as decoded
     }
     for (size_t i = 0; i < s->n_norm; i++) *pool_bytes += s->norm[i].from.n + s->norm[i].to.n;
-    return FX_OK;
+    if (*pool_bytes <= MAX_POOL_BYTES) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: the tokens have more than %d MiB of text", s->name,
+                    MAX_POOL_BYTES >> 21);
 }
 
 // Copies a string to *at in the pool and moves *at behind it.
@@ -163,6 +167,9 @@ static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error
     if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
         fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a norm step has bad UTF-8", s->name);
+    if (n->to.n > MAX_PIECE_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "%s: a norm step puts in %zu bytes (%d are allowed)",
+                        s->name, n->to.n, MAX_PIECE_BYTES);
     if (n->kind == FXI_NORM_REPLACE && !n->from.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a norm step replaces nothing", s->name);
     return FX_OK;

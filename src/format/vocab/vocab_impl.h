@@ -66,6 +66,16 @@ void fxi_trie_free(fxi_trie *t);
 // The child of a node by a byte; 0: there is none (the root is nobody's child).
 uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte);
 
+// ---- vocab_chars.c: characters -----------------------------------------------------------------
+
+// Unicode's White_Space; letters, marks, decimal digits and connectors.
+bool fxi_cp_is_space(int32_t cp);
+bool fxi_cp_is_word(int32_t cp);
+// The character at s[0..n); pre: valid UTF-8, n > 0.
+int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
+// The character that ends before s[n]; pre: valid UTF-8, n > 0.
+int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
+
 // ---- vocab_regex.c: PCRE2 -----------------------------------------------------------------------
 
 typedef struct fxi_regex fxi_regex;     // immutable: any thread may match with it
@@ -88,6 +98,8 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
                          fxi_match *out, fx_error *err);
 
 // ---- vocab_norm.c, vocab_nf.c, vocab_charsmap.c: norm steps -------------------------------------
+
+enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
 
 typedef struct fxi_norm_step {
     fxi_norm_kind kind;
@@ -122,14 +134,6 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
 // Whether these bytes are a map that fxi_charsmap_append can go by.
 bool fxi_charsmap_check(fxi_str map);
 bool fxi_charsmap_append(fxi_str map, fxi_str text, fxi_buf *out);
-
-// Unicode's White_Space; letters, marks, decimal digits and connectors.
-bool fxi_cp_is_space(int32_t cp);
-bool fxi_cp_is_word(int32_t cp);
-// The character at s[0..n); pre: valid UTF-8, n > 0.
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
-// The character that ends before s[n]; pre: valid UTF-8, n > 0.
-int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
 
 // ---- vocab_special.c: tokens that are split off a text ------------------------------------------
 
@@ -260,8 +264,8 @@ typedef struct fxi_known_word fxi_known_word;
 
 typedef struct fxi_job { // one call of fxi_vocab_encode
     const fxi_vocab *v;
-    const char *own;
     bool space, at_start;
+    fxi_special_set normalized; // which are looked for after the norm steps
     fxi_ids *out;
     size_t n_before; // ids in *out that were there
     fx_error *err;

@@ -13,6 +13,8 @@
 
 enum { MIN_MEETS_BITS = 10, MAX_MEETS_BITS = 20 };
 
+static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // some seconds
+
 typedef struct list {
     fxi_pair *pair;
     size_t n, cap;
@@ -65,6 +67,7 @@ static bool symbol_of(fxi_vocab *v, const char *p, size_t n, int32_t *id)
     return *id >= 0 || unit_bytes(v, p, n) < n || add_symbol(v, p, n, id);
 }
 
+// False when memory is short.
 static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
 {
     const fxi_str w = fxi_token_word(v, id);
@@ -84,6 +87,17 @@ static int compare_scores(const void *a, const void *b, void *vocab)
     const fxi_vocab *v = vocab;
     double x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
     return (x < y) - (x > y);
+}
+
+// Bytes looked at to cut all pieces: the squares of their lengths.
+static uint64_t cutting_bytes(const fxi_vocab *v)
+{
+    uint64_t sum = 0;
+    for (int32_t id = 0; id < v->n; id++) {
+        uint64_t n = v->token[id].merges ? fxi_token_word(v, id).n : 0;
+        sum += n * n;
+    }
+    return sum;
 }
 
 static bool pairs_of_scores(fxi_vocab *v, list *l)
@@ -183,6 +197,8 @@ fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     fx_status st = FX_OK;
     if (v->kind == FXI_VOCAB_MERGES)
         st = pairs_of_list(v, s, &l, err);
+    else if (cutting_bytes(v) > MAX_CUTTING_BYTES)
+        st = fxi_fail(err, FX_EFORMAT, "%s: too many long tokens", s->name);
     else if (!pairs_of_scores(v, &l))
         st = fail_memory(s, err);
     if (st == FX_OK && (!make_table(&v->merges, &l) || !make_meets(v, &l)))

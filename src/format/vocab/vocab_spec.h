@@ -151,8 +151,7 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 
 // The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe",
-// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name: the line lists those that are known),
-// FX_ENOMEM.
+// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name), FX_ENOMEM.
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err);
 
 // A vocabulary of the spec, which may be freed afterwards.
