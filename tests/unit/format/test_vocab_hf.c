@@ -1,10 +1,9 @@
-// Readers of tokenizer.json, tokenizer_config.json and pairs of files: what they make of a file, and
-// the one line they leave for a broken one.
+// Readers of tokenizer.json and tokenizer_config.json: what they make of a file, and the one line
+// that they leave for a broken one.
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_spec.h"
 #include "unit/cmocka_all.h"
 
