@@ -95,6 +95,7 @@ static void test_broken(void **state)
         {three, "nobody", "'nobody' is not known"},
         {"", "gpt-2", "0 ranks"},
         {"\n\n", "gpt-2", "0 ranks"},
+        {"YQ== 0\nb\n", "gpt-2", "line 2 is not a token"},
         {"YQ== 0\nYg==\n", "gpt-2", "line 2 is not a token in base64 and its rank"},
         {"YQ== 0\n Yg== 1\n", "gpt-2", "line 2 is not a token"},
         {"YQ== 0\nYg== 1x\n", "gpt-2", "line 2 is not a token"},
