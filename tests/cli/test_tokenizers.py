@@ -174,7 +174,7 @@ class Json:
     def __init__(self, path):
         data = json.loads(path.read_text(encoding="utf-8"))
         model = data["model"]
-        model["merges"] = [self.pair(merge, model["vocab"]) for merge in model["merges"]]
+        model["merges"] = [self.pair(merge, model["vocab"]) for merge in model.get("merges", [])]
         self.tok = tokenizers.Tokenizer.from_str(json.dumps(data))
         added = self.tok.get_added_tokens_decoder()
         self.words = [t.content for t in added.values()]
@@ -222,6 +222,55 @@ class TokenizerJson(Compare):
 def add_file(path):
     name = path.parent.name.replace("-", "_").replace(".", "_")
     setattr(TokenizerJson, f"test_{name}", lambda self: self.one_file(path))
+
+
+def split(regex, behavior="Isolated", invert=False):
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": behavior, "invert": invert}
+
+
+def byte_level(regex):
+    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": regex}
+
+
+BYTES, GPT2 = byte_level(False), byte_level(True)
+ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+CASED = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]%s[\p{Ll}\p{Lm}\p{Lo}\p{M}]%s"
+MARKS = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"""
+SHAPES = {  # pre-tokenizers as published models have them, and some that nobody has
+    "llama3": [split(ENDINGS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES), BYTES],
+    "o200k": [split("|".join((CASED % ("*", "+") + ENDINGS + "?", CASED % ("+", "*") + ENDINGS + "?", r"\p{N}{1,3}",
+                              r" ?[^\s\p{L}\p{N}]+[\r\n/]*", SPACES))), BYTES],
+    "bloom": [split(" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"), BYTES],
+    "starcoder": [{"type": "Digits", "individual_digits": True}, GPT2],
+    "falcon": [{"type": "Punctuation", "behavior": "Contiguous"}, GPT2, {"type": "Digits", "individual_digits": False},
+               split("[0-9][0-9][0-9]")],
+    "deepseek-v3": [split(r"\p{N}{1,3}"), split("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+                    split(MARKS + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|" + SPACES), BYTES],
+    "deepseek-coder": [split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split(r"\s+$"),
+                       {"type": "Digits", "individual_digits": True}, BYTES],
+    "words": [split(r"\w+|[^\w\s]+|\W"), BYTES],
+    "merged": [split(r"\d", "MergedWithPrevious"), split("[aeiou]", "MergedWithNext"), BYTES],
+    "removed": [split(r"\p{L}+|\p{N}", "Removed", True), BYTES],
+    "lines": [split("[.,]", "Contiguous"), split("^.|.$"), BYTES],
+    "scripts": [split(r"\p{Han}+|\p{Katakana}+|\p{Hiragana}+|[\p{Greek}x]+|\P{Latin}"), BYTES],
+    "apart": [{"type": "Punctuation", "behavior": "Isolated"}, {"type": "Whitespace"}, BYTES],
+}
+
+
+class PreTokenizers(Compare):
+    def test_shapes(self):
+        data = json.loads((FILES / "minimind" / "tokenizer.json").read_text(encoding="utf-8"))
+        texts = [*random_texts(n_random() // 4), *(text[:5000] for text in prompt_files())]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tokenizer.json"
+            for name, steps in SHAPES.items():
+                data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+                path.write_text(json.dumps(data), encoding="utf-8")
+                theirs, ours = Json(path), Ours(path)
+                for text in texts:
+                    self.same(name, text, theirs.encode(text), ours.encode(text))
+                self.assertEqual(ours.close(), 0)
 
 
 class SentencePiece(Compare):

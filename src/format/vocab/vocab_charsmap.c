@@ -76,7 +76,7 @@ bool fxi_charsmap_append(fxi_str s, fxi_str text, fxi_buf *out)
 {
     map m;
     if (!open_map(s, &m)) return false;
-    for (size_t at = 0; at < text.n;) {
+    for (size_t at = 0; at < text.n && out->n <= FXI_MAX_NORM_BYTES;) {
         fxi_str to = {text.p + at, (size_t)fxi_utf8_len((unsigned char)text.p[at])};
         size_t n = longest_key(&m, (fxi_str){text.p + at, text.n - at}, &to);
         if (!fxi_buf_add(out, to.p, to.n)) return false;

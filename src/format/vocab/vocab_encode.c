@@ -161,27 +161,20 @@ static fx_status encode_late(fxi_job *j, fxi_str text)
     return fxi_split_encode(j, text.p, text.n);
 }
 
-static fx_status encode_control(fxi_job *j, fxi_str text)
+static fx_status encode_gap(fxi_job *j, fxi_str text)
 {
     fxi_norm_how how = {.space = j->space, .first = j->at_start};
     FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
-    return fxi_special_walk(j, FXI_NORM_CONTROL, text, NULL, encode_late);
-}
-
-static fx_status encode_user(fxi_job *j, fxi_str text)
-{
-    fxi_norm_how how = {.space = j->space, .first = j->at_start};
-    FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
-    return fxi_special_walk(j, FXI_NORM_USER, text, NULL, encode_late);
+    return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
 }
 
 // Where only some bytes may be part of control tokens, these are looked for in the text as given:
 // norm steps do not say which bytes came from where.
-static fx_status encode(fxi_job *j, fxi_str text, bool control)
+static fx_status encode(fxi_job *j, fxi_str text, const char *own, bool control)
 {
-    if (j->own) return fxi_special_walk(j, FXI_RAW_ANY, text, j->own, encode_user);
-    if (control) return fxi_special_walk(j, FXI_RAW_CONTROL, text, NULL, encode_control);
-    return fxi_special_walk(j, FXI_RAW_USER, text, NULL, encode_user);
+    const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;
+    j->normalized = control && !own ? FXI_NORM_CONTROL : FXI_NORM_USER;
+    return fxi_special_walk(j, raw, text, own, encode_gap);
 }
 
 //
@@ -217,11 +210,11 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     size_t bad = fxi_utf8_check(text, n_bytes);
     if (bad < n_bytes) return fxi_fail(err, FX_EINVAL, "bad UTF-8 at byte %zu", bad);
     if (!n_bytes) return FX_OK;
-    fxi_job j = {.v = v, .own = own, .out = out, .err = err, .at_start = true};
+    fxi_job j = {.v = v, .out = out, .err = err, .at_start = true};
     j.n_before = out->n;
     j.space = flags & FXI_ENCODE_SPACE;
     make_known(&j, n_bytes);
-    fx_status st = encode(&j, (fxi_str){text, n_bytes}, flags & FXI_ENCODE_CONTROL);
+    fx_status st = encode(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
     if (st != FX_OK) out->n = j.n_before;
     free_job(&j);
     return st;

@@ -41,10 +41,6 @@ static inline uint64_t fxi_mix(uint64_t a, uint64_t b)
 // found rather than a user-defined or control token's, which is spelled in another way.
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
 
-// ---- vocab_build.c ------------------------------------------------------------------------------
-
-int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
-
 // ---- vocab_trie.c: all entries that a text begins with ------------------------------------------
 
 typedef struct fxi_trie_node {
@@ -70,6 +66,16 @@ void fxi_trie_free(fxi_trie *t);
 // The child of a node by a byte; 0: there is none (the root is nobody's child).
 uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte);
 
+// ---- vocab_chars.c: characters -----------------------------------------------------------------
+
+// Unicode's White_Space; letters, marks, decimal digits and connectors.
+bool fxi_cp_is_space(int32_t cp);
+bool fxi_cp_is_word(int32_t cp);
+// The character at s[0..n); pre: valid UTF-8, n > 0.
+int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
+// The character that ends before s[n]; pre: valid UTF-8, n > 0.
+int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
+
 // ---- vocab_regex.c: PCRE2 -----------------------------------------------------------------------
 
 typedef struct fxi_regex fxi_regex;     // immutable: any thread may match with it
@@ -92,6 +98,8 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
                          fxi_match *out, fx_error *err);
 
 // ---- vocab_norm.c, vocab_nf.c, vocab_charsmap.c: norm steps -------------------------------------
+
+enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
 
 typedef struct fxi_norm_step {
     fxi_norm_kind kind;
@@ -127,14 +135,6 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
 bool fxi_charsmap_check(fxi_str map);
 bool fxi_charsmap_append(fxi_str map, fxi_str text, fxi_buf *out);
 
-// Unicode's White_Space; letters, marks, decimal digits and connectors.
-bool fxi_cp_is_space(int32_t cp);
-bool fxi_cp_is_word(int32_t cp);
-// The character at s[0..n); pre: valid UTF-8, n > 0.
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
-// The character that ends before s[n]; pre: valid UTF-8, n > 0.
-int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
-
 // ---- vocab_special.c: tokens that are split off a text ------------------------------------------
 
 typedef struct fxi_specials {
@@ -164,6 +164,8 @@ typedef struct fxi_merges {
     fxi_pair *slot;        // open addressing; [mask + 1]
     uint64_t mask, factor; // a random odd factor: no file can be made to collide
     unsigned shift;
+    uint64_t *sieve; // one bit for several slots: most pairs that do not merge are told by it, and
+    unsigned sieve_shift; // it stays in a cache where the table does not
     uint64_t *meets; // a set of pairs of characters: where two that are not in it stand side by
                      // side, nothing ever merges across
     unsigned meets_shift;
@@ -174,6 +176,13 @@ fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
 static inline uint64_t fxi_pair_key(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+// False: these two do not merge. True: they may.
+static inline bool fxi_pair_sieve(const fxi_merges *m, uint64_t key)
+{
+    const uint64_t bit = key * m->factor >> m->sieve_shift;
+    return m->sieve[bit >> 6] >> (bit & 63) & 1;
 }
 
 // The slot of a pair, or the empty one where it would go.
@@ -237,6 +246,15 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
                                               : (fxi_str){t->piece, t->n_piece};
 }
 
+// ---- vocab_token.c: one token -------------------------------------------------------------------
+
+int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n);
+// The type we go by, given the one declared.
+fxi_token_type fxi_settle_type(const fxi_vocab *v, const fxi_spec_token *t);
+// Writes what the token adds to a text at dst, at most n_piece bytes.
+void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst);
+
 // ---- encoding -----------------------------------------------------------------------------------
 
 typedef struct fxi_symbol {
@@ -255,8 +273,8 @@ typedef struct fxi_known_word fxi_known_word;
 
 typedef struct fxi_job { // one call of fxi_vocab_encode
     const fxi_vocab *v;
-    const char *own;
     bool space, at_start;
+    fxi_special_set normalized; // which are looked for after the norm steps
     fxi_ids *out;
     size_t n_before; // ids in *out that were there
     fx_error *err;

@@ -19,10 +19,9 @@
 #include "base/error.h"
 #include "format/gguf.h"
 #include "format/vocab/vocab_hf.h"
-#include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_ranks.h"
 
-enum { MAX_FILE_BYTES = 256 << 20, PATH_BYTES = 4096 };
+enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
 //
 // Files

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "format/vocab/vocab_hf.h"
-#include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_ranks.h"
 
 static fx_status take_line(const fxi_hf *h, fxi_str line, fxi_buf *room, size_t number)

@@ -124,6 +124,7 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
         return fxi_fail(err, FX_EINVAL,
                         "a pattern of the vocabulary takes too many steps on this text (%d)", rc);
     const size_t *place = pcre2_get_ovector_pointer(m->data);
-    *out = (fxi_match){place[0], place[1] < place[0] ? place[0] : place[1]}; // \K in a lookahead
+    out->from = place[0] > at ? place[0] : at; // \K may have moved it
+    out->to = place[1] > out->from ? place[1] : out->from;
     return FX_OK;
 }

@@ -151,8 +151,7 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 
 // The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe",
-// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name: the line lists those that are known),
-// FX_ENOMEM.
+// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name), FX_ENOMEM.
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err);
 
 // A vocabulary of the spec, which may be freed afterwards.
@@ -169,6 +168,9 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err);
 
+// encoder.json and vocab.bpe; `pre` as for rank files.
+fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fxi_vocab_spec *s,
+                              fx_error *err);
 // tokenizer_config.json, which stands beside a tokenizer.json: after it, what begins and ends a text,
 // and the chat template.
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);

@@ -22,8 +22,9 @@ static double score_of(const fxi_vocab *v, int32_t id, size_t n)
     return t->type == FXI_TOKEN_USER ? (double)((float)n * (float)v->user_score) - 0.1 : t->score;
 }
 
-// Sums of single precision begin anew before they lose what tells the ways apart. Below the same sum
-// as in SentencePiece, so that they are rounded as there. best[at..end] is what has been offered yet.
+// Sums of single precision begin anew before they lose what tells the ways apart: below the same
+// sum as in SentencePiece, so that they are rounded as there. best[at..end] is what has been offered
+// yet.
 static void begin_sums_anew(fxi_job *j, size_t at, size_t end)
 {
     static const double lowest = -100000;
@@ -63,7 +64,7 @@ static bool reserve(fxi_job *j, size_t n)
 }
 
 // Turns the chain from the end into one from the beginning: best[i].from becomes where the piece
-// that begins at i ends. Returns the first such place, which is 0.
+// that begins at i ends.
 static void turn(fxi_best *best, size_t n)
 {
     uint32_t end = (uint32_t)n;

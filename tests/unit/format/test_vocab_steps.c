@@ -90,6 +90,40 @@ static void test_norm_steps(void **state)
     }
 }
 
+// Steps that make much of little stop before memory does.
+static void test_steps_that_grow(void **state)
+{
+    (void)state;
+    static const struct {
+        fxi_norm_kind kind;
+        const char *from;
+    } cases[] = {{FXI_NORM_REPLACE, "a"}, {FXI_NORM_REPLACE_REGEX, "a"}};
+    enum { N = 1 << 19, N_TO = 1 << 12 };
+    char *text = malloc(N), *to = malloc(N_TO + 1);
+    memset(text, 'a', N);
+    memset(to, 'b', N_TO);
+    to[N_TO] = 0;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        fxi_ids ids = {0};
+        fx_error err;
+        begin_bytes(&s);
+        add_norm_of(&s, cases[i].kind, cases[i].from, to);
+        if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and less of much
+        fxi_vocab *v = build_and_free(&s);
+        const size_t n = cases[i].kind == FXI_NORM_REPLACE ? N : 1000;
+        fx_status st = fxi_vocab_encode(v, text, n, 0, &ids, &err);
+        assert_int_equal(st, n == N ? FX_EINVAL : FX_OK);
+        if (st != FX_OK)
+            assert_string_equal(err.text, "the text becomes too long for the vocabulary's steps");
+        assert_int_equal(ids.n, st == FX_OK ? n : 0);
+        fxi_ids_free(&ids);
+        fxi_vocab_free(v);
+    }
+    free(text);
+    free(to);
+}
+
 static const struct {
     fxi_norm_kind kind;
     utf8proc_option_t options;
@@ -566,6 +600,35 @@ static void no_tokens(fxi_vocab_spec *s)
     s->n_tok = 0;
 }
 
+static void add_long(fxi_vocab_spec *s, size_t n, int n_tok)
+{
+    char *text = malloc(n);
+    memset(text, 'a', n);
+    for (int i = 0; i < n_tok; i++) {
+        fxi_spec_token t = {.piece = {text, n}, .type = FXI_TOKEN_NORMAL};
+        assert_true(fxi_spec_add_token(s, t));
+    }
+    free(text);
+}
+
+static void long_token(fxi_vocab_spec *s)
+{
+    add_long(s, 4097, 1);
+}
+
+static void many_long_tokens(fxi_vocab_spec *s)
+{
+    add_long(s, 4096, 600);
+}
+
+static void long_text(fxi_vocab_spec *s)
+{
+    char text[4098];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    add_norm_of(s, FXI_NORM_PREPEND, "", text);
+}
+
 static void test_broken_specs(void **state)
 {
     (void)state;
@@ -585,6 +648,9 @@ static void test_broken_specs(void **state)
         {bad_text, "test: a norm step has bad UTF-8"},
         {bad_bytes, "test: a step cuts characters that the model wants whole"},
         {no_tokens, "test: there are 0 tokens"},
+        {long_token, "test: token 256 has 4097 bytes (4096 are allowed)"},
+        {many_long_tokens, "test: too many long tokens"},
+        {long_text, "test: a norm step puts in 4097 bytes (4096 are allowed)"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;
@@ -644,6 +710,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_steps),
+        cmocka_unit_test(test_steps_that_grow),
         cmocka_unit_test(test_normal_forms_of_random_text),
         cmocka_unit_test(test_marks_in_wrong_order),
         cmocka_unit_test(test_charsmap),
