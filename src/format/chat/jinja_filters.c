@@ -175,7 +175,10 @@ static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     fxi_jseq lines;
     fxi_jout o = {0};
     const bool first = fxi_j_arg_true(c, 1), blank = fxi_j_arg_true(c, 2);
-    FX_TRY(fxi_j_to_str(r, c->self, &s));
+    FX_TRY(fxi_j_defined(r, c->self));
+    if (c->self.type != FXI_J_STR)
+        return fxi_j_fail(r, "indent: wants a string, got a %s", fxi_j_type_name(c->self));
+    s = c->self.s;
     FX_TRY(indentation(r, c, &by));
     FX_TRY(lines_of(r, s, &lines));
     for (size_t i = 0; i < lines.n; i++) {

@@ -32,7 +32,6 @@ static fx_status filter_first(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 static fx_status filter_last(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     fxi_jseq items;
-    FX_TRY(fxi_j_defined(r, c->self));
     if (c->self.type == FXI_J_GENERATOR) return fxi_j_fail(r, "last: a generator has no end");
     FX_TRY(fxi_j_items(r, c->self, &items));
     *out = items.n ? items.v[items.n - 1] : fxi_j_undefined(NULL);
@@ -72,9 +71,10 @@ static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     fxi_jseq items = {0};
     if (c->self.type == FXI_J_DICT)
         FX_TRY(fxi_j_items(r, (fxi_jval){.type = FXI_J_VIEW, .view = &view}, &items));
-    else if (c->self.type != FXI_J_UNDEFINED)
-        return fxi_j_fail(r, "items: a %s is no mapping", fxi_j_type_name(c->self));
-    return fxi_j_generator(r, items.v, items.n, out);
+    FX_TRY(fxi_j_generator(r, items.v, items.n, out));
+    if (c->self.type != FXI_J_DICT && c->self.type != FXI_J_UNDEFINED)
+        out->gen->of = fxi_j_type_name(c->self);
+    return FX_OK;
 }
 
 static fx_status join_one(fxi_jrun *r, const fxi_jcall *c, fxi_jval item, fxi_jout *o)
@@ -133,7 +133,8 @@ static fx_status filter_batch(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     fxi_jval *runs;
     size_t n_run = 0;
     FX_TRY(fxi_j_arg_int(r, c, 0, 1, &width));
-    FX_TRY(fxi_j_items(r, c->self, &items));
+    FX_TRY(fxi_j_source(r, c->self, &items, out));
+    if (out->type != FXI_J_ABSENT) return FX_OK;
     if (width < 1) return fxi_j_fail(r, "batch: %lld in a batch", (long long)width);
     FX_TRY(fxi_j_take(r, items.n * sizeof *runs, &runs));
     for (size_t at = 0; at < items.n; n_run++) {
@@ -286,7 +287,8 @@ static fx_status filter_unique(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     fxi_jseq items;
     fxi_jval *v, *keys;
     size_t n = 0;
-    FX_TRY(fxi_j_items(r, c->self, &items));
+    FX_TRY(fxi_j_source(r, c->self, &items, out));
+    if (out->type != FXI_J_ABSENT) return FX_OK;
     FX_TRY(fxi_j_take(r, items.n * sizeof *v, &v));
     FX_TRY(fxi_j_take(r, items.n * sizeof *v, &keys));
     for (size_t i = 0; i < items.n; i++) {
@@ -384,7 +386,9 @@ static fx_status filter_map(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     fxi_jseq items;
     fxi_jval *v;
-    FX_TRY(fxi_j_items(r, c->self, &items));
+    if (!fxi_j_truth(c->self)) return fxi_j_generator(r, NULL, 0, out); // as Jinja: 0 too
+    FX_TRY(fxi_j_source(r, c->self, &items, out));
+    if (out->type != FXI_J_ABSENT) return FX_OK;
     FX_TRY(fxi_j_work(r, items.n * sizeof *v));
     FX_TRY(fxi_j_take(r, items.n * sizeof *v, &v));
     bool attribute = !c->all->n && keyword(c->all, "attribute");
@@ -416,7 +420,9 @@ static fx_status filter_select(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     size_t n = 0;
     if (c->row->how & BY_ATTRIBUTE && !c->all->n)
         return fxi_j_fail(r, "%s: wants an attribute's name", c->row->name);
-    FX_TRY(fxi_j_items(r, c->self, &items));
+    if (!fxi_j_truth(c->self)) return fxi_j_generator(r, NULL, 0, out); // as Jinja: 0 too
+    FX_TRY(fxi_j_source(r, c->self, &items, out));
+    if (out->type != FXI_J_ABSENT) return FX_OK;
     FX_TRY(fxi_j_work(r, items.n * sizeof *v));
     FX_TRY(fxi_j_take(r, items.n * sizeof *v, &v));
     for (size_t i = 0; i < items.n; i++) {

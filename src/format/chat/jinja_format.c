@@ -21,6 +21,7 @@ typedef struct formatter {
     fxi_jseq values; // by position
     size_t n_used;
     const fxi_jdict *named; // %(name)s; NULL: none
+    bool spare;             // values may be left over: what has items need not be used
     fxi_jout *o;
 } formatter;
 
@@ -151,7 +152,7 @@ static fx_status run_format(formatter *f)
         f->at += n + (to != NULL);
         if (to) FX_TRY(put_place(f));
     }
-    if (f->n_used < f->values.n && !f->named)
+    if (f->n_used < f->values.n && !f->spare)
         return fxi_j_fail(f->r, "%%: more values than places");
     return FX_OK;
 }
@@ -162,6 +163,8 @@ fx_status fxi_j_format(fxi_jrun *r, const fxi_jstr *fmt, fxi_jval values, fxi_jv
     formatter f = {.r = r, .fmt = fmt, .values = {&values, 1}, .o = &o};
     if (values.type == FXI_J_TUPLE) f.values = *values.seq;
     if (values.type == FXI_J_DICT) f.named = values.dict;
+    f.spare = values.type == FXI_J_DICT || values.type == FXI_J_LIST ||
+              values.type == FXI_J_RANGE || values.type == FXI_J_UNDEFINED;
     FX_TRY(run_format(&f));
     return fxi_jout_done(r, &o, out);
 }

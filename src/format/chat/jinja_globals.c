@@ -19,7 +19,7 @@ static fx_status fn_range(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     __int128 n = width > 0 ? (width + stride - 1) / stride : 0;
     if (n > MAX_RANGE) return fxi_j_fail(r, "range: longer than %d", MAX_RANGE);
     FX_TRY(fxi_j_take(r, sizeof *range, &range));
-    *range = (fxi_jrange){start, step, (size_t)n};
+    *range = (fxi_jrange){start, stop, step, (size_t)n};
     *out = (fxi_jval){.type = FXI_J_RANGE, .range = range};
     return FX_OK;
 }

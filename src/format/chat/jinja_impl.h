@@ -66,7 +66,7 @@ typedef struct fxi_jseq { // list, tuple
 } fxi_jseq;
 
 typedef struct fxi_jrange {
-    int64_t start, step;
+    int64_t start, stop, step;
     size_t n;
 } fxi_jrange;
 
@@ -115,6 +115,7 @@ struct fxi_jview {
 struct fxi_jgenerator {
     fxi_jseq seq;
     size_t at;
+    const char *of; // not NULL: it was made of this type, which cannot be looped over
 };
 
 struct fxi_jnamespace {
@@ -255,6 +256,9 @@ fx_status fxi_j_defined(fxi_jrun *r, fxi_jval v);
 
 fx_status fxi_j_seq(fxi_jrun *r, fxi_jtype type, const fxi_jval *v, size_t n, fxi_jval *out);
 fx_status fxi_j_generator(fxi_jrun *r, const fxi_jval *v, size_t n, fxi_jval *out);
+// The members that a filter makes a generator of. Of what has none, as in Jinja, the generator alone
+// fails, once it is read: *out is such a one then, and otherwise absent.
+fx_status fxi_j_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fxi_jval *out);
 // Takes e over; of equal keys the first keeps its place and gets the last value.
 fx_status fxi_j_dict(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out);
 // The same for keys that can be keys and differ.

@@ -281,6 +281,8 @@ fx_status fxi_j_attribute(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, fxi_jva
     FX_TRY(method_of(r, v, name, &found, out));
     if (found) return FX_OK;
     if (v.type == FXI_J_LOOP) return loop_attribute(r, v.loop, name, out);
+    if (v.type == FXI_J_CYCLER && fxi_j_str_is(name, "current"))
+        *out = v.cycler->seq->v[v.cycler->at];
     if (v.type == FXI_J_NAMESPACE) *out = namespace_member(v.ns, name);
     if (v.type != FXI_J_DICT) return FX_OK;
     fxi_jval key = {.type = FXI_J_STR, .s = name};
@@ -333,14 +335,9 @@ typedef struct slice {
     size_t n; // items that it has
 } slice;
 
-static fx_status bound_of(fxi_jrun *r, fxi_jval v, int64_t preset, int64_t *out)
+static int64_t bound_of(fxi_jval v, int64_t preset)
 {
-    *out = preset;
-    if (v.type == FXI_J_NONE) return FX_OK;
-    FX_TRY(fxi_j_defined(r, v));
-    if (!fxi_j_is_integer(v)) return fxi_j_fail(r, "a slice by a %s", fxi_j_type_name(v));
-    *out = fxi_j_int_of(v);
-    return FX_OK;
+    return v.type == FXI_J_NONE ? preset : fxi_j_int_of(v);
 }
 
 static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most)
@@ -353,12 +350,11 @@ static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most)
 static fx_status make_slice(fxi_jrun *r, const fxi_jval bound[3], size_t length, slice *out)
 {
     const int64_t n = (int64_t)length;
-    int64_t start, stop, step;
-    FX_TRY(bound_of(r, bound[2], 1, &step));
+    int64_t step = bound_of(bound[2], 1);
     if (!step) return fxi_j_fail(r, "a slice's step is 0");
     if (step < -INT64_MAX) step = -INT64_MAX;
-    FX_TRY(bound_of(r, bound[0], step > 0 ? 0 : INT64_MAX, &start));
-    FX_TRY(bound_of(r, bound[1], step > 0 ? INT64_MAX : INT64_MIN, &stop));
+    int64_t start = bound_of(bound[0], step > 0 ? 0 : INT64_MAX);
+    int64_t stop = bound_of(bound[1], step > 0 ? INT64_MAX : INT64_MIN);
     int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
     start = clamp(start, n, least, most);
     stop = stop == INT64_MIN ? least : clamp(stop, n, least, most);
@@ -397,20 +393,31 @@ static fx_status slice_str(fxi_jrun *r, const fxi_jstr *str, const slice *s, fxi
     return fxi_jout_done(r, &o, out);
 }
 
+static fx_status slice_range(fxi_jrun *r, const fxi_jrange *of, const slice *s, fxi_jval *out)
+{
+    fxi_jrange *range;
+    FX_TRY(fxi_j_take(r, sizeof *range, &range));
+    *range = (fxi_jrange){.start = of->start + s->start * of->step,
+                          .stop = of->start + s->stop * of->step,
+                          .n = s->n};
+    if (__builtin_mul_overflow(of->step, s->step, &range->step)) range->step = of->step;
+    *out = (fxi_jval){.type = FXI_J_RANGE, .range = range};
+    return FX_OK;
+}
+
 fx_status fxi_j_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_jval *out)
 {
     size_t n;
     slice s;
     FX_TRY(fxi_j_defined(r, v));
-    if (v.type == FXI_J_RANGE) {
-        fxi_jseq items;
-        FX_TRY(fxi_j_items(r, v, &items));
-        FX_TRY(fxi_j_seq(r, FXI_J_LIST, items.v, items.n, &v));
-    }
-    if (v.type != FXI_J_STR && !is_seq(v))
+    if (v.type != FXI_J_STR && v.type != FXI_J_RANGE && !is_seq(v))
         return fxi_j_fail(r, "a %s cannot be sliced", fxi_j_type_name(v));
+    for (int i = 0; i < 3; i++)
+        if (bound[i].type != FXI_J_NONE && !fxi_j_is_integer(bound[i]))
+            return fxi_j_fail(r, "a slice by a %s", fxi_j_type_name(bound[i]));
     fxi_j_length(v, &n);
     FX_TRY(make_slice(r, bound, n, &s));
+    if (v.type == FXI_J_RANGE) return slice_range(r, v.range, &s, out);
     return v.type == FXI_J_STR ? slice_str(r, v.s, &s, out) : slice_seq(r, v, &s, out);
 }
 

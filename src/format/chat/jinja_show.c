@@ -119,12 +119,12 @@ static fx_status show_view(fxi_jrun *r, fxi_jout *o, fxi_jval v)
 static fx_status show_range(fxi_jrun *r, fxi_jout *o, const fxi_jrange *range)
 {
     char text[96];
-    long long stop = (long long)(range->start + (int64_t)range->n * range->step);
-    int n = range->step == 1
-                ? snprintf(text, sizeof text, "range(%lld, %lld)", (long long)range->start, stop)
-                : snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)range->start,
-                           stop, (long long)range->step);
-    return fxi_jout_bytes(r, o, text, (size_t)n, false);
+    int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)range->start,
+                     (long long)range->stop);
+    if (range->step != 1)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)range->step);
+    FX_TRY(fxi_jout_bytes(r, o, text, (size_t)n, false));
+    return put(r, o, ")");
 }
 
 static fx_status show_one(fxi_jrun *r, fxi_jout *o, fxi_jval v, bool repr)

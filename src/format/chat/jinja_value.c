@@ -328,6 +328,16 @@ fx_status fxi_j_generator(fxi_jrun *r, const fxi_jval *v, size_t n, fxi_jval *ou
     return FX_OK;
 }
 
+fx_status fxi_j_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fxi_jval *out)
+{
+    out->type = FXI_J_ABSENT;
+    const char *dead = v.type == FXI_J_GENERATOR ? v.gen->of : NULL;
+    if (!dead && fxi_j_iterable(v)) return fxi_j_items(r, v, items);
+    FX_TRY(fxi_j_generator(r, NULL, 0, out));
+    out->gen->of = dead ? dead : fxi_j_type_name(v);
+    return FX_OK;
+}
+
 static fx_status chars_of(fxi_jrun *r, const fxi_jstr *s, fxi_jseq *out)
 {
     fxi_jval *v;
@@ -365,6 +375,14 @@ static fx_status numbers_of(fxi_jrun *r, const fxi_jrange *range, fxi_jseq *out)
     return FX_OK;
 }
 
+static fx_status rest_of(fxi_jrun *r, struct fxi_jgenerator *g, fxi_jseq *out)
+{
+    if (g->of) return fxi_j_fail(r, "a %s cannot be looped over", g->of);
+    *out = (fxi_jseq){g->seq.v + g->at, g->seq.n - g->at};
+    g->at = g->seq.n;
+    return FX_OK;
+}
+
 bool fxi_j_iterable(fxi_jval v)
 {
     size_t n;
@@ -382,10 +400,7 @@ fx_status fxi_j_items(fxi_jrun *r, fxi_jval v, fxi_jseq *out)
     case FXI_J_DICT: return members_of(r, v.dict, FXI_J_KEYS, out);
     case FXI_J_VIEW: return members_of(r, v.view->dict, v.view->kind, out);
     case FXI_J_RANGE: return numbers_of(r, v.range, out);
-    case FXI_J_GENERATOR:
-        *out = (fxi_jseq){v.gen->seq.v + v.gen->at, v.gen->seq.n - v.gen->at};
-        v.gen->at = v.gen->seq.n;
-        return FX_OK;
+    case FXI_J_GENERATOR: return rest_of(r, v.gen, out);
     default: return fxi_j_fail(r, "a %s cannot be looped over", fxi_j_type_name(v));
     }
 }
