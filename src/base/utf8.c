@@ -45,6 +45,12 @@ size_t fxi_utf8_check(const char *s, size_t n)
     return n;
 }
 
+size_t fxi_utf8_broken(const char *s, size_t n)
+{
+    size_t valid = valid_beginning((const unsigned char *)s, n);
+    return valid ? valid : 1;
+}
+
 size_t fxi_utf8_complete(const char *s, size_t n)
 {
     const unsigned char *u = (const unsigned char *)s;

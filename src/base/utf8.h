@@ -11,6 +11,10 @@ int fxi_utf8_len(unsigned char first);
 // one included).
 size_t fxi_utf8_check(const char *s, size_t n);
 
+// Bytes of the sequence at s[0..n), n > 0, that is not valid: of its longest beginning that could
+// still have become valid, and at least one.
+size_t fxi_utf8_broken(const char *s, size_t n);
+
 // The length of s[0..n) without a last sequence that is valid so far but cut off: what may be sent
 // while more bytes are to come. Bytes that can never become valid are not held back.
 size_t fxi_utf8_complete(const char *s, size_t n);

@@ -25,7 +25,8 @@ enum { // bits in the `commands` of an option's row
 enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 /* plus its number */ };
 
 typedef struct fxi_cli_options {
-    const char *model; // NULL: not given
+    const char *model;                     // NULL: not given
+    const char *tokenizer, *tokenizer_pre; // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_type;
@@ -41,7 +42,7 @@ typedef struct fxi_cli_options {
     fx_sampling sampling;
     bool ignore_eos;
     // tokenize
-    bool no_bos;
+    bool no_bos, decode;
     // bench
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given

@@ -7,12 +7,14 @@
 
 enum {
     ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH,
-    MODEL = ENGINE | FXI_CMD_TOKENIZE,
 };
 
 // clang-format off
 static const fxi_opt rows[] = {
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), MODEL, "the model, a GGUF file"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model, a GGUF file"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "where the vocabulary is: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "take the vocabulary from there: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
@@ -27,6 +29,7 @@ static const fxi_opt rows[] = {
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "go on after the end of a text"},
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the token that begins a text"},
+    {"decode", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(decode), FXI_CMD_TOKENIZE, "the other way round: ids on stdin to text"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once"},
     {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},

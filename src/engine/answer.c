@@ -174,10 +174,10 @@ static void replay(const fx_engine *eng, const teller *t, double score)
     fxi_seq *s = t->s;
     const int n_prompt = (int)t->group->req.n_prompt;
     size_t show = 0;
-    fxi_buf_clear(&s->text.raw);
+    fxi_buf_clear(&s->text.bytes.raw);
     fxi_buf_clear(&s->text.clean);
     s->text.stopped = false;
-    s->text.strip_space = t->group->strip_space;
+    s->text.bytes.strip_space = t->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;
         if (t->group->req.logprobs) p = fxi_prob_log_at(&s->prob, i - n_prompt);

@@ -75,7 +75,7 @@ static bool only_control(const fx_engine *eng, const fx_request *req)
 
 static void init_seqs(const fx_engine *eng, fxi_group *g)
 {
-    g->strip_space = fxi_vocab_adds_space(eng->vocab) && only_control(eng, &g->req);
+    g->begins = fxi_decoder_begin(eng->vocab, only_control(eng, &g->req));
     for (int i = 0; i < g->n_seq; i++) {
         g->seq[i].group = g;
         g->seq[i].choice = i;
@@ -247,6 +247,6 @@ void fxi_seq_clear(fxi_seq *s)
     fxi_prob_log_free(&s->prob);
     const fxi_group *g = s->group;
     *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};
-    s->text.strip_space = g->strip_space;
+    s->text.bytes = g->begins;
     s->text.include_stop = g->req.include_stop;
 }

@@ -36,9 +36,8 @@ typedef struct fxi_group fxi_group;
 // Text on its way out: bytes are held back while they may be part of a character or of a stop
 // string.
 typedef struct fxi_text {
-    fxi_buf raw;       // bytes that do not end a UTF-8 character yet
+    fxi_decoder bytes; // to whole characters
     fxi_buf clean;     // valid UTF-8 not shown yet
-    bool strip_space;  // the next byte is the space that the tokenizer put in front of a text
     bool include_stop; // a stop string is shown too
     bool stopped;      // a stop string was found: clean ends before it, or behind it
     int stop_string;   // which one
@@ -78,11 +77,11 @@ struct fxi_group {
     fx_request req; // what it points to is memory of this group
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
-    int max_tok;      // clamped
-    int n_seq;        // sequences it runs at most
-    bool strip_space; // its answers begin with a space that is not told
-    bool is_hidden;   // nothing is told before all have ended: n_best, beams
-    int64_t order_ms; // of arrival, less what its priority is worth: the least goes first
+    int max_tok;        // clamped
+    int n_seq;          // sequences it runs at most
+    fxi_decoder begins; // how the decoding of an answer begins; holds no bytes
+    bool is_hidden;     // nothing is told before all have ended: n_best, beams
+    int64_t order_ms;   // of arrival, less what its priority is worth: the least goes first
     fxi_group_state state;
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
     bool is_counted;        // has been admitted once, and

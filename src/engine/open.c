@@ -1,6 +1,7 @@
 // open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
 #include "base/memory.h"
 #include "engine/internal.h"
+#include "format/vocab/vocab_open.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -121,7 +122,8 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     fill_info(eng, g);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
-                        o->model_path, fxi_vocab_size(eng->vocab), eng->info.n_vocab);
+                        o->tokenizer_path ? o->tokenizer_path : o->model_path,
+                        fxi_vocab_size(eng->vocab), eng->info.n_vocab);
     return FX_OK;
 }
 
@@ -211,11 +213,22 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     return fxi_step_make(eng, err);
 }
 
+static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    const fx_options *o = &eng->opt;
+    if (o->tokenizer_path)
+        return fxi_vocab_open(o->tokenizer_path, o->tokenizer_pre, NULL, &eng->vocab, err);
+    if (o->tokenizer_pre)
+        return fxi_fail(err, FX_EINVAL, "a pre-tokenizer ('%s') is named, but no tokenizer file",
+                        o->tokenizer_pre);
+    return fxi_vocab_load(g, &eng->vocab, err);
+}
+
 static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     if (!fxi_gguf_n_tensor(g))
         return fxi_fail(err, FX_EFORMAT, "%s: holds a vocabulary and no weights", fxi_gguf_name(g));
-    FX_TRY(fxi_vocab_load(g, &eng->vocab, err));
+    FX_TRY(load_vocab(eng, g, err));
     eng->chat = fxi_chat_family_for(g);
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
     FX_TRY(load_model(eng, g, err));
@@ -231,6 +244,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
+    eng->opt.tokenizer_path = eng->opt.tokenizer_pre = NULL;
     return st;
 }
 

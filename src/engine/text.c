@@ -1,34 +1,13 @@
 // text.c - from the bytes of tokens to text that may be shown.
 //
-//   token bytes --> raw --(whole characters; what is no UTF-8 becomes U+FFFD)--> clean --(no stop
-//   string begins in what is left)--> shown
+//   token bytes --(decoder: whole characters)--> clean --(no stop string begins in what is left)-->
+//   shown
 //
 // The caller shows the first `show` bytes of clean and drops them. A character cut between tokens
-// waits in raw; a tail of clean that may be the beginning of a stop string waits there.
+// waits in the decoder; a tail of clean that may be the beginning of a stop string waits there.
 #include "engine/internal.h"
 
-#include "base/utf8.h"
-
 #include <string.h>
-
-static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
-
-// Moves what is decided from raw to clean.
-static bool clean_raw(fxi_text *t)
-{
-    size_t at = 0;
-    while (at < t->raw.n) {
-        const char *p = t->raw.p + at;
-        size_t left = t->raw.n - at, good = fxi_utf8_check(p, left);
-        if (!fxi_buf_add(&t->clean, p, good)) return false;
-        at += good;
-        if (good == left || fxi_utf8_complete(p + good, left - good) == 0) break; // cut off: wait
-        if (!fxi_buf_str(&t->clean, replacement)) return false;
-        at++;
-    }
-    fxi_buf_drop_front(&t->raw, at);
-    return true;
-}
 
 // First place in clean where a stop string stands, and which one; SIZE_MAX if none does.
 static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop, size_t *which)
@@ -77,11 +56,7 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *s
                   size_t *show)
 {
     *show = 0;
-    if (t->strip_space && n) {
-        t->strip_space = false;
-        if (*bytes == ' ') bytes++, n--;
-    }
-    if (!fxi_buf_add(&t->raw, bytes, n) || !clean_raw(t)) return false;
+    if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
     size_t which = 0, at = find_stop(t, stop, n_stop, &which);
     *show = at != SIZE_MAX ? cut_at_stop(t, at, stop[which], which) : showable(t, stop, n_stop);
     return true;
@@ -90,8 +65,7 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *s
 bool fxi_text_end(fxi_text *t, size_t *show)
 {
     *show = 0;
-    if (t->raw.n && !t->stopped && !fxi_buf_str(&t->clean, replacement)) return false;
-    fxi_buf_clear(&t->raw);
+    if (!t->stopped && !fxi_decoder_end(&t->bytes, &t->clean)) return false;
     *show = t->clean.n;
     return true;
 }
@@ -99,13 +73,13 @@ bool fxi_text_end(fxi_text *t, size_t *show)
 bool fxi_text_copy(fxi_text *to, const fxi_text *from)
 {
     *to = *from;
-    to->raw = to->clean = (fxi_buf){0};
-    return fxi_buf_add(&to->raw, from->raw.p, from->raw.n) &&
+    to->clean = (fxi_buf){0};
+    return fxi_decoder_copy(&to->bytes, &from->bytes) &&
            fxi_buf_add(&to->clean, from->clean.p, from->clean.n);
 }
 
 void fxi_text_free(fxi_text *t)
 {
-    fxi_buf_free(&t->raw);
+    fxi_decoder_free(&t->bytes);
     fxi_buf_free(&t->clean);
 }

@@ -1,15 +1,12 @@
 // chat.c - the families of chat templates and the one renderer for all of them.
 //
-// A family says what stands before and after a message of each role. That text is the template's
-// own: where it spells a control token of the vocabulary, it becomes that token. A message's text
-// is encoded apart and never does:
+// A family says what stands before and after a message of each role. The whole becomes one text in
+// which each byte is the template's or a message's. Where bytes of the template spell a control
+// token of the vocabulary, they become that token; what a message says never does. All other text
+// is tokenized as one, as the models have seen it:
 //
 //     <|im_start|>user\n | hi <|im_end|> there | <|im_end|>\n<|im_start|>assistant\n
 //     template             message: plain text   template
-//
-// Spaces at the end of a template's text belong to the message behind it ("[INST] " + "hi" is
-// "[INST]", " hi"): vocabularies write a word and the space before it as one piece, and models have
-// seen it so.
 #include "format/chat.h"
 
 #include <string.h>
@@ -125,9 +122,8 @@ typedef struct renderer {
     const fxi_vocab *v;
     fxi_ids *out;
     fx_error *err;
-    fxi_buf own;       // the template's text that is not encoded yet
-    fxi_buf said;      // a message's text with the spaces that go to it
-    bool at_start;     // nothing but BOS was put out: the vocabulary's own space belongs here
+    fxi_buf text;      // what is not encoded yet
+    fxi_buf own;       // of each byte of it: 1 where it is the template's
     bool in_user_turn; // a system message has opened a user's turn
 } renderer;
 
@@ -136,42 +132,44 @@ static fx_status fail_memory(const renderer *r)
     return fxi_fail(r->err, FX_ENOMEM, "no memory to render the conversation");
 }
 
-static fx_status encode(renderer *r, const char *text, size_t n, unsigned flags)
+static fx_status put(renderer *r, fxi_str text, char own)
 {
-    if (!n) return FX_OK;
-    if (r->at_start) flags |= FXI_ENCODE_SPACE;
-    r->at_start = false;
-    return fxi_vocab_encode(r->v, text, n, flags, r->out, r->err);
+    if (!text.n) return FX_OK;
+    if (!fxi_buf_add(&r->text, text.p, text.n) || !fxi_buf_reserve(&r->own, text.n))
+        return fail_memory(r);
+    memset(r->own.p + r->own.n, own, text.n);
+    r->own.n += text.n;
+    return FX_OK;
 }
 
-// The vocabulary's token for BOS or EOS; a vocabulary without one leaves it out. Behind BOS a new
+// Encodes the text that waits.
+static fx_status flush(renderer *r)
+{
+    FX_TRY(fxi_vocab_encode_marked(r->v, r->text.p, r->own.p, r->text.n, FXI_ENCODE_SPACE, r->out,
+                                   r->err));
+    fxi_buf_clear(&r->text);
+    fxi_buf_clear(&r->own);
+    return FX_OK;
+}
+
+// The vocabulary's token for BOS or EOS; a vocabulary without one leaves it out. Behind it, a new
 // text starts.
 static fx_status put_own_token(renderer *r, char which)
 {
+    FX_TRY(flush(r));
     int32_t id = which == *BOS ? fxi_vocab_bos(r->v) : fxi_vocab_eos(r->v);
-    if (id < 0) return FX_OK;
-    r->at_start = which == *BOS;
-    return fxi_ids_add(r->out, id) ? FX_OK : fail_memory(r);
-}
-
-// Encodes the first n bytes of the template's text that waits.
-static fx_status flush_own(renderer *r, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        const char *s = r->own.p + at;
-        size_t run = strcspn(s, BOS EOS);
-        if (run > n - at) run = n - at;
-        FX_TRY(encode(r, s, run, FXI_ENCODE_CONTROL));
-        at += run;
-        if (at < n) FX_TRY(put_own_token(r, r->own.p[at++]));
-    }
-    fxi_buf_drop_front(&r->own, n);
-    return FX_OK;
+    return id < 0 || fxi_ids_add(r->out, id) ? FX_OK : fail_memory(r);
 }
 
 static fx_status put_own(renderer *r, const char *text)
 {
-    return fxi_buf_str(&r->own, text) ? FX_OK : fail_memory(r);
+    while (*text) {
+        size_t run = strcspn(text, BOS EOS);
+        FX_TRY(put(r, (fxi_str){text, run}, 1));
+        text += run;
+        if (*text) FX_TRY(put_own_token(r, *text++));
+    }
+    return FX_OK;
 }
 
 static fxi_str trim(fxi_str s)
@@ -180,20 +178,6 @@ static fxi_str trim(fxi_str s)
     while (s.n && memchr(space, *s.p, sizeof space - 1)) s.p++, s.n--;
     while (s.n && memchr(space, s.p[s.n - 1], sizeof space - 1)) s.n--;
     return s;
-}
-
-static fx_status put_said(renderer *r, fxi_str text)
-{
-    if (r->f->trims) text = trim(text);
-    size_t n_own = r->own.n;
-    while (n_own && r->own.p[n_own - 1] == ' ') n_own--;
-    fxi_buf_clear(&r->said);
-    if (!fxi_buf_add(&r->said, r->own.p + n_own, r->own.n - n_own) ||
-        !fxi_buf_add(&r->said, text.p, text.n))
-        return fail_memory(r);
-    FX_TRY(flush_own(r, n_own));
-    fxi_buf_clear(&r->own);
-    return encode(r, r->said.p, r->said.n, 0);
 }
 
 // A user's turn is open from the system message that stands inside it to the user's message.
@@ -206,7 +190,7 @@ static fx_status put_message(renderer *r, chat_role role, fxi_str text)
     if (inside && !turn_goes_on) FX_TRY(put_own(r, f->by_role[USER].before));
     if (inside || !turn_goes_on) FX_TRY(put_own(r, f->by_role[role].before));
     r->in_user_turn = inside;
-    FX_TRY(put_said(r, text));
+    FX_TRY(put(r, r->f->trims ? trim(text) : text, 0));
     return put_own(r, f->by_role[role].after);
 }
 
@@ -246,7 +230,7 @@ static fx_status render(renderer *r, const fxi_chat_msg *msg, size_t n_msg)
     }
     if (r->in_user_turn) FX_TRY(put_own(r, r->f->by_role[USER].after));
     FX_TRY(put_own(r, r->f->answer));
-    return flush_own(r, r->own.n);
+    return flush(r);
 }
 
 fx_status fxi_chat_encode(const fxi_chat_family *f, const fxi_vocab *v, const fxi_chat_msg *msg,
@@ -254,10 +238,10 @@ fx_status fxi_chat_encode(const fxi_chat_family *f, const fxi_vocab *v, const fx
 {
     if (!n_msg) return fxi_fail(err, FX_EINVAL, "messages: at least one is needed");
     const size_t n_before = out->n;
-    renderer r = {.f = f, .v = v, .out = out, .err = err, .at_start = true};
+    renderer r = {.f = f, .v = v, .out = out, .err = err};
     fx_status st = render(&r, msg, n_msg);
     if (st != FX_OK) out->n = n_before;
+    fxi_buf_free(&r.text);
     fxi_buf_free(&r.own);
-    fxi_buf_free(&r.said);
     return st;
 }

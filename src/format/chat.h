@@ -1,9 +1,8 @@
 // chat.h - a conversation to token ids.
 //
-// The template's own marks and the messages' text are tokenised apart: marks become control tokens,
-// text of users never does, whatever it spells. A file's Jinja template is recognised by the marks
-// it uses (a table of families in chat.c); a file without one, or with one of no known family, is
-// served in a plain "User: ... Assistant:" form.
+// The template's own marks become control tokens; text of users never does, whatever it spells. A
+// file's Jinja template is recognised by the marks it uses (a table of families in chat.c); a file
+// without one, or with one of no known family, is served in a plain "User: ... Assistant:" form.
 #ifndef FXI_FORMAT_CHAT_H
 #define FXI_FORMAT_CHAT_H
 

@@ -10,6 +10,7 @@
 #ifndef FXI_FORMAT_VOCAB_H
 #define FXI_FORMAT_VOCAB_H
 
+#include "base/buf.h"
 #include "format/gguf.h"
 
 typedef struct fxi_vocab fxi_vocab;
@@ -34,6 +35,8 @@ bool fxi_vocab_adds_bos(
     const fxi_vocab *v); // tokenizer.ggml.add_bos_token (default for "llama": true)
 bool fxi_vocab_adds_space(
     const fxi_vocab *v); // tokenizer.ggml.add_space_prefix (default for "llama": true)
+bool fxi_vocab_adds_eos(const fxi_vocab *v);     // tokenizer.ggml.add_eos_token
+bool fxi_vocab_strips_space(const fxi_vocab *v); // decoding a text drops one space at its beginning
 bool fxi_vocab_ends(const fxi_vocab *v,
                     int32_t id); // an end-of-generation token: eos, eot, and kin
 bool fxi_vocab_control(const fxi_vocab *v, int32_t id); // control or unknown token: adds no text
@@ -52,10 +55,38 @@ enum {
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err);
 
+// The same of a text that is partly someone else's: own[i] nonzero says that byte i may be part of
+// a control token. Control tokens are found where all their bytes are own, and nowhere else; all
+// other text is tokenized as one, whoever wrote it. own NULL: as FXI_ENCODE_CONTROL says, which is
+// without effect otherwise.
+fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
+                                  size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err);
+
 // The bytes a token adds to a text: U+2581 is a space again, byte tokens are their byte, control
 // tokens are "". An id outside the vocabulary is allowed here, in `piece`, `ends` and `control`: it is
 // no text, no end and no control token.
 const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes);
+// The ids as text, appended: whole characters alone, what is no UTF-8 as U+FFFD. Control and unknown
+// tokens add nothing, unless the flag says that they are spelled as stored. False, with *out as
+// before, when memory is short.
+enum { FXI_DECODE_CONTROL = 1 };
+bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned flags,
+                      fxi_buf *out);
+
+// The same token by token. One owner; copied by fxi_decoder_copy alone.
+typedef struct fxi_decoder {
+    fxi_buf raw;      // bytes that do not end a character yet
+    bool strip_space; // the next byte is the space that the vocabulary put in front of a text
+    bool each_byte;   // every byte that is no UTF-8 becomes a U+FFFD; otherwise runs of them do
+} fxi_decoder;
+
+fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: of a text
+// Appends what is decided to *out. False when memory is short.
+bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out);
+bool fxi_decoder_end(fxi_decoder *d, fxi_buf *out); // a cut-off character becomes U+FFFD
+bool fxi_decoder_copy(fxi_decoder *to, const fxi_decoder *from); // to is empty
+void fxi_decoder_free(fxi_decoder *d);
+
 // The piece as stored ("▁the", "<0x0A>", "</s>").
 const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes);
 

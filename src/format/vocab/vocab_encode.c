@@ -1,327 +1,198 @@
-// vocab_encode.c - text to ids.
+// vocab_encode.c - text to ids: special tokens split off, norm steps, split steps, the model.
 //
-//   text -> special tokens split off (leftmost, then longest) -> what lies between, cut into words
-//        -> a word's characters as a linked list of symbols -> merges -> one id per symbol left, or
-//        bytes
-//
-// Merging: every pair of neighbours that is a piece waits in a heap, highest score first, the
-// leftmost of equals. The best is taken; if both sides are still what they were when it was put
-// there, the right one joins the left one and the two new pairs are put into the heap. A word of n
-// characters makes at most n - 1 merges, each of which takes one pair out and puts two in: the heap
-// never holds more than 2n.
-//
-// Words: where no piece of the vocabulary reaches from a character into a space behind it, nothing
-// can ever merge across such a place, and the text is cut there. It is the same result in less
-// memory.
+// Words come again and again, so a call remembers what short ones became: where in its own output
+// their ids stand. A word's ids depend on nothing but the word, so this changes nothing but time.
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/utf8.h"
 #include "format/show.h"
 #include "format/vocab/vocab_impl.h"
 
-#define NONE UINT32_MAX
-
 enum {
-    MAX_TEXT_BYTES = 1 << 30
-}; // a space becomes three bytes, and positions in a word have 32 bits
+    MAX_TEXT_BYTES = 1 << 28, // norm steps make it longer, and places in it have 32 bits
+    KNOWN_BYTES = 22,         // of a word that is remembered
+    MIN_KNOWN = 64,
+    MAX_KNOWN = 8192
+};
 
-typedef struct symbol {
-    uint32_t at, n;      // bytes in the word; n = 0: joined to a symbol on its left
-    uint32_t prev, next; // NONE at the ends
-    int32_t id;          // -1: no piece is spelled so
-} symbol;
-
-typedef struct pair {
-    float score;
-    uint32_t left, right; // symbols
-    uint32_t n;           // bytes of both
-    int32_t id;           // of the piece they make
-} pair;
-
-typedef struct job {
-    const fxi_vocab *v;
-    fxi_buf word; // with U+2581 for spaces
-    symbol *sym;
-    uint32_t n_sym, cap_sym;
-    pair *heap; // [2 * cap_sym]
-    uint32_t n_heap;
-    fxi_ids *out;
-    fx_error *err;
-} job;
+struct fxi_known_word {
+    size_t at; // of its ids in the output
+    uint8_t n_ids, n;
+    char text[KNOWN_BYTES];
+};
 
 //
-// The heap
+// Ids out
 //
 
-static bool before(const pair *a, const pair *b)
+fx_status fxi_put(fxi_job *j, int32_t id)
 {
-    return a->score != b->score ? a->score > b->score : a->left < b->left;
-}
-
-static void heap_push(job *j, pair p)
-{
-    uint32_t i = j->n_heap++;
-    for (uint32_t up; i && before(&p, &j->heap[up = (i - 1) / 2]); i = up) j->heap[i] = j->heap[up];
-    j->heap[i] = p;
-}
-
-static pair heap_pop(job *j)
-{
-    pair top = j->heap[0], last = j->heap[--j->n_heap];
-    uint32_t i = 0;
-    for (;;) {
-        uint32_t down = 2 * i + 1;
-        if (down >= j->n_heap) break;
-        if (down + 1 < j->n_heap && before(&j->heap[down + 1], &j->heap[down])) down++;
-        if (!before(&j->heap[down], &last)) break;
-        j->heap[i] = j->heap[down];
-        i = down;
-    }
-    j->heap[i] = last;
-    return top;
-}
-
-//
-// One word
-//
-
-// The piece that merging may make of these bytes, -1 if there is none.
-static int32_t find_merge(const job *j, uint32_t at, uint32_t n)
-{
-    if (n > j->v->max_piece_bytes) return -1;
-    int32_t id = fxi_vocab_find(j->v, j->word.p + at, n);
-    return id >= 0 && j->v->token[id].merges ? id : -1;
-}
-
-static void offer_pair(job *j, uint32_t left, uint32_t right)
-{
-    if (left == NONE || right == NONE) return;
-    uint32_t n = j->sym[left].n + j->sym[right].n;
-    int32_t id = find_merge(j, j->sym[left].at, n);
-    if (id < 0) return;
-    heap_push(j, (pair){j->v->token[id].score, left, right, n, id});
-}
-
-static size_t count_characters(const fxi_buf *word)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < word->n; i++) n += ((unsigned char)word->p[i] & 0xC0) != 0x80;
-    return n;
-}
-
-static bool reserve_symbols(job *j, size_t n)
-{
-    if (n <= j->cap_sym) return true;
-    symbol *sym = realloc(j->sym, n * sizeof *sym);
-    if (sym) j->sym = sym;
-    pair *heap = realloc(j->heap, 2 * n * sizeof *heap);
-    if (heap) j->heap = heap;
-    if (!sym || !heap) return false;
-    j->cap_sym = (uint32_t)n;
-    return true;
-}
-
-static void split_characters(job *j)
-{
-    uint32_t n_bytes = (uint32_t)j->word.n;
-    j->n_sym = 0;
-    for (uint32_t at = 0; at < n_bytes; j->n_sym++) {
-        uint32_t n = (uint32_t)fxi_utf8_len((unsigned char)j->word.p[at]);
-        j->sym[j->n_sym] = (symbol){at, n, j->n_sym - 1, j->n_sym + 1, find_merge(j, at, n)};
-        at += n;
-    }
-    j->sym[0].prev = NONE;
-    j->sym[j->n_sym - 1].next = NONE;
-}
-
-static void join(job *j, const pair *p)
-{
-    symbol *left = &j->sym[p->left], *right = &j->sym[p->right];
-    left->n = p->n;
-    left->id = p->id;
-    left->next = right->next;
-    right->n = 0;
-    if (left->next != NONE) j->sym[left->next].prev = p->left;
-    offer_pair(j, left->prev, p->left);
-    offer_pair(j, p->left, left->next);
-}
-
-static void merge(job *j)
-{
-    for (uint32_t i = 1; i < j->n_sym; i++) offer_pair(j, i - 1, i);
-    while (j->n_heap) {
-        pair p = heap_pop(j);
-        const symbol *left = &j->sym[p.left], *right = &j->sym[p.right];
-        if (left->n && right->n && left->n + right->n == p.n) join(j, &p);
-    }
-}
-
-static fx_status add(job *j, int32_t id)
-{
+    j->after_unknown = false;
     return fxi_ids_add(j->out, id) ? FX_OK
                                    : fxi_fail(j->err, FX_ENOMEM, "no memory for the text's tokens");
 }
 
-// A character that is no piece: its bytes, or the unknown token if the vocabulary lacks one of
-// them.
-static fx_status add_bytes(job *j, const symbol *s)
+static bool has_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)j->word.p + s->at;
-    bool all = true;
-    for (uint32_t i = 0; i < s->n; i++) all &= j->v->byte_id[p[i]] >= 0;
-    if (!all && j->v->unk >= 0) return add(j, j->v->unk);
-    if (!all)
+    bool all = v->byte_fallback;
+    for (size_t i = 0; i < n && all; i++) all = v->byte_id[(unsigned char)p[i]] >= 0;
+    return all;
+}
+
+fx_status fxi_put_unknown(fxi_job *j, const char *p, size_t n)
+{
+    const fxi_vocab *v = j->v;
+    if (has_bytes(v, p, n)) {
+        for (size_t i = 0; i < n; i++) FX_TRY(fxi_put(j, v->byte_id[(unsigned char)p[i]]));
+        return FX_OK;
+    }
+    if (v->unk < 0)
         return fxi_fail(j->err, FX_EINVAL, "the vocabulary has no token for the character '%s'",
-                        fxi_show((const char *)p, s->n).s);
-    for (uint32_t i = 0; i < s->n; i++) FX_TRY(add(j, j->v->byte_id[p[i]]));
-    return FX_OK;
-}
-
-static fx_status encode_word(job *j)
-{
-    if (!j->word.n) return FX_OK;
-    if (!reserve_symbols(j, count_characters(&j->word)))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    split_characters(j);
-    merge(j);
-    for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
-        if (j->sym[i].id >= 0)
-            FX_TRY(add(j, j->sym[i].id));
-        else
-            FX_TRY(add_bytes(j, &j->sym[i]));
-    }
+                        fxi_show(p, n).s);
+    if (v->fuse_unknown && j->after_unknown) return FX_OK;
+    FX_TRY(fxi_put(j, v->unk));
+    j->after_unknown = true;
     return FX_OK;
 }
 
 //
-// Text between special tokens
+// Words
 //
 
-// Bytes of the space at s: ' ' or the U+2581 that stands for it in pieces; 0 if it is none.
-static size_t space_bytes(const char *s, size_t n)
+static fx_status run_model(fxi_job *j, const char *p, size_t n)
 {
-    if (n && *s == ' ') return 1;
-    return n >= FXI_SPACE_MARK_BYTES && !memcmp(s, FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES)
-               ? FXI_SPACE_MARK_BYTES
-               : 0;
-}
-
-// Spaces and what follows them up to the next space. Pre: n > 0.
-static size_t word_bytes(const char *s, size_t n)
-{
-    size_t i = 0, space;
-    while ((space = space_bytes(s + i, n - i))) i += space;
-    while (i < n && !space_bytes(s + i, n - i)) i += (size_t)fxi_utf8_len((unsigned char)s[i]);
-    return i;
-}
-
-// Appends s to the word, spaces as U+2581.
-static bool escape(fxi_buf *word, const char *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t run = 0;
-        while (i + run < n && s[i + run] != ' ') run++;
-        if (!fxi_buf_add(word, s + i, run)) return false;
-        i += run;
-        if (i < n && !fxi_buf_add(word, FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES)) return false;
-        i += i < n;
+    if (j->v->whole_words) {
+        int32_t id = fxi_index_find(&j->v->by_word, p, n);
+        if (id >= 0 && id < j->v->n) return fxi_put(j, id);
     }
-    return true;
+    return j->v->kind == FXI_VOCAB_UNIGRAM ? fxi_unigram_word(j, p, n) : fxi_merge_word(j, p, n);
 }
 
-static fx_status encode_plain(job *j, const char *s, size_t n, bool space_in_front)
+static fxi_known_word *known_slot(const fxi_job *j, const char *p, size_t n, fxi_known_word *key)
 {
-    while (n) {
-        size_t take = j->v->cuts_at_space ? word_bytes(s, n) : n;
-        fxi_buf_clear(&j->word);
-        if (!escape(&j->word, " ", space_in_front) || !escape(&j->word, s, take))
-            return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-        FX_TRY(encode_word(j));
-        space_in_front = false;
-        s += take;
-        n -= take;
+    uint64_t w[3] = {0};
+    memcpy(w, p, n);
+    *key = (fxi_known_word){.n = (uint8_t)n};
+    memcpy(key->text, w, KNOWN_BYTES);
+    uint64_t h = fxi_mix(w[0] ^ n, w[1] + 0x9E3779B97F4A7C15u) ^ fxi_mix(w[2], 0x8EBC6AF09C88C6E3u);
+    return &j->known[h & j->known_mask];
+}
+
+static fx_status put_known(fxi_job *j, const fxi_known_word *k)
+{
+    for (size_t i = 0; i < k->n_ids; i++) FX_TRY(fxi_put(j, j->out->id[k->at + i]));
+    return FX_OK;
+}
+
+static fx_status encode_part(fxi_job *j, const char *p, size_t n)
+{
+    fxi_known_word key;
+    if (!j->known || n > KNOWN_BYTES) return run_model(j, p, n);
+    fxi_known_word *k = known_slot(j, p, n, &key);
+    if (k->n == n && !memcmp(k->text, key.text, KNOWN_BYTES)) return put_known(j, k);
+    key.at = j->out->n;
+    bool after_unknown = j->after_unknown;
+    FX_TRY(run_model(j, p, n));
+    if (after_unknown || j->after_unknown) return FX_OK; // unknown tokens side by side may be one
+    key.n_ids = (uint8_t)(j->out->n - key.at);
+    *k = key;
+    return FX_OK;
+}
+
+fx_status fxi_encode_word(fxi_job *j, const char *p, size_t n)
+{
+    const fxi_vocab *v = j->v;
+    j->after_unknown = false;
+    if (v->unit_bytes || v->whole_words || v->kind == FXI_VOCAB_UNIGRAM)
+        return encode_part(j, p, n);
+    for (size_t at = 0, len; at < n; at += len) {
+        len = fxi_merge_cut(v, p + at, n - at);
+        FX_TRY(encode_part(j, p + at, len));
     }
     return FX_OK;
 }
 
 //
-// Special tokens
+// The text between special tokens
 //
 
-static int byte_at(const fxi_token *t, size_t depth)
+static fx_status encode_late(fxi_job *j, fxi_str text)
 {
-    bool control = t->type == FXI_TOKEN_CONTROL; // spelled as stored; others as decoded
-    if (depth >= (control ? t->n_piece : t->n_text)) return -1;
-    return (unsigned char)(control ? t->piece : t->text)[depth];
+    fxi_norm_how how = {.late = true, .space = j->space, .first = j->at_start};
+    FX_TRY(fxi_norm_run(j->v, how, text, &j->late, &text, j->err));
+    j->at_start = false;
+    return fxi_split_encode(j, text.p, text.n);
 }
 
-// The first of sp->id[lo..hi) whose byte at `depth` is at least `byte`. Pre: they are equal before
-// `depth`.
-static size_t first_from(const fxi_vocab *v, const fxi_specials *sp, size_t lo, size_t hi,
-                         size_t depth, int byte)
+static fx_status encode_control(fxi_job *j, fxi_str text)
 {
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (byte_at(&v->token[sp->id[mid]], depth) < byte)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    fxi_norm_how how = {.space = j->space, .first = j->at_start};
+    FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
+    return fxi_special_walk(j, FXI_NORM_CONTROL, text, NULL, encode_late);
 }
 
-// The longest special token at s; *n_bytes is its length. -1 if there is none. Pre: n > 0.
-static int32_t match_special(const fxi_vocab *v, const fxi_specials *sp, const char *s, size_t n,
-                             size_t *n_bytes)
+static fx_status encode_user(fxi_job *j, fxi_str text)
 {
-    int32_t best = -1;
-    if (!sp->first[(unsigned char)*s]) return best;
-    size_t lo = 0, hi = sp->n;
-    for (size_t depth = 0; depth < n; depth++) {
-        int byte = (unsigned char)s[depth];
-        lo = first_from(v, sp, lo, hi, depth, byte);
-        hi = first_from(v, sp, lo, hi, depth, byte + 1);
-        if (lo == hi) break;
-        if (byte_at(&v->token[sp->id[lo]], depth + 1) >= 0) continue;
-        best = sp->id[lo];
-        *n_bytes = depth + 1;
-    }
-    return best;
+    fxi_norm_how how = {.space = j->space, .first = j->at_start};
+    FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
+    return fxi_special_walk(j, FXI_NORM_USER, text, NULL, encode_late);
 }
 
-static fx_status encode(job *j, const fxi_specials *sp, const char *text, size_t n_bytes,
-                        bool space_in_front)
+// Where only some bytes may be part of control tokens, these are looked for in the text as given:
+// norm steps do not say which bytes came from where.
+static fx_status encode(fxi_job *j, fxi_str text, bool control)
 {
-    size_t from = 0, at = 0, n_special = 0;
-    while (at < n_bytes) {
-        int32_t id = match_special(j->v, sp, text + at, n_bytes - at, &n_special);
-        if (id < 0) {
-            at++;
-            continue;
-        }
-        FX_TRY(encode_plain(j, text + from, at - from, space_in_front && !from));
-        FX_TRY(add(j, id));
-        from = at += n_special;
-    }
-    return encode_plain(j, text + from, n_bytes - from, space_in_front && !from);
+    if (j->own) return fxi_special_walk(j, FXI_RAW_ANY, text, j->own, encode_user);
+    if (control) return fxi_special_walk(j, FXI_RAW_CONTROL, text, NULL, encode_control);
+    return fxi_special_walk(j, FXI_RAW_USER, text, NULL, encode_user);
 }
 
-fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
-                           fxi_ids *out, fx_error *err)
+//
+// Calls
+//
+
+// Without memory for them, no words are remembered.
+static void make_known(fxi_job *j, size_t n_bytes)
+{
+    size_t n = MIN_KNOWN;
+    if (n_bytes < MIN_KNOWN) return;
+    while (n < MAX_KNOWN && n < n_bytes / 8) n *= 2;
+    j->known = calloc(n, sizeof *j->known);
+    j->known_mask = n - 1;
+}
+
+static void free_job(fxi_job *j)
+{
+    fxi_norm_work_free(&j->early);
+    fxi_norm_work_free(&j->late);
+    fxi_matcher_free(j->matcher);
+    free(j->sym);
+    free(j->heap);
+    free(j->best);
+    free(j->known);
+}
+
+fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
+                                  size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err)
 {
     if (n_bytes > MAX_TEXT_BYTES)
         return fxi_fail(err, FX_EINVAL, "a text of %zu bytes is too long", n_bytes);
     size_t bad = fxi_utf8_check(text, n_bytes);
     if (bad < n_bytes) return fxi_fail(err, FX_EINVAL, "bad UTF-8 at byte %zu", bad);
-    job j = {.v = v, .out = out, .err = err};
+    if (!n_bytes) return FX_OK;
+    fxi_job j = {.v = v, .own = own, .out = out, .err = err, .at_start = true};
     const size_t n_before = out->n;
-    const fxi_specials *sp = flags & FXI_ENCODE_CONTROL ? &v->all : &v->user;
-    fx_status st = encode(&j, sp, text, n_bytes, v->adds_space && (flags & FXI_ENCODE_SPACE));
+    j.space = flags & FXI_ENCODE_SPACE;
+    make_known(&j, n_bytes);
+    fx_status st = encode(&j, (fxi_str){text, n_bytes}, flags & FXI_ENCODE_CONTROL);
     if (st != FX_OK) out->n = n_before;
-    fxi_buf_free(&j.word);
-    free(j.sym);
-    free(j.heap);
+    free_job(&j);
     return st;
+}
+
+fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
+                           fxi_ids *out, fx_error *err)
+{
+    return fxi_vocab_encode_marked(v, text, NULL, n_bytes, flags, out, err);
 }

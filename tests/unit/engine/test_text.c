@@ -76,7 +76,7 @@ static void test_nothing_unsafe_is_shown_early(void **state)
 static void test_first_space_is_dropped(void **state)
 {
     (void)state;
-    fxi_text t = {.strip_space = true};
+    fxi_text t = {.bytes.strip_space = true};
     size_t show;
     assert_true(fxi_text_add(&t, "", 0, NULL, 0, &show)); // a control token does not count
     assert_true(fxi_text_add(&t, " Once", 5, NULL, 0, &show));

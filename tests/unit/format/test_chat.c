@@ -90,35 +90,31 @@ static void test_families(void **state)
         const char *name, *template, *spelled;
     } cases[] = {
         {"chatml", "{{'<|im_start|>' + role}}",
-         "{<s>}"
-         "{<|im_start|>}system\nbe{<|im_end|>}\n{<|im_start|>}user\nhi{<|im_end|>}\n{<|im_start|>}"
-         "assistant\nyo"
-         "{<|im_end|>}\n{<|im_start|>}user\nhi{<|im_end|>}\n{<|im_start|>}assistant\n"},
+         "{<s>}{<|im_start|>} system\nbe{<|im_end|>} \n{<|im_start|>} user\nhi{<|im_end|>} \n"
+         "{<|im_start|>} assistant\nyo{<|im_end|>} \n{<|im_start|>} user\nhi{<|im_end|>} \n"
+         "{<|im_start|>} assistant\n"},
         {"llama3", "<|start_header_id|>",
-         "{<s>} "
-         "<|start_header_id|>system<|end_header_id|>\n\nbe<|eot_id|><|start_header_id|>user<|end_"
-         "header_id|>\n\nhi"
-         "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|eot_id|><|start_header_id|"
-         ">user"
-         "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
+         "{<s>} <|start_header_id|>system<|end_header_id|>\n\nbe<|eot_id|>"
+         "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>"
+         "<|start_header_id|>assistant<|end_header_id|>\n\nyo<|eot_id|>"
+         "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>"
+         "<|start_header_id|>assistant<|end_header_id|>\n\n"},
         {"gemma", "<start_of_turn>",
-         "{<s>}{<start_of_turn>}user\nbe\n\nhi{<end_of_turn>}\n{<start_of_turn>}model\nyo{<end_of_"
-         "turn>}\n"
-         "{<start_of_turn>}user\nhi{<end_of_turn>}\n{<start_of_turn>}model\n"},
+         "{<s>}{<start_of_turn>} user\nbe\n\nhi{<end_of_turn>} \n"
+         "{<start_of_turn>} model\nyo{<end_of_turn>} \n{<start_of_turn>} user\nhi{<end_of_turn>} \n"
+         "{<start_of_turn>} model\n"},
         {"phi3", "'<|user|>' + '\n' + message + '<|end|>'",
-         "{<s>}{<|system|>}be{<|end|>}{<|user|>}hi{<|end|>}{<|assistant|>}yo{<|end|>}{<|user|>}hi{<"
-         "|end|>}"
-         "{<|assistant|>}"},
+         "{<s>}{<|system|>} be{<|end|>}{<|user|>} hi{<|end|>}{<|assistant|>} yo{<|end|>}"
+         "{<|user|>} hi{<|end|>}{<|assistant|>}"},
         {"zephyr", "'<|user|>\n' + message + eos_token",
-         "{<s>}{<|system|>}\nbe{</s>}\n{<|user|>}\nhi{</s>}\n{<|assistant|>}\nyo{</"
-         "s>}\n{<|user|>}\nhi{</s>}\n"
-         "{<|assistant|>}\n"},
+         "{<s>}{<|system|>} \nbe{</s>} \n{<|user|>} \nhi{</s>} \n{<|assistant|>} \nyo{</s>} \n"
+         "{<|user|>} \nhi{</s>} \n{<|assistant|>} \n"},
         {"llama2", "'<<SYS>>' '[INST] ' + content + ' [/INST]'",
          "{<s>} [INST] <<SYS>>\nbe\n<</SYS>>\n\nhi [/INST] yo {</s>}{<s>} [INST] hi [/INST]"},
         {"mistral", "'[INST] ' + content + ' [/INST]'",
-         "{<s>} [INST] be\n\nhi [/INST] yo{</s>}[INST] hi [/INST]"},
+         "{<s>} [INST] be\n\nhi [/INST] yo{</s>} [INST] hi [/INST]"},
         {"mistral-v3", "'[INST] ' + content + '[/INST]'",
-         "{<s>} [INST] be\n\nhi[/INST] yo{</s>}[INST] hi[/INST]"},
+         "{<s>} [INST] be\n\nhi[/INST] yo{</s>} [INST] hi[/INST]"},
         {"plain", "{{ something else }}",
          "{<s>} System: be\nUser: hi\nAssistant: yo\nUser: hi\nAssistant:"},
         {"plain", NULL, "{<s>} System: be\nUser: hi\nAssistant: yo\nUser: hi\nAssistant:"},
@@ -138,7 +134,7 @@ static void test_developer_is_system(void **state)
     (void)state;
     chat c = open_chat("<|im_start|>", own, COUNT(own));
     const fxi_chat_msg msg[] = {says("developer", "be")};
-    expect(c, msg, 1, "{<s>}{<|im_start|>}system\nbe{<|im_end|>}\n{<|im_start|>}assistant\n");
+    expect(c, msg, 1, "{<s>}{<|im_start|>} system\nbe{<|im_end|>} \n{<|im_start|>} assistant\n");
     fxi_vocab_free(c.v);
 }
 
@@ -162,7 +158,7 @@ static void test_trimmed(void **state)
     (void)state;
     chat c = open_chat("<start_of_turn>", own, COUNT(own));
     const fxi_chat_msg msg[] = {says("user", " \n hi \t\n")};
-    expect(c, msg, 1, "{<s>}{<start_of_turn>}user\nhi{<end_of_turn>}\n{<start_of_turn>}model\n");
+    expect(c, msg, 1, "{<s>}{<start_of_turn>} user\nhi{<end_of_turn>} \n{<start_of_turn>} model\n");
     fxi_vocab_free(c.v);
 }
 
@@ -170,24 +166,24 @@ static void test_trimmed(void **state)
 // Boundaries
 //
 
-// Template and text do not merge, but the space between them goes to the text.
+// Template and text are one text to the model: their characters merge across the border.
 static void test_boundaries(void **state)
 {
     (void)state;
-    static const small_token tokens[] = {
-        {SP, -9, NORMAL},    {"h", -8, NORMAL},        {"i", -7, NORMAL},
-        {"hi", -2, NORMAL},  {SP "hi", -3, NORMAL},    {"]", -5, NORMAL},
-        {"]" SP, 0, NORMAL}, {"]" SP "hi", 0, NORMAL}, {"i" SP, 0, NORMAL}};
-    enum { SP_HI = ID_OWN + 4, BRACKET = ID_OWN + 5 };
+    static const small_token tokens[] = {{SP, -9, NORMAL},
+                                         {"h", -8, NORMAL},
+                                         {"i", -7, NORMAL},
+                                         {"hi", -2, NORMAL},
+                                         {SP "hi", -3, NORMAL}};
+    enum { SP_HI = ID_OWN + 4 };
     chat c = open_chat("[INST] [/INST]", tokens, COUNT(tokens));
     const fxi_chat_msg msg[] = {says("user", "hi")};
     fxi_ids ids = {0};
     assert_int_equal(fxi_chat_encode(c.f, c.v, msg, 1, &ids, NULL), FX_OK);
     size_t i = 0;
-    while (i < ids.n && ids.id[i] != BRACKET) i++;
-    assert_true(i + 2 < ids.n);
-    assert_int_equal(ids.id[i + 1], SP_HI);
-    assert_int_equal(ids.id[i + 2], ID_OWN); // the space of " [/INST]"
+    while (i < ids.n && ids.id[i] != SP_HI) i++;
+    assert_true(i + 1 < ids.n);
+    assert_int_equal(ids.id[i + 1], ID_OWN); // the space of " [/INST]"
     fxi_ids_free(&ids);
     fxi_vocab_free(c.v);
 }

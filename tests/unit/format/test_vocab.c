@@ -160,14 +160,48 @@ static void test_special_tokens(void **state)
     fxi_vocab *v = load_small();
     EXPECT(v, "a<tool>b", 0, OWN(A), OWN(TOOL), OWN(B));
     EXPECT(v, "<tool>x<tool>ab", 0, OWN(TOOL_X), OWN(TOOL),
-           OWN(AB));                                           // the longest; nothing merges across
-    EXPECT(v, "<tool>a", FXI_ENCODE_SPACE, OWN(TOOL), OWN(A)); // the text does not begin with text
-    EXPECT(v, "a<tool>a", FXI_ENCODE_SPACE, OWN(SP_A), OWN(TOOL), OWN(A));
+           OWN(AB)); // the longest; nothing merges across
+    EXPECT(v, "<tool>a", FXI_ENCODE_SPACE, OWN(TOOL), OWN(SP_A)); // a space behind special tokens
+    EXPECT(v, "a<tool>a", FXI_ENCODE_SPACE, OWN(SP_A), OWN(TOOL), OWN(SP_A));
     EXPECT(v, "a   a", 0, OWN(A), OWN(SPACES3), OWN(A)); // spelled with spaces in a text
     EXPECT(v, "a<go>a", FXI_ENCODE_CONTROL, OWN(A), OWN(GO), OWN(A));
     EXPECT(v, "<go>", 0, BYTE_ID('<'), BYTE_ID('g'), BYTE_ID('o'), BYTE_ID('>'));
     EXPECT(v, "<s>", FXI_ENCODE_CONTROL, ID_BOS);
     EXPECT(v, "<tool", 0, BYTE_ID('<'), BYTE_ID('t'), BYTE_ID('o'), BYTE_ID('o'), BYTE_ID('l'));
+    fxi_vocab_free(v);
+}
+
+// `marks` has an 'x' for every byte that may be part of a control token.
+static void expect_marked(const fxi_vocab *v, const char *text, const char *marks,
+                          const int32_t *want, size_t n)
+{
+    fxi_ids ids = {0};
+    char mine[64];
+    assert_true(strlen(text) == strlen(marks) && strlen(text) <= sizeof mine);
+    for (size_t i = 0; marks[i]; i++) mine[i] = marks[i] == 'x';
+    assert_int_equal(fxi_vocab_encode_marked(v, text, mine, strlen(text), 0, &ids, NULL), FX_OK);
+    assert_int_equal(ids.n, n);
+    assert_memory_equal(ids.id, want, n * sizeof *want);
+    fxi_ids_free(&ids);
+}
+
+#define EXPECT_MARKED(v, text, marks, ...)                  \
+    do {                                                    \
+        const int32_t want_[] = {__VA_ARGS__};              \
+        expect_marked(v, text, marks, want_, COUNT(want_)); \
+    } while (0)
+
+static void test_marked_text(void **state)
+{
+    (void)state;
+    fxi_vocab *v = load_small();
+    const int32_t lt = BYTE_ID('<'), g = BYTE_ID('g'), o = BYTE_ID('o'), gt = BYTE_ID('>');
+    EXPECT_MARKED(v, "<go>", "xxxx", OWN(GO));
+    EXPECT_MARKED(v, "<go>", "xxx.", lt, g, o, gt);
+    EXPECT_MARKED(v, "<go>", ".xxx", lt, g, o, gt);
+    EXPECT_MARKED(v, "<go><go>", "....xxxx", lt, g, o, gt, OWN(GO));
+    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is one across borders
+    EXPECT_MARKED(v, "<tool>x", ".......", OWN(TOOL_X));    // user-defined: always split off
     fxi_vocab_free(v);
 }
 
@@ -293,7 +327,7 @@ static void test_broken_vocabularies(void **state)
         vocab_parts parts;
         const char *expected;
     } cases[] = {
-        {{.model = "gpt2"}, "mem.gguf: tokenizer kind 'gpt2' is not read by this version"},
+        {{.model = "bert"}, "mem.gguf: tokenizer kind 'bert' is not read by this version"},
         {{.more_scores = 1}, "key 'tokenizer.ggml.scores' has 260 elements for 259 tokens"},
         {{.more_scores = -1}, "key 'tokenizer.ggml.scores' has 258 elements for 259 tokens"},
         {{.more_types = 1}, "key 'tokenizer.ggml.token_type' has 260 elements for 259 tokens"},
@@ -536,6 +570,8 @@ static void test_real_vectors(void **state)
     }
     check_real("llama-spm");
     check_real("phi-3");
+    check_real("gpt-2");
+    check_real("deepseek-llm");
 }
 
 int main(void)
@@ -547,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_unknown_characters),
         cmocka_unit_test(test_no_token_for_a_character),
         cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_marked_text),
         cmocka_unit_test(test_marks_are_control),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_bad_utf8),

@@ -1,0 +1,44 @@
+#include "base/base64.h"
+
+#include <stdint.h>
+
+static int digit_of(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+size_t fxi_base64_room(size_t n)
+{
+    return n / 4 * 3 + 3;
+}
+
+// Characters of four, the last of which may be padding: how many are digits, -1 for bad padding.
+static int digits_of(const char *four, bool last)
+{
+    if (four[3] != '=') return 4;
+    if (!last) return -1;
+    return four[2] == '=' ? 2 : 3;
+}
+
+bool fxi_base64_decode(const char *s, size_t n, unsigned char *dst, size_t *n_bytes)
+{
+    *n_bytes = 0;
+    if (n % 4) return false;
+    for (size_t i = 0; i < n; i += 4) {
+        const int n_digit = digits_of(s + i, i + 4 == n);
+        uint32_t bits = 0;
+        for (int k = 0; k < n_digit; k++) {
+            const int digit = digit_of(s[i + (size_t)k]);
+            if (digit < 0) return false;
+            bits |= (uint32_t)digit << (18 - 6 * k);
+        }
+        if (n_digit < 2) return false;
+        for (int k = 0; k < n_digit - 1; k++)
+            dst[(*n_bytes)++] = (unsigned char)(bits >> (16 - 8 * k));
+        if (n_digit < 4 && bits & ((1u << (32 - 8 * n_digit)) - 1)) return false;
+    }
+    return true;
+}

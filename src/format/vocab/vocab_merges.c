@@ -1,0 +1,192 @@
+// vocab_merges.c - the table of pairs that merge, from either kind of rule.
+//
+// MERGES lists the pairs. SCORES says that any two symbols merge whose joined text is a piece, the
+// highest score first: so every piece is cut at each of its characters, and where both sides are
+// symbols, that is a pair, ranked by the piece's score. Equal scores have equal ranks: there the
+// leftmost pair of a text goes first. A character that stands in pieces and is none itself becomes
+// a symbol without a token.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "format/vocab/vocab_impl.h"
+
+enum { MIN_MEETS_BITS = 10, MAX_MEETS_BITS = 20 };
+
+typedef struct list {
+    fxi_pair *pair;
+    size_t n, cap;
+} list;
+
+static bool add_pair(list *l, fxi_pair p)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 1024;
+        fxi_pair *grown = realloc(l->pair, cap * sizeof *grown);
+        if (!grown) return false;
+        l->pair = grown;
+        l->cap = cap;
+    }
+    l->pair[l->n++] = p;
+    return true;
+}
+
+static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
+{
+    return fxi_fail(err, FX_ENOMEM, "%s: no memory for the vocabulary", s->name);
+}
+
+//
+// From scores
+//
+
+static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
+{
+    size_t len = v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+    return len && len <= n ? len : 1;
+}
+
+// A new symbol for a character of a piece that is no token.
+static bool add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
+{
+    fxi_token *grown = realloc(v->token, ((size_t)v->n_sym + 1) * sizeof *grown);
+    if (!grown) return false;
+    v->token = grown;
+    *id = v->n_sym++;
+    v->token[*id] =
+        (fxi_token){.piece = p, .text = p, .n_piece = (uint32_t)n, .n_text = (uint32_t)n};
+    return fxi_index_put(&v->by_word, *id);
+}
+
+// The symbol with this text; -1 if it is none. False when memory is short.
+static bool symbol_of(fxi_vocab *v, const char *p, size_t n, int32_t *id)
+{
+    *id = fxi_index_find(&v->by_word, p, n);
+    return *id >= 0 || unit_bytes(v, p, n) < n || add_symbol(v, p, n, id);
+}
+
+static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
+{
+    const fxi_str w = fxi_token_word(v, id);
+    for (size_t at = unit_bytes(v, w.p, w.n); at < w.n; at += unit_bytes(v, w.p + at, w.n - at)) {
+        int32_t left, right;
+        if (!symbol_of(v, w.p, at, &left)) return false;
+        if (left < 0) continue;
+        if (!symbol_of(v, w.p + at, w.n - at, &right)) return false;
+        if (right >= 0 && !add_pair(l, (fxi_pair){left, right, id, rank})) return false;
+    }
+    return true;
+}
+
+static int compare_scores(const void *a, const void *b, void *vocab)
+{
+    const fxi_vocab *v = vocab;
+    double x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
+    return (x < y) - (x > y);
+}
+
+static bool pairs_of_scores(fxi_vocab *v, list *l)
+{
+    size_t n = 0;
+    int32_t *id = malloc(((size_t)v->n + 1) * sizeof *id);
+    if (!id) return false;
+    for (int32_t i = 0; i < v->n; i++) {
+        fxi_str w = fxi_token_word(v, i);
+        if (v->token[i].merges && fxi_index_find(&v->by_word, w.p, w.n) == i) id[n++] = i;
+    }
+    qsort_r(id, n, sizeof *id, compare_scores, v);
+    bool ok = true;
+    uint32_t rank = 0;
+    for (size_t i = 0; ok && i < n; i++) {
+        rank += i && v->token[id[i]].score != v->token[id[i - 1]].score;
+        ok = cut_piece(v, id[i], rank, l);
+    }
+    free(id);
+    return ok;
+}
+
+//
+// From a list
+//
+
+static fx_status check_merge(const fxi_vocab *v, const fxi_vocab_spec *s, size_t i, fx_error *err)
+{
+    const int32_t id[] = {s->merge[i].left, s->merge[i].right, s->merge[i].to};
+    for (size_t k = 0; k < 3; k++)
+        if (id[k] < 0 || id[k] >= v->n)
+            return fxi_fail(err, FX_EFORMAT, "%s: merge %zu has id %d, but there are %d tokens",
+                            s->name, i, (int)id[k], (int)v->n);
+    return FX_OK;
+}
+
+static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list *l, fx_error *err)
+{
+    if (s->n_merge >= UINT32_MAX) return fxi_fail(err, FX_EFORMAT, "%s: too many merges", s->name);
+    for (size_t i = 0; i < s->n_merge; i++) {
+        const fxi_spec_merge *m = &s->merge[i];
+        FX_TRY(check_merge(v, s, i, err));
+        if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may turn into one
+        if (!add_pair(l, (fxi_pair){m->left, m->right, m->to, (uint32_t)i}))
+            return fail_memory(s, err);
+    }
+    return FX_OK;
+}
+
+//
+// The table
+//
+
+static bool make_table(fxi_merges *m, const list *l)
+{
+    uint64_t n_slot = 16;
+    while (n_slot < 2 * (uint64_t)l->n) n_slot *= 2;
+    m->slot = malloc(n_slot * sizeof *m->slot);
+    if (!m->slot) return false;
+    memset(m->slot, -1, n_slot * sizeof *m->slot);
+    m->mask = n_slot - 1;
+    m->seed = fxi_seed();
+    for (size_t k = 0; k < l->n; k++) {
+        const fxi_pair *p = &l->pair[k];
+        if (fxi_pair_find(m, p->left, p->right)) continue; // the first of equals stays
+        uint64_t i = fxi_pair_hash(m, p->left, p->right) & m->mask;
+        while (m->slot[i].to >= 0) i = (i + 1) & m->mask;
+        m->slot[i] = *p;
+    }
+    return true;
+}
+
+// Which characters may merge with which: the last of a left side and the first of a right one.
+static bool make_meets(fxi_vocab *v, const list *l)
+{
+    fxi_merges *m = &v->merges;
+    unsigned bits = MIN_MEETS_BITS;
+    while (bits < MAX_MEETS_BITS && (size_t)1 << bits < 16 * l->n) bits++;
+    m->meets_shift = 64 - bits;
+    m->meets = calloc((size_t)1 << (bits - 6), sizeof *m->meets);
+    if (!m->meets) return false;
+    for (size_t i = 0; i < l->n; i++) {
+        fxi_str left = fxi_token_word(v, l->pair[i].left), right;
+        right = fxi_token_word(v, l->pair[i].right);
+        if (!left.n || !right.n) continue;
+        size_t n;
+        uint32_t a = (uint32_t)fxi_cp_before(left.p, left.n, &n);
+        uint32_t b = (uint32_t)fxi_cp_at(right.p, right.n, &n);
+        uint64_t bit = fxi_meets_bit(m, a, b);
+        m->meets[bit >> 6] |= (uint64_t)1 << (bit & 63);
+    }
+    return true;
+}
+
+fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    list l = {0};
+    fx_status st = FX_OK;
+    if (v->kind == FXI_VOCAB_MERGES)
+        st = pairs_of_list(v, s, &l, err);
+    else if (!pairs_of_scores(v, &l))
+        st = fail_memory(s, err);
+    if (st == FX_OK && (!make_table(&v->merges, &l) || !make_meets(v, &l)))
+        st = fail_memory(s, err);
+    free(l.pair);
+    return st;
+}

@@ -1,0 +1,243 @@
+// vocab_open.c - a vocabulary from a path: which kind of file it is, and what stands beside it.
+//
+//   a folder                tokenizer.json in it, otherwise tokenizer.model
+//   "GGUF"                  a model, or a vocabulary alone
+//   "{" .. with "model"     tokenizer.json
+//   "{" .. without          encoder.json, whose vocab.bpe (or merges.txt) stands beside it
+//   base64, space, number   a rank file
+//   anything else           a SentencePiece model
+//
+// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json says what begins and ends a
+// text, and holds the chat template, unless chat_template.jinja does.
+#include "format/vocab/vocab_open.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "format/gguf.h"
+#include "format/vocab/vocab_hf.h"
+#include "format/vocab/vocab_pair.h"
+#include "format/vocab/vocab_ranks.h"
+
+enum { MAX_FILE_BYTES = 256 << 20, PATH_BYTES = 4096 };
+
+//
+// Files
+//
+
+static fx_status read_open_file(FILE *f, const char *path, fxi_buf *out, fx_error *err)
+{
+    enum { STEP_BYTES = 1 << 16 };
+    size_t n;
+    do {
+        if (!fxi_buf_reserve(out, STEP_BYTES))
+            return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", path);
+        n = fread(out->p + out->n, 1, STEP_BYTES, f);
+        out->n += n;
+        if (out->n > MAX_FILE_BYTES)
+            return fxi_fail(err, FX_EFORMAT, "%s: more than %d MiB: no vocabulary is that large",
+                            path, MAX_FILE_BYTES >> 20);
+    } while (n);
+    if (ferror(f)) return fxi_fail(err, FX_EIO, "%s: cannot be read: %s", path, strerror(errno));
+    out->p[out->n] = 0;
+    return FX_OK;
+}
+
+static fx_status read_file(const char *path, fxi_buf *out, fx_error *err)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return fxi_fail(err, FX_EIO, "%s: cannot be opened: %s", path, strerror(errno));
+    fx_status st = read_open_file(f, path, out, err);
+    fclose(f);
+    return st;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && !S_ISDIR(st.st_mode);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+// The path of `name` in the folder of `path`, or in `path` if that is a folder; false: too long.
+static bool beside(char out[PATH_BYTES], const char *path, bool folder, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t n = folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+    const char *between = folder || slash ? "/" : "";
+    return (size_t)snprintf(out, PATH_BYTES, "%.*s%s%s", (int)n, path, between, name) < PATH_BYTES;
+}
+
+// The first of the names that is a file there.
+static bool find_beside(char out[PATH_BYTES], const char *path, bool folder,
+                        const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (beside(out, path, folder, names[i]) && is_file(out)) return true;
+    return false;
+}
+
+//
+// What stands beside
+//
+
+static fx_status take_config(const char *path, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_buf text = {0};
+    const char *name = s->name;
+    fx_status st = read_file(path, &text, err);
+    s->name = path;
+    if (st == FX_OK) st = fxi_vocab_read_config(text.p, text.n, s, err);
+    s->name = name;
+    fxi_buf_free(&text);
+    return st;
+}
+
+static fx_status take_template(const char *path, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_buf text = {0};
+    fx_status st = read_file(path, &text, err);
+    if (st == FX_OK && !fxi_spec_str(s, text.p, text.n, &s->chat_template))
+        st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the template", path);
+    fxi_buf_free(&text);
+    return st;
+}
+
+static fx_status read_beside(const char *path, fxi_vocab_spec *s, fx_error *err)
+{
+    static const char *const config = "tokenizer_config.json", *const jinja = "chat_template.jinja";
+    char other[PATH_BYTES];
+    if (find_beside(other, path, false, &config, 1)) FX_TRY(take_config(other, s, err));
+    if (find_beside(other, path, false, &jinja, 1)) FX_TRY(take_template(other, s, err));
+    return FX_OK;
+}
+
+//
+// Kinds of files
+//
+
+static fx_status read_gguf(const char *path, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_gguf *g;
+    FX_TRY(fxi_gguf_open(path, &g, err));
+    fx_status st = fxi_vocab_read_gguf(g, s, err);
+    fxi_gguf_close(g);
+    return st;
+}
+
+static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi_vocab_spec *s,
+                           fx_error *err)
+{
+    static const char *const names[] = {"vocab.bpe", "merges.txt"};
+    char other[PATH_BYTES];
+    fxi_buf merges = {0};
+    if (!find_beside(other, path, false, names, sizeof names / sizeof *names))
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: has no \"model\" and so is no tokenizer.json; nor is a vocab.bpe or "
+                        "merges.txt beside it",
+                        path);
+    fx_status st = read_file(other, &merges, err);
+    if (st == FX_OK) st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, s, err);
+    fxi_buf_free(&merges);
+    return st;
+}
+
+static bool begins_json(fxi_str text)
+{
+    size_t i = 0;
+    while (i < text.n && strchr(" \t\r\n", text.p[i]) && text.p[i]) i++;
+    return i < text.n && text.p[i] == '{';
+}
+
+// A tokenizer.json has an object "model" in it, an encoder.json nothing but numbers.
+static bool has_model(fxi_str json)
+{
+    static const char key[] = "\"model\"";
+    const char *at = json.p, *end = json.p + json.n;
+    while ((at = memmem(at, (size_t)(end - at), key, sizeof key - 1))) {
+        at += sizeof key - 1;
+        const char *p = at;
+        while (p < end && (*p == ':' || *p == ' ' || *p == '\t' || *p == '\r' || *p == '\n')) p++;
+        if (p < end && *p == '{') return true;
+    }
+    return false;
+}
+
+static fx_status no_pre(const char *path, const char *pre, fx_error *err)
+{
+    if (!pre) return FX_OK;
+    return fxi_fail(err, FX_EINVAL,
+                    "%s: says itself how text is cut into words; only a rank file takes the name "
+                    "of a pre-tokenizer ('%s')",
+                    path, pre);
+}
+
+static fx_status read_text(const char *path, fxi_str text, const char *pre, fxi_vocab_spec *s,
+                           fx_error *err)
+{
+    const bool json = begins_json(text);
+    if (fxi_ranks_begin(text.p, text.n)) return fxi_vocab_read_ranks(text.p, text.n, pre, s, err);
+    if (json && !has_model(text)) return read_pair(path, text, pre, s, err);
+    FX_TRY(no_pre(path, pre, err));
+    if (json)
+        FX_TRY(fxi_vocab_read_hf(text.p, text.n, s, err));
+    else
+        FX_TRY(fxi_vocab_read_sentencepiece(text.p, text.n, s, err));
+    return read_beside(path, s, err);
+}
+
+static bool is_gguf(const char *path)
+{
+    char magic[4];
+    FILE *f = fopen(path, "rb");
+    const bool is = f && fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4);
+    if (f) fclose(f);
+    return is;
+}
+
+static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s, fx_error *err)
+{
+    if (is_gguf(path)) {
+        FX_TRY(no_pre(path, pre, err));
+        return read_gguf(path, s, err);
+    }
+    fxi_buf text = {0};
+    fx_status st = read_file(path, &text, err);
+    if (st == FX_OK) st = read_text(path, (fxi_str){text.p, text.n}, pre, s, err);
+    fxi_buf_free(&text);
+    return st;
+}
+
+fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
+                         fx_error *err)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+    char inside[PATH_BYTES];
+    *out = NULL;
+    if (is_folder(path)) {
+        if (!find_beside(inside, path, true, names, sizeof names / sizeof *names))
+            return fxi_fail(err, FX_EIO, "%s: neither tokenizer.json nor tokenizer.model is there",
+                            path);
+        path = inside;
+    }
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, path);
+    fx_status st = read_path(path, pre, &s, err);
+    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
+    if (st == FX_OK && chat_template &&
+        !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n)) {
+        fxi_vocab_free(*out);
+        *out = NULL;
+        st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the chat template", path);
+    }
+    fxi_vocab_spec_free(&s);
+    return st;
+}

@@ -1,0 +1,82 @@
+// vocab_unigram.c - the cutting of a text with the highest sum of scores, from left to right.
+//
+// best[i] is the best way to byte i: every piece that begins at a place which can be reached may
+// better the places where it ends. A character that no piece spells alone may be passed at the
+// price of the worst piece and 10 more. Of equal sums the way that was found first stays, and sums
+// have the precision that the reference has, since both decide between ways that are nearly equal.
+#include <stdlib.h>
+
+#include "base/utf8.h"
+#include "format/vocab/vocab_impl.h"
+
+static void offer(const fxi_vocab *v, fxi_best *target, uint32_t from, double score, int32_t id)
+{
+    if (target->from != UINT32_MAX && !(score > target->score)) return;
+    *target = (fxi_best){v->sums_float ? (double)(float)score : score, from, id};
+}
+
+static double score_of(const fxi_vocab *v, int32_t id, size_t n)
+{
+    const fxi_token *t = &v->token[id];
+    return t->type == FXI_TOKEN_USER ? (double)((float)n * (float)v->user_score) - 0.1 : t->score;
+}
+
+// Offers all pieces that begin at byte `at`.
+static void step(fxi_job *j, const char *p, size_t n, size_t at)
+{
+    const fxi_vocab *v = j->v;
+    const double so_far = j->best[at].score;
+    const size_t n_char = (size_t)fxi_utf8_len((unsigned char)p[at]);
+    bool single = false;
+    uint32_t node = 0;
+    for (size_t i = at; i < n && (node = fxi_trie_step(&v->words, node, (uint8_t)p[i])); i++) {
+        int32_t id = v->words.node[node].id;
+        if (id < 0) continue;
+        offer(v, &j->best[i + 1], (uint32_t)at, score_of(v, id, i + 1 - at) + so_far, id);
+        single |= i + 1 - at == n_char;
+    }
+    if (!single) offer(v, &j->best[at + n_char], (uint32_t)at, v->unknown_score + so_far, -1);
+}
+
+static bool reserve(fxi_job *j, size_t n)
+{
+    if (n <= j->cap_best) return true;
+    fxi_best *p = realloc(j->best, n * sizeof *p);
+    if (!p) return false;
+    j->best = p;
+    j->cap_best = n;
+    return true;
+}
+
+// Turns the chain from the end into one from the beginning: best[i].from becomes where the piece
+// that begins at i ends. Returns the first such place, which is 0.
+static void turn(fxi_best *best, size_t n)
+{
+    uint32_t end = (uint32_t)n;
+    int32_t id = best[n].id;
+    for (uint32_t at = best[n].from;;) {
+        fxi_best here = best[at];
+        best[at].from = end;
+        best[at].id = id;
+        if (!at) break;
+        end = at;
+        id = here.id;
+        at = here.from;
+    }
+}
+
+fx_status fxi_unigram_word(fxi_job *j, const char *p, size_t n)
+{
+    if (!reserve(j, n + 1)) return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_best){0, UINT32_MAX, -1};
+    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at])) step(j, p, n, at);
+    turn(j->best, n);
+    for (size_t at = 0; at < n; at = j->best[at].from) {
+        const fxi_best *b = &j->best[at];
+        if (b->id >= 0)
+            FX_TRY(fxi_put(j, b->id));
+        else
+            FX_TRY(fxi_put_unknown(j, p + at, b->from - at));
+    }
+    return FX_OK;
+}

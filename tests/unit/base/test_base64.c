@@ -1,0 +1,44 @@
+#include <string.h>
+
+#include "base/base64.h"
+#include "unit/cmocka_all.h"
+
+static void expect(const char *text, const char *bytes, size_t n)
+{
+    unsigned char out[64];
+    size_t n_out = 99;
+    assert_true(fxi_base64_room(strlen(text)) <= sizeof out);
+    assert_true(fxi_base64_decode(text, strlen(text), out, &n_out));
+    assert_int_equal(n_out, n);
+    assert_memory_equal(out, bytes, n);
+}
+
+static void test_decode(void **state)
+{
+    (void)state;
+    expect("", "", 0);
+    expect("Zg==", "f", 1);
+    expect("Zm8=", "fo", 2);
+    expect("Zm9v", "foo", 3);
+    expect("Zm9vYmFy", "foobar", 6);
+    expect("AP+/+w==", "\0\xFF\xBF\xFB", 4);
+}
+
+static void test_refuse(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"Z",    "Zg",   "Zg=",      "====",     "Z===", "Zm=v",
+                                      "Zh==", "Zm9=", "Zg==Zg==", "Zm 9vYmF", "Zm9-", "Zm9_"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        unsigned char out[16];
+        size_t n;
+        assert_false(fxi_base64_decode(bad[i], strlen(bad[i]), out, &n));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
+                                       cmocka_unit_test(test_refuse)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

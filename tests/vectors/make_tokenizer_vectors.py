@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""make_tokenizer_vectors.py - small vocabularies of every form that is read, and what the libraries that published
+models were made with do with them: tests/vectors/tokenizers/*.
+
+    build/venv/bin/python3 tests/vectors/make_tokenizer_vectors.py
+
+tokenizers and sentencepiece make the vocabularies and say the ids and the decoded texts; the rank file's ids are made
+here by the definition (join the pair of lowest rank). The result is committed: tests need neither library.
+"""
+import base64
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import sentencepiece
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+OUT = Path(__file__).resolve().parent / "tokenizers"
+
+CORPUS = """
+The engine keeps each sequence's keys and values in one contiguous range of virtual addresses.
+A request arrives, is parsed, and its prompt is turned into tokens; the scheduler plans a step.
+Once upon a time there was a little boat that didn't want to sail. It's I'll we've they're, he'd said.
+for (int i = 0; i < 100; i++) { total += value[i] * 3.14159; }   // a comment  with   spaces
+1234567890 12 345 6789 2026-11-21, 15:07; $1,000.00 (about 50%) -- really?! #hash @name
+Der Fluß fließt über die Brücke. Größe, Maß und Übermut. Straße
+L'été, la forêt s'éveille; où es-tu? Ça va bien, merci. naïve café déjà vu
+Привет, мир! Сегодня хорошая погода. Ελληνικά γράμματα
+今日は良い天気です。日本語の文章を分割する。 中文分词也很重要。 한국어 문장
+""".strip()
+
+TEXTS = [
+    "", " ", "  ", "\n", "\t", "\r\n", " \n \n\n  x", "Hello", "Hello world", " Hello  world  ", "the engine keeps the keys",
+    "didn't they're I'LL we've", "x=1234567 + 89.5;", "100% (sure)!!! -- #1", "tab\there\n\n\nnew   lines \n",
+    "Der Fluß über Größe", "L'été, où es-tu?", "cafe\u0301 e\u0301te\u0301 A\u030a", "Привет, мир!", "今日は良い天気です。", "한국어 \u1112\u1161\u11ab",
+    "ﬁne ＡＢＣ① \u2126 \u00a0x\u3000y", "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea", "\u2581under\u2581score \u2581",
+    "\u0301\u0302 \u200b\ufeff", "\ue000\uffff\U0010ffff\u0378", "a" * 50, " " * 20 + "x" + " " * 9, "²³¹¼½ É² 一二三 ٣٤", "\u0000\u0001\u007f\u0085\u180e",
+    "İstanbul ẞ ǅ ΑΣ", "!?.,;:¡¿«»„“—…、。！", "<s>Hello</s>", "a<s> b </s>c", "<tool>x <tool> y<tool>", "xwordy word word, a word", "<sp>  <mask> <mask>  end",
+    "NoRm norm NORM", "<0x41><0x0A>", "<unk>", "|<|end|>|", "é\u0301<tool>\u0301",
+]
+
+
+def corpus():
+    return CORPUS.split("\n")
+
+
+# ---- tokenizer.json ----------------------------------------------------------------------------
+
+ADDED = [
+    AddedToken("<tool>", special=False, normalized=False),
+    AddedToken("word", special=False, single_word=True, normalized=False),
+    AddedToken("<mask>", special=True, lstrip=True, normalized=False),
+    AddedToken("<sp>", special=True, rstrip=True, normalized=False),
+    AddedToken("NORM", special=False, normalized=True),
+]
+
+WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def template(tok):
+    ids = {name: tok.token_to_id(name) for name in ("<s>", "</s>")}
+    return processors.TemplateProcessing(single="<s> $A </s>", special_tokens=list(ids.items()))
+
+
+def trained(tok, alphabet=(), kind=trainers.BpeTrainer, **how):
+    specials = [AddedToken(s, special=True, normalized=False) for s in ("<unk>", "<s>", "</s>")]
+    tok.train_from_iterator(corpus(), kind(vocab_size=360, show_progress=False, special_tokens=specials,
+                                           initial_alphabet=list(alphabet), **how))
+    tok.add_tokens([t for t in ADDED if not t.special])
+    tok.add_special_tokens([t for t in ADDED if t.special])
+    return tok
+
+
+def words():
+    """NFC, a published pattern, ByteLevel; whole words first; begin and end."""
+    tok = Tokenizer(models.BPE(ignore_merges=True))
+    tok.normalizer = normalizers.NFC()
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(WORDS), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    trained(tok, pre_tokenizers.ByteLevel.alphabet())
+    tok.post_processor = processors.Sequence([processors.ByteLevel(), template(tok)])
+    return tok
+
+
+def prefix_space():
+    """ByteLevel alone, with a space in front of every text."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tok.decoder = decoders.ByteLevel()
+    return trained(tok, pre_tokenizers.ByteLevel.alphabet())
+
+
+def behind_bytes():
+    """Steps behind ByteLevel, which see bytes."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
+        pre_tokenizers.Digits(individual_digits=False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")])
+    tok.decoder = decoders.ByteLevel()
+    return trained(tok, pre_tokenizers.ByteLevel.alphabet())
+
+
+BYTES = [f"<0x{b:02X}>" for b in range(256)]
+
+
+def with_bytes(tok):
+    """The vocabulary with byte tokens; the trainers know none."""
+    data = json.loads(tok.to_str())
+    data["model"]["byte_fallback"] = True
+    if data["model"]["type"] == "Unigram":
+        data["model"]["vocab"] += [[piece, 0.0] for piece in BYTES]
+        first = len(data["model"]["vocab"])
+    else:
+        first = max(data["model"]["vocab"].values()) + 1
+        data["model"]["vocab"].update({piece: first + i for i, piece in enumerate(BYTES)})
+        first += 256
+    for token in data["added_tokens"]:
+        if token["content"] not in ("<unk>", "<s>", "</s>"):
+            token["id"] = first
+            first += 1
+    return Tokenizer.from_str(json.dumps(data))
+
+
+def fallback():
+    """SentencePiece's BPE as tokenizer.json has it: a mark in front, byte tokens."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tok.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Strip(" ", 1, 0)])
+    trained(tok)
+    tok.post_processor = template(tok)
+    tok = with_bytes(tok)
+    data = json.loads(tok.to_str())
+    data["pre_tokenizer"] = None
+    for token in data["added_tokens"][:3]:
+        token["normalized"] = True
+    data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
+    return Tokenizer.from_str(json.dumps(data)), data
+
+
+def unigram():
+    """Unigram over words that begin with a mark; NFKC; one unknown token for a run of unknown characters."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tok.decoder = decoders.Metaspace(prepend_scheme="always")
+    return trained(tok, kind=trainers.UnigramTrainer, unk_token="<unk>")
+
+
+def unigram_first():
+    """A mark in front of the very first text alone, words not cut; byte tokens."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = normalizers.Strip(left=False, right=True)
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tok.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="first")])
+    trained(tok, kind=trainers.UnigramTrainer, unk_token="<unk>")
+    return with_bytes(tok)
+
+
+def plain():
+    """Lower case without accents; words and punctuation apart, digits single, white space gone."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False))
+    tok.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Punctuation("isolated"),
+        pre_tokenizers.Split("ing", "merged_with_previous"), pre_tokenizers.Split("qu", "merged_with_next"),
+        pre_tokenizers.WhitespaceSplit()])
+    tok.decoder = decoders.Fuse()
+    return trained(tok)
+
+
+def json_cases(tok):
+    for text in TEXTS:
+        ids = tok.encode(text, add_special_tokens=False).ids
+        tok.encode_special_tokens = True
+        without = tok.encode(text, add_special_tokens=False).ids
+        tok.encode_special_tokens = False
+        around = tok.encode(text, add_special_tokens=True).ids
+        case = {"text": text, "ids": ids, "n_around": len(around) - len(ids),
+                "decoded": tok.decode(ids, skip_special_tokens=True)}
+        yield case if without == ids else {**case, "without_special": without}
+
+
+def make_json(name, made):
+    tok, data = made if isinstance(made, tuple) else (made, json.loads(made.to_str()))
+    (OUT / name).write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    return {"file": name, "cases": list(json_cases(tok))}
+
+
+# ---- SentencePiece -----------------------------------------------------------------------------
+
+RULES = {"ﬁ": "fi", "Ａ": "A", "Ｂ": "B", "Ｃ": "C", "①": "1", "e\u0301": "é", "\u00a0": " ", "\u3000": " ", "\t": " ", "\n": " ",
+         "\u200b": "", "\ufeff": "", "…": "...", "\u2126": "\u03a9"}
+
+
+def make_rules():
+    Path("rules.tsv").write_text("".join(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n"
+                                 for a, b in RULES.items()), encoding="utf-8")
+
+
+def make_sentencepiece(name, **how):
+    """In the working folder: the trainer writes the paths that it is given into the model."""
+    Path("corpus.txt").write_text(CORPUS, encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input="corpus.txt", model_prefix="made", character_coverage=1.0, minloglevel=2, **how)
+    (OUT / name).write_bytes(Path("made.model").read_bytes())
+    sp = sentencepiece.SentencePieceProcessor(model_file=str(OUT / name))
+    cases = []
+    for text in TEXTS:
+        ids = sp.encode(text)
+        case = {"text": text, "ids": ids, "n_around": 1}
+        if sp.unk_id() not in ids:
+            case["decoded"] = sp.decode(ids)
+        cases.append(case)
+    return {"file": name, "cases": cases}
+
+
+# ---- a rank file -------------------------------------------------------------------------------
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+"
+
+
+def by_definition(word, ranks):
+    """The pair of lowest rank is joined, the leftmost of equals, until none is left."""
+    parts = [bytes([b]) for b in word]
+    if word in ranks:
+        return [ranks[word]]
+    while True:
+        pairs = [(ranks[a + b], i) for i, (a, b) in enumerate(zip(parts, parts[1:])) if a + b in ranks]
+        if not pairs:
+            return [ranks[p] for p in parts]
+        _, i = min(pairs)
+        parts[i:i + 2] = [parts[i] + parts[i + 1]]
+
+
+def train_ranks(n):
+    """Bytes in an order of their own, then the most frequent pairs."""
+    ranks = {bytes([(b + 33) % 256]): b for b in range(256)}
+    corpus_words = [[bytes([b]) for b in w.encode()] for w in re.findall(r" ?\S+|\s+", CORPUS)]
+    while len(ranks) < n:
+        count = {}
+        for parts in corpus_words:
+            for pair in zip(parts, parts[1:]):
+                count[pair] = count.get(pair, 0) + 1
+        a, b = max(count, key=lambda pair: (count[pair], pair))
+        ranks.setdefault(a + b, len(ranks))
+        for parts in corpus_words:
+            i = 0
+            while i + 1 < len(parts):
+                if (parts[i], parts[i + 1]) == (a, b):
+                    parts[i:i + 2] = [a + b]
+                i += 1
+    return ranks
+
+
+def make_ranks(name):
+    ranks = train_ranks(400)
+    (OUT / name).write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % r for t, r in ranks.items()))
+    special = len(ranks)
+    cases = []
+    for text in [t for t in TEXTS if t.isascii() and "\0" not in t] + ["a<|endoftext|>b", "don't<|endoftext|>"]:
+        ids, without = [], [i for w in re.findall(GPT2, text) for i in by_definition(w.encode(), ranks)]
+        for k, part in enumerate(text.split("<|endoftext|>")):
+            ids += [special] * (k > 0) + [i for w in re.findall(GPT2, part) for i in by_definition(w.encode(), ranks)]
+        case = {"text": text, "ids": ids, "n_around": 0, "decoded": text.replace("<|endoftext|>", "")}
+        cases.append(case if without == ids else {**case, "without_special": without})
+    return {"file": name, "pre": "gpt-2", "cases": cases}
+
+
+def main():
+    OUT.mkdir(exist_ok=True)
+    done = [make_json(f"{make.__name__}.json", make())
+            for make in (words, prefix_space, behind_bytes, fallback, unigram, unigram_first, plain)]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        make_rules()
+        done += [
+            make_sentencepiece("bpe.model", model_type="bpe", vocab_size=300, normalization_rule_tsv="rules.tsv"),
+            make_sentencepiece("bpe_bytes.model", model_type="bpe", vocab_size=600, byte_fallback=True,
+                               normalization_rule_name="identity", remove_extra_whitespaces=False,
+                               user_defined_symbols=["<tool>", "\u2581\u2581", "word"], control_symbols=["<ctl>"]),
+            make_sentencepiece("unigram.model", model_type="unigram", vocab_size=200, normalization_rule_tsv="rules.tsv",
+                               user_defined_symbols=["<tool>", "word"]),
+            make_sentencepiece("unigram_bytes.model", model_type="unigram", vocab_size=460, byte_fallback=True,
+                               normalization_rule_name="identity", add_dummy_prefix=False),
+        ]
+    done.append(make_ranks("ranks.tiktoken"))
+    lines = ",\n".join(json.dumps(d, ensure_ascii=True, separators=(",", ":")) for d in done)
+    (OUT / "cases.json").write_text(f"[{lines}]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
