@@ -123,7 +123,9 @@ static fx_status compile(fxi_jinja *t, const char *text, size_t n_bytes, fx_erro
     if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
     fxi_jparse p = {.mem = &t->mem, .names = &t->names, .err = err};
     p.lex = (fxi_jlex){.s = s, .n = n, .line = 1, .line_starts = true, .err = err};
-    return fxi_jparse_template(&p, &t->body);
+    FX_TRY(fxi_jparse_template(&p, &t->body));
+    t->reads_parts = p.reads_parts;
+    return FX_OK;
 }
 
 fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, fx_error *err)
@@ -141,6 +143,11 @@ fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, f
     else
         fxi_jinja_free(t);
     return st;
+}
+
+bool fxi_jinja_reads_parts(const fxi_jinja *t)
+{
+    return t->reads_parts;
 }
 
 void fxi_jinja_free(fxi_jinja *t)

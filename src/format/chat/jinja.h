@@ -20,9 +20,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "format/chat/marked.h"
 
 typedef struct fxi_jinja fxi_jinja; // a compiled template
 
@@ -32,6 +32,9 @@ enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // of a template
 // supported: the line and what it is), FX_ENOMEM.
 fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, fx_error *err);
 void fxi_jinja_free(fxi_jinja *t); // NULL is allowed
+
+// Whether it loops over what is called "content": messages may have lists of parts there.
+bool fxi_jinja_reads_parts(const fxi_jinja *t);
 
 typedef enum fxi_jinja_whose {
     FXI_JINJA_CALLERS,  // no byte of it is the template's own
@@ -61,13 +64,6 @@ typedef struct fxi_jinja_context {
     struct tm now;                  // what strftime_now shows
     const fxi_jinja_limits *limits; // NULL: the usual ones
 } fxi_jinja_context;
-
-typedef struct fxi_marked { // a text and, byte for byte, whose it is
-    fxi_buf text;
-    fxi_buf own; // as long as text; 1: the template's own, 0: the caller's
-} fxi_marked;
-
-void fxi_marked_free(fxi_marked *m);
 
 // Appends to *out. Errors: FX_EINVAL (the template fails or says raise_exception, a limit is
 // reached), FX_ENOMEM; then *out is as before.

@@ -440,6 +440,7 @@ struct fxi_jinja {
     fxi_jmem mem;
     fxi_jnode *body;
     struct fxi_jnames *names;
+    bool reads_parts;
 };
 
 // jinja_names.c: names of a template, each once
@@ -505,6 +506,7 @@ typedef struct fxi_jparse {
     int depth;
     bool sees_varargs, sees_kwargs, sees_caller; // in the macro that is parsed
     int n_loop;                                  // loops around, in this macro
+    bool reads_parts;                            // a loop over "content" was seen
     fxi_jnode *called;                           // FXI_J_CALL of plain names, through e
     struct fxi_jnames *bound;                    // names that something is bound to
     fx_error *err;

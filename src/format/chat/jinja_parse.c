@@ -188,12 +188,22 @@ static fx_status parse_loop_body(fxi_jparse *p, fxi_jnode *n)
     return has_else ? parse_block(p, "endfor", &n->e) : FX_OK;
 }
 
+// x.content, x['content'], content, with any filters or slices.
+static bool is_content(const fxi_jnode *n)
+{
+    while (n->kind == FXI_J_FILTER || n->kind == FXI_J_GETSLICE) n = n->a;
+    if (n->kind == FXI_J_NAME || n->kind == FXI_J_GETATTR) return fxi_j_str_is(n->name, "content");
+    return n->kind == FXI_J_GETITEM && n->b->kind == FXI_J_CONST && n->b->value.type == FXI_J_STR &&
+           fxi_j_str_is(n->b->value.s, "content");
+}
+
 static fx_status parse_for(fxi_jparse *p, fxi_jnode *n)
 {
     n->kind = FXI_J_FOR;
     FX_TRY(fxi_jparse_target(p, false, &n->a));
     FX_TRY(fxi_jparse_expect_name(p, "in"));
     FX_TRY(fxi_jparse_tuple(p, true, false, &n->b));
+    p->reads_parts |= is_content(n->b);
     if (fxi_jparse_at_name(p, "if")) {
         FX_TRY(fxi_jparse_next(p));
         FX_TRY(fxi_jparse_expr(p, &n->c));
