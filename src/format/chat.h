@@ -31,6 +31,8 @@ void fxi_chat_free(fxi_chat *c); // NULL is allowed
 
 // "chatml", .. of a built-in one, else NULL.
 const char *fxi_chat_builtin(const fxi_chat *c);
+// Why chats cannot be rendered, one line; NULL: they can. Lives as long as c.
+const char *fxi_chat_broken(const fxi_chat *c);
 // The names of the built-in ones, with blanks between them; static.
 const char *fxi_chat_builtin_names(void);
 

@@ -1,5 +1,6 @@
 """Jinja as transformers sets it up for chat templates, and the program of ours that renders the same: for tests that
 compare the two."""
+import functools
 import json
 import os
 import subprocess
@@ -52,10 +53,11 @@ class Reference:
 
     def __init__(self):
         self.env = environment()
+        self.compiled = functools.lru_cache(64)(self.env.from_string)
 
     def render(self, template, context):
         try:
-            return self.env.from_string(template).render(**context)
+            return self.compiled(template).render(**context)
         except Exception as why:  # whatever Python raises: the other side must fail too
             raise Failed(f"{type(why).__name__}: {why}") from why
 

@@ -133,6 +133,11 @@ void fxi_chat_free(fxi_chat *c)
     free(c);
 }
 
+const char *fxi_chat_broken(const fxi_chat *c)
+{
+    return c->usual.jinja ? NULL : c->usual.broken.text;
+}
+
 const char *fxi_chat_builtin(const fxi_chat *c)
 {
     return c->builtin ? c->builtin->name : NULL;
