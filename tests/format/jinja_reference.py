@@ -68,9 +68,8 @@ class Ours:
     def __init__(self):
         self.process = subprocess.Popen([os.environ["JINJA_RENDER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def render_marked(self, template, context):
-        job = json.dumps({"template": template, "context": context}).encode()
-        self.process.stdin.write(job + b"\n")
+    def ask(self, job):
+        self.process.stdin.write(json.dumps(job).encode() + b"\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
@@ -78,6 +77,10 @@ class Ours:
         reply = json.loads(line)
         if "error" in reply:
             raise Failed(reply["error"])
+        return reply
+
+    def render_marked(self, template, context):
+        reply = self.ask({"template": template, "context": context})
         return reply["text"], reply["own"]
 
     def render(self, template, context):

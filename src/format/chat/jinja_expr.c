@@ -103,7 +103,7 @@ static fx_status add_literal(fxi_jparse *p, char *dst, size_t *n)
 static fx_status parse_string(fxi_jparse *p, fxi_jnode **out)
 {
     const int line = p->cur.line;
-    fxi_jstr whole = {"", "", 0};
+    fxi_jstr whole = {.p = "", .own = "", .n = 0};
     while (p->cur.kind == FXI_J_T_STR) {
         size_t n = whole.n;
         char *s = fxi_jmem_take(p->mem, 2 * (n + p->cur.n));
@@ -111,7 +111,7 @@ static fx_status parse_string(fxi_jparse *p, fxi_jnode **out)
         memcpy(s, whole.p, n);
         FX_TRY(add_literal(p, s, &n));
         memset(s + n, 1, n);
-        whole = (fxi_jstr){s, s + n, n};
+        whole = (fxi_jstr){.p = s, .own = s + n, .n = n};
     }
     fxi_jstr *str = fxi_jmem_take(p->mem, sizeof *str);
     if (!str) return fxi_jparse_no_memory(p);

@@ -159,7 +159,7 @@ static fx_status indentation(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 // Lines are those of str.splitlines, of the text and one more newline.
 static fx_status lines_of(fxi_jrun *r, const fxi_jstr *s, fxi_jseq *out)
 {
-    static const fxi_jstr newline = {"\n", NULL, 1};
+    static const fxi_jstr newline = {.p = "\n", .n = 1};
     fxi_jval text, lines;
     FX_TRY(fxi_j_concat(r, s, &newline, &text));
     FX_TRY(fxi_jroutine_call(r, fxi_jroutine_find(fxi_j_str_methods, "splitlines", 10), text,
@@ -305,7 +305,7 @@ static int64_t round_int(int64_t i, int64_t places)
 static fx_status filter_round(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     int64_t places;
-    const fxi_jstr *method = &(fxi_jstr){"common", NULL, 6};
+    const fxi_jstr *method = &(fxi_jstr){.p = "common", .n = 6};
     FX_TRY(need_number(r, c));
     FX_TRY(fxi_j_arg_int(r, c, 0, 0, &places));
     if (c->arg[1].type != FXI_J_ABSENT) FX_TRY(fxi_j_arg_str(r, c, 1, &method));
@@ -377,7 +377,7 @@ static fx_status json_separators(fxi_jrun *r, const fxi_jcall *c, fxi_jdump *d)
 static fx_status filter_tojson(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     fxi_jout o = {0};
-    fxi_jdump d = {.item = {", ", NULL, 2}, .colon = {": ", NULL, 2}};
+    fxi_jdump d = {.item = {.p = ", ", .n = 2}, .colon = {.p = ": ", .n = 2}};
     d.ascii = fxi_j_arg_true(c, 0);
     d.sorted = fxi_j_arg_true(c, 3);
     FX_TRY(json_indent(r, c, &d));

@@ -85,7 +85,7 @@ static fx_status join_one(fxi_jrun *r, const fxi_jcall *c, fxi_jval item, fxi_jo
 
 static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
-    const fxi_jstr *between = &(fxi_jstr){"", NULL, 0};
+    const fxi_jstr *between = &(fxi_jstr){.p = "", .n = 0};
     fxi_jseq items;
     fxi_jout o = {0};
     FX_TRY(fxi_j_items(r, c->self, &items));
@@ -245,7 +245,7 @@ static fx_status filter_sort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
-    const fxi_jstr *by = &(fxi_jstr){"key", NULL, 3};
+    const fxi_jstr *by = &(fxi_jstr){.p = "key", .n = 3};
     sortable *s;
     FX_TRY(fxi_j_defined(r, c->self));
     if (c->self.type != FXI_J_DICT)

@@ -90,7 +90,7 @@ static fx_status put_text(formatter *f, const spec *s, fxi_jval v)
     FX_TRY(fxi_jout_done(f->r, &o, &text));
     size_t n = text.s->n;
     if (s->precision >= 0) n = fxi_j_byte_of(text.s, (size_t)s->precision);
-    fxi_jstr cut = {text.s->p, text.s->own, n};
+    fxi_jstr cut = {.p = text.s->p, .own = text.s->own, .n = n};
     int64_t more = s->width - (int64_t)fxi_j_n_char(&cut);
     bool left = strchr(s->flags, '-');
     if (!left) FX_TRY(pad(f, more));

@@ -54,8 +54,9 @@ typedef enum fxi_jtype {
 
 typedef struct fxi_jstr { // UTF-8, valid
     const char *p;
-    const char *own; // [n] marks; NULL: all of it is the caller's
-    size_t n;        // bytes
+    const char *own;       // [n] marks; NULL: all of it is the caller's
+    size_t n;              // bytes
+    struct fxi_jout *room; // what it was put together in, where it may go on; NULL: nothing
 } fxi_jstr;
 
 typedef struct fxi_jval fxi_jval;
@@ -160,8 +161,7 @@ struct fxi_jrun {
     int line;          // of what is being evaluated
     fxi_jscope *scope; // innermost
     struct fxi_jout *out;
-    struct fxi_jout *joined; // of the last concatenation, for the next one to go on
-    fxi_jval captured;       // what a block with filters has rendered
+    fxi_jval captured; // what a block with filters has rendered
     enum { FXI_J_GO_ON, FXI_J_BREAK, FXI_J_CONTINUE } flow;
     fx_error *err;
 };
@@ -504,6 +504,7 @@ typedef struct fxi_jparse {
     fxi_jmem *mem;
     fxi_jnames **names;
     int depth;
+    int tag_line;                                // of the last tag that opened a block
     bool sees_varargs, sees_kwargs, sees_caller; // in the macro that is parsed
     int n_loop;                                  // loops around, in this macro
     bool reads_parts;                            // a loop over "content" was seen

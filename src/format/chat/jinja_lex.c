@@ -27,7 +27,7 @@ static void go_to(fxi_jlex *l, size_t to)
 
 static size_t behind_space(const fxi_jlex *l, size_t i)
 {
-    fxi_jstr s = {l->s, NULL, l->n};
+    fxi_jstr s = {.p = l->s, .n = l->n};
     while (i < l->n) {
         size_t n;
         if (!fxi_j_is_space(fxi_j_char(&s, i, &n))) break;
@@ -39,7 +39,7 @@ static size_t behind_space(const fxi_jlex *l, size_t i)
 // The length of s[from .. to) without white space at its end.
 static size_t before_space(const fxi_jlex *l, size_t from, size_t to)
 {
-    fxi_jstr part = {l->s + from, NULL, to - from};
+    fxi_jstr part = {.p = l->s + from, .n = to - from};
     return from + fxi_j_stripped(&part, NULL, false, true).n;
 }
 

@@ -65,7 +65,7 @@ METHOD(str_find)
         c->row->how & FROM_RIGHT ? fxi_j_rfind(s, what, from, to) : fxi_j_find(s, what, from, to);
     if (at == SIZE_MAX && c->row->how & MUST_FIND)
         return fxi_j_fail(r, "%s: it is not in there", c->row->name);
-    fxi_jstr before = {s->p, NULL, at == SIZE_MAX ? 0 : at};
+    fxi_jstr before = {.p = s->p, .n = at == SIZE_MAX ? 0 : at};
     *out = fxi_j_int(at == SIZE_MAX ? -1 : (int64_t)fxi_j_n_char(&before));
     return FX_OK;
 }
@@ -78,7 +78,7 @@ METHOD(str_count)
     FX_TRY(fxi_j_arg_str(r, c, 0, &what));
     FX_TRY(window(r, c, 1, &from, &to));
     if (!what->n) {
-        fxi_jstr part = {s->p + from, NULL, from <= to ? to - from : 0};
+        fxi_jstr part = {.p = s->p + from, .n = from <= to ? to - from : 0};
         *out = fxi_j_int(from > to ? 0 : (int64_t)fxi_j_n_char(&part) + 1);
         return FX_OK;
     }
@@ -133,7 +133,7 @@ static fx_status add_piece(fxi_jrun *r, pieces *p, const fxi_jstr *s, size_t fro
 
 static size_t behind_space(const fxi_jstr *s, size_t at)
 {
-    fxi_jstr rest = {s->p + at, NULL, s->n - at};
+    fxi_jstr rest = {.p = s->p + at, .n = s->n - at};
     return s->n - fxi_j_stripped(&rest, NULL, true, false).n;
 }
 
@@ -338,7 +338,7 @@ static fx_status pad(fxi_jrun *r, fxi_jout *o, int64_t n, const fxi_jstr *fill)
 // ljust, rjust, center: row->how says on which sides.
 METHOD(str_pad)
 {
-    static const fxi_jstr blank = {" ", "\1", 1};
+    static const fxi_jstr blank = {.p = " ", .own = "\1", .n = 1};
     const fxi_jstr *fill = &blank;
     int64_t width;
     fxi_jout o = {0};
@@ -358,7 +358,7 @@ METHOD(str_pad)
 
 METHOD(str_zfill)
 {
-    static const fxi_jstr zero = {"0", "\1", 1};
+    static const fxi_jstr zero = {.p = "0", .own = "\1", .n = 1};
     const fxi_jstr *s = c->self.s;
     int64_t width;
     fxi_jout o = {0};

@@ -44,7 +44,7 @@ static bool fill(fxi_jmem *mem, fxi_jstr *name, const char *p, size_t n)
     if (!copy) return false;
     memcpy(copy, p, n);
     memset(copy + n, 1, n);
-    *name = (fxi_jstr){copy, copy + n, n};
+    *name = (fxi_jstr){.p = copy, .own = copy + n, .n = n};
     return true;
 }
 

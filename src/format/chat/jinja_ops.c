@@ -381,7 +381,7 @@ static fx_status slice_str(fxi_jrun *r, const fxi_jstr *str, const slice *s, fxi
     FX_TRY(fxi_j_work(r, 2 * str->n));
     if (s->step == 1) {
         size_t from = fxi_j_byte_of(str, (size_t)s->start);
-        fxi_jstr rest = {str->p + from, NULL, str->n - from};
+        fxi_jstr rest = {.p = str->p + from, .n = str->n - from};
         return fxi_j_part(r, str, from, fxi_j_byte_of(&rest, s->n), out);
     }
     fxi_jval all = {.type = FXI_J_STR, .s = str};

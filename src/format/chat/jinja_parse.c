@@ -123,7 +123,7 @@ static fx_status own_text(fxi_jparse *p, const char *s, size_t n, fxi_jval *out)
     if (!str) return fxi_jparse_no_memory(p);
     char *own = (char *)(str + 1);
     memset(own, 1, n);
-    *str = (fxi_jstr){s, own, n};
+    *str = (fxi_jstr){.p = s, .own = own, .n = n};
     *out = (fxi_jval){.type = FXI_J_STR, .s = str};
     return FX_OK;
 }
@@ -139,7 +139,7 @@ static fx_status parse_data(fxi_jparse *p, fxi_jnode **out)
 // Leaves `cur` at that word.
 static fx_status parse_body(fxi_jparse *p, const char *const *ends, fxi_jnode **out)
 {
-    const int line = p->cur.line;
+    const int line = p->tag_line;
     FX_TRY(fxi_jparse_enter(p));
     for (fxi_jnode **tail = out; p->cur.kind != FXI_J_T_END; tail = &(*tail)->next) {
         if (p->cur.kind == FXI_J_T_DATA) {
@@ -162,6 +162,7 @@ static fx_status parse_body(fxi_jparse *p, const char *const *ends, fxi_jnode **
 static fx_status end_block(fxi_jparse *p)
 {
     if (p->cur.kind != FXI_J_T_BLOCK_END) return fxi_jparse_wrong(p, "'%}'");
+    p->tag_line = p->cur.line;
     return fxi_jparse_next(p);
 }
 

@@ -1,8 +1,8 @@
 // jinja_text.c - strings whose bytes carry marks: making, joining, cutting, searching, characters.
 //
-// A concatenation leaves room behind its result; if the next one begins with that result, it goes on
-// in place, so that a text put together from many pieces takes linear time and memory. What is
-// shared that way is never overwritten: a string sees its own length only.
+// A concatenation leaves room behind its result; one that begins with that result goes on in place,
+// so that a text put together from many pieces takes linear time and memory. What is shared that
+// way is never overwritten: a string sees its own length only, and only the longest may go on.
 #include <string.h>
 #include <utf8proc.h>
 
@@ -73,7 +73,7 @@ fx_status fxi_j_str(fxi_jrun *r, const char *p, const char *own, size_t n, fxi_j
 {
     fxi_jstr *s;
     FX_TRY(fxi_j_take(r, sizeof *s, &s));
-    *s = (fxi_jstr){p, own, n};
+    *s = (fxi_jstr){.p = p, .own = own, .n = n};
     *out = (fxi_jval){.type = FXI_J_STR, .s = s};
     return FX_OK;
 }
@@ -92,18 +92,18 @@ fx_status fxi_j_part(fxi_jrun *r, const fxi_jstr *s, size_t from, size_t n, fxi_
 
 fx_status fxi_j_concat(fxi_jrun *r, const fxi_jstr *a, const fxi_jstr *b, fxi_jval *out)
 {
-    fxi_jout *o = r->joined;
-    if (!o) {
+    fxi_jout *o = a->room;
+    fxi_jstr *s;
+    if (!o || a->p != o->p || a->n != o->n) {
         FX_TRY(fxi_j_take(r, sizeof *o, &o));
-        *o = (fxi_jout){0};
-        r->joined = o;
-    }
-    if (!a->n || a->p != o->p || a->n != o->n) {
         *o = (fxi_jout){0};
         FX_TRY(fxi_jout_add(r, o, a));
     }
     FX_TRY(fxi_jout_add(r, o, b));
-    return fxi_jout_done(r, o, out);
+    FX_TRY(fxi_j_take(r, sizeof *s, &s));
+    *s = (fxi_jstr){o->n ? o->p : "", o->own, o->n, o};
+    *out = (fxi_jval){.type = FXI_J_STR, .s = s};
+    return FX_OK;
 }
 
 // ---- comparing and searching --------------------------------------------------------------------
@@ -222,7 +222,7 @@ static bool goes(const fxi_jstr *s, size_t at, const fxi_jstr *chars, size_t *n)
 {
     uint32_t c = fxi_j_char(s, at, n);
     if (!chars) return fxi_j_is_space(c);
-    fxi_jstr one = {s->p + at, NULL, *n};
+    fxi_jstr one = {.p = s->p + at, .n = *n};
     return fxi_j_find(chars, &one, 0, chars->n) != SIZE_MAX;
 }
 
@@ -236,5 +236,5 @@ fxi_jstr fxi_j_stripped(const fxi_jstr *s, const fxi_jstr *chars, bool left, boo
         if (!goes(s, at, chars, &n)) break;
         to = at;
     }
-    return (fxi_jstr){s->p + from, s->own ? s->own + from : NULL, to - from};
+    return (fxi_jstr){.p = s->p + from, .own = s->own ? s->own + from : NULL, .n = to - from};
 }
