@@ -45,10 +45,14 @@ typedef struct fx_options {
                          // tokenizer.json, a SentencePiece model, a rank file, or a folder
                          // with one; NULL: in the model
     const char
-        *tokenizer_pre;       // for rank files, which do not say it: the pre-tokenizer's name, like
-                              // "llama-bpe" or "qwen2"; NULL otherwise
-    int n_thread;             // compute threads, the engine's own included; 0: one per usable core
-    int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
+        *tokenizer_pre; // for rank files, which do not say it: the pre-tokenizer's name, like
+                        // "llama-bpe" or "qwen2"; NULL otherwise
+    const char *chat_template; // how conversations become text: a built-in template's name
+                               // ("chatml", "llama3", ..), the name of one of the model's, or the
+                               // path of a file with a Jinja template; NULL: the model's own, else
+                               // a built-in one by the vocabulary
+    int n_thread;              // compute threads, the engine's own included; 0: one per usable core
+    int ctx_tok;               // longest sequence in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of what the machine, or the cgroup,
                               // has free once the model is loaded
     const char *kv_type;   // of the KV cache's numbers: "f16", "bf16", "f32", or "q8_0" where heads
@@ -100,7 +104,9 @@ typedef struct fx_model_info {
     int ctx_tok;             // what this engine allows for prompt + answer
     size_t kv_bytes_per_tok; // over all layers
     int n_thread;
-    bool has_chat_template; // false: messages are rendered in a plain form
+    bool has_chat_template;          // false: messages are rendered in a plain form
+    const char *chat_template_error; // why the model's template cannot be used, one line: chats
+                                     // fail with it; NULL: it can
 } fx_model_info;
 
 // Immutable after open; lives as long as the engine.
@@ -135,10 +141,31 @@ typedef struct fx_message {
 } fx_message;
 
 // Appends the prompt for a conversation, ready for the assistant's answer. The template's own marks
-// become control tokens; the messages' text never does. Errors: FX_EINVAL (unknown role, no
-// messages, bad UTF-8), FX_ENOMEM.
+// become control tokens; the messages' text never does. Errors: those of fx_chat_request_tokenize.
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err);
+
+// A conversation with all that a chat template can take, as JSON texts.
+typedef struct fx_chat_request {
+    const char *messages; // array of objects {"role", "content", ..}: members are the template's to
+                          // read; content is text or a list of parts
+    const char *tools;    // array of what the model may call; NULL: none
+    const char *kwargs;   // object with further variables, like {"enable_thinking": false}; NULL:
+                          // none
+    bool no_answer;       // the text does not end with the opening of the assistant's answer
+    int64_t now_s;        // seconds since 1970, for templates that write the date; 0: the clock's
+} fx_chat_request;
+
+// The same for such a conversation. Nothing of the request becomes a control token. Errors:
+// FX_EINVAL (not JSON, no messages, a role or content that the template does not take; the text of
+// its own error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then
+// *out is as before.
+fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
+                                   fx_error *err);
+
+// What it becomes as text: *out has *n_bytes of UTF-8 and a NUL, and is the caller's to free().
+fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
+                               size_t *n_bytes, fx_error *err);
 
 // The bytes token `id` adds to a text (not always whole UTF-8 characters); "" and 0 for control
 // tokens and for ids outside the vocabulary. The pointer lives as long as the engine.

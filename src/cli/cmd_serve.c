@@ -38,6 +38,13 @@ static void print_memory(const fx_engine *eng, const fxi_cli_options *o)
                 fxi_cli_swap_dir(o));
 }
 
+static void print_chat(const fx_model_info *m)
+{
+    if (m->chat_template_error)
+        fprintf(stderr, "warning: chats will fail: %s (--chat-template takes another)\n",
+                m->chat_template_error);
+}
+
 static bool is_loopback(const char *host)
 {
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
@@ -64,6 +71,7 @@ static int serve(fx_engine *eng, const fxi_cli_options *o)
     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     print_model(fx_engine_info(eng));
     print_memory(eng, o);
+    print_chat(fx_engine_info(eng));
     print_address(o->host, fxi_server_port(srv));
     while (!fxi_signals_stop()) fxi_signals_wait();
     fxi_signals_let_kill(); // whoever does not want to wait for the end asks twice

@@ -35,6 +35,7 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.model_path = o->model;
     opt.tokenizer_path = o->tokenizer;
     opt.tokenizer_pre = o->tokenizer_pre;
+    opt.chat_template = o->chat_template;
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;

@@ -64,16 +64,54 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
     return st;
 }
 
-static fx_status encode_chat(const fx_engine *eng, const fx_message *msg, size_t n_msg,
-                             fx_tokens *out, fx_error *err)
+// ---- conversations -----------------------------------------------------------------------------
+
+static fxi_chat_request chat_request(const fx_chat_request *q)
+{
+    fxi_chat_request c = {.messages = q->messages,
+                          .tools = q->tools,
+                          .kwargs = q->kwargs,
+                          .add_generation_prompt = !q->no_answer};
+    const time_t now = q->now_s ? (time_t)q->now_s : time(NULL);
+    localtime_r(&now, &c.now);
+    return c;
+}
+
+fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
+                                   fx_error *err)
+{
+    const fxi_chat_request c = chat_request(q);
+    fxi_ids ids = ids_of(out);
+    fx_status st = fxi_chat_encode(eng->chat, eng->vocab, &c, &ids, err);
+    give_back(out, &ids);
+    return st;
+}
+
+fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
+                               size_t *n_bytes, fx_error *err)
+{
+    const fxi_chat_request c = chat_request(q);
+    fxi_marked m = {0};
+    fx_status st = fxi_chat_render(eng->chat, &c, &m, err);
+    if (st == FX_OK && !fxi_buf_reserve(&m.text, 1)) // an empty text is one too
+        st = fxi_fail(err, FX_ENOMEM, "no memory for the conversation");
+    *out = NULL;
+    if (st == FX_OK) {
+        *out = m.text.p;
+        *n_bytes = m.text.n;
+        m.text = (fxi_buf){0};
+    }
+    fxi_marked_free(&m);
+    return st;
+}
+
+static fx_status quote(const fx_message *msg, size_t n_msg, fxi_buf *json, fx_error *err)
 {
     fxi_chat_msg *list = calloc(n_msg, sizeof *list);
     if (!list) return fxi_fail(err, FX_ENOMEM, "no memory for %zu messages", n_msg);
     for (size_t i = 0; i < n_msg; i++)
         list[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
-    fxi_ids ids = ids_of(out);
-    fx_status st = fxi_chat_encode(eng->chat, eng->vocab, list, n_msg, &ids, err);
-    give_back(out, &ids);
+    fx_status st = fxi_chat_quote(list, n_msg, json, err);
     free(list);
     return st;
 }
@@ -81,8 +119,13 @@ static fx_status encode_chat(const fx_engine *eng, const fx_message *msg, size_t
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err)
 {
+    fxi_buf json = {0};
     if (!n_msg) return fxi_fail(err, FX_EINVAL, "there are no messages");
-    return encode_chat(eng, msg, n_msg, out, err);
+    fx_status st = quote(msg, n_msg, &json, err);
+    if (st == FX_OK)
+        st = fx_chat_request_tokenize(eng, &(fx_chat_request){.messages = json.p}, out, err);
+    fxi_buf_free(&json);
+    return st;
 }
 
 fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)

@@ -107,7 +107,7 @@ struct fx_engine {
     fx_options opt; // defaults filled in
     fx_model_info info;
     fxi_vocab *vocab;
-    const fxi_chat_family *chat;
+    fxi_chat *chat;
     int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
     int n_end_tok;
     struct vt_vmm *vmm;           // tests: memory of the KV manager; NULL: the host's

@@ -101,7 +101,9 @@ static void fill_info(fx_engine *eng, const fxi_gguf *g)
     info->ctx_tok = eng->opt.ctx_tok ? eng->opt.ctx_tok : s->train_ctx_tok;
     info->kv_bytes_per_tok = 2 * (size_t)s->n_layer * fxi_model_kv_row_bytes(eng->model);
     info->n_thread = eng->opt.n_thread;
-    info->has_chat_template = fxi_gguf_find(g, "tokenizer.chat_template") != NULL;
+    const char *builtin = fxi_chat_builtin(eng->chat);
+    info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
+    info->chat_template_error = fxi_chat_broken(eng->chat);
 }
 
 // ---- parts -------------------------------------------------------------------------------------
@@ -213,23 +215,33 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     return fxi_step_make(eng, err);
 }
 
-static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+// The vocabulary; *template gets the chat template that stands beside it, where it has its own file.
+static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template, fx_error *err)
 {
     const fx_options *o = &eng->opt;
     if (o->tokenizer_path)
-        return fxi_vocab_open(o->tokenizer_path, o->tokenizer_pre, NULL, &eng->vocab, err);
+        return fxi_vocab_open(o->tokenizer_path, o->tokenizer_pre, template, &eng->vocab, err);
     if (o->tokenizer_pre)
         return fxi_fail(err, FX_EINVAL, "a pre-tokenizer ('%s') is named, but no tokenizer file",
                         o->tokenizer_pre);
     return fxi_vocab_load(g, &eng->vocab, err);
 }
 
+static fx_status load_text(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    fxi_buf template = {0};
+    fx_status st = load_vocab(eng, g, &template, err);
+    const fxi_chat_source s = {g, {template.p, template.n}, eng->opt.chat_template};
+    if (st == FX_OK) st = fxi_chat_open(&s, eng->vocab, &eng->chat, err);
+    fxi_buf_free(&template);
+    return st;
+}
+
 static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     if (!fxi_gguf_n_tensor(g))
         return fxi_fail(err, FX_EFORMAT, "%s: holds a vocabulary and no weights", fxi_gguf_name(g));
-    FX_TRY(load_vocab(eng, g, err));
-    eng->chat = fxi_chat_family_for(g);
+    FX_TRY(load_text(eng, g, err));
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
     FX_TRY(load_model(eng, g, err));
     return fxi_engine_fit(eng, err);
@@ -244,7 +256,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
-    eng->opt.tokenizer_path = eng->opt.tokenizer_pre = NULL;
+    eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     return st;
 }
 
@@ -256,6 +268,7 @@ void fxi_engine_unload(fx_engine *eng)
     if (eng->kv) eng->kv->ops->close(eng->kv);
     fxi_model_free(eng->model);
     fxi_pool_destroy(eng->pool);
+    fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     pthread_mutex_destroy(&eng->mu);
     pthread_cond_destroy(&eng->wake);

@@ -55,6 +55,11 @@ bool fxi_reply_body(fxi_buf *b, const fxi_answer *a)
     return ok && fxi_buf_str(b, "],\"usage\":") && fxi_reply_usage(b, a) && fxi_buf_str(b, "}");
 }
 
+bool fxi_reply_prompt(fxi_buf *b, const char *text, size_t n_bytes)
+{
+    return fxi_buf_str(b, "{\"prompt\":") && fxi_json_str(b, text, n_bytes) && fxi_buf_str(b, "}");
+}
+
 bool fxi_reply_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok)
 {
     return fxi_buf_str(b, "{\"id\":") && fxi_json_cstr(b, model_id) &&

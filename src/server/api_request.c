@@ -1,4 +1,4 @@
-// api_request.c - a request body to parameters: the JSON itself, prompts and messages.
+// api_request.c - a request body to parameters: the JSON itself, and prompts.
 //
 // The body is never trusted: before it is parsed it is scanned for depth and for the number of
 // values, because a tree takes up to a hundred times the bytes of its text.
@@ -85,120 +85,6 @@ bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v)
     return true;
 }
 
-// ---- messages ---------------------------------------------------------------------------------
-
-static const struct role_row {
-    const char *name;
-    const char *engine; // what the engine calls it; NULL: known, not to be had yet
-} role_rows[] = {
-    {"system", "system"},       {"developer", "system"}, {"user", "user"},
-    {"assistant", "assistant"}, {"tool", NULL},          {"function", NULL},
-};
-
-typedef struct where { // for `param`: "messages[2].content"
-    size_t i;
-    char text[48];
-} where;
-
-static const char *at(where *w, const char *member)
-{
-    snprintf(w->text, sizeof w->text, "messages[%zu].%s", w->i, member);
-    return w->text;
-}
-
-static bool read_role(fxi_parse *p, where *w, const json_t *v, fx_message *m)
-{
-    const char *name = json_string_value(v);
-    if (!name) return fxi_bad_type(p, at(w, "role"), "a string");
-    for (size_t i = 0; i < sizeof role_rows / sizeof role_rows[0]; i++) {
-        if (strcmp(name, role_rows[i].name)) continue;
-        m->role = role_rows[i].engine;
-        if (m->role) return true;
-        m->role = "user"; // the request ends in 501 after the other checks
-        return fxi_unsupported(p, at(w, "role"));
-    }
-    return fxi_bad_value(p, at(w, "role"), "unknown role '%.40s'", name);
-}
-
-static bool is_known_part(const char *type)
-{
-    static const char *const known[] = {"image_url", "input_audio", "file", "refusal"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(type, known[i])) return true;
-    return false;
-}
-
-static bool add_part(fxi_parse *p, where *w, const json_t *v, fxi_buf *b)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *text = json_object_get(v, "text");
-    if (!type) return fxi_bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
-    if (is_known_part(type)) return fxi_unsupported(p, at(w, "content"));
-    if (strcmp(type, "text"))
-        return fxi_bad_value(p, at(w, "content"), "unknown kind of part '%.40s'", type);
-    if (!json_is_string(text))
-        return fxi_bad_type(p, at(w, "content"), "parts whose 'text' is a string");
-    bool ok = (!b->n || fxi_buf_str(b, "\n")) &&
-              fxi_buf_add(b, json_string_value(text), json_string_length(text));
-    return ok || fxi_no_memory(p);
-}
-
-// Parts are joined by newlines into text that the parameters own.
-static bool read_parts(fxi_parse *p, where *w, const json_t *v, fx_message *m)
-{
-    fxi_buf b = {0};
-    bool ok =
-        json_array_size(v) || fxi_bad_type(p, at(w, "content"), "a string or at least one part");
-    for (size_t i = 0; ok && i < json_array_size(v); i++)
-        ok = add_part(p, w, json_array_get(v, i), &b);
-    if (ok && !fxi_buf_reserve(&b, 0)) ok = fxi_no_memory(p);
-    p->par->joined[w->i] = b.p;
-    m->content = b.p;
-    m->content_bytes = b.n;
-    return ok;
-}
-
-static bool read_content(fxi_parse *p, where *w, const json_t *v, fx_message *m)
-{
-    if (json_is_array(v)) return read_parts(p, w, v, m);
-    if (!json_is_string(v))
-        return fxi_bad_type(p, at(w, "content"), "a string or an array of parts");
-    m->content = json_string_value(v);
-    m->content_bytes = json_string_length(v);
-    return true;
-}
-
-// An assistant's message that only calls tools has no content; it ends in 501 like all that has to
-// do with tools.
-static bool read_message(fxi_parse *p, where *w, const json_t *v, fx_message *m)
-{
-    const json_t *content = json_object_get(v, "content");
-    if (!json_is_object(v)) return fxi_bad_type(p, "messages", "an array of objects");
-    if (!read_role(p, w, json_object_get(v, "role"), m)) return false;
-    if (json_array_size(json_object_get(v, "tool_calls"))) {
-        if (!content || json_is_null(content)) content = NULL;
-        fxi_unsupported(p, at(w, "tool_calls"));
-        if (!content) return true;
-    }
-    return read_content(p, w, content, m);
-}
-
-bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    size_t n = json_array_size(v);
-    if (!n) return fxi_bad_value(p, f->name, "'messages' is empty");
-    p->par->msg = calloc(n, sizeof *p->par->msg);
-    p->par->joined = calloc(n, sizeof *p->par->joined);
-    if (!p->par->msg || !p->par->joined) return fxi_no_memory(p);
-    p->par->n_msg = n;
-    p->par->n_prompt = 1;
-    for (size_t i = 0; i < n; i++) {
-        where w = {.i = i};
-        if (!read_message(p, &w, json_array_get(v, i), &p->par->msg[i])) return false;
-    }
-    return true;
-}
-
 // ---- the whole body ---------------------------------------------------------------------------
 
 typedef struct shape {
@@ -226,6 +112,13 @@ static shape measure(const char *s, size_t n)
         if (m.depth > m.max_depth) m.max_depth = m.depth;
     }
     return m;
+}
+
+bool fxi_json_fits(fxi_parse *p, const char *s, size_t n)
+{
+    shape m = measure(s, n);
+    p->par->n_value += m.n_value + 1;
+    return m.max_depth <= MAX_DEPTH && p->par->n_value <= MAX_VALUE;
 }
 
 static json_t *parse_json(const char *body, size_t n_bytes, fxi_http_error *err)
@@ -263,7 +156,8 @@ static fxi_params defaults(fxi_api api)
                         .typical_p = 1,
                         .repetition_penalty = 1,
                         .length_penalty = 1,
-                        .cache_prompt = true};
+                        .cache_prompt = true,
+                        .add_generation_prompt = true};
 }
 
 bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
@@ -281,10 +175,10 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 void fxi_params_free(fxi_params *par)
 {
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
-    for (size_t i = 0; par->joined && i < par->n_msg; i++) free(par->joined[i]);
     free(par->prompt);
-    free(par->msg);
-    free(par->joined);
+    free(par->messages);
+    free(par->tools);
+    free(par->kwargs);
     free(par->stop_token.id);
     free(par->allow.id);
     free(par->bias);

@@ -26,7 +26,8 @@ static const struct engine_row {
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
-    {FX_OK, 500, NULL, false}, // last: for all others
+    {FX_EFORMAT, 501, "unsupported_chat_template", false}, // of a request: the model's template
+    {FX_OK, 500, NULL, false},                             // last: for all others
 };
 
 static const struct status_row *find_status(int status)

@@ -150,7 +150,10 @@ static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
 
 static fx_status encode(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok, fx_error *err)
 {
-    if (par->api == FXI_API_CHAT) return fx_chat_tokenize(eng, par->msg, par->n_msg, tok, err);
+    if (par->api == FXI_API_CHAT) {
+        const fx_chat_request q = fxi_params_chat(par);
+        return fx_chat_request_tokenize(eng, &q, tok, err);
+    }
     const fxi_prompt *p = &par->prompt[i];
     if (!p->text) return copy_ids(&p->ids, tok, err);
     return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---- handlers: run on the I/O thread once the body is in --------------------------------------
@@ -29,6 +30,34 @@ static enum MHD_Result reply_built(fxi_job *job, bool ok, fxi_buf *b)
     if (ok) return fxi_http_reply(job, 200, "application/json", b);
     fxi_buf_free(b);
     return MHD_NO;
+}
+
+// A chat's fields to the text that the model would be given.
+static bool render_chat(fxi_job *job, fxi_buf *b, fxi_http_error *err)
+{
+    fxi_params par;
+    fx_error e;
+    char *text = NULL;
+    size_t n = 0;
+    if (!fxi_params_parse(&par, FXI_API_CHAT, job->body.p, job->body.n, &job->srv->lim, err))
+        return false;
+    const fx_chat_request q = fxi_params_chat(&par);
+    bool ok = fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
+              fxi_http_fail_fx(err, &e, "messages");
+    fxi_params_free(&par);
+    if (ok && !fxi_reply_prompt(b, text, n))
+        ok = fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    free(text);
+    return ok;
+}
+
+static enum MHD_Result run_apply_template(fxi_job *job)
+{
+    fxi_buf b = {0};
+    fxi_http_error err;
+    if (render_chat(job, &b, &err)) return fxi_http_reply(job, 200, "application/json", &b);
+    fxi_buf_free(&b);
+    return fxi_http_reply_error(job, &err);
 }
 
 static bool add_model(fxi_job *job, fxi_buf *b)
@@ -88,6 +117,7 @@ static enum MHD_Result run_index(fxi_job *job);
 static const fxi_route routes[] = {
     {"POST", "/v1/completions", false, run_completions},
     {"POST", "/v1/chat/completions", false, run_chat},
+    {"POST", "/apply-template", false, run_apply_template},
     {"GET", "/v1/models", false, run_models},
     {"GET", "/v1/models/", true, run_model},
     {"GET", "/health", false, run_health},

@@ -55,7 +55,7 @@ int fxi_http_retry_after(int status);
 bool fxi_json_str(fxi_buf *b, const char *s, size_t n_bytes);
 bool fxi_json_cstr(fxi_buf *b, const char *s); // NULL: null
 
-// ---- api_fields.c, api_request.c, api_lists.c: the request body --------------------------------
+// ---- api_fields.c, api_request.c, api_messages.c, api_lists.c: the request body ----------------
 
 typedef enum fxi_api { FXI_API_COMPLETIONS, FXI_API_CHAT } fxi_api;
 
@@ -72,15 +72,16 @@ typedef struct fxi_prompt { // text, or ids where text is NULL
 
 #define FXI_MAX_STOP 16
 
-// A checked request. Texts point into `root` (or into `joined`) and live as long as it.
+// A checked request. Texts point into `root` and live as long as it.
 typedef struct fxi_params {
     fxi_api api;
     json_t *root;
     fxi_prompt *prompt; // [n_prompt], completions
     size_t n_prompt;
-    fx_message *msg; // [n_msg], chat
-    char **joined;   // [n_msg]: the text of messages that came in several parts, or NULL
-    size_t n_msg;
+    char *messages, *tools, *kwargs; // chat: JSON, owned; NULL: absent
+    bool hide_tools;                 // tool_choice "none"
+    bool add_generation_prompt;
+    size_t n_value;                      // values in JSON that came inside of strings
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
     int64_t top_k, min_tok, priority;
@@ -141,11 +142,18 @@ enum {
     FXI_T_REQUIRED = 128, // not a type: must be there
 };
 
+// Whether JSON inside of a string, with all such before it, is small enough to be parsed.
+bool fxi_json_fits(fxi_parse *p, const char *s, size_t n);
 // The table, run over par->root, and the checks between fields.
 bool fxi_fields_read(fxi_parse *p);
 // Setters of the fields that are more than one value.
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
+// api_messages.c: messages, tools, chat_template_kwargs.
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v);
+// What the engine is asked to render. Points into par.
+fx_chat_request fxi_params_chat(const fxi_params *par);
 // api_lists.c: stop strings, ids into the fxi_id_list at f->at, logit_bias.
 bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
@@ -230,6 +238,7 @@ bool fxi_reply_body(fxi_buf *b, const fxi_answer *a);
 bool fxi_reply_usage(fxi_buf *b, const fxi_answer *a);
 // "finish_reason":..,"stop_reason":.. of a choice that has ended
 bool fxi_reply_finish(fxi_buf *b, const fxi_choice *c, fx_finish f);
+bool fxi_reply_prompt(fxi_buf *b, const char *text, size_t n_bytes);
 bool fxi_reply_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok);
 
 // ---- api_stream.c: server-sent events; false: no memory ---------------------------------------

@@ -98,6 +98,17 @@ def vocab_model(extra=()):
     ])
 
 
+def with_chat_template(model, text):
+    """A copy of a model that has this chat template: one key more, as long as keeps the tensors in their places."""
+    data = model.read_bytes()
+    n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
+    key = pack_str("tokenizer.chat_template") + struct.pack("<I", STR)
+    text += "\n" + " " * (-(len(key) + 8 + len(text.encode()) + 1) % 32)
+    path = scratch("with_chat_template.gguf")
+    path.write_bytes(data[:8] + struct.pack("<QQ", n_tensor, n_key + 1) + key + pack_str(text) + data[24:])
+    return path
+
+
 # ---- the form of every test --------------------------------------------------------------------
 
 class TestCase(unittest.TestCase):

@@ -42,6 +42,40 @@ class Chat(cli.TestCase):
         self.assertIn(b"/reset starts a new conversation", done.stderr)
 
 
+class Template(cli.TestCase):
+    """--chat-template: a built-in's name or a file."""
+
+    def chat(self, *options):
+        return self.ok("run", "-m", cli.tiny_model(), "--temperature", "0", "--ignore-eos", "-n", "8", *options,
+                       stdin=b"hello\n").stdout
+
+    def file(self, text):
+        path = cli.scratch("template.jinja")
+        path.write_text(text)
+        return path
+
+    def test_a_file_says_what_a_built_in_says(self):
+        chatml = self.file("{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+                           "{% endfor %}<|im_start|>assistant\n\n")
+        self.assertEqual(self.chat("--chat-template", chatml), self.chat("--chat-template", "chatml"))
+        self.assertNotEqual(self.chat("--chat-template", "chatml"), self.chat("--chat-template", "llama2"))
+
+    def test_plain_is_for_models_without_a_template(self):
+        self.assertEqual(self.chat("--chat-template", "plain"), self.chat())
+
+    def test_templates_that_cannot_be_had(self):
+        model = cli.tiny_model()
+        self.fails(1, "no chat template 'nonsense'", "run", "-m", model, "--chat-template", "nonsense")
+        self.fails(1, "line 2: the tag 'include' is not supported here", "run", "-m", model, "--chat-template",
+                   self.file("a\n{% include 'x' %}"))
+
+    def test_a_template_that_refuses(self):
+        path = self.file("{{ raise_exception('not today') }}")
+        done = cli.run("run", "-m", cli.tiny_model(), "--chat-template", path, stdin=b"hello\n")
+        self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+        self.assertIn(b"chat template, line 1: not today", done.stderr)
+
+
 class Terminal(cli.TestCase):
     def setUp(self):
         self.master, slave = pty.openpty()

@@ -1,16 +1,18 @@
 """flexinfer serve: the start block, the ready line, signals, a busy port. The HTTP surface has tests of its own."""
+import json
 import re
 import signal
 import socket
+import urllib.error
 import urllib.request
 
 import cli
 
 
 class Serve(cli.TestCase):
-    def serve(self, *options, env=None):
+    def serve(self, *options, env=None, model=None):
         """A running server: the process, the lines before the ready line, and its URL."""
-        process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", *options, env=env)
+        process = cli.start("serve", "-m", model or cli.tiny_model(), "--port", "0", *options, env=env)
         self.addCleanup(self.end, process)
         lines = []
         for raw in process.stderr:
@@ -52,6 +54,55 @@ class Serve(cli.TestCase):
             _, lines, url = self.serve("--swap", "64M", *options, env=env)
             self.assertEqual(lines[4:], [f"swap       64.0 MiB in {place}"])
             self.assertEqual(self.health(url), 200)
+
+    @staticmethod
+    def post(url, **fields):
+        """The status and the body's JSON."""
+        try:
+            with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=60) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def test_chat_template(self):
+        path = cli.scratch("tools.jinja")
+        path.write_text("{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}{% for m in messages %}{{ m.role }}:"
+                        "{% for c in m.tool_calls %}{{ c.function.arguments.x }}{% endfor %}{{ m.content }};{% endfor %}"
+                        "{{ 'think' if thinking }}{% if messages[0].content == 'no' %}{{ raise_exception('I will not') }}"
+                        "{% endif %}{{ '>' if add_generation_prompt }}")
+        _, lines, url = self.serve("--chat-template", path)
+        self.assertEqual(len(lines), 4)
+        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+        messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                    {"role": "assistant", "content": None, "tool_calls": [
+                        {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 5}"}}]},
+                    {"role": "tool", "tool_call_id": "1", "content": "7"}]
+        status, reply = self.post(url + "/apply-template", messages=messages, tools=tools,
+                                  chat_template_kwargs={"thinking": True})
+        self.assertEqual((status, reply), (200, {"prompt": "[f]user:a\nb;assistant:5;tool:7;think>"}))
+        status, reply = self.post(url + "/apply-template", messages=messages[:1], tools=tools, tool_choice="none",
+                                  add_generation_prompt=False)
+        self.assertEqual((status, reply), (200, {"prompt": "user:a\nb;"}))
+        status, reply = self.post(url + "/v1/chat/completions", messages=messages, tools=tools, max_tokens=2)
+        self.assertEqual(status, 200, reply)
+        for path in ("/apply-template", "/v1/chat/completions"):
+            status, reply = self.post(url + path, messages=[{"role": "user", "content": "no"}])
+            self.assertEqual((status, reply["error"]["param"]), (400, "messages"), reply)
+            self.assertEqual(reply["error"]["message"], "chat template, line 1: I will not")
+
+    def test_broken_chat_template(self):
+        model = cli.with_chat_template(cli.tiny_model(), "a\n{% nonsense %}")
+        why = "chat template, line 2: the tag 'nonsense' is not supported here"
+        _, lines, url = self.serve(model=model)
+        self.assertEqual(lines[4:], [f"warning: chats will fail: {why} (--chat-template takes another)"])
+        status, reply = self.post(url + "/v1/chat/completions", messages=[{"role": "user", "content": "x"}])
+        self.assertEqual((status, reply["error"]["message"]), (501, why))
+        status, reply = self.post(url + "/v1/completions", prompt="x", max_tokens=2)
+        self.assertEqual(status, 200, reply)
+        _, lines, url = self.serve("--chat-template", "chatml", model=model)
+        self.assertEqual(len(lines), 4)
+        status, reply = self.post(url + "/apply-template", messages=[{"role": "user", "content": "x"}])
+        self.assertEqual(status, 200, reply)
 
     def test_limits_of_queue_and_step(self):
         _, lines, url = self.serve("--max-queue-tokens", "100", "--step-tokens", "64")

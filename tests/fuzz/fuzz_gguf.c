@@ -53,6 +53,16 @@ static void read_tensor(const fxi_gguf *g, const fxi_gguf_tensor *t, const uint8
     sink += p[t->size_bytes - 1];
 }
 
+static void chat(const fxi_gguf *g, const fxi_vocab *v, fxi_ids *ids)
+{
+    fxi_chat *c;
+    fx_error err;
+    const fxi_chat_request q = {.messages = "[{\"role\":\"user\",\"content\":\"Hello </s>\"}]"};
+    if (fxi_chat_open(&(fxi_chat_source){.gguf = g}, v, &c, &err) != FX_OK) return;
+    sink += fxi_chat_encode(c, v, &q, ids, &err);
+    fxi_chat_free(c);
+}
+
 static void read_vocab(const fxi_gguf *g)
 {
     static const char text[] = "Hello <s> w\xC3\xB6rld </s>  <tool> abc";
@@ -60,10 +70,9 @@ static void read_vocab(const fxi_gguf *g)
     fx_error err;
     if (fxi_vocab_load(g, &v, &err) != FX_OK) return;
     fxi_ids ids = {0};
-    const fxi_chat_msg msg = {"user", {text, sizeof text - 1}};
     for (unsigned flags = 0; flags < 4; flags++)
         sink += fxi_vocab_encode(v, text, sizeof text - 1, flags, &ids, &err);
-    sink += fxi_chat_encode(fxi_chat_family_for(g), v, &msg, 1, &ids, &err);
+    chat(g, v, &ids);
     for (size_t i = 0; i < ids.n; i++) {
         size_t n;
         FUZZ_CHECK(ids.id[i] >= 0 && ids.id[i] < fxi_vocab_size(v));

@@ -1,5 +1,6 @@
 #include "server/fake_engine.h"
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,11 +256,39 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
     return FX_OK;
 }
 
-fx_status fx_chat_tokenize(const fx_engine *e, const fx_message *msg, size_t n_msg, fx_tokens *out,
-                           fx_error *err)
+// The text of a conversation is its last message's.
+static char *last_text(const char *messages)
 {
-    const fx_message *m = &msg[n_msg - 1];
-    return fx_tokenize(e, m->content, m->content_bytes, FX_TOKENIZE_BOS, out, err);
+    json_t *list = json_loads(messages, 0, NULL);
+    const json_t *last = json_array_get(list, json_array_size(list) - 1),
+                 *v = json_object_get(last, "content");
+    if (json_is_array(v)) v = json_object_get(json_array_get(v, 0), "text");
+    char *text = strdup(json_string_value(v));
+    json_decref(list);
+    return text;
+}
+
+fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, char **out, size_t *n,
+                               fx_error *err)
+{
+    (void)e;
+    *out = last_text(q->messages);
+    *n = strlen(*out);
+    if (strcmp(*out, "refuse") != 0) return FX_OK;
+    free(*out);
+    *out = NULL;
+    return fxi_fail(err, FX_EINVAL, "chat template, line 3: no");
+}
+
+fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q, fx_tokens *out,
+                                   fx_error *err)
+{
+    char *text;
+    size_t n;
+    FX_TRY(fx_chat_request_text(e, q, &text, &n, err));
+    fx_status st = fx_tokenize(e, text, n, FX_TOKENIZE_BOS, out, err);
+    free(text);
+    return st;
 }
 
 fx_request fx_request_default(void)

@@ -77,13 +77,31 @@ static const struct bad {
     {H,
      "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":false}]}",
      400, "messages[1].content", "invalid_type"},
-    {H, "{\"messages\":[{\"role\":\"tool\",\"content\":\"a\"}]}", 501, "messages[0].role",
-     "unsupported_parameter"},
     {H,
      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]}",
      501, "messages[0].content", "unsupported_parameter"},
-    {H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", 501,
-     "messages[0].tool_calls", "unsupported_parameter"},
+    {H, "{\"messages\":[{\"role\":\"user\",\"name\":1,\"content\":\"a\"}]}", 400,
+     "messages[0].name", "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"tool\",\"tool_call_id\":1,\"content\":\"a\"}]}", 400,
+     "messages[0].tool_call_id", "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"tool\",\"tool_call_id\":\"x\"}]}", 400, "messages[0].content",
+     "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null}]}", 400, "messages[0].content",
+     "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[]}]}", 400,
+     "messages[0].content", "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":{}}]}", 400,
+     "messages[0].tool_calls", "invalid_type"},
+    {H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]}]}", 400,
+     "messages[0].tool_calls", "invalid_type"},
+    {H,
+     "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+     "\"arguments\":[1]}}]}]}",
+     400, "messages[0].tool_calls", "invalid_type"},
+    {H,
+     "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"spell\",\"function\":{}}]}"
+     "]}",
+     400, "messages[0].tool_calls", "invalid_value"},
 };
 
 // One field beside a good prompt or a good message.
@@ -189,6 +207,14 @@ static const struct bad_field {
     {"\"response_format\":{\"type\":\"xml\"}", 400, "response_format", "invalid_value", 3},
     {"\"tool_choice\":\"maybe\"", 400, "tool_choice", "invalid_value", 2},
     {"\"tools\":{}", 400, "tools", "invalid_type", 2},
+    {"\"tools\":[{}]", 400, "tools[0].type", "invalid_type", 2},
+    {"\"tools\":[{\"type\":\"spoon\"}]", 400, "tools[0].type", "invalid_value", 2},
+    {"\"tools\":[{\"type\":\"function\"}]", 400, "tools[0].function.name", "invalid_type", 2},
+    {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":1}}]", 400,
+     "tools[0].function.parameters", "invalid_type", 2},
+    {"\"chat_template_kwargs\":[]", 400, "chat_template_kwargs", "invalid_type", 2},
+    {"\"chat_template_kwargs\":{\"tools\":1}", 400, "chat_template_kwargs", "invalid_value", 2},
+    {"\"add_generation_prompt\":1", 400, "add_generation_prompt", "invalid_type", 2},
     // known, not to be had
     {"\"logprobs\":0", 501, "logprobs", "unsupported_parameter", 1},
     {"\"logprobs\":true", 501, "logprobs", "unsupported_parameter", 2},
@@ -198,7 +224,6 @@ static const struct bad_field {
     {"\"suffix\":\"x\"", 501, "suffix", "unsupported_parameter", 1},
     {"\"response_format\":{\"type\":\"json_object\"}", 501, "response_format",
      "unsupported_parameter", 3},
-    {"\"tools\":[{}]", 501, "tools", "unsupported_parameter", 2},
     {"\"tool_choice\":\"required\"", 501, "tool_choice", "unsupported_parameter", 2},
     {"\"tool_choice\":{\"type\":\"function\"}", 501, "tool_choice", "unsupported_parameter", 2},
     {"\"structured_outputs\":{\"regex\":\"a\"}", 501, "structured_outputs", "unsupported_parameter",
@@ -543,12 +568,49 @@ static void test_messages(void **state)
            "{\"role\":\"user\",\"name\":\"x\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
            "{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":\"\"}],"
            "\"max_tokens\":4,\"max_completion_tokens\":9,\"tools\":[],\"tool_choice\":\"auto\"}");
-    assert_int_equal(par.n_msg, 3);
-    assert_string_equal(par.msg[0].role, "system");
-    assert_string_equal(par.msg[1].content, "a\nb");
-    assert_int_equal(par.msg[1].content_bytes, 3);
-    assert_int_equal(par.msg[2].content_bytes, 0);
+    fx_chat_request q = fxi_params_chat(&par);
+    assert_string_equal(
+        q.messages,
+        "[{\"role\":\"developer\",\"content\":\"d\"},{\"role\":\"user\",\"name\":\"x\","
+        "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":\"\"}]");
+    assert_null(q.tools);
+    assert_null(q.kwargs);
+    assert_false(q.no_answer);
     assert_int_equal(par.max_completion_tok, 9);
+    fxi_params_free(&par);
+}
+
+#define TOOL \
+    "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}"
+
+static void test_tools(void **state)
+{
+    (void)state;
+    fxi_params par = parse(H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_"
+                              "calls\":[{\"id\":\"1\",\"type\":"
+                              "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{"
+                              "\\\"a\\\": 1.5}\"}},{\"function\":{"
+                              "\"name\":\"g\",\"arguments\":\"not "
+                              "JSON\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":"
+                              "\"9\"}],\"tools\":[" TOOL
+                              "],\"tool_choice\":\"auto\",\"add_generation_prompt\":false,"
+                              "\"chat_template_kwargs\":{\"enable_thinking\":false}}");
+    fx_chat_request q = fxi_params_chat(&par);
+    assert_string_equal(
+        q.messages,
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"1\",\"type\":"
+        "\"function\","
+        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1.5}}},{\"function\":{\"name\":\"g\","
+        "\"arguments\":\"not "
+        "JSON\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"9\"}]");
+    assert_string_equal(q.tools, "[" TOOL "]");
+    assert_string_equal(q.kwargs, "{\"enable_thinking\":false}");
+    assert_true(q.no_answer);
+    fxi_params_free(&par);
+    par = parse(H, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[" TOOL
+                   "],\"tool_choice\":\"none\"}");
+    assert_null(fxi_params_chat(&par).tools);
     fxi_params_free(&par);
 }
 
@@ -630,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_blame),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_tools),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_truncated),
     };

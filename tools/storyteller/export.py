@@ -13,6 +13,7 @@ import vocab as vocabulary
 from model import Config, Llama
 
 CHAT_TEMPLATE = (
+    "{{ bos_token }}"
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' +"
     " '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )

@@ -1,0 +1,18 @@
+// chat_builtin.h - chat templates for models that bring none.
+#ifndef FXI_FORMAT_CHAT_BUILTIN_H
+#define FXI_FORMAT_CHAT_BUILTIN_H
+
+#include "format/vocab.h"
+
+typedef struct fxi_builtin {
+    const char *name;
+    const char *token; // a vocabulary with this token speaks so; NULL: no vocabulary says
+    const char *jinja; // knows the variable add_bos beside the usual ones
+} fxi_builtin;
+
+// NULL if there is none of this name.
+const fxi_builtin *fxi_builtin_find(const char *name);
+// The first one whose token the vocabulary has as a control token; "plain" if there is none.
+const fxi_builtin *fxi_builtin_for(const fxi_vocab *v);
+
+#endif

@@ -1,0 +1,256 @@
+// jinja_eval.c - expressions: a function for each kind of node.
+#include <string.h>
+
+#include "format/chat/jinja_impl.h"
+
+// ---- variables ----------------------------------------------------------------------------------
+
+struct fxi_jbinding {
+    const fxi_jstr *name; // interned
+    fxi_jval v;
+    struct fxi_jbinding *next;
+};
+
+fx_status fxi_j_bind(fxi_jrun *r, fxi_jscope *s, const fxi_jstr *name, fxi_jval v)
+{
+    struct fxi_jbinding *b = s->first;
+    while (b && b->name != name) b = b->next;
+    if (!b) {
+        FX_TRY(fxi_j_take(r, sizeof *b, &b));
+        *b = (struct fxi_jbinding){.name = name, .next = s->first};
+        s->first = b;
+    }
+    b->v = v;
+    return FX_OK;
+}
+
+fx_status fxi_j_variable(fxi_jrun *r, const fxi_jstr *name, fxi_jval *out)
+{
+    size_t n_seen = 0;
+    for (const fxi_jscope *s = r->scope; s; s = s->up)
+        for (const struct fxi_jbinding *b = s->first; b; b = b->next, n_seen++)
+            if (b->name == name) {
+                *out = b->v;
+                return fxi_j_work(r, 4 * n_seen);
+            }
+    const struct fxi_jfunction *f = fxi_j_find_function(name->p, name->n);
+    *out = fxi_j_undefined(name);
+    if (f) *out = (fxi_jval){.type = FXI_J_FUNCTION, .function = f};
+    return fxi_j_work(r, 4 * n_seen);
+}
+
+static fx_status eval_name(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    return fxi_j_variable(r, n->name, out);
+}
+
+// ---- literals -----------------------------------------------------------------------------------
+
+static fx_status eval_const(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    (void)r;
+    *out = n->value;
+    return FX_OK;
+}
+
+static fx_status eval_captured(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    (void)n;
+    *out = r->captured;
+    return FX_OK;
+}
+
+static size_t count(const fxi_jnode *list)
+{
+    size_t n = 0;
+    for (; list; list = list->next) n++;
+    return n;
+}
+
+static fx_status eval_list(fxi_jrun *r, const fxi_jnode *list, fxi_jseq *out)
+{
+    fxi_jval *v;
+    size_t i = 0;
+    FX_TRY(fxi_j_take(r, count(list) * sizeof *v, &v));
+    for (; list; list = list->next) FX_TRY(fxi_j_eval(r, list, &v[i++]));
+    *out = (fxi_jseq){v, i};
+    return FX_OK;
+}
+
+static fx_status eval_seq(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jseq s;
+    FX_TRY(eval_list(r, n->a, &s));
+    return fxi_j_seq(r, n->kind == FXI_J_MAKE_LIST ? FXI_J_LIST : FXI_J_TUPLE, s.v, s.n, out);
+}
+
+static fx_status eval_dict(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jpair *e;
+    size_t i = 0;
+    FX_TRY(fxi_j_take(r, count(n->a) * sizeof *e, &e));
+    for (const fxi_jnode *k = n->a, *v = n->b; k; k = k->next, v = v->next, i++) {
+        FX_TRY(fxi_j_eval(r, k, &e[i].key));
+        FX_TRY(fxi_j_eval(r, v, &e[i].value));
+    }
+    return fxi_j_dict(r, e, i, out);
+}
+
+// ---- operators ----------------------------------------------------------------------------------
+
+static fx_status eval_neg(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    return fxi_j_negate(r, a, out);
+}
+
+static fx_status eval_pos(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    return fxi_j_plus(r, a, out);
+}
+
+static fx_status eval_not(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    *out = fxi_j_bool(!fxi_j_truth(a));
+    return FX_OK;
+}
+
+static fx_status eval_binary(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a, b;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    FX_TRY(fxi_j_eval(r, n->b, &b));
+    r->line = n->line;
+    return fxi_j_binary(r, n->op, a, b, out);
+}
+
+// The value of the side that decides.
+static fx_status eval_logic(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    FX_TRY(fxi_j_eval(r, n->a, out));
+    bool decided = fxi_j_truth(*out) == (n->kind == FXI_J_OR);
+    return decided ? FX_OK : fxi_j_eval(r, n->b, out);
+}
+
+static fx_status eval_compare(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a, b;
+    bool holds = true;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    for (const fxi_jnode *next = n->b; next && holds; next = next->next, a = b) {
+        FX_TRY(fxi_j_eval(r, next->b, &b));
+        r->line = next->line;
+        FX_TRY(fxi_j_compares(r, next->op, a, b, &holds));
+    }
+    *out = fxi_j_bool(holds);
+    return FX_OK;
+}
+
+static fx_status eval_cond(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval test;
+    FX_TRY(fxi_j_eval(r, n->a, &test));
+    if (fxi_j_truth(test)) return fxi_j_eval(r, n->b, out);
+    *out = fxi_j_undefined(NULL);
+    return n->c ? fxi_j_eval(r, n->c, out) : FX_OK;
+}
+
+// ---- attributes, items, slices ------------------------------------------------------------------
+
+static fx_status eval_getattr(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    r->line = n->line;
+    return fxi_j_attribute(r, a, n->name, out);
+}
+
+static fx_status eval_getitem(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a, key;
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    FX_TRY(fxi_j_eval(r, n->b, &key));
+    r->line = n->line;
+    return fxi_j_subscript(r, a, key, out);
+}
+
+static fx_status eval_getslice(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a, bound[3];
+    const fxi_jnode *const bounds[3] = {n->b, n->c, n->d};
+    FX_TRY(fxi_j_eval(r, n->a, &a));
+    for (int i = 0; i < 3; i++) {
+        bound[i] = fxi_j_none();
+        if (bounds[i]) FX_TRY(fxi_j_eval(r, bounds[i], &bound[i]));
+    }
+    r->line = n->line;
+    return fxi_j_slice(r, a, bound, out);
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+fx_status fxi_j_eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out)
+{
+    fxi_jkeyword *kw;
+    fxi_jseq s = {0};
+    *out = (fxi_jargs){0};
+    if (n->b) FX_TRY(eval_list(r, n->b, &s));
+    out->v = s.v;
+    out->n = s.n;
+    if (!n->c) return FX_OK;
+    FX_TRY(fxi_j_take(r, count(n->c) * sizeof *kw, &kw));
+    out->kw = kw;
+    for (const fxi_jnode *k = n->c; k; k = k->next, out->n_kw++) {
+        kw[out->n_kw].name = k->name;
+        FX_TRY(fxi_j_eval(r, k->a, &kw[out->n_kw].value));
+    }
+    return FX_OK;
+}
+
+static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval f;
+    fxi_jargs args;
+    FX_TRY(fxi_j_eval(r, n->a, &f));
+    FX_TRY(fxi_j_eval_args(r, n, &args));
+    r->line = n->line;
+    return fxi_j_call(r, f, &args, out);
+}
+
+// Filters and tests: the row says which.
+static fx_status eval_routine(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval in;
+    fxi_jargs args;
+    FX_TRY(fxi_j_eval(r, n->a, &in));
+    FX_TRY(fxi_j_eval_args(r, n, &args));
+    r->line = n->line;
+    return fxi_jroutine_call(r, n->row, in, &args, out);
+}
+
+static fx_status (*const evals[FXI_J_N_KIND])(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out) = {
+    [FXI_J_CONST] = eval_const,     [FXI_J_NAME] = eval_name,
+    [FXI_J_MAKE_LIST] = eval_seq,   [FXI_J_MAKE_TUPLE] = eval_seq,
+    [FXI_J_MAKE_DICT] = eval_dict,  [FXI_J_NEG] = eval_neg,
+    [FXI_J_POS] = eval_pos,         [FXI_J_NOT] = eval_not,
+    [FXI_J_BINARY] = eval_binary,   [FXI_J_AND] = eval_logic,
+    [FXI_J_OR] = eval_logic,        [FXI_J_COMPARE] = eval_compare,
+    [FXI_J_COND] = eval_cond,       [FXI_J_GETATTR] = eval_getattr,
+    [FXI_J_GETITEM] = eval_getitem, [FXI_J_GETSLICE] = eval_getslice,
+    [FXI_J_CALL] = eval_call,       [FXI_J_FILTER] = eval_routine,
+    [FXI_J_TEST] = eval_routine,    [FXI_J_CAPTURED] = eval_captured,
+};
+
+fx_status fxi_j_eval(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    r->line = n->line;
+    FX_TRY(fxi_j_enter(r));
+    fx_status st = evals[n->kind](r, n, out);
+    fxi_j_leave(r);
+    return st;
+}

@@ -1,0 +1,64 @@
+// jinja_names.c - the names of a template, each once, so that equal names are one pointer.
+#include <string.h>
+
+#include "format/chat/jinja_impl.h"
+
+enum { N_BUCKET = 512 };
+
+typedef struct entry {
+    fxi_jstr name;
+    struct entry *next;
+} entry;
+
+struct fxi_jnames {
+    entry *bucket[N_BUCKET];
+    size_t n;
+};
+
+static size_t bucket_of(const char *p, size_t n)
+{
+    uint32_t h = 2166136261u; // FNV-1a
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 16777619u;
+    return (h ^ h >> 16) % N_BUCKET;
+}
+
+const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n)
+{
+    if (!names) return NULL;
+    for (const entry *e = names->bucket[bucket_of(p, n)]; e; e = e->next)
+        if (e->name.n == n && !memcmp(e->name.p, p, n)) return &e->name;
+    return NULL;
+}
+
+static fxi_jnames *make(fxi_jmem *mem)
+{
+    fxi_jnames *names = fxi_jmem_take(mem, sizeof *names);
+    if (names) memset(names, 0, sizeof *names);
+    return names;
+}
+
+// The name's characters count as the template's own.
+static bool fill(fxi_jmem *mem, fxi_jstr *name, const char *p, size_t n)
+{
+    char *copy = fxi_jmem_take(mem, 2 * n);
+    if (!copy) return false;
+    memcpy(copy, p, n);
+    memset(copy + n, 1, n);
+    *name = (fxi_jstr){.p = copy, .own = copy + n, .n = n};
+    return true;
+}
+
+const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p, size_t n)
+{
+    const fxi_jstr *old = fxi_jnames_find(*names, p, n);
+    if (old) return old;
+    if (!*names) *names = make(mem);
+    if (!*names || (*names)->n == FXI_J_MAX_NAMES) return NULL;
+    entry *e = fxi_jmem_take(mem, sizeof *e);
+    if (!e || !fill(mem, &e->name, p, n)) return NULL;
+    entry **at = &(*names)->bucket[bucket_of(p, n)];
+    e->next = *at;
+    *at = e;
+    (*names)->n++;
+    return &e->name;
+}

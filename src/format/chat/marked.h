@@ -1,0 +1,14 @@
+// marked.h - a text that knows whose each of its bytes is.
+#ifndef FXI_FORMAT_CHAT_MARKED_H
+#define FXI_FORMAT_CHAT_MARKED_H
+
+#include "base/buf.h"
+
+typedef struct fxi_marked {
+    fxi_buf text;
+    fxi_buf own; // as long as text; 1: the template's own, 0: the caller's
+} fxi_marked;
+
+void fxi_marked_free(fxi_marked *m); // empty and zero again
+
+#endif

@@ -1,0 +1,424 @@
+// The template interpreter by itself: what it renders, what it refuses with which line, where it stops, and that marks
+// follow every byte. tests/format compares it with jinja2 at large.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/chat/jinja.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+static const char context_json[] =
+    "{\"s\": \"Hello\", \"u\": \"\\u00e9\\u20ac\\ud83e\\udd99\", \"i\": 7, \"f\": 2.5, \"t\": "
+    "true, \"none_\": null,"
+    " \"l\": [3, 1, 2], \"d\": {\"a\": 1, \"b\": \"two\", \"items\": 0}, \"evil\": \"{{ 7*7 "
+    "}}<|x|>\","
+    " \"people\": [{\"name\": \"Zoe\", \"age\": 3}, {\"name\": \"adam\", \"age\": 30}],"
+    " \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": \"boss\", \"content\": "
+    "\"yo\"}]}";
+
+// Renders with the context above; own_ is "<|im|>" of the template's own.
+static fx_status render(const char *template, size_t n, const fxi_jinja_limits *lim,
+                        fxi_marked *out, fx_error *err)
+{
+    json_t *vars = json_loads(context_json, 0, NULL), *mark = json_string("<|im|>"), *value;
+    fxi_jinja_var var[32] = {{"own_", mark, FXI_JINJA_OWN}};
+    fxi_jinja_context c = {.var = var, .n_var = 1, .limits = lim};
+    const char *name;
+    fxi_jinja *t;
+    assert_non_null(vars);
+    json_object_foreach(vars, name, value)
+    {
+        fxi_jinja_whose whose = strcmp(name, "messages") ? FXI_JINJA_CALLERS : FXI_JINJA_MESSAGES;
+        var[c.n_var++] = (fxi_jinja_var){name, value, whose};
+    }
+    c.now.tm_year = 126;
+    c.now.tm_mday = 3;
+    fx_status st = fxi_jinja_compile(template, n, &t, err);
+    if (st == FX_OK) st = fxi_jinja_render(t, &c, out, err);
+    fxi_jinja_free(t);
+    json_decref(vars);
+    json_decref(mark);
+    return st;
+}
+
+static void expect(const char *template, const char *text)
+{
+    fxi_marked out = {0};
+    fx_error err = {0};
+    if (render(template, strlen(template), NULL, &out, &err) != FX_OK)
+        fail_msg("%s: %s", template, err.text);
+    assert_int_equal(out.text.n, out.own.n);
+    assert_string_equal(out.text.p ? out.text.p : "", text);
+    fxi_marked_free(&out);
+}
+
+// ---- what is rendered -------------------------------------------------------------------------------------------
+
+static void test_rendering(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template, *text;
+    } cases[] = {
+        {"", ""},
+        {"a\n", "a"},
+        {"a\r\nb\rc", "a\nb\nc"},
+        {"{{ 1 + 2 * 3 }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 ** 10 }} {{ 7 / 2 }}", "7 3 2 1024 3.5"},
+        {"{{ 1 if none_ else 2 }}{{ 'x' if t }}{{ 'y' if not t }}", "2x"},
+        {"{{ 1 < 2 < 3 }} {{ 'e' in s and 'q' not in s }} {{ not l }}", "True True False"},
+        {"{{ s[1:-1] }} {{ s[::-1] }} {{ u[1] }} {{ u | length }} {{ l[-1] }} {{ l[5] }}.",
+         "ell olleH \xE2\x82\xAC 3 2 ."},
+        {"{{ d.b }} {{ d['items'] }} {{ d.items() | list }}",
+         "two 0 [('a', 1), ('b', 'two'), ('items', 0)]"},
+        {"{{ none }} {{ 1.0 }} {{ 1e20 }} {{ [1, 'a', none, 2.5, {'k': (1,)}] }}",
+         "None 1.0 1e+20 [1, 'a', None, 2.5, {'k': (1,)}]"},
+        {"{{ missing }}{{ missing is defined }}{{ missing | default('x') }}", "Falsex"},
+        {"{% for x in l %}{{ loop.index }}{{ x }}{{ ',' if not loop.last }}{% endfor %}",
+         "13,21,32"},
+        {"{% for x in [] %}{% else %}none{% endfor %}", "none"},
+        {"{% for p in people if p.age > 5 %}{{ p.name }}{{ loop.length }}{% endfor %}", "adam1"},
+        {"{% for k, v in d.items() %}{% if k == 'b' %}{% break %}{% endif %}{{ k }}{{ v }}{% "
+         "endfor %}",
+         "a1"},
+        {"{% set n = namespace(x=0) %}{% for x in l %}{% set n.x = n.x + x %}{% endfor %}{{ n.x }}",
+         "6"},
+        {"{% set x = 1 %}{% for y in l %}{% set x = y %}{% endfor %}{{ x }}", "1"},
+        {"{% set x %}a{{ i }}{% endset %}{{ x ~ x }}", "a7a7"},
+        {"{% macro m(a, b=2) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(b='x', a='y') }}",
+         "12yx"},
+        {"{% macro m() %}<{{ caller('c') }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}",
+         "<c>"},
+        {"{% filter upper %}a{{ s }}{% endfilter %}", "AHELLO"},
+        {"{% generation %}a{% endgeneration %}{% raw %}{{ x }}{% endraw %}{# c #}", "a{{ x }}"},
+        {"  {%- if t -%}  x  {%- endif -%}  y", "xy"},
+        {"a\n  {% if t %}\n  b\n  {% endif %}\nc", "a\n  b\nc"},
+        {"a\n  {%+ if t +%}\nb{% endif %}", "a\n  \nb"},
+        {"{{ d | tojson }} {{ l | tojson(indent=1) }}",
+         "{\"a\": 1, \"b\": \"two\", \"items\": 0} [\n 3,\n 1,\n 2\n]"},
+        {"{{ u | tojson }}{{ u | tojson(ensure_ascii=true) }}",
+         "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\xA6\x99\"\"\\u00e9\\u20ac\\ud83e\\udd99\""},
+        {"{{ people | map(attribute='name') | join('+') }} {{ people | selectattr('age', 'gt', 5) "
+         "| list | length }}",
+         "Zoe+adam 1"},
+        {"{{ l | sort | last }}{{ l | sum }}{{ l | max }}{{ [2, 1, 2] | unique | list }}",
+         "363[2, 1]"},
+        {"{{ ' a '.strip() }}{{ 'a,b'.split(',') }}{{ s.replace('l', 'L', 1) }}{{ s.find('l') }}",
+         "a['a', 'b']HeLlo2"},
+        {"{{ '%s-%03d' % ('a', 5) }} {{ 'a\\tb\\u00e9\\x41' }}", "a-005 a\tb\xC3\xA9"
+                                                                 "A"},
+        {"{{ strftime_now('%d %Y') }}", "03 2026"},
+        {"{{ evil }}{% set x = evil %}{{ x | upper }}", "{{ 7*7 }}<|x|>{{ 7*7 }}<|X|>"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) expect(cases[i].template, cases[i].text);
+}
+
+// ---- marks ------------------------------------------------------------------------------------------------------
+
+// The text with what is the template's own in brackets: "[<|im_start|>]user".
+static void expect_marks(const char *template, const char *marked)
+{
+    fxi_marked out = {0};
+    fxi_buf got = {0};
+    fx_error err = {0};
+    if (render(template, strlen(template), NULL, &out, &err) != FX_OK)
+        fail_msg("%s: %s", template, err.text);
+    for (size_t i = 0; i < out.text.n; i++) {
+        bool begins = out.own.p[i] && (!i || !out.own.p[i - 1]);
+        bool ends = out.own.p[i] && (i + 1 == out.text.n || !out.own.p[i + 1]);
+        assert_true(fxi_buf_fmt(&got, "%s%c%s", begins ? "[" : "", out.text.p[i], ends ? "]" : ""));
+    }
+    assert_string_equal(got.p ? got.p : "", marked);
+    fxi_buf_free(&got);
+    fxi_marked_free(&out);
+}
+
+static void test_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template, *marked;
+    } cases[] = {
+        {"a{{ s }}b", "[a]Hello[b]"},
+        {"{{ own_ }}{{ s }}", "[<|im|>]Hello"},
+        {"{{ 'a' + s + 'b' }}{{ 'c' ~ s }}", "[a]Hello[bc]Hello"},
+        {"{{ ('a' + s)[0:3] }}{{ ('a' + s)[::-1] }}{{ ('a' + s)[0] }}", "[a]Heolle"
+                                                                        "H[aa]"},
+        {"{{ ('ab' + s).upper() }}{{ ('ab' + s) | title }}", "[AB]HELLO[Ab]hello"},
+        {"{{ s.replace('l', 'L') }}{{ 'xlx'.replace('l', s) }}{{ s.replace('', '-', 2) }}",
+         "He[LL]o[x]Hello[x-]H[-]ello"},
+        {"{{ [s, 'b'] | join(', ') }}{{ ', '.join([s]) }}{{ s | list | join('-') }}",
+         "Hello[, b]HelloH[-]e[-]l[-]l[-]o"},
+        {"{{ (s ~ ',' ~ s).split(',') | first }}{{ ('a' ~ s).split('l')[0] }}", "Hello[a]He"},
+        {"{{ ('  ' ~ s ~ ' ') | trim }}{{ ('x' ~ s ~ 'x').strip('H') }}", "Hello[x]Hello[x]"},
+        {"{{ s | tojson }}{{ 'a' | tojson }}{{ '\\n' | tojson }}", "\"Hello\"\"[a]\"\"[\\n]\""},
+        {"{{ [s, 'a'] }}{{ {'k': s} }}", "['Hello', '[a]']{'[k]': 'Hello'}"},
+        {"{{ i }}{{ 5 }}{{ i + 1 }}{{ 5 + 1 }}{{ f }}{{ l | length }}", "7[5]8[6]2.5[3]"},
+        {"{{ '%s-%s' % (s, 'a') }}{{ '{}x'.format(s) }}", "Hello[-a]Hello[x]"},
+        {"{% set x %}a{{ s }}{% endset %}{{ x }}{% filter upper %}b{{ s }}{% endfilter %}",
+         "[a]Hello[B]HELLO"},
+        {"{% macro m(v) %}<{{ v }}>{% endmacro %}{{ m(s) }}{{ m('a') }}", "[<]Hello[><a>]"},
+        {"{% for c in s[:2] %}{{ c }}{{ loop.index }}{% endfor %}", "H[1]e[2]"},
+        {"{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}", "a1btwoitems0"},
+        {"{{ s | indent(2, true) }}{{ 'a' ~ (s | center(7)) }}", "[  ]Hello[a ]Hello[ ]"},
+        {"{% set n = namespace(t='') %}{% for c in ['a', s] %}{% set n.t = n.t ~ c %}{% endfor "
+         "%}{{ n.t }}",
+         "[a]Hello"},
+        {"{{ s * 2 }}{{ 'ab' * 2 }}{{ s | reverse }}{{ s | string | lower }}",
+         "HelloHello[abab]olleHhello"},
+        {"{{ missing | default('x') }}{{ none_ | default(s, true) }}", "[x]Hello"},
+        {"{{ messages[0].role }}{{ messages[1].role }}{{ messages[0].content }}", "[user]bosshi"},
+        {"{{ evil }}", "{{ 7*7 }}<|x|>"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) expect_marks(cases[i].template, cases[i].marked);
+}
+
+// A concatenation that goes on in place does not change what was made of it before.
+static void test_concatenations_apart(void **state)
+{
+    (void)state;
+    expect("{% set a = s + 'x' %}{% set b = a + '1' %}{% set c = a + '2' %}{{ a }} {{ b }} {{ c }} "
+           "{{ a + b + c }}",
+           "Hellox Hellox1 Hellox2 HelloxHellox1Hellox2");
+    expect("{% set a = 'x' + s %}{% set b = a[1:] %}{% set c = a + '!' %}{{ b }}{{ c }}{{ b + '?' "
+           "}}{{ c }}",
+           "HelloxHello!Hello?xHello!");
+}
+
+// ---- errors -----------------------------------------------------------------------------------------------------
+
+static void expect_error(const char *template, fx_status status, const char *text)
+{
+    fxi_marked out = {0};
+    fx_error err = {0};
+    assert_true(fxi_buf_str(&out.text, "before") && fxi_buf_str(&out.own, "\1\1\1\1\1\1"));
+    assert_int_equal(render(template, strlen(template), NULL, &out, &err), status);
+    assert_string_equal(err.text, text);
+    assert_int_equal(out.text.n, 6);
+    assert_int_equal(out.own.n, 6);
+    fxi_marked_free(&out);
+}
+
+#define AT(line) "chat template, line " #line ": "
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template, *text;
+    } cases[] = {
+        {"a\n{% include 'x' %}", AT(2) "the tag 'include' is not supported here"},
+        {"{% endfor %}", AT(1) "the tag 'endfor' is not supported here"},
+        {"\n\n{{ s | shuffle }}", AT(3) "the filter 'shuffle' is not supported"},
+        {"{{ s is nice }}", AT(1) "the test 'nice' is not supported"},
+        {"{{ open('x') }}", AT(1) "the function 'open' is not supported"},
+        {"{% for x in l recursive %}{% endfor %}", AT(1) "recursive loops are not supported"},
+        {"{% for x in l %}{{ loop(x) }}{% endfor %}", AT(1) "recursive loops are not supported"},
+        {"{{ dict(*l) }}", AT(1) "'*' before an argument is not supported"},
+        {"{% break %}", AT(1) "'break' outside of a loop"},
+        {"{% if t %}\n\n", AT(1) "a block has no 'endif'"},
+        {"{{ 1 +\n}}", AT(2) "expected an expression, got '}}'"},
+        {"{{ 1 2 }}", AT(1) "expected '}}', got '2'"},
+        {"{{ (1 }}", AT(1) "unexpected '}'"},
+        {"x\n{{ 'abc }}", AT(2) "a string does not end"},
+        {"\n{{ 1", AT(2) "a '{{' does not end"},
+        {"{# x", AT(1) "a comment does not end"},
+        {"{% raw %}x", AT(1) "'raw' has no 'endraw'"},
+        {"{{ a ! b }}", AT(1) "unexpected character '!'"},
+        {"{{ '\\ud800' }}", AT(1) "an escape that is no character"},
+        {"{{ 99999999999999999999 }}", AT(1) "the number 99999999999999999999 is too large"},
+        {"{% set 1 = 2 %}", AT(1) "expected a name to assign to, got '1'"},
+        {"a\xFF", "chat template: bad UTF-8 at byte 1"},
+        {"{% macro m(a=1, b) %}{% endmacro %}",
+         AT(1) "a parameter without default follows one that has one"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(cases[i].template, FX_EFORMAT, cases[i].text);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *template, *text;
+    } cases[] = {
+        {"\n{{ missing.x }}", AT(2) "'missing' is undefined"},
+        {"{{ d.q.x }}", AT(1) "'q' is undefined"},
+        {"{{ 'a' +\n1 }}", AT(1) "'+' is not supported between str and int"},
+        {"{{ 1 // 0 }}", AT(1) "division by zero"},
+        {"{{ 9223372036854775807 + 1 }}", AT(1) "a number is too large"},
+        {"{{ 1 < 'a' }}", AT(1) "'<' is not supported between int and str"},
+        {"{% for x in i %}{% endfor %}", AT(1) "a int cannot be looped over"},
+        {"{% for a, b in l %}{% endfor %}", AT(1) "a int cannot be looped over"},
+        {"{{ s.encode() }}", AT(1) "'encode' is undefined"},
+        {"{{ l.append(1) }}", AT(1) "'append' is undefined"},
+        {"{{ s.upper(1) }}", AT(1) "upper: takes 0 arguments at most, got 1"},
+        {"{{ s | trim(x=1) }}", AT(1) "trim: has no argument 'x'"},
+        {"{{ missing | tojson }}", AT(1) "tojson: a Undefined is not JSON"},
+        {"{% set d.x = 1 %}", AT(1) "cannot assign to an attribute of a dict, only of a namespace"},
+        {"{{ raise_exception('no ' + s) }}", AT(1) "no Hello"},
+        {"{{ raise_exception('a\\nb\\x07c') }}", AT(1) "a b c"},
+        {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1, 2) }}",
+         AT(1) "a macro got too many arguments"},
+        {"{{ range(1000000) }}", AT(1) "range: longer than 100000"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(cases[i].template, FX_EINVAL, cases[i].text);
+}
+
+// ---- limits -----------------------------------------------------------------------------------------------------
+
+static void expect_limit(const char *template, fxi_jinja_limits lim, const char *text)
+{
+    fxi_marked out = {0};
+    fx_error err = {0};
+    assert_int_equal(render(template, strlen(template), &lim, &out, &err), FX_EINVAL);
+    assert_string_equal(err.text, text);
+    assert_int_equal(out.text.n, 0);
+    fxi_marked_free(&out);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    const fxi_jinja_limits usual = fxi_jinja_usual_limits;
+    fxi_jinja_limits lim = usual;
+    lim.n_step = 1000;
+    expect_limit("\n{% for x in range(1000) %}{% endfor %}", lim,
+                 AT(2) "takes more than 1000 steps");
+    lim = usual;
+    lim.memory_bytes = 100000;
+    expect_limit("{% set n = namespace(x='a') %}\n{% for i in range(99) %}{% set n.x = n.x * 2 "
+                 "%}{% endfor %}",
+                 lim, AT(2) "takes more than 100000 bytes of memory");
+    lim = usual;
+    lim.output_bytes = 1000;
+    expect_limit("{% for x in range(999) %}\nxx{% endfor %}", lim,
+                 AT(2) "writes more than 1000 bytes");
+    lim = usual;
+    lim.depth = 50;
+    expect_limit("{% macro m() %}\n{{ m() }}{% endmacro %}{{ m() }}", lim,
+                 AT(2) "nests deeper than 50");
+}
+
+// Whatever a template asks for, it ends soon and in bounded memory.
+static void test_greedy_templates(void **state)
+{
+    (void)state;
+    static const char *const greedy[] = {
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% "
+        "endfor %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 9223372036854775807 }}",
+        "{{ [1] * 9223372036854775807 }}",
+        "{{ '' * 9223372036854775807 ~ ('ab' * 99999999 * 9999) }}",
+        "{% set n = namespace(x=[1]) %}{% for i in range(999) %}{% set n.x = n.x + n.x %}{% endfor "
+        "%}",
+        "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor "
+        "%}{{ n.x }}",
+        "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor "
+        "%}{{ n.x == n.x | tojson }}{{ n.x | tojson }}",
+        "{% macro m(x) %}{{ m(x + x) }}{% endmacro %}{{ m('x') }}",
+        "{{ '%4096d' % 1 * 99999 }}{{ '%9999d' % 1 }}",
+        "{{ 'a'.center(9223372036854775807) }}",
+        "{{ 'a' | indent(9223372036854775807) }}",
+        "{{ [[]] | batch(9223372036854775807, 1) | list }}",
+        "{{ 'a'.replace('', 'b' * 9999999).replace('b', 'c' * 9999999) }}",
+        "{{ 2 ** 9223372036854775807 }}",
+    };
+    for (size_t i = 0; i < COUNT(greedy); i++) {
+        fxi_marked out = {0};
+        fx_error err = {0};
+        fxi_jinja_limits lim = fxi_jinja_usual_limits;
+        lim.n_step = 300000;
+        assert_int_equal(render(greedy[i], strlen(greedy[i]), &lim, &out, &err), FX_EINVAL);
+        fxi_marked_free(&out);
+    }
+}
+
+static char *repeated(const char *front, const char *unit, size_t n, const char *back)
+{
+    fxi_buf b = {0};
+    assert_true(fxi_buf_str(&b, front));
+    for (size_t i = 0; i < n; i++) assert_true(fxi_buf_str(&b, unit));
+    assert_true(fxi_buf_str(&b, back));
+    return b.p;
+}
+
+// Templates that nest or go on are refused, or rendered, without a deep stack.
+static void test_large_templates(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *front, *unit;
+        size_t n;
+        const char *back;
+        fx_status status;
+    } cases[] = {
+        {"{{ ", "(", 5000, "1", FX_EFORMAT},
+        {"{{ ", "[", 5000, "", FX_EFORMAT},
+        {"{{ ", "-", 50000, "1 }}", FX_EFORMAT},
+        {"{{ ", "not ", 50000, "1 }}", FX_EFORMAT},
+        {"{{ ", "1 if 1 else ", 20000, "1 }}", FX_EFORMAT},
+        {"", "{% if t %}", 5000, "", FX_EFORMAT},
+        {"", "{% for x in l %}", 5000, "", FX_EFORMAT},
+        {"{{ 1", " + 1", 50000, " }}", FX_EINVAL},
+        {"{{ s", " | upper", 20000, " }}", FX_EINVAL},
+        {"{{ d", ".a", 50000, " }}", FX_EINVAL},
+        {"{{ 1", " == 1", 20000, " }}", FX_OK},
+        {"{{ [", "1,", 20000, "] | length }}", FX_OK},
+        {"{% if none_ %}", "{% elif none_ %}", 20000, "{% endif %}", FX_OK},
+        {"", "{{ s }}", 20000, "", FX_OK},
+        {"", "{# c #}", 50000, "", FX_OK},
+        {"{{ '", "a", 500000, "' | length }}", FX_OK},
+        {"", "a", FXI_JINJA_MAX_BYTES + 1, "", FX_EFORMAT},
+        {"", "{% set a", 20000, "", FX_EFORMAT},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *text = repeated(cases[i].front, cases[i].unit, cases[i].n, cases[i].back);
+        fxi_marked out = {0};
+        fx_error err = {0};
+        fx_status st = render(text, strlen(text), NULL, &out, &err);
+        if (st != cases[i].status)
+            fail_msg("%s %s ..: %d, %s", cases[i].front, cases[i].unit, (int)st, err.text);
+        fxi_marked_free(&out);
+        free(text);
+    }
+}
+
+// A long conversation put together piece by piece takes linear time and memory.
+static void test_long_texts(void **state)
+{
+    (void)state;
+    static const char template[] =
+        "{% set n = namespace(t='') %}{% for i in range(20000) %}{% set n.t = n.t + 'abc' ~ s %}"
+        "{% endfor %}{{ n.t | length }}";
+    fxi_jinja_limits lim = fxi_jinja_usual_limits;
+    fxi_marked out = {0};
+    fx_error err = {0};
+    lim.memory_bytes = 20 << 20;
+    if (render(template, strlen(template), &lim, &out, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_string_equal(out.text.p, "160000");
+    fxi_marked_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rendering),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_concatenations_apart),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_greedy_templates),
+        cmocka_unit_test(test_large_templates),
+        cmocka_unit_test(test_long_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
