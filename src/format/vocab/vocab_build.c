@@ -346,6 +346,7 @@ void fxi_vocab_free(fxi_vocab *v)
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);
     free(v->merges.slot);
+    free(v->merges.sieve);
     free(v->merges.meets);
     free(v->token);
     free(v->pool);

@@ -164,6 +164,8 @@ typedef struct fxi_merges {
     fxi_pair *slot;        // open addressing; [mask + 1]
     uint64_t mask, factor; // a random odd factor: no file can be made to collide
     unsigned shift;
+    uint64_t *sieve; // one bit for several slots: most pairs that do not merge are told by it, and
+    unsigned sieve_shift; // it stays in a cache where the table does not
     uint64_t *meets; // a set of pairs of characters: where two that are not in it stand side by
                      // side, nothing ever merges across
     unsigned meets_shift;
@@ -174,6 +176,13 @@ fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
 static inline uint64_t fxi_pair_key(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+// False: these two do not merge. True: they may.
+static inline bool fxi_pair_sieve(const fxi_merges *m, uint64_t key)
+{
+    const uint64_t bit = key * m->factor >> m->sieve_shift;
+    return m->sieve[bit >> 6] >> (bit & 63) & 1;
 }
 
 // The slot of a pair, or the empty one where it would go.

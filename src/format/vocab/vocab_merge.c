@@ -33,8 +33,9 @@ static size_t unit_bytes(const fxi_vocab *v, const char *p)
 static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32_t *rank)
 {
     *rank = NONE;
-    if (left < 0 || right < 0) return -1;
-    const fxi_pair *pair = fxi_pair_slot(&v->merges, fxi_pair_key(left, right));
+    const uint64_t key = fxi_pair_key(left, right);
+    if (left < 0 || right < 0 || !fxi_pair_sieve(&v->merges, key)) return -1;
+    const fxi_pair *pair = fxi_pair_slot(&v->merges, key);
     if (pair->to >= 0) *rank = pair->rank;
     return pair->to;
 }

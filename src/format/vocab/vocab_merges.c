@@ -11,7 +11,11 @@
 #include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
-enum { MIN_MEETS_BITS = 10, MAX_MEETS_BITS = 20 };
+enum {
+    MIN_MEETS_BITS = 10,
+    MAX_MEETS_BITS = 20,
+    SIEVE_BITS = 2 // the sieve has four bits for each slot of the table
+};
 
 static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // some seconds
 
@@ -156,14 +160,18 @@ static bool make_table(fxi_merges *m, const list *l)
     unsigned bits = 4;
     while ((uint64_t)1 << bits < 2 * (uint64_t)l->n) bits++;
     m->slot = malloc(sizeof *m->slot << bits);
-    if (!m->slot) return false;
+    m->sieve = calloc((size_t)1 << (bits + SIEVE_BITS - 6), sizeof *m->sieve);
+    if (!m->slot || !m->sieve) return false;
     memset(m->slot, -1, sizeof *m->slot << bits);
     m->mask = ((uint64_t)1 << bits) - 1;
     m->shift = 64 - bits;
+    m->sieve_shift = m->shift - SIEVE_BITS;
     m->factor = fxi_seed() | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_pair *slot = fxi_pair_slot(m, l->pair[i].key);
         if (slot->to < 0) *slot = l->pair[i]; // the first of equals stays
+        const uint64_t bit = l->pair[i].key * m->factor >> m->sieve_shift;
+        m->sieve[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }
     return true;
 }
