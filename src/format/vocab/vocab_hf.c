@@ -187,6 +187,8 @@ fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flag
 {
     json_error_t e;
     *root = json_loadb(json, n, JSON_ALLOW_NUL | flags, &e);
+    if (!*root && !*e.text) // jansson has nothing to say of a file when memory is short
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
     if (!*root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
                         fxi_show(e.text, strlen(e.text)).s);

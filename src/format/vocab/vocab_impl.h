@@ -148,7 +148,8 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
 
 // Whether these bytes are a map that fxi_charsmap_append can go by.
 bool fxi_charsmap_check(fxi_str map);
-bool fxi_charsmap_append(fxi_str map, fxi_str text, fxi_buf *out);
+// Words that `kept` has (it may be empty) are left as they are.
+bool fxi_charsmap_append(fxi_str map, const fxi_trie *kept, fxi_str text, fxi_buf *out);
 
 // ---- vocab_special.c: tokens that are split off a text ------------------------------------------
 
@@ -241,8 +242,9 @@ struct fxi_vocab {
     int32_t byte_id[256];  // -1: the vocabulary has no such byte token
     fxi_merges merges;     // of kinds SCORES and MERGES
     fxi_trie words;        // of kind UNIGRAM
-    double unknown_score, user_score;
+    double unknown_score;
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
+    fxi_trie kept; // user-defined tokens that SentencePiece's map of characters leaves as they are
     fxi_norm_step *norm;
     size_t n_norm;
     struct fxi_split_step {
