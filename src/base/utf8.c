@@ -1,6 +1,8 @@
 #include "base/utf8.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 
 int fxi_utf8_len(unsigned char first)
 {
@@ -33,11 +35,24 @@ static size_t valid_beginning(const unsigned char *s, size_t n)
     return i;
 }
 
+// Bytes of ASCII at the beginning, in whole words.
+static size_t ascii_beginning(const unsigned char *s, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t w; i + sizeof w <= n; i += sizeof w) {
+        memcpy(&w, s + i, sizeof w);
+        if (w & 0x8080808080808080u) break;
+    }
+    return i;
+}
+
 size_t fxi_utf8_check(const char *s, size_t n)
 {
     const unsigned char *u = (const unsigned char *)s;
     size_t i = 0;
     while (i < n) {
+        i += ascii_beginning(u + i, n - i);
+        if (i == n) break;
         size_t len = (size_t)fxi_utf8_len(u[i]);
         if (!len || valid_beginning(u + i, n - i) < len) return i;
         i += len;

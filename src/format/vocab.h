@@ -1,8 +1,8 @@
 // vocab.h - text to token ids and back. Immutable after load: any thread may use it.
 //
-// The kind "llama" of GGUF: SentencePiece BPE. Spaces become U+2581; the text is cut into
-// characters; again and again the neighbours whose joined text is the piece with the highest score
-// are merged (the leftmost of equals); what is in no piece falls to byte tokens <0xNN>.
+// A vocabulary is what a model's own tokenizer is: SentencePiece's BPE and unigram models,
+// byte-level BPE with the pre-tokenizers of published models, rank files. fxi_vocab_load reads a
+// GGUF file's; vocab/vocab_open.h any file's; vocab/vocab_spec.h says what it is made of.
 //
 // Text that a vocabulary's control tokens are spelled like stays text unless the caller says
 // otherwise (FXI_ENCODE_CONTROL). Some files declare chat marks such as "<|im_end|>" or "</s>" as
@@ -31,12 +31,12 @@ void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
 int fxi_vocab_size(const fxi_vocab *v);
 int32_t fxi_vocab_bos(const fxi_vocab *v); // -1 if there is none
 int32_t fxi_vocab_eos(const fxi_vocab *v);
-bool fxi_vocab_adds_bos(
-    const fxi_vocab *v); // tokenizer.ggml.add_bos_token (default for "llama": true)
-bool fxi_vocab_adds_space(
-    const fxi_vocab *v); // tokenizer.ggml.add_space_prefix (default for "llama": true)
-bool fxi_vocab_adds_eos(const fxi_vocab *v);     // tokenizer.ggml.add_eos_token
-bool fxi_vocab_strips_space(const fxi_vocab *v); // decoding a text drops one space at its beginning
+// What the file says of texts: a token in front and behind, a space in front (in the pieces' own
+// way), a space at the beginning of what is decoded that is no part of the text.
+bool fxi_vocab_adds_bos(const fxi_vocab *v);
+bool fxi_vocab_adds_eos(const fxi_vocab *v);
+bool fxi_vocab_adds_space(const fxi_vocab *v);
+bool fxi_vocab_strips_space(const fxi_vocab *v);
 bool fxi_vocab_ends(const fxi_vocab *v,
                     int32_t id); // an end-of-generation token: eos, eot, and kin
 bool fxi_vocab_control(const fxi_vocab *v, int32_t id); // control or unknown token: adds no text
@@ -44,31 +44,34 @@ bool fxi_vocab_control(const fxi_vocab *v, int32_t id); // control or unknown to
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes);
 
 enum {
-    FXI_ENCODE_SPACE = 1, // put the space in front that the vocabulary asks for at a text's start
-    FXI_ENCODE_CONTROL =
-        2, // pieces of control and user-defined tokens spelled out in the text become their ids.
-           // User-defined tokens (type 4) are always split off; control tokens only with this flag
+    // The text begins a text: it gets the space in front that the vocabulary asks for, and so does
+    // what stands behind special tokens, where the vocabulary has it so.
+    FXI_ENCODE_SPACE = 1,
+    // What is spelled like a control token becomes its id. User-defined tokens are split off anyway.
+    FXI_ENCODE_CONTROL = 2,
 };
 
-// Appends the ids of text[0..n_bytes), no BOS. Linear-logarithmic in n_bytes.
-// Errors: FX_EINVAL ("bad UTF-8 at byte N"), FX_ENOMEM; then *out is as before.
+// Appends the ids of text[0..n_bytes), no BOS and no EOS. Linear-logarithmic in n_bytes.
+// Errors: FX_EINVAL ("bad UTF-8 at byte N"; a text of more than 256 MiB; a character that no token
+// spells; a pattern of the vocabulary that gives up on it), FX_ENOMEM; then *out is as before.
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err);
 
 // The same of a text that is partly someone else's: own[i] nonzero says that byte i may be part of
 // a control token. Control tokens are found where all their bytes are own, and nowhere else; all
-// other text is tokenized as one, whoever wrote it. own NULL: as FXI_ENCODE_CONTROL says, which is
-// without effect otherwise.
+// other text is tokenized as one, whoever wrote it. They are looked for as they are spelled,
+// whatever norm steps there are. own NULL: as FXI_ENCODE_CONTROL says, which is without effect
+// otherwise.
 fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
                                   size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err);
 
 // The bytes a token adds to a text: U+2581 is a space again, byte tokens are their byte, control
-// tokens are "". An id outside the vocabulary is allowed here, in `piece`, `ends` and `control`: it is
-// no text, no end and no control token.
+// tokens are "". An id outside the vocabulary is allowed here, in `piece`, `ends` and `control`: it
+// is no text, no end and no control token.
 const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes);
-// The ids as text, appended: whole characters alone, what is no UTF-8 as U+FFFD. Control and unknown
-// tokens add nothing, unless the flag says that they are spelled as stored. False, with *out as
-// before, when memory is short.
+// The ids as text, appended: whole characters alone, what is no UTF-8 as U+FFFD. Control and
+// unknown tokens add nothing, unless the flag says that they are spelled as stored. False, with
+// *out as before, when memory is short.
 enum { FXI_DECODE_CONTROL = 1 };
 bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned flags,
                       fxi_buf *out);
@@ -77,6 +80,7 @@ bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned 
 typedef struct fxi_decoder {
     fxi_buf raw;      // bytes that do not end a character yet
     bool strip_space; // the next byte is the space that the vocabulary put in front of a text
+    bool strip_again; // so is the next token's, where a token was nothing else
     bool each_byte;   // every byte that is no UTF-8 becomes a U+FFFD; otherwise runs of them do
 } fxi_decoder;
 

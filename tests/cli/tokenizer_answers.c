@@ -7,7 +7,9 @@
 //   "E FLAGS N\n", then N bytes of text     "N\n", then N ids of 4 bytes; "-1 ERROR\n"
 //   "D FLAGS N\n", then N ids of 4 bytes    "N\n", then N bytes of text
 //
-// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. Loading is answered with "SIZE\n" or "-1 ERROR\n".
+// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. Loading is answered with three lines: the number of
+// tokens, the id put before every text and the one put behind it (each one more than it is; 0: none);
+// or with "-1 ERROR\n".
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,7 +68,8 @@ int main(int argc, char **argv)
         printf("-1 %s\n", err.text);
         return 1;
     }
-    printf("%d\n", fxi_vocab_size(v));
+    printf("%d\n%d\n%d\n", fxi_vocab_size(v), fxi_vocab_adds_bos(v) ? fxi_vocab_bos(v) + 1 : 0,
+           fxi_vocab_adds_eos(v) ? fxi_vocab_eos(v) + 1 : 0);
     fflush(stdout);
     while (answer(v)) continue;
     fxi_vocab_free(v);

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "fuzz.h"
 
-enum { MAX_SEED = 64, MAX_MUTATIONS = 6, MAX_BLOCK = 64 };
+enum { MAX_SEED = 128, MAX_MUTATIONS = 6, MAX_BLOCK = 64 };
 
 typedef struct seeds {
     fxi_buf seed[MAX_SEED];

@@ -1,10 +1,16 @@
-// Any bytes as a text: bad UTF-8 is refused, anything else comes back from its ids as it was. The first byte of the
-// input chooses the vocabulary and the flags.
+// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is refused, anything else comes back from its ids as it
+// was, or, where norm steps change it, as valid UTF-8; no text makes a control token of bytes that may not be one. The
+// first byte of the input chooses the vocabulary, the second one the flags and which bytes are the caller's own.
 #include <string.h>
 
 #include "base/utf8.h"
 #include "fuzz.h"
+#include "unit/format/small_spec.h"
 #include "unit/format/small_vocab.h"
+
+//
+// Vocabularies
+//
 
 static const small_token words[] = {
     {SP, -9, NORMAL},       {"a", -8, NORMAL},    {"b", -8, NORMAL},   {"ab", -2, NORMAL},
@@ -17,10 +23,143 @@ static const small_token crossing[] = {
     {SP "a", -2, NORMAL}, {"a" SP "a", -3, NORMAL},
 };
 
-static const vocab_parts parts[] = {
-    {.own = words, .n_own = sizeof words / sizeof *words},
-    {.own = crossing, .n_own = sizeof crossing / sizeof *crossing},
-};
+static fxi_vocab *load_words(void)
+{
+    fxi_vocab *v;
+    const vocab_parts parts = {.own = words, .n_own = sizeof words / sizeof *words};
+    FUZZ_CHECK(load_parts(&parts, &v, NULL) == FX_OK);
+    return v;
+}
+
+static fxi_vocab *load_crossing(void)
+{
+    fxi_vocab *v;
+    const vocab_parts parts = {.own = crossing, .n_own = sizeof crossing / sizeof *crossing};
+    FUZZ_CHECK(load_parts(&parts, &v, NULL) == FX_OK);
+    return v;
+}
+
+static void add_specials(fxi_vocab_spec *s)
+{
+    fxi_spec_token t = {.piece = str_of("<go>"), .type = CONTROL};
+    FUZZ_CHECK(fxi_spec_add_token(s, t));
+    t = (fxi_spec_token){.piece = str_of("<tool>"), .type = USER};
+    FUZZ_CHECK(fxi_spec_add_token(s, t));
+}
+
+static void add_pre(fxi_vocab_spec *s, const char *name)
+{
+    FUZZ_CHECK(fxi_spec_add_pre(s, str_of(name), NULL) == FX_OK);
+}
+
+static fxi_vocab *byte_merges(const char *pre)
+{
+    static const char *const pairs[][2] = {{"a", "a"},   {"a", "b"},          {"aa", "b"},
+                                           {"aa", "aa"}, {"\u0120", "a"},     {"\u00C3", "\u00A9"},
+                                           {"1", "1"},   {"\u010A", "\u010A"}};
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.kind = FXI_VOCAB_MERGES;
+    add_printable_bytes(&s);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        add_pair_of(&s, pairs[i][0], pairs[i][1]);
+    add_specials(&s);
+    add_pre(&s, pre);
+    return build_and_free(&s);
+}
+
+static fxi_vocab *load_gpt2(void)
+{
+    return byte_merges("gpt-2");
+}
+
+static fxi_vocab *load_deepseek(void)
+{
+    return byte_merges("deepseek-llm");
+}
+
+static fxi_vocab *load_gpt4o(void)
+{
+    return byte_merges("gpt-4o");
+}
+
+// As rank files are: bytes, scores, whole words first.
+static fxi_vocab *load_ranks(void)
+{
+    static const char *const more[] = {"aa", "ab", " a", "aab", "\xC3\xA9", "\xE2\x82", "11"};
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.unit_bytes = true;
+    for (int i = 0; i < 256; i++) {
+        char byte = (char)i;
+        fxi_spec_token t = {.piece = {&byte, 1}, .score = -i, .type = NORMAL};
+        FUZZ_CHECK(fxi_spec_add_token(&s, t));
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        add_piece(&s, more[i], -256 - (double)i, NORMAL);
+    add_specials(&s);
+    add_pre(&s, "llama-bpe");
+    return build_and_free(&s);
+}
+
+static fxi_vocab *load_unigram(void)
+{
+    static const char *const pieces[] = {SP, "a", "b", "ab", SP "a", "aa", "\xC3\xA9", SP SP};
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.kind = FXI_VOCAB_UNIGRAM;
+    s.spelling = FXI_SPELL_MARKS;
+    s.sums_float = true;
+    add_byte_tokens(&s);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        add_piece(&s, pieces[i], -1 - (double)i / 3, NORMAL);
+    add_specials(&s);
+    add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
+    add_split_of(&s, SP, FXI_SPLIT_MERGED_NEXT, false);
+    return build_and_free(&s);
+}
+
+// Steps that change the text; what is in no piece is unknown.
+static fxi_vocab *load_changed(void)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.kind = FXI_VOCAB_MERGES;
+    s.fuse_unknown = s.norms_tokens = true;
+    s.unk = add_piece(&s, "<unk>", 0, UNKNOWN);
+    for (const char *c = "abe -"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
+    add_pair_of(&s, "a", "b");
+    add_pair_of(&s, "ab", "ab");
+    add_specials(&s);
+    for (size_t i = 0; i < s.n_tok; i++) {
+        fxi_spec_token *t = &s.tok[i];
+        if (t->type == USER) t->eats_left = t->whole_word = t->normalized = true;
+        if (t->type == CONTROL) t->eats_right = t->normalized = true;
+    }
+    for (int kind = FXI_NORM_NFC; kind <= FXI_NORM_PREPEND_FIRST; kind++)
+        add_norm_of(&s, (fxi_norm_kind)kind, "", "-");
+    add_norm_of(&s, FXI_NORM_REPLACE_REGEX, "a{3,}|(?=e)", "-");
+    add_norm_of(&s, FXI_NORM_STRIP_LEFT, "", "");
+    add_norm_of(&s, FXI_NORM_STRIP_RIGHT, "", "");
+    add_norm_of(&s, FXI_NORM_COLLAPSE, "", "");
+    s.norm[s.n_norm - 1].late = true;
+    for (int how = 0; how < FXI_SPLIT_N; how++)
+        add_split_of(&s, how & 1 ? "\\p{White_Space}|b*" : "[^a]", (fxi_split_how)how, how & 2);
+    return build_and_free(&s);
+}
+
+static const struct {
+    fxi_vocab *(*load)(void);
+    bool changes; // the text does not come back
+} vocabs[] = {{load_words, false},    {load_crossing, false}, {load_gpt2, false},
+              {load_deepseek, false}, {load_gpt4o, false},    {load_ranks, false},
+              {load_unigram, false},  {load_changed, true}};
+
+enum { N_VOCAB = sizeof vocabs / sizeof *vocabs };
+
+//
+// Properties
+//
 
 static bool is_mark(const char *s, size_t n)
 {
@@ -44,36 +183,57 @@ static bool spells(const fxi_vocab *v, const fxi_ids *ids, const char *text, siz
     return at == n_text;
 }
 
-static void check_text(const fxi_vocab *v, const char *text, size_t n, unsigned flags)
+static void check_decoded(const fxi_vocab *v, const fxi_ids *ids)
+{
+    fxi_buf out = {0};
+    FUZZ_CHECK(fxi_vocab_decode(v, ids->id, ids->n, FXI_DECODE_CONTROL, &out));
+    FUZZ_CHECK(!out.n || fxi_utf8_check(out.p, out.n) == out.n);
+    fxi_buf_free(&out);
+}
+
+static void check_text(unsigned which, const fxi_vocab *v, const char *text, const char *own,
+                       size_t n, unsigned flags)
 {
     fxi_ids ids = {0};
     fx_error err;
-    fx_status st = fxi_vocab_encode(v, text, n, flags, &ids, &err);
+    fx_status st = fxi_vocab_encode_marked(v, text, own, n, flags, &ids, &err);
     FUZZ_CHECK(st == (fxi_utf8_check(text, n) == n ? FX_OK : FX_EINVAL));
-    FUZZ_CHECK(st != FX_OK || spells(v, &ids, text, n));
     FUZZ_CHECK(st == FX_OK || !ids.n);
+    if (st == FX_OK && !vocabs[which].changes) FUZZ_CHECK(spells(v, &ids, text, n));
+    for (size_t i = 0; !own && !(flags & FXI_ENCODE_CONTROL) && i < ids.n; i++)
+        FUZZ_CHECK(!fxi_vocab_control(v, ids.id[i]) || vocabs[which].changes);
+    check_decoded(v, &ids);
     fxi_ids_free(&ids);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
-    static fxi_vocab *loaded[2]; // immutable
-    if (!n_bytes) return 0;
-    unsigned which = data[0] & 1;
-    if (!loaded[which]) FUZZ_CHECK(load_parts(&parts[which], &loaded[which], NULL) == FX_OK);
-    check_text(loaded[which], (const char *)data + 1, n_bytes - 1, data[0] & FXI_ENCODE_CONTROL);
+    static fxi_vocab *loaded[N_VOCAB]; // immutable
+    if (n_bytes < 2) return 0;
+    const unsigned which = data[0] % N_VOCAB;
+    const size_t n = n_bytes - 2;
+    char *own = data[1] & 4 ? malloc(n + 1) : NULL;
+    unsigned flags = data[1] & FXI_ENCODE_CONTROL;
+    if (vocabs[which].changes) flags |= data[1] & FXI_ENCODE_SPACE;
+    for (size_t i = 0; own && i < n; i++) own[i] = (i >> (data[1] >> 4)) & 1;
+    if (!loaded[which]) loaded[which] = vocabs[which].load();
+    check_text(which, loaded[which], (const char *)data + 2, own, n, flags);
+    free(own);
     return 0;
 }
 
 bool fuzz_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
-        "@ab aab  a   b<tool>a<go>",
-        "B<go>a" SP "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\xA6\x99",
-        "Aa a a a  aa a",
-        "@e\xCC\x81\n\t<too",
+        "ab aab  a   b<tool>a<go>",
+        "<go>a" SP "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\xA6\x99",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabab",
+        "e\xCC\x81\n\t<too It's 1111\r\n\r\n  x",
+        "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB \xEF\xAC\x81 \xE3\x81\x82\xE4\xB8\x80 <TOOL> ",
     };
-    if (i >= sizeof texts / sizeof *texts) return false;
-    put_bytes(out, texts[i], strlen(texts[i]));
+    enum { N_TEXT = sizeof texts / sizeof *texts };
+    if (i >= N_TEXT * N_VOCAB) return false;
+    put_bytes(out, (char[]){(char)(i % N_VOCAB), (char)(i % 7 + 32)}, 2);
+    put_bytes(out, texts[i / N_VOCAB], strlen(texts[i / N_VOCAB]));
     return true;
 }

@@ -8,7 +8,8 @@
 #include "format/show.h"
 #include "format/vocab/vocab_impl.h"
 
-enum { MAX_PIECE_BYTES = 65535, MAX_TOKENS = 1 << 24, MAX_STEPS = 64 };
+// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
+enum { MAX_PIECE_BYTES = 4096, MAX_TOKENS = 1 << 24, MAX_POOL_BYTES = 1 << 29, MAX_STEPS = 64 };
 
 static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
 {
@@ -16,121 +17,15 @@ static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
 }
 
 //
-// What a token adds to a text
+// Tokens
 //
-
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789ABCDEFabcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return !at ? -1 : at - digits < 16 ? (int)(at - digits) : (int)(at - digits) - 6;
-}
-
-int fxi_byte_of_piece(fxi_str s)
-{
-    if (s.n != 6 || memcmp(s.p, "<0x", 3) || s.p[5] != '>') return -1;
-    int hi = hex_digit(s.p[3]), lo = hex_digit(s.p[4]);
-    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
-}
-
-// Appends the piece with U+2581 as spaces; returns the bytes written.
-static uint32_t decode_marks(const char *p, size_t n, char *dst)
-{
-    char *at = dst;
-    for (size_t i = 0; i < n;) {
-        bool space =
-            n - i >= FXI_SPACE_MARK_BYTES && !memcmp(p + i, FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES);
-        *at++ = space ? ' ' : p[i];
-        i += space ? FXI_SPACE_MARK_BYTES : 1;
-    }
-    return (uint32_t)(at - dst);
-}
-
-// GPT-2's alphabet: bytes that are printable in Latin-1 stand for themselves, the others, in order,
-// are U+0100 and up. The byte of a character, -1 if it is none of these.
-static int printable_byte(int32_t cp)
-{
-    static const struct {
-        int first, last;
-    } others[] = {{0x00, 0x20}, {0x7F, 0xA0}, {0xAD, 0xAD}};
-    if (cp < 0x100) {
-        for (size_t i = 0; i < 3; i++)
-            if (cp >= others[i].first && cp <= others[i].last) return -1;
-        return cp;
-    }
-    cp -= 0x100;
-    for (size_t i = 0; i < 3; i++) {
-        int n = others[i].last - others[i].first + 1;
-        if (cp < n) return others[i].first + cp;
-        cp -= n;
-    }
-    return -1;
-}
-
-// False if the piece has characters of another alphabet.
-static bool decode_printable(const char *p, size_t n, char *dst, uint32_t *n_dst)
-{
-    *n_dst = 0;
-    for (size_t i = 0, len; i < n; i += len) {
-        int byte = printable_byte(fxi_cp_at(p + i, n - i, &len));
-        if (byte < 0) return false;
-        dst[(*n_dst)++] = (char)byte;
-    }
-    return true;
-}
-
-// Writes what the token adds to a text at dst, at most n_piece bytes.
-static void decode_token(const fxi_vocab *v, fxi_token *t, char *dst)
-{
-    t->text = dst;
-    if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) return;
-    if (t->type == FXI_TOKEN_BYTE) {
-        *dst = (char)fxi_byte_of_piece((fxi_str){t->piece, t->n_piece});
-        t->n_text = 1;
-    } else if (v->spelling == FXI_SPELL_MARKS) {
-        t->n_text = decode_marks(t->piece, t->n_piece, dst);
-    } else if (v->spelling == FXI_SPELL_PLAIN || t->type == FXI_TOKEN_USER ||
-               !decode_printable(t->piece, t->n_piece, dst, &t->n_text)) {
-        memcpy(dst, t->piece, t->n_piece);
-        t->n_text = t->n_piece;
-        t->merges &= v->spelling != FXI_SPELL_PRINTABLE;
-    }
-}
-
-//
-// Types
-//
-
-static bool is_any_piece(fxi_str piece, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (fxi_str_is(piece, list[i])) return true;
-    return false;
-}
-
-// Spelled like the marks of chat templates, which no text may turn into.
-static bool looks_control(fxi_str s)
-{
-    static const char *const marks[] = {"<s>",    "</s>",    "<bos>",           "<eos>",
-                                        "[INST]", "[/INST]", "<start_of_turn>", "<end_of_turn>"};
-    if (is_any_piece(s, marks, sizeof marks / sizeof *marks)) return true;
-    return s.n > 4 && !memcmp(s.p, "<|", 2) && !memcmp(s.p + s.n - 2, "|>", 2);
-}
-
-// The type we go by, given the one declared.
-static fxi_token_type settle_type(const fxi_vocab *v, const fxi_spec_token *t)
-{
-    bool plain = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNDEFINED;
-    if (plain && v->byte_fallback && fxi_byte_of_piece(t->piece) >= 0) return FXI_TOKEN_BYTE;
-    if (t->type == FXI_TOKEN_USER && looks_control(t->piece)) return FXI_TOKEN_CONTROL;
-    return plain ? FXI_TOKEN_NORMAL : (fxi_token_type)t->type;
-}
 
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
     const fxi_spec_token *t = &s->tok[id];
     if (t->piece.n > MAX_PIECE_BYTES)
-        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes", s->name, id, t->piece.n);
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
+                        id, t->piece.n, MAX_PIECE_BYTES);
     if (t->type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
                         (int)t->type);
@@ -142,10 +37,6 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
     return FX_OK;
 }
 
-//
-// Tokens
-//
-
 static fx_status check_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
 {
     if (!s->n_tok || s->n_tok > MAX_TOKENS)
@@ -156,7 +47,9 @@ static fx_status check_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_er
         *pool_bytes += 2 * s->tok[i].piece.n; // as stored, and as decoded
     }
     for (size_t i = 0; i < s->n_norm; i++) *pool_bytes += s->norm[i].from.n + s->norm[i].to.n;
-    return FX_OK;
+    if (*pool_bytes <= MAX_POOL_BYTES) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: the tokens have more than %d MiB of text", s->name,
+                    MAX_POOL_BYTES >> 21);
 }
 
 // Copies a string to *at in the pool and moves *at behind it.
@@ -175,13 +68,13 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
     *t = (fxi_token){.piece = keep(pool, from->piece).p,
                      .n_piece = (uint32_t)from->piece.n,
                      .score = from->score,
-                     .type = (uint8_t)settle_type(v, from),
+                     .type = (uint8_t)fxi_settle_type(v, from),
                      .eats_left = from->eats_left,
                      .eats_right = from->eats_right,
                      .whole_word = from->whole_word};
     t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-                (t->type == FXI_TOKEN_USER && s->user_marks);
-    decode_token(v, t, *pool);
+                (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model));
+    fxi_token_decode(v, t, *pool);
     *pool += t->n_text;
 }
 
@@ -255,7 +148,7 @@ static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     }
     for (int32_t id = 0; id < v->n; id++)
         if (v->token[id].type == FXI_TOKEN_CONTROL &&
-            is_any_piece(piece_of(v, id), ends, sizeof ends / sizeof *ends))
+            fxi_str_is_any(piece_of(v, id), ends, sizeof ends / sizeof *ends))
             v->token[id].ends = true;
     return FX_OK;
 }
@@ -274,6 +167,9 @@ static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error
     if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
         fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a norm step has bad UTF-8", s->name);
+    if (n->to.n > MAX_PIECE_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "%s: a norm step puts in %zu bytes (%d are allowed)",
+                        s->name, n->to.n, MAX_PIECE_BYTES);
     if (n->kind == FXI_NORM_REPLACE && !n->from.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a norm step replaces nothing", s->name);
     return FX_OK;
@@ -310,6 +206,23 @@ static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, 
         if (n->kind == FXI_NORM_REPLACE_REGEX) FX_TRY(compile(s, n->from, false, &n->regex, err));
     }
     return FX_OK;
+}
+
+// What the map of characters leaves as it is: user-defined tokens that are looked for as stored.
+static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0;
+    bool has_map = false;
+    for (size_t i = 0; i < s->n_norm; i++) has_map |= s->norm[i].kind == FXI_NORM_CHARSMAP;
+    if (!has_map || s->norms_tokens) return FX_OK;
+    fxi_entry *e = malloc((size_t)v->n * sizeof *e);
+    if (!e) return fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
+            e[n++] = (fxi_entry){piece_of(v, id), id};
+    bool ok = !n || fxi_trie_make(&v->kept, e, n);
+    free(e);
+    return ok ? FX_OK : fail_memory(s, err);
 }
 
 static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
@@ -350,7 +263,7 @@ enum { UNKNOWN_PENALTY = 10 };
 static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     size_t n = 0;
-    double min = INFINITY, max = -INFINITY;
+    double min = INFINITY;
     fxi_entry *e = malloc((size_t)v->n * sizeof *e);
     if (!e) return fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) {
@@ -359,13 +272,11 @@ static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *e
             e[n++] = (fxi_entry){fxi_token_word(v, id), id};
         if (t->type != FXI_TOKEN_NORMAL) continue;
         min = fmin(min, t->score);
-        max = fmax(max, t->score);
     }
     bool ok = fxi_trie_make(&v->words, e, n);
     free(e);
     v->unknown_score = min - UNKNOWN_PENALTY;
     if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
-    v->user_score = max;
     return ok ? FX_OK : fail_memory(s, err);
 }
 
@@ -400,6 +311,7 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->adds_bos = s->adds_bos;
     v->adds_eos = s->adds_eos;
     v->strips_space = s->strips_space;
+    v->strips_spaces = s->strips_spaces;
     v->bos = s->bos;
     v->eos = s->eos;
     v->unk = s->unk;
@@ -415,6 +327,7 @@ static fx_status build(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
     FX_TRY(make_norms(v, s, &pool, err));
+    FX_TRY(make_kept(v, s, err));
     FX_TRY(make_splits(v, s, err));
     return fxi_specials_make(v, s, err);
 }
@@ -448,7 +361,9 @@ void fxi_vocab_free(fxi_vocab *v)
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);
+    fxi_trie_free(&v->kept);
     free(v->merges.slot);
+    free(v->merges.sieve);
     free(v->merges.meets);
     free(v->token);
     free(v->pool);

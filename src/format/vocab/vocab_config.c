@@ -51,7 +51,8 @@ static fx_status read_config_root(const fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(json, n, s->name, &root, err));
+    // As real numbers: model_max_length is 10^30 where nobody has set it.
+    FX_TRY(fxi_hf_parse(json, n, s->name, JSON_DECODE_INT_AS_REAL, &root, err));
     const fxi_hf h = {.s = s, .err = err};
     fx_status st = read_config_root(&h, root);
     json_decref(root);

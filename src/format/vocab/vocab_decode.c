@@ -11,6 +11,7 @@ static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
 {
     return (fxi_decoder){.strip_space = at_start && v->strips_space,
+                         .strip_again = v->strips_spaces,
                          .each_byte = v->spelling == FXI_SPELL_MARKS};
 }
 
@@ -42,8 +43,8 @@ bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out)
 {
     size_t n_done = 0;
     if (d->strip_space && n) {
-        d->strip_space = false;
         if (*bytes == ' ') bytes++, n--;
+        d->strip_space = d->strip_again && !n;
     }
     if (!d->raw.n) {
         if (!decide(d, bytes, n, out, &n_done)) return false;

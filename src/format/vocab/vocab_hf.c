@@ -18,18 +18,24 @@ enum { MAX_ID = (1 << 24) - 1 };
 // Paths and errors
 //
 
-fxi_hf_path fxi_hf_key(const char *base, const char *key)
+__attribute__((format(printf, 1, 2))) static fxi_hf_path path_of(const char *fmt, ...)
 {
     fxi_hf_path p;
-    snprintf(p.s, sizeof p.s, "%s%s%s", base, *base ? "." : "", key);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(p.s, sizeof p.s, fmt, args);
+    va_end(args);
     return p;
+}
+
+fxi_hf_path fxi_hf_key(const char *base, const char *key)
+{
+    return path_of("%s%s%s", base, *base ? "." : "", key);
 }
 
 fxi_hf_path fxi_hf_at(const char *base, size_t i)
 {
-    fxi_hf_path p;
-    snprintf(p.s, sizeof p.s, "%s[%zu]", base, i);
-    return p;
+    return path_of("%s[%zu]", base, i);
 }
 
 fx_status fxi_hf_bad(const fxi_hf *h, const char *path, const char *fmt, ...)
@@ -164,7 +170,7 @@ static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
     if (!json_is_array(list)) return fxi_hf_bad(h, "added_tokens", "not an array");
     for (size_t i = 0; i < json_array_size(list); i++) {
         fxi_spec_token t = {.score = 0};
-        int32_t id;
+        int32_t id = -1;
         const fxi_hf_path path = fxi_hf_at("added_tokens", i);
         FX_TRY(read_added(h, json_array_get(list, i), path.s, &t, &id));
         if (t.piece.n) FX_TRY(put_added(h, t, id, path.s));
@@ -176,10 +182,13 @@ static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
 // The file
 //
 
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, json_t **root, fx_error *err)
+fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
+                       fx_error *err)
 {
     json_error_t e;
-    *root = json_loadb(json, n, JSON_ALLOW_NUL, &e);
+    *root = json_loadb(json, n, JSON_ALLOW_NUL | flags, &e);
+    if (!*root && !*e.text) // jansson has nothing to say of a file when memory is short
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
     if (!*root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
                         fxi_show(e.text, strlen(e.text)).s);
@@ -203,9 +212,10 @@ static fx_status read_root(fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(json, n, s->name, &root, err));
+    FX_TRY(fxi_hf_parse(json, n, s->name, 0, &root, err));
     fxi_hf h = {.s = s, .err = err};
     fx_status st = read_root(&h, root);
+    fxi_index_free(&h.pieces);
     json_decref(root);
     return st;
 }

@@ -11,18 +11,17 @@
 
 #include "base/base64.h"
 #include "base/error.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/vocab_impl.h"
 
 // What \w stands for inside of a class: Oniguruma's, where PCRE2's is another.
 #define FXI_HF_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
-#define FXI_SPACE_MARK_TEXT "\xE2\x96\x81" // U+2581
-
 typedef struct fxi_hf {
     fxi_vocab_spec *s;
     fx_error *err;
-    bool byte_level; // a ByteLevel pre-tokenizer was met
-    bool cuts;       // a split step was met: what changes a text cannot follow any more
+    fxi_index pieces; // of kind BPE; the file's reader frees it
+    bool byte_level;  // a ByteLevel pre-tokenizer was met
+    bool cuts;        // a split step was met: what changes a text cannot follow any more
     // Of the decoder: it makes pieces text, joins byte tokens, makes one string of all.
     bool decodes, joins_bytes, fuses;
 } fxi_hf;
@@ -58,11 +57,10 @@ fx_status fxi_hf_id(const fxi_hf *h, const json_t *value, const char *path, int3
 // model: fills tokens, merges, kind.
 fx_status fxi_hf_model(fxi_hf *h, const json_t *root);
 
-// Of {piece: id} the tokens.
-fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab);
+// Of {piece: id} the tokens, and h->pieces.
+fx_status fxi_hf_pieces(fxi_hf *h, json_t *vocab);
 // Of "a b" a merge; *room is to work in.
-fx_status fxi_hf_merge_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *room,
-                            const char *path);
+fx_status fxi_hf_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path);
 
 // normalizer, pre_tokenizer, decoder, post_processor: fill norms, splits, spelling, bos and eos.
 fx_status fxi_hf_steps(fxi_hf *h, const json_t *root);
@@ -87,13 +85,14 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h);
 fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path, fxi_str *scheme);
 
 // A pattern object, {"String": ..} or {"Regex": ..}, as PCRE2 wants it; *literal: it is the former,
-// unquoted. The text is the spec's. Errors: FX_EFORMAT (what the two libraries read differently).
+// unquoted. The text lives as long as the spec and the object. Errors: FX_EFORMAT (what the two libraries read differently).
 fx_status fxi_hf_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
                          fxi_str *out);
 // The same, a literal quoted.
 fx_status fxi_hf_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path, fxi_str *out);
 
-// Limits of depth and size are jansson's; *root is the caller's to free.
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, json_t **root, fx_error *err);
+// Limits of depth and size are jansson's, and so are the flags; *root is the caller's to free.
+fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
+                       fx_error *err);
 
 #endif

@@ -60,7 +60,7 @@ static fx_status decode_replace(fxi_hf *h, const json_t *step, const char *path)
     FX_TRY(fxi_hf_pattern(h, json_object_get(step, "pattern"), fxi_hf_key(path, "pattern").s,
                           &literal, &from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &to));
-    if (!literal || !fxi_str_is(from, FXI_SPACE_MARK_TEXT) || !fxi_str_is(to, " "))
+    if (!literal || !fxi_str_is(from, FXI_SPACE_MARK) || !fxi_str_is(to, " "))
         return fxi_hf_bad(h, path, "only U+2581 by a space is read of Replace");
     h->decodes = true;
     return want_spelling(h, path, FXI_SPELL_MARKS);

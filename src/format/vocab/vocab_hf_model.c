@@ -54,7 +54,7 @@ static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_no_memory(h);
 }
 
-fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab)
+fx_status fxi_hf_pieces(fxi_hf *h, json_t *vocab)
 {
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
@@ -64,21 +64,18 @@ fx_status fxi_hf_pieces(const fxi_hf *h, json_t *vocab)
     json_t *value;
     json_object_keylen_foreach(vocab, piece, n_bytes, value)
         FX_TRY(put_piece(h, (fxi_str){piece, n_bytes}, (size_t)json_integer_value(value)));
-    return FX_OK;
+    return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_no_memory(h);
 }
 
 //
 // Merges of BPE
 //
 
-static fx_status find_piece(const fxi_hf *h, const json_t *vocab, fxi_str piece, const char *path,
-                            int32_t *id)
+static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, int32_t *id)
 {
-    const json_t *value = json_object_getn(vocab, piece.p, piece.n);
-    if (!value)
-        return fxi_hf_bad(h, path, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
-    *id = (int32_t)json_integer_value(value);
-    return FX_OK;
+    *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
+    if (*id >= 0) return FX_OK;
+    return fxi_hf_bad(h, path, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
 }
 
 // One behind the other, in *room; NULL when memory is short.
@@ -90,52 +87,49 @@ static fxi_str both_of(fxi_buf *room, const fxi_str part[2])
     return good ? (fxi_str){room->p, room->n} : (fxi_str){NULL, 0};
 }
 
-static fx_status add_merge(const fxi_hf *h, const json_t *vocab, const fxi_str part[2],
-                           fxi_buf *room, const char *path)
+static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room, const char *path)
 {
     fxi_spec_merge m;
     const fxi_str both = both_of(room, part);
     if (!both.p) return fxi_hf_no_memory(h);
-    FX_TRY(find_piece(h, vocab, part[0], path, &m.left));
-    FX_TRY(find_piece(h, vocab, part[1], path, &m.right));
-    FX_TRY(find_piece(h, vocab, both, path, &m.to));
+    FX_TRY(find_piece(h, part[0], path, &m.left));
+    FX_TRY(find_piece(h, part[1], path, &m.right));
+    FX_TRY(find_piece(h, both, path, &m.to));
     return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_no_memory(h);
 }
 
-static bool is_piece(const json_t *vocab, fxi_str piece)
+static bool is_piece(const fxi_hf *h, fxi_str piece)
 {
-    return piece.n && json_object_getn(vocab, piece.p, piece.n);
+    return piece.n && fxi_index_find(&h->pieces, piece.p, piece.n) >= 0;
 }
 
-static bool is_merge(const json_t *vocab, const fxi_str part[2], fxi_buf *room)
+static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
 {
-    return is_piece(vocab, part[0]) && is_piece(vocab, part[1]) &&
-           is_piece(vocab, both_of(room, part));
+    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, both_of(room, part));
 }
 
 // Cuts a line at its one space. Pieces may have spaces inside: of several spaces, the one that makes
 // a merge of two pieces. False: none or several do.
-static bool cut_line(const json_t *vocab, fxi_str line, fxi_str part[2], fxi_buf *room)
+static bool cut_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
 {
     size_t n_space = 0, n_good = 0;
     for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
     for (size_t i = 0; i < line.n; i++) {
         const fxi_str cut[2] = {{line.p, i}, {line.p + i + 1, line.n - i - 1}};
-        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(vocab, cut, room))) continue;
+        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(h, cut, room))) continue;
         memcpy(part, cut, sizeof cut);
         n_good++;
     }
     return n_good == 1 && part[0].n && part[1].n;
 }
 
-fx_status fxi_hf_merge_line(const fxi_hf *h, const json_t *vocab, fxi_str line, fxi_buf *room,
-                            const char *path)
+fx_status fxi_hf_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path)
 {
     enum { MAX_LINE_BYTES = 1 << 16 }; // each space in it is tried
     fxi_str part[2];
-    if (line.n > MAX_LINE_BYTES || !cut_line(vocab, line, part, room))
+    if (line.n > MAX_LINE_BYTES || !cut_line(h, line, part, room))
         return fxi_hf_bad(h, path, "not two pieces");
-    return add_merge(h, vocab, part, room, path);
+    return add_merge(h, part, room, path);
 }
 
 static fxi_str string_of(const json_t *value)
@@ -143,15 +137,14 @@ static fxi_str string_of(const json_t *value)
     return (fxi_str){json_string_value(value), json_string_length(value)};
 }
 
-static fx_status read_merge(const fxi_hf *h, const json_t *vocab, const json_t *merge,
-                            fxi_buf *room, const char *path)
+static fx_status read_merge(const fxi_hf *h, const json_t *merge, fxi_buf *room, const char *path)
 {
-    if (!json_is_array(merge)) return fxi_hf_merge_line(h, vocab, string_of(merge), room, path);
+    if (!json_is_array(merge)) return fxi_hf_merge_line(h, string_of(merge), room, path);
     const fxi_str part[2] = {string_of(json_array_get(merge, 0)),
                              string_of(json_array_get(merge, 1))};
     if (json_array_size(merge) != 2 || !part[0].n || !part[1].n)
         return fxi_hf_bad(h, path, "not two pieces");
-    return add_merge(h, vocab, part, room, path);
+    return add_merge(h, part, room, path);
 }
 
 // A file's first line may have become a merge: "#version: 0.2".
@@ -161,14 +154,14 @@ static bool is_version_line(const json_t *merge)
     return text && !strncmp(text, "#version", 8);
 }
 
-static fx_status read_merges(const fxi_hf *h, const json_t *vocab, const json_t *list)
+static fx_status read_merges(const fxi_hf *h, const json_t *list)
 {
     fxi_buf both = {0};
     fx_status st = FX_OK;
     for (size_t i = 0; i < json_array_size(list) && st == FX_OK; i++) {
         const json_t *merge = json_array_get(list, i);
         if (!is_version_line(merge))
-            st = read_merge(h, vocab, merge, &both, fxi_hf_at("model.merges", i).s);
+            st = read_merge(h, merge, &both, fxi_hf_at("model.merges", i).s);
     }
     fxi_buf_free(&both);
     return st;
@@ -209,8 +202,8 @@ static fx_status read_bpe(fxi_hf *h, const json_t *model)
     FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
     FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
     FX_TRY(fxi_hf_pieces(h, (json_t *)vocab));
-    if (unk.p) FX_TRY(find_piece(h, vocab, unk, "model.unk_token", &s->unk));
-    return read_merges(h, vocab, merges);
+    if (unk.p) FX_TRY(find_piece(h, unk, "model.unk_token", &s->unk));
+    return read_merges(h, merges);
 }
 
 static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const char *path)
@@ -223,7 +216,8 @@ static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const ch
         .score = json_number_value(score),
         .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_bad(h, path, "a score beyond all bounds");
+    if (!(fabs(t.score) <= (double)FLT_MAX))
+        return fxi_hf_bad(h, path, "a score beyond all bounds");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_no_memory(h);
 }
 

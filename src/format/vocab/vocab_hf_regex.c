@@ -5,10 +5,14 @@
 //   \s \w    by the Unicode properties White_Space, and Alphabetic, M, Nd, Pc; PCRE2's \s takes
 //   \S \W    U+180E too, its \w all of N, no marks
 //   \h \H    hexadecimal digits there, horizontal white space here
+//   \v       one character there, vertical white space here
 //   \p{Han}  characters of the script there, of the script's extensions here
 //
+//   [a[bc]]  a class in a class is its union there, a bracket here
+//
 // or, where it is rare, refused: intervals with + behind them ({1,3}+ repeats there, and is
-// possessive here), classes inside of classes, intersections (&&).
+// possessive here), complements of classes inside of classes, intersections (&&), POSIX classes, \b
+// and others that depend on what a word or a line is.
 #include <string.h>
 
 #include "format/show.h"
@@ -17,7 +21,7 @@
 typedef struct writer {
     const char *p, *end;
     fxi_buf out;
-    bool in_class;
+    unsigned in_class; // how deep
     const char *bad;
     bool short_memory;
 } writer;
@@ -83,7 +87,10 @@ static void put_property(writer *w, char letter)
 
 static void put_escape(writer *w)
 {
+    static const char refused[] = "bBGKNORXyY";
     const char letter = w->p < w->end ? *w->p++ : 0;
+    if (letter && strchr(refused, letter))
+        w->bad = "\\b, \\B, \\R, \\X and their like are not read";
     const char same[] = {'\\', letter};
     switch (letter) {
     case 0: w->bad = "it ends with a backslash"; break;
@@ -93,6 +100,7 @@ static void put_escape(writer *w)
     case 'W': put_complement(w, FXI_HF_WORD); break;
     case 'h': put_class(w, HEX); break;
     case 'H': put_complement(w, HEX); break;
+    case 'v': put_text(w, "\\x0B"); break;
     case 'p':
     case 'P': put_property(w, letter); break;
     default: put(w, same, 2);
@@ -101,16 +109,13 @@ static void put_escape(writer *w)
 
 static void put_in_class(writer *w, char c)
 {
-    if (c == '[' && w->p < w->end && *w->p == ':') {
-        const char *close = memchr(w->p, ']', (size_t)(w->end - w->p));
-        const size_t n = close ? (size_t)(close + 1 - w->p) : 0;
-        put(w, w->p - 1, n + 1);
-        w->p += n;
-        return;
-    }
-    if (c == '[') w->bad = "a class inside of a class is not read";
+    if (c == '[' && w->p < w->end && *w->p == ':') w->bad = "a POSIX class is not read";
+    if (c == '[' && w->p < w->end && (*w->p == '^' || *w->p == ']'))
+        w->bad = "the complement of a class inside of a class is not read";
     if (c == '&' && w->p < w->end && *w->p == '&') w->bad = "an intersection (&&) is not read";
-    if (c == ']') w->in_class = false;
+    if (c == '[') w->in_class++;
+    if (c == ']') w->in_class--;
+    if ((c == '[' || c == ']') && w->in_class) return; // of an inner class: its members stay
     put(w, &c, 1);
 }
 
@@ -119,7 +124,7 @@ static void put_outside(writer *w, char c)
     if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
     put(w, &c, 1);
     if (c != '[') return;
-    w->in_class = true;
+    w->in_class = 1;
     if (w->p < w->end && *w->p == '^') put(w, w->p++, 1);
     if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not read";
 }

@@ -12,16 +12,10 @@
 #include "format/show.h"
 #include "format/vocab/vocab_hf.h"
 
-#define MARK                                                \
-    (fxi_str)                                               \
-    {                                                       \
-        FXI_SPACE_MARK_TEXT, sizeof FXI_SPACE_MARK_TEXT - 1 \
-    }
-#define TEXT(s)         \
-    (fxi_str)           \
-    {                   \
-        s, sizeof s - 1 \
-    }
+static fxi_str text_of(const char *s)
+{
+    return (fxi_str){s, strlen(s)};
+}
 
 // A step, or the steps of a Sequence. jansson has bounded how deep they can be.
 static fx_status read_steps(fxi_hf *h, const json_t *step, const char *path,
@@ -93,7 +87,7 @@ static fx_status read_replace(fxi_hf *h, const json_t *step, const char *path)
                           &literal, &n.from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &n.to));
     if (!literal) n.kind = FXI_NORM_REPLACE_REGEX;
-    if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK_TEXT))
+    if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK))
         h->s->spelling = FXI_SPELL_MARKS;
     return add_norm(h, n);
 }
@@ -130,14 +124,15 @@ static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
     (void)path;
     const fxi_norm controls = {
         .kind = FXI_NORM_REPLACE_REGEX,
-        .from = TEXT("[\\x01-\\x08\\x0B\\x0E-\\x1F\\x7F\\x{8F}\\x{9F}]"),
-        .to = TEXT(""),
+        .from = text_of("[\\x01-\\x08\\x0B\\x0E-\\x1F\\x7F\\x{8F}\\x{9F}]"),
+        .to = text_of(""),
     };
     const fxi_norm spaces = {
         .kind = FXI_NORM_REPLACE_REGEX,
-        .from = TEXT("[\\x09\\x0A\\x0C\\x0D\\x{1680}\\x{200B}-\\x{200F}\\x{2028}\\x{2029}\\x{2581}"
-                     "\\x{FEFF}\\x{FFFD}]"),
-        .to = TEXT(" "),
+        .from =
+            text_of("[\\x09\\x0A\\x0C\\x0D\\x{1680}\\x{200B}-\\x{200F}\\x{2028}\\x{2029}\\x{2581}"
+                    "\\x{FEFF}\\x{FFFD}]"),
+        .to = text_of(" "),
     };
     FX_TRY(add_norm(h, controls));
     return add_norm(h, spaces);
@@ -174,9 +169,10 @@ static fx_status read_byte_level(fxi_hf *h, const json_t *step, const char *path
     FX_TRY(fxi_hf_bool(h, step, path, "use_regex", true, &regex));
     if (h->byte_level) return fxi_hf_bad(h, path, "ByteLevel a second time is not read");
     if (space)
-        FX_TRY(add_late_norm(h, path, (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = TEXT(" ")}));
+        FX_TRY(
+            add_late_norm(h, path, (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = text_of(" ")}));
     h->byte_level = true;
-    return regex ? add_split(h, (fxi_split){.pattern = TEXT(GPT2_PATTERN)}) : FX_OK;
+    return regex ? add_split(h, (fxi_split){.pattern = text_of(GPT2_PATTERN)}) : FX_OK;
 }
 
 static fx_status read_behavior(const fxi_hf *h, const json_t *step, const char *path,
@@ -233,16 +229,17 @@ static fx_status read_digits(fxi_hf *h, const json_t *step, const char *path)
 {
     bool single;
     FX_TRY(fxi_hf_bool(h, step, path, "individual_digits", false, &single));
-    fxi_split p = {.pattern = TEXT("\\p{N}"), .how = FXI_SPLIT_CONTIGUOUS, .bytes = h->byte_level};
-    if (h->byte_level) p.pattern = TEXT("[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]");
+    fxi_split p = {
+        .pattern = text_of("\\p{N}"), .how = FXI_SPLIT_CONTIGUOUS, .bytes = h->byte_level};
+    if (h->byte_level) p.pattern = text_of("[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]");
     if (single) p.how = FXI_SPLIT_ISOLATED;
     return add_split(h, p);
 }
 
 static fx_status read_punctuation(fxi_hf *h, const json_t *step, const char *path)
 {
-    fxi_split p = {.pattern = TEXT("[!-/:-@\\[-`{-~\\p{P}]"), .bytes = h->byte_level};
-    if (h->byte_level) p.pattern = TEXT("[!-/:-@\\[-`{-~\\xA1\\xA7\\xAB\\xB6\\xB7\\xBB\\xBF]");
+    fxi_split p = {.pattern = text_of("[!-/:-@\\[-`{-~\\p{P}]"), .bytes = h->byte_level};
+    if (h->byte_level) p.pattern = text_of("[!-/:-@\\[-`{-~\\xA1\\xA7\\xAB\\xB6\\xB7\\xBB\\xBF]");
     FX_TRY(read_behavior(h, step, path, "Isolated", &p.how));
     return add_split(h, p);
 }
@@ -253,7 +250,7 @@ static fx_status read_scheme(const fxi_hf *h, const json_t *step, const char *pa
     bool space;
     FX_TRY(fxi_hf_str(h, step, path, "prepend_scheme", scheme));
     FX_TRY(fxi_hf_bool(h, step, path, "add_prefix_space", true, &space));
-    if (!scheme->p) *scheme = space ? TEXT("always") : TEXT("never");
+    if (!scheme->p) *scheme = space ? text_of("always") : text_of("never");
     if (fxi_str_is(*scheme, "always") || fxi_str_is(*scheme, "first") ||
         fxi_str_is(*scheme, "never"))
         return FX_OK;
@@ -265,7 +262,7 @@ fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path
 {
     fxi_str mark;
     FX_TRY(fxi_hf_need_str(h, step, path, "replacement", &mark));
-    if (!fxi_str_is(mark, FXI_SPACE_MARK_TEXT))
+    if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_hf_bad(h, fxi_hf_key(path, "replacement").s, "'%s' is not read, only U+2581",
                           fxi_show(mark.p, mark.n).s);
     return read_scheme(h, step, path, scheme);
@@ -277,18 +274,20 @@ static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
     bool split;
     FX_TRY(fxi_hf_metaspace(h, step, path, &scheme));
     FX_TRY(fxi_hf_bool(h, step, path, "split", true, &split));
-    FX_TRY(add_late_norm(h, path,
-                         (fxi_norm){.kind = FXI_NORM_REPLACE, .from = TEXT(" "), .to = MARK}));
+    FX_TRY(add_late_norm(
+        h, path,
+        (fxi_norm){.kind = FXI_NORM_REPLACE, .from = text_of(" "), .to = text_of(FXI_SPACE_MARK)}));
     if (!fxi_str_is(scheme, "never")) {
         const bool first = fxi_str_is(scheme, "first");
         FX_TRY(add_late_norm(
             h, path,
             (fxi_norm){.kind = first ? FXI_NORM_PREPEND_FIRST : FXI_NORM_PREPEND_OTHER,
-                       .to = MARK}));
+                       .to = text_of(FXI_SPACE_MARK)}));
     }
     h->s->spelling = FXI_SPELL_MARKS;
     if (!split) return FX_OK;
-    return add_split(h, (fxi_split){.pattern = MARK, .how = FXI_SPLIT_MERGED_NEXT});
+    return add_split(h,
+                     (fxi_split){.pattern = text_of(FXI_SPACE_MARK), .how = FXI_SPLIT_MERGED_NEXT});
 }
 
 // Words and punctuation without the white space between them.
@@ -296,19 +295,20 @@ static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path
 {
     (void)step;
     if (h->byte_level) return fxi_hf_bad(h, path, "not read behind ByteLevel");
-    return add_split(h,
-                     (fxi_split){
-                         .pattern = TEXT("[" FXI_HF_WORD "]+|[^" FXI_HF_WORD "\\p{White_Space}]+"),
-                         .how = FXI_SPLIT_REMOVED,
-                         .invert = true,
-                     });
+    return add_split(
+        h, (fxi_split){
+               .pattern = text_of("[" FXI_HF_WORD "]+|[^" FXI_HF_WORD "\\p{White_Space}]+"),
+               .how = FXI_SPLIT_REMOVED,
+               .invert = true,
+           });
 }
 
 static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)step;
     if (h->byte_level) return fxi_hf_bad(h, path, "not read behind ByteLevel");
-    return add_split(h, (fxi_split){.pattern = TEXT("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
+    return add_split(h,
+                     (fxi_split){.pattern = text_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
 }
 
 static const fxi_hf_step pre_tokenizers[] = {

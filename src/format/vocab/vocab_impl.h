@@ -41,10 +41,6 @@ static inline uint64_t fxi_mix(uint64_t a, uint64_t b)
 // found rather than a user-defined or control token's, which is spelled in another way.
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
 
-// ---- vocab_build.c ------------------------------------------------------------------------------
-
-int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
-
 // ---- vocab_trie.c: all entries that a text begins with ------------------------------------------
 
 typedef struct fxi_trie_node {
@@ -57,6 +53,7 @@ typedef struct fxi_trie { // node 0 is the root; all zero: empty
     fxi_trie_node *node;
     uint8_t *label; // [n] the byte that leads to a node
     uint32_t n;
+    uint32_t root[256]; // the root's children by their bytes; 0: none
 } fxi_trie;
 
 typedef struct fxi_entry {
@@ -68,7 +65,31 @@ typedef struct fxi_entry {
 bool fxi_trie_make(fxi_trie *t, fxi_entry *e, size_t n);
 void fxi_trie_free(fxi_trie *t);
 // The child of a node by a byte; 0: there is none (the root is nobody's child).
-uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte);
+static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte)
+{
+    if (!node) return t->root[byte];
+    uint32_t lo = t->node[node].child, hi = lo + t->node[node].n_child;
+    while (hi - lo > 4) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (t->label[mid] <= byte)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    for (; lo < hi; lo++)
+        if (t->label[lo] == byte) return lo;
+    return 0;
+}
+
+// ---- vocab_chars.c: characters -----------------------------------------------------------------
+
+// Unicode's White_Space; letters, marks, decimal digits and connectors.
+bool fxi_cp_is_space(int32_t cp);
+bool fxi_cp_is_word(int32_t cp);
+// The character at s[0..n); pre: valid UTF-8, n > 0.
+int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
+// The character that ends before s[n]; pre: valid UTF-8, n > 0.
+int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
 
 // ---- vocab_regex.c: PCRE2 -----------------------------------------------------------------------
 
@@ -92,6 +113,8 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
                          fxi_match *out, fx_error *err);
 
 // ---- vocab_norm.c, vocab_nf.c, vocab_charsmap.c: norm steps -------------------------------------
+
+enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
 
 typedef struct fxi_norm_step {
     fxi_norm_kind kind;
@@ -125,15 +148,8 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
 
 // Whether these bytes are a map that fxi_charsmap_append can go by.
 bool fxi_charsmap_check(fxi_str map);
-bool fxi_charsmap_append(fxi_str map, fxi_str text, fxi_buf *out);
-
-// Unicode's White_Space; letters, marks, decimal digits and connectors.
-bool fxi_cp_is_space(int32_t cp);
-bool fxi_cp_is_word(int32_t cp);
-// The character at s[0..n); pre: valid UTF-8, n > 0.
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
-// The character that ends before s[n]; pre: valid UTF-8, n > 0.
-int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
+// Words that `kept` has (it may be empty) are left as they are.
+bool fxi_charsmap_append(fxi_str map, const fxi_trie *kept, fxi_str text, fxi_buf *out);
 
 // ---- vocab_special.c: tokens that are split off a text ------------------------------------------
 
@@ -155,13 +171,17 @@ typedef enum fxi_special_set {
 
 // Symbols are ids of tokens and, from n on, characters that are no token but part of pieces.
 typedef struct fxi_pair {
-    int32_t left, right, to; // to = -1: empty
-    uint32_t rank;           // the lowest goes first
+    uint64_t key;  // left symbol << 32 | right symbol
+    uint32_t rank; // the lowest goes first
+    int32_t to;    // -1: empty
 } fxi_pair;
 
 typedef struct fxi_merges {
-    fxi_pair *slot; // open addressing; [mask + 1]
-    uint64_t mask, seed;
+    fxi_pair *slot;        // open addressing; [mask + 1]
+    uint64_t mask, factor; // a random odd factor: no file can be made to collide
+    unsigned shift;
+    uint64_t *sieve; // one bit for several slots: most pairs that do not merge are told by it, and
+    unsigned sieve_shift; // it stays in a cache where the table does not
     uint64_t *meets; // a set of pairs of characters: where two that are not in it stand side by
                      // side, nothing ever merges across
     unsigned meets_shift;
@@ -169,18 +189,24 @@ typedef struct fxi_merges {
 
 fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
 
-static inline uint64_t fxi_pair_hash(const fxi_merges *m, int32_t left, int32_t right)
+static inline uint64_t fxi_pair_key(int32_t left, int32_t right)
 {
-    return fxi_mix((uint64_t)(uint32_t)left << 32 | (uint32_t)right, m->seed);
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-// NULL: these two do not merge.
-static inline const fxi_pair *fxi_pair_find(const fxi_merges *m, int32_t left, int32_t right)
+// False: these two do not merge. True: they may.
+static inline bool fxi_pair_sieve(const fxi_merges *m, uint64_t key)
 {
-    uint64_t i = fxi_pair_hash(m, left, right) & m->mask;
-    for (; m->slot[i].to >= 0; i = (i + 1) & m->mask)
-        if (m->slot[i].left == left && m->slot[i].right == right) return &m->slot[i];
-    return NULL;
+    const uint64_t bit = key * m->factor >> m->sieve_shift;
+    return m->sieve[bit >> 6] >> (bit & 63) & 1;
+}
+
+// The slot of a pair, or the empty one where it would go.
+static inline fxi_pair *fxi_pair_slot(const fxi_merges *m, uint64_t key)
+{
+    uint64_t i = key * m->factor >> m->shift;
+    while (m->slot[i].to >= 0 && m->slot[i].key != key) i = (i + 1) & m->mask;
+    return &m->slot[i];
 }
 
 // The bit of `meets` for two characters.
@@ -208,7 +234,7 @@ struct fxi_vocab {
     fxi_vocab_kind kind;
     fxi_spelling spelling;
     bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
-    bool adds_bos, adds_eos, adds_space, strips_space;
+    bool adds_bos, adds_eos, adds_space, strips_space, strips_spaces;
     int32_t bos, eos, unk; // -1: none
     fxi_index by_piece;    // tokens as stored
     fxi_index by_word;     // those that merge, as the model sees a text; symbols
@@ -216,8 +242,9 @@ struct fxi_vocab {
     int32_t byte_id[256];  // -1: the vocabulary has no such byte token
     fxi_merges merges;     // of kinds SCORES and MERGES
     fxi_trie words;        // of kind UNIGRAM
-    double unknown_score, user_score;
+    double unknown_score;
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
+    fxi_trie kept; // user-defined tokens that SentencePiece's map of characters leaves as they are
     fxi_norm_step *norm;
     size_t n_norm;
     struct fxi_split_step {
@@ -235,6 +262,15 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
     return v->spelling == FXI_SPELL_PRINTABLE ? (fxi_str){t->text, t->n_text}
                                               : (fxi_str){t->piece, t->n_piece};
 }
+
+// ---- vocab_token.c: one token -------------------------------------------------------------------
+
+int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n);
+// The type we go by, given the one declared.
+fxi_token_type fxi_settle_type(const fxi_vocab *v, const fxi_spec_token *t);
+// Writes what the token adds to a text at dst, at most n_piece bytes.
+void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst);
 
 // ---- encoding -----------------------------------------------------------------------------------
 
@@ -254,9 +290,10 @@ typedef struct fxi_known_word fxi_known_word;
 
 typedef struct fxi_job { // one call of fxi_vocab_encode
     const fxi_vocab *v;
-    const char *own;
     bool space, at_start;
+    fxi_special_set normalized; // which are looked for after the norm steps
     fxi_ids *out;
+    size_t n_before; // ids in *out that were there
     fx_error *err;
     bool after_unknown; // the last id put is the unknown token of this word
     fxi_norm_work early, late;

@@ -29,56 +29,77 @@ static size_t unit_bytes(const fxi_vocab *v, const char *p)
     return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
 }
 
-static void set_pair(const fxi_vocab *v, fxi_symbol *left, int32_t right)
+// What two symbols merge into, -1 if they do not; *rank is NONE then.
+static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32_t *rank)
 {
-    const fxi_pair *pair =
-        left->id < 0 || right < 0 ? NULL : fxi_pair_find(&v->merges, left->id, right);
-    left->rank = pair ? pair->rank : NONE;
-    left->to = pair ? pair->to : -1;
+    *rank = NONE;
+    const uint64_t key = fxi_pair_key(left, right);
+    if (left < 0 || right < 0 || !fxi_pair_sieve(&v->merges, key)) return -1;
+    const fxi_pair *pair = fxi_pair_slot(&v->merges, key);
+    if (pair->to >= 0) *rank = pair->rank;
+    return pair->to;
 }
 
-static fx_status put_symbol(fxi_job *j, const fxi_symbol *s, const char *p, uint32_t end)
+static fx_status put_symbol(fxi_job *j, int32_t id, const char *p, uint32_t at, uint32_t end)
 {
-    if (s->id >= 0 && s->id < j->v->n) return fxi_put(j, s->id);
-    return fxi_put_unknown(j, p + s->at, end - s->at);
+    if (id >= 0 && id < j->v->n) return fxi_put(j, id);
+    return fxi_put_unknown(j, p + at, end - at);
 }
 
 //
 // Short words
 //
 
-// Symbols of a word without more than SHORT of them; otherwise returns SHORT + 1.
-static uint32_t cut_short(const fxi_vocab *v, const char *p, size_t n, fxi_symbol *sym)
+typedef struct short_word {
+    uint32_t n;
+    uint32_t rank[SHORT]; // of merging with the next; NONE for the last
+    int32_t id[SHORT], to[SHORT];
+    uint32_t at[SHORT + 1];
+} short_word;
+
+// False if the word has more than SHORT symbols.
+static bool cut_short(const fxi_vocab *v, const char *p, size_t n, short_word *w)
 {
-    uint32_t n_sym = 0;
-    for (size_t at = 0; at < n; n_sym++) {
-        if (n_sym == SHORT) return SHORT + 1;
-        size_t len = unit_bytes(v, p + at);
-        sym[n_sym].id = symbol_at(v, p + at, len);
-        sym[n_sym].at = (uint32_t)at;
-        at += len;
+    w->n = 0;
+    for (size_t at = 0, len; at < n; at += len, w->n++) {
+        if (w->n == SHORT) return false;
+        len = unit_bytes(v, p + at);
+        w->id[w->n] = symbol_at(v, p + at, len);
+        w->at[w->n] = (uint32_t)at;
     }
-    for (uint32_t i = 0; i + 1 < n_sym; i++) set_pair(v, &sym[i], sym[i + 1].id);
-    sym[n_sym - 1].rank = NONE;
-    return n_sym;
+    w->at[w->n] = (uint32_t)n;
+    for (uint32_t i = 0; i + 1 < w->n; i++)
+        w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    w->rank[w->n - 1] = NONE;
+    return true;
 }
 
-static fx_status merge_short(fxi_job *j, const char *p, size_t n, fxi_symbol *sym, uint32_t n_sym)
+static uint32_t find_lowest(const short_word *w)
 {
-    for (;;) {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < n_sym; i++)
-            if (sym[i].rank < sym[best].rank) best = i;
-        if (sym[best].rank == NONE) break;
-        sym[best].id = sym[best].to;
-        n_sym--;
-        sym[best].rank = NONE;
-        memmove(&sym[best + 1], &sym[best + 2], (n_sym - best - 1) * sizeof *sym);
-        if (best + 1 < n_sym) set_pair(j->v, &sym[best], sym[best + 1].id);
-        if (best) set_pair(j->v, &sym[best - 1], sym[best].id);
-    }
-    for (uint32_t i = 0; i < n_sym; i++)
-        FX_TRY(put_symbol(j, &sym[i], p, i + 1 < n_sym ? sym[i + 1].at : (uint32_t)n));
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < w->n; i++)
+        if (w->rank[i] < w->rank[best]) best = i;
+    return best;
+}
+
+// The symbol behind i joins it.
+static void join_short(const fxi_vocab *v, short_word *w, uint32_t i)
+{
+    const size_t n_behind = w->n - i - 2;
+    w->id[i] = w->to[i];
+    memmove(&w->id[i + 1], &w->id[i + 2], n_behind * sizeof *w->id);
+    memmove(&w->at[i + 1], &w->at[i + 2], (n_behind + 1) * sizeof *w->at);
+    memmove(&w->rank[i], &w->rank[i + 1], (n_behind + 1) * sizeof *w->rank);
+    memmove(&w->to[i], &w->to[i + 1], (n_behind + 1) * sizeof *w->to);
+    w->n--;
+    if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
+}
+
+static fx_status merge_short(fxi_job *j, const char *p, short_word *w)
+{
+    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short(j->v, w, i);
+    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_symbol(j, w->id[i], p, w->at[i], w->at[i + 1]));
     return FX_OK;
 }
 
@@ -155,16 +176,16 @@ static void cut_long(fxi_job *j, const char *p, size_t n)
     j->sym[j->n_sym - 1].rank = NONE;
     j->n_heap = 0;
     for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
-        set_pair(j->v, &j->sym[i], j->sym[i + 1].id);
+        j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
         push(j, i);
     }
 }
 
 static void set_and_push(fxi_job *j, uint32_t i)
 {
-    uint32_t next = j->sym[i].next;
-    j->sym[i].rank = NONE;
-    if (next != NONE) set_pair(j->v, &j->sym[i], j->sym[next].id);
+    fxi_symbol *s = &j->sym[i];
+    s->rank = NONE;
+    if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
     push(j, i);
 }
 
@@ -192,8 +213,9 @@ static fx_status merge_long(fxi_job *j, const char *p, size_t n)
         if (entry == entry_of(j, i)) join(j, i);
     }
     for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
-        uint32_t next = j->sym[i].next;
-        FX_TRY(put_symbol(j, &j->sym[i], p, next == NONE ? (uint32_t)n : j->sym[next].at));
+        const fxi_symbol *s = &j->sym[i];
+        uint32_t end = s->next == NONE ? (uint32_t)n : j->sym[s->next].at;
+        FX_TRY(put_symbol(j, s->id, p, s->at, end));
     }
     return FX_OK;
 }
@@ -204,12 +226,19 @@ static bool may_meet(const fxi_merges *m, uint32_t a, uint32_t b)
     return m->meets[bit >> 6] >> (bit & 63) & 1;
 }
 
+static uint32_t character_at(const char *p, size_t n, size_t *len)
+{
+    if ((signed char)*p < 0) return (uint32_t)fxi_cp_at(p, n, len);
+    *len = 1;
+    return (uint32_t)*p;
+}
+
 size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 {
     size_t len, at;
-    uint32_t a = (uint32_t)fxi_cp_at(p, n, &at);
+    uint32_t a = character_at(p, n, &at);
     for (; at < n; at += len) {
-        uint32_t b = (uint32_t)fxi_cp_at(p + at, n - at, &len);
+        uint32_t b = character_at(p + at, n - at, &len);
         if (!may_meet(&v->merges, a, b)) break;
         a = b;
     }
@@ -218,7 +247,6 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 
 fx_status fxi_merge_word(fxi_job *j, const char *p, size_t n)
 {
-    fxi_symbol sym[SHORT];
-    uint32_t n_sym = cut_short(j->v, p, n, sym);
-    return n_sym <= SHORT ? merge_short(j, p, n, sym, n_sym) : merge_long(j, p, n);
+    short_word w;
+    return cut_short(j->v, p, n, &w) ? merge_short(j, p, &w) : merge_long(j, p, n);
 }

@@ -11,7 +11,13 @@
 #include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
-enum { MIN_MEETS_BITS = 10, MAX_MEETS_BITS = 20 };
+enum {
+    MIN_MEETS_BITS = 10,
+    MAX_MEETS_BITS = 20,
+    SIEVE_BITS = 2 // the sieve has four bits for each slot of the table
+};
+
+static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // some seconds
 
 typedef struct list {
     fxi_pair *pair;
@@ -65,6 +71,7 @@ static bool symbol_of(fxi_vocab *v, const char *p, size_t n, int32_t *id)
     return *id >= 0 || unit_bytes(v, p, n) < n || add_symbol(v, p, n, id);
 }
 
+// False when memory is short.
 static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
 {
     const fxi_str w = fxi_token_word(v, id);
@@ -73,7 +80,8 @@ static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
         if (!symbol_of(v, w.p, at, &left)) return false;
         if (left < 0) continue;
         if (!symbol_of(v, w.p + at, w.n - at, &right)) return false;
-        if (right >= 0 && !add_pair(l, (fxi_pair){left, right, id, rank})) return false;
+        if (right >= 0 && !add_pair(l, (fxi_pair){fxi_pair_key(left, right), rank, id}))
+            return false;
     }
     return true;
 }
@@ -83,6 +91,17 @@ static int compare_scores(const void *a, const void *b, void *vocab)
     const fxi_vocab *v = vocab;
     double x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
     return (x < y) - (x > y);
+}
+
+// Bytes looked at to cut all pieces: the squares of their lengths.
+static uint64_t cutting_bytes(const fxi_vocab *v)
+{
+    uint64_t sum = 0;
+    for (int32_t id = 0; id < v->n; id++) {
+        uint64_t n = v->token[id].merges ? fxi_token_word(v, id).n : 0;
+        sum += n * n;
+    }
+    return sum;
 }
 
 static bool pairs_of_scores(fxi_vocab *v, list *l)
@@ -126,7 +145,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list
         const fxi_spec_merge *m = &s->merge[i];
         FX_TRY(check_merge(v, s, i, err));
         if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may turn into one
-        if (!add_pair(l, (fxi_pair){m->left, m->right, m->to, (uint32_t)i}))
+        if (!add_pair(l, (fxi_pair){fxi_pair_key(m->left, m->right), (uint32_t)i, m->to}))
             return fail_memory(s, err);
     }
     return FX_OK;
@@ -138,19 +157,21 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list
 
 static bool make_table(fxi_merges *m, const list *l)
 {
-    uint64_t n_slot = 16;
-    while (n_slot < 2 * (uint64_t)l->n) n_slot *= 2;
-    m->slot = malloc(n_slot * sizeof *m->slot);
-    if (!m->slot) return false;
-    memset(m->slot, -1, n_slot * sizeof *m->slot);
-    m->mask = n_slot - 1;
-    m->seed = fxi_seed();
-    for (size_t k = 0; k < l->n; k++) {
-        const fxi_pair *p = &l->pair[k];
-        if (fxi_pair_find(m, p->left, p->right)) continue; // the first of equals stays
-        uint64_t i = fxi_pair_hash(m, p->left, p->right) & m->mask;
-        while (m->slot[i].to >= 0) i = (i + 1) & m->mask;
-        m->slot[i] = *p;
+    unsigned bits = 4;
+    while ((uint64_t)1 << bits < 2 * (uint64_t)l->n) bits++;
+    m->slot = malloc(sizeof *m->slot << bits);
+    m->sieve = calloc((size_t)1 << (bits + SIEVE_BITS - 6), sizeof *m->sieve);
+    if (!m->slot || !m->sieve) return false;
+    memset(m->slot, -1, sizeof *m->slot << bits);
+    m->mask = ((uint64_t)1 << bits) - 1;
+    m->shift = 64 - bits;
+    m->sieve_shift = m->shift - SIEVE_BITS;
+    m->factor = fxi_seed() | 1;
+    for (size_t i = 0; i < l->n; i++) {
+        fxi_pair *slot = fxi_pair_slot(m, l->pair[i].key);
+        if (slot->to < 0) *slot = l->pair[i]; // the first of equals stays
+        const uint64_t bit = l->pair[i].key * m->factor >> m->sieve_shift;
+        m->sieve[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }
     return true;
 }
@@ -165,8 +186,9 @@ static bool make_meets(fxi_vocab *v, const list *l)
     m->meets = calloc((size_t)1 << (bits - 6), sizeof *m->meets);
     if (!m->meets) return false;
     for (size_t i = 0; i < l->n; i++) {
-        fxi_str left = fxi_token_word(v, l->pair[i].left), right;
-        right = fxi_token_word(v, l->pair[i].right);
+        const uint64_t key = l->pair[i].key;
+        fxi_str left = fxi_token_word(v, (int32_t)(key >> 32));
+        fxi_str right = fxi_token_word(v, (int32_t)(uint32_t)key);
         if (!left.n || !right.n) continue;
         size_t n;
         uint32_t a = (uint32_t)fxi_cp_before(left.p, left.n, &n);
@@ -183,6 +205,8 @@ fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     fx_status st = FX_OK;
     if (v->kind == FXI_VOCAB_MERGES)
         st = pairs_of_list(v, s, &l, err);
+    else if (cutting_bytes(v) > MAX_CUTTING_BYTES)
+        st = fxi_fail(err, FX_EFORMAT, "%s: too many long tokens", s->name);
     else if (!pairs_of_scores(v, &l))
         st = fail_memory(s, err);
     if (st == FX_OK && (!make_table(&v->merges, &l) || !make_meets(v, &l)))

@@ -135,7 +135,7 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
     *same = from == text.n;
     if (*same) return true;
     if (!fxi_buf_reserve(out, text.n + 1)) return false;
-    for (size_t at = 0; at < text.n; at = end) {
+    for (size_t at = 0; at < text.n && out->n <= FXI_MAX_NORM_BYTES; at = end) {
         from = find_active(form, text, at, &end);
         if (!fxi_buf_add(out, text.p + at, from - at) ||
             !append_form(form, (fxi_str){text.p + from, end - from}, w, out))

@@ -6,58 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
-
-enum { MAX_BYTES = 1 << 30 };
-
-//
-// Characters
-//
-
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes)
-{
-    const unsigned char *p = (const unsigned char *)s;
-    size_t len = (size_t)fxi_utf8_len(p[0]);
-    static const unsigned char mask[] = {0xFF, 0x7F, 0x1F, 0x0F, 0x07};
-    if (!len || len > n) len = 1; // pieces of a file may be any bytes
-    int32_t cp = p[0] & mask[len];
-    for (size_t i = 1; i < len; i++) cp = cp << 6 | (p[i] & 0x3F);
-    *n_bytes = len;
-    return cp;
-}
-
-int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes)
-{
-    size_t at = n - 1, len;
-    while (at && n - at < 4 && ((unsigned char)s[at] & 0xC0) == 0x80) at--;
-    int32_t cp = fxi_cp_at(s + at, n - at, &len);
-    *n_bytes = n - at;
-    return len == n - at ? cp : (unsigned char)s[n - 1];
-}
-
-bool fxi_cp_is_space(int32_t cp)
-{
-    if (cp < 0x80) return cp == ' ' || (cp >= '\t' && cp <= '\r');
-    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
-           cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
-}
-
-bool fxi_cp_is_word(int32_t cp)
-{
-    static const bool word[] = {
-        [UTF8PROC_CATEGORY_LU] = true, [UTF8PROC_CATEGORY_LL] = true,
-        [UTF8PROC_CATEGORY_LT] = true, [UTF8PROC_CATEGORY_LM] = true,
-        [UTF8PROC_CATEGORY_LO] = true, [UTF8PROC_CATEGORY_MN] = true,
-        [UTF8PROC_CATEGORY_MC] = true, [UTF8PROC_CATEGORY_ME] = true,
-        [UTF8PROC_CATEGORY_ND] = true, [UTF8PROC_CATEGORY_NL] = true,
-        [UTF8PROC_CATEGORY_PC] = true, [UTF8PROC_CATEGORY_CO] = false,
-    };
-    if ((cp >= 0x24B6 && cp <= 0x24E9) || cp == 0x200C || cp == 0x200D) return true;
-    if (cp >= 0x1F130 && cp <= 0x1F189)
-        return cp <= 0x1F149 || (cp >= 0x1F150 && cp <= 0x1F169) || cp >= 0x1F170;
-    return word[utf8proc_category(cp)];
-}
 
 static bool add_cp(fxi_buf *out, int32_t cp)
 {
@@ -71,6 +20,7 @@ static bool add_cp(fxi_buf *out, int32_t cp)
 
 typedef struct run {
     const fxi_norm_step *step;
+    const fxi_trie *kept; // by FXI_NORM_CHARSMAP
     fxi_norm_how how;
     fxi_norm_work *work;
     fx_error *err;
@@ -81,6 +31,11 @@ typedef fx_status step_fn(const run *r, fxi_str text, fxi_buf *out, bool *same);
 static fx_status done(const run *r, bool ok)
 {
     return ok ? FX_OK : fxi_fail(r->err, FX_ENOMEM, "no memory to tokenize the text");
+}
+
+static fx_status too_long(const run *r)
+{
+    return fxi_fail(r->err, FX_EINVAL, "the text becomes too long for the vocabulary's steps");
 }
 
 static fx_status normal_form(const run *r, fxi_str text, fxi_buf *out, bool *same)
@@ -124,22 +79,30 @@ static fx_status prepend(const run *r, fxi_str text, fxi_buf *out, bool *same)
                        fxi_buf_add(out, text.p, text.n));
 }
 
+static const char *find_text(const char *p, const char *end, fxi_str what)
+{
+    const size_t n = (size_t)(end - p);
+    return what.n == 1 ? memchr(p, *what.p, n) : memmem(p, n, what.p, what.n);
+}
+
 static fx_status replace(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     const fxi_str from = r->step->from, to = r->step->to;
-    const char *end = text.p + text.n, *at = memmem(text.p, text.n, from.p, from.n);
-    if (!at) {
-        *same = true;
-        return FX_OK;
+    const char *end = text.p + text.n;
+    size_t n_found = 0;
+    for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
+    *same = !n_found;
+    if (*same) return FX_OK;
+    const size_t n_out = text.n - n_found * from.n + n_found * to.n;
+    if (n_out > FXI_MAX_NORM_BYTES) return too_long(r);
+    if (!fxi_buf_reserve(out, n_out)) return done(r, false);
+    for (const char *p = text.p, *at; p < end; p = at + from.n) {
+        at = find_text(p, end, from);
+        bool ok = fxi_buf_add(out, p, (size_t)((at ? at : end) - p));
+        if (!at) return done(r, ok);
+        if (!ok || !fxi_buf_add(out, to.p, to.n)) return done(r, false);
     }
-    bool ok = fxi_buf_reserve(out, text.n + text.n / 2);
-    for (const char *p = text.p; ok && p < end;) {
-        const char *stop = at ? at : end;
-        ok = fxi_buf_add(out, p, (size_t)(stop - p)) && (!at || fxi_buf_add(out, to.p, to.n));
-        p = at ? at + from.n : end;
-        at = p < end ? memmem(p, (size_t)(end - p), from.p, from.n) : NULL;
-    }
-    return done(r, ok);
+    return FX_OK;
 }
 
 static fx_status replace_regex(const run *r, fxi_str text, fxi_buf *out, bool *same)
@@ -161,6 +124,7 @@ static fx_status replace_regex(const run *r, fxi_str text, fxi_buf *out, bool *s
             !fxi_buf_add(out, r->step->to.p, r->step->to.n))
             return done(r, false);
         at = copied = last = m.to;
+        if (out->n > FXI_MAX_NORM_BYTES) return too_long(r);
     }
     *same = last == SIZE_MAX;
     return done(r, *same || fxi_buf_add(out, text.p + copied, text.n - copied));
@@ -202,7 +166,7 @@ static fx_status collapse(const run *r, fxi_str text, fxi_buf *out, bool *same)
 static fx_status charsmap(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     (void)same;
-    return done(r, fxi_charsmap_append(r->step->from, text, out));
+    return done(r, fxi_charsmap_append(r->step->from, r->kept, text, out));
 }
 
 static step_fn *const steps[FXI_NORM_N_KIND] = {
@@ -228,14 +192,13 @@ fx_status fxi_norm_run(const fxi_vocab *v, fxi_norm_how how, fxi_str text, fxi_n
 {
     for (size_t i = 0; i < v->n_norm && text.n; i++) {
         if (v->norm[i].late != how.late) continue;
-        run r = {.step = &v->norm[i], .how = how, .work = w, .err = err};
+        run r = {.step = &v->norm[i], .kept = &v->kept, .how = how, .work = w, .err = err};
         fxi_buf *to = text.p == w->a.p ? &w->b : &w->a;
         bool same = false;
         fxi_buf_clear(to);
         FX_TRY(steps[v->norm[i].kind](&r, text, to, &same));
         if (!same) text = (fxi_str){to->p, to->n};
-        if (text.n > MAX_BYTES)
-            return fxi_fail(err, FX_EINVAL, "a text of %zu bytes is too long", text.n);
+        if (text.n > FXI_MAX_NORM_BYTES) return too_long(&r);
     }
     *out = text;
     return FX_OK;

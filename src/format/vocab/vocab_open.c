@@ -19,10 +19,9 @@
 #include "base/error.h"
 #include "format/gguf.h"
 #include "format/vocab/vocab_hf.h"
-#include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_ranks.h"
 
-enum { MAX_FILE_BYTES = 256 << 20, PATH_BYTES = 4096 };
+enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
 //
 // Files
@@ -224,8 +223,8 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
     *out = NULL;
     if (is_folder(path)) {
         if (!find_beside(inside, path, true, names, sizeof names / sizeof *names))
-            return fxi_fail(err, FX_EIO, "%s: neither tokenizer.json nor tokenizer.model is there",
-                            path);
+            return fxi_fail(err, FX_EIO,
+                            "%s: a directory without tokenizer.json or tokenizer.model", path);
         path = inside;
     }
     fxi_vocab_spec s;

@@ -21,18 +21,19 @@
     ANY_CASE "|" WORD "[\\p{L}\\p{M}]+|\\p{N}" \
              "| ?[^\\p{White_Space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
 // Words in which case changes once at most, from upper to lower.
-#define UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(end) WORD UPPER "*" LOWER "+" end "|" WORD UPPER "+" LOWER "*" end
-#define TEKKEN     CASED("") "|\\p{N}" OTHERS "[\\r\\n/]*|" LINES
-#define O200K      CASED(ANY_CASE "?") "|\\p{N}{1,3}" OTHERS "[\\r\\n/]*|" LINES
-#define DIGIT      "\\p{N}"
-#define DIGITS     "\\p{N}+"
-#define LINE_END   "[\\r\\n]"
-#define MARKS_END  "\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C}"
-#define BLOOM      " ?[^(\\p{White_Space}|.,!?" MARKS_END ")]+"
-#define HAN_HANGUL "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
-#define HAN_KANA   "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
+#define UPPER       "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER       "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(end)  WORD UPPER "*" LOWER "+" end "|" WORD UPPER "+" LOWER "*" end
+#define TEKKEN      CASED("") "|\\p{N}" OTHERS "[\\r\\n/]*|" LINES
+#define O200K       CASED(ANY_CASE "?") "|\\p{N}{1,3}" OTHERS "[\\r\\n/]*|" LINES
+#define DIGIT       "\\p{N}"
+#define DIGITS      "\\p{N}+"
+#define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // Latin-1's, as GPT-2 writes bytes
+#define LINE_END    "[\\r\\n]"
+#define MARKS_END   "\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C}"
+#define BLOOM       " ?[^(\\p{White_Space}|.,!?" MARKS_END ")]+"
+#define HAN_HANGUL  "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
+#define HAN_KANA    "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
 #define DEEPSEEK_V3                                                  \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
@@ -76,30 +77,35 @@ static const struct pre {
     const char *names;                // each with a space behind it
     const char *pattern[MAX_PATTERN]; // up to the first NULL
     unsigned flags;
+    size_t bytes_from; // the pattern from which on they look at bytes; 0: none
 } table[] = {
-    {"gpt-2 gpt2 phi-2 gpt-neox mpt olmo jais minimind gigachat trillion mellum modern-bert "
-     "exaone4 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe ",
-     {GPT2},
-     0},
-    {"smollm starcoder refact command-r codeshell exaone minerva-7b ", {DIGIT, GPT2}, 0},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 ",
-     {CL100K("{1,3}")},
-     WHOLE_WORDS | ADDS_BOS},
-    {"gpt-4 cl100k dbrx smaug-bpe chatglm-bpe glm4 ", {CL100K("{1,3}")}, 0},
-    {"qwen2 ", {CL100K("")}, NFC},
-    {"stablelm2 deepseek-r1-qwen megrez hunyuan ", {CL100K("")}, 0},
-    {"qwen35 ", {QWEN35}, NFC},
-    {"gpt-4o llama4 ", {O200K}, 0},
-    {"tekken ", {TEKKEN}, WHOLE_WORDS | ADDS_BOS},
-    {"deepseek-llm ",
-     {LINE_END, DEEPSEEK_LETTERS, DEEPSEEK_MARKS, SPACE "+$", HAN_HANGUL, DIGITS},
-     0},
-    {"deepseek-coder ", {LINE_END, SPACE "?\\p{L}+", SPACE "?\\p{P}+", HAN_HANGUL, DIGIT}, 0},
-    {"deepseek-v3 ", {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK_V3}, 0},
-    {"falcon ", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, 0},
-    {"bloom poro-chat gpt3-finnish ", {BLOOM}, 0},
-    {"viking ", {BLOOM, DIGIT}, 0},
-    {"default ", {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, DIGITS, "[0-9][0-9][0-9]"}, 0},
+    {.names =
+         "gpt-2 gpt2 phi-2 gpt-neox mpt olmo jais minimind gigachat trillion mellum modern-bert "
+         "exaone4 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe ",
+     .pattern = {GPT2}},
+    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b ",
+     .pattern = {DIGIT, GPT2}},
+    {.names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
+     .pattern = {CL100K("{1,3}")},
+     .flags = WHOLE_WORDS | ADDS_BOS},
+    {.names = "gpt-4 cl100k dbrx smaug-bpe chatglm-bpe glm4 ", .pattern = {CL100K("{1,3}")}},
+    {.names = "qwen2 ", .pattern = {CL100K("")}, .flags = NFC},
+    {.names = "stablelm2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 ", .pattern = {CL100K("")}},
+    {.names = "qwen35 ", .pattern = {QWEN35}, .flags = NFC},
+    {.names = "gpt-4o llama4 kanana2 ", .pattern = {O200K}},
+    {.names = "tekken ", .pattern = {TEKKEN}, .flags = WHOLE_WORDS | ADDS_BOS},
+    {.names = "deepseek-llm ",
+     .pattern = {LINE_END, DEEPSEEK_LETTERS, DEEPSEEK_MARKS, SPACE "+$", HAN_HANGUL, DIGITS}},
+    {.names = "deepseek-coder ",
+     .pattern = {LINE_END, SPACE "?\\p{L}+", SPACE "?\\p{P}+", HAN_HANGUL, DIGIT}},
+    {.names = "deepseek-v3 ", .pattern = {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK_V3}},
+    {.names = "falcon ",
+     .pattern = {"[!-/:-@\\[-`{-~\\p{P}]+", GPT2, BYTE_DIGITS, "[0-9][0-9][0-9]"},
+     .bytes_from = 2},
+    {.names = "bloom poro-chat gpt3-finnish ", .pattern = {BLOOM}},
+    {.names = "viking ", .pattern = {BLOOM, DIGIT}},
+    {.names = "default ",
+     .pattern = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, DIGITS, "[0-9][0-9][0-9]"}},
 };
 
 enum { N_PRE = sizeof table / sizeof *table };
@@ -123,7 +129,8 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
                         fxi_show(name.p, name.n).s);
     bool ok = !(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC});
     for (size_t i = 0; ok && i < MAX_PATTERN && p->pattern[i]; i++) {
-        fxi_split split = {.pattern = {p->pattern[i], strlen(p->pattern[i])}};
+        fxi_split split = {.pattern = {p->pattern[i], strlen(p->pattern[i])},
+                           .bytes = p->bytes_from && i >= p->bytes_from};
         ok = fxi_spec_add_split(s, split);
     }
     s->whole_words |= (p->flags & WHOLE_WORDS) != 0;

@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "format/show.h"
+#include "format/vocab/vocab_impl.h"
 #include "format/vocab/vocab_ranks.h"
 
 enum { MAX_RANKS = 1 << 24, MAX_TOKEN_BYTES = 65535 };
@@ -67,11 +68,12 @@ static const family families[] = {
 };
 #undef RUNS
 
-// The token that is spelled so already, as a pair of files may have it; otherwise a new one.
-static bool add_special(fxi_vocab_spec *s, const family *f, const char *piece)
+// The token that is spelled so already, as files may have it; otherwise a new one.
+static bool add_special(fxi_vocab_spec *s, const family *f, const fxi_index *there,
+                        const char *piece)
 {
     const fxi_spec_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
-    int32_t id = s->kind == FXI_VOCAB_MERGES ? fxi_spec_find(s, t.piece) : -1;
+    int32_t id = fxi_index_find(there, t.piece.p, t.piece.n);
     const bool known = id >= 0;
     if (!known) id = (int32_t)s->n_tok;
     if (known) s->tok[id].type = FXI_TOKEN_CONTROL;
@@ -80,17 +82,27 @@ static bool add_special(fxi_vocab_spec *s, const family *f, const char *piece)
     return known || fxi_spec_add_token(s, t);
 }
 
-static bool add_run(fxi_vocab_spec *s, const family *f, const special_run *run)
+static bool add_run(fxi_vocab_spec *s, const family *f, const fxi_index *there,
+                    const special_run *run)
 {
     const char *hash = strchr(run->piece, '#');
-    if (!run->to) return add_special(s, f, run->piece);
+    if (!run->to) return add_special(s, f, there, run->piece);
     for (int i = run->from; i < run->to; i++) {
         char piece[64];
         snprintf(piece, sizeof piece, "%.*s%d%s", (int)(hash - run->piece), run->piece, i,
                  hash + 1);
-        if (!add_special(s, f, piece)) return false;
+        if (!add_special(s, f, there, piece)) return false;
     }
     return true;
+}
+
+static bool add_specials(fxi_vocab_spec *s, const family *f)
+{
+    fxi_index there = {0};
+    bool good = fxi_spec_index(s, &there);
+    for (size_t i = 0; good && i < f->n_run; i++) good = add_run(s, f, &there, &f->run[i]);
+    fxi_index_free(&there);
+    return good;
 }
 
 static const family *find_family(const char *pre)
@@ -111,8 +123,7 @@ fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
     const family *f = find_family(pre);
-    for (size_t i = 0; f && i < f->n_run; i++)
-        if (!add_run(s, f, &f->run[i])) return no_memory(s, err);
+    if (f && !add_specials(s, f)) return no_memory(s, err);
     s->adds_bos = s->bos >= 0;
     return FX_OK;
 }
@@ -161,12 +172,15 @@ bool fxi_ranks_begin(const char *text, size_t n)
     return next_line(&l, &line) && cut_line(line, &code, &rank);
 }
 
+// Lines as long as the shortest with a token: so that room is made for no more tokens than there can
+// be.
 static size_t count_lines(const char *text, size_t n)
 {
+    enum { SHORTEST = sizeof "YQ== 0" - 1 };
     lines l = {text, text + n, 0};
     fxi_str line;
     size_t count = 0;
-    while (next_line(&l, &line)) count += line.n > 0;
+    while (next_line(&l, &line)) count += line.n >= SHORTEST;
     return count;
 }
 

@@ -20,6 +20,7 @@ enum {
 
 struct fxi_regex {
     pcre2_code *code;
+    bool is_compiled; // to machine code
 };
 
 struct fxi_matcher {
@@ -49,7 +50,7 @@ static fx_status compile(fxi_str pattern, bool bytes, fxi_regex *re, fx_error *e
                              &code, &at, how);
     pcre2_compile_context_free(how);
     if (re->code) {
-        pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE); // where there is none, it is interpreted
+        re->is_compiled = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
         return FX_OK;
     }
     PCRE2_UCHAR text[ERROR_TEXT];
@@ -109,7 +110,9 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
                          fxi_match *out, fx_error *err)
 {
     PCRE2_SPTR text = (PCRE2_SPTR)s;
-    int rc = pcre2_match(re->code, text, n, at, PCRE2_NO_UTF_CHECK, m->data, m->limits);
+    int rc = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (re->is_compiled)
+        rc = pcre2_jit_match(re->code, text, n, at, PCRE2_NO_UTF_CHECK, m->data, m->limits);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(re->code, text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m->data,
                          m->limits);
@@ -121,6 +124,7 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
         return fxi_fail(err, FX_EINVAL,
                         "a pattern of the vocabulary takes too many steps on this text (%d)", rc);
     const size_t *place = pcre2_get_ovector_pointer(m->data);
-    *out = (fxi_match){place[0], place[1] < place[0] ? place[0] : place[1]}; // \K in a lookahead
+    out->from = place[0] > at ? place[0] : at; // \K may have moved it
+    out->to = place[1] > out->from ? place[1] : out->from;
     return FX_OK;
 }

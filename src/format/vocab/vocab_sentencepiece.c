@@ -13,9 +13,7 @@
 #include "base/error.h"
 #include "format/show.h"
 #include "format/vocab/protobuf.h"
-#include "format/vocab/vocab_spec.h"
-
-#define SPACE_MARK "\xE2\x96\x81" // U+2581
+#include "format/vocab/vocab_impl.h"
 
 enum { MAX_PIECES = 1 << 24 };
 
@@ -242,7 +240,7 @@ static fx_status settle_ids(const reader *r)
 
 static fx_status add_norms(const reader *r)
 {
-    const fxi_str space = {" ", 1}, mark = {SPACE_MARK, sizeof SPACE_MARK - 1};
+    const fxi_str space = {" ", 1}, mark = {FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES};
     const struct {
         bool wanted;
         fxi_norm norm;
@@ -276,6 +274,7 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
     s->fuse_unknown = !r.byte_fallback;
     s->sums_float = true;
     s->strips_space = r.dummy_prefix || r.collapse;
+    s->strips_spaces = r.collapse;
     s->user_in_model = s->kind == FXI_VOCAB_UNIGRAM;
     return add_norms(&r);
 }

@@ -130,6 +130,7 @@ typedef struct fxi_vocab_spec {
     int32_t bos, eos, unk;       // -1: none
     bool adds_bos, adds_eos;     // around a text
     bool strips_space;           // decoding drops one space at the very beginning of a text
+    bool strips_spaces;          // with it: one of each token until there is text (SentencePiece)
     fxi_ids ends;                // ids that end a generation, beside eos and what is spelled so
     fxi_str chat_template;       // that the file, or one beside it, has; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
@@ -150,8 +151,7 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 
 // The split steps and the rest that belong to a pre-tokenizer's name ("gpt-2", "llama-bpe",
-// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name: the line lists those that are known),
-// FX_ENOMEM.
+// "qwen2", ..) are added. Errors: FX_EFORMAT (no such name), FX_ENOMEM.
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err);
 
 // A vocabulary of the spec, which may be freed afterwards.
@@ -168,6 +168,9 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err);
 
+// encoder.json and vocab.bpe; `pre` as for rank files.
+fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fxi_vocab_spec *s,
+                              fx_error *err);
 // tokenizer_config.json, which stands beside a tokenizer.json: after it, what begins and ends a text,
 // and the chat template.
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);

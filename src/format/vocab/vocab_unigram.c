@@ -11,20 +11,35 @@
 
 static void offer(const fxi_vocab *v, fxi_best *target, uint32_t from, double score, int32_t id)
 {
+    if (v->sums_float) score = (double)(float)score;
     if (target->from != UINT32_MAX && !(score > target->score)) return;
-    *target = (fxi_best){v->sums_float ? (double)(float)score : score, from, id};
+    *target = (fxi_best){score, from, id};
 }
 
+// A user-defined token wins over every way of spelling it, as in SentencePiece: a tenth for each of
+// its bytes but one, where other pieces have logarithms of probabilities.
 static double score_of(const fxi_vocab *v, int32_t id, size_t n)
 {
     const fxi_token *t = &v->token[id];
-    return t->type == FXI_TOKEN_USER ? (double)((float)n * (float)v->user_score) - 0.1 : t->score;
+    return t->type == FXI_TOKEN_USER ? (double)(n - 1) * 0.1 : t->score;
 }
 
-// Offers all pieces that begin at byte `at`.
-static void step(fxi_job *j, const char *p, size_t n, size_t at)
+// Sums of single precision begin anew before they lose what tells the ways apart: below the same
+// sum as in SentencePiece, so that they are rounded as there. best[at..end] is what has been offered
+// yet.
+static void begin_sums_anew(fxi_job *j, size_t at, size_t end)
+{
+    static const double lowest = -100000;
+    const double base = j->best[at].score;
+    if (!j->v->sums_float || base >= lowest) return;
+    for (size_t i = at; i <= end; i++) j->best[i].score = (double)(float)(j->best[i].score - base);
+}
+
+// Offers all pieces that begin at byte `at`; *end is the last byte that was offered a way.
+static void step(fxi_job *j, const char *p, size_t n, size_t at, size_t *end)
 {
     const fxi_vocab *v = j->v;
+    begin_sums_anew(j, at, *end);
     const double so_far = j->best[at].score;
     const size_t n_char = (size_t)fxi_utf8_len((unsigned char)p[at]);
     bool single = false;
@@ -34,7 +49,9 @@ static void step(fxi_job *j, const char *p, size_t n, size_t at)
         if (id < 0) continue;
         offer(v, &j->best[i + 1], (uint32_t)at, score_of(v, id, i + 1 - at) + so_far, id);
         single |= i + 1 - at == n_char;
+        if (i + 1 > *end) *end = i + 1;
     }
+    if (at + n_char > *end) *end = at + n_char;
     if (!single) offer(v, &j->best[at + n_char], (uint32_t)at, v->unknown_score + so_far, -1);
 }
 
@@ -49,7 +66,7 @@ static bool reserve(fxi_job *j, size_t n)
 }
 
 // Turns the chain from the end into one from the beginning: best[i].from becomes where the piece
-// that begins at i ends. Returns the first such place, which is 0.
+// that begins at i ends.
 static void turn(fxi_best *best, size_t n)
 {
     uint32_t end = (uint32_t)n;
@@ -69,7 +86,9 @@ fx_status fxi_unigram_word(fxi_job *j, const char *p, size_t n)
 {
     if (!reserve(j, n + 1)) return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_best){0, UINT32_MAX, -1};
-    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at])) step(j, p, n, at);
+    size_t end = 0;
+    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at]))
+        step(j, p, n, at, &end);
     turn(j->best, n);
     for (size_t at = 0; at < n; at = j->best[at].from) {
         const fxi_best *b = &j->best[at];

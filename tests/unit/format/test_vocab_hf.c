@@ -1,10 +1,9 @@
-// Readers of tokenizer.json, tokenizer_config.json and pairs of files: what they make of a file, and
-// the one line they leave for a broken one.
+// Readers of tokenizer.json and tokenizer_config.json: what they make of a file, and the one line
+// that they leave for a broken one.
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_pair.h"
 #include "format/vocab/vocab_spec.h"
 #include "unit/cmocka_all.h"
 
@@ -282,7 +281,8 @@ static void test_patterns(void **state)
          "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]"},
         {"{'Regex':'[\\\\p{Han}\\\\p{^Thai}\\\\P{Lu}]\\\\pL'}",
          "(?m)[\\p{sc:Han}\\p{^sc:Thai}\\P{Lu}]\\pL"},
-        {"{'Regex':'[[:alpha:]x][^a]'}", "(?m)[[:alpha:]x][^a]"},
+        {"{'Regex':'\\\\v[\\\\vx]'}", "(?m)\\x0B[\\x0Bx]"},
+        {"{'Regex':' ?[^(\\\\s|[.,[!]?])]+x'}", "(?m) ?[^(\\p{White_Space}|.,!?)]+x"},
         {"{'Regex':'\\\\[{2,3}'}", "(?m)\\[{2,3}"},
         {"{'String':'a.b c'}", "a\\.b\\ c"},
         {"{'String':'" MARK "\\\\E'}", MARK "\\\\E"},
@@ -324,7 +324,8 @@ static void test_config(void **state)
     (void)state;
     static const char json[] =
         "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"b\"},\"add_bos_token\":true,"
-        "\"add_eos_token\":null,\"unk_token\":null,\"chat_template\":[{\"name\":\"tool_use\","
+        "\"add_eos_token\":null,\"model_max_length\":1000000000000000019884624838656,\"chat_"
+        "template\":[{\"name\":\"tool_use\","
         "\"template\":\"x\"},{\"name\":\"default\",\"template\":\"{{ y }}\"}]}";
     fxi_vocab_spec s;
     must_read(&(parts){0}, &s);
@@ -422,8 +423,12 @@ static const broken broken_files[] = {
      "pre_tokenizer.behavior: 'Foo' is not read"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a{1,3}+'},'behavior':'Removed'}"},
      "pre_tokenizer.pattern: '+' behind an interval is not read"},
-    {{.pre = "{'type':'Split','pattern':{'Regex':'[a[b]]'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: a class inside of a class is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[a[^b]]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: the complement of a class inside of a class is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[[:alpha:]]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: a POSIX class is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\b'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: \\b, \\B, "},
     {{.pre = "{'type':'Split','pattern':{'Regex':'[a&&b]'},'behavior':'Removed'}"},
      "pre_tokenizer.pattern: an intersection (&&) is not read"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\'},'behavior':'Removed'}"},

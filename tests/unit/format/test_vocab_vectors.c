@@ -1,7 +1,9 @@
 // Small vocabularies of every form that is read: the ids and the decoded texts that the libraries say
 // (tests/vectors/tokenizers, made by tests/vectors/make_tokenizer_vectors.py).
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "format/vocab/vocab_open.h"
@@ -64,23 +66,31 @@ static void check_decoded(place at, const fxi_vocab *v, const json_t *want, cons
     fxi_buf_free(&text);
 }
 
+// The ids under the key, if the case has them, are those of the text by these flags.
+static bool check_ids(place at, const fxi_vocab *v, const json_t *c, const char *key,
+                      unsigned flags, bool decoded)
+{
+    const json_t *want = json_object_get(c, key);
+    fxi_ids ids = {0};
+    if (!want) return false;
+    const size_t n = json_string_length(json_object_get(c, "text"));
+    assert_int_equal(fxi_vocab_encode(v, at.text, n, flags, &ids, NULL), FX_OK);
+    expect_ids(at, want, &ids);
+    if (decoded) check_decoded(at, v, json_object_get(c, "decoded"), &ids);
+    fxi_ids_free(&ids);
+    return true;
+}
+
 static void check_case(const char *file, const fxi_vocab *v, const json_t *c)
 {
-    const json_t *text = json_object_get(c, "text"), *without;
-    const place at = {file, json_string_value(text)};
-    const size_t n = json_string_length(text);
-    fxi_ids ids = {0};
-    assert_int_equal(
-        fxi_vocab_encode(v, at.text, n, FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL, &ids, NULL), FX_OK);
-    expect_ids(at, json_object_get(c, "ids"), &ids);
-    check_decoded(at, v, json_object_get(c, "decoded"), &ids);
-    ids.n = 0;
-    assert_int_equal(fxi_vocab_encode(v, at.text, n, FXI_ENCODE_SPACE, &ids, NULL), FX_OK);
-    without = json_object_get(c, "without_special");
-    expect_ids(at, without ? without : json_object_get(c, "ids"), &ids);
+    const place at = {file, json_string_value(json_object_get(c, "text"))};
+    const unsigned plain = FXI_ENCODE_SPACE, special = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
+    check_ids(at, v, c, "both", plain, true);
+    check_ids(at, v, c, "both", special, true);
+    const bool has_special = check_ids(at, v, c, "ids", special, true);
+    check_ids(at, v, c, "without_special", plain, !has_special);
     assert_int_equal(json_integer_value(json_object_get(c, "n_around")),
                      fxi_vocab_adds_bos(v) + fxi_vocab_adds_eos(v));
-    fxi_ids_free(&ids);
 }
 
 static void test_vectors(void **state)
@@ -100,8 +110,62 @@ static void test_vectors(void **state)
     json_decref(all);
 }
 
+//
+// What stands beside a vocabulary
+//
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    fclose(f);
+}
+
+static void expect_template(const char *folder, const char *want)
+{
+    fxi_buf got = {0};
+    fxi_vocab *v;
+    fx_error err = {.text = ""};
+    if (fxi_vocab_open(folder, NULL, &got, &v, &err)) fail_msg("%s", err.text);
+    assert_string_equal(got.n ? got.p : "", want);
+    fxi_buf_free(&got);
+    fxi_vocab_free(v);
+}
+
+static void remove_all(const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja"};
+    char path[512];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        remove(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_template(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test-vocab-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    put_file(folder, "tokenizer.json",
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+             "\"decoder\":{\"type\":\"Fuse\"}}");
+    expect_template(folder, "");
+    put_file(folder, "tokenizer_config.json", "{\"chat_template\":\"{{ a }}\"}");
+    expect_template(folder, "{{ a }}");
+    put_file(folder, "chat_template.jinja", "{{ b }}\n");
+    expect_template(folder, "{{ b }}\n");
+    remove_all(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors),
+                                       cmocka_unit_test(test_template)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
