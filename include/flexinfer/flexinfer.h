@@ -40,19 +40,16 @@ typedef struct fx_engine fx_engine;
 
 typedef struct fx_options {
     const char *model_path; // a GGUF file; read during fx_engine_open only
-    const char
-        *tokenizer_path; // where the vocabulary is, if not in that file: another GGUF file, a
-                         // tokenizer.json, a SentencePiece model, a rank file, or a folder
-                         // with one; NULL: in the model
-    const char
-        *tokenizer_pre; // for rank files, which do not say it: the pre-tokenizer's name, like
-                        // "llama-bpe" or "qwen2"; NULL otherwise
-    const char *chat_template; // how conversations become text: a built-in template's name
-                               // ("chatml", "llama3", ..), the name of one of the model's, or the
-                               // path of a file with a Jinja template; NULL: the model's own, else
-                               // a built-in one by the vocabulary
-    int n_thread;              // compute threads, the engine's own included; 0: one per usable core
-    int ctx_tok;               // longest sequence in tokens; 0: what the model was trained for
+    // Where the vocabulary is, if not in the model: another GGUF file, a tokenizer.json, a
+    // SentencePiece model, a rank file, or a folder with one; NULL: in the model. A rank file does
+    // not name its pre-tokenizer: tokenizer_pre does, like "llama-bpe" or "qwen2"; NULL otherwise.
+    const char *tokenizer_path, *tokenizer_pre;
+    // How conversations become text: a built-in template's name ("chatml", "llama3", ..), the name
+    // of one of the model's, or the path of a file with a Jinja template; NULL: the model's own,
+    // else a built-in one by the vocabulary.
+    const char *chat_template;
+    int n_thread;             // compute threads, the engine's own included; 0: one per usable core
+    int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of what the machine, or the cgroup,
                               // has free once the model is loaded
     const char *kv_type;   // of the KV cache's numbers: "f16", "bf16", "f32", or "q8_0" where heads

@@ -44,7 +44,7 @@ static fx_status tokenize(const fxi_cli_options *o, const fxi_vocab *v, const fx
 // Ids are numbers with anything that is white space between them.
 static fx_status parse_ids(const fxi_vocab *v, const fxi_buf *text, fxi_ids *ids, fx_error *err)
 {
-    const char *p = text->n ? text->p : "";
+    const char *p = text->p;
     for (;;) {
         char *end;
         p += strspn(p, " \t\r\n");
@@ -59,7 +59,7 @@ static fx_status parse_ids(const fxi_vocab *v, const fxi_buf *text, fxi_ids *ids
             return fxi_fail(err, FX_ENOMEM, "no memory for the ids");
         p = end;
     }
-    if ((size_t)(p - text->p) < text->n && text->n)
+    if ((size_t)(p - text->p) < text->n) // a zero byte
         return fxi_fail(err, FX_EINVAL, "not a list of ids at byte %zu", (size_t)(p - text->p));
     return FX_OK;
 }

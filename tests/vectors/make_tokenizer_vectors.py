@@ -32,13 +32,15 @@ L'été, la forêt s'éveille; où es-tu? Ça va bien, merci. naïve café déj�
 """.strip()
 
 TEXTS = [
-    "", " ", "  ", "\n", "\t", "\r\n", " \n \n\n  x", "Hello", "Hello world", " Hello  world  ", "the engine keeps the keys",
-    "didn't they're I'LL we've", "x=1234567 + 89.5;", "100% (sure)!!! -- #1", "tab\there\n\n\nnew   lines \n",
-    "Der Fluß über Größe", "L'été, où es-tu?", "cafe\u0301 e\u0301te\u0301 A\u030a", "Привет, мир!", "今日は良い天気です。", "한국어 \u1112\u1161\u11ab",
-    "ﬁne ＡＢＣ① \u2126 \u00a0x\u3000y", "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea", "\u2581under\u2581score \u2581",
-    "\u0301\u0302 \u200b\ufeff", "\ue000\uffff\U0010ffff\u0378", "a" * 50, " " * 20 + "x" + " " * 9, "²³¹¼½ É² 一二三 ٣٤", "\u0000\u0001\u007f\u0085\u180e",
-    "İstanbul ẞ ǅ ΑΣ", "!?.,;:¡¿«»„“—…、。！", "<s>Hello</s>", "a<s> b </s>c", "<tool>x <tool> y<tool>", "xwordy word word, a word", "<sp>  <mask> <mask>  end",
-    "NoRm norm NORM", "<0x41><0x0A>", "<unk>", "|<|end|>|", "é\u0301<tool>\u0301",
+    "", " ", "  ", "\n", "\t", "\r\n", " \n \n\n  x", "Hello", "Hello world", " Hello  world  ",
+    "the engine keeps the keys", "didn't they're I'LL we've", "x=1234567 + 89.5;", "100% (sure)!!! -- #1",
+    "tab\there\n\n\nnew   lines \n", "Der Fluß über Größe", "L'été, où es-tu?",
+    "cafe\u0301 e\u0301te\u0301 A\u030a", "Привет, мир!", "今日は良い天気です。", "한국어 \u1112\u1161\u11ab",
+    "ﬁne ＡＢＣ① \u2126 \u00a0x\u3000y", "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f1e9\U0001f1ea",
+    "\u2581under\u2581score \u2581", "\u0301\u0302 \u200b\ufeff", "\ue000\uffff\U0010ffff\u0378", "a" * 50,
+    " " * 20 + "x" + " " * 9, "²³¹¼½ É² 一二三 ٣٤", "\u0000\u0001\u007f\u0085\u180e", "İstanbul ẞ ǅ ΑΣ",
+    "!?.,;:¡¿«»„“—…、。！", "<s>Hello</s>", "a<s> b </s>c", "<tool>x <tool> y<tool>", "xwordy word word, a word",
+    "<sp>  <mask> <mask>  end", "NoRm norm NORM", "<0x41><0x0A>", "<unk>", "|<|end|>|", "é\u0301<tool>\u0301",
 ]
 
 
@@ -147,7 +149,8 @@ def fallback():
 def unigram():
     """Unigram over words that begin with a mark; NFKC; one unknown token for a run of unknown characters."""
     tok = Tokenizer(models.Unigram())
-    tok.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tok.normalizer = normalizers.Sequence([
+        normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
     tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     tok.decoder = decoders.Metaspace(prepend_scheme="always")
     return trained(tok, kind=trainers.UnigramTrainer, unk_token="<unk>")
@@ -168,7 +171,8 @@ def plain():
     tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False))
     tok.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
     tok.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Punctuation("isolated"),
+        pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.Punctuation("isolated"),
         pre_tokenizers.Split("ing", "merged_with_previous"), pre_tokenizers.Split("qu", "merged_with_next"),
         pre_tokenizers.WhitespaceSplit()])
     tok.decoder = decoders.Fuse()
@@ -206,8 +210,8 @@ def make_json(name, made):
 
 # ---- SentencePiece -----------------------------------------------------------------------------
 
-RULES = {"ﬁ": "fi", "Ａ": "A", "Ｂ": "B", "Ｃ": "C", "①": "1", "e\u0301": "é", "\u00a0": " ", "\u3000": " ", "\t": " ", "\n": " ",
-         "\u200b": "", "\ufeff": "", "…": "...", "\u2126": "\u03a9"}
+RULES = {"ﬁ": "fi", "Ａ": "A", "Ｂ": "B", "Ｃ": "C", "①": "1", "e\u0301": "é", "\u00a0": " ", "\u3000": " ", "\t": " ",
+         "\n": " ", "\u200b": "", "\ufeff": "", "…": "...", "\u2126": "\u03a9"}
 
 
 def make_rules():

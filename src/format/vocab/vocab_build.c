@@ -208,6 +208,23 @@ static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, 
     return FX_OK;
 }
 
+// What the map of characters leaves as it is: user-defined tokens that are looked for as stored.
+static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0;
+    bool has_map = false;
+    for (size_t i = 0; i < s->n_norm; i++) has_map |= s->norm[i].kind == FXI_NORM_CHARSMAP;
+    if (!has_map || s->norms_tokens) return FX_OK;
+    fxi_entry *e = malloc((size_t)v->n * sizeof *e);
+    if (!e) return fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
+            e[n++] = (fxi_entry){piece_of(v, id), id};
+    bool ok = !n || fxi_trie_make(&v->kept, e, n);
+    free(e);
+    return ok ? FX_OK : fail_memory(s, err);
+}
+
 static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     if (!s->n_split) return FX_OK;
@@ -246,7 +263,7 @@ enum { UNKNOWN_PENALTY = 10 };
 static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     size_t n = 0;
-    double min = INFINITY, max = -INFINITY;
+    double min = INFINITY;
     fxi_entry *e = malloc((size_t)v->n * sizeof *e);
     if (!e) return fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) {
@@ -255,13 +272,11 @@ static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *e
             e[n++] = (fxi_entry){fxi_token_word(v, id), id};
         if (t->type != FXI_TOKEN_NORMAL) continue;
         min = fmin(min, t->score);
-        max = fmax(max, t->score);
     }
     bool ok = fxi_trie_make(&v->words, e, n);
     free(e);
     v->unknown_score = min - UNKNOWN_PENALTY;
     if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
-    v->user_score = max;
     return ok ? FX_OK : fail_memory(s, err);
 }
 
@@ -312,6 +327,7 @@ static fx_status build(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
     FX_TRY(make_norms(v, s, &pool, err));
+    FX_TRY(make_kept(v, s, err));
     FX_TRY(make_splits(v, s, err));
     return fxi_specials_make(v, s, err);
 }
@@ -345,6 +361,7 @@ void fxi_vocab_free(fxi_vocab *v)
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);
+    fxi_trie_free(&v->kept);
     free(v->merges.slot);
     free(v->merges.sieve);
     free(v->merges.meets);

@@ -72,13 +72,31 @@ static size_t longest_key(const map *m, fxi_str s, fxi_str *text)
     return best;
 }
 
-bool fxi_charsmap_append(fxi_str s, fxi_str text, fxi_buf *out)
+// The bytes of the longest word of the trie that s begins with; 0: none.
+static size_t longest_kept(const fxi_trie *kept, fxi_str s)
+{
+    size_t best = 0;
+    uint32_t node = 0;
+    for (size_t i = 0; kept->n && i < s.n; i++) {
+        node = fxi_trie_step(kept, node, (uint8_t)s.p[i]);
+        if (!node) break;
+        if (kept->node[node].id >= 0 && is_start(s, i + 1)) best = i + 1;
+    }
+    return best;
+}
+
+bool fxi_charsmap_append(fxi_str s, const fxi_trie *kept, fxi_str text, fxi_buf *out)
 {
     map m;
     if (!open_map(s, &m)) return false;
     for (size_t at = 0; at < text.n && out->n <= FXI_MAX_NORM_BYTES;) {
-        fxi_str to = {text.p + at, (size_t)fxi_utf8_len((unsigned char)text.p[at])};
-        size_t n = longest_key(&m, (fxi_str){text.p + at, text.n - at}, &to);
+        const fxi_str rest = {text.p + at, text.n - at};
+        fxi_str to = {rest.p, longest_kept(kept, rest)};
+        size_t n = to.n;
+        if (!n) {
+            to.n = (size_t)fxi_utf8_len((unsigned char)*rest.p);
+            n = longest_key(&m, rest, &to);
+        }
         if (!fxi_buf_add(out, to.p, to.n)) return false;
         at += n ? n : to.n;
     }

@@ -91,10 +91,8 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h)
     if (!h->decodes && (h->s->spelling != FXI_SPELL_PLAIN || !h->fuses))
         return fxi_hf_bad(h, "decoder", "pieces are %s, but nothing decodes them",
                           spelling_names[h->s->spelling]);
-    if (h->s->byte_fallback != h->joins_bytes)
-        return fxi_hf_bad(h, "decoder", "ByteFallback %s, but model.byte_fallback is %s",
-                          h->joins_bytes ? "is there" : "is missing",
-                          h->s->byte_fallback ? "true" : "false");
+    if (h->s->byte_fallback && !h->joins_bytes)
+        return fxi_hf_bad(h, "decoder", "ByteFallback is missing, but model.byte_fallback is true");
     return FX_OK;
 }
 

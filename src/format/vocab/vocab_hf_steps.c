@@ -356,6 +356,6 @@ fx_status fxi_hf_steps(fxi_hf *h, const json_t *root)
         if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
     }
     s->unit_bytes = h->byte_level;
-    if (s->byte_fallback) mark_byte_tokens(s);
+    if (h->joins_bytes) mark_byte_tokens(s);
     return fxi_hf_check_decoder(h);
 }

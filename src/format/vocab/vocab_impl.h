@@ -53,6 +53,7 @@ typedef struct fxi_trie { // node 0 is the root; all zero: empty
     fxi_trie_node *node;
     uint8_t *label; // [n] the byte that leads to a node
     uint32_t n;
+    uint32_t root[256]; // the root's children by their bytes; 0: none
 } fxi_trie;
 
 typedef struct fxi_entry {
@@ -64,7 +65,21 @@ typedef struct fxi_entry {
 bool fxi_trie_make(fxi_trie *t, fxi_entry *e, size_t n);
 void fxi_trie_free(fxi_trie *t);
 // The child of a node by a byte; 0: there is none (the root is nobody's child).
-uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte);
+static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte)
+{
+    if (!node) return t->root[byte];
+    uint32_t lo = t->node[node].child, hi = lo + t->node[node].n_child;
+    while (hi - lo > 4) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (t->label[mid] <= byte)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    for (; lo < hi; lo++)
+        if (t->label[lo] == byte) return lo;
+    return 0;
+}
 
 // ---- vocab_chars.c: characters -----------------------------------------------------------------
 
@@ -133,7 +148,8 @@ bool fxi_nf_append(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *
 
 // Whether these bytes are a map that fxi_charsmap_append can go by.
 bool fxi_charsmap_check(fxi_str map);
-bool fxi_charsmap_append(fxi_str map, fxi_str text, fxi_buf *out);
+// Words that `kept` has (it may be empty) are left as they are.
+bool fxi_charsmap_append(fxi_str map, const fxi_trie *kept, fxi_str text, fxi_buf *out);
 
 // ---- vocab_special.c: tokens that are split off a text ------------------------------------------
 
@@ -226,8 +242,9 @@ struct fxi_vocab {
     int32_t byte_id[256];  // -1: the vocabulary has no such byte token
     fxi_merges merges;     // of kinds SCORES and MERGES
     fxi_trie words;        // of kind UNIGRAM
-    double unknown_score, user_score;
+    double unknown_score;
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
+    fxi_trie kept; // user-defined tokens that SentencePiece's map of characters leaves as they are
     fxi_norm_step *norm;
     size_t n_norm;
     struct fxi_split_step {

@@ -39,12 +39,33 @@ static bool is_inert(fxi_norm_kind form, int32_t cp)
            p->category != UTF8PROC_CATEGORY_MN && p->category != UTF8PROC_CATEGORY_MC;
 }
 
+// Bytes of ASCII that a text begins with.
+static size_t ascii_beginning(const char *p, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t w; i + sizeof w <= n; i += sizeof w) {
+        memcpy(&w, p + i, sizeof w);
+        if (w & 0x8080808080808080u) break;
+    }
+    while (i < n && !(p[i] & 0x80)) i++;
+    return i;
+}
+
 // The stretch from `at` that is copied; from there on to `*end`, that which is not.
 static size_t find_active(fxi_norm_kind form, fxi_str text, size_t at, size_t *end)
 {
     size_t last = at, len, i = at;
-    for (; i < text.n; last = i, i += len)
+    while (i < text.n) {
+        size_t n_ascii = ascii_beginning(text.p + i, text.n - i);
+        if (n_ascii) {
+            i += n_ascii;
+            last = i - 1;
+            continue;
+        }
         if (!is_inert(form, fxi_cp_at(text.p + i, text.n - i, &len))) break;
+        last = i;
+        i += len;
+    }
     size_t from = i < text.n ? last : i;
     for (; i < text.n; i += len)
         if (is_inert(form, fxi_cp_at(text.p + i, text.n - i, &len))) break;

@@ -20,6 +20,7 @@ static bool add_cp(fxi_buf *out, int32_t cp)
 
 typedef struct run {
     const fxi_norm_step *step;
+    const fxi_trie *kept; // by FXI_NORM_CHARSMAP
     fxi_norm_how how;
     fxi_norm_work *work;
     fx_error *err;
@@ -165,7 +166,7 @@ static fx_status collapse(const run *r, fxi_str text, fxi_buf *out, bool *same)
 static fx_status charsmap(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     (void)same;
-    return done(r, fxi_charsmap_append(r->step->from, text, out));
+    return done(r, fxi_charsmap_append(r->step->from, r->kept, text, out));
 }
 
 static step_fn *const steps[FXI_NORM_N_KIND] = {
@@ -191,7 +192,7 @@ fx_status fxi_norm_run(const fxi_vocab *v, fxi_norm_how how, fxi_str text, fxi_n
 {
     for (size_t i = 0; i < v->n_norm && text.n; i++) {
         if (v->norm[i].late != how.late) continue;
-        run r = {.step = &v->norm[i], .how = how, .work = w, .err = err};
+        run r = {.step = &v->norm[i], .kept = &v->kept, .how = how, .work = w, .err = err};
         fxi_buf *to = text.p == w->a.p ? &w->b : &w->a;
         bool same = false;
         fxi_buf_clear(to);

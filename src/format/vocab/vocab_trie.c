@@ -84,7 +84,10 @@ bool fxi_trie_make(fxi_trie *t, fxi_entry *e, size_t n)
         ok = add_children(&m, i, depth);
     }
     free(m.of);
-    if (!ok) fxi_trie_free(t);
+    if (ok)
+        for (uint32_t i = 0; i < t->node[0].n_child; i++) t->root[t->label[1 + i]] = 1 + i;
+    else
+        fxi_trie_free(t);
     return ok;
 }
 
@@ -93,19 +96,4 @@ void fxi_trie_free(fxi_trie *t)
     free(t->node);
     free(t->label);
     *t = (fxi_trie){0};
-}
-
-uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte)
-{
-    uint32_t lo = t->node[node].child, hi = lo + t->node[node].n_child;
-    while (hi - lo > 4) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (t->label[mid] <= byte)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    for (; lo < hi; lo++)
-        if (t->label[lo] == byte) return lo;
-    return 0;
 }
