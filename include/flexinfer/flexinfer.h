@@ -44,9 +44,9 @@ typedef struct fx_options {
     // SentencePiece model, a rank file, or a folder with one; NULL: in the model. A rank file does
     // not name its pre-tokenizer: tokenizer_pre does, like "llama-bpe" or "qwen2"; NULL otherwise.
     const char *tokenizer_path, *tokenizer_pre;
-    // How conversations become text: a built-in template's name ("chatml", "llama3", ..), the name
-    // of one of the model's, or the path of a file with a Jinja template; NULL: the model's own,
-    // else a built-in one by the vocabulary.
+    // How conversations become text: a built-in template's name ("chatml", "llama3", ..), the name of
+    // one of the model's, or the path of a file with a Jinja template; NULL: the model's own, else a
+    // built-in one by the vocabulary.
     const char *chat_template;
     int n_thread;             // compute threads, the engine's own included; 0: one per usable core
     int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for

@@ -15,7 +15,7 @@ static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "where the vocabulary is: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
-    {"chat-template", 0, "NAME|FILE", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "how chats become text: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file (default: the model's)"},
+    {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "of chats: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},

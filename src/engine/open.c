@@ -215,7 +215,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     return fxi_step_make(eng, err);
 }
 
-// The vocabulary; *template gets the chat template that stands beside it, where it has its own file.
+// The vocabulary; *template gets the chat template beside it, where it has a file of its own.
 static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template, fx_error *err)
 {
     const fx_options *o = &eng->opt;

@@ -159,9 +159,15 @@ static bool only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 static bool only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    if (json_is_string(v) && !strcmp(json_string_value(v), "none")) p->par->hide_tools = true;
     if (json_is_object(v)) return fxi_unsupported(p, f->name);
     return only_word(p, f, json_string_value(v), " none auto ", " required ");
+}
+
+static bool read_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *word = json_string_value(v);
+    p->par->hide_tools = word && !strcmp(word, "none");
+    return only_free_choice(p, f, v);
 }
 
 // ---- the table --------------------------------------------------------------------------------
@@ -181,6 +187,7 @@ static const fxi_field fields[] = {
     {"prompt", COMPLETIONS, S | A | FXI_T_REQUIRED, 0, 0, fxi_set_prompt, 0},
     {"messages", CHAT, A | FXI_T_REQUIRED, 0, 0, fxi_set_messages, 0},
     {"tools", CHAT, A, 0, 0, fxi_set_tools, 0},
+    {"tool_choice", CHAT, S | O, 0, 0, read_tool_choice, 0},
     {"chat_template_kwargs", CHAT, O, 0, 0, fxi_set_kwargs, 0},
     {"add_generation_prompt", CHAT, B, 0, 0, read_bool, AT(add_generation_prompt)},
     {"max_tokens", BOTH, I, 0, 1e300, read_int, AT(max_tok)},
@@ -235,7 +242,6 @@ static const fxi_field fields[] = {
     {"json_schema", BOTH, O, 0, 0, only_empty, 0},
     {"mirostat", BOTH, I, 0, 2, only_zero, 0},
     {"dry_multiplier", BOTH, N, 0, 0, only_zero, 0},
-    {"tool_choice", CHAT, S | O, 0, 0, only_free_choice, 0},
     {"functions", CHAT, A, 0, 0, only_empty, 0},
     {"function_call", CHAT, S | O, 0, 0, only_free_choice, 0},
     {"audio", CHAT, O, 0, 0, only_absent, 0},

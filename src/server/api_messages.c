@@ -1,5 +1,5 @@
-// api_messages.c - a conversation: messages, tools and the template's further variables, checked and
-// passed on as JSON text.
+// api_messages.c - a conversation: messages, tools and the template's further variables, checked
+// and passed on as JSON text.
 //
 // What a template does with them is its own affair; here stands what OpenAI's clients may send, and
 // how it is put so that templates understand it:

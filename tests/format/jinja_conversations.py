@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MINIMIND = ROOT.parent / "shared" / "data" / "tokenizers" / "minimind" / "tokenizer_config.json"
+SHARED = ROOT.parent / "shared" / "data"
+MINIMIND = SHARED / "tokenizers" / "minimind" / "tokenizer_config.json"
 
 TEXTS = [
     "", " ", "Hi", "  padded \n", "What is 2+2?\n\nThink.", "Stra\u00dfe, \u4f60\u597d \U0001f999 e\u0301", "line\r\nbreak\ttab",

@@ -3,11 +3,11 @@
 //
 //     {"template": text, "context": {name: value, ..}}           {"text": .., "own": ..}
 //     {"tokenizer": path, "messages": [..], "tools": [..],       {"text": .., "own": .., "ids": [..], "control": [..]}
-//      "kwargs": {..}}
+//      "kwargs": {..}, "chat_template": file}
 //
 // or {"error": ..}. "own" has a '1' for each byte that is the template's, '0' for others. Variables whose name begins
 // with "own_" are the template's own; "messages" are messages. The second form takes the vocabulary and the template
-// that stands beside it; "control" are those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
+// that stands beside it, or the one named; "control" are those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,13 +67,13 @@ static void close_model(model *m)
     *m = (model){0};
 }
 
-static fx_status open_model(model *m, const char *path, fx_error *err)
+static fx_status open_model(model *m, const char *path, const char *wanted, fx_error *err)
 {
     fxi_buf text = {0};
     if (m->path && !strcmp(m->path, path)) return FX_OK;
     close_model(m);
     fx_status st = fxi_vocab_open(path, NULL, &text, &m->v, err);
-    const fxi_chat_source s = {.tokenizer = {text.p, text.n}};
+    const fxi_chat_source s = {.tokenizer = {text.p, text.n}, .wanted = wanted};
     if (st == FX_OK) st = fxi_chat_open(&s, m->v, &m->c, err);
     m->path = st == FX_OK ? strdup(path) : NULL;
     fxi_buf_free(&text);
@@ -84,7 +84,8 @@ static fx_status chat(model *m, const json_t *job, fxi_marked *out, fxi_ids *ids
 {
     static const char *const names[] = {"messages", "tools", "kwargs"};
     char *text[3];
-    FX_TRY(open_model(m, json_string_value(json_object_get(job, "tokenizer")), err));
+    FX_TRY(open_model(m, json_string_value(json_object_get(job, "tokenizer")),
+                      json_string_value(json_object_get(job, "chat_template")), err));
     for (int i = 0; i < 3; i++) text[i] = json_dumps(json_object_get(job, names[i]), 0);
     const fxi_chat_request q = {.messages = text[0],
                                 .tools = text[1],

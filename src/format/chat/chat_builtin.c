@@ -18,8 +18,8 @@
         "{%- endfor %}\n"                            \
         "{%- if add_generation_prompt %}{{- " answer " }}{% endif %}"
 
-// The system's text inside the user's turn. `open`: such a turn has begun, and the user's message is
-// still to come.
+// The system's text inside the user's turn. `open`: such a turn has begun, and the user's message
+// is still to come.
 #define SYSTEM_IN_USER(text, user, end_user, system, end_system, model, end_model, answer) \
     BOS "{%- set ns = namespace(open=false) %}\n"                                          \
         "{%- for message in messages %}\n"                                                 \

@@ -1,10 +1,10 @@
 // jinja.h - a bounded interpreter of the Jinja that chat templates are written in.
 //
 // A template is compiled once to an immutable tree, which any thread may render. Rendering follows
-// Jinja 3.1 in the environment that Hugging Face's transformers sets up: trim_blocks, lstrip_blocks,
-// loop controls, {% generation %} (seen through), its tojson, raise_exception and strftime_now;
-// nothing that a template holds can be changed but a namespace. What is not supported is refused by
-// name when the template is compiled. docs/chat.md has the lists.
+// Jinja 3.1 in the environment that Hugging Face's transformers sets up: trim_blocks,
+// lstrip_blocks, loop controls, {% generation %} (seen through), its tojson, raise_exception and
+// strftime_now; nothing that a template holds can be changed but a namespace. What is not supported
+// is refused by name when the template is compiled. docs/chat.md has the lists.
 //
 // Every byte of a string carries a mark: whether it is the template's own or came from the caller.
 // All operations keep it, so that the output says of each byte who has written it.

@@ -1,7 +1,7 @@
 // jinja_exec.c - statements: a function for each kind of node.
 //
-// A loop's body (each time anew), a macro's, and that of with, filter, call and generation blocks is
-// a scope: what is set in it is gone behind it. An if's is not.
+// A loop's body (each time anew), a macro's, and that of with, filter, call and generation blocks
+// is a scope: what is set in it is gone behind it. An if's is not.
 #include <string.h>
 
 #include "format/chat/jinja_impl.h"
@@ -17,6 +17,7 @@ static fx_status exec_output(fxi_jrun *r, const fxi_jnode *n)
 {
     fxi_jval v;
     FX_TRY(fxi_j_eval(r, n->a, &v));
+    r->line = n->line;
     return fxi_j_show(r, r->out, v, false);
 }
 
@@ -220,6 +221,7 @@ static fx_status exec_for(fxi_jrun *r, const fxi_jnode *n)
     fxi_jseq items;
     struct fxi_jloop *l;
     FX_TRY(fxi_j_eval(r, n->b, &what));
+    r->line = n->line;
     FX_TRY(fxi_j_items(r, what, &items));
     FX_TRY(filter_items(r, n, &items));
     if (!items.n) return n->e ? exec_scoped(r, n->e) : FX_OK;

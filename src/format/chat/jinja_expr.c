@@ -1,6 +1,6 @@
 // jinja_expr.c - expressions: tokens to the tree, by precedence.
 //
-//     x if y else z    or    and    not    == in < ..    + -    ~    * / // %    **    -x    x.y x[y] x(y)
+//     x if y else z   or   and   not   == in < ..   + -   ~   * / // %   **   -x   x.y x[y] x(y)
 //     x|filter, x is test: as tight as the unary minus, and behind it
 //
 // All binary operators go from left to right, ** too; comparisons chain.

@@ -29,8 +29,8 @@ static fx_status filter_case(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jout_done(r, &o, out);
 }
 
-// The first character of a word in upper case, the rest in lower case. Words begin as row->how says:
-// 'c': at the start of the text, 't': also behind white space, '-' and opening brackets.
+// The first character of a word in upper case, the rest in lower case. Words begin as row->how
+// says: 'c': at the start of the text, 't': also behind white space, '-' and opening brackets.
 static fx_status filter_title(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s;
@@ -101,6 +101,7 @@ static fx_status filter_center(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     int64_t width;
     FX_TRY(fxi_j_to_str(r, c->self, &s));
     FX_TRY(fxi_j_arg_int(r, c, 0, 80, &width));
+    if (width < 0) width = 0;
     int64_t more = width - (int64_t)fxi_j_n_char(s);
     int64_t left = more <= 0 ? 0 : more / 2 + (more & width & 1);
     FX_TRY(spaces(r, &o, left));
@@ -291,15 +292,19 @@ static double round_to(double f, int64_t places)
     return strlen(text) + 1 < sizeof text ? strtod(text, NULL) : f;
 }
 
-static int64_t round_int(int64_t i, int64_t places)
+static fx_status round_int(fxi_jrun *r, int64_t i, int64_t places, fxi_jval *out)
 {
-    if (places >= 0 || places < -18) return places >= 0 ? i : 0;
-    int64_t scale = 1;
+    __int128 scale = 1;
+    *out = fxi_j_int(places >= 0 ? i : 0);
+    if (places >= 0 || places < -19) return FX_OK;
     for (; places < 0; places++) scale *= 10;
-    int64_t rest = i % scale, low = i - rest, half = scale / 2;
+    __int128 rest = i % scale, low = i - rest, half = scale / 2;
     if (rest < 0) low -= scale, rest += scale;
     bool up = rest > half || (rest == half && (low / scale) % 2);
-    return up ? low + scale : low;
+    if (up) low += scale;
+    if (low > INT64_MAX || low < INT64_MIN) return fxi_j_fail(r, "a number is too large");
+    out->i = (int64_t)low;
+    return FX_OK;
 }
 
 static fx_status filter_round(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
@@ -310,9 +315,10 @@ static fx_status filter_round(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     FX_TRY(fxi_j_arg_int(r, c, 0, 0, &places));
     if (c->arg[1].type != FXI_J_ABSENT) FX_TRY(fxi_j_arg_str(r, c, 1, &method));
     const double f = fxi_j_float_of(c->self), scale = pow(10, (double)places);
-    if (fxi_j_str_is(method, "common"))
-        *out = c->self.type == FXI_J_FLOAT ? fxi_j_float(round_to(f, places))
-                                           : fxi_j_int(round_int(fxi_j_int_of(c->self), places));
+    if (fxi_j_str_is(method, "common") && c->self.type == FXI_J_FLOAT)
+        *out = fxi_j_float(round_to(f, places));
+    else if (fxi_j_str_is(method, "common"))
+        FX_TRY(round_int(r, fxi_j_int_of(c->self), places, out));
     else if (fxi_j_str_is(method, "ceil"))
         *out = fxi_j_float(ceil(f * scale) / scale);
     else if (fxi_j_str_is(method, "floor"))

@@ -1,8 +1,9 @@
 // jinja_impl.h - what the files of the interpreter share, grouped by the file that defines it.
 //
-//   text -> jinja_lex.c (tokens) -> jinja_parse.c, jinja_expr.c (tree) -> jinja_exec.c (statements),
-//   jinja_eval.c (expressions) -> jinja_ops.c, jinja_filters*.c, jinja_tests.c, jinja_methods*.c,
-//   jinja_globals.c over jinja_value.c, jinja_text.c, jinja_show.c, jinja_json.c
+//   text -> jinja_lex.c (tokens) -> jinja_parse.c, jinja_expr.c (tree)
+//   tree -> jinja_exec.c (statements), jinja_eval.c (expressions), jinja_call.c
+//        -> jinja_ops.c, jinja_filters*.c, jinja_tests.c, jinja_methods*.c, jinja_globals.c,
+//           jinja_format.c over jinja_value.c, jinja_text.c, jinja_show.c, jinja_json.c
 //
 // Names begin with fxi_j. Values are made in the run's memory and freed with it as a whole; none is
 // ever changed, but a namespace, a cycler, a joiner and how far a generator has been read.
@@ -256,8 +257,8 @@ fx_status fxi_j_defined(fxi_jrun *r, fxi_jval v);
 
 fx_status fxi_j_seq(fxi_jrun *r, fxi_jtype type, const fxi_jval *v, size_t n, fxi_jval *out);
 fx_status fxi_j_generator(fxi_jrun *r, const fxi_jval *v, size_t n, fxi_jval *out);
-// The members that a filter makes a generator of. Of what has none, as in Jinja, the generator alone
-// fails, once it is read: *out is such a one then, and otherwise absent.
+// The members that a filter makes a generator of. Of what has none, as in Jinja, the generator
+// alone fails, once it is read: *out is such a one then, and otherwise absent.
 fx_status fxi_j_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fxi_jval *out);
 // Takes e over; of equal keys the first keeps its place and gets the last value.
 fx_status fxi_j_dict(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out);
@@ -540,7 +541,6 @@ fx_status fxi_jparse_filters(fxi_jparse *p, fxi_jnode *input, fxi_jnode **out);
 fx_status fxi_j_eval(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out);
 fx_status fxi_j_eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out); // of n->b and n->c
 fx_status fxi_j_exec(fxi_jrun *r, const fxi_jnode *list);
-// Runs a macro; `caller`: what the name is bound to in it, absent if nothing.
 fx_status fxi_j_call_macro(fxi_jrun *r, const struct fxi_jmacro *m, const fxi_jargs *a,
                            fxi_jval *out);
 

@@ -1,9 +1,9 @@
 // jinja_lex.c - a template's text to tokens, one at a time, and Jinja's rules about white space.
 //
-//     data {%- if x -%} data      '-' takes all white space on its side
-//     data {%+ if x +%} data      '+' leaves the data on its side as it is
-//     data {% if x %} data        otherwise blanks in front of the tag go if it is the first thing on
-//                                 its line (lstrip_blocks), and the newline behind it (trim_blocks)
+//     data {%- if x -%} data   '-' takes all white space on its side
+//     data {%+ if x +%} data   '+' leaves the data on its side as it is
+//     data {% if x %} data     otherwise blanks in front of the tag go if it is the first thing on
+//                              its line (lstrip_blocks), and the newline behind it (trim_blocks)
 //
 // Comments are like blocks; {{ }} obeys '-' alone. Inside brackets "}}" and "%}" are operators.
 #include <ctype.h>

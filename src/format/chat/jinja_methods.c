@@ -130,7 +130,7 @@ static const fxi_jroutine cycler_methods[] = {
 
 // ---- which methods there are --------------------------------------------------------------------
 
-// The names that Python's types have beside those of our tables: each with a blank before and after.
+// The names that Python's types have beside those of our tables, with blanks around each.
 static const char str_has[] = " casefold encode expandtabs format_map isascii isdecimal "
                               "isidentifier isprintable maketrans translate ";
 static const char dict_has[] = " clear fromkeys pop popitem setdefault update ";

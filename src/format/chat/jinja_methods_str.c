@@ -343,6 +343,7 @@ METHOD(str_pad)
     int64_t width;
     fxi_jout o = {0};
     FX_TRY(fxi_j_arg_int(r, c, 0, 0, &width));
+    if (width < 0) width = 0;
     if (c->arg[1].type != FXI_J_ABSENT) FX_TRY(fxi_j_arg_str(r, c, 1, &fill));
     if (fxi_j_n_char(fill) != 1) return fxi_j_fail(r, "%s: fills with one character", c->row->name);
     int64_t more = width - (int64_t)fxi_j_n_char(c->self.s);
@@ -363,6 +364,7 @@ METHOD(str_zfill)
     int64_t width;
     fxi_jout o = {0};
     FX_TRY(fxi_j_arg_int(r, c, 0, 0, &width));
+    if (width < 0) width = 0;
     size_t sign = s->n && (*s->p == '-' || *s->p == '+');
     FX_TRY(fxi_jout_part(r, &o, s, 0, sign));
     FX_TRY(pad(r, &o, width - (int64_t)fxi_j_n_char(s), &zero));

@@ -397,10 +397,13 @@ static fx_status slice_range(fxi_jrun *r, const fxi_jrange *of, const slice *s, 
 {
     fxi_jrange *range;
     FX_TRY(fxi_j_take(r, sizeof *range, &range));
-    *range = (fxi_jrange){.start = of->start + s->start * of->step,
-                          .stop = of->start + s->stop * of->step,
-                          .n = s->n};
-    if (__builtin_mul_overflow(of->step, s->step, &range->step)) range->step = of->step;
+    *range = (fxi_jrange){.n = s->n};
+    if (__builtin_mul_overflow(of->step, s->step, &range->step) ||
+        __builtin_mul_overflow(of->step, s->start, &range->start) ||
+        __builtin_add_overflow(of->start, range->start, &range->start) ||
+        __builtin_mul_overflow(of->step, s->stop, &range->stop) ||
+        __builtin_add_overflow(of->start, range->stop, &range->stop))
+        return too_large(r);
     *out = (fxi_jval){.type = FXI_J_RANGE, .range = range};
     return FX_OK;
 }
@@ -408,7 +411,7 @@ static fx_status slice_range(fxi_jrun *r, const fxi_jrange *of, const slice *s, 
 fx_status fxi_j_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_jval *out)
 {
     size_t n;
-    slice s;
+    slice s = {0};
     FX_TRY(fxi_j_defined(r, v));
     if (v.type != FXI_J_STR && v.type != FXI_J_RANGE && !is_seq(v))
         return fxi_j_fail(r, "a %s cannot be sliced", fxi_j_type_name(v));

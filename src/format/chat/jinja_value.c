@@ -56,7 +56,7 @@ double fxi_j_float_of(fxi_jval v)
 static int compare_mixed(int64_t i, double f)
 {
     if (f >= 0x1p63) return -1;
-    if (f < -0x1p63) return 1;
+    if (f < -0x1p63 || isnan(f)) return 1;
     int64_t whole = (int64_t)f;
     if (i != whole) return i < whole ? -1 : 1;
     double rest = f - (double)whole;

@@ -266,6 +266,12 @@ static void test_failures(void **state)
         {"{{ raise_exception('a\\nb\\x07c') }}", AT(1) "a b c"},
         {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1, 2) }}",
          AT(1) "a macro got too many arguments"},
+        {"{% set least = -9223372036854775807 - 1 %}{{ 'a'.center(least) ~ 'b'.zfill(least) ~ ('c' "
+         "| center(least)) }}{{ -least }}",
+         AT(1) "a number is too large"},
+        {"{{ -9223372036854775807 | round(-19) }}", AT(1) "a number is too large"},
+        {"{{ range(9223372036854775800, 9223372036854775807, 5)[::1] }}",
+         AT(1) "a number is too large"},
         {"{{ range(1000000) }}", AT(1) "range: longer than 100000"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
