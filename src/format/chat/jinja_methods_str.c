@@ -12,7 +12,7 @@ static fx_status window(fxi_jrun *r, const fxi_jcall *c, int i, size_t *from, si
 {
     const fxi_jstr *s = c->self.s;
     int64_t bound[2] = {0, INT64_MAX};
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work(r, 4 * s->n));
     *from = 0;
     *to = s->n;
     if (!fxi_j_given(c, i) && !fxi_j_given(c, i + 1)) return FX_OK;
@@ -309,7 +309,7 @@ METHOD(str_replace)
     const fxi_jstr *s = c->self.s, *old, *by;
     int64_t count;
     fxi_jout o = {0};
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work(r, 4 * s->n));
     FX_TRY(fxi_j_arg_str(r, c, 0, &old));
     FX_TRY(fxi_j_arg_str(r, c, 1, &by));
     FX_TRY(fxi_j_arg_int(r, c, 2, -1, &count));
@@ -417,7 +417,7 @@ METHOD(str_all)
     const fxi_jstr *s = c->self.s;
     bool all = s->n > 0;
     size_t n;
-    FX_TRY(fxi_j_work_chars(r, s->n, 0));
+    FX_TRY(fxi_j_work_chars(r, 4 * s->n, 0));
     for (size_t at = 0; all && at < s->n; at += n) all = kinds[c->row->how](fxi_j_char(s, at, &n));
     *out = fxi_j_bool(all);
     return FX_OK;

@@ -412,7 +412,7 @@ static fx_status contains_text(fxi_jrun *r, const fxi_jstr *in, fxi_jval what, b
     if (what.type != FXI_J_STR)
         return fxi_j_fail(r, "'in' a string looks for a string, not for a %s",
                           fxi_j_type_name(what));
-    FX_TRY(fxi_j_work(r, in->n));
+    FX_TRY(fxi_j_work(r, 4 * in->n));
     *out = fxi_j_find(in, what.s, 0, in->n) != SIZE_MAX;
     return FX_OK;
 }
