@@ -451,6 +451,7 @@ typedef struct fxi_jnames fxi_jnames;
 enum { FXI_J_MAX_NAMES = 2048 };
 // The one string for this name; NULL: memory is short, or there are too many.
 const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p, size_t n);
+bool fxi_jnames_full(const fxi_jnames *names); // NULL is allowed
 const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n); // NULL: absent
 
 // ---- jinja_lex.c: text to tokens --------------------------------------------------------------
