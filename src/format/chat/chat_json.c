@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "format/chat/chat_impl.h"
+#include "format/json_text.h"
 
 // ---- in -----------------------------------------------------------------------------------------
 
@@ -10,10 +11,11 @@ static fx_status parse(const char *what, const char *text, json_type type, json_
                        fx_error *err)
 {
     json_error_t e;
-    *out = text ? json_loads(text, 0, &e) : NULL;
+    bool no_memory;
+    *out = NULL;
     if (!text) return FX_OK;
-    if (!*out && json_error_code(&e) == json_error_out_of_memory)
-        return fxi_fail(err, FX_ENOMEM, "no memory for %s", what);
+    *out = fxi_json_text(text, strlen(text), 0, &no_memory, &e);
+    if (no_memory) return fxi_fail(err, FX_ENOMEM, "no memory for %s", what);
     if (!*out)
         return fxi_fail(err, FX_EINVAL, "%s: not JSON: line %d, column %d: %s", what, e.line,
                         e.column, e.text);

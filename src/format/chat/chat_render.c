@@ -71,8 +71,9 @@ static fx_status fit_message(const fxi_chat *c, const fxi_chat_template *t, cons
 {
     if (!json_is_object(from))
         return fxi_fail(err, FX_EINVAL, "messages[%zu]: is not an object", i);
-    json_t *copy = json_copy((json_t *)from); // its members are shared
-    if (!copy || json_array_append_new(list, copy)) return no_memory(err);
+    json_t *copy = json_copy((json_t *)from);                            // its members are shared
+    const bool whole = json_object_size(copy) == json_object_size(from); // jansson does not say
+    if (!copy || json_array_append_new(list, copy) || !whole) return no_memory(err);
     FX_TRY(fit_role(c, t, copy, i, err));
     return fit_content(c, t, copy, i, err);
 }

@@ -16,7 +16,7 @@ const fxi_jinja_limits fxi_jinja_usual_limits = {
     .depth = 400,
 };
 
-enum { TREE_BYTES = 256 << 20, BYTES_PER_STEP = 64 };
+enum { TREE_BYTES = 256 << 20, BYTES_PER_STEP = 64, CHARS_PER_STEP = 8 };
 
 void fxi_marked_free(fxi_marked *m)
 {
@@ -81,6 +81,11 @@ static fx_status count_steps(fxi_jrun *r, uint64_t n)
 fx_status fxi_j_work(fxi_jrun *r, size_t n_bytes)
 {
     return count_steps(r, 1 + n_bytes / BYTES_PER_STEP);
+}
+
+fx_status fxi_j_work_chars(fxi_jrun *r, size_t n_bytes, size_t n_more)
+{
+    return count_steps(r, 1 + n_bytes / CHARS_PER_STEP * (1 + n_more / BYTES_PER_STEP));
 }
 
 fx_status fxi_j_enter(fxi_jrun *r)

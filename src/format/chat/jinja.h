@@ -50,7 +50,8 @@ typedef struct fxi_jinja_var {
 } fxi_jinja_var;
 
 typedef struct fxi_jinja_limits {
-    uint64_t n_step;     // nodes visited, and one for each 64 bytes that are worked through
+    uint64_t n_step;     // nodes visited, one for each 64 bytes that are worked through, or 8 where
+                         // each character is looked at
     size_t memory_bytes; // of all values made
     size_t output_bytes;
     int depth; // nesting of expressions, statements, macro calls and values

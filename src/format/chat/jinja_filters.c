@@ -53,8 +53,8 @@ static fx_status filter_trim(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s, *chars = NULL;
     FX_TRY(fxi_j_to_str(r, c->self, &s));
-    FX_TRY(fxi_j_work(r, s->n));
     if (fxi_j_given(c, 0)) FX_TRY(fxi_j_arg_str(r, c, 0, &chars));
+    FX_TRY(fxi_j_work_chars(r, s->n, chars ? chars->n : 0));
     fxi_jstr rest = fxi_j_stripped(s, chars, true, true);
     return fxi_j_str(r, rest.p, rest.own, rest.n, out);
 }
@@ -132,7 +132,7 @@ static fx_status filter_wordcount(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out
     size_t n;
     bool inside = false;
     FX_TRY(fxi_j_to_str(r, c->self, &s));
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work_chars(r, s->n, 0));
     for (size_t at = 0; at < s->n; at += n) {
         bool word = is_word_char(fxi_j_char(s, at, &n));
         n_word += word && !inside;

@@ -174,7 +174,9 @@ __attribute__((format(printf, 2, 3))) fx_status fxi_j_fail(fxi_jrun *r, const ch
 fx_status fxi_j_fail_text(fxi_jrun *r, const char *what, const fxi_jstr *s);
 fx_status fxi_j_take(fxi_jrun *r, size_t n_bytes, void *out); // *(void **)out
 fx_status fxi_j_work(fxi_jrun *r, size_t n_bytes);            // counts the steps for n bytes
-fx_status fxi_j_enter(fxi_jrun *r);                           // one level deeper; leave after FX_OK
+// The same for n bytes that are looked at one character at a time, each beside n_more other bytes.
+fx_status fxi_j_work_chars(fxi_jrun *r, size_t n_bytes, size_t n_more);
+fx_status fxi_j_enter(fxi_jrun *r); // one level deeper; leave after FX_OK
 void fxi_j_leave(fxi_jrun *r);
 
 // ---- jinja_text.c: strings with marks ---------------------------------------------------------
@@ -449,6 +451,7 @@ typedef struct fxi_jnames fxi_jnames;
 enum { FXI_J_MAX_NAMES = 2048 };
 // The one string for this name; NULL: memory is short, or there are too many.
 const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p, size_t n);
+bool fxi_jnames_full(const fxi_jnames *names); // NULL is allowed
 const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n); // NULL: absent
 
 // ---- jinja_lex.c: text to tokens --------------------------------------------------------------

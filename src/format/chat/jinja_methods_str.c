@@ -12,7 +12,7 @@ static fx_status window(fxi_jrun *r, const fxi_jcall *c, int i, size_t *from, si
 {
     const fxi_jstr *s = c->self.s;
     int64_t bound[2] = {0, INT64_MAX};
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work(r, 4 * s->n));
     *from = 0;
     *to = s->n;
     if (!fxi_j_given(c, i) && !fxi_j_given(c, i + 1)) return FX_OK;
@@ -46,6 +46,7 @@ METHOD(str_begins)
         if (one.v[i].type != FXI_J_STR)
             return fxi_j_fail(r, "%s: wants a string, got a %s", c->row->name,
                               fxi_j_type_name(one.v[i]));
+        FX_TRY(fxi_j_work(r, one.v[i].s->n));
         yes = matches(c->self.s, one.v[i].s, from, to, c->row->how);
     }
     *out = fxi_j_bool(yes);
@@ -61,6 +62,7 @@ METHOD(str_find)
     size_t from, to;
     FX_TRY(fxi_j_arg_str(r, c, 0, &what));
     FX_TRY(window(r, c, 1, &from, &to));
+    if (c->row->how & FROM_RIGHT) FX_TRY(fxi_j_work_chars(r, s->n, what->n));
     size_t at =
         c->row->how & FROM_RIGHT ? fxi_j_rfind(s, what, from, to) : fxi_j_find(s, what, from, to);
     if (at == SIZE_MAX && c->row->how & MUST_FIND)
@@ -94,8 +96,8 @@ enum { LEFT = 1, RIGHT = 2 };
 METHOD(str_strip)
 {
     const fxi_jstr *chars = NULL;
-    FX_TRY(fxi_j_work(r, c->self.s->n));
     if (fxi_j_given(c, 0)) FX_TRY(fxi_j_arg_str(r, c, 0, &chars));
+    FX_TRY(fxi_j_work_chars(r, c->self.s->n, chars ? chars->n : 0));
     fxi_jstr rest = fxi_j_stripped(c->self.s, chars, c->row->how & LEFT, c->row->how & RIGHT);
     return fxi_j_str(r, rest.p, rest.own, rest.n, out);
 }
@@ -105,6 +107,7 @@ METHOD(str_remove)
 {
     const fxi_jstr *s = c->self.s, *what;
     FX_TRY(fxi_j_arg_str(r, c, 0, &what));
+    FX_TRY(fxi_j_work(r, what->n));
     *out = c->self;
     if (!matches(s, what, 0, s->n, c->row->how)) return FX_OK;
     return fxi_j_part(r, s, c->row->how ? 0 : what->n, s->n - what->n, out);
@@ -213,8 +216,8 @@ METHOD(str_split)
     const fxi_jstr *by = NULL;
     int64_t most;
     pieces p = {0};
-    FX_TRY(fxi_j_work(r, c->self.s->n));
     if (fxi_j_given(c, 0)) FX_TRY(fxi_j_arg_str(r, c, 0, &by));
+    FX_TRY(fxi_j_work_chars(r, c->self.s->n, by && c->row->how ? by->n : 0));
     FX_TRY(fxi_j_arg_int(r, c, 1, -1, &most));
     if (by && !by->n) return fxi_j_fail(r, "%s: the separator is empty", c->row->name);
     const uint64_t n = most < 0 ? UINT64_MAX : (uint64_t)most;
@@ -238,7 +241,7 @@ METHOD(str_splitlines)
     const fxi_jstr *s = c->self.s;
     pieces p = {0};
     size_t from = 0, n;
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work_chars(r, s->n, 0));
     for (size_t at = 0; at < s->n; at += n) {
         if (!ends_line(fxi_j_char(s, at, &n))) continue;
         if (s->p[at] == '\r' && at + 1 < s->n && s->p[at + 1] == '\n') n = 2;
@@ -254,8 +257,8 @@ METHOD(str_partition)
 {
     const fxi_jstr *s = c->self.s, *by;
     fxi_jval *v;
-    FX_TRY(fxi_j_work(r, s->n));
     FX_TRY(fxi_j_arg_str(r, c, 0, &by));
+    FX_TRY(fxi_j_work_chars(r, s->n, c->row->how ? by->n : 0));
     if (!by->n) return fxi_j_fail(r, "%s: the separator is empty", c->row->name);
     FX_TRY(fxi_j_take(r, 3 * sizeof *v, &v));
     size_t at = c->row->how ? fxi_j_rfind(s, by, 0, s->n) : fxi_j_find(s, by, 0, s->n);
@@ -306,7 +309,7 @@ METHOD(str_replace)
     const fxi_jstr *s = c->self.s, *old, *by;
     int64_t count;
     fxi_jout o = {0};
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work(r, 4 * s->n));
     FX_TRY(fxi_j_arg_str(r, c, 0, &old));
     FX_TRY(fxi_j_arg_str(r, c, 1, &by));
     FX_TRY(fxi_j_arg_int(r, c, 2, -1, &count));
@@ -414,7 +417,7 @@ METHOD(str_all)
     const fxi_jstr *s = c->self.s;
     bool all = s->n > 0;
     size_t n;
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work_chars(r, 4 * s->n, 0));
     for (size_t at = 0; all && at < s->n; at += n) all = kinds[c->row->how](fxi_j_char(s, at, &n));
     *out = fxi_j_bool(all);
     return FX_OK;

@@ -30,6 +30,11 @@ const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n
     return NULL;
 }
 
+bool fxi_jnames_full(const fxi_jnames *names)
+{
+    return names && names->n == FXI_J_MAX_NAMES;
+}
+
 static fxi_jnames *make(fxi_jmem *mem)
 {
     fxi_jnames *names = fxi_jmem_take(mem, sizeof *names);
@@ -53,7 +58,7 @@ const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p,
     const fxi_jstr *old = fxi_jnames_find(*names, p, n);
     if (old) return old;
     if (!*names) *names = make(mem);
-    if (!*names || (*names)->n == FXI_J_MAX_NAMES) return NULL;
+    if (!*names || fxi_jnames_full(*names)) return NULL;
     entry *e = fxi_jmem_take(mem, sizeof *e);
     if (!e || !fill(mem, &e->name, p, n)) return NULL;
     entry **at = &(*names)->bucket[bucket_of(p, n)];

@@ -72,8 +72,8 @@ static fx_status intern(fxi_jparse *p, fxi_jnames **names, const char *s, size_t
 {
     *out = fxi_jnames_add(p->mem, names, s, n);
     if (*out) return FX_OK;
-    return fxi_j_refuse(p->err, p->cur.line, "more than %d names, or no memory for them",
-                        FXI_J_MAX_NAMES);
+    if (!fxi_jnames_full(*names)) return fxi_jparse_no_memory(p);
+    return fxi_j_refuse(p->err, p->cur.line, "more than %d names", FXI_J_MAX_NAMES);
 }
 
 fx_status fxi_jparse_name(fxi_jparse *p, const fxi_jstr **out)

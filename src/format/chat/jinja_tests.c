@@ -94,7 +94,7 @@ TEST(test_case)
     size_t n;
     bool any = false;
     FX_TRY(fxi_j_to_str(r, c->self, &s));
-    FX_TRY(fxi_j_work(r, s->n));
+    FX_TRY(fxi_j_work_chars(r, 4 * s->n, 0));
     for (size_t at = 0; at < s->n; at += n) {
         uint32_t ch = fxi_j_char(s, at, &n);
         bool lower = fxi_j_is_lower(ch), upper = fxi_j_is_upper(ch);

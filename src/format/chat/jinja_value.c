@@ -136,6 +136,7 @@ static bool equal_ranges(const fxi_jrange *a, const fxi_jrange *b)
 fx_status fxi_j_equal(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out)
 {
     *out = false;
+    FX_TRY(fxi_j_work(r, 0));
     if (fxi_j_is_number(a) && fxi_j_is_number(b)) {
         *out = !is_nan(a) && !is_nan(b) && compare_numbers(a, b) == 0;
         return FX_OK;
@@ -176,6 +177,7 @@ static fx_status compare_seqs(fxi_jrun *r, const fxi_jseq *a, const fxi_jseq *b,
 
 fx_status fxi_j_compare(fxi_jrun *r, fxi_jval a, fxi_jval b, const char *op, int *out)
 {
+    FX_TRY(fxi_j_work(r, 0));
     FX_TRY(fxi_j_defined(r, a));
     FX_TRY(fxi_j_defined(r, b));
     if (fxi_j_is_number(a) && fxi_j_is_number(b)) {
@@ -410,7 +412,7 @@ static fx_status contains_text(fxi_jrun *r, const fxi_jstr *in, fxi_jval what, b
     if (what.type != FXI_J_STR)
         return fxi_j_fail(r, "'in' a string looks for a string, not for a %s",
                           fxi_j_type_name(what));
-    FX_TRY(fxi_j_work(r, in->n));
+    FX_TRY(fxi_j_work(r, 4 * in->n));
     *out = fxi_j_find(in, what.s, 0, in->n) != SIZE_MAX;
     return FX_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/json_text.h"
 #include "format/show.h"
 
 enum { MAX_ID = (1 << 24) - 1 };
@@ -186,9 +187,9 @@ fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flag
                        fx_error *err)
 {
     json_error_t e;
-    *root = json_loadb(json, n, JSON_ALLOW_NUL | flags, &e);
-    if (!*root && !*e.text) // jansson has nothing to say of a file when memory is short
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
+    bool no_memory;
+    *root = fxi_json_text(json, n, JSON_ALLOW_NUL | flags, &no_memory, &e);
+    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
     if (!*root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
                         fxi_show(e.text, strlen(e.text)).s);

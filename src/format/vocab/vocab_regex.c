@@ -53,6 +53,7 @@ static fx_status compile(fxi_str pattern, bool bytes, fxi_regex *re, fx_error *e
         re->is_compiled = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
         return FX_OK;
     }
+    if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
     PCRE2_UCHAR text[ERROR_TEXT];
     pcre2_get_error_message(code, text, sizeof text);
     return fail_pattern(pattern, (const char *)text, err);

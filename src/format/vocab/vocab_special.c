@@ -186,8 +186,9 @@ static fx_status put_found(walk *w, size_t at, found f)
 {
     const fxi_token *t = &w->j->v->token[f.id];
     size_t end = at + f.n;
-    if (t->eats_left) at = spaces_before(w->text, at, w->from);
+    if (t->eats_left) at = at > w->from ? spaces_before(w->text, at, w->from) : w->from;
     if (t->eats_right) end = spaces_behind(w->text, end > w->from ? end : w->from);
+    if (at >= end) return FX_OK; // white space itself, which the token before it ate
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_put(w->j, f.id));
     w->j->at_start = false;

@@ -95,13 +95,20 @@ bool fxi_str_is_any(fxi_str piece, const char *const *list, size_t n)
     return false;
 }
 
+static bool is_between(fxi_str s, const char *left, const char *right)
+{
+    const size_t n_left = strlen(left), n_right = strlen(right);
+    return s.n > n_left + n_right && !memcmp(s.p, left, n_left) &&
+           !memcmp(s.p + s.n - n_right, right, n_right);
+}
+
 // Spelled like the marks of chat templates, which no text may turn into.
 static bool looks_control(fxi_str s)
 {
     static const char *const marks[] = {"<s>",    "</s>",    "<bos>",           "<eos>",
                                         "[INST]", "[/INST]", "<start_of_turn>", "<end_of_turn>"};
     if (fxi_str_is_any(s, marks, sizeof marks / sizeof *marks)) return true;
-    return s.n > 4 && !memcmp(s.p, "<|", 2) && !memcmp(s.p + s.n - 2, "|>", 2);
+    return is_between(s, "<|", "|>") || is_between(s, "<\uFF5C", "\uFF5C>"); // DeepSeek's bars
 }
 
 fxi_token_type fxi_settle_type(const fxi_vocab *v, const fxi_spec_token *t)

@@ -290,6 +290,36 @@ static void expect_limit(const char *template, fxi_jinja_limits lim, const char 
     fxi_marked_free(&out);
 }
 
+// Work that no node and no byte of output stands for is counted too: each of these takes ten seconds and more
+// where it is not.
+static void test_work_counts(void **state)
+{
+    (void)state;
+    fxi_jinja_limits lim = fxi_jinja_usual_limits;
+    lim.n_step = 4000000;
+    static const char *const bodies[] = {
+        "{{ range(100000)|unique|list|length }}",
+        "{% set l = range(100000)|list %}{% for i in l %}{% if -1 in l %}{% endif %}{% endfor %}",
+        "{{ b.strip(a) }}",
+        "{{ b|trim(a) }}",
+        "{{ b.rfind('b' ~ b[:500000]) }}{{ b.rfind(b[:500000] ~ 'c') }}",
+        "{{ b.rsplit(b[:500000] ~ 'c')|length }}{{ b.rpartition(b[:500000] ~ 'c')|length }}",
+        "{% for i in range(99999) %}{% set x = b.removeprefix(c) %}{% endfor %}",
+        "{% for i in range(99999) %}{% if b.startswith((c, c, c, c, c, c)) %}{% endif %}{% endfor "
+        "%}",
+        "{% for i in range(9999) %}{% if b is lower or b.isalpha() %}{% endif %}{% endfor %}",
+        "{% for i in range(9999) %}{% if 'aab' in b or b.count('aab') %}{% endif %}{% endfor %}",
+    };
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        char template[512];
+        snprintf(template, sizeof template,
+                 "{%% set b = 'a' * 1000000 %%}{%% set a = 'b' * 1000000 ~ 'a' %%}"
+                 "{%% set c = 'a' * 999999 ~ 'b' %%}\n%s",
+                 bodies[i]);
+        expect_limit(template, lim, AT(2) "takes more than 4000000 steps");
+    }
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -421,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_concatenations_apart),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_work_counts),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_greedy_templates),
         cmocka_unit_test(test_large_templates),

@@ -385,6 +385,9 @@ static void test_special_tokens(void **state)
     new_piece(&s, "<r>", FXI_TOKEN_CONTROL)->eats_right = true;
     new_piece(&s, "word", FXI_TOKEN_USER)->whole_word = true;
     new_piece(&s, "<N>", FXI_TOKEN_CONTROL)->normalized = true;
+    fxi_spec_token *tabs = new_piece(&s, "\t\t", FXI_TOKEN_USER);
+    tabs->eats_left = tabs->eats_right = true;
+    new_piece(&s, "<\uFF5Cuser\uFF5C>", FXI_TOKEN_USER); // looks like a mark of a template
     add_piece(&s, "<l", 0, FXI_TOKEN_USER);
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
     fxi_vocab *v = build_and_free(&s);
@@ -395,6 +398,10 @@ static void test_special_tokens(void **state)
     expect_seen(v, "A <r> \n b<r>", NULL, control, "a {<r>}b{<r>}");
     expect_seen(v, "<r> <l>", NULL, control, "{<r>}{<l>}");
     expect_seen(v, "a<r> b", NULL, 0, "a<r> b");
+    expect_seen(v, "a \t\t\t\t b", NULL, 0, "a{\t\t}b"); // the first one ate the second
+    expect_seen(v, "<r>\t\t<l>", NULL, control, "{<r>}{<l>}");
+    expect_seen(v, "<\uFF5Cuser\uFF5C>", NULL, 0, "<\uFF5Cuser\uFF5C>");
+    expect_seen(v, "<\uFF5Cuser\uFF5C>", NULL, control, "{<\uFF5Cuser\uFF5C>}");
     expect_seen(v, "word sword word2 (word) \u00E9word", NULL, 0,
                 "{word} sword word2 ({word}) \u00E9word");
     expect_seen(v, "<n><N>", NULL, control, "{<N>}{<N>}"); // as the norm steps spell it

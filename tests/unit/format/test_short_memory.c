@@ -1,0 +1,183 @@
+// Every allocation fails once, and with all that come after it: vocabularies of each form are read, text is encoded
+// and decoded, a template is compiled and rendered, or the error is FX_ENOMEM in one line; nothing leaks (ASan says so).
+// jansson's allocations fail too, in texts without escapes: with those it is not safe itself.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "format/chat.h"
+#include "format/vocab/vocab_open.h"
+#include "format/vocab/vocab_spec.h"
+
+#define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+static const char tokenizer_json[] =
+    "{\"added_tokens\": [{\"id\": 3, \"content\": \"<s>\", \"special\": true}],"
+    " \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
+    "\"pretokenizers\": ["
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \" ?[a-z]+\"}, \"behavior\": \"Isolated\"},"
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]},"
+    " \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"h\","
+    " \"vocab\": {\"h\": 0, \"i\": 1, \"hi\": 2}, \"merges\": [[\"h\", \"i\"]]}}";
+
+static const char template[] =
+    "{% if tools %}{{ tools|tojson(indent=2) }}{% endif %}{% set ns = namespace(a=1) %}"
+    "{% macro m(x, y=2) %}{{ x|upper }}{{ y }}{% endmacro %}"
+    "{% for x in messages if x.role != 'boss' %}{{ '<s>' ~ x.role }}{{ m(x.content|string|trim) }}"
+    "{% set ns.a = ns.a + 1 %}{{ [3, 1, 2]|sort|join(',') }}{{ '%s'|format('x') }}{{ "
+    "dict(a=1)|items|list }}"
+    "{% endfor %}{{ k|tojson }}";
+
+static struct {
+    bool on, all;
+    long n, at;
+} failing;
+
+static bool fails(void)
+{
+    if (!failing.on) return false;
+    const long i = failing.n++;
+    const bool yes = i == failing.at || (failing.all && i > failing.at);
+    if (yes) errno = ENOMEM;
+    return yes;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
+static fx_status open_json(const char *path, const char *pre, fxi_vocab **out, fx_error *err)
+{
+    fxi_vocab_spec s;
+    (void)pre;
+    fxi_vocab_spec_init(&s, path);
+    fx_status st = fxi_vocab_read_hf(tokenizer_json, sizeof tokenizer_json - 1, &s, err);
+    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
+    fxi_vocab_spec_free(&s);
+    return st;
+}
+
+static fx_status open_file(const char *path, const char *pre, fxi_vocab **out, fx_error *err)
+{
+    return fxi_vocab_open(path, pre, NULL, out, err);
+}
+
+static fx_status chat(const fxi_vocab *v, fxi_ids *ids, fx_error *err)
+{
+    const fxi_chat_source source = {.tokenizer = {template, sizeof template - 1}};
+    const fxi_chat_request q = {.messages =
+                                    "[{\"role\": \"system\", \"content\": \"hi\"},"
+                                    " {\"role\": \"user\", \"content\": [{\"text\": \"hi\"}]}]",
+                                .tools = "[{\"name\": \"f\"}]",
+                                .kwargs = "{\"k\": [1, 2.5, null, true]}"};
+    fxi_chat *c;
+    FX_TRY(fxi_chat_open(&source, v, &c, err));
+    fxi_marked m = {0};
+    fx_status st = fxi_chat_render(c, &q, &m, err);
+    if (st == FX_OK) st = fxi_vocab_encode_marked(v, "<s>hihihi", m.own.p, 9, 0, ids, err);
+    fxi_marked_free(&m);
+    fxi_chat_free(c);
+    return st;
+}
+
+static fx_status use(const fxi_vocab *v, fx_error *err)
+{
+    char word[200];
+    fxi_ids ids = {0};
+    fxi_buf text = {0};
+    memset(word, 'h', sizeof word);
+    fx_status st = fxi_vocab_encode(v, word, sizeof word, 3, &ids, err);
+    if (st == FX_OK && !fxi_vocab_decode(v, ids.id, ids.n, 0, &text)) {
+        *err = (fx_error){.text = "decoding"};
+        st = FX_ENOMEM;
+    }
+    if (st == FX_OK) st = chat(v, &ids, err);
+    fxi_ids_free(&ids);
+    fxi_buf_free(&text);
+    return st;
+}
+
+typedef struct form {
+    fx_status (*open)(const char *path, const char *pre, fxi_vocab **out, fx_error *err);
+    const char *path, *pre;
+} form;
+
+static fx_status everything(const form *f, fx_error *err)
+{
+    fxi_vocab *v = NULL;
+    FX_TRY(f->open(f->path, f->pre, &v, err));
+    fx_status st = use(v, err);
+    fxi_vocab_free(v);
+    return st;
+}
+
+static void fail_each(const form *f, bool all)
+{
+    for (long at = 0;; at++) {
+        fx_error err = {0};
+        failing.all = all;
+        failing.n = 0;
+        failing.at = at;
+        failing.on = true;
+        fx_status st = everything(f, &err);
+        failing.on = false;
+        if (failing.n <= at) {
+            assert_int_equal(st, FX_OK);
+            return;
+        }
+        if (st != FX_OK && st != FX_ENOMEM)
+            fail_msg("%s, allocation %ld: %s", f->path, at, err.text);
+        if (st != FX_OK) assert_true(*err.text && !strchr(err.text, '\n'));
+    }
+}
+
+static void test_each_allocation(void **state)
+{
+    (void)state;
+    static const form forms[] = {
+        {open_json, "tokenizer.json", NULL},
+        {open_file, FOLDER "ranks.tiktoken", "gpt-2"},
+        {open_file, FOLDER "bpe.model", NULL},
+        {open_file, FOLDER "unigram.model", NULL},
+        {open_file, FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
+    };
+    json_set_alloc_funcs(__wrap_malloc, free);
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        fx_error err = {0};
+        if (everything(&forms[i], &err) != FX_OK) fail_msg("%s: %s", forms[i].path, err.text);
+        fail_each(&forms[i], false);
+        fail_each(&forms[i], true);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
