@@ -8,8 +8,15 @@
 #include "format/show.h"
 #include "format/vocab/vocab_impl.h"
 
-// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
-enum { MAX_PIECE_BYTES = 4096, MAX_TOKENS = 1 << 24, MAX_POOL_BYTES = 1 << 29, MAX_STEPS = 64 };
+// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all. Tokens
+// that are split off a text are looked for from each of its bytes on, so that their length is time.
+enum {
+    MAX_PIECE_BYTES = 4096,
+    MAX_SPECIAL_BYTES = 512,
+    MAX_TOKENS = 1 << 24,
+    MAX_POOL_BYTES = 1 << 29,
+    MAX_STEPS = 64
+};
 
 static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
 {
@@ -23,9 +30,11 @@ static fx_status fail_memory(const fxi_vocab_spec *s, fx_error *err)
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
     const fxi_spec_token *t = &s->tok[id];
-    if (t->piece.n > MAX_PIECE_BYTES)
+    const bool special = t->type == FXI_TOKEN_USER || t->type == FXI_TOKEN_CONTROL;
+    const int most = special ? MAX_SPECIAL_BYTES : MAX_PIECE_BYTES;
+    if (t->piece.n > (size_t)most)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
-                        id, t->piece.n, MAX_PIECE_BYTES);
+                        id, t->piece.n, most);
     if (t->type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
                         (int)t->type);

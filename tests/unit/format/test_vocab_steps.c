@@ -608,12 +608,12 @@ static void no_tokens(fxi_vocab_spec *s)
     s->n_tok = 0;
 }
 
-static void add_long(fxi_vocab_spec *s, size_t n, int n_tok)
+static void add_long(fxi_vocab_spec *s, size_t n, int n_tok, fxi_token_type type)
 {
     char *text = malloc(n);
     memset(text, 'a', n);
     for (int i = 0; i < n_tok; i++) {
-        fxi_spec_token t = {.piece = {text, n}, .type = FXI_TOKEN_NORMAL};
+        fxi_spec_token t = {.piece = {text, n}, .type = (uint8_t)type};
         assert_true(fxi_spec_add_token(s, t));
     }
     free(text);
@@ -621,12 +621,17 @@ static void add_long(fxi_vocab_spec *s, size_t n, int n_tok)
 
 static void long_token(fxi_vocab_spec *s)
 {
-    add_long(s, 4097, 1);
+    add_long(s, 4097, 1, FXI_TOKEN_NORMAL);
+}
+
+static void long_user_token(fxi_vocab_spec *s)
+{
+    add_long(s, 513, 1, FXI_TOKEN_USER);
 }
 
 static void many_long_tokens(fxi_vocab_spec *s)
 {
-    add_long(s, 4096, 600);
+    add_long(s, 4096, 600, FXI_TOKEN_NORMAL);
 }
 
 static void long_text(fxi_vocab_spec *s)
@@ -657,6 +662,7 @@ static void test_broken_specs(void **state)
         {bad_bytes, "test: a step cuts characters that the model wants whole"},
         {no_tokens, "test: there are 0 tokens"},
         {long_token, "test: token 256 has 4097 bytes (4096 are allowed)"},
+        {long_user_token, "test: token 256 has 513 bytes (512 are allowed)"},
         {many_long_tokens, "test: too many long tokens"},
         {long_text, "test: a norm step puts in 4097 bytes (4096 are allowed)"},
     };
