@@ -2,10 +2,10 @@
 //
 //   bench_tokenizer [--pre NAME] [--runs N] VOCABULARY.. -- TEXT..
 //
-// CSV on stdout: vocabulary,text,bytes,ids,encode_mb_s,decode_mb_s,p10_encode_mb_s,load_ms. Rates are
-// of N runs (default 9) over the whole text as one call, the median and the slowest tenth; MB are
-// 10^6 bytes of text. --pre names the pre-tokenizer of rank files, which none of them says. A text
-// that no vocabulary can take ("bad UTF-8 at byte 17") ends the program with a line on stderr.
+// CSV on stdout: vocabulary,text,bytes,ids,encode_mb_s,decode_mb_s,p10_encode_mb_s,load_ms. Rates
+// are of N runs (default 9) over the whole text as one call, the median and the slowest tenth; MB
+// are 10^6 bytes of text. --pre names the pre-tokenizer of rank files, which none of them says. A
+// text that no vocabulary can take ("bad UTF-8 at byte 17") ends the program with a line on stderr.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

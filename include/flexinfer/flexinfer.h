@@ -44,9 +44,9 @@ typedef struct fx_options {
     // SentencePiece model, a rank file, or a folder with one; NULL: in the model. A rank file does
     // not name its pre-tokenizer: tokenizer_pre does, like "llama-bpe" or "qwen2"; NULL otherwise.
     const char *tokenizer_path, *tokenizer_pre;
-    // How conversations become text: a built-in template's name ("chatml", "llama3", ..), the name of
-    // one of the model's, or the path of a file with a Jinja template; NULL: the model's own, else a
-    // built-in one by the vocabulary.
+    // How conversations become text: a built-in template's name ("chatml", "llama3", ..), the name
+    // of one of the model's, or the path of a file with a Jinja template; NULL: the model's own,
+    // else a built-in one by the vocabulary.
     const char *chat_template;
     int n_thread;             // compute threads, the engine's own included; 0: one per usable core
     int ctx_tok;              // longest sequence in tokens; 0: what the model was trained for
@@ -307,9 +307,10 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 // Unknown or finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
 
-// Changes the budget of the KV cache from the next step on; the context stays as long as it was. Less than is in use: prefixes are
-// evicted, then requests preempted; one that the budget cannot hold even alone ends with
-// FX_FINISH_ERROR. Errors: FX_EINVAL (less than the shortest sequence takes).
+// Changes the budget of the KV cache from the next step on; the context stays as long as it was.
+// Less than is in use: prefixes are evicted, then requests preempted; one that the budget cannot
+// hold even alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (less than the shortest sequence
+// takes).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
 // ---- figures -----------------------------------------------------------------------------------

@@ -211,8 +211,8 @@ void fxi_drop_caches(fx_engine *eng, fxi_group *g);
 // Brings a swapped group's caches back. FX_ENOSPACE: it stays swapped out. After any other error it
 // has no caches and waits.
 fx_status fxi_swap_in(fx_engine *eng, fxi_group *g);
-// The swapped group that goes last loses its caches: what they shared stayed in memory. False: there
-// is none.
+// The swapped group that goes last loses its caches: what they shared stayed in memory. False:
+// there is none.
 bool fxi_forget_swapped(fx_engine *eng);
 uint64_t fxi_swapped_need(const fx_engine *eng, const fxi_group *g);
 // Brings the KV manager to the budget that was asked for.
