@@ -97,7 +97,8 @@ void fxi_gguf_close(fxi_gguf *g)
     free(g);
 }
 
-// A fault maps what is around it too, up to a huge page of the file: what is dropped reaches as far.
+// A fault maps what is around it too, up to a huge page of the file: what is dropped reaches as
+// far.
 #define AROUND_BYTES ((size_t)2 << 20)
 
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)

@@ -47,7 +47,8 @@ enum {
     // The text begins a text: it gets the space in front that the vocabulary asks for, and so does
     // what stands behind special tokens, where the vocabulary has it so.
     FXI_ENCODE_SPACE = 1,
-    // What is spelled like a control token becomes its id. User-defined tokens are split off anyway.
+    // What is spelled like a control token becomes its id. User-defined tokens are split off
+    // anyway.
     FXI_ENCODE_CONTROL = 2,
 };
 

@@ -1,5 +1,5 @@
-// tokenizer_answers.c - a vocabulary that stays loaded and answers: test_tokenizers.py compares thousands
-// of texts with other libraries, one process for each would take minutes.
+// tokenizer_answers.c - a vocabulary that stays loaded and answers: test_tokenizers.py compares
+// thousands of texts with other libraries, one process for each would take minutes.
 //
 //     tokenizer_answers PATH [PRE]
 //
@@ -7,9 +7,9 @@
 //   "E FLAGS N\n", then N bytes of text     "N\n", then N ids of 4 bytes; "-1 ERROR\n"
 //   "D FLAGS N\n", then N ids of 4 bytes    "N\n", then N bytes of text
 //
-// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. Loading is answered with three lines: the number of
-// tokens, the id put before every text and the one put behind it (each one more than it is; 0: none);
-// or with "-1 ERROR\n".
+// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. Loading is answered with three lines: the number
+// of tokens, the id put before every text and the one put behind it (each one more than it is; 0:
+// none); or with "-1 ERROR\n".
 #include <stdio.h>
 #include <stdlib.h>
 

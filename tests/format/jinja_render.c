@@ -1,13 +1,15 @@
-// jinja_render.c - renders templates for tests that compare with another program's results: a JSON object on each line
-// of stdin, and one on each line of stdout.
+// jinja_render.c - renders templates for tests that compare with another program's results: a JSON
+// object on each line of stdin, and one on each line of stdout.
 //
 //     {"template": text, "context": {name: value, ..}}           {"text": .., "own": ..}
-//     {"tokenizer": path, "messages": [..], "tools": [..],       {"text": .., "own": .., "ids": [..], "control": [..]}
+//     {"tokenizer": path, "messages": [..], "tools": [..],       {"text": .., "own": .., "ids":
+//     [..], "control": [..]}
 //      "kwargs": {..}, "chat_template": file}
 //
-// or {"error": ..}. "own" has a '1' for each byte that is the template's, '0' for others. Variables whose name begins
-// with "own_" are the template's own; "messages" are messages. The second form takes the vocabulary and the template
-// that stands beside it, or the one named; "control" are those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
+// or {"error": ..}. "own" has a '1' for each byte that is the template's, '0' for others. Variables
+// whose name begins with "own_" are the template's own; "messages" are messages. The second form
+// takes the vocabulary and the template that stands beside it, or the one named; "control" are
+// those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,8 @@ static fxi_jinja_whose whose(const char *name)
     return strcmp(name, "messages") ? FXI_JINJA_CALLERS : FXI_JINJA_MESSAGES;
 }
 
-// ---- a template and its variables -------------------------------------------------------------------------------
+// ---- a template and its variables
+// -------------------------------------------------------------------------------
 
 static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_error *err)
 {
@@ -51,7 +54,8 @@ static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_er
     return st;
 }
 
-// ---- a model's vocabulary and template --------------------------------------------------------------------------
+// ---- a model's vocabulary and template
+// --------------------------------------------------------------------------
 
 typedef struct model {
     char *path; // of what is open
@@ -98,7 +102,8 @@ static fx_status chat(model *m, const json_t *job, fxi_marked *out, fxi_ids *ids
     return st;
 }
 
-// ---- jobs -------------------------------------------------------------------------------------------------------
+// ---- jobs
+// -------------------------------------------------------------------------------------------------------
 
 static json_t *reply_of(const model *m, fxi_marked *out, const fxi_ids *ids)
 {

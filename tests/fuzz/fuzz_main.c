@@ -1,10 +1,11 @@
 // fuzz_main.c - runs a fuzz target without libFuzzer:
 //
-//     fuzz_x --runs N          the seeds, then N inputs made of them by mutation; run i is the same every time
-//     fuzz_x --write-seeds DIR writes the seeds as files: a first corpus for libFuzzer
+//     fuzz_x --runs N          the seeds, then N inputs made of them by mutation; run i is the same
+//     every time fuzz_x --write-seeds DIR writes the seeds as files: a first corpus for libFuzzer
 //     fuzz_x FILE ..           these inputs, e.g. one that has crashed
 //
-// A child process does the runs. If it dies, the parent makes the input of that run once more and writes it to a file.
+// A child process does the runs. If it dies, the parent makes the input of that run once more and
+// writes it to a file.
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-// SentencePiece models: any bytes end in a vocabulary that works or in one line that says what is wrong.
+// SentencePiece models: any bytes end in a vocabulary that works or in one line that says what is
+// wrong.
 #include "fuzz_vocab_file.h"
 #include "unit/format/protobuf_bytes.h"
 

@@ -1,6 +1,7 @@
-// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is refused, anything else comes back from its ids as it
-// was, or, where norm steps change it, as valid UTF-8; no text makes a control token of bytes that may not be one. The
-// first byte of the input chooses the vocabulary, the second one the flags and which bytes are the caller's own.
+// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is refused, anything else comes back
+// from its ids as it was, or, where norm steps change it, as valid UTF-8; no text makes a control
+// token of bytes that may not be one. The first byte of the input chooses the vocabulary, the
+// second one the flags and which bytes are the caller's own.
 #include <string.h>
 
 #include "base/utf8.h"

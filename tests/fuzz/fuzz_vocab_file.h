@@ -1,5 +1,5 @@
-// fuzz_vocab_file.h - what the fuzz targets of vocabulary files share: a spec that was read is built, and
-// what came out encodes and decodes a text.
+// fuzz_vocab_file.h - what the fuzz targets of vocabulary files share: a spec that was read is
+// built, and what came out encodes and decodes a text.
 #ifndef TESTS_FUZZ_VOCAB_FILE_H
 #define TESTS_FUZZ_VOCAB_FILE_H
 

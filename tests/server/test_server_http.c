@@ -1,4 +1,5 @@
-// test_server_http.c - the server as clients meet it, over the fake engine: good ones, bad ones, and those that leave.
+// test_server_http.c - the server as clients meet it, over the fake engine: good ones, bad ones,
+// and those that leave.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -8,8 +8,9 @@
 #include "format/show.h"
 #include "format/vocab/vocab_impl.h"
 
-// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all. Tokens
-// that are split off a text are looked for from each of its bytes on, so that their length is time.
+// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
+// Tokens that are split off a text are looked for from each of its bytes on, so that their length
+// is time.
 enum {
     MAX_PIECE_BYTES = 4096,
     MAX_SPECIAL_BYTES = 512,

@@ -85,7 +85,8 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h);
 fx_status fxi_hf_metaspace(const fxi_hf *h, const json_t *step, const char *path, fxi_str *scheme);
 
 // A pattern object, {"String": ..} or {"Regex": ..}, as PCRE2 wants it; *literal: it is the former,
-// unquoted. The text lives as long as the spec and the object. Errors: FX_EFORMAT (what the two libraries read differently).
+// unquoted. The text lives as long as the spec and the object. Errors: FX_EFORMAT (what the two
+// libraries read differently).
 fx_status fxi_hf_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
                          fxi_str *out);
 // The same, a literal quoted.

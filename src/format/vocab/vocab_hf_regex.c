@@ -1,5 +1,5 @@
-// vocab_hf_regex.c - patterns of tokenizer.json, which are written for Oniguruma (Ruby's syntax), as
-// PCRE2 wants them. What the two read differently is written anew:
+// vocab_hf_regex.c - patterns of tokenizer.json, which are written for Oniguruma (Ruby's syntax),
+// as PCRE2 wants them. What the two read differently is written anew:
 //
 //   ^ $      lines' ends in Oniguruma: (?m) in front of the whole
 //   \s \w    by the Unicode properties White_Space, and Alphabetic, M, Nd, Pc; PCRE2's \s takes

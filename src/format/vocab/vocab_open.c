@@ -7,8 +7,8 @@
 //   base64, space, number   a rank file
 //   anything else           a SentencePiece model
 //
-// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json says what begins and ends a
-// text, and holds the chat template, unless chat_template.jinja does.
+// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json says what begins and ends
+// a text, and holds the chat template, unless chat_template.jinja does.
 #include "format/vocab/vocab_open.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-// vocab_pair.c - a vocabulary in two files, as GPT-2 was published: encoder.json (also vocab.json) has
-// the pieces' ids, vocab.bpe (also merges.txt) a merge on each line, the first to be done first.
-// Pieces are spelled in ByteLevel's characters.
+// vocab_pair.c - a vocabulary in two files, as GPT-2 was published: encoder.json (also vocab.json)
+// has the pieces' ids, vocab.bpe (also merges.txt) a merge on each line, the first to be done
+// first. Pieces are spelled in ByteLevel's characters.
 #include <stdio.h>
 #include <string.h>
 

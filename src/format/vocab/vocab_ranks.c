@@ -172,8 +172,8 @@ bool fxi_ranks_begin(const char *text, size_t n)
     return next_line(&l, &line) && cut_line(line, &code, &rank);
 }
 
-// Lines as long as the shortest with a token: so that room is made for no more tokens than there can
-// be.
+// Lines as long as the shortest with a token: so that room is made for no more tokens than there
+// can be.
 static size_t count_lines(const char *text, size_t n)
 {
     enum { SHORTEST = sizeof "YQ== 0" - 1 };

@@ -1,4 +1,5 @@
-// vocab_ranks.h - what rank files share with the other form of the same vocabularies (vocab_pair.c).
+// vocab_ranks.h - what rank files share with the other form of the same vocabularies
+// (vocab_pair.c).
 #ifndef FXI_FORMAT_VOCAB_RANKS_H
 #define FXI_FORMAT_VOCAB_RANKS_H
 

@@ -1,7 +1,9 @@
-// vocab_sentencepiece.c - tokenizer.model: the ModelProto message that SentencePiece's trainer writes.
+// vocab_sentencepiece.c - tokenizer.model: the ModelProto message that SentencePiece's trainer
+// writes.
 //
 //   1 pieces: 1 text, 2 score, 3 type           2 trainer_spec: what kind of model it is
-//   3 normalizer_spec: how text is prepared     5 denormalizer_spec: how decoded text is changed back
+//   3 normalizer_spec: how text is prepared     5 denormalizer_spec: how decoded text is changed
+//   back
 //
 // SentencePiece normalizes the whole text and then looks for user-defined symbols in it, control
 // symbols never. In its unigram models a user-defined symbol is a piece like others, with a score

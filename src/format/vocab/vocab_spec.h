@@ -171,8 +171,8 @@ fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_
 // encoder.json and vocab.bpe; `pre` as for rank files.
 fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fxi_vocab_spec *s,
                               fx_error *err);
-// tokenizer_config.json, which stands beside a tokenizer.json: after it, what begins and ends a text,
-// and the chat template.
+// tokenizer_config.json, which stands beside a tokenizer.json: after it, what begins and ends a
+// text, and the chat template.
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 
 #endif

@@ -25,8 +25,8 @@ static double score_of(const fxi_vocab *v, int32_t id, size_t n)
 }
 
 // Sums of single precision begin anew before they lose what tells the ways apart: below the same
-// sum as in SentencePiece, so that they are rounded as there. best[at..end] is what has been offered
-// yet.
+// sum as in SentencePiece, so that they are rounded as there. best[at..end] is what has been
+// offered yet.
 static void begin_sums_anew(fxi_job *j, size_t at, size_t end)
 {
     static const double lowest = -100000;

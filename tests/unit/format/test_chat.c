@@ -1,5 +1,5 @@
-// Conversations to ids, spelled back with control tokens in braces: {<|im_start|>}user. What a message says never
-// shows up in braces.
+// Conversations to ids, spelled back with control tokens in braces: {<|im_start|>}user. What a
+// message says never shows up in braces.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -329,8 +329,8 @@ static void test_hostile_text(void **state)
     }
 }
 
-// Every control token in every place that a caller fills, whole and cut in two: one half by the template, the other
-// by the caller, and both halves by two values of the caller side by side.
+// Every control token in every place that a caller fills, whole and cut in two: one half by the
+// template, the other by the caller, and both halves by two values of the caller side by side.
 static void test_no_way_in(void **state)
 {
     (void)state;

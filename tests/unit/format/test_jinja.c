@@ -1,5 +1,5 @@
-// The template interpreter by itself: what it renders, what it refuses with which line, where it stops, and that marks
-// follow every byte. tests/format compares it with jinja2 at large.
+// The template interpreter by itself: what it renders, what it refuses with which line, where it
+// stops, and that marks follow every byte. tests/format compares it with jinja2 at large.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,8 @@ static void expect(const char *template, const char *text)
     fxi_marked_free(&out);
 }
 
-// ---- what is rendered -------------------------------------------------------------------------------------------
+// ---- what is rendered
+// -------------------------------------------------------------------------------------------
 
 static void test_rendering(void **state)
 {
@@ -119,7 +120,8 @@ static void test_rendering(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) expect(cases[i].template, cases[i].text);
 }
 
-// ---- marks ------------------------------------------------------------------------------------------------------
+// ---- marks
+// ------------------------------------------------------------------------------------------------------
 
 // The text with what is the template's own in brackets: "[<|im_start|>]user".
 static void expect_marks(const char *template, const char *marked)
@@ -191,7 +193,8 @@ static void test_concatenations_apart(void **state)
            "HelloxHello!Hello?xHello!");
 }
 
-// ---- errors -----------------------------------------------------------------------------------------------------
+// ---- errors
+// -----------------------------------------------------------------------------------------------------
 
 static void expect_error(const char *template, fx_status status, const char *text)
 {
@@ -278,7 +281,8 @@ static void test_failures(void **state)
         expect_error(cases[i].template, FX_EINVAL, cases[i].text);
 }
 
-// ---- limits -----------------------------------------------------------------------------------------------------
+// ---- limits
+// -----------------------------------------------------------------------------------------------------
 
 static void expect_limit(const char *template, fxi_jinja_limits lim, const char *text)
 {
@@ -290,8 +294,8 @@ static void expect_limit(const char *template, fxi_jinja_limits lim, const char 
     fxi_marked_free(&out);
 }
 
-// Work that no node and no byte of output stands for is counted too: each of these takes ten seconds and more
-// where it is not.
+// Work that no node and no byte of output stands for is counted too: each of these takes ten
+// seconds and more where it is not.
 static void test_work_counts(void **state)
 {
     (void)state;

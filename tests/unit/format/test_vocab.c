@@ -1,5 +1,5 @@
-// Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the same rule on random
-// vocabularies, and the vectors of a real one where they are at hand.
+// Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the
+// same rule on random vocabularies, and the vectors of a real one where they are at hand.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -437,7 +437,8 @@ static void random_text(uint64_t seed, uint64_t *i, size_t n, char *text, char *
     }
 }
 
-// Pieces of one to four of the letters a, b, c and the space mark; few different scores, so that ties are common.
+// Pieces of one to four of the letters a, b, c and the space mark; few different scores, so that
+// ties are common.
 static void random_tokens(uint64_t seed, uint64_t *i, small_token *t, char (*piece)[16])
 {
     char unused[16];

@@ -1,4 +1,5 @@
-// The kinds of vocabularies that GGUF files hold beside "llama" (test_vocab.c): gpt2 and t5, right and broken.
+// The kinds of vocabularies that GGUF files hold beside "llama" (test_vocab.c): gpt2 and t5, right
+// and broken.
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"

@@ -1,5 +1,5 @@
-// Small vocabularies of every form that is read: the ids and the decoded texts that the libraries say
-// (tests/vectors/tokenizers, made by tests/vectors/make_tokenizer_vectors.py).
+// Small vocabularies of every form that is read: the ids and the decoded texts that the libraries
+// say (tests/vectors/tokenizers, made by tests/vectors/make_tokenizer_vectors.py).
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
