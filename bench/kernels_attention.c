@@ -45,15 +45,19 @@ static int n_block(const shape *s)
     return (n_ask(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
 }
 
-// KV heads that share a call: as the model does it, all where one token asks.
-static int n_call_head(const shape *s)
+// KV heads that share a call: where one token asks, as many as leave a call for each thread.
+static int n_call_head(const attn_bench *t)
 {
-    return s->whole ? 1 : s->n_kv_head;
+    const shape *s = t->s;
+    int n = s->n_seq * s->n_kv_head / fxi_pool_n_thread(t->b->pool);
+    if (s->whole || n < 1) return 1;
+    while (s->n_kv_head % n || n > s->n_kv_head) n--;
+    return n;
 }
 
-static int n_part(const shape *s)
+static int n_part(const attn_bench *t)
 {
-    return s->n_kv_head / n_call_head(s);
+    return t->s->n_kv_head / n_call_head(t);
 }
 
 // The call of some KV heads, a block of tokens and a sequence.
@@ -61,11 +65,11 @@ static fxi_attn call_of(const attn_bench *t, int item)
 {
     const shape *s = t->s;
     fxi_attn a = t->a;
-    int block = item / n_part(s) % n_block(s), seq = item / n_part(s) / n_block(s);
+    int block = item / n_part(t) % n_block(s), seq = item / n_part(t) / n_block(s);
     int tok = block * FXI_ATTN_MAX_TOK, left = n_ask(s) - tok;
     size_t row = (size_t)(seq * n_ask(s) + tok) * (size_t)(a.n_head * a.head_dim);
-    a.kv_head = item % n_part(s) * n_call_head(s);
-    a.n_kv_head = n_call_head(s);
+    a.kv_head = item % n_part(t) * n_call_head(t);
+    a.n_kv_head = n_call_head(t);
     a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
     a.pos = s->n_pos - n_ask(s) + tok;
     a.view.base += (size_t)seq * t->seq_bytes;
@@ -74,15 +78,15 @@ static fxi_attn call_of(const attn_bench *t, int item)
     return a;
 }
 
-static int n_item(const shape *s)
+static int n_item(const attn_bench *t)
 {
-    return s->n_seq * n_block(s) * n_part(s);
+    return t->s->n_seq * n_block(t->s) * n_part(t);
 }
 
 static void attn_task(void *arg, int task)
 {
     attn_bench *t = arg;
-    int item, n = n_item(t->s);
+    int item, n = n_item(t);
     while ((item = atomic_fetch_add(&t->next, 1)) < n) {
         fxi_attn a = call_of(t, n - 1 - item);
         a.scratch = t->scratch + (size_t)task * t->scratch_floats;
@@ -160,7 +164,7 @@ static void attn_close(attn_bench *t)
 // The last item, by the path and by ref.
 static void check(attn_bench *t)
 {
-    fxi_attn a = call_of(t, n_item(t->s) - 1);
+    fxi_attn a = call_of(t, n_item(t) - 1);
     const char *type = fxi_dtype_find(a.kv_type)->name;
     size_t row = (size_t)(a.n_head * a.head_dim);
     size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
