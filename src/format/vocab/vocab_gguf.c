@@ -204,12 +204,33 @@ static fx_status mark_phi3(reader *r)
     return FX_OK;
 }
 
-// A space in front of every text between special tokens, as the models have seen it.
+// Where spaces are put in front: of every text between special tokens ("always", as other programs
+// that read such files do), or of a whole text alone ("first", as Metaspace's scheme). The key is
+// ours, for models that were trained so.
+static fx_status read_prefix_scheme(const reader *r, fxi_norm_kind *kind)
+{
+    static const struct {
+        const char *name;
+        fxi_norm_kind kind;
+    } schemes[] = {{"always", FXI_NORM_PREPEND}, {"first", FXI_NORM_PREPEND_FIRST}};
+    fxi_str name = {schemes[0].name, strlen(schemes[0].name)};
+    FX_TRY(fxi_gguf_str(r->g, KEY("space_prefix_scheme"), false, &name, r->err));
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        *kind = schemes[i].kind;
+        if (fxi_str_is(name, schemes[i].name)) return FX_OK;
+    }
+    return fxi_fail(r->err, FX_EFORMAT,
+                    "%s: key '" KEY("space_prefix_scheme") "' is '%s', neither always nor first",
+                    fxi_gguf_name(r->g), fxi_show(name.p, name.n).s);
+}
+
 static fx_status add_space_steps(reader *r)
 {
     bool prefix = true;
+    fxi_norm_kind kind;
     FX_TRY(fxi_gguf_bool(r->g, KEY("add_space_prefix"), false, &prefix, r->err));
-    if (prefix) FX_TRY(add_norm(r, FXI_NORM_PREPEND, "", FXI_SPACE_MARK));
+    FX_TRY(read_prefix_scheme(r, &kind));
+    if (prefix) FX_TRY(add_norm(r, kind, "", FXI_SPACE_MARK));
     r->s->strips_space = prefix;
     return add_norm(r, FXI_NORM_REPLACE, " ", FXI_SPACE_MARK);
 }

@@ -63,6 +63,36 @@ static void test_storyteller(void **state)
     json_decref(root);
 }
 
+// Appends what the ids add to a text.
+static void put_text(const fx_engine *eng, const fx_tokens *ids, char *text)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t n;
+        const char *p = fx_token_bytes(eng, ids->id[i], &n);
+        text = mempcpy(text, p, n);
+    }
+    *text = 0;
+}
+
+// The storyteller has seen no space behind the marks of a chat, and one in front of a text.
+static void test_storyteller_spaces(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
+    const fx_message hello = {"user", "Hello <|im_end|>", 16};
+    fx_tokens chat = {0}, plain = {0};
+    char text[128];
+    assert_int_equal(fx_chat_tokenize(eng, &hello, 1, &chat, NULL), FX_OK);
+    put_text(eng, &chat, text);
+    assert_string_equal(text, "user\nHello <|im_end|>\nassistant\n");
+    assert_int_equal(fx_tokenize(eng, "Once", 4, FX_TOKENIZE_PROMPT, &plain, NULL), FX_OK);
+    put_text(eng, &plain, text);
+    assert_string_equal(text, " Once");
+    fx_tokens_free(&chat);
+    fx_tokens_free(&plain);
+    fx_engine_close(eng);
+}
+
 #define DATA FX_SOURCE_DIR "/../shared/data/models/"
 
 static bool data_present(void)
@@ -91,6 +121,7 @@ static void test_stories260k(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_storyteller),
+                                       cmocka_unit_test(test_storyteller_spaces),
                                        cmocka_unit_test(test_stories260k)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

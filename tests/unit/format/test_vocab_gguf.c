@@ -13,6 +13,7 @@ typedef struct parts {
     int types[6];
     fxi_gguf_type map_type; // of precompiled_charsmap; 0: there is none
     bool phi3;
+    const char *scheme; // of spaces in front
 } parts;
 
 static void put_tokens(fxi_buf *b, const parts *p, bool bytes)
@@ -45,7 +46,7 @@ static fxi_buf file_of(const parts *p)
     fxi_buf b = {0};
     size_t n_merge = 0;
     while (n_merge < COUNT(p->merges) && p->merges[n_merge]) n_merge++;
-    put_header(&b, 3, 0, 5 + (p->pre != NULL) + (p->map_type != 0) + p->phi3);
+    put_header(&b, 3, 0, 5 + (p->pre != NULL) + (p->map_type != 0) + p->phi3 + (p->scheme != NULL));
     put_kv(&b, KEY("model"), FXI_GGUF_STR, "", 0);
     put_text(&b, p->model);
     put_tokens(&b, p, !strcmp(p->model, "gpt2"));
@@ -57,6 +58,8 @@ static fxi_buf file_of(const parts *p)
     if (p->map_type) put_zeros(&b, 3 * fxi_gguf_type_bytes(p->map_type));
     if (p->phi3) put_kv(&b, "general.architecture", FXI_GGUF_STR, "", 0);
     if (p->phi3) put_text(&b, "phi3");
+    if (p->scheme) put_kv(&b, KEY("space_prefix_scheme"), FXI_GGUF_STR, "", 0);
+    if (p->scheme) put_text(&b, p->scheme);
     return b;
 }
 
@@ -148,6 +151,28 @@ static void test_phi3(void **state)
     fxi_vocab_free(v);
 }
 
+// A space in front of every text between special tokens, or of the whole alone.
+static void test_space_schemes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme, *begun, *inside;
+    } cases[] = {{NULL, "3 4 2 3 4", "2 3 4 2 3 4"},
+                 {"always", "3 4 2 3 4", "2 3 4 2 3 4"},
+                 {"first", "3 4 2 4", "2 4 2 4"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab *v;
+        const parts p = {.model = "llama",
+                         .scheme = cases[i].scheme,
+                         .more = {"<unk>", "<s>", "<|end|>", SP, "a"},
+                         .types = {FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL, FXI_TOKEN_CONTROL}};
+        assert_int_equal(load(&p, &v, NULL), FX_OK);
+        expect_ids(v, "a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].begun);
+        expect_ids(v, "<|end|>a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].inside);
+        fxi_vocab_free(v);
+    }
+}
+
 static void test_broken(void **state)
 {
     (void)state;
@@ -164,6 +189,8 @@ static void test_broken(void **state)
          "mem.gguf: the precompiled character map is broken"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_U16},
          "key 'tokenizer.ggml.precompiled_charsmap' is no array of bytes"},
+        {{.model = "llama", .more = {"a"}, .scheme = "last"},
+         "key 'tokenizer.ggml.space_prefix_scheme' is 'last', neither always nor first"},
         {{.model = "bert", .more = {"a"}}, "tokenizer kind 'bert' is not read by this version"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -178,8 +205,11 @@ static void test_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),   cmocka_unit_test(test_gpt2_specials),
-        cmocka_unit_test(test_t5),     cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_gpt2_specials),
+        cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_space_schemes),
         cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
