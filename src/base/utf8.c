@@ -78,3 +78,15 @@ size_t fxi_utf8_complete(const char *s, size_t n)
     }
     return n;
 }
+
+int32_t fxi_utf8_at(const char *s, size_t n, size_t *n_bytes)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t len = (size_t)fxi_utf8_len(p[0]);
+    static const unsigned char mask[] = {0xFF, 0x7F, 0x1F, 0x0F, 0x07};
+    if (!len || len > n) len = 1;
+    int32_t cp = p[0] & mask[len];
+    for (size_t i = 1; i < len; i++) cp = cp << 6 | (p[i] & 0x3F);
+    *n_bytes = len;
+    return cp;
+}

@@ -3,6 +3,7 @@
 #define FXI_BASE_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // Bytes of the sequence that begins with this byte; 0 for a byte that begins none.
 int fxi_utf8_len(unsigned char first);
@@ -18,5 +19,9 @@ size_t fxi_utf8_broken(const char *s, size_t n);
 // The length of s[0..n) without a last sequence that is valid so far but cut off: what may be sent
 // while more bytes are to come. Bytes that can never become valid are not held back.
 size_t fxi_utf8_complete(const char *s, size_t n);
+
+// The character at s[0..n), n > 0, and how many bytes it has. Bytes that begin none, or one that is
+// cut off, are a character each.
+int32_t fxi_utf8_at(const char *s, size_t n, size_t *n_bytes);
 
 #endif

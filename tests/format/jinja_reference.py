@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import subprocess
+import unittest
 from datetime import datetime, timezone
 
 import jinja2
@@ -99,3 +100,15 @@ def outcome(side, template, context):
         return True, side.render(template, context)
     except Failed as why:
         return False, str(why)
+
+
+class Beside(unittest.TestCase):
+    """Both sides, open while a class's tests run."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.reference, cls.ours = Reference(), Ours()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.ours.close()

@@ -23,15 +23,7 @@ def templates():
 N_CONVERSATION = 80
 
 
-class Templates(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.reference, cls.ours = jr.Reference(), jr.Ours()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.ours.close()
-
+class Templates(jr.Beside):
     def test_same_text(self):
         for name, template in templates():
             n_ok = 0

@@ -138,12 +138,7 @@ size_t fxi_j_rfind(const fxi_jstr *s, const fxi_jstr *what, size_t from, size_t 
 
 uint32_t fxi_j_char(const fxi_jstr *s, size_t at, size_t *n_bytes)
 {
-    const unsigned char *p = (const unsigned char *)s->p + at;
-    int n = fxi_utf8_len(*p);
-    uint32_t c = n == 1 ? *p : *p & (0x7Fu >> n);
-    for (int i = 1; i < n; i++) c = c << 6 | (p[i] & 0x3F);
-    *n_bytes = (size_t)n;
-    return c;
+    return (uint32_t)fxi_utf8_at(s->p + at, s->n - at, n_bytes);
 }
 
 bool fxi_j_own(const fxi_jstr *s, size_t at, size_t n)

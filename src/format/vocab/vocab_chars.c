@@ -4,23 +4,11 @@
 #include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes)
-{
-    const unsigned char *p = (const unsigned char *)s;
-    size_t len = (size_t)fxi_utf8_len(p[0]);
-    static const unsigned char mask[] = {0xFF, 0x7F, 0x1F, 0x0F, 0x07};
-    if (!len || len > n) len = 1; // pieces of a file may be any bytes
-    int32_t cp = p[0] & mask[len];
-    for (size_t i = 1; i < len; i++) cp = cp << 6 | (p[i] & 0x3F);
-    *n_bytes = len;
-    return cp;
-}
-
 int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes)
 {
     size_t at = n - 1, len;
     while (at && n - at < 4 && ((unsigned char)s[at] & 0xC0) == 0x80) at--;
-    int32_t cp = fxi_cp_at(s + at, n - at, &len);
+    int32_t cp = fxi_utf8_at(s + at, n - at, &len);
     *n_bytes = n - at;
     return len == n - at ? cp : (unsigned char)s[n - 1];
 }

@@ -86,8 +86,6 @@ static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t b
 // Unicode's White_Space; letters, marks, decimal digits and connectors.
 bool fxi_cp_is_space(int32_t cp);
 bool fxi_cp_is_word(int32_t cp);
-// The character at s[0..n); pre: valid UTF-8, n > 0.
-int32_t fxi_cp_at(const char *s, size_t n, size_t *n_bytes);
 // The character that ends before s[n]; pre: valid UTF-8, n > 0.
 int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
 

@@ -228,7 +228,7 @@ static bool may_meet(const fxi_merges *m, uint32_t a, uint32_t b)
 
 static uint32_t character_at(const char *p, size_t n, size_t *len)
 {
-    if ((signed char)*p < 0) return (uint32_t)fxi_cp_at(p, n, len);
+    if ((signed char)*p < 0) return (uint32_t)fxi_utf8_at(p, n, len);
     *len = 1;
     return (uint32_t)*p;
 }

@@ -192,7 +192,7 @@ static bool make_meets(fxi_vocab *v, const list *l)
         if (!left.n || !right.n) continue;
         size_t n;
         uint32_t a = (uint32_t)fxi_cp_before(left.p, left.n, &n);
-        uint32_t b = (uint32_t)fxi_cp_at(right.p, right.n, &n);
+        uint32_t b = (uint32_t)fxi_utf8_at(right.p, right.n, &n);
         uint64_t bit = fxi_meets_bit(m, a, b);
         m->meets[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }

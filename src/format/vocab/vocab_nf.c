@@ -7,6 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
 enum {
@@ -62,13 +63,13 @@ static size_t find_active(fxi_norm_kind form, fxi_str text, size_t at, size_t *e
             last = i - 1;
             continue;
         }
-        if (!is_inert(form, fxi_cp_at(text.p + i, text.n - i, &len))) break;
+        if (!is_inert(form, fxi_utf8_at(text.p + i, text.n - i, &len))) break;
         last = i;
         i += len;
     }
     size_t from = i < text.n ? last : i;
     for (; i < text.n; i += len)
-        if (is_inert(form, fxi_cp_at(text.p + i, text.n - i, &len))) break;
+        if (is_inert(form, fxi_utf8_at(text.p + i, text.n - i, &len))) break;
     *end = i;
     return from;
 }
@@ -127,7 +128,7 @@ static bool decompose(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, size_t *n
     *n = 0;
     for (size_t i = 0, len; i < s.n; i += len) {
         int last = 0;
-        int32_t cp = fxi_cp_at(s.p + i, s.n - i, &len);
+        int32_t cp = fxi_utf8_at(s.p + i, s.n - i, &len);
         if (!reserve(w, *n + MAX_GROWTH)) return false;
         utf8proc_ssize_t got =
             utf8proc_decompose_char(cp, w->cp + *n, MAX_GROWTH, options[form], &last);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
 static bool add_cp(fxi_buf *out, int32_t cp)
@@ -49,7 +50,7 @@ static fx_status lowercase(const run *r, fxi_str text, fxi_buf *out, bool *same)
     bool ok = true;
     (void)same;
     for (size_t i = 0, len; ok && i < text.n; i += len) {
-        int32_t cp = fxi_cp_at(text.p + i, text.n - i, &len);
+        int32_t cp = fxi_utf8_at(text.p + i, text.n - i, &len);
         ok = cp == 0x130 ? fxi_buf_str(out, "i\xCC\x87") : add_cp(out, utf8proc_tolower(cp));
     }
     return done(r, ok);
@@ -60,7 +61,7 @@ static fx_status strip_accents(const run *r, fxi_str text, fxi_buf *out, bool *s
     bool ok = true;
     (void)same;
     for (size_t i = 0, len; ok && i < text.n; i += len) {
-        int32_t cp = fxi_cp_at(text.p + i, text.n - i, &len);
+        int32_t cp = fxi_utf8_at(text.p + i, text.n - i, &len);
         if (utf8proc_category(cp) != UTF8PROC_CATEGORY_MN) ok = fxi_buf_add(out, text.p + i, len);
     }
     return done(r, ok);
@@ -116,7 +117,7 @@ static fx_status replace_regex(const run *r, fxi_str text, fxi_buf *out, bool *s
         if (m.from == SIZE_MAX) break;
         if (m.from == m.to && m.to == last) { // an empty match right behind a match is none
             size_t len = 1;
-            if (at < text.n) fxi_cp_at(text.p + at, text.n - at, &len);
+            if (at < text.n) fxi_utf8_at(text.p + at, text.n - at, &len);
             at += len;
             continue;
         }
@@ -134,7 +135,7 @@ static fx_status strip(const run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     size_t from = 0, to = text.n, len;
     while (r->step->kind == FXI_NORM_STRIP_LEFT && from < to &&
-           fxi_cp_is_space(fxi_cp_at(text.p + from, to - from, &len)))
+           fxi_cp_is_space(fxi_utf8_at(text.p + from, to - from, &len)))
         from += len;
     while (r->step->kind == FXI_NORM_STRIP_RIGHT && from < to &&
            fxi_cp_is_space(fxi_cp_before(text.p, to, &len)))

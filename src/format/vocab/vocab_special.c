@@ -152,7 +152,7 @@ static bool stands_alone(fxi_str text, size_t at, size_t n)
     size_t len;
     if (at && fxi_cp_is_word(fxi_cp_before(text.p, at, &len))) return false;
     if (at + n == text.n) return true;
-    return !fxi_cp_is_word(fxi_cp_at(text.p + at + n, text.n - at - n, &len));
+    return !fxi_cp_is_word(fxi_utf8_at(text.p + at + n, text.n - at - n, &len));
 }
 
 static size_t spaces_before(fxi_str text, size_t at, size_t from)
@@ -165,7 +165,7 @@ static size_t spaces_before(fxi_str text, size_t at, size_t from)
 static size_t spaces_behind(fxi_str text, size_t at)
 {
     size_t len;
-    while (at < text.n && fxi_cp_is_space(fxi_cp_at(text.p + at, text.n - at, &len))) at += len;
+    while (at < text.n && fxi_cp_is_space(fxi_utf8_at(text.p + at, text.n - at, &len))) at += len;
     return at;
 }
 

@@ -3,6 +3,7 @@
 //
 // A step sees its text as a row of parts that match its pattern and parts that do not. `how` says
 // which part joins the one before it; a part waits until the next one is known.
+#include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
 typedef struct cutter {
@@ -59,7 +60,7 @@ static fx_status cut_by(cutter *c, size_t n)
         if (m.from == SIZE_MAX) break;
         if (m.from == m.to && m.to == last) {
             size_t len = 1;
-            if (at < n && !c->j->v->split[c->step].bytes) fxi_cp_at(c->s + at, n - at, &len);
+            if (at < n && !c->j->v->split[c->step].bytes) fxi_utf8_at(c->s + at, n - at, &len);
             at += len;
             continue;
         }

@@ -1,6 +1,7 @@
 // vocab_token.c - one token: what type it is, and the bytes it adds to a text.
 #include <string.h>
 
+#include "base/utf8.h"
 #include "format/vocab/vocab_impl.h"
 
 //
@@ -60,7 +61,7 @@ static bool decode_printable(const char *p, size_t n, char *dst, uint32_t *n_dst
 {
     *n_dst = 0;
     for (size_t i = 0, len; i < n; i += len) {
-        int byte = printable_byte(fxi_cp_at(p + i, n - i, &len));
+        int byte = printable_byte(fxi_utf8_at(p + i, n - i, &len));
         if (byte < 0) return false;
         dst[(*n_dst)++] = (char)byte;
     }

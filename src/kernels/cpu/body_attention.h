@@ -69,7 +69,7 @@ static const char *kv_row(const walk *w, int plane, int pos)
     return fxi_kv_row(&w->a->view, plane, pos) + w->head_bytes;
 }
 
-// What a segment's products ask for: a share each of the rows of the next, keys first.
+// What a segment's products ask for: a share each of the rows of the next, keys and values by turns.
 enum { SEGMENT_ROWS = 2 * FXI_ATTN_SEGMENT };
 
 static size_t *ask_row(const walk *w, size_t at, size_t *line)

@@ -318,6 +318,27 @@ static void test_utf8_complete(void **state)
 // Broken vocabularies
 //
 
+static void test_utf8_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n, n_bytes;
+        int32_t cp;
+    } cases[] = {{"a", 1, 1, 'a'},
+                 {"\xC3\xA9x", 3, 2, 0xE9},
+                 {"\xE2\x96\x81", 3, 3, 0x2581},
+                 {"\xF0\x9F\x98\x80", 4, 4, 0x1F600},
+                 {"\xF4\x8F\xBF\xBF", 4, 4, 0x10FFFF},
+                 {"\xE2\x96\x81", 2, 1, 0xE2 & 0x7F}, // cut off
+                 {"\x81", 1, 1, 0x01}};               // begins none
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n_bytes;
+        assert_int_equal(fxi_utf8_at(cases[i].text, cases[i].n, &n_bytes), cases[i].cp);
+        assert_int_equal(n_bytes, cases[i].n_bytes);
+    }
+}
+
 static void test_broken_vocabularies(void **state)
 {
     (void)state;
@@ -590,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_bad_utf8),
         cmocka_unit_test(test_utf8_complete),
+        cmocka_unit_test(test_utf8_at),
         cmocka_unit_test(test_broken_vocabularies),
         cmocka_unit_test(test_missing_keys),
         cmocka_unit_test(test_against_naive),
