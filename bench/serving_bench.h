@@ -102,6 +102,7 @@ struct world {
 // What is zero takes the engine's default.
 typedef struct world_size {
     int ctx_tok, max_seq;
+    int step_ms;
     uint64_t swap_bytes;
 } world_size;
 

@@ -105,7 +105,7 @@ void bench_prepare(bench *b)
 {
     world w;
     section(b, "prepare", "32 sequences decode and grow, with memory made ready ahead and without");
-    world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = N_SEQ});
+    world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = N_SEQ, .step_ms = 1 << 20});
     growth o[] = {{.name = "not ahead"}, {.name = "ahead", .ahead_tok = w.eng->ahead_tok}};
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < 2; i++) grow(b, &w, &o[i]);

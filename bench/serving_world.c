@@ -87,6 +87,7 @@ void world_open(world *w, const bench *b, world_size size)
     opt.step_tok = b->size.step_tok;
     opt.ctx_tok = size.ctx_tok;
     opt.max_seq = size.max_seq;
+    opt.step_ms = size.step_ms;
     opt.swap_bytes = size.swap_bytes;
     *w = (world){.eng = need(calloc(1, sizeof *w->eng))};
     must(fxi_engine_init(w->eng, &err), "engine", &err);
