@@ -22,15 +22,15 @@ size_t fxi_attn_part_floats(int head_dim)
     return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
 }
 
-// Lines of memory of a share of the next segment's rows: 2 x 256 rows over 8 products a KV head,
-// and one row more, of at most 32 heads of 4 bytes a number.
+// Lines of memory of a product's share of a block of rows, at most (cpu/body_ask.h): what a head has
+// in 256 positions of 2 bytes a number, or in 64 of 4 bytes, and 8 rows of 32 heads more.
 static size_t n_line(size_t head)
 {
-    return 6 * head + 80;
+    return 20 * head + 272;
 }
 
 // A tile of K or V as f32; per query row its scores in a segment, two parts, and the scaled query;
-// a list of lines of memory (cpu/body_attention.h).
+// a list of lines of memory.
 size_t fxi_attn_scratch(int group, int head_dim)
 {
     size_t head = whole_vectors(head_dim), n_row = (size_t)group * FXI_ATTN_MAX_TOK;

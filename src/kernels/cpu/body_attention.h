@@ -1,12 +1,13 @@
 // body_attention.h - attention over a cache, once for every vector unit (cpu.h).
 // Needs: body_tile.h; the tile of few rows, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
 //
-// One call walks the positions once for all of its query rows, segment by segment, and within a
-// segment by KV head: n_tok tokens x group heads. While it works on a segment, it asks for the rows
-// of the next, keys and values of all of its heads, in the order in which they lie in memory.
+// One call walks the positions once for all of its query rows, segment by segment. A KV head has
+// n_tok tokens x group heads of them. Of a segment all heads' scores come first, then their weights,
+// then the products with values, so that rows are read whole and in the order in which they lie in
+// memory, and asked for ahead in that order (body_ask.h).
 //
-// Both products of a segment run on the tiles of body_tile.h, over 64 positions at a
-// time that are widened to f32 once for all rows:
+// Both products of a segment run on the tiles of body_tile.h, over 64 positions at a time that are
+// widened to f32 once for all rows:
 //
 //     scores   rows of q            x  keys, transposed: panels [head_dim][16 positions]
 //     acc      rows of weights      x  values: panels [64 positions][16 numbers of the head]
@@ -20,31 +21,26 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/cpu/body_ask.h"
 #include "kernels/cpu/body_kv.h"
 #include "kernels/cpu/body_tile.h"
-
-// Lines of memory that the walk comes to in the next segment. They are asked for one by one while
-// products run.
-struct ask_list {
-    size_t *line; // [n] from base on
-    const char *base;
-    int n, next;
-    int pos, call, n_call; // of the next segment; of this segment's products: which comes, how many
-};
 
 typedef struct walk {
     const fxi_attn *a;
     const kv_kind *kind;
-    bool halves;        // the cache's numbers are read as they are
-    int n_row, n_vec;   // of one KV head
-    size_t all_bytes;   // where the call's heads begin in a row
-    int row_lines;      // of all heads
-    size_t head_bytes;  // where the head begins in a row
-    float *tile;        // KV_TILE positions, as f32 or, of keys, as they are
-    float *s;           // [n_row][FXI_ATTN_SEGMENT] scores, then weights
-    float *seg;         // [n_row] parts: of a segment; here or with the caller
-    float *q0, *whole0; // of the first head; others behind it
-    float *q, *whole;   // [n_row][head_dim] times scale; [n_row] parts: of all segments so far
+    bool halves;      // the cache's numbers are read as they are
+    int n_row, n_vec; // of one KV head
+    int value_tile;   // positions whose values are taken together
+    float *tile;      // KV_TILE positions, as f32 or, of keys, as they are
+    // Of the call's first KV head; others behind it.
+    float *q0;     // [n_row][head_dim] times scale
+    float *s0;     // [n_row][FXI_ATTN_SEGMENT] scores, then weights
+    float *seg0;   // [n_row] parts: of a segment
+    float *whole0; // [n_row] parts: of all segments so far
+    // Of the KV head whose turn it is.
+    float *q, *s, *seg, *whole;
+    size_t head_bytes; // where it begins in a row
+    float *part;       // with the caller; NULL: parts of a segment are here
     ask_list *ask;
 } walk;
 
@@ -69,65 +65,6 @@ static const char *kv_row(const walk *w, int plane, int pos)
     return fxi_kv_row(&w->a->view, plane, pos) + w->head_bytes;
 }
 
-// What a segment's products ask for: a share each of the rows of the next, keys and values by turns.
-enum { SEGMENT_ROWS = 2 * FXI_ATTN_SEGMENT };
-
-static size_t *ask_row(const walk *w, size_t at, size_t *line)
-{
-    for (int i = 0; i < w->row_lines; i++) *line++ = at + 64 * (size_t)i;
-    return line;
-}
-
-static const char *row_of_all(const walk *w, int plane, int pos)
-{
-    return fxi_kv_row(&w->a->view, plane, pos) + w->all_bytes;
-}
-
-// Row i of the next segment; NULL: the call does not see it. By turns from four runs of memory,
-// which hardware follows better than one.
-static const char *next_row(const walk *w, int i)
-{
-    const fxi_attn *a = w->a;
-    int pos = w->ask->pos + i % 4 / 2 * (FXI_ATTN_SEGMENT / 2) + i / 4;
-    if (pos >= a->pos + a->n_tok) return NULL;
-    return row_of_all(w, 2 * a->layer + i % 2, pos);
-}
-
-// Products of the segment begin: the n_call calls of ask_begin that follow share out what is next.
-static void ask_segment(const walk *w, int pos, int n)
-{
-    *w->ask = (ask_list){.line = w->ask->line,
-                         .base = w->a->view.base,
-                         .pos = pos + n,
-                         .n_call = 2 * w->a->n_kv_head * ((n + KV_TILE - 1) / KV_TILE)};
-}
-
-static void ask_begin(const walk *w)
-{
-    ask_list *l = w->ask;
-    size_t *line = l->line;
-    l->n = l->next = 0;
-    if (l->pos >= w->a->pos + w->a->n_tok) return;
-    int end = SEGMENT_ROWS * (l->call + 1) / l->n_call;
-    for (int i = SEGMENT_ROWS * l->call / l->n_call; i < end; i++) {
-        const char *row = next_row(w, i);
-        if (row) line = ask_row(w, (size_t)(row - l->base), line);
-    }
-    l->call++;
-    l->n = (int)(line - l->line);
-}
-
-// The next n_k lines of the list for a tile, or, where there are fewer, one that is here already.
-static void ask_with(ask_list *l, tile *c)
-{
-    static const size_t here = 0;
-    bool enough = l->n - l->next >= c->n_k;
-    c->ask_base = enough ? l->base : c->panel;
-    c->ask = enough ? l->line + l->next : &here;
-    c->ask_step = enough;
-    if (enough) l->next += c->n_k;
-}
-
 // The keys of n <= KV_TILE positions from pos on, as panels of [head_dim][16].
 static void tile_keys(const walk *w, int pos, int n)
 {
@@ -135,7 +72,7 @@ static void tile_keys(const walk *w, int pos, int n)
     float *dst = w->tile;
     for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
         w->kind->key_panel(kv_row(w, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
-                           n - i < 16 ? n - i : 16, a->head_dim, dst);
+                           min_int(n - i, 16), a->head_dim, dst);
 }
 
 // Their values, as panels of [KV_TILE][16].
@@ -145,7 +82,7 @@ static void tile_values(const walk *w, int pos, int n)
     float *dst = w->tile;
     for (int i = 0; i < n; i += 16, dst += 16 * 16)
         w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes,
-                              n - i < 16 ? n - i : 16, a->head_dim, dst);
+                              min_int(n - i, 16), a->head_dim, dst);
 }
 
 // ---- products ----------------------------------------------------------------------------------
@@ -227,11 +164,6 @@ static void product(tile c, int n_row, int n_panel, ask_list *ask)
     }
 }
 
-static void ask_end(ask_list *l)
-{
-    for (; l->next < l->n; l->next++) __builtin_prefetch(l->base + l->line[l->next], 0, 2);
-}
-
 // Keys as they are, transposed: [head_dim][16] for each 16 positions.
 static void scores_halves(const walk *w, tile c, int n_row, int pos, int n)
 {
@@ -241,7 +173,7 @@ static void scores_halves(const walk *w, tile c, int n_row, int pos, int n)
     c.ldk = FXI_PANEL;
     for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
         key_panel_halves(kv_row(w, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
-                         n - i < 16 ? n - i : 16, a->head_dim, dst);
+                         min_int(n - i, 16), a->head_dim, dst);
     w->kind->halves(c, n_row, (n + 15) / 16, w->ask);
 }
 
@@ -277,7 +209,7 @@ static void scores(const walk *w, int r0, int pos, int n, int at)
               .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldy = FXI_ATTN_SEGMENT,
               .n_out = 16 * n_panel};
-    ask_begin(w);
+    ask_begin(w->ask, n);
     if (w->halves) {
         scores_halves(w, c, w->n_row - r0, pos, n);
     } else {
@@ -299,7 +231,7 @@ static void weighted(const walk *w, int r0, int pos, int n, int at)
               .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
-    ask_begin(w);
+    ask_begin(w->ask, n);
     if (w->halves) {
         weighted_halves(w, c, w->n_row - r0, pos, n);
     } else {
@@ -309,22 +241,29 @@ static void weighted(const walk *w, int r0, int pos, int n, int at)
     ask_end(w->ask);
 }
 
-// Scores to weights: the row sees n of them, 1 to n_all; the others become 0.
-static void weights(float *s, int n, int n_all, float *part)
+// The largest of the n scores that a row sees, 1 to n_all of them, into its part. What is not seen
+// becomes -inf.
+static void row_max(float *s, int n, float *part)
 {
-    v16 low = v16_set1(-INFINITY), max = low, sum = v16_zero();
-    int i = 0, end = (n_all + 15) / 16 * 16, whole = n / 16 * 16;
+    v16 low = v16_set1(-INFINITY), max = low;
+    int whole = n / 16 * 16;
     if (n % 16) v16_store(s + whole, v16_first(n % 16, v16_load(s + whole), low));
-    for (i = 0; i < n; i += 16) max = v16_max(max, v16_load(s + i));
-    float m = v16_max_lane(max);
-    max = v16_set1(m);
-    for (i = 0; i < n; i += 16) {
+    for (int i = 0; i < n; i += 16) max = v16_max(max, v16_load(s + i));
+    part[PART_M] = v16_max_lane(max);
+}
+
+// Scores to weights, and their sum into the row's part; weights of what it does not see are 0.
+static void row_weights(float *s, int n, int n_all, float *part)
+{
+    const v16 max = v16_set1(part[PART_M]);
+    v16 sum = v16_zero();
+    int i = 0;
+    for (; i < n; i += 16) {
         v16 p = v16_exp(v16_sub(v16_load(s + i), max));
         v16_store(s + i, p);
         sum = v16_add(sum, p);
     }
-    for (; i < end; i += 16) v16_store(s + i, v16_zero());
-    part[PART_M] = m;
+    for (; i < n_all; i += 16) v16_store(s + i, v16_zero());
     part[PART_L] = v16_fold(sum);
 }
 
@@ -353,16 +292,16 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
     }
 }
 
-// The n positions of the segment that begins at pos; rows from r0 on see some of it.
-static void segment_rows(const walk *w, int r0, int pos, int n)
+// Scores of the head's rows to weights.
+static void head_weights(const walk *w, int r0, int pos, int n)
 {
-    for (int i = 0; i < n; i += KV_TILE)
-        scores(w, r0, pos + i, n - i < KV_TILE ? n - i : KV_TILE, i);
+    const size_t ld = part_floats(w);
     for (int r = r0; r < w->n_row; r++)
-        weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n), n,
-                w->seg + (size_t)r * part_floats(w));
-    for (int i = 0; i < n; i += KV_TILE)
-        weighted(w, r0, pos + i, n - i < KV_TILE ? n - i : KV_TILE, i);
+        row_max(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n),
+                w->seg + (size_t)r * ld);
+    for (int r = r0; r < w->n_row; r++)
+        row_weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n), n,
+                    w->seg + (size_t)r * ld);
 }
 
 // dst = src * by
@@ -374,20 +313,18 @@ static void row_scale(const float *src, float by, int n, float *dst)
     if (i < n) v16_store_n(dst + i, v16_mul(v16_load_n(src + i, n - i), f), n - i);
 }
 
-// Parts of head h and a segment, with the caller.
-static float *segment_parts(const walk *w, const float *part, int h, int segment)
-{
-    size_t i = (size_t)h * (size_t)fxi_attn_n_segment(w->a->pos + w->a->n_tok) + (size_t)segment;
-    return (float *)part + i * (size_t)w->n_row * part_floats(w);
-}
-
-// Turns to KV head h of the call.
-static void walk_head(walk *w, int h)
+// Turns to KV head h of the call, for a segment.
+static void walk_head(walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
+    const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
+    const size_t n_segment = (size_t)fxi_attn_n_segment(a->pos + a->n_tok);
     w->head_bytes = fxi_kv_bytes(a->kv_type, (a->kv_head + h) * a->head_dim);
-    w->q = w->q0 + (size_t)h * (size_t)w->n_row * (size_t)a->head_dim;
-    w->whole = w->whole0 + (size_t)h * (size_t)w->n_row * part_floats(w);
+    w->q = w->q0 + row * (size_t)a->head_dim;
+    w->s = w->s0 + row * FXI_ATTN_SEGMENT;
+    w->whole = w->whole0 + row * ld;
+    w->seg = w->seg0 + row * ld;
+    if (w->part) w->seg = w->part + ((size_t)h * n_segment + (size_t)segment) * n_row * ld;
 }
 
 // Where row r of head h begins in q and out.
@@ -401,7 +338,7 @@ static void walk_queries(walk *w)
 {
     const fxi_attn *a = w->a;
     for (int h = 0; h < a->n_kv_head; h++) {
-        walk_head(w, h);
+        walk_head(w, h, 0);
         for (int r = 0; r < w->n_row; r++)
             row_scale(a->q + head_at(a, h, r), a->scale, a->head_dim,
                       w->q + (size_t)r * (size_t)a->head_dim);
@@ -421,7 +358,7 @@ static void walk_end(walk *w)
 {
     const fxi_attn *a = w->a;
     for (int h = 0; h < a->n_kv_head; h++) {
-        walk_head(w, h);
+        walk_head(w, h, 0);
         for (int r = 0; r < w->n_row; r++) {
             const float *o = w->whole + (size_t)r * part_floats(w);
             row_scale(o + PART_ACC, 1 / o[PART_L], a->head_dim, a->out + head_at(a, h, r));
@@ -429,24 +366,25 @@ static void walk_end(walk *w)
     }
 }
 
-// A call's scratch: see fxi_attn_scratch.
-static walk walk_of(const fxi_attn *a, ask_list *ask)
+// A walk from a segment on; its parts of segments go to, or come from, `part`, if that is not NULL.
+// The call's scratch: see fxi_attn_scratch.
+static walk walk_of(const fxi_attn *a, int segment, float *part, ask_list *ask)
 {
     walk w = {.a = a,
               .kind = &kv_kinds[a->kv_type],
               .ask = ask,
-              .all_bytes = fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim),
+              .part = part,
               .n_vec = (a->head_dim + 15) / 16,
               .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
     w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 32 == 0;
-    w.row_lines = (int)(fxi_kv_bytes(a->kv_type, a->n_kv_head * a->head_dim) + 63) / 64;
     w.tile = a->scratch;
-    w.s = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
-    w.seg = w.s + n_row * FXI_ATTN_SEGMENT;
-    w.whole0 = w.seg + n_row * part_floats(&w);
+    w.s0 = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
+    w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;
+    w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
-    ask->line = (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec);
+    *ask = ask_open(a, segment, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    w.value_tile = w.halves ? min_int(ask->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
     return w;
 }
 
@@ -457,60 +395,72 @@ static int first_row(const walk *w, int pos)
     return tok > 0 ? tok * w->a->group : 0;
 }
 
-// w->seg, of this segment, into whole.
-static void merge_segment(const walk *w, int segment)
+// Parts of the head's rows from r0 on into their wholes.
+static void head_merge(const walk *w, int r0)
 {
     const size_t ld = part_floats(w);
-    for (int r = first_row(w, segment * FXI_ATTN_SEGMENT), n; r < w->n_row; r += n) {
-        n = w->n_row - r < 16 ? w->n_row - r : 16;
+    for (int r = r0, n; r < w->n_row; r += n) {
+        n = min_int(w->n_row - r, 16);
         parts_merge(w->seg + (size_t)r * ld, w->whole + (size_t)r * ld, n, ld, w->n_vec);
     }
 }
 
-// One segment of all heads: into `part`, or, where it is NULL, into their wholes.
-static void walk_segment(walk *w, int segment, const float *part)
+static void walk_segment(walk *w, int segment)
 {
-    const fxi_attn *a = w->a;
-    int pos = segment * FXI_ATTN_SEGMENT, left = a->pos + a->n_tok - pos;
-    int n = left < FXI_ATTN_SEGMENT ? left : FXI_ATTN_SEGMENT;
-    ask_segment(w, pos, n);
-    for (int h = 0; h < a->n_kv_head; h++) {
-        walk_head(w, h);
-        if (part) w->seg = segment_parts(w, part, h, segment);
-        segment_rows(w, first_row(w, pos), pos, n);
-        if (!part) merge_segment(w, segment);
+    const int pos = segment * FXI_ATTN_SEGMENT, r0 = first_row(w, pos);
+    const int n = min_int(w->a->pos + w->a->n_tok - pos, FXI_ATTN_SEGMENT);
+    const int n_head = w->a->n_kv_head, step = w->value_tile;
+    for (int i = 0; i < n; i += KV_TILE)
+        for (int h = 0; h < n_head; h++) {
+            walk_head(w, h, segment);
+            scores(w, r0, pos + i, min_int(n - i, KV_TILE), i);
+        }
+    for (int h = 0; h < n_head; h++) {
+        walk_head(w, h, segment);
+        head_weights(w, r0, pos, n);
+    }
+    for (int i = 0; i < n; i += step)
+        for (int h = 0; h < n_head; h++) {
+            walk_head(w, h, segment);
+            weighted(w, r0, pos + i, min_int(n - i, step), i);
+        }
+}
+
+// The parts of a segment into the wholes of their heads.
+static void merge_segment(walk *w, int segment)
+{
+    for (int h = 0; h < w->a->n_kv_head; h++) {
+        walk_head(w, h, segment);
+        head_merge(w, first_row(w, segment * FXI_ATTN_SEGMENT));
     }
 }
 
 static void attention(const fxi_attn *a)
 {
-    ask_list ask = {0};
-    walk w = walk_of(a, &ask);
+    ask_list ask;
+    walk w = walk_of(a, 0, NULL, &ask);
     walk_queries(&w);
     walk_begin(&w);
-    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) walk_segment(&w, s, NULL);
+    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
+        walk_segment(&w, s);
+        merge_segment(&w, s);
+    }
     walk_end(&w);
 }
 
 static void attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
-    ask_list ask = {0};
-    walk w = walk_of(a, &ask);
+    ask_list ask;
+    walk w = walk_of(a, segment0, part, &ask);
     walk_queries(&w);
-    for (int s = segment0; s < segment1; s++) walk_segment(&w, s, part);
+    for (int s = segment0; s < segment1; s++) walk_segment(&w, s);
 }
 
 static void attention_merge(const fxi_attn *a, const float *part)
 {
-    ask_list ask = {0};
-    walk w = walk_of(a, &ask);
+    ask_list ask;
+    walk w = walk_of(a, 0, (float *)part, &ask);
     walk_begin(&w);
-    for (int h = 0; h < a->n_kv_head; h++) {
-        walk_head(&w, h);
-        for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
-            w.seg = segment_parts(&w, part, h, s);
-            merge_segment(&w, s);
-        }
-    }
+    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) merge_segment(&w, s);
     walk_end(&w);
 }

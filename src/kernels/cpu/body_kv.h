@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/body_ask.h"
 #include "kernels/cpu/body_tile.h"
 
 #define KV_TILE FXI_ATTN_TILE
@@ -141,7 +142,6 @@ static void key_panel_halves(const char *row, size_t stride, int n, int head_dim
 typedef void kv_panel_fn(const char *row, size_t stride, int n, int head_dim, float *dst);
 
 // A product of tiles: n_row rows, at most TILE_TOK, x n_panel panels.
-typedef struct ask_list ask_list;
 typedef void kv_product_fn(tile c, int n_row, int n_panel, ask_list *ask);
 
 static kv_product_fn product_f32, product_f16, product_bf16; // body_attention.h

@@ -7,6 +7,11 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+ALWAYS_INLINE int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 // n: how many there are from here on, at least 1.
 ALWAYS_INLINE v16 panel_load(const float *y, int n)
 {

@@ -137,43 +137,43 @@ static inline __attribute__((always_inline)) void v16_transpose(v16 a[16])
     }
 }
 
+// Eight numbers of 16 bits of rows 0, 4, 8 and 12, a row in each quarter.
+static inline __attribute__((always_inline)) __m512i halves_of_four(const char *row,
+                                                                    size_t stride_bytes)
+{
+    __m512i a = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)row));
+#define ROW(i) _mm_loadu_si128((const __m128i *)(row + (size_t)(4 * (i)) * stride_bytes))
+    a = _mm512_inserti64x2(a, ROW(1), 1);
+    a = _mm512_inserti64x2(a, ROW(2), 2);
+    return _mm512_inserti64x2(a, ROW(3), 3);
+#undef ROW
+}
+
 // 16 rows of 32 numbers of 16 bits, transposed: dst is [32][16].
 static inline __attribute__((always_inline)) void halves_transpose(const char *row,
                                                                    size_t stride_bytes,
                                                                    uint16_t *dst)
 {
-    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    __m512i a[16], b[16];
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_si512(row + (size_t)i * stride_bytes);
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) { // pairs of rows
-        b[i] = _mm512_unpacklo_epi16(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_epi16(a[i], a[i + 1]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 4) // a[i + c] has columns 2c and 2c + 1, +8, .. of 4 rows
-#pragma GCC unroll 2
-        for (int c = 0; c < 2; c++) {
-            a[i + 2 * c] = _mm512_unpacklo_epi32(b[i + c], b[i + 2 + c]);
-            a[i + 2 * c + 1] = _mm512_unpackhi_epi32(b[i + c], b[i + 2 + c]);
-        }
-#pragma GCC unroll 2
-    for (int i = 0; i < 16; i += 8) // b[i + c] has columns c, c + 8, .. of 8 rows
+    const __m512i columns = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
 #pragma GCC unroll 4
-        for (int c = 0; c < 4; c++) {
-            b[i + 2 * c] = _mm512_unpacklo_epi64(a[i + c], a[i + 4 + c]);
-            b[i + 2 * c + 1] = _mm512_unpackhi_epi64(a[i + c], a[i + 4 + c]);
+    for (int q = 0; q < 4; q++, row += 16, dst += 8 * 16) {
+        __m512i a[4], b[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            a[i] = halves_of_four(row + (size_t)i * stride_bytes, stride_bytes);
+#pragma GCC unroll 2
+        for (int i = 0; i < 4; i += 2) { // pairs of rows
+            b[i] = _mm512_unpacklo_epi16(a[i], a[i + 1]);
+            b[i + 1] = _mm512_unpackhi_epi16(a[i], a[i + 1]);
         }
-#pragma GCC unroll 8
-    for (int c = 0; c < 8; c++) {
-        __m512i x = _mm512_permutex2var_epi64(b[c], low, b[8 + c]);
-        __m512i y = _mm512_permutex2var_epi64(b[c], high, b[8 + c]);
-        _mm256_storeu_si256((__m256i *)(dst + c * 16), _mm512_castsi512_si256(x));
-        _mm256_storeu_si256((__m256i *)(dst + (8 + c) * 16), _mm512_extracti64x4_epi64(x, 1));
-        _mm256_storeu_si256((__m256i *)(dst + (16 + c) * 16), _mm512_castsi512_si256(y));
-        _mm256_storeu_si256((__m256i *)(dst + (24 + c) * 16), _mm512_extracti64x4_epi64(y, 1));
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) { // columns 4 i to 4 i + 3 of four rows
+            a[2 * i] = _mm512_unpacklo_epi32(b[i], b[2 + i]);
+            a[2 * i + 1] = _mm512_unpackhi_epi32(b[i], b[2 + i]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            _mm512_storeu_si512(dst + 2 * i * 16, _mm512_permutexvar_epi64(columns, a[i]));
     }
 }
 

@@ -3,11 +3,12 @@
 // last row, so that the address sanitizer sees a read past it.
 #include "kernels_test.h"
 
-enum { N_KV_HEAD = 2, LAYER = 1, N_PLANE = 4 };
+enum { LAYER = 1, N_PLANE = 4 };
 
 typedef struct setup {
     int head_dim, group, n_tok, pos;
     fxi_dtype type;
+    int n_kv_head;
 } setup;
 
 // How planes and tokens lie: each plane for itself, the planes of a token together, or in blocks
@@ -22,7 +23,7 @@ typedef struct cache {
 
 static size_t row_bytes(const setup *s)
 {
-    return fxi_kv_bytes(s->type, N_KV_HEAD * s->head_dim);
+    return fxi_kv_bytes(s->type, s->n_kv_head * s->head_dim);
 }
 
 // Rows behind the sequence's last are NaN of every type.
@@ -53,7 +54,7 @@ static cache cache_lay(const setup *s, layout how)
 
 static cache cache_make(const setup *s, layout how, spread sp)
 {
-    int n = N_KV_HEAD * s->head_dim;
+    int n = s->n_kv_head * s->head_dim;
     cache c = cache_lay(s, how);
     float *f = floats((size_t)n);
     for (int p = 0; p < N_PLANE; p++)
@@ -83,14 +84,14 @@ static void cache_read(const setup *s, const cache *c, int plane, int pos, int k
 
 static size_t n_number(const setup *s)
 {
-    return (size_t)(s->n_tok * N_KV_HEAD * s->group * s->head_dim);
+    return (size_t)(s->n_tok * s->n_kv_head * s->group * s->head_dim);
 }
 
 // The call for tokens [t0, t0 + n_tok) of a setup and n_kv_head KV heads from h on.
 static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, int n_tok, int h,
                         int n_kv_head, float *scratch, float *out)
 {
-    int n_head = N_KV_HEAD * s->group;
+    int n_head = s->n_kv_head * s->group;
     size_t at = (size_t)(t0 * n_head * s->head_dim);
     return (fxi_attn){.view = c->view,
                       .kv_type = s->type,
@@ -121,13 +122,13 @@ static int heads_of_call(int most, int n_tok)
     return most * n_tok <= FXI_ATTN_MAX_TOK ? most : 1;
 }
 
-// Both KV heads of a setup, together or one by one, tokens [t0, t0 + n_tok) of it.
+// All KV heads of a setup, together or one by one, tokens [t0, t0 + n_tok) of it.
 static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
                    int n_tok, int n_kv_head, float *out)
 {
     float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
     n_kv_head = heads_of_call(n_kv_head, n_tok);
-    for (int h = 0; h < N_KV_HEAD; h += n_kv_head) {
+    for (int h = 0; h < s->n_kv_head; h += n_kv_head) {
         fxi_attn a = call_of(s, c, q, t0, n_tok, h, n_kv_head, scratch, out);
         k->attention(&a);
     }
@@ -139,11 +140,11 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
                             int step, float *out)
 {
     int n_segment = fxi_attn_n_segment(s->pos + s->n_tok);
-    int n_kv_head = heads_of_call(N_KV_HEAD, s->n_tok);
+    int n_kv_head = heads_of_call(s->n_kv_head, s->n_tok);
     size_t n_part = (size_t)(n_segment * s->n_tok * s->group * n_kv_head);
     float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
     float *part = nan_floats(n_part * fxi_attn_part_floats(s->head_dim));
-    for (int h = 0; h < N_KV_HEAD; h += n_kv_head) {
+    for (int h = 0; h < s->n_kv_head; h += n_kv_head) {
         fxi_attn a = call_of(s, c, q, 0, s->n_tok, h, n_kv_head, scratch, out);
         for (int end = n_segment; end > 0; end -= step)
             k->attention_part(&a, end > step ? end - step : 0, end, part);
@@ -177,7 +178,7 @@ static void exact_row(const setup *s, const cache *c, int kv_head, int end, cons
 static void assert_near(const setup *s, const cache *c, const float *q, const float *got)
 {
     double want[256];
-    int n_head = N_KV_HEAD * s->group;
+    int n_head = s->n_kv_head * s->group;
     for (int r = 0; r < s->n_tok * n_head; r++) {
         size_t at = (size_t)(r * s->head_dim);
         exact_row(s, c, r % n_head / s->group, s->pos + r / n_head + 1, q + at, want);
@@ -189,9 +190,9 @@ static void assert_near(const setup *s, const cache *c, const float *q, const fl
 static void ref_is_near_double(void **state)
 {
     (void)state;
-    static const setup setups[] = {{8, 1, 1, 0, FXI_F16},     {64, 2, 3, 14, FXI_BF16},
-                                   {80, 1, 8, 250, FXI_F16},  {128, 4, 2, 300, FXI_F32},
-                                   {32, 8, 1, 1000, FXI_F16}, {256, 1, 2, 40, FXI_Q8_0}};
+    static const setup setups[] = {{8, 1, 1, 0, FXI_F16, 2},     {64, 2, 3, 14, FXI_BF16, 2},
+                                   {80, 1, 8, 250, FXI_F16, 2},  {128, 4, 2, 300, FXI_F32, 2},
+                                   {32, 8, 1, 1000, FXI_F16, 2}, {256, 1, 2, 40, FXI_Q8_0, 2}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
         const setup *s = &setups[i];
         cache c = cache_make(s, (layout)(i % N_LAYOUT), EVEN);
@@ -204,7 +205,7 @@ static void ref_is_near_double(void **state)
 }
 
 // All paths in one call for a KV head; then cut into single tokens and into uneven runs, and into
-// ranges of segments, with both heads in a call.
+// ranges of segments, with all heads in a call.
 static void same_bits(const setup *s, layout how, spread sp)
 {
     cache c = cache_make(s, how, sp);
@@ -218,7 +219,7 @@ static void same_bits(const setup *s, layout how, spread sp)
         memset(out, 0, n * sizeof *out);
         for (int t = 0, m; t < s->n_tok; t += m) {
             m = s->n_tok - t > 3 ? 1 + t % 3 : 1;
-            attend(k, s, &c, q, t, m, N_KV_HEAD, out);
+            attend(k, s, &c, q, t, m, s->n_kv_head, out);
         }
         assert_same(k->name, out, want, n);
         memset(out, 0, n * sizeof *out);
@@ -243,7 +244,7 @@ static void paths_have_refs_bits(void **state)
     int i = 0;
     for (int h = 0; h < N_HEAD_DIM; h++)
         for (int group = 1; group <= 8; group += 1 + group / 2, i++) {
-            setup s = {head_dims[h], group, 1 + i * 7 % 13, pos[i % 7], types[i % 4]};
+            setup s = {head_dims[h], group, 1 + i * 7 % 13, pos[i % 7], types[i % 4], 2};
             if (s.head_dim % 32 && s.type == FXI_Q8_0) s.type = FXI_F16;
             same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i % N_SPREAD));
         }
@@ -256,7 +257,7 @@ static void around_borders(void **state)
                               255, 256, 257, 270, 272, 503, 511, 512, 513, 760, 767, 768};
     for (size_t i = 0; i < sizeof pos / sizeof pos[0]; i++)
         for (int n_tok = 1; n_tok <= 9; n_tok += 4) {
-            setup s = {i % 2 ? 24 : 64, 1 + n_tok % 2, n_tok, pos[i], FXI_F16};
+            setup s = {i % 2 ? 24 : 64, 1 + n_tok % 2, n_tok, pos[i], FXI_F16, 2};
             same_bits(&s, i % 3 ? SPLIT : PAGED_16, (spread)(i % N_SPREAD));
         }
 }
@@ -266,7 +267,7 @@ static void layouts_have_the_same_bits(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        setup s = {64, 3, 3, 300, types[i]};
+        setup s = {64, 3, 3, 300, types[i], 2};
         size_t n = n_number(&s);
         float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
         for (int how = 0; how < N_LAYOUT; how++) {
@@ -285,16 +286,29 @@ static void most_tokens(void **state)
 {
     (void)state;
     for (int group = 1; group <= 8; group *= 8) {
-        setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16};
+        setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16, 2};
         same_bits(&s, SPLIT, EVEN);
     }
+}
+
+// Rows of many heads, of which ever smaller blocks are asked for ahead; what is asked for ends where
+// the cache does, and its list where the scratch does.
+static void wide_rows(void **state)
+{
+    (void)state;
+    static const setup setups[] = {{128, 1, 1, 800, FXI_F16, 32},  {128, 1, 1, 600, FXI_F32, 32},
+                                   {96, 1, 2, 530, FXI_BF16, 16},  {64, 2, 1, 700, FXI_Q8_0, 31},
+                                   {80, 1, 1, 513, FXI_F16, 9},    {24, 3, 3, 510, FXI_F32, 7},
+                                   {256, 2, 1, 1100, FXI_BF16, 8}, {32, 5, 1, 900, FXI_F16, 24}};
+    for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++)
+        for (int how = 0; how < N_LAYOUT; how += 2) same_bits(&setups[i], (layout)how, EVEN);
 }
 
 // Scores so far apart that most weights vanish, and rise from segment to segment.
 static void steep_scores(void **state)
 {
     (void)state;
-    setup s = {32, 2, 4, 700, FXI_F16};
+    setup s = {32, 2, 4, 700, FXI_F16, 2};
     cache c = cache_make(&s, SPLIT, EVEN);
     size_t n = n_number(&s);
     float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
@@ -314,7 +328,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_near_double), cmocka_unit_test(paths_have_refs_bits),
         cmocka_unit_test(around_borders),     cmocka_unit_test(layouts_have_the_same_bits),
-        cmocka_unit_test(most_tokens),        cmocka_unit_test(steep_scores),
+        cmocka_unit_test(most_tokens),        cmocka_unit_test(wide_rows),
+        cmocka_unit_test(steep_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
