@@ -16,6 +16,9 @@ if(FX_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(fx_flags INTERFACE -fsanitize=${FX_SANITIZE})
 endif()
+if(FX_SANITIZE MATCHES thread)
+  target_compile_definitions(fx_flags INTERFACE FXI_TSAN)
+endif()
 
 # fx_room(NAME LINK lib... SOURCES file...): one room of src/ as the static library NAME.
 function(fx_room name)

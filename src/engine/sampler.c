@@ -15,8 +15,9 @@
 // No full sort: the distance is cut into equal buckets, and the weight of each summed up. These
 // sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are put
 // in order, by a heap, and only up to the place that is looked for. At worst all are in one bucket,
-// and this is a heap of all. A small top_k goes without buckets, and a draw in the order of ids
-// without candidates.
+// and this is a heap of all. A small top_k goes without buckets, a draw in the order of ids without
+// candidates, and where the whole row is drawn from or cut by top_p, as is usual, only the buckets in
+// which the run ends and the draw falls become candidates.
 #include "engine/sampler.h"
 
 #include "base/rng.h"
@@ -36,9 +37,8 @@ enum {
 };
 
 // The lowest id of the largest logit, 0 where none is a number.
-static int32_t argmax(const float *logits, int n)
+static int32_t first_of(const float *logits, int n, float max)
 {
-    const float max = fxi_max_of(logits, n);
     for (int i = 0; i < n; i++)
         if (logits[i] == max) return i;
     return 0;
@@ -57,12 +57,20 @@ static double weight(const weights *w, float logit)
     return fxi_exp(((double)logit - w->max) * w->inv_t);
 }
 
+// n <= BLOCK, as of all blocks.
+static void weigh_block(const weights *w, const float *logits, int n, double *q)
+{
+    for (int i = 0; i < n; i++) q[i] = weight(w, logits[i]);
+}
+
 static void weigh(const weights *w, const fxi_candidate *c, int n, double *q)
 {
+    float logits[BLOCK]; // side by side, for SIMD
+    for (int i = 0; i < n; i++) logits[i] = c[i].logit;
     if (w->inv_t == 0)
         for (int i = 0; i < n; i++) q[i] = 1;
     else
-        for (int i = 0; i < n; i++) q[i] = weight(w, c[i].logit);
+        weigh_block(w, logits, n, q);
 }
 
 // What is no number does not count either.
@@ -77,24 +85,24 @@ typedef struct order {
     double scale; // buckets per unit of distance
 } order;
 
-static double distance(const order *o, fxi_candidate c)
+static double distance(const order *o, float logit)
 {
-    return fabs(o->centre - (double)c.logit);
+    return fabs(o->centre - (double)logit);
 }
 
 // Of those that are equally far the likelier is the first; then the lower id.
 static bool before(const order *o, fxi_candidate a, fxi_candidate b)
 {
-    const double far_a = distance(o, a), far_b = distance(o, b);
+    const double far_a = distance(o, a.logit), far_b = distance(o, b.logit);
     if (far_a != far_b) return far_a < far_b;
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
 // Never falls with the distance, so that the order of the buckets is that of their candidates.
-static int bucket_of(const order *o, fxi_candidate c)
+static int bucket_of(const order *o, float logit)
 {
-    const double at = distance(o, c) * o->scale;
-    return at < N_BUCKET - 1 ? (int)at : N_BUCKET - 1;
+    const double at = distance(o, logit) * o->scale;
+    return (int)(at < N_BUCKET - 1 ? at : N_BUCKET - 1);
 }
 
 // ---- the heap ----------------------------------------------------------------------------------
@@ -214,13 +222,18 @@ typedef struct sums {
 } sums;
 
 // What is farther than the logits reach, or weighs next to nothing, needs no buckets.
+static order order_to(double centre, float least, const weights *w)
+{
+    const double reach = fmin(w->max - (double)least, REACH / w->inv_t);
+    return (order){centre, reach > 0 ? N_BUCKET / reach : 1};
+}
+
 static order order_from(double centre, const kept *k, const weights *w)
 {
     float least = INFINITY;
     for (int i = 0; i < k->n; i++)
         if (k->c[i].logit < least) least = k->c[i].logit;
-    const double reach = fmin(w->max - (double)least, REACH / w->inv_t);
-    return (order){centre, reach > 0 ? N_BUCKET / reach : 1};
+    return order_to(centre, least, w);
 }
 
 // Drops what does not count, and sums up the rest.
@@ -235,7 +248,7 @@ static void sum_up(kept *k, const weights *w, const order *o, sums *s)
         weigh(w, c + from, n_block, q);
         for (int i = 0; i < n_block; i++) {
             if (!counts(w, q[i])) continue;
-            s->mass[bucket_of(o, c[from + i])] += q[i];
+            s->mass[bucket_of(o, c[from + i].logit)] += q[i];
             mass += q[i];
             c[n++] = c[from + i];
         }
@@ -268,11 +281,11 @@ static int split(kept *k, const order *o, int last)
     for (int i = 0; i < k->n; i++) { // no branches, which would be guessed wrong
         const fxi_candidate x = c[i];
         c[n] = x;
-        n += bucket_of(o, x) <= last;
+        n += bucket_of(o, x.logit) <= last;
     }
     for (int i = 0; i < n; i++) {
         const fxi_candidate x = c[i];
-        if (bucket_of(o, x) == last) continue;
+        if (bucket_of(o, x.logit) == last) continue;
         c[i] = c[n_before];
         c[n_before++] = x;
     }
@@ -302,7 +315,7 @@ static int32_t draw(const kept *k, const weights *w, const order *o, const sums 
     int n = 0;
     for (int i = 0; i < k->n; i++) {
         c[n] = c[i];
-        n += bucket_of(o, c[i]) == b;
+        n += bucket_of(o, c[i].logit) == b;
     }
     queue q = queue_of(o, c, n);
     while (q.n > 0 && run <= target) {
@@ -363,13 +376,115 @@ static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float
     return draw(&k, w, &o, &s, unit * k.mass);
 }
 
+// ---- all tokens in order, cut by top_p or not --------------------------------------------------
+
+typedef struct row {
+    const weights *w;
+    order o;
+    const float *logits; // [n]
+    int n;
+} row;
+
+// Sums up what counts; returns the sum of all.
+FXI_ROW_LOOP static double row_sum_up(const row *r, sums *s)
+{
+    double q[BLOCK], mass = 0;
+    int bucket[BLOCK];
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < r->n; i += BLOCK) {
+        const int n = r->n - i < BLOCK ? r->n - i : BLOCK;
+        weigh_block(r->w, r->logits + i, n, q);
+        for (int k = 0; k < n; k++) bucket[k] = bucket_of(&r->o, r->logits[i + k]);
+        for (int k = 0; k < n; k++) s->mass[bucket[k]] += counts(r->w, q[k]) ? q[k] : 0;
+    }
+    for (int b = 0; b < N_BUCKET; b++) mass += s->mass[b];
+    return mass;
+}
+
+// Whether any of the next logits from i on may lie in [low, high].
+static bool block_meets(const row *r, int i, float low, float high)
+{
+    const int n = r->n - i < BLOCK ? r->n - i : BLOCK;
+    int n_in = 0;
+    for (int k = 0; k < n; k++) n_in += (r->logits[i + k] >= low) & (r->logits[i + k] <= high);
+    return n_in > 0;
+}
+
+// Appends what counts of bucket b among the next logits from i on; returns how many there are.
+static int block_gather(const row *r, int i, int b, fxi_candidate *cand)
+{
+    const int end = r->n - i < BLOCK ? r->n : i + BLOCK;
+    int n_found = 0;
+    for (; i < end; i++) {
+        const float x = r->logits[i];
+        if (bucket_of(&r->o, x) == b && counts(r->w, weight(r->w, x)))
+            cand[n_found++] = (fxi_candidate){x, i};
+    }
+    return n_found;
+}
+
+// What counts of one bucket, in order, into cand[n_vocab]. Blocks that are far from it are passed over.
+static queue row_queue(const row *r, int b, fxi_candidate *cand)
+{
+    const double centre = r->o.centre, step = 1 / r->o.scale;
+    const float low = b == N_BUCKET - 1 ? -INFINITY : (float)(centre - (b + 2) * step);
+    const float high = (float)(centre - (b - 1) * step);
+    int n_found = 0;
+    for (int i = 0; i < r->n; i += BLOCK)
+        if (block_meets(r, i, low, high)) n_found += block_gather(r, i, b, cand + n_found);
+    return queue_of(&r->o, cand, n_found);
+}
+
+// The shortest run that weighs `top_p` of all ends within a bucket, behind the first n of it.
+typedef struct cut {
+    int bucket, n;
+    double before, mass; // of the buckets before; of the run
+} cut;
+
+static cut row_cut(const row *r, const sums *s, double target, fxi_candidate *cand)
+{
+    cut c = {0};
+    c.bucket = find(s, target, &c.before);
+    double in_last = 0;
+    for (queue q = row_queue(r, c.bucket, cand); q.n > 0 && c.before + in_last < target; c.n++)
+        in_last += weight(r->w, take(&q).logit);
+    c.mass = c.before + in_last;
+    return c;
+}
+
+// The first of the run with which the running sum passes `target`; rounding may leave a rest.
+static int32_t row_draw(const row *r, const sums *s, const cut *c, double target,
+                        fxi_candidate *cand)
+{
+    double run = 0;
+    if (target >= c->mass) target = nextafter(c->mass, 0);
+    int b = find(s, target, &run);
+    if (b > c->bucket) b = c->bucket, run = c->before;
+    queue q = row_queue(r, b, cand);
+    const int most = b == c->bucket && c->n < q.n_all ? c->n : q.n_all;
+    fxi_candidate drawn = take(&q);
+    for (int n = 1; n < most && (run += weight(r->w, drawn.logit)) <= target; n++) drawn = take(&q);
+    return drawn.id;
+}
+
+static int32_t draw_from_row(const fx_sampling *p, const weights *w, const float *logits,
+                             int n_vocab, double unit, fxi_candidate *cand)
+{
+    const row r = {w, order_to(w->max, fxi_min_of(logits, n_vocab), w), logits, n_vocab};
+    sums s;
+    const double mass = row_sum_up(&r, &s);
+    const cut all = {N_BUCKET - 1, n_vocab, 0, mass};
+    const cut c = p->top_p < 1 ? row_cut(&r, &s, (double)p->top_p * mass, cand) : all;
+    return row_draw(&r, &s, &c, unit * c.mass, cand);
+}
+
 // ---- where nothing asks for an order -----------------------------------------------------------
 
 // Adds what counts of logits[0..n), n <= BLOCK, to `sum`.
 static double add_block(const weights *w, const float *logits, int n, double sum)
 {
     double q[BLOCK];
-    for (int i = 0; i < n; i++) q[i] = weight(w, logits[i]);
+    weigh_block(w, logits, n, q);
     for (int i = 0; i < n; i++)
         if (counts(w, q[i])) sum += q[i];
     return sum;
@@ -388,8 +503,7 @@ static int32_t walk(const weights *w, const float *logits, int n_vocab, int id, 
 
 // The running sum is noted at N_BUCKET places at most, so that the draw goes only through what
 // follows the last one before its place.
-static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, int32_t best,
-                          double unit)
+static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, double unit)
 {
     const int n_each = n_vocab / N_BUCKET / BLOCK * BLOCK + BLOCK;
     double noted[N_BUCKET], sum = 0;
@@ -401,17 +515,18 @@ static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, in
     int at = (n_vocab - 1) / n_each;
     while (noted[at] > target) at--;
     const int32_t id = walk(w, logits, n_vocab, at * n_each, noted[at], target);
-    return id < n_vocab ? id : best; // should rounding leave a rest
+    return id < n_vocab ? id : first_of(logits, n_vocab, (float)w->max); // rounding left a rest
 }
 
 int32_t fxi_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice, int position,
                    fxi_candidate *cand)
 {
-    const int32_t best = argmax(logits, n_vocab);
-    if (p->temperature < GREEDY_BELOW || !isfinite(logits[best])) return best;
-    const weights w = {(double)logits[best], 1 / (double)p->temperature, (double)p->min_p};
+    const float max = fxi_max_of(logits, n_vocab);
+    if (p->temperature < GREEDY_BELOW || !isfinite(max)) return first_of(logits, n_vocab, max);
+    const weights w = {(double)max, 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
-    if (p->top_k > 0 || p->top_p < 1 || has_typical(p))
+    if ((p->top_k > 0 && p->top_k < n_vocab) || has_typical(p))
         return draw_in_order(p, &w, logits, n_vocab, unit, cand);
-    return draw_by_id(&w, logits, n_vocab, best, unit);
+    if (p->top_k > 0 || p->top_p < 1) return draw_from_row(p, &w, logits, n_vocab, unit, cand);
+    return draw_by_id(&w, logits, n_vocab, unit);
 }
