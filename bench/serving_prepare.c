@@ -1,10 +1,11 @@
 // serving_prepare.c - step times with and without memory made ready ahead (vAttention's figure 9).
 //
-// 32 sequences decode, their lengths one token apart, so that few steps pass in which none of them
-// needs a new chunk. Without look-ahead that chunk is made and mapped in the extend; with it, beside
-// the forward pass of an earlier step. Both take turns in one engine. What a step spends on memory
-// is all its extends and the KV manager's step, which sets the other thread to work: where that one
-// takes our core, its work shows there.
+// 32 sequences decode, their lengths one token apart, so that few steps pass in which none of
+// them needs a new chunk. Without look-ahead that chunk is made and mapped in the extend; with
+// it, beside the forward pass of an earlier step. Both take turns in one engine. What a step
+// spends on memory is all its extends and the KV manager's step, which sets the other thread to
+// work: where that one takes our core, its work shows there. How prompts share steps does not go
+// by the clock here, so that both ways grow through the same lengths.
 #include "serving_bench.h"
 
 enum { N_SEQ = 32, WARM_UP = 4 };

@@ -13,11 +13,11 @@
 // are drawn in the order in which they were kept; where nothing asks for one, in that of ids.
 //
 // No full sort: the distance is cut into equal buckets, and the weight of each summed up. These
-// sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are put
-// in order, by a heap, and only up to the place that is looked for. At worst all are in one bucket,
-// and this is a heap of all. A small top_k goes without buckets, a draw in the order of ids without
-// candidates, and where the whole row is drawn from or cut by top_p, as is usual, only the buckets in
-// which the run ends and the draw falls become candidates.
+// sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are
+// put in order, by a heap, and only up to the place that is looked for. At worst all are in one
+// bucket, and this is a heap of all. A small top_k goes without buckets, a draw in the order of
+// ids without candidates, and where the whole row is drawn from or cut by top_p, as is usual,
+// only the buckets in which the run ends and the draw falls become candidates.
 #include "engine/sampler.h"
 
 #include "base/rng.h"
@@ -423,7 +423,8 @@ static int block_gather(const row *r, int i, int b, fxi_candidate *cand)
     return n_found;
 }
 
-// What counts of one bucket, in order, into cand[n_vocab]. Blocks that are far from it are passed over.
+// What counts of one bucket, in order, into cand[n_vocab]. Blocks that have nothing near it are
+// passed over.
 static queue row_queue(const row *r, int b, fxi_candidate *cand)
 {
     const double centre = r->o.centre, step = 1 / r->o.scale;

@@ -22,8 +22,8 @@ size_t fxi_attn_part_floats(int head_dim)
     return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
 }
 
-// Lines of memory of a product's share of a block of rows, at most (cpu/body_ask.h): what a head has
-// in 256 positions of 2 bytes a number, or in 64 of 4 bytes, and 8 rows of 32 heads more.
+// Lines of memory of a product's share of a block of rows, at most (cpu/body_ask.h): what a head
+// has in 256 positions of 2 bytes a number, or in 64 of 4 bytes, and 8 rows of 32 heads more.
 static size_t n_line(size_t head)
 {
     return 20 * head + 272;

@@ -2,9 +2,9 @@
 // Needs: body_tile.h; the tile of few rows, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
 //
 // One call walks the positions once for all of its query rows, segment by segment. A KV head has
-// n_tok tokens x group heads of them. Of a segment all heads' scores come first, then their weights,
-// then the products with values, so that rows are read whole and in the order in which they lie in
-// memory, and asked for ahead in that order (body_ask.h).
+// n_tok tokens x group heads of them. Of a segment all heads' scores come first, then their
+// weights, then the products with values, so that rows are read whole and in the order in which
+// they lie in memory, and asked for ahead in that order (body_ask.h).
 //
 // Both products of a segment run on the tiles of body_tile.h, over 64 positions at a time that are
 // widened to f32 once for all rows:
@@ -13,7 +13,8 @@
 //     acc      rows of weights      x  values: panels [64 positions][16 numbers of the head]
 //
 // Where rows are few and the cache has 16 bits, widening would cost more than it saves: keys are
-// transposed as they are, values are read where they lie, and both are widened within the products.
+// transposed as they are, values are read where they lie, up to a segment of them at a time, and
+// both are widened within the products.
 //
 // All rows of a segment have as many positions as the last of them sees. What others do not see has
 // weight 0, which leaves acc as it is but for the sign of a zero, and the merge makes zeros +0.

@@ -291,8 +291,8 @@ static void most_tokens(void **state)
     }
 }
 
-// Rows of many heads, of which ever smaller blocks are asked for ahead; what is asked for ends where
-// the cache does, and its list where the scratch does.
+// Rows of many heads, of which ever smaller blocks are asked for ahead; what is asked for ends
+// where the cache does, and its list where the scratch does.
 static void wide_rows(void **state)
 {
     (void)state;
