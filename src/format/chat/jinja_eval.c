@@ -212,13 +212,20 @@ fx_status fxi_j_eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out)
     return FX_OK;
 }
 
+// What is called, or what goes into a filter or test, and the arguments.
+static fx_status eval_operands(fxi_jrun *r, const fxi_jnode *n, fxi_jval *first, fxi_jargs *args)
+{
+    FX_TRY(fxi_j_eval(r, n->a, first));
+    FX_TRY(fxi_j_eval_args(r, n, args));
+    r->line = n->line;
+    return FX_OK;
+}
+
 static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     fxi_jval f;
     fxi_jargs args;
-    FX_TRY(fxi_j_eval(r, n->a, &f));
-    FX_TRY(fxi_j_eval_args(r, n, &args));
-    r->line = n->line;
+    FX_TRY(eval_operands(r, n, &f, &args));
     return fxi_j_call(r, f, &args, out);
 }
 
@@ -227,9 +234,7 @@ static fx_status eval_routine(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     fxi_jval in;
     fxi_jargs args;
-    FX_TRY(fxi_j_eval(r, n->a, &in));
-    FX_TRY(fxi_j_eval_args(r, n, &args));
-    r->line = n->line;
+    FX_TRY(eval_operands(r, n, &in, &args));
     return fxi_jroutine_call(r, n->row, in, &args, out);
 }
 

@@ -331,20 +331,35 @@ static fx_status parse_postfix(fxi_jparse *p, fxi_jnode **n)
 
 // ---- filters and tests --------------------------------------------------------------------------
 
+typedef struct routine_kind {
+    fxi_jkind node;
+    const char *what, *name; // for errors
+    const fxi_jroutine *(*find)(const char *name, size_t n);
+} routine_kind;
+
+static const routine_kind filters = {FXI_J_FILTER, "filter", "a filter's name", fxi_j_find_filter};
+static const routine_kind tests = {FXI_J_TEST, "test", "a test's name", fxi_j_find_test};
+
+// The name of a filter or test, to a node that has no arguments yet.
+static fx_status parse_routine(fxi_jparse *p, const routine_kind *k, fxi_jnode *input,
+                               fxi_jnode **out)
+{
+    const fxi_jtoken t = p->cur;
+    if (t.kind != FXI_J_T_NAME) return fxi_jparse_wrong(p, k->name);
+    const fxi_jroutine *row = k->find(t.p, t.n);
+    if (!row)
+        return fxi_j_refuse(p->err, t.line, "the %s '%.*s' is not supported", k->what,
+                            t.n < 40 ? (int)t.n : 40, t.p);
+    FX_TRY(fxi_jparse_node(p, k->node, t.line, out));
+    (*out)->row = row;
+    (*out)->a = input;
+    return fxi_jparse_next(p);
+}
+
 static fx_status parse_filter(fxi_jparse *p, fxi_jnode *input, fxi_jnode **out)
 {
-    fxi_jnode *n;
-    const fxi_jtoken t = p->cur;
-    if (t.kind != FXI_J_T_NAME) return fxi_jparse_wrong(p, "a filter's name");
-    FX_TRY(fxi_jparse_node(p, FXI_J_FILTER, t.line, &n));
-    n->row = fxi_j_find_filter(t.p, t.n);
-    if (!n->row)
-        return fxi_j_refuse(p->err, t.line, "the filter '%.*s' is not supported",
-                            t.n < 40 ? (int)t.n : 40, t.p);
-    FX_TRY(fxi_jparse_next(p));
-    n->a = input;
-    *out = n;
-    return fxi_jparse_at_op(p, '(') ? parse_arguments(p, n) : FX_OK;
+    FX_TRY(parse_routine(p, &filters, input, out));
+    return fxi_jparse_at_op(p, '(') ? parse_arguments(p, *out) : FX_OK;
 }
 
 fx_status fxi_jparse_filters(fxi_jparse *p, fxi_jnode *input, fxi_jnode **out)
@@ -385,19 +400,11 @@ static fx_status parse_test(fxi_jparse *p, fxi_jnode *subject, fxi_jnode **out)
     FX_TRY(fxi_jparse_next(p));
     const bool negated = fxi_jparse_at_name(p, "not");
     if (negated) FX_TRY(fxi_jparse_next(p));
-    const fxi_jtoken t = p->cur;
-    if (t.kind != FXI_J_T_NAME) return fxi_jparse_wrong(p, "a test's name");
-    FX_TRY(fxi_jparse_node(p, FXI_J_TEST, t.line, &n));
-    n->row = fxi_j_find_test(t.p, t.n);
-    if (!n->row)
-        return fxi_j_refuse(p->err, t.line, "the test '%.*s' is not supported",
-                            t.n < 40 ? (int)t.n : 40, t.p);
-    FX_TRY(fxi_jparse_next(p));
-    n->a = subject;
+    FX_TRY(parse_routine(p, &tests, subject, &n));
     *out = n;
     FX_TRY(parse_test_arguments(p, n));
     if (!negated) return FX_OK;
-    FX_TRY(fxi_jparse_node(p, FXI_J_NOT, t.line, out));
+    FX_TRY(fxi_jparse_node(p, FXI_J_NOT, n->line, out));
     (*out)->a = n;
     return FX_OK;
 }

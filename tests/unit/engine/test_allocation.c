@@ -1,0 +1,141 @@
+// test_allocation.c - no allocation in a step. No forward pass asks malloc for anything, in no
+// thread, over prompts neither; and the rest of a decoding step, from the plan to what clients
+// are told and whatever the rules, does so only where the tokens of an answer outgrow their
+// array, which then grows by half. Every call is seen here by way of the linker.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/unthreaded.h"
+
+#define STORYTELLER FX_SOURCE_DIR "/models/storyteller.gguf"
+
+enum {
+    N_REQUEST = 5,
+    N_PROMPT = 60,
+    LONG_PROMPT = 300,
+    STEP_TOK = 64,
+    MAX_TOK = 150,
+    WARM_UP = 20,
+    N_TURN = 80
+};
+
+static atomic_bool in_turn, in_forward;
+static atomic_int n_in_turn, n_in_forward;
+
+static void seen(void)
+{
+    if (atomic_load(&in_turn)) atomic_fetch_add(&n_in_turn, 1);
+    if (atomic_load(&in_forward)) atomic_fetch_add(&n_in_forward, 1);
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+void __real_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits);
+void __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits);
+
+void *__wrap_malloc(size_t n)
+{
+    seen();
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    seen();
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    seen();
+    return __real_realloc(p, n);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+    seen();
+    return __real_aligned_alloc(align, n);
+}
+
+static int n_forward, n_prompt_pass;
+
+void __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits)
+{
+    n_forward++;
+    n_prompt_pass += b->n_tok > b->n_seq;
+    atomic_store(&in_forward, true);
+    __real_fxi_model_forward(m, b, logits);
+    atomic_store(&in_forward, false);
+}
+
+static void on_event(void *ud, const fx_event *ev)
+{
+    int *n_told = ud;
+    if (ev->token >= 0) ++*n_told;
+    assert_null(ev->error);
+}
+
+static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt, int *n_told)
+{
+    static int32_t tok[LONG_PROMPT];
+    for (int i = 0; i < n_prompt; i++) tok[i] = 3 + (i * i * 7 + i * 13 + n_prompt) % 310;
+    fx_request req = fx_request_default();
+    req.prompt = tok;
+    req.n_prompt = (size_t)n_prompt;
+    req.max_tok = MAX_TOK;
+    req.ignore_eos = true;
+    req.no_cache = true; // nothing is recorded
+    req.sampling = sampling;
+    req.logprobs = n_top > 0;
+    req.n_top = n_top;
+    req.on_event = on_event;
+    req.ud = n_told;
+    uint64_t id;
+    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+}
+
+static void turns(fx_engine *eng, int n)
+{
+    for (int i = 0; i < n; i++) assert_true(fxi_engine_turn(eng));
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    static const fx_sampling ways[N_REQUEST] = {
+        {.temperature = 0, .top_p = 1},
+        {.temperature = 1, .top_p = 1},
+        {.temperature = 1, .top_p = 0.9f},
+        {.temperature = 1, .top_p = 0.9f, .top_k = 40, .min_p = 0.01f, .typical_p = 0.9f},
+        {.temperature = 1, .top_p = 1, .repetition_penalty = 1.1f, .presence_penalty = 0.5f},
+    };
+    int n_told[N_REQUEST] = {0}, long_told = 0;
+    fx_engine *eng =
+        unthreaded_open(STORYTELLER, (fx_options){.n_thread = 2, .step_tok = STEP_TOK});
+    for (int i = 0; i < N_REQUEST; i++) submit(eng, ways[i], i ? 0 : 5, N_PROMPT, &n_told[i]);
+    for (int i = 0; !n_told[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_engine_turn(eng));
+    turns(eng, WARM_UP);
+    const int before = n_told[0];
+    atomic_store(&in_turn, true);
+    turns(eng, N_TURN);
+    atomic_store(&in_turn, false);
+    for (int i = 0; i < N_REQUEST; i++) assert_true(n_told[i] >= WARM_UP + N_TURN);
+    assert_int_equal(n_told[0], before + N_TURN);
+    assert_true(n_in_turn <= 2 * N_REQUEST);
+    submit(eng, ways[0], 0, LONG_PROMPT, &long_told);
+    while (!long_told) turns(eng, 1);
+    assert_true(n_forward > N_TURN && n_prompt_pass > LONG_PROMPT / STEP_TOK);
+    assert_int_equal(n_in_forward, 0);
+    unthreaded_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
