@@ -88,36 +88,32 @@ static void tile_values(const walk *w, int pos, int n)
 
 // ---- products ----------------------------------------------------------------------------------
 
-// One tile of few rows, and one of more. n_panel: FEW_PANELS or TILE_PANELS, or 1.
+#define ROW_CASE(T)                                       \
+    case T:                                               \
+        if (n_panel == 1)                                 \
+            tile_run_asking(load, T, 1, true, ldk, c);    \
+        else                                              \
+            tile_run_asking(load, T, MOST, true, ldk, c); \
+        break;
+
+// One tile of few rows, and one of more. n_panel: MOST or 1.
 ALWAYS_INLINE void tile_few_rows(load_fn *load, size_t ldk, int n_row, int n_panel, const tile *c)
 {
-#define ROW_CASE(T)                                             \
-    case T:                                                     \
-        if (n_panel == 1)                                       \
-            tile_run_asking(load, T, 1, true, ldk, c);          \
-        else                                                    \
-            tile_run_asking(load, T, FEW_PANELS, true, ldk, c); \
-        break;
+    enum { MOST = FEW_PANELS };
     switch (n_row) {
         FEW_CASES(ROW_CASE)
     }
-#undef ROW_CASE
 }
 
 ALWAYS_INLINE void tile_rows(load_fn *load, size_t ldk, int n_row, int n_panel, const tile *c)
 {
-#define ROW_CASE(T)                                              \
-    case T:                                                      \
-        if (n_panel == 1)                                        \
-            tile_run_asking(load, T, 1, true, ldk, c);           \
-        else                                                     \
-            tile_run_asking(load, T, TILE_PANELS, true, ldk, c); \
-        break;
+    enum { MOST = TILE_PANELS };
     switch (n_row) {
         TILE_CASES(ROW_CASE)
     }
-#undef ROW_CASE
 }
+
+#undef ROW_CASE
 
 // n_row rows, at most TILE_TOK, x n_panel panels.
 ALWAYS_INLINE void product_rows(load_fn *load, size_t ldk, tile c, int n_row, int n_panel,
