@@ -135,12 +135,14 @@ static void make_fingerprint(fxi_server *srv)
 
 // ---- start ------------------------------------------------------------------------------------
 
+// poll, not epoll: with epoll the thread that serves and the one that calls MHD_quiesce_daemon may
+// both take the listening socket out of the set, and the second then ends the process (0.9.75).
 static fx_status start_mhd(fxi_server *srv, fx_error *err)
 {
     const fxi_server_options *o = &srv->opt;
     unsigned pool = o->n_io_thread > 1 ? (unsigned)o->n_io_thread : 0;
     srv->mhd =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0,
+        MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0,
                          NULL, NULL, fxi_http_on_request, srv,                          //
                          MHD_OPTION_LISTEN_SOCKET, srv->listen_fd,                      //
                          MHD_OPTION_NOTIFY_COMPLETED, fxi_http_on_completed, srv,       //

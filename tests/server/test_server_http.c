@@ -599,6 +599,21 @@ static void test_stop(void **state)
     end(f);
 }
 
+// While the serving thread takes a connection, reads a request or answers it: a little later each
+// time.
+static void test_stop_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        fixture *f = begin((fxi_server_options){0});
+        int fd = http_open(f->port);
+        http_send(fd, "GET /health HTTP/1.0\r\nHost: t\r\n\r\n");
+        for (volatile int spin = 0; spin < i % 200 * 100; spin++) continue;
+        end(f);
+        close(fd);
+    }
+}
+
 static void test_engine_closes_first(void **state)
 {
     (void)state;
@@ -695,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_batch_refused),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_stop_at_once),
         cmocka_unit_test(test_engine_closes_first),
         cmocka_unit_test(test_listen_errors),
         cmocka_unit_test(test_busy_port),
