@@ -88,7 +88,7 @@ static void destroy(uint64_t index, uint64_t n)
 }
 
 // Memory that was full of something goes back to the driver, and comes again as zero.
-static void memory_is_zero_at_first(void **state)
+static void test_memory_is_zero_at_first(void **state)
 {
     (void)state;
     for (int round = 0; round < 3; round++) {
@@ -101,7 +101,7 @@ static void memory_is_zero_at_first(void **state)
     }
 }
 
-static void bytes_belong_to_chunk_and_slice(void **state)
+static void test_bytes_belong_to_chunk_and_slice(void **state)
 {
     (void)state;
     create(5, 2);
@@ -122,7 +122,7 @@ static void bytes_belong_to_chunk_and_slice(void **state)
 }
 
 // Device and host write through one address and read through the other, one after the other.
-static void an_alias_shows_the_same_bytes(void **state)
+static void test_an_alias_shows_the_same_bytes(void **state)
 {
     (void)state;
     create(0, 2);
@@ -143,7 +143,7 @@ static void an_alias_shows_the_same_bytes(void **state)
     destroy(0, 2);
 }
 
-static void fetch_reads_what_is_mapped_nowhere(void **state)
+static void test_fetch_reads_what_is_mapped_nowhere(void **state)
 {
     (void)state;
     create(0, 3);
@@ -162,7 +162,7 @@ static void fetch_reads_what_is_mapped_nowhere(void **state)
 }
 
 // The source is written by work that was given just before, and is not waited for.
-static void fetch_waits_for_the_stream(void **state)
+static void test_fetch_waits_for_the_stream(void **state)
 {
     (void)state;
     create(0, 33);
@@ -178,7 +178,7 @@ static void fetch_waits_for_the_stream(void **state)
     destroy(0, 33);
 }
 
-static void zero_takes_any_range(void **state)
+static void test_zero_takes_any_range(void **state)
 {
     (void)state;
     create(0, 2);
@@ -192,7 +192,7 @@ static void zero_takes_any_range(void **state)
     destroy(0, 2);
 }
 
-static void store_reaches_what_is_mapped_nowhere(void **state)
+static void test_store_reaches_what_is_mapped_nowhere(void **state)
 {
     (void)state;
     create(0, 3);
@@ -208,7 +208,7 @@ static void store_reaches_what_is_mapped_nowhere(void **state)
     destroy(0, 3);
 }
 
-static void fences_are_passed_in_order(void **state)
+static void test_fences_are_passed_in_order(void **state)
 {
     (void)state;
     uint64_t ticket[100];
@@ -231,7 +231,7 @@ static void fences_are_passed_in_order(void **state)
     destroy(0, 1);
 }
 
-static void the_swap_gives_back_what_it_took(void **state)
+static void test_the_swap_gives_back_what_it_took(void **state)
 {
     (void)state;
     uint64_t out, in;
@@ -251,7 +251,7 @@ static void the_swap_gives_back_what_it_took(void **state)
 
 // What the driver says is free falls by what is resident. Others may use the device as well, and
 // the driver needs a little for itself, so an eighth of difference is allowed.
-static void resident_is_what_the_driver_misses(void **state)
+static void test_resident_is_what_the_driver_misses(void **state)
 {
     (void)state;
     size_t before, during;
@@ -274,7 +274,7 @@ static void resident_is_what_the_driver_misses(void **state)
 }
 
 // Chunks of an eighth of what is free: some can be had, ten cannot, and then none is kept.
-static void no_memory_is_a_normal_answer(void **state)
+static void test_no_memory_is_a_normal_answer(void **state)
 {
     (void)state;
     vt_vmm_cuda_config cfg = {.device = gpu_device(gpu), .stream = NULL};
@@ -308,7 +308,7 @@ static void *map_elsewhere(void *arg)
     return NULL;
 }
 
-static void two_threads_work_at_once(void **state)
+static void test_two_threads_work_at_once(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -426,7 +426,7 @@ static vt_status destroy_one(int i)
     return vmm->ops->destroy(vmm, (uint64_t)i, 1);
 }
 
-static void times(void **state)
+static void test_times(void **state)
 {
     (void)state;
     print_message("slices of %zu KiB, chunks of %d slices; medians\n", slice >> 10, N_SLICE);
@@ -454,19 +454,19 @@ static void times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_GPU(memory_is_zero_at_first),
-        ON_GPU(bytes_belong_to_chunk_and_slice),
-        ON_GPU(an_alias_shows_the_same_bytes),
-        ON_GPU(fetch_reads_what_is_mapped_nowhere),
-        ON_GPU(fetch_waits_for_the_stream),
-        ON_GPU(zero_takes_any_range),
-        ON_GPU(store_reaches_what_is_mapped_nowhere),
-        ON_GPU(fences_are_passed_in_order),
-        ON_GPU(the_swap_gives_back_what_it_took),
-        ON_GPU(resident_is_what_the_driver_misses),
-        ON_GPU(no_memory_is_a_normal_answer),
-        ON_GPU(two_threads_work_at_once),
-        ON_GPU(times),
+        ON_GPU(test_memory_is_zero_at_first),
+        ON_GPU(test_bytes_belong_to_chunk_and_slice),
+        ON_GPU(test_an_alias_shows_the_same_bytes),
+        ON_GPU(test_fetch_reads_what_is_mapped_nowhere),
+        ON_GPU(test_fetch_waits_for_the_stream),
+        ON_GPU(test_zero_takes_any_range),
+        ON_GPU(test_store_reaches_what_is_mapped_nowhere),
+        ON_GPU(test_fences_are_passed_in_order),
+        ON_GPU(test_the_swap_gives_back_what_it_took),
+        ON_GPU(test_resident_is_what_the_driver_misses),
+        ON_GPU(test_no_memory_is_a_normal_answer),
+        ON_GPU(test_two_threads_work_at_once),
+        ON_GPU(test_times),
     };
     const char *why;
     gpu = gpu_open(&why);

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-static void empty_is_valid(void **state)
+static void test_empty_is_valid(void **state)
 {
     (void)state;
     fxi_buf b = {0};
@@ -21,7 +21,7 @@ static void empty_is_valid(void **state)
     fxi_buf_free(&b);
 }
 
-static void text_stays_terminated(void **state)
+static void test_text_stays_terminated(void **state)
 {
     (void)state;
     fxi_buf b = {0};
@@ -39,7 +39,7 @@ static void text_stays_terminated(void **state)
     fxi_buf_free(&b);
 }
 
-static void grows_across_sizes(void **state)
+static void test_grows_across_sizes(void **state)
 {
     (void)state;
     fxi_buf b = {0};
@@ -54,7 +54,7 @@ static void grows_across_sizes(void **state)
     fxi_buf_free(&b);
 }
 
-static void impossible_sizes_change_nothing(void **state)
+static void test_impossible_sizes_change_nothing(void **state)
 {
     (void)state;
     fxi_buf b = {0};
@@ -69,10 +69,10 @@ static void impossible_sizes_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_is_valid),
-        cmocka_unit_test(text_stays_terminated),
-        cmocka_unit_test(grows_across_sizes),
-        cmocka_unit_test(impossible_sizes_change_nothing),
+        cmocka_unit_test(test_empty_is_valid),
+        cmocka_unit_test(test_text_stays_terminated),
+        cmocka_unit_test(test_grows_across_sizes),
+        cmocka_unit_test(test_impossible_sizes_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static float from_bits(uint32_t u)
     return f;
 }
 
-static void table_is_consistent(void **state)
+static void test_table_is_consistent(void **state)
 {
     (void)state;
     int n = 0;
@@ -46,7 +46,7 @@ static void table_is_consistent(void **state)
     assert_null(fxi_dtype_by_name(""));
 }
 
-static void table_has_the_sizes(void **state)
+static void test_table_has_the_sizes(void **state)
 {
     (void)state;
     const fxi_dtype_info *t = fxi_dtype_by_name("q8_0");
@@ -71,7 +71,7 @@ static double f16_value(uint16_t h)
     return h & 0x8000 ? -mag : mag;
 }
 
-static void f16_every_number(void **state)
+static void test_f16_every_number(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -88,7 +88,7 @@ static void f16_every_number(void **state)
 
 // Between each number and its upper neighbour: the midpoint goes to the even one, its neighbours to
 // the nearer.
-static void f16_rounds_to_nearest_even(void **state)
+static void test_f16_rounds_to_nearest_even(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -106,7 +106,7 @@ static void f16_rounds_to_nearest_even(void **state)
     assert_int_equal(fxi_f32_to_f16(-1e-45f), 0x8000);
 }
 
-static void f16_agrees_with_the_compiler(void **state)
+static void test_f16_agrees_with_the_compiler(void **state)
 {
     (void)state;
 #ifdef __FLT16_MAX__
@@ -122,7 +122,7 @@ static void f16_agrees_with_the_compiler(void **state)
 #endif
 }
 
-static void bf16_every_number(void **state)
+static void test_bf16_every_number(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -136,7 +136,7 @@ static void bf16_every_number(void **state)
     assert_true(isnan(fxi_bf16_to_f32(fxi_f32_to_bf16(from_bits(0x7f800001)))));
 }
 
-static void bf16_rounds_to_nearest_even(void **state)
+static void test_bf16_rounds_to_nearest_even(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -155,7 +155,7 @@ static void random_row(float *x, uint64_t stream, float scale)
 }
 
 // 16-bit and f32 rows, also at odd addresses.
-static void rows_round_trip(void **state)
+static void test_rows_round_trip(void **state)
 {
     (void)state;
     static const fxi_dtype types[] = {FXI_F32, FXI_F16, FXI_BF16};
@@ -172,7 +172,7 @@ static void rows_round_trip(void **state)
     }
 }
 
-static void q8_0_row_is_near(void **state)
+static void test_q8_0_row_is_near(void **state)
 {
     (void)state;
     static const float scales[] = {1, 1e-3f, 1e-6f, 1e4f};
@@ -190,7 +190,7 @@ static void q8_0_row_is_near(void **state)
     }
 }
 
-static void q8_0_block_by_hand(void **state)
+static void test_q8_0_block_by_hand(void **state)
 {
     (void)state;
     float x[32] = {254, -254, 1, -1, 3, 0.99f, 127};
@@ -211,16 +211,16 @@ static void q8_0_block_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_consistent),
-        cmocka_unit_test(table_has_the_sizes),
-        cmocka_unit_test(f16_every_number),
-        cmocka_unit_test(f16_rounds_to_nearest_even),
-        cmocka_unit_test(f16_agrees_with_the_compiler),
-        cmocka_unit_test(bf16_every_number),
-        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(rows_round_trip),
-        cmocka_unit_test(q8_0_row_is_near),
-        cmocka_unit_test(q8_0_block_by_hand),
+        cmocka_unit_test(test_table_is_consistent),
+        cmocka_unit_test(test_table_has_the_sizes),
+        cmocka_unit_test(test_f16_every_number),
+        cmocka_unit_test(test_f16_rounds_to_nearest_even),
+        cmocka_unit_test(test_f16_agrees_with_the_compiler),
+        cmocka_unit_test(test_bf16_every_number),
+        cmocka_unit_test(test_bf16_rounds_to_nearest_even),
+        cmocka_unit_test(test_rows_round_trip),
+        cmocka_unit_test(test_q8_0_row_is_near),
+        cmocka_unit_test(test_q8_0_block_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static uint64_t physical_bytes(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void plain_machine(void **state)
+static void test_plain_machine(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -135,7 +135,7 @@ static void plain_machine(void **state)
     EXPECT_MIB(3000);
 }
 
-static void nothing_known_is_all_there_is(void **state)
+static void test_nothing_known_is_all_there_is(void **state)
 {
     (void)state;
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
@@ -144,7 +144,7 @@ static void nothing_known_is_all_there_is(void **state)
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
 }
 
-static void this_machine(void **state)
+static void test_this_machine(void **state)
 {
     (void)state;
     assert_in_range(fxi_free_memory_bytes(""), 0, physical_bytes());
@@ -152,7 +152,7 @@ static void this_machine(void **state)
 
 // ---- version 2 ----------------------------------------------------------------------------------
 
-static void v2_limit(void **state)
+static void test_v2_limit(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -167,7 +167,7 @@ static void v2_limit(void **state)
     EXPECT_MIB(3000);
 }
 
-static void v2_high_is_a_limit_too(void **state)
+static void test_v2_high_is_a_limit_too(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -181,7 +181,7 @@ static void v2_high_is_a_limit_too(void **state)
     EXPECT_MIB(1700);
 }
 
-static void v2_tighter_parent(void **state)
+static void test_v2_tighter_parent(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -195,7 +195,7 @@ static void v2_tighter_parent(void **state)
     EXPECT_MIB(100);
 }
 
-static void v2_max_is_none(void **state)
+static void test_v2_max_is_none(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -205,7 +205,7 @@ static void v2_max_is_none(void **state)
     EXPECT_MIB(3000);
 }
 
-static void v2_path_of_the_host(void **state)
+static void test_v2_path_of_the_host(void **state)
 {
     (void)state;
     static const char *const lines[] = {"0::/docker/abc\n", "0::/docker/abc (deleted)\n",
@@ -222,7 +222,7 @@ static void v2_path_of_the_host(void **state)
 
 // ---- version 1 ----------------------------------------------------------------------------------
 
-static void v1_limit(void **state)
+static void test_v1_limit(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -235,7 +235,7 @@ static void v1_limit(void **state)
     EXPECT_MIB(200);
 }
 
-static void v1_huge_is_none(void **state)
+static void test_v1_huge_is_none(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -247,7 +247,7 @@ static void v1_huge_is_none(void **state)
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
 }
 
-static void v1_path_of_the_host(void **state)
+static void test_v1_path_of_the_host(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -256,7 +256,7 @@ static void v1_path_of_the_host(void **state)
     EXPECT_MIB(750);
 }
 
-static void both_versions(void **state)
+static void test_both_versions(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -268,7 +268,7 @@ static void both_versions(void **state)
 
 // ---- at the limit, and beyond what makes sense --------------------------------------------------
 
-static void above_the_limit_is_zero(void **state)
+static void test_above_the_limit_is_zero(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -283,7 +283,7 @@ static void above_the_limit_is_zero(void **state)
     EXPECT_MIB(0);
 }
 
-static void garbage_is_no_limit(void **state)
+static void test_garbage_is_no_limit(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",
@@ -308,7 +308,7 @@ static void garbage_is_no_limit(void **state)
     }
 }
 
-static void garbage_in_usage(void **state)
+static void test_garbage_in_usage(void **state)
 {
     (void)state;
     put_machine(3000);
@@ -324,7 +324,7 @@ static void garbage_in_usage(void **state)
     EXPECT_MIB(1000);
 }
 
-static void garbage_in_meminfo(void **state)
+static void test_garbage_in_meminfo(void **state)
 {
     (void)state;
     static const char *const bad[] = {"MemAvailable: -5 kB\n", "MemAvailable: many kB\n",
@@ -336,7 +336,7 @@ static void garbage_in_meminfo(void **state)
     }
 }
 
-static void garbage_in_cgroup(void **state)
+static void test_garbage_in_cgroup(void **state)
 {
     (void)state;
     static const char bytes[] = "0::/a\0b\n4:memory:/job\n";
@@ -359,7 +359,7 @@ static void garbage_in_cgroup(void **state)
 
 // ---- sizes --------------------------------------------------------------------------------------
 
-static void long_paths_are_ignored(void **state)
+static void test_long_paths_are_ignored(void **state)
 {
     (void)state;
     static char line[6000] = "0::/";
@@ -375,7 +375,7 @@ static void long_paths_are_ignored(void **state)
 }
 
 // A number that is cut at the end of what is read is not half read.
-static void long_files_are_cut_at_a_line(void **state)
+static void test_long_files_are_cut_at_a_line(void **state)
 {
     (void)state;
     static char text[9000];
@@ -395,25 +395,25 @@ static void long_files_are_cut_at_a_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_ROOT(plain_machine),
-        IN_ROOT(nothing_known_is_all_there_is),
-        IN_ROOT(this_machine),
-        IN_ROOT(v2_limit),
-        IN_ROOT(v2_high_is_a_limit_too),
-        IN_ROOT(v2_tighter_parent),
-        IN_ROOT(v2_max_is_none),
-        IN_ROOT(v2_path_of_the_host),
-        IN_ROOT(v1_limit),
-        IN_ROOT(v1_huge_is_none),
-        IN_ROOT(v1_path_of_the_host),
-        IN_ROOT(both_versions),
-        IN_ROOT(above_the_limit_is_zero),
-        IN_ROOT(garbage_is_no_limit),
-        IN_ROOT(garbage_in_usage),
-        IN_ROOT(garbage_in_meminfo),
-        IN_ROOT(garbage_in_cgroup),
-        IN_ROOT(long_paths_are_ignored),
-        IN_ROOT(long_files_are_cut_at_a_line),
+        IN_ROOT(test_plain_machine),
+        IN_ROOT(test_nothing_known_is_all_there_is),
+        IN_ROOT(test_this_machine),
+        IN_ROOT(test_v2_limit),
+        IN_ROOT(test_v2_high_is_a_limit_too),
+        IN_ROOT(test_v2_tighter_parent),
+        IN_ROOT(test_v2_max_is_none),
+        IN_ROOT(test_v2_path_of_the_host),
+        IN_ROOT(test_v1_limit),
+        IN_ROOT(test_v1_huge_is_none),
+        IN_ROOT(test_v1_path_of_the_host),
+        IN_ROOT(test_both_versions),
+        IN_ROOT(test_above_the_limit_is_zero),
+        IN_ROOT(test_garbage_is_no_limit),
+        IN_ROOT(test_garbage_in_usage),
+        IN_ROOT(test_garbage_in_meminfo),
+        IN_ROOT(test_garbage_in_cgroup),
+        IN_ROOT(test_long_paths_are_ignored),
+        IN_ROOT(test_long_files_are_cut_at_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void run_and_check(fxi_pool *p, int n_task)
     free(j.count);
 }
 
-static void each_task_once(void **state)
+static void test_each_task_once(void **state)
 {
     (void)state;
     static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 64, 1000, 65535, 65536, 140000};
@@ -50,7 +50,7 @@ static void each_task_once(void **state)
 }
 
 // Many jobs in a row, each reading what the one before wrote (here: the same counters).
-static void tiny_jobs(void **state)
+static void test_tiny_jobs(void **state)
 {
     (void)state;
     for (int n_thread = 2; n_thread <= 5; n_thread += 3) {
@@ -78,7 +78,7 @@ static void slow_task(void *arg, int task)
 }
 
 // Workers fall asleep between jobs, and the caller while it waits for a slow one.
-static void sleepers_wake(void **state)
+static void test_sleepers_wake(void **state)
 {
     (void)state;
     fxi_pool *p = pool_of(3);
@@ -92,14 +92,14 @@ static void sleepers_wake(void **state)
     fxi_pool_destroy(p);
 }
 
-static void create_and_destroy(void **state)
+static void test_create_and_destroy(void **state)
 {
     (void)state;
     for (int i = 0; i < 50; i++) fxi_pool_destroy(pool_of(1 + i % 4));
     fxi_pool_destroy(NULL);
 }
 
-static void bad_counts_are_refused(void **state)
+static void test_bad_counts_are_refused(void **state)
 {
     (void)state;
     fxi_pool *p = NULL;
@@ -112,9 +112,9 @@ static void bad_counts_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_task_once),         cmocka_unit_test(tiny_jobs),
-        cmocka_unit_test(sleepers_wake),          cmocka_unit_test(create_and_destroy),
-        cmocka_unit_test(bad_counts_are_refused),
+        cmocka_unit_test(test_each_task_once),         cmocka_unit_test(test_tiny_jobs),
+        cmocka_unit_test(test_sleepers_wake),          cmocka_unit_test(test_create_and_destroy),
+        cmocka_unit_test(test_bad_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void vector_name(fxi_dtype type, const char *tail, char *dst, size_t n)
         if (*c >= 'A' && *c <= 'Z') *c += 'a' - 'A';
 }
 
-static void table_is_consistent(void **state)
+static void test_table_is_consistent(void **state)
 {
     (void)state;
     int n = 0;
@@ -83,7 +83,7 @@ static void table_is_consistent(void **state)
 
 // ---- reading and writing -----------------------------------------------------------------------
 
-static void numbers_are_those_of_gguf_py(void **state)
+static void test_numbers_are_those_of_gguf_py(void **state)
 {
     (void)state;
     for (int i = 0; i < N_CASE; i++) {
@@ -104,7 +104,7 @@ static void numbers_are_those_of_gguf_py(void **state)
     }
 }
 
-static void blocks_come_back(void **state)
+static void test_blocks_come_back(void **state)
 {
     (void)state;
     for (int i = 0; i < N_CASE; i++) {
@@ -149,7 +149,7 @@ static fxi_qblock random_fields(const fxi_qformat *f, uint64_t block)
     return q;
 }
 
-static void fields_come_back(void **state)
+static void test_fields_come_back(void **state)
 {
     (void)state;
     for (int i = 0; i < N_CASE; i++) {
@@ -213,7 +213,7 @@ static error store(fxi_dtype type, const float *x, float *got)
     return error_of(x, got, N_ROW);
 }
 
-static void errors_are_bounded(void **state)
+static void test_errors_are_bounded(void **state)
 {
     (void)state;
     static const float scales[] = {1, 0.02f, 100};
@@ -237,7 +237,7 @@ static void errors_are_bounded(void **state)
 }
 
 // Our blocks are at least as near as those that gguf-py makes.
-static void no_worse_than_gguf_py(void **state)
+static void test_no_worse_than_gguf_py(void **state)
 {
     (void)state;
     float *x = read_vectors("quant_input.bin", N_INPUT * sizeof(float)), *got = malloc(4 * N_INPUT);
@@ -267,7 +267,7 @@ static void fill(float *x, float v)
     for (int i = 0; i < N_ROW; i++) x[i] = v;
 }
 
-static void zeros_stay_zeros(void **state)
+static void test_zeros_stay_zeros(void **state)
 {
     (void)state;
     static float x[N_ROW], got[N_ROW];
@@ -277,7 +277,7 @@ static void zeros_stay_zeros(void **state)
     }
 }
 
-static void constants_stay_near(void **state)
+static void test_constants_stay_near(void **state)
 {
     (void)state;
     static const float values[] = {1, -1, 1000, -30, 0.5f};
@@ -298,7 +298,7 @@ static double finest(fxi_dtype type)
 }
 
 // Beyond the type's numbers: its largest; below: 0, or a step of the smallest scale.
-static void huge_and_tiny_numbers(void **state)
+static void test_huge_and_tiny_numbers(void **state)
 {
     (void)state;
     static const float huge[] = {1e5f, 1e7f, 1e12f, 1e38f, FLT_MAX};
@@ -323,7 +323,7 @@ static void huge_and_tiny_numbers(void **state)
 
 // One number a thousand times the others: it keeps its size, they stay small, the other blocks are
 // as they were.
-static void one_outlier(void **state)
+static void test_one_outlier(void **state)
 {
     (void)state;
     static float x[N_ROW], got[N_ROW], before[N_ROW];
@@ -345,11 +345,16 @@ static void one_outlier(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_consistent),   cmocka_unit_test(numbers_are_those_of_gguf_py),
-        cmocka_unit_test(blocks_come_back),      cmocka_unit_test(fields_come_back),
-        cmocka_unit_test(errors_are_bounded),    cmocka_unit_test(no_worse_than_gguf_py),
-        cmocka_unit_test(zeros_stay_zeros),      cmocka_unit_test(constants_stay_near),
-        cmocka_unit_test(huge_and_tiny_numbers), cmocka_unit_test(one_outlier),
+        cmocka_unit_test(test_table_is_consistent),
+        cmocka_unit_test(test_numbers_are_those_of_gguf_py),
+        cmocka_unit_test(test_blocks_come_back),
+        cmocka_unit_test(test_fields_come_back),
+        cmocka_unit_test(test_errors_are_bounded),
+        cmocka_unit_test(test_no_worse_than_gguf_py),
+        cmocka_unit_test(test_zeros_stay_zeros),
+        cmocka_unit_test(test_constants_stay_near),
+        cmocka_unit_test(test_huge_and_tiny_numbers),
+        cmocka_unit_test(test_one_outlier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

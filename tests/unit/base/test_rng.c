@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 
-static void known_answers(void **state)
+static void test_known_answers(void **state)
 {
     (void)state;
     static const struct {
@@ -30,7 +30,7 @@ static void known_answers(void **state)
     }
 }
 
-static void every_argument_counts(void **state)
+static void test_every_argument_counts(void **state)
 {
     (void)state;
     uint64_t base = fxi_rng_u64(1, 2, 3);
@@ -43,7 +43,7 @@ static void every_argument_counts(void **state)
     }
 }
 
-static void unit_is_uniform(void **state)
+static void test_unit_is_uniform(void **state)
 {
     (void)state;
     enum { N = 100000, BINS = 10 };
@@ -59,9 +59,9 @@ static void unit_is_uniform(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(every_argument_counts),
-        cmocka_unit_test(unit_is_uniform),
+        cmocka_unit_test(test_known_answers),
+        cmocka_unit_test(test_every_argument_counts),
+        cmocka_unit_test(test_unit_is_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

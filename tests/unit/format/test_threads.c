@@ -99,7 +99,7 @@ static void all_at_once(const fxi_vocab *v, const fxi_chat *c)
 }
 
 // SentencePiece merges, and the template that the file has.
-static void of_a_model(void **state)
+static void test_of_a_model(void **state)
 {
     (void)state;
     fxi_gguf *g;
@@ -115,7 +115,7 @@ static void of_a_model(void **state)
 }
 
 // Bytes behind regular expressions, and text that is normalised.
-static void of_patterns(void **state)
+static void test_of_patterns(void **state)
 {
     (void)state;
     static const char *const pres[] = {"gpt-2", "qwen2", "llama-bpe"};
@@ -136,6 +136,7 @@ static void of_patterns(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_model), cmocka_unit_test(of_patterns)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_model),
+                                       cmocka_unit_test(test_of_patterns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,7 +187,7 @@ static void assert_near(const setup *s, const cache *c, const float *q, const fl
     }
 }
 
-static void ref_is_near_double(void **state)
+static void test_ref_is_near_double(void **state)
 {
     (void)state;
     static const setup setups[] = {{8, 1, 1, 0, FXI_F16, 2},     {64, 2, 3, 14, FXI_BF16, 2},
@@ -237,7 +237,7 @@ static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 128, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
 // Every head size and group size, with token counts and positions that vary along.
-static void paths_have_refs_bits(void **state)
+static void test_paths_have_refs_bits(void **state)
 {
     (void)state;
     static const int pos[] = {0, 7, 15, 16, 40, 250, 310};
@@ -250,7 +250,7 @@ static void paths_have_refs_bits(void **state)
         }
 }
 
-static void around_borders(void **state)
+static void test_around_borders(void **state)
 {
     (void)state;
     static const int pos[] = {0,   1,   14,  15,  16,  17,  31,  240, 247, 248, 249, 254,
@@ -263,7 +263,7 @@ static void around_borders(void **state)
 }
 
 // Every type in every layout: what a layout changes is addresses alone.
-static void layouts_have_the_same_bits(void **state)
+static void test_layouts_have_the_same_bits(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -282,7 +282,7 @@ static void layouts_have_the_same_bits(void **state)
 }
 
 // As many tokens as a call takes, across a segment's border.
-static void most_tokens(void **state)
+static void test_most_tokens(void **state)
 {
     (void)state;
     for (int group = 1; group <= 8; group *= 8) {
@@ -293,7 +293,7 @@ static void most_tokens(void **state)
 
 // Rows of many heads, of which ever smaller blocks are asked for ahead; what is asked for ends
 // where the cache does, and its list where the scratch does.
-static void wide_rows(void **state)
+static void test_wide_rows(void **state)
 {
     (void)state;
     static const setup setups[] = {{128, 1, 1, 800, FXI_F16, 32},  {128, 1, 1, 600, FXI_F32, 32},
@@ -305,7 +305,7 @@ static void wide_rows(void **state)
 }
 
 // Scores so far apart that most weights vanish, and rise from segment to segment.
-static void steep_scores(void **state)
+static void test_steep_scores(void **state)
 {
     (void)state;
     setup s = {32, 2, 4, 700, FXI_F16, 2};
@@ -326,10 +326,13 @@ static void steep_scores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_near_double), cmocka_unit_test(paths_have_refs_bits),
-        cmocka_unit_test(around_borders),     cmocka_unit_test(layouts_have_the_same_bits),
-        cmocka_unit_test(most_tokens),        cmocka_unit_test(wide_rows),
-        cmocka_unit_test(steep_scores),
+        cmocka_unit_test(test_ref_is_near_double),
+        cmocka_unit_test(test_paths_have_refs_bits),
+        cmocka_unit_test(test_around_borders),
+        cmocka_unit_test(test_layouts_have_the_same_bits),
+        cmocka_unit_test(test_most_tokens),
+        cmocka_unit_test(test_wide_rows),
+        cmocka_unit_test(test_steep_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

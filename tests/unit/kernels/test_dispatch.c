@@ -1,6 +1,6 @@
 #include "kernels_test.h"
 
-static void ref_is_always_there(void **state)
+static void test_ref_is_always_there(void **state)
 {
     (void)state;
     assert_non_null(ref_path());
@@ -8,7 +8,7 @@ static void ref_is_always_there(void **state)
     assert_non_null(fxi_kernels_get(NULL));
 }
 
-static void unknown_paths_are_null(void **state)
+static void test_unknown_paths_are_null(void **state)
 {
     (void)state;
     assert_null(fxi_kernels_get("avx"));
@@ -17,7 +17,7 @@ static void unknown_paths_are_null(void **state)
 }
 
 // The best is the widest of what runs.
-static void best_is_the_last_fast_path(void **state)
+static void test_best_is_the_last_fast_path(void **state)
 {
     (void)state;
     const fxi_kernels *best = ref_path(), *k;
@@ -43,7 +43,7 @@ static void table_is_full(const fxi_kernels *k)
     }
 }
 
-static void every_table_is_full(void **state)
+static void test_every_table_is_full(void **state)
 {
     (void)state;
     const fxi_kernels *k;
@@ -57,10 +57,10 @@ static void every_table_is_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_always_there),
-        cmocka_unit_test(unknown_paths_are_null),
-        cmocka_unit_test(best_is_the_last_fast_path),
-        cmocka_unit_test(every_table_is_full),
+        cmocka_unit_test(test_ref_is_always_there),
+        cmocka_unit_test(test_unknown_paths_are_null),
+        cmocka_unit_test(test_best_is_the_last_fast_path),
+        cmocka_unit_test(test_every_table_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void output_is_near(const layer *l, const float *weight, size_t o)
     }
 }
 
-static void ref_is_near_double(void **state)
+static void test_ref_is_near_double(void **state)
 {
     layers *all = *state;
     for (int i = 0; i < all->n; i++) {
@@ -85,7 +85,7 @@ static void ref_is_near_double(void **state)
     }
 }
 
-static void paths_have_refs_bits(void **state)
+static void test_paths_have_refs_bits(void **state)
 {
     layers *all = *state;
     for (int i = 0; i < all->n; i++) paths_same_bits(&all->of[i]);
@@ -112,7 +112,7 @@ static void check_rows(fxi_dtype type, shape s)
     free(w.data), free(raw), free(want), free(got);
 }
 
-static void rows_come_back(void **state)
+static void test_rows_come_back(void **state)
 {
     (void)state;
     for (int t = 0; t < N_TYPE; t++)
@@ -140,7 +140,7 @@ static void random_cuts(const fxi_kernels *k, const layer *l, int n_tok, uint64_
     free(y);
 }
 
-static void cuts_change_no_bit(void **state)
+static void test_cuts_change_no_bit(void **state)
 {
     layers *all = *state;
     const fxi_kernels *k;
@@ -184,7 +184,7 @@ static layer layer_big(plan p)
 
 // More than is prepared together: of block types 384 tokens, or as many blocks of 512 along k; of
 // float types activations of 1 MiB. Calls of few tokens, of more than 24 and of more than fit.
-static void layers_too_big_to_prepare(void **state)
+static void test_layers_too_big_to_prepare(void **state)
 {
     (void)state;
     static const plan plans[] = {
@@ -206,7 +206,7 @@ static void layers_too_big_to_prepare(void **state)
     }
 }
 
-static void sizes_are_whole_lines(void **state)
+static void test_sizes_are_whole_lines(void **state)
 {
     (void)state;
     assert_int_equal(fxi_linear_n_panel(1), 1);
@@ -223,9 +223,12 @@ static void sizes_are_whole_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_whole_lines), cmocka_unit_test(ref_is_near_double),
-        cmocka_unit_test(rows_come_back),        cmocka_unit_test(paths_have_refs_bits),
-        cmocka_unit_test(cuts_change_no_bit),    cmocka_unit_test(layers_too_big_to_prepare),
+        cmocka_unit_test(test_sizes_are_whole_lines),
+        cmocka_unit_test(test_ref_is_near_double),
+        cmocka_unit_test(test_rows_come_back),
+        cmocka_unit_test(test_paths_have_refs_bits),
+        cmocka_unit_test(test_cuts_change_no_bit),
+        cmocka_unit_test(test_layers_too_big_to_prepare),
     };
     return cmocka_run_group_tests(tests, layers_make, layers_free);
 }

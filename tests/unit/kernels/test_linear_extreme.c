@@ -128,13 +128,13 @@ static void near_exact(const layer *l)
         }
 }
 
-static void ref_is_near_exact(void **state)
+static void test_ref_is_near_exact(void **state)
 {
     (void)state;
     for_each_type(near_exact);
 }
 
-static void paths_have_refs_bits(void **state)
+static void test_paths_have_refs_bits(void **state)
 {
     (void)state;
     for_each_type(paths_same_bits);
@@ -152,7 +152,7 @@ static void rows_same_bits(const layer *l)
     }
 }
 
-static void rows_come_back(void **state)
+static void test_rows_come_back(void **state)
 {
     (void)state;
     for_each_type(rows_same_bits);
@@ -161,9 +161,9 @@ static void rows_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_near_exact),
-        cmocka_unit_test(paths_have_refs_bits),
-        cmocka_unit_test(rows_come_back),
+        cmocka_unit_test(test_ref_is_near_exact),
+        cmocka_unit_test(test_paths_have_refs_bits),
+        cmocka_unit_test(test_rows_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

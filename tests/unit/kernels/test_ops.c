@@ -12,7 +12,7 @@ static double ulps(float got, double exact)
     return fabs((double)got - exact) / step;
 }
 
-static void expf_is_near(void **state)
+static void test_expf_is_near(void **state)
 {
     (void)state;
     double worst = 0;
@@ -26,7 +26,7 @@ static void expf_is_near(void **state)
     assert_true(worst <= 1.5);
 }
 
-static void expf_at_the_ends(void **state)
+static void test_expf_at_the_ends(void **state)
 {
     (void)state;
     assert_true(fxi_expf(0) == 1 && fxi_expf(-0.0f) == 1);
@@ -101,7 +101,7 @@ static void row_same_bits(row_op *op, int n, spread s)
     free(a), free(b), free(want), free(y);
 }
 
-static void rows_have_refs_bits(void **state)
+static void test_rows_have_refs_bits(void **state)
 {
     (void)state;
     static row_op *const ops[] = {op_rms_norm, op_rms_norm_in_place, op_add,
@@ -112,7 +112,7 @@ static void rows_have_refs_bits(void **state)
 }
 
 // Ties, the way to inf, the smallest numbers and NaN.
-static void bf16_rounds_as_base_does(void **state)
+static void test_bf16_rounds_as_base_does(void **state)
 {
     (void)state;
     static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf817fff, 0x7f7fffff,
@@ -130,7 +130,7 @@ static void bf16_rounds_as_base_does(void **state)
     }
 }
 
-static void rms_norm_is_near(void **state)
+static void test_rms_norm_is_near(void **state)
 {
     (void)state;
     for (int i = 0; i < N_SIZE; i++) {
@@ -149,7 +149,7 @@ static void rms_norm_is_near(void **state)
     }
 }
 
-static void swiglu_is_near(void **state)
+static void test_swiglu_is_near(void **state)
 {
     (void)state;
     for (int i = -2000; i < 2000; i++) {
@@ -161,7 +161,7 @@ static void swiglu_is_near(void **state)
 }
 
 // Every f16 number, and the midpoints between neighbours.
-static void store_f16_every_number(void **state)
+static void test_store_f16_every_number(void **state)
 {
     (void)state;
     enum { N = 2 * 0x7c00 };
@@ -200,7 +200,7 @@ static void rope_same_bits(int head_dim, int n_pair)
     free(x), free(want), free(y), free(cos_), free(sin_);
 }
 
-static void rope_has_refs_bits(void **state)
+static void test_rope_has_refs_bits(void **state)
 {
     (void)state;
     static const int head_dims[] = {2, 8, 16, 32, 48, 64, 80, 96, 128};
@@ -209,7 +209,7 @@ static void rope_has_refs_bits(void **state)
             rope_same_bits(head_dims[i], n_pair);
 }
 
-static void rope_turns(void **state)
+static void test_rope_turns(void **state)
 {
     (void)state;
     float x[6] = {1, 0, 0, 1, 7, 8};
@@ -239,7 +239,7 @@ static float *q8_input(int scale)
     return x;
 }
 
-static void quant_has_refs_bits(void **state)
+static void test_quant_has_refs_bits(void **state)
 {
     (void)state;
     q8_row *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
@@ -256,7 +256,7 @@ static void quant_has_refs_bits(void **state)
     free(want), free(got);
 }
 
-static void quant_is_near(void **state)
+static void test_quant_is_near(void **state)
 {
     (void)state;
     q8_row *r = calloc(1, sizeof *r);
@@ -280,17 +280,17 @@ static void quant_is_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expf_is_near),
-        cmocka_unit_test(expf_at_the_ends),
-        cmocka_unit_test(rows_have_refs_bits),
-        cmocka_unit_test(bf16_rounds_as_base_does),
-        cmocka_unit_test(rms_norm_is_near),
-        cmocka_unit_test(swiglu_is_near),
-        cmocka_unit_test(store_f16_every_number),
-        cmocka_unit_test(rope_has_refs_bits),
-        cmocka_unit_test(rope_turns),
-        cmocka_unit_test(quant_has_refs_bits),
-        cmocka_unit_test(quant_is_near),
+        cmocka_unit_test(test_expf_is_near),
+        cmocka_unit_test(test_expf_at_the_ends),
+        cmocka_unit_test(test_rows_have_refs_bits),
+        cmocka_unit_test(test_bf16_rounds_as_base_does),
+        cmocka_unit_test(test_rms_norm_is_near),
+        cmocka_unit_test(test_swiglu_is_near),
+        cmocka_unit_test(test_store_f16_every_number),
+        cmocka_unit_test(test_rope_has_refs_bits),
+        cmocka_unit_test(test_rope_turns),
+        cmocka_unit_test(test_quant_has_refs_bits),
+        cmocka_unit_test(test_quant_is_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

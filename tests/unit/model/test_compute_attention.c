@@ -104,7 +104,7 @@ static const struct {
                {chunk_after_long, 2, false},
                {even, 14, false}};
 
-static void threads_do_not_matter(void **state)
+static void test_threads_do_not_matter(void **state)
 {
     (void)state;
     static const int n_thread[] = {2, 3, 16};
@@ -126,7 +126,7 @@ static void threads_do_not_matter(void **state)
 }
 
 // One long sequence keeps every thread busy; as many as can be, alike, are left whole.
-static void cuts_where_it_helps(void **state)
+static void test_cuts_where_it_helps(void **state)
 {
     (void)state;
     world w;
@@ -141,8 +141,8 @@ static void cuts_where_it_helps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(cuts_where_it_helps),
+        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_cuts_where_it_helps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static uint32_t work(uint32_t max_jobs)
     return n_left;
 }
 
-static void what_is_prepared_costs_no_call(void **state)
+static void test_what_is_prepared_costs_no_call(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -76,7 +76,7 @@ static void what_is_prepared_costs_no_call(void **state)
     assert_int_equal(family_stats(&f).jobs, 1);
 }
 
-static void the_nearest_deadline_comes_first(void **state)
+static void test_the_nearest_deadline_comes_first(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 10);
@@ -91,7 +91,7 @@ static void the_nearest_deadline_comes_first(void **state)
 }
 
 // What was asked for long ago is not late for ever, and may be asked for again, with more haste.
-static void deadlines_come_nearer(void **state)
+static void test_deadlines_come_nearer(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 0);
@@ -108,7 +108,7 @@ static void deadlines_come_nearer(void **state)
     (void)work(UINT32_MAX);
 }
 
-static void extend_does_not_wait_for_what_has_not_begun(void **state)
+static void test_extend_does_not_wait_for_what_has_not_begun(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -119,7 +119,7 @@ static void extend_does_not_wait_for_what_has_not_begun(void **state)
     assert_int_equal(family_stats(&f).chunks_created, 2);
 }
 
-static void a_failure_is_told_to_who_waits(void **state)
+static void test_a_failure_is_told_to_who_waits(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -132,7 +132,7 @@ static void a_failure_is_told_to_who_waits(void **state)
     assert_int_equal(family_stats(&f).job_failures, 1);
 }
 
-static void a_failure_is_told_to_who_asks_again(void **state)
+static void test_a_failure_is_told_to_who_asks_again(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -146,7 +146,7 @@ static void a_failure_is_told_to_who_asks_again(void **state)
 }
 
 // As if the job had come back late, to who lives in the span now.
-static void a_failure_is_not_told_to_another(void **state)
+static void test_a_failure_is_not_told_to_another(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -159,7 +159,7 @@ static void a_failure_is_not_told_to_another(void **state)
     assert_int_equal(work(UINT32_MAX), 0);
 }
 
-static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
+static void test_prepare_takes_from_the_idle_and_evicts_nobody(void **state)
 {
     (void)state;
     family_grown(&f, 0, 6 * CHUNK_TOK);
@@ -180,7 +180,7 @@ static void prepare_takes_from_the_idle_and_evicts_nobody(void **state)
     assert_true(family_stats(&f).chunks_cached < 6);
 }
 
-static void slack_asks_when_less_than_that_is_left(void **state)
+static void test_slack_asks_when_less_than_that_is_left(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK - 9);
@@ -191,7 +191,7 @@ static void slack_asks_when_less_than_that_is_left(void **state)
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
 }
 
-static void slack_serves_first_who_runs_out_first(void **state)
+static void test_slack_serves_first_who_runs_out_first(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK - 5);
@@ -202,7 +202,7 @@ static void slack_serves_first_who_runs_out_first(void **state)
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
 }
 
-static void next_serves_everybodys_next_token_first(void **state)
+static void test_next_serves_everybodys_next_token_first(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK - 1); // its next token fits; the ones behind do not
@@ -215,7 +215,7 @@ static void next_serves_everybodys_next_token_first(void **state)
     assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
 }
 
-static void a_step_fills_up_to_the_low_mark(void **state)
+static void test_a_step_fills_up_to_the_low_mark(void **state)
 {
     (void)state;
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
@@ -235,7 +235,7 @@ static void a_step_fills_up_to_the_low_mark(void **state)
     assert_int_equal(family_stats(&f).chunks_created, 8); // nor beyond the budget
 }
 
-static void released_chunks_are_wiped_ahead(void **state)
+static void test_released_chunks_are_wiped_ahead(void **state)
 {
     (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
@@ -247,7 +247,7 @@ static void released_chunks_are_wiped_ahead(void **state)
     assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
-static void the_best_fit_is_handed_on(void **state)
+static void test_the_best_fit_is_handed_on(void **state)
 {
     (void)state;
     static const uint32_t n_chunk[] = {6, 2, 4};
@@ -261,7 +261,7 @@ static void the_best_fit_is_handed_on(void **state)
     assert_int_equal(vt_seq_backed(f.kin[2].s), 2 * CHUNK_TOK);
 }
 
-static void the_thread_does_it_beside_the_owner(void **state)
+static void test_the_thread_does_it_beside_the_owner(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -274,7 +274,7 @@ static void the_thread_does_it_beside_the_owner(void **state)
     assert_int_equal(vt_seq_backed(f.kin[0].s), 3 * CHUNK_TOK);
 }
 
-static void a_release_does_not_wait_for_the_thread(void **state)
+static void test_a_release_does_not_wait_for_the_thread(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -288,7 +288,7 @@ static void a_release_does_not_wait_for_the_thread(void **state)
     assert_ok(family_create(&f, 0, 0));
 }
 
-static void what_was_shared_is_unmapped_beside_the_owner(void **state)
+static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
 {
     (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
@@ -304,7 +304,7 @@ static void what_was_shared_is_unmapped_beside_the_owner(void **state)
 }
 
 // Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
-static void the_thread_gives_back_what_is_too_much(void **state)
+static void test_the_thread_gives_back_what_is_too_much(void **state)
 {
     (void)state;
     family_close(&f);
@@ -327,7 +327,7 @@ static void the_thread_gives_back_what_is_too_much(void **state)
     assert_int_equal(family_stats(&f).chunks_created, 2);
 }
 
-static void a_failing_thread_leaves_nobody_waiting(void **state)
+static void test_a_failing_thread_leaves_nobody_waiting(void **state)
 {
     (void)state;
     family_grown(&f, 0, 10);
@@ -345,25 +345,25 @@ static void a_failing_thread_leaves_nobody_waiting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OWNER(what_is_prepared_costs_no_call),
-        OWNER(the_nearest_deadline_comes_first),
-        OWNER(deadlines_come_nearer),
-        OWNER(extend_does_not_wait_for_what_has_not_begun),
-        OWNER(a_failure_is_told_to_who_waits),
-        OWNER(a_failure_is_told_to_who_asks_again),
-        OWNER(a_failure_is_not_told_to_another),
-        OWNER(prepare_takes_from_the_idle_and_evicts_nobody),
-        OWNER(slack_asks_when_less_than_that_is_left),
-        OWNER(slack_serves_first_who_runs_out_first),
-        OWNER(next_serves_everybodys_next_token_first),
-        MARKS(a_step_fills_up_to_the_low_mark),
-        OWNER(released_chunks_are_wiped_ahead),
-        OWNER(the_best_fit_is_handed_on),
-        THREADED(the_thread_does_it_beside_the_owner),
-        THREADED(a_release_does_not_wait_for_the_thread),
-        THREADED(what_was_shared_is_unmapped_beside_the_owner),
-        THREADED(the_thread_gives_back_what_is_too_much),
-        THREADED(a_failing_thread_leaves_nobody_waiting),
+        OWNER(test_what_is_prepared_costs_no_call),
+        OWNER(test_the_nearest_deadline_comes_first),
+        OWNER(test_deadlines_come_nearer),
+        OWNER(test_extend_does_not_wait_for_what_has_not_begun),
+        OWNER(test_a_failure_is_told_to_who_waits),
+        OWNER(test_a_failure_is_told_to_who_asks_again),
+        OWNER(test_a_failure_is_not_told_to_another),
+        OWNER(test_prepare_takes_from_the_idle_and_evicts_nobody),
+        OWNER(test_slack_asks_when_less_than_that_is_left),
+        OWNER(test_slack_serves_first_who_runs_out_first),
+        OWNER(test_next_serves_everybodys_next_token_first),
+        MARKS(test_a_step_fills_up_to_the_low_mark),
+        OWNER(test_released_chunks_are_wiped_ahead),
+        OWNER(test_the_best_fit_is_handed_on),
+        THREADED(test_the_thread_does_it_beside_the_owner),
+        THREADED(test_a_release_does_not_wait_for_the_thread),
+        THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
+        THREADED(test_the_thread_gives_back_what_is_too_much),
+        THREADED(test_a_failing_thread_leaves_nobody_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

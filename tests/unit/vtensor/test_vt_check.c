@@ -136,7 +136,7 @@ static void memory_nobody_knows(int by)
         assert_ok(in->ops->destroy(in, 50, 1));
 }
 
-static void each_broken_invariant_is_found(void **state)
+static void test_each_broken_invariant_is_found(void **state)
 {
     (void)state;
     static const struct {
@@ -204,7 +204,7 @@ static void each_broken_invariant_is_found(void **state)
     }
 }
 
-static void a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
+static void test_a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
 {
     (void)state;
     const char *what = "";
@@ -217,9 +217,9 @@ static void a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_broken_invariant_is_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_backend_that_cannot_tell_is_no_broken_invariant, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_each_broken_invariant_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_backend_that_cannot_tell_is_no_broken_invariant,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

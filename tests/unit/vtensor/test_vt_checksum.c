@@ -35,7 +35,7 @@ static uint64_t by_definition(const uint8_t *p, size_t size_bytes)
     return size_bytes % 8 == 0 ? sum : sum * 0x9e3779b97f4a7c1b + spread(size_bytes % 8);
 }
 
-static void it_is_what_it_is_defined_to_be(void **state)
+static void test_it_is_what_it_is_defined_to_be(void **state)
 {
     (void)state;
     for (size_t n = 0; n < 200; n++)
@@ -44,7 +44,7 @@ static void it_is_what_it_is_defined_to_be(void **state)
     assert_true(vt_vmm_checksum(0, "12345678", 8) == 0xd685ace1fca3732b);
 }
 
-static void pieces_make_no_difference(void **state)
+static void test_pieces_make_no_difference(void **state)
 {
     (void)state;
     uint64_t whole = vt_vmm_checksum(0, bytes, SIZE - 3);
@@ -56,7 +56,7 @@ static void pieces_make_no_difference(void **state)
         }
 }
 
-static void every_single_bit_counts(void **state)
+static void test_every_single_bit_counts(void **state)
 {
     (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, SIZE - 5);
@@ -67,7 +67,7 @@ static void every_single_bit_counts(void **state)
     }
 }
 
-static void every_byte_and_its_values_count(void **state)
+static void test_every_byte_and_its_values_count(void **state)
 {
     (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, 71);
@@ -79,7 +79,7 @@ static void every_byte_and_its_values_count(void **state)
         }
 }
 
-static void the_order_of_words_counts(void **state)
+static void test_the_order_of_words_counts(void **state)
 {
     (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, SIZE), a, b;
@@ -95,7 +95,7 @@ static void the_order_of_words_counts(void **state)
         }
 }
 
-static void zeros_and_lengths_count(void **state)
+static void test_zeros_and_lengths_count(void **state)
 {
     (void)state;
     static const uint8_t zero[256];
@@ -111,9 +111,9 @@ static void zeros_and_lengths_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(it_is_what_it_is_defined_to_be), T(pieces_make_no_difference),
-        T(every_single_bit_counts),        T(every_byte_and_its_values_count),
-        T(the_order_of_words_counts),      T(zeros_and_lengths_count),
+        T(test_it_is_what_it_is_defined_to_be), T(test_pieces_make_no_difference),
+        T(test_every_single_bit_counts),        T(test_every_byte_and_its_values_count),
+        T(test_the_order_of_words_counts),      T(test_zeros_and_lengths_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static bool is_readable(uintptr_t addr)
     return readable;
 }
 
-static void tells_what_it_is(void **state)
+static void test_tells_what_it_is(void **state)
 {
     (void)state;
     assert_string_equal(vmm->ops->name, "cuda");
@@ -24,7 +24,7 @@ static void tells_what_it_is(void **state)
     assert_true(vmm->ops->max_runs(vmm) == UINT64_MAX);
 }
 
-static void memory_comes_and_goes(void **state)
+static void test_memory_comes_and_goes(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 3, 5));
@@ -40,7 +40,7 @@ static void memory_comes_and_goes(void **state)
 }
 
 // More chunks than the table has buckets at first, strewn over the indices.
-static void many_chunks_are_found_again(void **state)
+static void test_many_chunks_are_found_again(void **state)
 {
     (void)state;
     enum { N = 150 };
@@ -59,7 +59,7 @@ static void many_chunks_are_found_again(void **state)
     }
 }
 
-static void fresh_memory_is_wiped_once(void **state)
+static void test_fresh_memory_is_wiped_once(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 4));
@@ -80,7 +80,7 @@ static void fresh_memory_is_wiped_once(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 4));
 }
 
-static void bytes_belong_to_chunk_and_slice(void **state)
+static void test_bytes_belong_to_chunk_and_slice(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, FAR, 2));
@@ -102,7 +102,7 @@ static void bytes_belong_to_chunk_and_slice(void **state)
     assert_ok(vmm->ops->destroy(vmm, FAR, 2));
 }
 
-static void an_alias_shows_the_same_bytes(void **state)
+static void test_an_alias_shows_the_same_bytes(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 7, 2));
@@ -118,7 +118,7 @@ static void an_alias_shows_the_same_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 7, 2));
 }
 
-static void access_is_set_once_for_a_run(void **state)
+static void test_access_is_set_once_for_a_run(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
@@ -131,7 +131,7 @@ static void access_is_set_once_for_a_run(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
-static void what_is_not_mapped_faults(void **state)
+static void test_what_is_not_mapped_faults(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -146,7 +146,7 @@ static void what_is_not_mapped_faults(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void fetch_reads_what_is_mapped_nowhere(void **state)
+static void test_fetch_reads_what_is_mapped_nowhere(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 3));
@@ -166,7 +166,7 @@ static void fetch_reads_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void store_reaches_what_is_mapped_nowhere(void **state)
+static void test_store_reaches_what_is_mapped_nowhere(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 3));
@@ -184,7 +184,7 @@ static void store_reaches_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void zero_takes_any_range(void **state)
+static void test_zero_takes_any_range(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -215,7 +215,7 @@ static vt_status map_third(void)
 }
 
 // A kernel still writes the source when fetch and swap_write are called.
-static void copies_wait_for_the_kernels(void **state)
+static void test_copies_wait_for_the_kernels(void **state)
 {
     (void)state;
     errand e;
@@ -243,7 +243,7 @@ static void copies_wait_for_the_kernels(void **state)
 }
 
 // Mapping goes on, wiping included, while a step runs.
-static void mapping_does_not_wait_for_kernels(void **state)
+static void test_mapping_does_not_wait_for_kernels(void **state)
 {
     (void)state;
     errand e;
@@ -258,7 +258,7 @@ static void mapping_does_not_wait_for_kernels(void **state)
 }
 
 // The context of another device is current; it is again afterwards.
-static void a_foreign_context_comes_back(void **state)
+static void test_a_foreign_context_comes_back(void **state)
 {
     (void)state;
     standin_use_context(1);
@@ -269,7 +269,7 @@ static void a_foreign_context_comes_back(void **state)
     assert_int_equal(standin_context_depth(), 1);
 }
 
-static void memory_runs_out(void **state)
+static void test_memory_runs_out(void **state)
 {
     (void)state;
     uintptr_t addr;
@@ -284,7 +284,7 @@ static void memory_runs_out(void **state)
     assert_int_equal(vmm->ops->reserve(vmm, SLICE, &addr), VT_NOSPACE);
 }
 
-static void configure_may_find_no_addresses(void **state)
+static void test_configure_may_find_no_addresses(void **state)
 {
     (void)state;
     vt_vmm *first = vmm;
@@ -296,7 +296,7 @@ static void configure_may_find_no_addresses(void **state)
     vmm = first;
 }
 
-static void a_fence_is_passed_when_its_work_is_done(void **state)
+static void test_a_fence_is_passed_when_its_work_is_done(void **state)
 {
     (void)state;
     assert_true(passed(0, false));
@@ -324,7 +324,7 @@ static vt_status await_ticket(void)
     return st == VT_OK && !is_passed ? VT_EINVAL : st;
 }
 
-static void another_thread_sleeps_until_a_fence_is_passed(void **state)
+static void test_another_thread_sleeps_until_a_fence_is_passed(void **state)
 {
     (void)state;
     errand e;
@@ -340,7 +340,7 @@ static void another_thread_sleeps_until_a_fence_is_passed(void **state)
 }
 
 // More fences than there are slots: an old one is answered for by the oldest that is left.
-static void old_fences_are_not_forgotten(void **state)
+static void test_old_fences_are_not_forgotten(void **state)
 {
     (void)state;
     enum { N = 200 };
@@ -359,7 +359,7 @@ static void old_fences_are_not_forgotten(void **state)
     assert_true(passed(ticket[N - 1], false));
 }
 
-static void a_fence_without_an_event_is_safe(void **state)
+static void test_a_fence_without_an_event_is_safe(void **state)
 {
     (void)state;
     const char *const needed[] = {"cuEventCreate", "cuEventRecord"};
@@ -392,7 +392,7 @@ static void a_fence_without_an_event_is_safe(void **state)
 }
 
 // Ranges of the swap over many pieces, in another order than they were written.
-static void the_swap_gives_back_what_it_took(void **state)
+static void test_the_swap_gives_back_what_it_took(void **state)
 {
     (void)state;
     enum { N = 20 };
@@ -426,7 +426,7 @@ static void the_swap_gives_back_what_it_took(void **state)
 }
 
 // Two neighbours that end within a granule: one goes, the other stays.
-static void a_swapped_range_may_end_anywhere(void **state)
+static void test_a_swapped_range_may_end_anywhere(void **state)
 {
     (void)state;
     uint64_t out[2], in;
@@ -456,7 +456,7 @@ static void a_swapped_range_may_end_anywhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-static void a_bit_that_turns_in_the_swap_is_seen(void **state)
+static void test_a_bit_that_turns_in_the_swap_is_seen(void **state)
 {
     (void)state;
     uint64_t out, in, n_byte;
@@ -473,7 +473,7 @@ static void a_bit_that_turns_in_the_swap_is_seen(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-static void pinned_memory_runs_out(void **state)
+static void test_pinned_memory_runs_out(void **state)
 {
     (void)state;
     enum { N = 20 };
@@ -492,7 +492,7 @@ static void pinned_memory_runs_out(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, N));
 }
 
-static void close_takes_what_is_left(void **state)
+static void test_close_takes_what_is_left(void **state)
 {
     (void)state;
     vt_vmm *first = vmm;
@@ -543,7 +543,7 @@ static vt_status work_on_far_half(void)
     return is_passed ? st : VT_EINVAL;
 }
 
-static void two_threads_work_at_once(void **state)
+static void test_two_threads_work_at_once(void **state)
 {
     (void)state;
     errand e;
@@ -558,32 +558,32 @@ static void two_threads_work_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_STANDIN(tells_what_it_is),
-        ON_STANDIN(memory_comes_and_goes),
-        ON_STANDIN(many_chunks_are_found_again),
-        ON_STANDIN(fresh_memory_is_wiped_once),
-        ON_STANDIN(bytes_belong_to_chunk_and_slice),
-        ON_STANDIN(an_alias_shows_the_same_bytes),
-        ON_STANDIN(access_is_set_once_for_a_run),
-        ON_STANDIN(what_is_not_mapped_faults),
-        ON_STANDIN(fetch_reads_what_is_mapped_nowhere),
-        ON_STANDIN(store_reaches_what_is_mapped_nowhere),
-        ON_STANDIN(zero_takes_any_range),
-        ON_STANDIN(copies_wait_for_the_kernels),
-        ON_STANDIN(mapping_does_not_wait_for_kernels),
-        ON_STANDIN(a_foreign_context_comes_back),
-        ON_STANDIN(memory_runs_out),
-        ON_STANDIN(configure_may_find_no_addresses),
-        ON_STANDIN(a_fence_is_passed_when_its_work_is_done),
-        ON_STANDIN(another_thread_sleeps_until_a_fence_is_passed),
-        ON_STANDIN(old_fences_are_not_forgotten),
-        ON_STANDIN(a_fence_without_an_event_is_safe),
-        ON_STANDIN(the_swap_gives_back_what_it_took),
-        ON_STANDIN(a_swapped_range_may_end_anywhere),
-        ON_STANDIN(a_bit_that_turns_in_the_swap_is_seen),
-        ON_STANDIN(pinned_memory_runs_out),
-        ON_STANDIN(close_takes_what_is_left),
-        ON_STANDIN(two_threads_work_at_once),
+        ON_STANDIN(test_tells_what_it_is),
+        ON_STANDIN(test_memory_comes_and_goes),
+        ON_STANDIN(test_many_chunks_are_found_again),
+        ON_STANDIN(test_fresh_memory_is_wiped_once),
+        ON_STANDIN(test_bytes_belong_to_chunk_and_slice),
+        ON_STANDIN(test_an_alias_shows_the_same_bytes),
+        ON_STANDIN(test_access_is_set_once_for_a_run),
+        ON_STANDIN(test_what_is_not_mapped_faults),
+        ON_STANDIN(test_fetch_reads_what_is_mapped_nowhere),
+        ON_STANDIN(test_store_reaches_what_is_mapped_nowhere),
+        ON_STANDIN(test_zero_takes_any_range),
+        ON_STANDIN(test_copies_wait_for_the_kernels),
+        ON_STANDIN(test_mapping_does_not_wait_for_kernels),
+        ON_STANDIN(test_a_foreign_context_comes_back),
+        ON_STANDIN(test_memory_runs_out),
+        ON_STANDIN(test_configure_may_find_no_addresses),
+        ON_STANDIN(test_a_fence_is_passed_when_its_work_is_done),
+        ON_STANDIN(test_another_thread_sleeps_until_a_fence_is_passed),
+        ON_STANDIN(test_old_fences_are_not_forgotten),
+        ON_STANDIN(test_a_fence_without_an_event_is_safe),
+        ON_STANDIN(test_the_swap_gives_back_what_it_took),
+        ON_STANDIN(test_a_swapped_range_may_end_anywhere),
+        ON_STANDIN(test_a_bit_that_turns_in_the_swap_is_seen),
+        ON_STANDIN(test_pinned_memory_runs_out),
+        ON_STANDIN(test_close_takes_what_is_left),
+        ON_STANDIN(test_two_threads_work_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static bool fail_once(const trial *t, uint64_t i, int result, int context)
     return fired;
 }
 
-static void every_call_of_the_driver_may_fail(void **state)
+static void test_every_call_of_the_driver_may_fail(void **state)
 {
     (void)state;
     const int results[] = {STANDIN_OUT_OF_MEMORY, STANDIN_UNKNOWN};
@@ -256,7 +256,7 @@ static void every_call_of_the_driver_may_fail(void **state)
 
 // From some call on nothing works any longer, as after a fault of a kernel: every status is an
 // error, and nothing crashes.
-static void a_dead_device_is_reported(void **state)
+static void test_a_dead_device_is_reported(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -279,7 +279,7 @@ static void a_dead_device_is_reported(void **state)
 
 // A handle cannot be released, and those before it cannot be had again: what is left is counted,
 // and goes with a later attempt.
-static void a_half_destroyed_chunk_goes_later(void **state)
+static void test_a_half_destroyed_chunk_goes_later(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -294,7 +294,7 @@ static void a_half_destroyed_chunk_goes_later(void **state)
 }
 
 // The window for fetch stays mapped when the driver does not give it up, until it does.
-static void a_stuck_window_is_emptied_later(void **state)
+static void test_a_stuck_window_is_emptied_later(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -316,7 +316,7 @@ static void a_stuck_window_is_emptied_later(void **state)
 
 // One memset is under way when the next one fails: it must be over before its addresses are
 // unmapped.
-static void a_half_wiped_run_is_waited_for(void **state)
+static void test_a_half_wiped_run_is_waited_for(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 3));
@@ -333,7 +333,7 @@ static void a_half_wiped_run_is_waited_for(void **state)
 }
 
 // The slot of the ring was used before, by a ticket that is passed long since.
-static void a_fence_that_reaches_no_driver_is_safe(void **state)
+static void test_a_fence_that_reaches_no_driver_is_safe(void **state)
 {
     (void)state;
     for (int i = 0; i < 200; i++) assert_true(passed(fence(), true));
@@ -359,7 +359,7 @@ static void expect_refusal(const char *reason)
     assert_int_equal(n_open, 0);
 }
 
-static void open_says_what_is_missing(void **state)
+static void test_open_says_what_is_missing(void **state)
 {
     (void)state;
     standin_reset();
@@ -381,7 +381,7 @@ static void open_says_what_is_missing(void **state)
     expect_refusal("the current CUDA context belongs to another device");
 }
 
-static void open_wants_a_device_that_exists(void **state)
+static void test_open_wants_a_device_that_exists(void **state)
 {
     (void)state;
     standin_reset();
@@ -392,7 +392,7 @@ static void open_wants_a_device_that_exists(void **state)
     assert_string_equal(why, "there is no CUDA device with this number");
 }
 
-static void open_may_fail_at_every_call(void **state)
+static void test_open_may_fail_at_every_call(void **state)
 {
     (void)state;
     standin_reset();
@@ -411,15 +411,15 @@ static void open_may_fail_at_every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_STANDIN(every_call_of_the_driver_may_fail),
-        ON_STANDIN(a_dead_device_is_reported),
-        ON_STANDIN(a_half_destroyed_chunk_goes_later),
-        ON_STANDIN(a_stuck_window_is_emptied_later),
-        ON_STANDIN(a_half_wiped_run_is_waited_for),
-        ON_STANDIN(a_fence_that_reaches_no_driver_is_safe),
-        cmocka_unit_test(open_says_what_is_missing),
-        cmocka_unit_test(open_wants_a_device_that_exists),
-        cmocka_unit_test(open_may_fail_at_every_call),
+        ON_STANDIN(test_every_call_of_the_driver_may_fail),
+        ON_STANDIN(test_a_dead_device_is_reported),
+        ON_STANDIN(test_a_half_destroyed_chunk_goes_later),
+        ON_STANDIN(test_a_stuck_window_is_emptied_later),
+        ON_STANDIN(test_a_half_wiped_run_is_waited_for),
+        ON_STANDIN(test_a_fence_that_reaches_no_driver_is_safe),
+        cmocka_unit_test(test_open_says_what_is_missing),
+        cmocka_unit_test(test_open_wants_a_device_that_exists),
+        cmocka_unit_test(test_open_may_fail_at_every_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

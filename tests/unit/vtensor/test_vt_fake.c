@@ -128,7 +128,7 @@ BREACH(swap_unmapped, vmm->ops->swap_write(vmm, 0, addr + SLICE, 2 * SLICE, &sum
 BREACH(swap_unwritten, vmm->ops->swap_read(vmm, addr, 0, SLICE, &sum),
        "swap read of what was never written")
 
-static void call_before_configure(void **state)
+static void test_call_before_configure(void **state)
 {
     (void)state;
     vt_vmm *other = vt_fake_open();
@@ -140,7 +140,7 @@ static void call_before_configure(void **state)
     other->ops->close(other);
 }
 
-static void an_address_that_is_gone_stays_gone(void **state)
+static void test_an_address_that_is_gone_stays_gone(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) { // so that old ones are forgotten meanwhile
@@ -155,7 +155,7 @@ static void an_address_that_is_gone_stays_gone(void **state)
     assert_ok(vmm->ops->unreserve(vmm, addr, ROOM));
 }
 
-static void a_slice_may_be_mapped_many_times(void **state)
+static void test_a_slice_may_be_mapped_many_times(void **state)
 {
     (void)state;
     for (int i = 2; i < 8; i++)
@@ -170,7 +170,7 @@ static void a_slice_may_be_mapped_many_times(void **state)
     assert_ok(destroy(5, 2));
 }
 
-static void runs_are_counted_as_the_host_merges_them(void **state)
+static void test_runs_are_counted_as_the_host_merges_them(void **state)
 {
     (void)state;
     uint64_t size_bytes, n;
@@ -197,7 +197,7 @@ static void runs_are_counted_as_the_host_merges_them(void **state)
     assert_no_breach();
 }
 
-static void dirt_is_known_to_the_byte(void **state)
+static void test_dirt_is_known_to_the_byte(void **state)
 {
     (void)state;
     vt_fake_touch(vmm, addr + 100, 50);
@@ -215,7 +215,7 @@ static void dirt_is_known_to_the_byte(void **state)
     assert_no_breach();
 }
 
-static void dirt_stays_with_the_chunk_until_it_is_destroyed(void **state)
+static void test_dirt_stays_with_the_chunk_until_it_is_destroyed(void **state)
 {
     (void)state;
     vt_fake_touch(vmm, addr, 2 * SLICE);
@@ -233,7 +233,7 @@ static void dirt_stays_with_the_chunk_until_it_is_destroyed(void **state)
     assert_no_breach();
 }
 
-static void fetch_brings_dirt_along(void **state)
+static void test_fetch_brings_dirt_along(void **state)
 {
     (void)state;
     vt_fake_touch(vmm, addr + PAGE - 10, 20); // chunk 5, across its two pages
@@ -250,7 +250,7 @@ static void fetch_brings_dirt_along(void **state)
     assert_no_breach();
 }
 
-static void swap_keeps_dirt_and_sums(void **state)
+static void test_swap_keeps_dirt_and_sums(void **state)
 {
     (void)state;
     uint64_t back;
@@ -273,14 +273,14 @@ static void swap_keeps_dirt_and_sums(void **state)
                   "swap read of what was never written");
 }
 
-static void a_drop_outside_the_swap_is_a_breach(void **state)
+static void test_a_drop_outside_the_swap_is_a_breach(void **state)
 {
     (void)state;
     vmm->ops->swap_drop(vmm, 8 * SLICE, PAGE);
     assert_breach(VT_EINVAL, "swap out of range");
 }
 
-static void unmap_under_a_kernel_is_a_breach(void **state)
+static void test_unmap_under_a_kernel_is_a_breach(void **state)
 {
     (void)state;
     uint64_t ticket;
@@ -298,7 +298,7 @@ static void unmap_under_a_kernel_is_a_breach(void **state)
     assert_ok(unmap(addr + SLICE, SLICE));
 }
 
-static void a_fence_is_for_what_was_given_before_it(void **state)
+static void test_a_fence_is_for_what_was_given_before_it(void **state)
 {
     (void)state;
     uint64_t first, second;
@@ -316,14 +316,14 @@ static void a_fence_is_for_what_was_given_before_it(void **state)
     assert_ok(unmap(addr, SLICE));
 }
 
-static void a_kernel_must_not_read_what_is_not_mapped(void **state)
+static void test_a_kernel_must_not_read_what_is_not_mapped(void **state)
 {
     (void)state;
     vt_fake_run(vmm, addr + 2 * SLICE - 1, 2);
     assert_breach(VT_EINVAL, "access to what is not mapped");
 }
 
-static void without_async_nothing_runs(void **state)
+static void test_without_async_nothing_runs(void **state)
 {
     (void)state;
     uint64_t ticket = 9;
@@ -336,7 +336,7 @@ static void without_async_nothing_runs(void **state)
     assert_no_breach();
 }
 
-static void chunks_are_limited_when_asked_for(void **state)
+static void test_chunks_are_limited_when_asked_for(void **state)
 {
     (void)state;
     vt_fake_set_max_chunks(vmm, 4);
@@ -347,7 +347,7 @@ static void chunks_are_limited_when_asked_for(void **state)
     assert_no_breach();
 }
 
-static void many_chunks_far_apart(void **state)
+static void test_many_chunks_far_apart(void **state)
 {
     (void)state;
     uint64_t size_bytes;
@@ -393,7 +393,7 @@ static vt_status call(int which)
 
 enum { N_CALL = 14, N_CALL_OF_SPACE = 4 };
 
-static void every_call_can_be_made_to_fail(void **state)
+static void test_every_call_can_be_made_to_fail(void **state)
 {
     (void)state;
     for (int i = 0; i < N_CALL; i++) {
@@ -413,7 +413,7 @@ static void every_call_can_be_made_to_fail(void **state)
     assert_int_equal(vt_fault_calls(vmm), 0);
 }
 
-static void chance_answers_as_the_contract_allows(void **state)
+static void test_chance_answers_as_the_contract_allows(void **state)
 {
     (void)state;
     vt_fault_arm_random(vmm, 5, 1);
@@ -435,7 +435,7 @@ static void *call_from_beside(void *which)
     return (void *)(intptr_t)call(*(int *)which);
 }
 
-static void calls_wait_at_the_gate(void **state)
+static void test_calls_wait_at_the_gate(void **state)
 {
     (void)state;
     static const struct {
@@ -477,7 +477,7 @@ static void *work(void *arg)
     return (void *)(uintptr_t)n_bad;
 }
 
-static void two_threads_may_call_at_once(void **state)
+static void test_two_threads_may_call_at_once(void **state)
 {
     (void)state;
     pthread_t thread[2];
@@ -533,25 +533,25 @@ int main(void)
         T(swap_odd),
         T(swap_unmapped),
         T(swap_unwritten),
-        T(call_before_configure),
-        T(an_address_that_is_gone_stays_gone),
-        T(a_slice_may_be_mapped_many_times),
-        T(runs_are_counted_as_the_host_merges_them),
-        T(dirt_is_known_to_the_byte),
-        T(dirt_stays_with_the_chunk_until_it_is_destroyed),
-        T(fetch_brings_dirt_along),
-        T(swap_keeps_dirt_and_sums),
-        T(a_drop_outside_the_swap_is_a_breach),
-        T(unmap_under_a_kernel_is_a_breach),
-        T(a_fence_is_for_what_was_given_before_it),
-        T(a_kernel_must_not_read_what_is_not_mapped),
-        T(without_async_nothing_runs),
-        T(chunks_are_limited_when_asked_for),
-        T(many_chunks_far_apart),
-        F(every_call_can_be_made_to_fail),
-        F(chance_answers_as_the_contract_allows),
-        F(calls_wait_at_the_gate),
-        F(two_threads_may_call_at_once),
+        T(test_call_before_configure),
+        T(test_an_address_that_is_gone_stays_gone),
+        T(test_a_slice_may_be_mapped_many_times),
+        T(test_runs_are_counted_as_the_host_merges_them),
+        T(test_dirt_is_known_to_the_byte),
+        T(test_dirt_stays_with_the_chunk_until_it_is_destroyed),
+        T(test_fetch_brings_dirt_along),
+        T(test_swap_keeps_dirt_and_sums),
+        T(test_a_drop_outside_the_swap_is_a_breach),
+        T(test_unmap_under_a_kernel_is_a_breach),
+        T(test_a_fence_is_for_what_was_given_before_it),
+        T(test_a_kernel_must_not_read_what_is_not_mapped),
+        T(test_without_async_nothing_runs),
+        T(test_chunks_are_limited_when_asked_for),
+        T(test_many_chunks_far_apart),
+        F(test_every_call_can_be_made_to_fail),
+        F(test_chance_answers_as_the_contract_allows),
+        F(test_calls_wait_at_the_gate),
+        F(test_two_threads_may_call_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

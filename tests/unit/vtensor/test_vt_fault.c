@@ -191,19 +191,19 @@ static void sweep_all(bool host, uint64_t n_more)
             sweep(&acts[i], (vt_layout)layout, host, n_more);
 }
 
-static void each_call_fails_once_on_the_fake(void **state)
+static void test_each_call_fails_once_on_the_fake(void **state)
 {
     (void)state;
     sweep_all(false, 0);
 }
 
-static void each_call_fails_once_on_the_host(void **state)
+static void test_each_call_fails_once_on_the_host(void **state)
 {
     (void)state;
     sweep_all(true, 0);
 }
 
-static void calls_go_on_failing(void **state)
+static void test_calls_go_on_failing(void **state)
 {
     (void)state;
     for (uint64_t n_more = 1; n_more < 6; n_more++) sweep_all(false, n_more);
@@ -223,7 +223,7 @@ static uint64_t destroy_with_fault(uint64_t i)
     return w.end.n_call - before;
 }
 
-static void destroy_returns_all_though_a_call_fails(void **state)
+static void test_destroy_returns_all_though_a_call_fails(void **state)
 {
     (void)state;
     uint64_t n_call = destroy_with_fault(UINT64_MAX);
@@ -232,7 +232,7 @@ static void destroy_returns_all_though_a_call_fails(void **state)
 }
 
 // A device that is gone for good: everything fails, nothing crashes, and our own memory is freed.
-static void destroy_bears_a_dead_device(void **state)
+static void test_destroy_bears_a_dead_device(void **state)
 {
     (void)state;
     open_for(&acts[8], VT_LAYOUT_SPLIT, false);
@@ -242,7 +242,7 @@ static void destroy_bears_a_dead_device(void **state)
     assert_null(w.end.violation);
 }
 
-static void a_span_that_cannot_be_wiped_is_handed_to_nobody(void **state)
+static void test_a_span_that_cannot_be_wiped_is_handed_to_nobody(void **state)
 {
     (void)state;
     open_for(&acts[1], VT_LAYOUT_SPLIT, false); // four warm and dirty chunks
@@ -257,7 +257,7 @@ static void a_span_that_cannot_be_wiped_is_handed_to_nobody(void **state)
     world_close(&w);
 }
 
-static void a_span_that_does_not_give_back_is_passed_over(void **state)
+static void test_a_span_that_does_not_give_back_is_passed_over(void **state)
 {
     (void)state;
     open_for(&acts[6], VT_LAYOUT_SPLIT, false); // idle: four chunks, and three; all in use
@@ -270,7 +270,7 @@ static void a_span_that_does_not_give_back_is_passed_over(void **state)
     world_close(&w);
 }
 
-static void a_backend_that_fails_to_start_stays_the_callers(void **state)
+static void test_a_backend_that_fails_to_start_stays_the_callers(void **state)
 {
     (void)state;
     vt_manager *m;
@@ -311,7 +311,7 @@ static vt_status live_a_little(void)
     return st != VT_OK ? st : checked;
 }
 
-static void every_allocation_may_fail(void **state)
+static void test_every_allocation_may_fail(void **state)
 {
     (void)state;
     uint64_t i = 0;
@@ -328,15 +328,15 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_fails_once_on_the_fake),
-        cmocka_unit_test(each_call_fails_once_on_the_host),
-        cmocka_unit_test(calls_go_on_failing),
-        cmocka_unit_test(destroy_returns_all_though_a_call_fails),
-        cmocka_unit_test(destroy_bears_a_dead_device),
-        cmocka_unit_test(a_span_that_cannot_be_wiped_is_handed_to_nobody),
-        cmocka_unit_test(a_span_that_does_not_give_back_is_passed_over),
-        cmocka_unit_test(a_backend_that_fails_to_start_stays_the_callers),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(test_each_call_fails_once_on_the_fake),
+        cmocka_unit_test(test_each_call_fails_once_on_the_host),
+        cmocka_unit_test(test_calls_go_on_failing),
+        cmocka_unit_test(test_destroy_returns_all_though_a_call_fails),
+        cmocka_unit_test(test_destroy_bears_a_dead_device),
+        cmocka_unit_test(test_a_span_that_cannot_be_wiped_is_handed_to_nobody),
+        cmocka_unit_test(test_a_span_that_does_not_give_back_is_passed_over),
+        cmocka_unit_test(test_a_backend_that_fails_to_start_stays_the_callers),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

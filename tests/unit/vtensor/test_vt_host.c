@@ -43,7 +43,7 @@ static uint64_t resident(void)
     return size_bytes;
 }
 
-static void memory_comes_and_goes(void **state)
+static void test_memory_comes_and_goes(void **state)
 {
     (void)state;
     assert_int_equal(resident(), 0);
@@ -58,7 +58,7 @@ static void memory_comes_and_goes(void **state)
     assert_int_equal(resident(), 0);
 }
 
-static void bytes_belong_to_chunk_and_slice(void **state)
+static void test_bytes_belong_to_chunk_and_slice(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 8, 2));
@@ -79,7 +79,7 @@ static void bytes_belong_to_chunk_and_slice(void **state)
     assert_ok(vmm->ops->destroy(vmm, 8, 2));
 }
 
-static void created_again_is_zero_again(void **state)
+static void test_created_again_is_zero_again(void **state)
 {
     (void)state;
     static const char zero[64];
@@ -94,7 +94,7 @@ static void created_again_is_zero_again(void **state)
     }
 }
 
-static void fetch_and_zero_take_any_bytes(void **state)
+static void test_fetch_and_zero_take_any_bytes(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -114,7 +114,7 @@ static void fetch_and_zero_take_any_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void store_reaches_what_is_mapped_nowhere(void **state)
+static void test_store_reaches_what_is_mapped_nowhere(void **state)
 {
     (void)state;
     char *p = (char *)addr;
@@ -133,7 +133,7 @@ static void store_reaches_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void a_slice_may_be_mapped_at_many_addresses(void **state)
+static void test_a_slice_may_be_mapped_at_many_addresses(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 4, 2));
@@ -148,7 +148,7 @@ static void a_slice_may_be_mapped_at_many_addresses(void **state)
     assert_ok(vmm->ops->destroy(vmm, 4, 2));
 }
 
-static void nothing_runs_beside_the_caller(void **state)
+static void test_nothing_runs_beside_the_caller(void **state)
 {
     (void)state;
     uint64_t ticket = 1;
@@ -167,7 +167,7 @@ static void assert_mapped(uint64_t size_bytes, uint64_t n_mapping)
     assert_int_equal(n, n_mapping);
 }
 
-static void mapped_is_what_the_system_says(void **state)
+static void test_mapped_is_what_the_system_says(void **state)
 {
     (void)state;
     vt_vmm *other; // has the same name, and must not count
@@ -196,7 +196,7 @@ static void mapped_is_what_the_system_says(void **state)
 }
 
 // Every other chunk, so that no two mappings merge, as many as the manager may ever make.
-static void tens_of_thousands_of_mappings_are_counted(void **state)
+static void test_tens_of_thousands_of_mappings_are_counted(void **state)
 {
     (void)state;
     vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = UINT64_C(1) << 40};
@@ -218,7 +218,7 @@ static void tens_of_thousands_of_mappings_are_counted(void **state)
     big->ops->close(big);
 }
 
-static void more_than_a_file_can_name_is_no_space(void **state)
+static void test_more_than_a_file_can_name_is_no_space(void **state)
 {
     (void)state;
     vt_vmm_geometry geo = {.n_slice = 8, .slice_bytes = page, .n_index = UINT64_C(1) << 50};
@@ -228,7 +228,7 @@ static void more_than_a_file_can_name_is_no_space(void **state)
     other->ops->close(other);
 }
 
-static void swap_gives_back_what_it_took(void **state)
+static void test_swap_gives_back_what_it_took(void **state)
 {
     (void)state;
     uint64_t sum, back;
@@ -246,7 +246,7 @@ static void swap_gives_back_what_it_took(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void neighbours_merge_into_one_mapping(void **state)
+static void test_neighbours_merge_into_one_mapping(void **state)
 {
     (void)state;
     uint64_t before = maps_of_memfd();
@@ -276,7 +276,7 @@ static size_t n_present(uintptr_t at, size_t size_bytes)
     return n;
 }
 
-static void what_will_be_written_is_present(void **state)
+static void test_what_will_be_written_is_present(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
@@ -288,7 +288,7 @@ static void what_will_be_written_is_present(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
-static void what_is_only_reserved_faults(void **state)
+static void test_what_is_only_reserved_faults(void **state)
 {
     (void)state;
     assert_true(read_faults((const void *)addr));
@@ -301,14 +301,14 @@ static void what_is_only_reserved_faults(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-static void more_than_the_address_space_is_no_space(void **state)
+static void test_more_than_the_address_space_is_no_space(void **state)
 {
     (void)state;
     uintptr_t at;
     assert_int_equal(vmm->ops->reserve(vmm, (size_t)1 << 60, &at), VT_NOSPACE);
 }
 
-static void the_limit_of_runs_leaves_room(void **state)
+static void test_the_limit_of_runs_leaves_room(void **state)
 {
     (void)state;
     uint64_t n = vmm->ops->max_runs(vmm);
@@ -316,7 +316,7 @@ static void the_limit_of_runs_leaves_room(void **state)
 }
 
 // RLIMIT_FSIZE would make ftruncate raise SIGXFSZ.
-static void a_limit_on_files_is_no_space(void **state)
+static void test_a_limit_on_files_is_no_space(void **state)
 {
     (void)state;
     struct rlimit old, low;
@@ -344,7 +344,7 @@ static uint64_t number_in(const char *path)
     return n;
 }
 
-static void pages_set_aside_are_of_a_size_there_is(void **state)
+static void test_pages_set_aside_are_of_a_size_there_is(void **state)
 {
     (void)state;
     vt_vmm *huge = vmm;
@@ -355,7 +355,7 @@ static void pages_set_aside_are_of_a_size_there_is(void **state)
     }
 }
 
-static void pages_set_aside_serve(void **state)
+static void test_pages_set_aside_serve(void **state)
 {
     (void)state;
     vt_vmm *huge;
@@ -398,25 +398,25 @@ static void pages_set_aside_serve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(memory_comes_and_goes),
-        T(bytes_belong_to_chunk_and_slice),
-        T(created_again_is_zero_again),
-        T(fetch_and_zero_take_any_bytes),
-        T(store_reaches_what_is_mapped_nowhere),
-        T(a_slice_may_be_mapped_at_many_addresses),
-        T(nothing_runs_beside_the_caller),
-        T(mapped_is_what_the_system_says),
-        T(tens_of_thousands_of_mappings_are_counted),
-        T(more_than_a_file_can_name_is_no_space),
-        T(swap_gives_back_what_it_took),
-        T(pages_set_aside_are_of_a_size_there_is),
-        T(pages_set_aside_serve),
-        T(neighbours_merge_into_one_mapping),
-        T(what_will_be_written_is_present),
-        T(what_is_only_reserved_faults),
-        T(more_than_the_address_space_is_no_space),
-        T(the_limit_of_runs_leaves_room),
-        T(a_limit_on_files_is_no_space),
+        T(test_memory_comes_and_goes),
+        T(test_bytes_belong_to_chunk_and_slice),
+        T(test_created_again_is_zero_again),
+        T(test_fetch_and_zero_take_any_bytes),
+        T(test_store_reaches_what_is_mapped_nowhere),
+        T(test_a_slice_may_be_mapped_at_many_addresses),
+        T(test_nothing_runs_beside_the_caller),
+        T(test_mapped_is_what_the_system_says),
+        T(test_tens_of_thousands_of_mappings_are_counted),
+        T(test_more_than_a_file_can_name_is_no_space),
+        T(test_swap_gives_back_what_it_took),
+        T(test_pages_set_aside_are_of_a_size_there_is),
+        T(test_pages_set_aside_serve),
+        T(test_neighbours_merge_into_one_mapping),
+        T(test_what_will_be_written_is_present),
+        T(test_what_is_only_reserved_faults),
+        T(test_more_than_the_address_space_is_no_space),
+        T(test_the_limit_of_runs_leaves_room),
+        T(test_a_limit_on_files_is_no_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,7 +147,7 @@ static const uint64_t by_deadline[] = {5, 2, 4, 7, 3, 1, 6};
 
 enum { N_DEADLINE = sizeof deadlines / sizeof deadlines[0] };
 
-static void the_nearest_deadline_is_first_then_the_first_posted(void **state)
+static void test_the_nearest_deadline_is_first_then_the_first_posted(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -161,7 +161,7 @@ static void the_nearest_deadline_is_first_then_the_first_posted(void **state)
     assert_int_equal(vti_mapper_pending(mp), 0);
 }
 
-static void done_jobs_are_taken_in_the_order_they_were_done(void **state)
+static void test_done_jobs_are_taken_in_the_order_they_were_done(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -181,7 +181,7 @@ static void done_jobs_are_taken_in_the_order_they_were_done(void **state)
     assert_null(vti_mapper_take(mp));
 }
 
-static void only_a_queued_job_can_be_cancelled(void **state)
+static void test_only_a_queued_job_can_be_cancelled(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -201,7 +201,7 @@ static void only_a_queued_job_can_be_cancelled(void **state)
     wait_ok(3);
 }
 
-static void the_queue_is_bounded(void **state)
+static void test_the_queue_is_bounded(void **state)
 {
     (void)state;
     start(4, true);
@@ -241,7 +241,7 @@ static pthread_t gate_open_later(void)
     return t;
 }
 
-static void a_job_can_be_waited_for_in_every_state(void **state)
+static void test_a_job_can_be_waited_for_in_every_state(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -259,7 +259,7 @@ static void a_job_can_be_waited_for_in_every_state(void **state)
     pthread_join(t, NULL);
 }
 
-static void a_failure_reaches_the_waiter_and_the_thread_goes_on(void **state)
+static void test_a_failure_reaches_the_waiter_and_the_thread_goes_on(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -276,7 +276,7 @@ static void a_failure_reaches_the_waiter_and_the_thread_goes_on(void **state)
     assert_int_equal(jobs[1].st, VT_EDEVICE);
 }
 
-static void stop_waits_for_the_running_job_and_drops_the_rest(void **state)
+static void test_stop_waits_for_the_running_job_and_drops_the_rest(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -292,7 +292,7 @@ static void stop_waits_for_the_running_job_and_drops_the_rest(void **state)
     pthread_join(t, NULL);
 }
 
-static void a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
+static void test_a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -304,7 +304,7 @@ static void a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
     vti_mapper_stop(NULL);
 }
 
-static void without_a_thread_the_owner_works(void **state)
+static void test_without_a_thread_the_owner_works(void **state)
 {
     (void)state;
     uint32_t before = n_thread;
@@ -327,7 +327,7 @@ static void without_a_thread_the_owner_works(void **state)
     post(4, 0); // queued, and 7 and 6 done, when it stops
 }
 
-static void with_a_thread_the_owner_does_not_work(void **state)
+static void test_with_a_thread_the_owner_does_not_work(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -345,7 +345,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 // Whatever is taken from wherever in the queue, the rest stays in order.
-static void cancelling_keeps_the_order(void **state)
+static void test_cancelling_keeps_the_order(void **state)
 {
     (void)state;
     enum { N = 200 };
@@ -383,7 +383,7 @@ static long n_sleep(void)
 
 // A thread that spins uses up as much time as passes; half of that is more than any noise. One that
 // looks again each few milliseconds falls asleep as often: more than the owner does here.
-static void an_idle_thread_sleeps(void **state)
+static void test_an_idle_thread_sleeps(void **state)
 {
     (void)state;
     start(MAX_JOB, true);
@@ -410,7 +410,7 @@ static void run_look(void *ctx, vti_job *job)
     job->st = VT_OK;
 }
 
-static void the_thread_has_a_name_and_takes_no_signals(void **state)
+static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
 {
     (void)state;
     static const int sent[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGUSR1, SIGCHLD};
@@ -433,7 +433,7 @@ static void the_thread_has_a_name_and_takes_no_signals(void **state)
     assert_false(sigismember(&thread_mask, SIGBUS));
 }
 
-static void where_nothing_can_be_had_nothing_is_left(void **state)
+static void test_where_nothing_can_be_had_nothing_is_left(void **state)
 {
     (void)state;
     vti_mapper *none = (vti_mapper *)&bench;
@@ -482,7 +482,7 @@ static void misuse_wait_in_run(void)
     vti_mapper_work(mp);
 }
 
-static void misuse_is_asserted(void **state)
+static void test_misuse_is_asserted(void **state)
 {
     (void)state;
     static void (*const misuse[])(void) = {misuse_post_twice, misuse_wait_free, misuse_cancel_free,
@@ -579,7 +579,7 @@ static void storm_take(uint64_t *seed)
     if (job) storm_delivered((uint32_t)job->index);
 }
 
-static void every_outcome_is_delivered_once(void **state)
+static void test_every_outcome_is_delivered_once(void **state)
 {
     (void)state;
     static void (*const ops[])(uint64_t *) = {storm_post, storm_post, storm_take, storm_cancel,
@@ -608,24 +608,26 @@ static void every_outcome_is_delivered_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_nearest_deadline_is_first_then_the_first_posted, teardown),
-        cmocka_unit_test_teardown(done_jobs_are_taken_in_the_order_they_were_done, teardown),
-        cmocka_unit_test_teardown(only_a_queued_job_can_be_cancelled, teardown),
-        cmocka_unit_test_teardown(the_queue_is_bounded, teardown),
-        cmocka_unit_test_teardown(a_job_can_be_waited_for_in_every_state, teardown),
-        cmocka_unit_test_teardown(a_failure_reaches_the_waiter_and_the_thread_goes_on, teardown),
-        cmocka_unit_test_teardown(stop_waits_for_the_running_job_and_drops_the_rest, teardown),
-        cmocka_unit_test_teardown(a_mapper_may_stop_at_once_and_none_may_be_stopped, teardown),
-        cmocka_unit_test_teardown(without_a_thread_the_owner_works, teardown),
-        cmocka_unit_test_teardown(with_a_thread_the_owner_does_not_work, teardown),
-        cmocka_unit_test_teardown(cancelling_keeps_the_order, teardown),
-        cmocka_unit_test_teardown(an_idle_thread_sleeps, teardown),
-        cmocka_unit_test_teardown(the_thread_has_a_name_and_takes_no_signals, teardown),
-        cmocka_unit_test_teardown(where_nothing_can_be_had_nothing_is_left, teardown),
+        cmocka_unit_test_teardown(test_the_nearest_deadline_is_first_then_the_first_posted,
+                                  teardown),
+        cmocka_unit_test_teardown(test_done_jobs_are_taken_in_the_order_they_were_done, teardown),
+        cmocka_unit_test_teardown(test_only_a_queued_job_can_be_cancelled, teardown),
+        cmocka_unit_test_teardown(test_the_queue_is_bounded, teardown),
+        cmocka_unit_test_teardown(test_a_job_can_be_waited_for_in_every_state, teardown),
+        cmocka_unit_test_teardown(test_a_failure_reaches_the_waiter_and_the_thread_goes_on,
+                                  teardown),
+        cmocka_unit_test_teardown(test_stop_waits_for_the_running_job_and_drops_the_rest, teardown),
+        cmocka_unit_test_teardown(test_a_mapper_may_stop_at_once_and_none_may_be_stopped, teardown),
+        cmocka_unit_test_teardown(test_without_a_thread_the_owner_works, teardown),
+        cmocka_unit_test_teardown(test_with_a_thread_the_owner_does_not_work, teardown),
+        cmocka_unit_test_teardown(test_cancelling_keeps_the_order, teardown),
+        cmocka_unit_test_teardown(test_an_idle_thread_sleeps, teardown),
+        cmocka_unit_test_teardown(test_the_thread_has_a_name_and_takes_no_signals, teardown),
+        cmocka_unit_test_teardown(test_where_nothing_can_be_had_nothing_is_left, teardown),
 #ifndef NDEBUG
-        cmocka_unit_test_teardown(misuse_is_asserted, teardown),
+        cmocka_unit_test_teardown(test_misuse_is_asserted, teardown),
 #endif
-        cmocka_unit_test_teardown(every_outcome_is_delivered_once, teardown),
+        cmocka_unit_test_teardown(test_every_outcome_is_delivered_once, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

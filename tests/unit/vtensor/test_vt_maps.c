@@ -41,7 +41,7 @@ static void grow_interleaved(uint64_t n_view)
     world_verify(&w);
 }
 
-static void growing_sequences_cost_a_run_a_plane(void **state)
+static void test_growing_sequences_cost_a_run_a_plane(void **state)
 {
     (void)state;
     open_on_host(VT_LAYOUT_SPLIT);
@@ -54,7 +54,7 @@ static void growing_sequences_cost_a_run_a_plane(void **state)
     assert_int_equal(maps_of_memfd(), 0);
 }
 
-static void packed_sequences_cost_one_run(void **state)
+static void test_packed_sequences_cost_one_run(void **state)
 {
     (void)state;
     open_on_host(VT_LAYOUT_PACKED);
@@ -62,7 +62,7 @@ static void packed_sequences_cost_one_run(void **state)
     world_close(&w);
 }
 
-static void recycled_spans_cost_no_more(void **state)
+static void test_recycled_spans_cost_no_more(void **state)
 {
     (void)state;
     open_on_host(VT_LAYOUT_SPLIT);
@@ -78,7 +78,7 @@ static void recycled_spans_cost_no_more(void **state)
     world_close(&w);
 }
 
-static void reading_beyond_what_is_backed_faults(void **state)
+static void test_reading_beyond_what_is_backed_faults(void **state)
 {
     (void)state;
     open_on_host(VT_LAYOUT_SPLIT);
@@ -107,7 +107,7 @@ static void read_all(const vt_seq *s, uint32_t n_plane)
 }
 
 // Rss counts a page once for each mapping, Pss its share in each: all of them make the page.
-static void shared_memory_is_there_once(void **state)
+static void test_shared_memory_is_there_once(void **state)
 {
     (void)state;
     enum { N_FORK = 3 };
@@ -155,7 +155,7 @@ static vt_status extend_with_no_mapping_left(uint32_t which, uint32_t len_tok)
 }
 
 // The system's own limit, below the one that the backend keeps to.
-static void without_mappings_left_the_answer_is_no_space(void **state)
+static void test_without_mappings_left_the_answer_is_no_space(void **state)
 {
     (void)state;
     if (HAS_SHADOW || max_map_count() > 1 << 18) skip();
@@ -173,12 +173,12 @@ static void without_mappings_left_the_answer_is_no_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(growing_sequences_cost_a_run_a_plane),
-        cmocka_unit_test(packed_sequences_cost_one_run),
-        cmocka_unit_test(recycled_spans_cost_no_more),
-        cmocka_unit_test(reading_beyond_what_is_backed_faults),
-        cmocka_unit_test(shared_memory_is_there_once),
-        cmocka_unit_test(without_mappings_left_the_answer_is_no_space),
+        cmocka_unit_test(test_growing_sequences_cost_a_run_a_plane),
+        cmocka_unit_test(test_packed_sequences_cost_one_run),
+        cmocka_unit_test(test_recycled_spans_cost_no_more),
+        cmocka_unit_test(test_reading_beyond_what_is_backed_faults),
+        cmocka_unit_test(test_shared_memory_is_there_once),
+        cmocka_unit_test(test_without_mappings_left_the_answer_is_no_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

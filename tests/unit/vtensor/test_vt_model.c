@@ -137,38 +137,38 @@ static void run_all(vt_layout layout, bool host, bool faulty, uint64_t n_step)
     }
 }
 
-static void host_split(void **state)
+static void test_host_split(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_SPLIT, true, false, 1000);
 }
 
-static void host_packed(void **state)
+static void test_host_packed(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_PACKED, true, false, 1000);
 }
 
-static void fake_split(void **state)
+static void test_fake_split(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_SPLIT, false, false, 2500);
 }
 
-static void fake_packed(void **state)
+static void test_fake_packed(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_PACKED, false, false, 2500);
 }
 
-static void faulty_host(void **state)
+static void test_faulty_host(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_SPLIT, true, true, 800);
     run_all(VT_LAYOUT_PACKED, true, true, 800);
 }
 
-static void faulty_fake(void **state)
+static void test_faulty_fake(void **state)
 {
     (void)state;
     run_all(VT_LAYOUT_SPLIT, false, true, 2500);
@@ -178,8 +178,9 @@ static void faulty_fake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_split),  cmocka_unit_test(host_packed), cmocka_unit_test(fake_split),
-        cmocka_unit_test(fake_packed), cmocka_unit_test(faulty_host), cmocka_unit_test(faulty_fake),
+        cmocka_unit_test(test_host_split),  cmocka_unit_test(test_host_packed),
+        cmocka_unit_test(test_fake_split),  cmocka_unit_test(test_fake_packed),
+        cmocka_unit_test(test_faulty_host), cmocka_unit_test(test_faulty_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void regions_are_taken_lowest_first(void **state)
+static void test_regions_are_taken_lowest_first(void **state)
 {
     (void)state;
     uint32_t r[4];
@@ -37,7 +37,7 @@ static void regions_are_taken_lowest_first(void **state)
     assert_int_equal(r[3], 1);
 }
 
-static void a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
+static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
 {
     (void)state;
     uint32_t r;
@@ -55,7 +55,7 @@ static void a_region_with_chunks_is_in_use_though_nobody_lives_there(void **stat
     assert_int_equal(r, 0);
 }
 
-static void attics_are_filled_before_another_is_opened(void **state)
+static void test_attics_are_filled_before_another_is_opened(void **state)
 {
     (void)state;
     uint32_t a, b;
@@ -70,7 +70,7 @@ static void attics_are_filled_before_another_is_opened(void **state)
     assert_int_equal(ps.region[a].home_of, VTI_NO_SPAN);
 }
 
-static void neighbours_in_a_region_have_neighbouring_indices(void **state)
+static void test_neighbours_in_a_region_have_neighbouring_indices(void **state)
 {
     (void)state;
     assert_int_equal(vti_pset_index(&ps, 0, 9), 9);
@@ -78,7 +78,7 @@ static void neighbours_in_a_region_have_neighbouring_indices(void **state)
     assert_int_equal(vti_pset_index(&ps, 2, 3), 23);
 }
 
-static void states_are_counted_by_region_and_in_all(void **state)
+static void test_states_are_counted_by_region_and_in_all(void **state)
 {
     (void)state;
     uint32_t a, b;
@@ -99,7 +99,7 @@ static void states_are_counted_by_region_and_in_all(void **state)
     assert_int_equal(vti_pset_created(&ps), 10);
 }
 
-static void the_state_follows_from_the_holders(void **state)
+static void test_the_state_follows_from_the_holders(void **state)
 {
     (void)state;
     uint32_t r;
@@ -133,7 +133,7 @@ static vt_config config(void)
     return c;
 }
 
-static void sizes_split(void **state)
+static void test_sizes_split(void **state)
 {
     (void)state;
     vti_geo g;
@@ -157,7 +157,7 @@ static void sizes_split(void **state)
     assert_int_equal(vti_geo_tokens(&g, 4), 100); // 128 would fit
 }
 
-static void sizes_packed(void **state)
+static void test_sizes_packed(void **state)
 {
     (void)state;
     vti_geo g;
@@ -235,7 +235,7 @@ static void too_many_chunks(vt_config *c)
     c->row_bytes = 2 * PAGE, c->slice_bytes = PAGE, c->max_tok = UINT32_MAX;
 }
 
-static void sizes_out_of_range_are_refused(void **state)
+static void test_sizes_out_of_range_are_refused(void **state)
 {
     (void)state;
     static const spoil spoils[] = {
@@ -257,18 +257,19 @@ static void sizes_out_of_range_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(regions_are_taken_lowest_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(neighbours_in_a_region_have_neighbouring_indices, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(states_are_counted_by_region_and_in_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_region_with_chunks_is_in_use_though_nobody_lives_there,
+        cmocka_unit_test_setup_teardown(test_regions_are_taken_lowest_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_neighbours_in_a_region_have_neighbouring_indices,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(attics_are_filled_before_another_is_opened, setup,
+        cmocka_unit_test_setup_teardown(test_states_are_counted_by_region_and_in_all, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(the_state_follows_from_the_holders, setup, teardown),
-        cmocka_unit_test(sizes_split),
-        cmocka_unit_test(sizes_packed),
-        cmocka_unit_test(sizes_out_of_range_are_refused),
+        cmocka_unit_test_setup_teardown(
+            test_a_region_with_chunks_is_in_use_though_nobody_lives_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_attics_are_filled_before_another_is_opened, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_the_state_follows_from_the_holders, setup, teardown),
+        cmocka_unit_test(test_sizes_split),
+        cmocka_unit_test(test_sizes_packed),
+        cmocka_unit_test(test_sizes_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

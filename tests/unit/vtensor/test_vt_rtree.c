@@ -9,7 +9,7 @@
 
 // ---- Push
 
-static void nothing_is_a_root(void **state)
+static void test_nothing_is_a_root(void **state)
 {
     (void)state;
     assert_ptr_equal(push("", 'A'), d->root);
@@ -18,7 +18,7 @@ static void nothing_is_a_root(void **state)
     assert_ptr_equal(match("abc").node, d->root);
 }
 
-static void the_first_is_a_leaf(void **state)
+static void test_the_first_is_a_leaf(void **state)
 {
     (void)state;
     vti_node *n = push("abcde", 'A');
@@ -30,7 +30,7 @@ static void the_first_is_a_leaf(void **state)
     assert_ptr_equal(match("abcdef").node, n);
 }
 
-static void case_1_what_is_there_stays(void **state)
+static void test_case_1_what_is_there_stays(void **state)
 {
     (void)state;
     vti_node *n = push("abcdef", 'A');
@@ -38,7 +38,7 @@ static void case_1_what_is_there_stays(void **state)
     assert_tree("abcdef[A0 A1 A2]");
 }
 
-static void case_2_cut_inside_a_chunk(void **state)
+static void test_case_2_cut_inside_a_chunk(void **state)
 {
     (void)state;
     vti_node *low = push("abcdef", 'A');
@@ -50,7 +50,7 @@ static void case_2_cut_inside_a_chunk(void **state)
     assert_int_equal(vti_rtree_look(t).n_tok, 6);
 }
 
-static void case_2_cut_between_chunks(void **state)
+static void test_case_2_cut_between_chunks(void **state)
 {
     (void)state;
     (void)push("abcdef", 'A');
@@ -60,7 +60,7 @@ static void case_2_cut_between_chunks(void **state)
     assert_tree("ab[A0](cd[A1](ef[A2]))");
 }
 
-static void case_2_cut_keeps_children_and_references(void **state)
+static void test_case_2_cut_keeps_children_and_references(void **state)
 {
     (void)state;
     vti_node *low = push("abcd", 'A');
@@ -74,7 +74,7 @@ static void case_2_cut_keeps_children_and_references(void **state)
     verify();
 }
 
-static void case_3_goes_on_between_chunks(void **state)
+static void test_case_3_goes_on_between_chunks(void **state)
 {
     (void)state;
     (void)push("abcd", 'A');
@@ -82,7 +82,7 @@ static void case_3_goes_on_between_chunks(void **state)
     assert_tree("abcd[A0 A1](ef[B2])");
 }
 
-static void case_3_takes_a_superseded_tail_away(void **state)
+static void test_case_3_takes_a_superseded_tail_away(void **state)
 {
     (void)state;
     (void)push("abc", 'A');
@@ -93,7 +93,7 @@ static void case_3_takes_a_superseded_tail_away(void **state)
     assert_tree("abc[A0 B1](def[B1 B2] xy[C1 C2])");
 }
 
-static void case_3_leaves_a_tail_to_the_sequence_that_holds_it(void **state)
+static void test_case_3_leaves_a_tail_to_the_sequence_that_holds_it(void **state)
 {
     (void)state;
     vti_pset_user_hold(&ps, 0, 1);
@@ -105,7 +105,7 @@ static void case_3_leaves_a_tail_to_the_sequence_that_holds_it(void **state)
     vti_pset_user_drop(&ps, 0, 1);
 }
 
-static void case_3_keeps_a_tail_that_another_domain_holds(void **state)
+static void test_case_3_keeps_a_tail_that_another_domain_holds(void **state)
 {
     (void)state;
     vt_domain *other;
@@ -121,7 +121,7 @@ static void case_3_keeps_a_tail_that_another_domain_holds(void **state)
     assert_tree("abc[A0 A1](d[B1](ef[B2]))");
 }
 
-static void case_3_supersedes_all_the_way_up(void **state)
+static void test_case_3_supersedes_all_the_way_up(void **state)
 {
     (void)state;
     tree_close();
@@ -138,7 +138,7 @@ static void case_3_supersedes_all_the_way_up(void **state)
     assert_tree("a[F0](b[F0](c[F0](defghij[F0 F1])) x[E0](y[E0]))");
 }
 
-static void case_4_cut_and_leaf(void **state)
+static void test_case_4_cut_and_leaf(void **state)
 {
     (void)state;
     vti_node *n = push("abcdef", 'A');
@@ -151,7 +151,7 @@ static void case_4_cut_and_leaf(void **state)
     assert_tree("abc[A0 A1](d[A1](ef[A2] yz[C2]) x[B1]) q[D0]");
 }
 
-static void tokens_that_straddle_chunks(void **state)
+static void test_tokens_that_straddle_chunks(void **state)
 {
     (void)state;
     tree_close();
@@ -169,7 +169,7 @@ static void tokens_that_straddle_chunks(void **state)
     assert_tree("a[A0 A1](bc[A2 A3 A4 A5] x[B2 B3])");
 }
 
-static void regions_are_the_deepest_nodes(void **state)
+static void test_regions_are_the_deepest_nodes(void **state)
 {
     (void)state;
     uint32_t at[4] = {9, 9, 9, 9};
@@ -186,7 +186,7 @@ static void regions_are_the_deepest_nodes(void **state)
     assert_int_equal(at[0], 9);
 }
 
-static void tokens_are_32_bits(void **state)
+static void test_tokens_are_32_bits(void **state)
 {
     (void)state;
     uint32_t at[N_POSITION] = {0};
@@ -200,7 +200,7 @@ static void tokens_are_32_bits(void **state)
 
 // ---- Domains
 
-static void domains_do_not_mix(void **state)
+static void test_domains_do_not_mix(void **state)
 {
     (void)state;
     static const char *const keys[] = {"", "d\0", "dd", "D"};
@@ -223,7 +223,7 @@ static void domains_do_not_mix(void **state)
     assert_int_equal(vti_rtree_look(t).n_domain, 5);
 }
 
-static void many_domains_are_told_apart(void **state)
+static void test_many_domains_are_told_apart(void **state)
 {
     (void)state;
     vt_domain *many[300], *again;
@@ -240,7 +240,7 @@ static void many_domains_are_told_apart(void **state)
     verify();
 }
 
-static void a_domain_lives_while_open_or_not_empty(void **state)
+static void test_a_domain_lives_while_open_or_not_empty(void **state)
 {
     (void)state;
     vt_domain *e;
@@ -266,7 +266,7 @@ static void a_domain_lives_while_open_or_not_empty(void **state)
     assert_int_equal(vti_rtree_look(t).n_domain, 1);
 }
 
-static void forget_takes_all_but_what_is_referenced(void **state)
+static void test_forget_takes_all_but_what_is_referenced(void **state)
 {
     (void)state;
     vt_domain *e;
@@ -293,7 +293,7 @@ static void forget_takes_all_but_what_is_referenced(void **state)
     assert_tree("abcdef[D0 D1 D2]");
 }
 
-static void a_tree_is_freed_with_references(void **state)
+static void test_a_tree_is_freed_with_references(void **state)
 {
     (void)state;
     vti_rtree_ref(t, push("abc", 'A'));
@@ -323,7 +323,7 @@ static uint64_t sum_of_all(void)
     return sum;
 }
 
-static void a_lookup_changes_nothing(void **state)
+static void test_a_lookup_changes_nothing(void **state)
 {
     (void)state;
     static const char *const words[] = {"", "a", "abc", "abcd", "abcxyz", "abq", "q"};
@@ -356,7 +356,7 @@ static void says(const char *words)
         verify();                         \
     } while (0)
 
-static void broken_invariants_are_found(void **state)
+static void test_broken_invariants_are_found(void **state)
 {
     (void)state;
     vti_node *a = push("ab", 'A'), *x = push("abx", 'B'), *y = push("aby", 'C'),
@@ -401,7 +401,7 @@ typedef struct word {
     const char *before, *letters;
 } word;
 
-static void every_allocation_of_a_push_may_fail(void **state)
+static void test_every_allocation_of_a_push_may_fail(void **state)
 {
     (void)state;
     static const word words[] = {{"", "abc"},      {"abc", "abc"},  {"abcdef", "abc"},
@@ -430,7 +430,7 @@ static void every_allocation_of_a_push_may_fail(void **state)
     assert_true(n_failed > 10);
 }
 
-static void every_allocation_of_a_growing_tree_may_fail(void **state)
+static void test_every_allocation_of_a_growing_tree_may_fail(void **state)
 {
     (void)state;
     uint32_t at[N_POSITION] = {0}, n_failed = 0;
@@ -452,7 +452,7 @@ static void every_allocation_of_a_growing_tree_may_fail(void **state)
     assert_true(n_failed > 200);
 }
 
-static void every_allocation_of_opening_may_fail(void **state)
+static void test_every_allocation_of_opening_may_fail(void **state)
 {
     (void)state;
     vti_rtree *other;
@@ -481,7 +481,7 @@ static void every_allocation_of_opening_may_fail(void **state)
 
 // ---- Many
 
-static void ten_thousand_users_of_one_prompt(void **state)
+static void test_ten_thousand_users_of_one_prompt(void **state)
 {
     (void)state;
     enum { N = 10000 };
@@ -510,7 +510,7 @@ static void ten_thousand_users_of_one_prompt(void **state)
     assert_int_equal(vti_rtree_look(t).n_node, 2);
 }
 
-static void a_path_of_thousands_of_nodes(void **state)
+static void test_a_path_of_thousands_of_nodes(void **state)
 {
     (void)state;
     enum { N = 3000 };
@@ -539,33 +539,33 @@ static void a_path_of_thousands_of_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TREE_TEST(nothing_is_a_root),
-        TREE_TEST(the_first_is_a_leaf),
-        TREE_TEST(case_1_what_is_there_stays),
-        TREE_TEST(case_2_cut_inside_a_chunk),
-        TREE_TEST(case_2_cut_between_chunks),
-        TREE_TEST(case_2_cut_keeps_children_and_references),
-        TREE_TEST(case_3_goes_on_between_chunks),
-        TREE_TEST(case_3_takes_a_superseded_tail_away),
-        TREE_TEST(case_3_leaves_a_tail_to_the_sequence_that_holds_it),
-        TREE_TEST(case_3_keeps_a_tail_that_another_domain_holds),
-        TREE_TEST(case_3_supersedes_all_the_way_up),
-        TREE_TEST(case_4_cut_and_leaf),
-        TREE_TEST(tokens_that_straddle_chunks),
-        TREE_TEST(regions_are_the_deepest_nodes),
-        TREE_TEST(tokens_are_32_bits),
-        TREE_TEST(domains_do_not_mix),
-        TREE_TEST(many_domains_are_told_apart),
-        TREE_TEST(a_domain_lives_while_open_or_not_empty),
-        TREE_TEST(forget_takes_all_but_what_is_referenced),
-        TREE_TEST(a_tree_is_freed_with_references),
-        TREE_TEST(a_lookup_changes_nothing),
-        TREE_TEST(broken_invariants_are_found),
-        TREE_TEST(every_allocation_of_a_push_may_fail),
-        TREE_TEST(every_allocation_of_a_growing_tree_may_fail),
-        TREE_TEST(every_allocation_of_opening_may_fail),
-        TREE_TEST(ten_thousand_users_of_one_prompt),
-        TREE_TEST(a_path_of_thousands_of_nodes),
+        TREE_TEST(test_nothing_is_a_root),
+        TREE_TEST(test_the_first_is_a_leaf),
+        TREE_TEST(test_case_1_what_is_there_stays),
+        TREE_TEST(test_case_2_cut_inside_a_chunk),
+        TREE_TEST(test_case_2_cut_between_chunks),
+        TREE_TEST(test_case_2_cut_keeps_children_and_references),
+        TREE_TEST(test_case_3_goes_on_between_chunks),
+        TREE_TEST(test_case_3_takes_a_superseded_tail_away),
+        TREE_TEST(test_case_3_leaves_a_tail_to_the_sequence_that_holds_it),
+        TREE_TEST(test_case_3_keeps_a_tail_that_another_domain_holds),
+        TREE_TEST(test_case_3_supersedes_all_the_way_up),
+        TREE_TEST(test_case_4_cut_and_leaf),
+        TREE_TEST(test_tokens_that_straddle_chunks),
+        TREE_TEST(test_regions_are_the_deepest_nodes),
+        TREE_TEST(test_tokens_are_32_bits),
+        TREE_TEST(test_domains_do_not_mix),
+        TREE_TEST(test_many_domains_are_told_apart),
+        TREE_TEST(test_a_domain_lives_while_open_or_not_empty),
+        TREE_TEST(test_forget_takes_all_but_what_is_referenced),
+        TREE_TEST(test_a_tree_is_freed_with_references),
+        TREE_TEST(test_a_lookup_changes_nothing),
+        TREE_TEST(test_broken_invariants_are_found),
+        TREE_TEST(test_every_allocation_of_a_push_may_fail),
+        TREE_TEST(test_every_allocation_of_a_growing_tree_may_fail),
+        TREE_TEST(test_every_allocation_of_opening_may_fail),
+        TREE_TEST(test_ten_thousand_users_of_one_prompt),
+        TREE_TEST(test_a_path_of_thousands_of_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

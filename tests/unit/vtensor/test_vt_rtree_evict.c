@@ -21,7 +21,7 @@ static const char *evict_all(uint64_t now_ms)
     return order;
 }
 
-static void unused_the_longest_goes_first(void **state)
+static void test_unused_the_longest_goes_first(void **state)
 {
     (void)state;
     (void)push("1", 'A');
@@ -33,7 +33,7 @@ static void unused_the_longest_goes_first(void **state)
     assert_string_equal(evict_all(0), "3421");
 }
 
-static void leaves_go_before_what_is_above_them(void **state)
+static void test_leaves_go_before_what_is_above_them(void **state)
 {
     (void)state;
     (void)push("a", 'A');
@@ -45,7 +45,7 @@ static void leaves_go_before_what_is_above_them(void **state)
     assert_string_equal(evict_all(0), "bxdca");
 }
 
-static void both_sides_of_a_cut_are_as_used_as_the_whole(void **state)
+static void test_both_sides_of_a_cut_are_as_used_as_the_whole(void **state)
 {
     (void)state;
     (void)push("abcd", 'A');
@@ -54,7 +54,7 @@ static void both_sides_of_a_cut_are_as_used_as_the_whole(void **state)
     assert_string_equal(evict_all(0), "dxb");
 }
 
-static void low_priority_goes_first(void **state)
+static void test_low_priority_goes_first(void **state)
 {
     (void)state;
     retain(push("1", 'A'), 2, false, 0, 0);
@@ -66,7 +66,7 @@ static void low_priority_goes_first(void **state)
     assert_string_equal(evict_all(0), "265143");
 }
 
-static void a_parent_is_worth_what_its_child_was(void **state)
+static void test_a_parent_is_worth_what_its_child_was(void **state)
 {
     (void)state;
     vti_node *b = push("ab", 'A'), *a = push("a", 'B');
@@ -90,7 +90,7 @@ static void a_parent_is_worth_what_its_child_was(void **state)
     assert_string_equal(evict_all(0), "bya");
 }
 
-static void worth_can_be_taken_back(void **state)
+static void test_worth_can_be_taken_back(void **state)
 {
     (void)state;
     vti_node *b = push("ab", 'A');
@@ -104,7 +104,7 @@ static void worth_can_be_taken_back(void **state)
     assert_string_equal(evict_all(0), "bax");
 }
 
-static void pins_hold_what_is_above_them(void **state)
+static void test_pins_hold_what_is_above_them(void **state)
 {
     (void)state;
     vti_node *c = push("abc", 'A');
@@ -115,7 +115,7 @@ static void pins_hold_what_is_above_them(void **state)
     assert_tree("a[A0](bc[A0 A1])");
 }
 
-static void worth_ends_at_its_time(void **state)
+static void test_worth_ends_at_its_time(void **state)
 {
     (void)state;
     retain(push("1", 'A'), 0, true, 100, 0);
@@ -132,7 +132,7 @@ static void worth_ends_at_its_time(void **state)
     assert_string_equal(evict_all(100), "1");
 }
 
-static void what_ends_earlier_is_not_inherited(void **state)
+static void test_what_ends_earlier_is_not_inherited(void **state)
 {
     (void)state;
     vti_node *b = push("ab", 'A'), *a = push("a", 'B');
@@ -145,7 +145,7 @@ static void what_ends_earlier_is_not_inherited(void **state)
     vti_rtree_drop(t, a);
 }
 
-static void the_later_end_is_inherited(void **state)
+static void test_the_later_end_is_inherited(void **state)
 {
     (void)state;
     for (int later = 0; later < 2; later++) {
@@ -159,7 +159,7 @@ static void the_later_end_is_inherited(void **state)
     }
 }
 
-static void references_hold(void **state)
+static void test_references_hold(void **state)
 {
     (void)state;
     vti_node *c = push("abc", 'A');
@@ -177,7 +177,7 @@ static void references_hold(void **state)
     assert_string_equal(evict_all(0), "a");
 }
 
-static void pins_hold_so_many_chunks_at_most(void **state)
+static void test_pins_hold_so_many_chunks_at_most(void **state)
 {
     (void)state;
     vt_retention pin = {.pinned = true, .until_ms = 10}, high = {.priority = 7};
@@ -204,7 +204,7 @@ static void pins_hold_so_many_chunks_at_most(void **state)
     assert_int_equal(vti_rtree_evictable(t, 10), 5);
 }
 
-static void evictable_counts_chunks_that_would_be_free(void **state)
+static void test_evictable_counts_chunks_that_would_be_free(void **state)
 {
     (void)state;
     vti_node *def = push("abcdef", 'A');
@@ -230,19 +230,19 @@ static void evictable_counts_chunks_that_would_be_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TREE_TEST(unused_the_longest_goes_first),
-        TREE_TEST(leaves_go_before_what_is_above_them),
-        TREE_TEST(both_sides_of_a_cut_are_as_used_as_the_whole),
-        TREE_TEST(low_priority_goes_first),
-        TREE_TEST(a_parent_is_worth_what_its_child_was),
-        TREE_TEST(worth_can_be_taken_back),
-        TREE_TEST(pins_hold_what_is_above_them),
-        TREE_TEST(worth_ends_at_its_time),
-        TREE_TEST(what_ends_earlier_is_not_inherited),
-        TREE_TEST(the_later_end_is_inherited),
-        TREE_TEST(references_hold),
-        TREE_TEST(pins_hold_so_many_chunks_at_most),
-        TREE_TEST(evictable_counts_chunks_that_would_be_free),
+        TREE_TEST(test_unused_the_longest_goes_first),
+        TREE_TEST(test_leaves_go_before_what_is_above_them),
+        TREE_TEST(test_both_sides_of_a_cut_are_as_used_as_the_whole),
+        TREE_TEST(test_low_priority_goes_first),
+        TREE_TEST(test_a_parent_is_worth_what_its_child_was),
+        TREE_TEST(test_worth_can_be_taken_back),
+        TREE_TEST(test_pins_hold_what_is_above_them),
+        TREE_TEST(test_worth_ends_at_its_time),
+        TREE_TEST(test_what_ends_earlier_is_not_inherited),
+        TREE_TEST(test_the_later_end_is_inherited),
+        TREE_TEST(test_references_hold),
+        TREE_TEST(test_pins_hold_so_many_chunks_at_most),
+        TREE_TEST(test_evictable_counts_chunks_that_would_be_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -440,37 +440,37 @@ static void traces(size_t stride_bytes, size_t slice_bytes)
         trace(stride_bytes, slice_bytes, 2 + (uint32_t)i % 2, i);
 }
 
-static void slices_of_half_a_token(void **state)
+static void test_slices_of_half_a_token(void **state)
 {
     (void)state;
     traces(16, 8);
 }
 
-static void slices_of_a_token(void **state)
+static void test_slices_of_a_token(void **state)
 {
     (void)state;
     traces(16, 16);
 }
 
-static void slices_of_two_thirds_of_a_token(void **state)
+static void test_slices_of_two_thirds_of_a_token(void **state)
 {
     (void)state;
     traces(24, 16);
 }
 
-static void slices_of_three_tokens(void **state)
+static void test_slices_of_three_tokens(void **state)
 {
     (void)state;
     traces(16, 48);
 }
 
-static void slices_of_seven_tokens_and_a_half(void **state)
+static void test_slices_of_seven_tokens_and_a_half(void **state)
 {
     (void)state;
     traces(16, 120);
 }
 
-static void slices_of_more_tokens_than_there_are(void **state)
+static void test_slices_of_more_tokens_than_there_are(void **state)
 {
     (void)state;
     traces(1, 64);
@@ -479,12 +479,12 @@ static void slices_of_more_tokens_than_there_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_of_half_a_token),
-        cmocka_unit_test(slices_of_a_token),
-        cmocka_unit_test(slices_of_two_thirds_of_a_token),
-        cmocka_unit_test(slices_of_three_tokens),
-        cmocka_unit_test(slices_of_seven_tokens_and_a_half),
-        cmocka_unit_test(slices_of_more_tokens_than_there_are),
+        cmocka_unit_test(test_slices_of_half_a_token),
+        cmocka_unit_test(test_slices_of_a_token),
+        cmocka_unit_test(test_slices_of_two_thirds_of_a_token),
+        cmocka_unit_test(test_slices_of_three_tokens),
+        cmocka_unit_test(test_slices_of_seven_tokens_and_a_half),
+        cmocka_unit_test(test_slices_of_more_tokens_than_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static void b_sees_nothing(uint32_t expect_tok)
     vt_seq_release(s);
 }
 
-static void in_a_warm_span(void **state)
+static void test_in_a_warm_span(void **state)
 {
     (void)state;
     vt_seq_release(seq_of_a(5 * CHUNK_TOK + 7));
@@ -90,7 +90,7 @@ static void in_a_warm_span(void **state)
     b_sees_nothing(2 * CHUNK_TOK);
 }
 
-static void in_what_was_cut_off(void **state)
+static void test_in_what_was_cut_off(void **state)
 {
     (void)state;
     vt_seq *a = seq_of_a(5 * CHUNK_TOK + 7);
@@ -100,7 +100,7 @@ static void in_what_was_cut_off(void **state)
     b_sees_nothing(0);
 }
 
-static void in_chunks_that_were_given_back_and_made_again(void **state)
+static void test_in_chunks_that_were_given_back_and_made_again(void **state)
 {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -110,7 +110,7 @@ static void in_chunks_that_were_given_back_and_made_again(void **state)
     }
 }
 
-static void in_evicted_prefixes(void **state)
+static void test_in_evicted_prefixes(void **state)
 {
     (void)state;
     static uint32_t tok[FAMILY_MAX_TOK];
@@ -123,7 +123,7 @@ static void in_evicted_prefixes(void **state)
     b_sees_nothing(0); // in its place
 }
 
-static void in_copies_of_tails(void **state)
+static void test_in_copies_of_tails(void **state)
 {
     (void)state;
     vt_seq *a = seq_of_a(CHUNK_TOK + 9), *child;
@@ -136,7 +136,7 @@ static void in_copies_of_tails(void **state)
     b_sees_nothing(0);
 }
 
-static void in_slots_of_the_swap(void **state)
+static void test_in_slots_of_the_swap(void **state)
 {
     (void)state;
     vt_seq *a = seq_of_a(3 * CHUNK_TOK), *b;
@@ -153,7 +153,7 @@ static void in_slots_of_the_swap(void **state)
 
 // Two of one tenant: the second matches a prefix of the first's, and what is behind it is not
 // there.
-static void in_the_rest_of_a_matched_chunk(void **state)
+static void test_in_the_rest_of_a_matched_chunk(void **state)
 {
     (void)state;
     static uint32_t tok[FAMILY_MAX_TOK];
@@ -176,7 +176,7 @@ static void in_the_rest_of_a_matched_chunk(void **state)
     }
 }
 
-static void in_memory_made_ahead(void **state)
+static void test_in_memory_made_ahead(void **state)
 {
     (void)state;
     vt_seq_release(seq_of_a(6 * CHUNK_TOK));
@@ -194,14 +194,14 @@ static void in_memory_made_ahead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(in_a_warm_span),
-        BOTH(in_what_was_cut_off),
-        BOTH(in_chunks_that_were_given_back_and_made_again),
-        BOTH(in_evicted_prefixes),
-        BOTH(in_copies_of_tails),
-        BOTH(in_slots_of_the_swap),
-        BOTH(in_the_rest_of_a_matched_chunk),
-        BOTH(in_memory_made_ahead),
+        BOTH(test_in_a_warm_span),
+        BOTH(test_in_what_was_cut_off),
+        BOTH(test_in_chunks_that_were_given_back_and_made_again),
+        BOTH(test_in_evicted_prefixes),
+        BOTH(test_in_copies_of_tails),
+        BOTH(test_in_slots_of_the_swap),
+        BOTH(test_in_the_rest_of_a_matched_chunk),
+        BOTH(test_in_memory_made_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

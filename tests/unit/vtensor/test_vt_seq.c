@@ -22,7 +22,7 @@ static uint32_t tok_of(uint32_t n_chunk)
     return 32 * n_chunk;
 }
 
-static void a_sequence_starts_empty(void **state)
+static void test_a_sequence_starts_empty(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -41,7 +41,7 @@ static void a_sequence_starts_empty(void **state)
     world_close(&w);
 }
 
-static void extend_takes_whole_chunks_once(void **state)
+static void test_extend_takes_whole_chunks_once(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -64,7 +64,7 @@ static void extend_takes_whole_chunks_once(void **state)
     world_close(&w);
 }
 
-static void bytes_are_foretold(void **state)
+static void test_bytes_are_foretold(void **state)
 {
     (void)state;
     static const uint32_t lens[] = {0, 1, 31, 32, 33, 320};
@@ -80,7 +80,7 @@ static void bytes_are_foretold(void **state)
     world_close(&w);
 }
 
-static void beyond_max_tok_is_misuse(void **state)
+static void test_beyond_max_tok_is_misuse(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -94,7 +94,7 @@ static void beyond_max_tok_is_misuse(void **state)
     world_close(&w);
 }
 
-static void the_budget_is_kept_and_no_space_costs_nothing(void **state)
+static void test_the_budget_is_kept_and_no_space_costs_nothing(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -115,7 +115,7 @@ static void the_budget_is_kept_and_no_space_costs_nothing(void **state)
     world_close(&w);
 }
 
-static void sequences_are_bounded_by_max_seq(void **state)
+static void test_sequences_are_bounded_by_max_seq(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -127,7 +127,7 @@ static void sequences_are_bounded_by_max_seq(void **state)
     world_close(&w);
 }
 
-static void a_released_span_is_handed_on_warm_and_wiped(void **state)
+static void test_a_released_span_is_handed_on_warm_and_wiped(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -153,7 +153,7 @@ static void a_released_span_is_handed_on_warm_and_wiped(void **state)
     world_close(&w);
 }
 
-static void the_newest_warm_span_comes_first(void **state)
+static void test_the_newest_warm_span_comes_first(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -173,7 +173,7 @@ static void the_newest_warm_span_comes_first(void **state)
     world_close(&w);
 }
 
-static void a_live_sequence_lends_what_it_has_not_grown_into(void **state)
+static void test_a_live_sequence_lends_what_it_has_not_grown_into(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -193,7 +193,7 @@ static void a_live_sequence_lends_what_it_has_not_grown_into(void **state)
     world_close(&w);
 }
 
-static void the_longest_idle_gives_back_first(void **state)
+static void test_the_longest_idle_gives_back_first(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -219,7 +219,7 @@ static void the_longest_idle_gives_back_first(void **state)
     world_close(&w);
 }
 
-static void release_keeps_no_more_than_spare_bytes(void **state)
+static void test_release_keeps_no_more_than_spare_bytes(void **state)
 {
     (void)state;
     world_setup setup = plain;
@@ -238,7 +238,7 @@ static void release_keeps_no_more_than_spare_bytes(void **state)
     world_close(&w);
 }
 
-static void trim_gives_back_to_the_system(void **state)
+static void test_trim_gives_back_to_the_system(void **state)
 {
     (void)state;
     world_setup setup = plain;
@@ -263,7 +263,7 @@ static void trim_gives_back_to_the_system(void **state)
     world_close(&w);
 }
 
-static void idle_spans_lend_their_mappings(void **state)
+static void test_idle_spans_lend_their_mappings(void **state)
 {
     (void)state;
     world_setup setup = plain;
@@ -283,7 +283,7 @@ static void idle_spans_lend_their_mappings(void **state)
     world_close(&w);
 }
 
-static void where_the_system_is_short_spare_chunks_go_first(void **state)
+static void test_where_the_system_is_short_spare_chunks_go_first(void **state)
 {
     (void)state;
     world_open(&w, &plain, 1);
@@ -297,7 +297,7 @@ static void where_the_system_is_short_spare_chunks_go_first(void **state)
     world_close(&w);
 }
 
-static void warm_costs_less_than_cold(void **state)
+static void test_warm_costs_less_than_cold(void **state)
 {
     (void)state;
     uint64_t cost_us[2];
@@ -313,7 +313,7 @@ static void warm_costs_less_than_cold(void **state)
     world_close(&w);
 }
 
-static void null_is_allowed_where_it_is_said(void **state)
+static void test_null_is_allowed_where_it_is_said(void **state)
 {
     (void)state;
     vt_seq_release(NULL);
@@ -323,7 +323,7 @@ static void null_is_allowed_where_it_is_said(void **state)
     world_close(&w);
 }
 
-static void a_manager_on_the_host_by_default(void **state)
+static void test_a_manager_on_the_host_by_default(void **state)
 {
     (void)state;
     vt_manager *m;
@@ -338,7 +338,7 @@ static void a_manager_on_the_host_by_default(void **state)
     vt_manager_destroy(m); // with two sequences alive
 }
 
-static void wrong_configurations_leave_the_backend_fresh(void **state)
+static void test_wrong_configurations_leave_the_backend_fresh(void **state)
 {
     (void)state;
     vt_manager *m;
@@ -364,7 +364,7 @@ static void wrong_configurations_leave_the_backend_fresh(void **state)
     assert_null(end.violation);
 }
 
-static void every_status_has_a_name(void **state)
+static void test_every_status_has_a_name(void **state)
 {
     (void)state;
     assert_string_equal(vt_status_name(VT_OK), "VT_OK");
@@ -378,25 +378,25 @@ static void every_status_has_a_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sequence_starts_empty),
-        cmocka_unit_test(extend_takes_whole_chunks_once),
-        cmocka_unit_test(bytes_are_foretold),
-        cmocka_unit_test(beyond_max_tok_is_misuse),
-        cmocka_unit_test(the_budget_is_kept_and_no_space_costs_nothing),
-        cmocka_unit_test(sequences_are_bounded_by_max_seq),
-        cmocka_unit_test(a_released_span_is_handed_on_warm_and_wiped),
-        cmocka_unit_test(the_newest_warm_span_comes_first),
-        cmocka_unit_test(a_live_sequence_lends_what_it_has_not_grown_into),
-        cmocka_unit_test(the_longest_idle_gives_back_first),
-        cmocka_unit_test(release_keeps_no_more_than_spare_bytes),
-        cmocka_unit_test(trim_gives_back_to_the_system),
-        cmocka_unit_test(idle_spans_lend_their_mappings),
-        cmocka_unit_test(where_the_system_is_short_spare_chunks_go_first),
-        cmocka_unit_test(warm_costs_less_than_cold),
-        cmocka_unit_test(null_is_allowed_where_it_is_said),
-        cmocka_unit_test(a_manager_on_the_host_by_default),
-        cmocka_unit_test(wrong_configurations_leave_the_backend_fresh),
-        cmocka_unit_test(every_status_has_a_name),
+        cmocka_unit_test(test_a_sequence_starts_empty),
+        cmocka_unit_test(test_extend_takes_whole_chunks_once),
+        cmocka_unit_test(test_bytes_are_foretold),
+        cmocka_unit_test(test_beyond_max_tok_is_misuse),
+        cmocka_unit_test(test_the_budget_is_kept_and_no_space_costs_nothing),
+        cmocka_unit_test(test_sequences_are_bounded_by_max_seq),
+        cmocka_unit_test(test_a_released_span_is_handed_on_warm_and_wiped),
+        cmocka_unit_test(test_the_newest_warm_span_comes_first),
+        cmocka_unit_test(test_a_live_sequence_lends_what_it_has_not_grown_into),
+        cmocka_unit_test(test_the_longest_idle_gives_back_first),
+        cmocka_unit_test(test_release_keeps_no_more_than_spare_bytes),
+        cmocka_unit_test(test_trim_gives_back_to_the_system),
+        cmocka_unit_test(test_idle_spans_lend_their_mappings),
+        cmocka_unit_test(test_where_the_system_is_short_spare_chunks_go_first),
+        cmocka_unit_test(test_warm_costs_less_than_cold),
+        cmocka_unit_test(test_null_is_allowed_where_it_is_said),
+        cmocka_unit_test(test_a_manager_on_the_host_by_default),
+        cmocka_unit_test(test_wrong_configurations_leave_the_backend_fresh),
+        cmocka_unit_test(test_every_status_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static uint64_t created(void)
     return family_stats(&f).chunks_created;
 }
 
-static void a_fork_costs_a_call_a_plane_and_no_memory(void **state)
+static void test_a_fork_costs_a_call_a_plane_and_no_memory(void **state)
 {
     (void)state;
     family_grown(&f, 0, 9 * CHUNK_TOK + 5);
@@ -61,7 +61,7 @@ static void a_fork_costs_a_call_a_plane_and_no_memory(void **state)
     assert_int_equal(after.mappings, 6 * N_PLANE);
 }
 
-static void each_but_the_last_copies_the_tail(void **state)
+static void test_each_but_the_last_copies_the_tail(void **state)
 {
     (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
@@ -77,7 +77,7 @@ static void each_but_the_last_copies_the_tail(void **state)
     assert_int_equal(family_stats(&f).copied_chunks, 3);
 }
 
-static void whole_chunks_leave_nothing_to_copy(void **state)
+static void test_whole_chunks_leave_nothing_to_copy(void **state)
 {
     (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
@@ -88,7 +88,7 @@ static void whole_chunks_leave_nothing_to_copy(void **state)
     assert_int_equal(created(), 2 + 2);
 }
 
-static void a_child_of_the_middle_sees_no_rows_beyond(void **state)
+static void test_a_child_of_the_middle_sees_no_rows_beyond(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK + 20);
@@ -99,7 +99,7 @@ static void a_child_of_the_middle_sees_no_rows_beyond(void **state)
     assert_int_equal(family_stats(&f).copied_chunks, 0);
 }
 
-static void releases_in_any_order_keep_the_others(void **state)
+static void test_releases_in_any_order_keep_the_others(void **state)
 {
     (void)state;
     for (uint32_t order = 0; order < 6; order++) {
@@ -117,7 +117,7 @@ static void releases_in_any_order_keep_the_others(void **state)
     assert_int_equal(family_stats(&f).chunks_owned + family_stats(&f).chunks_shared, 0);
 }
 
-static void n_requests_with_one_prompt_hold_it_once(void **state)
+static void test_n_requests_with_one_prompt_hold_it_once(void **state)
 {
     (void)state;
     enum { PROMPT = 5 * CHUNK_TOK + 11 };
@@ -135,7 +135,7 @@ static void n_requests_with_one_prompt_hold_it_once(void **state)
     assert_int_equal(created(), 6 + 3);
 }
 
-static void hits_of_every_length_equal_a_cold_run(void **state)
+static void test_hits_of_every_length_equal_a_cold_run(void **state)
 {
     (void)state;
     enum { N = 2 * CHUNK_TOK + 1 };
@@ -158,7 +158,7 @@ static void hits_of_every_length_equal_a_cold_run(void **state)
     }
 }
 
-static void a_conversation_stays_one_run(void **state)
+static void test_a_conversation_stays_one_run(void **state)
 {
     (void)state;
     uint32_t prompt[FAMILY_MAX_TOK], n_tok = 0;
@@ -179,7 +179,7 @@ static void a_conversation_stays_one_run(void **state)
     assert_true(created() <= need + 1); // and the copy of a tail
 }
 
-static void domains_do_not_mix(void **state)
+static void test_domains_do_not_mix(void **state)
 {
     (void)state;
     uint32_t prompt[50];
@@ -192,7 +192,7 @@ static void domains_do_not_mix(void **state)
     assert_int_equal(f.kin[1].len_tok, 0);
 }
 
-static void a_prefix_outlives_its_domains_handle(void **state)
+static void test_a_prefix_outlives_its_domains_handle(void **state)
 {
     (void)state;
     static const char key[] = "a model";
@@ -209,7 +209,7 @@ static void a_prefix_outlives_its_domains_handle(void **state)
     family_verify(&f);
 }
 
-static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
+static void test_prefixes_give_way_to_sequences_and_pins_do_not(void **state)
 {
     (void)state;
     assert_ok(vt_set_budget(f.m, 12 * f.chunk_bytes));
@@ -239,7 +239,7 @@ static void prefixes_give_way_to_sequences_and_pins_do_not(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), 0);
 }
 
-static void a_pin_holds_what_it_names_and_no_more(void **state)
+static void test_a_pin_holds_what_it_names_and_no_more(void **state)
 {
     (void)state;
     vt_retention pin = {.pinned = true};
@@ -255,7 +255,7 @@ static void a_pin_holds_what_it_names_and_no_more(void **state)
     assert_int_equal(family_stats(&f).chunks_cached, 2);
 }
 
-static void what_was_let_go_of_first_goes_first(void **state)
+static void test_what_was_let_go_of_first_goes_first(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i += 2) {
@@ -271,7 +271,7 @@ static void what_was_let_go_of_first_goes_first(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK), 2 * CHUNK_TOK);
 }
 
-static void pins_may_hold_half_of_the_budget(void **state)
+static void test_pins_may_hold_half_of_the_budget(void **state)
 {
     (void)state;
     vt_retention pin = {.pinned = true};
@@ -283,7 +283,7 @@ static void pins_may_hold_half_of_the_budget(void **state)
     assert_ok(family_record(&f, 0, 4 * CHUNK_TOK, &pin));
 }
 
-static void too_few_mappings_are_no_space_and_no_harm(void **state)
+static void test_too_few_mappings_are_no_space_and_no_harm(void **state)
 {
     (void)state;
     family_close(&f);
@@ -309,7 +309,7 @@ static void too_few_mappings_are_no_space_and_no_harm(void **state)
     family_verify(&f);
 }
 
-static void a_kernel_that_runs_keeps_its_addresses(void **state)
+static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
 {
     (void)state;
     family_close(&f);
@@ -335,7 +335,7 @@ static void a_kernel_that_runs_keeps_its_addresses(void **state)
 
 // A sequence that becomes shorter leaves rows that a kernel may read still: they are neither unmapped
 // nor wiped before it ends. (The fake notes it.)
-static void what_is_cut_off_waits_for_the_kernels(void **state)
+static void test_what_is_cut_off_waits_for_the_kernels(void **state)
 {
     (void)state;
     family_close(&f);
@@ -352,7 +352,7 @@ static void what_is_cut_off_waits_for_the_kernels(void **state)
 }
 
 // Where the device does not say what it has done, nothing is unmapped until it does.
-static void a_mark_that_cannot_be_made_is_made_later(void **state)
+static void test_a_mark_that_cannot_be_made_is_made_later(void **state)
 {
     (void)state;
     family_close(&f);
@@ -374,7 +374,7 @@ static void a_mark_that_cannot_be_made_is_made_later(void **state)
     assert_int_equal(family_stats(&f).unmap_calls, unmap_calls + N_PLANE);
 }
 
-static void misuse_is_refused(void **state)
+static void test_misuse_is_refused(void **state)
 {
     (void)state;
     vt_seq *s = NULL;
@@ -401,7 +401,7 @@ static void misuse_is_refused(void **state)
 
 // The budget is what the sequence takes alone: there is no room for the tree's copy of the tail that it
 // recorded, so the prefix gets shorter by that.
-static void a_recorded_tail_costs_its_sequence_nothing(void **state)
+static void test_a_recorded_tail_costs_its_sequence_nothing(void **state)
 {
     (void)state;
     assert_ok(vt_set_budget(f.m, 3 * f.chunk_bytes));
@@ -415,7 +415,7 @@ static void a_recorded_tail_costs_its_sequence_nothing(void **state)
 }
 
 // The copy is there already when another sequence needs the room.
-static void a_copied_tail_gives_way(void **state)
+static void test_a_copied_tail_gives_way(void **state)
 {
     (void)state;
     assert_ok(vt_set_budget(f.m, 5 * f.chunk_bytes));
@@ -430,7 +430,7 @@ static void a_copied_tail_gives_way(void **state)
 }
 
 // A sequence uses the beginning of a long prefix; what is behind that goes when it must.
-static void what_is_behind_a_match_gives_way(void **state)
+static void test_what_is_behind_a_match_gives_way(void **state)
 {
     (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
@@ -450,7 +450,7 @@ static void what_is_behind_a_match_gives_way(void **state)
 }
 
 // The prefix that is being matched is not cut while room is made for the copy of its tail.
-static void a_match_does_not_eat_its_own_tail(void **state)
+static void test_a_match_does_not_eat_its_own_tail(void **state)
 {
     (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
@@ -464,7 +464,7 @@ static void a_match_does_not_eat_its_own_tail(void **state)
 }
 
 // Pinned to the token, in use or not.
-static void a_pin_is_not_cut(void **state)
+static void test_a_pin_is_not_cut(void **state)
 {
     (void)state;
     const vt_retention pin = {.pinned = true};
@@ -482,30 +482,30 @@ static void a_pin_is_not_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_fork_costs_a_call_a_plane_and_no_memory),
-        TEST(each_but_the_last_copies_the_tail),
-        TEST(whole_chunks_leave_nothing_to_copy),
-        TEST(a_child_of_the_middle_sees_no_rows_beyond),
-        TEST(releases_in_any_order_keep_the_others),
-        TEST(n_requests_with_one_prompt_hold_it_once),
-        TEST(hits_of_every_length_equal_a_cold_run),
-        TEST(a_conversation_stays_one_run),
-        TEST(domains_do_not_mix),
-        TEST(a_prefix_outlives_its_domains_handle),
-        TEST(prefixes_give_way_to_sequences_and_pins_do_not),
-        TEST(a_pin_holds_what_it_names_and_no_more),
-        TEST(what_was_let_go_of_first_goes_first),
-        TEST(pins_may_hold_half_of_the_budget),
-        TEST(too_few_mappings_are_no_space_and_no_harm),
-        TEST(a_kernel_that_runs_keeps_its_addresses),
-        TEST(what_is_cut_off_waits_for_the_kernels),
-        TEST(a_mark_that_cannot_be_made_is_made_later),
-        TEST(a_recorded_tail_costs_its_sequence_nothing),
-        TEST(a_copied_tail_gives_way),
-        TEST(what_is_behind_a_match_gives_way),
-        TEST(a_match_does_not_eat_its_own_tail),
-        TEST(a_pin_is_not_cut),
-        TEST(misuse_is_refused),
+        TEST(test_a_fork_costs_a_call_a_plane_and_no_memory),
+        TEST(test_each_but_the_last_copies_the_tail),
+        TEST(test_whole_chunks_leave_nothing_to_copy),
+        TEST(test_a_child_of_the_middle_sees_no_rows_beyond),
+        TEST(test_releases_in_any_order_keep_the_others),
+        TEST(test_n_requests_with_one_prompt_hold_it_once),
+        TEST(test_hits_of_every_length_equal_a_cold_run),
+        TEST(test_a_conversation_stays_one_run),
+        TEST(test_domains_do_not_mix),
+        TEST(test_a_prefix_outlives_its_domains_handle),
+        TEST(test_prefixes_give_way_to_sequences_and_pins_do_not),
+        TEST(test_a_pin_holds_what_it_names_and_no_more),
+        TEST(test_what_was_let_go_of_first_goes_first),
+        TEST(test_pins_may_hold_half_of_the_budget),
+        TEST(test_too_few_mappings_are_no_space_and_no_harm),
+        TEST(test_a_kernel_that_runs_keeps_its_addresses),
+        TEST(test_what_is_cut_off_waits_for_the_kernels),
+        TEST(test_a_mark_that_cannot_be_made_is_made_later),
+        TEST(test_a_recorded_tail_costs_its_sequence_nothing),
+        TEST(test_a_copied_tail_gives_way),
+        TEST(test_what_is_behind_a_match_gives_way),
+        TEST(test_a_match_does_not_eat_its_own_tail),
+        TEST(test_a_pin_is_not_cut),
+        TEST(test_misuse_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static const vt_chunk_info *chunk(uint64_t index)
     return NULL;
 }
 
-static void chunks_are_counted_by_state(void **state)
+static void test_chunks_are_counted_by_state(void **state)
 {
     (void)state;
     uint64_t n[VT_N_CHUNK_STATE] = {0};
@@ -79,7 +79,7 @@ static void chunks_are_counted_by_state(void **state)
     assert_int_equal(n[VT_CHUNK_CACHED] + n[VT_CHUNK_ABSENT], 0);
 }
 
-static void holders_are_shown(void **state)
+static void test_holders_are_shown(void **state)
 {
     (void)state;
     const vt_span_info *a = span_of(0), *b = span_of(1);
@@ -93,7 +93,7 @@ static void holders_are_shown(void **state)
     assert_int_equal(at(b, 2), UINT64_MAX);
 }
 
-static void spans_are_shown(void **state)
+static void test_spans_are_shown(void **state)
 {
     (void)state;
     const vt_span_info *a = span_of(0), *c = span_of(2);
@@ -119,9 +119,9 @@ static void spans_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(chunks_are_counted_by_state),
-        TEST(holders_are_shown),
-        TEST(spans_are_shown),
+        TEST(test_chunks_are_counted_by_state),
+        TEST(test_holders_are_shown),
+        TEST(test_spans_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

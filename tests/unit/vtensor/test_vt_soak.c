@@ -62,7 +62,7 @@ static void run_round(uint64_t round)
     family_close(&f);
 }
 
-static void owner_and_mapper_together(void **state)
+static void test_owner_and_mapper_together(void **state)
 {
     (void)state;
     uint64_t n_second = env_or("VT_TEST_SECONDS", 3), end_s = now_s() + n_second;
@@ -86,7 +86,7 @@ static int tell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(owner_and_mapper_together, tell),
+        cmocka_unit_test_teardown(test_owner_and_mapper_together, tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

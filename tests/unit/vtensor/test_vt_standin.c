@@ -74,7 +74,7 @@ static void assert_refused(vti_cu_result r)
         assert_refused(call); \
     } while (0)
 
-static void odd_sizes_and_flags(void **state)
+static void test_odd_sizes_and_flags(void **state)
 {
     (void)state;
     vti_cu_ptr at;
@@ -95,7 +95,7 @@ static void odd_sizes_and_flags(void **state)
     REFUSED(cuMemCreate(&h, G, &exported, 0));
 }
 
-static void a_handle_is_mapped_whole_where_nothing_is(void **state)
+static void test_a_handle_is_mapped_whole_where_nothing_is(void **state)
 {
     (void)state;
     REFUSED(cuMemMap(base, G, 0, two, 0));             // a part
@@ -112,7 +112,7 @@ static void a_handle_is_mapped_whole_where_nothing_is(void **state)
     assert_done(cuMemMap(base + 3 * G, 2 * G, 0, two, 0)); // an alias
 }
 
-static void access_comes_before_touch(void **state)
+static void test_access_comes_before_touch(void **state)
 {
     (void)state;
     char *p = (char *)(uintptr_t)base;
@@ -134,7 +134,7 @@ static void access_comes_before_touch(void **state)
     assert_true(read_faults(p)); // it is lost when a mapping goes
 }
 
-static void mappings_are_unmapped_whole(void **state)
+static void test_mappings_are_unmapped_whole(void **state)
 {
     (void)state;
     assert_done(cuMemMap(base, 2 * G, 0, two, 0));
@@ -152,7 +152,7 @@ static void mappings_are_unmapped_whole(void **state)
     REFUSED(cuMemAddressFree(base, 8 * G));
 }
 
-static void memory_lives_as_long_as_handle_or_mapping(void **state)
+static void test_memory_lives_as_long_as_handle_or_mapping(void **state)
 {
     (void)state;
     char *p = (char *)(uintptr_t)base;
@@ -170,7 +170,7 @@ static void memory_lives_as_long_as_handle_or_mapping(void **state)
     assert_int_equal(standin_look().n_memory, 0);
 }
 
-static void fresh_memory_is_garbage(void **state)
+static void test_fresh_memory_is_garbage(void **state)
 {
     (void)state;
     assert_done(cuMemMap(base, G, 0, one, 0));
@@ -179,7 +179,7 @@ static void fresh_memory_is_garbage(void **state)
     assert_true(p[0] != 0 && p[G - 1] != 0);
 }
 
-static void what_is_limited_runs_out(void **state)
+static void test_what_is_limited_runs_out(void **state)
 {
     (void)state;
     vti_cu_handle h;
@@ -198,7 +198,7 @@ static void what_is_limited_runs_out(void **state)
     assert_int_equal(standin_look().n_breach, 0); // that is no breach
 }
 
-static void a_context_is_needed(void **state)
+static void test_a_context_is_needed(void **state)
 {
     (void)state;
     vti_cu_handle h;
@@ -209,7 +209,7 @@ static void a_context_is_needed(void **state)
     REFUSED(cuMemUnmap(base, G));
 }
 
-static void work_is_done_late_and_on_memory_that_is_there(void **state)
+static void test_work_is_done_late_and_on_memory_that_is_there(void **state)
 {
     (void)state;
     char *p = (char *)(uintptr_t)base, local[8] = {0};
@@ -244,15 +244,15 @@ static void work_is_done_late_and_on_memory_that_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(odd_sizes_and_flags),
-        T(a_handle_is_mapped_whole_where_nothing_is),
-        T(access_comes_before_touch),
-        T(mappings_are_unmapped_whole),
-        T(memory_lives_as_long_as_handle_or_mapping),
-        T(fresh_memory_is_garbage),
-        T(what_is_limited_runs_out),
-        T(a_context_is_needed),
-        T(work_is_done_late_and_on_memory_that_is_there),
+        T(test_odd_sizes_and_flags),
+        T(test_a_handle_is_mapped_whole_where_nothing_is),
+        T(test_access_comes_before_touch),
+        T(test_mappings_are_unmapped_whole),
+        T(test_memory_lives_as_long_as_handle_or_mapping),
+        T(test_fresh_memory_is_garbage),
+        T(test_what_is_limited_runs_out),
+        T(test_a_context_is_needed),
+        T(test_work_is_done_late_and_on_memory_that_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

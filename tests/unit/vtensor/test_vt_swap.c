@@ -93,7 +93,7 @@ static void out_and_in_on(backend b, vt_layout layout)
     family_close(&f);
 }
 
-static void what_was_written_comes_back(void **state)
+static void test_what_was_written_comes_back(void **state)
 {
     (void)state;
     for (int b = ON_HOST; b < N_BACKEND; b++)
@@ -101,7 +101,7 @@ static void what_was_written_comes_back(void **state)
             out_and_in_on((backend)b, (vt_layout)layout);
 }
 
-static void rows_cannot_be_touched_meanwhile(void **state)
+static void test_rows_cannot_be_touched_meanwhile(void **state)
 {
     (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
@@ -113,7 +113,7 @@ static void rows_cannot_be_touched_meanwhile(void **state)
     assert_false(read_faults(row));
 }
 
-static void shared_chunks_stay(void **state)
+static void test_shared_chunks_stay(void **state)
 {
     (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
@@ -127,7 +127,7 @@ static void shared_chunks_stay(void **state)
     assert_ok(in(0));
 }
 
-static void recorded_chunks_stay(void **state)
+static void test_recorded_chunks_stay(void **state)
 {
     (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
@@ -139,7 +139,7 @@ static void recorded_chunks_stay(void **state)
     assert_ok(in(0));
 }
 
-static void what_all_share_needs_no_swap(void **state)
+static void test_what_all_share_needs_no_swap(void **state)
 {
     (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
@@ -149,7 +149,7 @@ static void what_all_share_needs_no_swap(void **state)
     assert_int_equal(family_stats(&f).chunks_swapped, 0);
 }
 
-static void out_again_gives_up_what_is_shared_no_longer(void **state)
+static void test_out_again_gives_up_what_is_shared_no_longer(void **state)
 {
     (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
@@ -166,7 +166,7 @@ static void out_again_gives_up_what_is_shared_no_longer(void **state)
     family_verify(&f);
 }
 
-static void forks_swap_on_their_own(void **state)
+static void test_forks_swap_on_their_own(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK + 9);
@@ -181,7 +181,7 @@ static void forks_swap_on_their_own(void **state)
     assert_ok(in(1));
 }
 
-static void a_full_swap_is_no_space_and_no_harm(void **state)
+static void test_a_full_swap_is_no_space_and_no_harm(void **state)
 {
     (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
@@ -197,7 +197,7 @@ static void a_full_swap_is_no_space_and_no_harm(void **state)
     assert_ok(in(1));
 }
 
-static void a_full_budget_is_no_space_and_it_stays_out(void **state)
+static void test_a_full_budget_is_no_space_and_it_stays_out(void **state)
 {
     (void)state;
     family_grown(&f, 0, 5 * CHUNK_TOK + 1);
@@ -212,7 +212,7 @@ static void a_full_budget_is_no_space_and_it_stays_out(void **state)
     family_verify(&f);
 }
 
-static void prefixes_give_way_to_what_comes_back(void **state)
+static void test_prefixes_give_way_to_what_comes_back(void **state)
 {
     (void)state;
     family_grown(&f, 0, 6 * CHUNK_TOK);
@@ -225,7 +225,7 @@ static void prefixes_give_way_to_what_comes_back(void **state)
     assert_true(family_stats(&f).chunks_cached <= 6);
 }
 
-static void slots_are_used_again(void **state)
+static void test_slots_are_used_again(void **state)
 {
     (void)state;
     for (int k = 0; k < 40; k++) {
@@ -238,7 +238,7 @@ static void slots_are_used_again(void **state)
     }
 }
 
-static void other_bytes_are_not_handed_out(void **state)
+static void test_other_bytes_are_not_handed_out(void **state)
 {
     (void)state;
     family_close(&f);
@@ -262,7 +262,7 @@ static void other_bytes_are_not_handed_out(void **state)
     assert_ok(in(1));
 }
 
-static void without_a_swap_it_is_misuse(void **state)
+static void test_without_a_swap_it_is_misuse(void **state)
 {
     (void)state;
     family_close(&f);
@@ -272,7 +272,7 @@ static void without_a_swap_it_is_misuse(void **state)
     assert_ok(in(0));
 }
 
-static void nothing_is_asked_ahead_for_who_is_out(void **state)
+static void test_nothing_is_asked_ahead_for_who_is_out(void **state)
 {
     (void)state;
     family_grown(&f, 0, CHUNK_TOK);
@@ -293,20 +293,20 @@ static void nothing_is_asked_ahead_for_who_is_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_comes_back),
-        TEST(rows_cannot_be_touched_meanwhile),
-        TEST(shared_chunks_stay),
-        TEST(recorded_chunks_stay),
-        TEST(what_all_share_needs_no_swap),
-        TEST(out_again_gives_up_what_is_shared_no_longer),
-        TEST(forks_swap_on_their_own),
-        TEST(a_full_swap_is_no_space_and_no_harm),
-        TEST(a_full_budget_is_no_space_and_it_stays_out),
-        TEST(prefixes_give_way_to_what_comes_back),
-        TEST(slots_are_used_again),
-        TEST(other_bytes_are_not_handed_out),
-        TEST(without_a_swap_it_is_misuse),
-        TEST(nothing_is_asked_ahead_for_who_is_out),
+        cmocka_unit_test(test_what_was_written_comes_back),
+        TEST(test_rows_cannot_be_touched_meanwhile),
+        TEST(test_shared_chunks_stay),
+        TEST(test_recorded_chunks_stay),
+        TEST(test_what_all_share_needs_no_swap),
+        TEST(test_out_again_gives_up_what_is_shared_no_longer),
+        TEST(test_forks_swap_on_their_own),
+        TEST(test_a_full_swap_is_no_space_and_no_harm),
+        TEST(test_a_full_budget_is_no_space_and_it_stays_out),
+        TEST(test_prefixes_give_way_to_what_comes_back),
+        TEST(test_slots_are_used_again),
+        TEST(test_other_bytes_are_not_handed_out),
+        TEST(test_without_a_swap_it_is_misuse),
+        TEST(test_nothing_is_asked_ahead_for_who_is_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

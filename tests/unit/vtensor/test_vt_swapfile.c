@@ -121,7 +121,7 @@ static void assert_comes_back(void)
     assert_memory_equal(in, out, SIZE);
 }
 
-static void what_was_written_comes_back(void **state)
+static void test_what_was_written_comes_back(void **state)
 {
     (void)state;
     assert_comes_back();
@@ -131,7 +131,7 @@ static void what_was_written_comes_back(void **state)
     assert_comes_back();
 }
 
-static void nobody_else_gets_at_the_file(void **state)
+static void test_nobody_else_gets_at_the_file(void **state)
 {
     (void)state;
     struct stat st;
@@ -141,17 +141,17 @@ static void nobody_else_gets_at_the_file(void **state)
     assert_int_equal(fcntl(file.fd, F_GETFD), FD_CLOEXEC);
 }
 
-static void a_system_without_nameless_files_serves_too(void **state)
+static void test_a_system_without_nameless_files_serves_too(void **state)
 {
-    nobody_else_gets_at_the_file(state);
+    test_nobody_else_gets_at_the_file(state);
     vti_swap_file_close(&file);
     no_tmpfile = true;
     assert_ok(vti_swap_file_open(&file, dir, 2 * (uint64_t)FAR));
-    nobody_else_gets_at_the_file(state);
+    test_nobody_else_gets_at_the_file(state);
     assert_comes_back();
 }
 
-static void a_damaged_byte_changes_the_checksum(void **state)
+static void test_a_damaged_byte_changes_the_checksum(void **state)
 {
     (void)state;
     uint64_t sum, back;
@@ -172,7 +172,7 @@ static void a_damaged_byte_changes_the_checksum(void **state)
     assert_int_not_equal(sum, back);
 }
 
-static void signals_and_short_calls_are_borne(void **state)
+static void test_signals_and_short_calls_are_borne(void **state)
 {
     (void)state;
     at_most = 1001;
@@ -184,7 +184,7 @@ static void signals_and_short_calls_are_borne(void **state)
     assert_true(takes(0));
 }
 
-static void a_full_disk_is_no_space(void **state)
+static void test_a_full_disk_is_no_space(void **state)
 {
     (void)state;
     static const int full[] = {ENOSPC, EDQUOT, EFBIG};
@@ -198,7 +198,7 @@ static void a_full_disk_is_no_space(void **state)
     assert_comes_back();
 }
 
-static void a_broken_disk_is_a_fault(void **state)
+static void test_a_broken_disk_is_a_fault(void **state)
 {
     (void)state;
     uint64_t sum = 77;
@@ -214,7 +214,7 @@ static void a_broken_disk_is_a_fault(void **state)
     vti_swap_file_drop(&file, FAR, SIZE); // nothing to be done, and nothing to be told
 }
 
-static void a_directory_that_is_not_there_is_a_fault(void **state)
+static void test_a_directory_that_is_not_there_is_a_fault(void **state)
 {
     (void)state;
     vti_swap_file other = {.fd = -1};
@@ -230,7 +230,7 @@ static void a_directory_that_is_not_there_is_a_fault(void **state)
 }
 
 // RLIMIT_FSIZE would make pwrite raise SIGXFSZ.
-static void a_limit_on_files_is_no_space(void **state)
+static void test_a_limit_on_files_is_no_space(void **state)
 {
     (void)state;
     struct rlimit old, low;
@@ -254,15 +254,15 @@ static void a_limit_on_files_is_no_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(what_was_written_comes_back),
-        T(nobody_else_gets_at_the_file),
-        T(a_system_without_nameless_files_serves_too),
-        T(a_damaged_byte_changes_the_checksum),
-        T(signals_and_short_calls_are_borne),
-        T(a_full_disk_is_no_space),
-        T(a_broken_disk_is_a_fault),
-        T(a_directory_that_is_not_there_is_a_fault),
-        T(a_limit_on_files_is_no_space),
+        T(test_what_was_written_comes_back),
+        T(test_nobody_else_gets_at_the_file),
+        T(test_a_system_without_nameless_files_serves_too),
+        T(test_a_damaged_byte_changes_the_checksum),
+        T(test_signals_and_short_calls_are_borne),
+        T(test_a_full_disk_is_no_space),
+        T(test_a_broken_disk_is_a_fault),
+        T(test_a_directory_that_is_not_there_is_a_fault),
+        T(test_a_limit_on_files_is_no_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,25 +291,25 @@ static void sweep_all(backend b, uint64_t n_more)
         }
 }
 
-static void each_call_fails_once_on_the_fake(void **state)
+static void test_each_call_fails_once_on_the_fake(void **state)
 {
     (void)state;
     sweep_all(ON_FAKE, 0);
 }
 
-static void each_call_fails_once_on_the_host(void **state)
+static void test_each_call_fails_once_on_the_host(void **state)
 {
     (void)state;
     sweep_all(ON_HOST, 0);
 }
 
-static void each_call_fails_once_on_cuda(void **state)
+static void test_each_call_fails_once_on_cuda(void **state)
 {
     (void)state;
     sweep_all(ON_CUDA, 0);
 }
 
-static void calls_go_on_failing(void **state)
+static void test_calls_go_on_failing(void **state)
 {
     (void)state;
     for (uint64_t n_more = 1; n_more < 5; n_more++) sweep_all(ON_FAKE, n_more);
@@ -366,7 +366,7 @@ static bool end_after_fault(const act *a, uint64_t i, uint64_t n_more, void (*en
     return fired;
 }
 
-static void what_is_torn_goes_as_well(void **state)
+static void test_what_is_torn_goes_as_well(void **state)
 {
     static void (*const ends[])(void) = {end_by_releasing, end_by_forgetting, end_by_giving_back,
                                          end_at_once};
@@ -413,7 +413,7 @@ static vt_status do_record(void)
     return family_record(&f, 0, MIDDLE - 7, &keep);
 }
 
-static void every_allocation_may_fail(void **state)
+static void test_every_allocation_may_fail(void **state)
 {
     (void)state;
     static const act record = {"record", recorded, do_record, false};
@@ -425,12 +425,12 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_fails_once_on_the_fake),
-        cmocka_unit_test(each_call_fails_once_on_the_host),
-        cmocka_unit_test(each_call_fails_once_on_cuda),
-        cmocka_unit_test(calls_go_on_failing),
-        cmocka_unit_test(what_is_torn_goes_as_well),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(test_each_call_fails_once_on_the_fake),
+        cmocka_unit_test(test_each_call_fails_once_on_the_host),
+        cmocka_unit_test(test_each_call_fails_once_on_cuda),
+        cmocka_unit_test(test_calls_go_on_failing),
+        cmocka_unit_test(test_what_is_torn_goes_as_well),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

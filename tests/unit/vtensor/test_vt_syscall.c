@@ -157,7 +157,7 @@ static uint64_t resident(void)
     return size_bytes;
 }
 
-static void create_is_all_or_nothing(void **state)
+static void test_create_is_all_or_nothing(void **state)
 {
     (void)state;
     static const struct {
@@ -175,7 +175,7 @@ static void create_is_all_or_nothing(void **state)
     assert_ok(vmm->ops->destroy(vmm, 7, BIG));
 }
 
-static void signals_are_borne(void **state)
+static void test_signals_are_borne(void **state)
 {
     (void)state;
     on_fallocate = (ambush){.first = 1, .n = 5, .with = EINTR};
@@ -186,7 +186,7 @@ static void signals_are_borne(void **state)
     assert_int_equal(resident(), 0);
 }
 
-static void destroy_is_all_or_nothing(void **state)
+static void test_destroy_is_all_or_nothing(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -206,7 +206,7 @@ static bool is_taken(uintptr_t at, size_t size_bytes)
     return p == MAP_FAILED && errno == EEXIST;
 }
 
-static void a_failed_map_leaves_the_addresses_reserved(void **state)
+static void test_a_failed_map_leaves_the_addresses_reserved(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -224,7 +224,7 @@ static void a_failed_map_leaves_the_addresses_reserved(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void a_failed_unmap_leaves_the_mapping(void **state)
+static void test_a_failed_unmap_leaves_the_mapping(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 1));
@@ -237,7 +237,7 @@ static void a_failed_unmap_leaves_the_mapping(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-static void fetch_bears_signals_and_short_reads(void **state)
+static void test_fetch_bears_signals_and_short_reads(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -252,7 +252,7 @@ static void fetch_bears_signals_and_short_reads(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void store_bears_signals_and_short_writes(void **state)
+static void test_store_bears_signals_and_short_writes(void **state)
 {
     (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -289,7 +289,7 @@ static void map_and_count(bool by_advice)
     no_populate_advice = false;
 }
 
-static void old_systems_populate_by_mmap(void **state)
+static void test_old_systems_populate_by_mmap(void **state)
 {
     (void)state;
     map_and_count(false);
@@ -297,7 +297,7 @@ static void old_systems_populate_by_mmap(void **state)
 }
 
 // The calls alone; whether the system then gives such pages is its own affair.
-static void transparent_huge_pages_are_asked_for(void **state)
+static void test_transparent_huge_pages_are_asked_for(void **state)
 {
     (void)state;
     enum { HUGE = 2 << 20 };
@@ -334,7 +334,7 @@ static void transparent_huge_pages_are_asked_for(void **state)
     other->ops->close(other);
 }
 
-static void advice_is_given_where_something_is_to_be_gained(void **state)
+static void test_advice_is_given_where_something_is_to_be_gained(void **state)
 {
     (void)state;
     static const char *const off[] = {"always within_size advise [never] deny force\n", "[deny]"};
@@ -357,7 +357,7 @@ static void advice_is_given_where_something_is_to_be_gained(void **state)
     }
 }
 
-static void maps_are_read_whatever_stands_in_them(void **state)
+static void test_maps_are_read_whatever_stands_in_them(void **state)
 {
     (void)state;
     struct stat me;
@@ -379,7 +379,7 @@ static void maps_are_read_whatever_stands_in_them(void **state)
     assert_int_equal(n, 2);
 }
 
-static void maps_that_make_no_sense_are_not_counted(void **state)
+static void test_maps_that_make_no_sense_are_not_counted(void **state)
 {
     (void)state;
     static const char *const broken[] = {
@@ -393,7 +393,7 @@ static void maps_that_make_no_sense_are_not_counted(void **state)
     }
 }
 
-static void opening_answers_what_the_system_says(void **state)
+static void test_opening_answers_what_the_system_says(void **state)
 {
     (void)state;
     vt_vmm *other;
@@ -413,19 +413,19 @@ static void opening_answers_what_the_system_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(create_is_all_or_nothing),
-        T(signals_are_borne),
-        T(destroy_is_all_or_nothing),
-        T(a_failed_map_leaves_the_addresses_reserved),
-        T(a_failed_unmap_leaves_the_mapping),
-        T(fetch_bears_signals_and_short_reads),
-        T(store_bears_signals_and_short_writes),
-        T(old_systems_populate_by_mmap),
-        T(transparent_huge_pages_are_asked_for),
-        T(advice_is_given_where_something_is_to_be_gained),
-        T(maps_are_read_whatever_stands_in_them),
-        T(maps_that_make_no_sense_are_not_counted),
-        T(opening_answers_what_the_system_says),
+        T(test_create_is_all_or_nothing),
+        T(test_signals_are_borne),
+        T(test_destroy_is_all_or_nothing),
+        T(test_a_failed_map_leaves_the_addresses_reserved),
+        T(test_a_failed_unmap_leaves_the_mapping),
+        T(test_fetch_bears_signals_and_short_reads),
+        T(test_store_bears_signals_and_short_writes),
+        T(test_old_systems_populate_by_mmap),
+        T(test_transparent_huge_pages_are_asked_for),
+        T(test_advice_is_given_where_something_is_to_be_gained),
+        T(test_maps_are_read_whatever_stands_in_them),
+        T(test_maps_that_make_no_sense_are_not_counted),
+        T(test_opening_answers_what_the_system_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,49 +89,49 @@ static void run_all(backend b, bool device, bool faulty, uint64_t n_step)
         }
 }
 
-static void on_the_host(void **state)
+static void test_on_the_host(void **state)
 {
     (void)state;
     run_all(ON_HOST, false, false, 400);
 }
 
-static void on_the_fake(void **state)
+static void test_on_the_fake(void **state)
 {
     (void)state;
     run_all(ON_FAKE, false, false, 1500);
 }
 
-static void on_cuda(void **state)
+static void test_on_cuda(void **state)
 {
     (void)state;
     run_all(ON_CUDA, false, false, 120);
 }
 
-static void on_a_faulty_host(void **state)
+static void test_on_a_faulty_host(void **state)
 {
     (void)state;
     run_all(ON_HOST, false, true, 400);
 }
 
-static void on_a_faulty_fake(void **state)
+static void test_on_a_faulty_fake(void **state)
 {
     (void)state;
     run_all(ON_FAKE, false, true, 1500);
 }
 
-static void on_a_device(void **state)
+static void test_on_a_device(void **state)
 {
     (void)state;
     run_all(ON_FAKE, true, false, 1000);
 }
 
-static void on_a_faulty_device(void **state)
+static void test_on_a_faulty_device(void **state)
 {
     (void)state;
     run_all(ON_FAKE, true, true, 1000);
 }
 
-static void on_a_faulty_cuda(void **state)
+static void test_on_a_faulty_cuda(void **state)
 {
     (void)state;
     run_all(ON_CUDA, false, true, 120);
@@ -140,10 +140,10 @@ static void on_a_faulty_cuda(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_the_host),      cmocka_unit_test(on_the_fake),
-        cmocka_unit_test(on_cuda),          cmocka_unit_test(on_a_faulty_host),
-        cmocka_unit_test(on_a_faulty_fake), cmocka_unit_test(on_a_faulty_cuda),
-        cmocka_unit_test(on_a_device),      cmocka_unit_test(on_a_faulty_device),
+        cmocka_unit_test(test_on_the_host),      cmocka_unit_test(test_on_the_fake),
+        cmocka_unit_test(test_on_cuda),          cmocka_unit_test(test_on_a_faulty_host),
+        cmocka_unit_test(test_on_a_faulty_fake), cmocka_unit_test(test_on_a_faulty_cuda),
+        cmocka_unit_test(test_on_a_device),      cmocka_unit_test(test_on_a_faulty_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void expect_refused(const vt_va_config *cfg)
 
 // ---- Configuration and layout
 
-static void sizes_that_make_no_sense_are_refused(void **state)
+static void test_sizes_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     vt_va_config good = plain_config(), c;
@@ -60,7 +60,7 @@ static void sizes_that_make_no_sense_are_refused(void **state)
     c = good, c.row_bytes = 1u << 31, c.max_tok = UINT32_MAX, expect_refused(&c);
 }
 
-static void the_defaults(void **state)
+static void test_the_defaults(void **state)
 {
     (void)state;
     vt_va_config cfg = plain_config();
@@ -78,7 +78,7 @@ static void the_defaults(void **state)
     vt_va_cleanup(NULL);
 }
 
-static void planes_are_apart(void **state)
+static void test_planes_are_apart(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -92,7 +92,7 @@ static void planes_are_apart(void **state)
     va_close(&w);
 }
 
-static void megacache_puts_planes_side_by_side(void **state)
+static void test_megacache_puts_planes_side_by_side(void **state)
 {
     (void)state;
     va_setup s = va_small();
@@ -109,7 +109,7 @@ static void megacache_puts_planes_side_by_side(void **state)
     va_close(&w);
 }
 
-static void a_batch_with_too_many_mappings_is_refused_at_once(void **state)
+static void test_a_batch_with_too_many_mappings_is_refused_at_once(void **state)
 {
     (void)state;
     vt_va_config cfg = plain_config();
@@ -124,7 +124,7 @@ static void a_batch_with_too_many_mappings_is_refused_at_once(void **state)
 
 // ---- Requests and steps
 
-static void a_step_backs_what_lengths_need(void **state)
+static void test_a_step_backs_what_lengths_need(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -144,7 +144,7 @@ static void a_step_backs_what_lengths_need(void **state)
     va_close(&w);
 }
 
-static void lengths_out_of_range_are_refused(void **state)
+static void test_lengths_out_of_range_are_refused(void **state)
 {
     (void)state;
     uint32_t reqid;
@@ -165,7 +165,7 @@ static void lengths_out_of_range_are_refused(void **state)
     va_close(&w);
 }
 
-static void there_are_max_batch_requests(void **state)
+static void test_there_are_max_batch_requests(void **state)
 {
     (void)state;
     uint32_t reqid;
@@ -179,7 +179,7 @@ static void there_are_max_batch_requests(void **state)
     va_close(&w);
 }
 
-static void deferred_memory_serves_the_next_request(void **state)
+static void test_deferred_memory_serves_the_next_request(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -197,7 +197,7 @@ static void deferred_memory_serves_the_next_request(void **state)
     va_close(&w);
 }
 
-static void without_deferral_memory_goes_back_at_once(void **state)
+static void test_without_deferral_memory_goes_back_at_once(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -211,7 +211,7 @@ static void without_deferral_memory_goes_back_at_once(void **state)
     va_close(&w);
 }
 
-static void eager_reclaim_returns_idle_memory(void **state)
+static void test_eager_reclaim_returns_idle_memory(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -226,7 +226,7 @@ static void eager_reclaim_returns_idle_memory(void **state)
 
 // 20 groups: the longest idle one gives first, from its end; an active one only what it has too
 // much.
-static void memory_is_taken_from_who_needs_it_least(void **state)
+static void test_memory_is_taken_from_who_needs_it_least(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -248,7 +248,7 @@ static void memory_is_taken_from_who_needs_it_least(void **state)
     va_close(&w);
 }
 
-static void a_request_may_become_shorter(void **state)
+static void test_a_request_may_become_shorter(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -266,7 +266,7 @@ static void a_request_may_become_shorter(void **state)
 
 // ---- The budget
 
-static void the_budget_follows_reserve_physical_pages(void **state)
+static void test_the_budget_follows_reserve_physical_pages(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -284,7 +284,7 @@ static void the_budget_follows_reserve_physical_pages(void **state)
     va_close(&w);
 }
 
-static void without_a_budget_nothing_is_backed(void **state)
+static void test_without_a_budget_nothing_is_backed(void **state)
 {
     (void)state;
     va_setup s = va_small();
@@ -301,7 +301,7 @@ static void without_a_budget_nothing_is_backed(void **state)
 
 // ---- Looking ahead
 
-static void the_next_token_is_ready(void **state)
+static void test_the_next_token_is_ready(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -322,7 +322,7 @@ static void the_next_token_is_ready(void **state)
 }
 
 // Requests 0 .. 3 need their next group in 1, 2, 3 and 4 tokens: one at once, two of the others.
-static void eager_groups_bound_what_lies_further_ahead(void **state)
+static void test_eager_groups_bound_what_lies_further_ahead(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -334,7 +334,7 @@ static void eager_groups_bound_what_lies_further_ahead(void **state)
     va_close(&w);
 }
 
-static void eager_none_is_the_next_token_alone(void **state)
+static void test_eager_none_is_the_next_token_alone(void **state)
 {
     (void)state;
     va_setup s = va_small();
@@ -347,7 +347,7 @@ static void eager_none_is_the_next_token_alone(void **state)
     va_close(&w);
 }
 
-static void the_next_token_may_take_idle_memory_and_more_may_not(void **state)
+static void test_the_next_token_may_take_idle_memory_and_more_may_not(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -363,7 +363,7 @@ static void the_next_token_may_take_idle_memory_and_more_may_not(void **state)
 }
 
 // Where nobody can give anything the next token waits for the step, which says so.
-static void a_look_ahead_never_exceeds_the_budget(void **state)
+static void test_a_look_ahead_never_exceeds_the_budget(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -379,7 +379,7 @@ static void a_look_ahead_never_exceeds_the_budget(void **state)
     va_close(&w);
 }
 
-static void the_longest_request_has_no_next_token(void **state)
+static void test_the_longest_request_has_no_next_token(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -421,7 +421,7 @@ static void step_beside_the_worker(witness *see, uint32_t next_len_tok)
     pthread_join(see->thread, NULL);
 }
 
-static void bug_1_two_managers_at_once(void **state)
+static void test_bug_1_two_managers_at_once(void **state)
 {
     (void)state;
     witness see;
@@ -434,7 +434,7 @@ static void bug_1_two_managers_at_once(void **state)
     va_close(&w);
 }
 
-static void bug_2_lengths_overwritten_before_the_wait(void **state)
+static void test_bug_2_lengths_overwritten_before_the_wait(void **state)
 {
     (void)state;
     witness see;
@@ -447,7 +447,7 @@ static void bug_2_lengths_overwritten_before_the_wait(void **state)
 }
 
 // Freeing and counting need nothing of the worker, and disturb nothing of it.
-static void bug_3_counts_shared_with_the_worker(void **state)
+static void test_bug_3_counts_shared_with_the_worker(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -465,7 +465,7 @@ static void bug_3_counts_shared_with_the_worker(void **state)
     va_close(&w);
 }
 
-static void bug_4_an_error_that_is_not_told(void **state)
+static void test_bug_4_an_error_that_is_not_told(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -481,7 +481,7 @@ static void bug_4_an_error_that_is_not_told(void **state)
     va_close(&w);
 }
 
-static void bug_5_half_a_batch(void **state)
+static void test_bug_5_half_a_batch(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -499,7 +499,7 @@ static void bug_5_half_a_batch(void **state)
     va_close(&w);
 }
 
-static void bug_6_best_fit_spoiled_by_the_first_slot(void **state)
+static void test_bug_6_best_fit_spoiled_by_the_first_slot(void **state)
 {
     (void)state;
     uint32_t reqid;
@@ -517,7 +517,7 @@ static void bug_6_best_fit_spoiled_by_the_first_slot(void **state)
     va_close(&w);
 }
 
-static void bug_7_underflow_before_the_first_step(void **state)
+static void test_bug_7_underflow_before_the_first_step(void **state)
 {
     (void)state;
     uint32_t a, b, c;
@@ -533,7 +533,7 @@ static void bug_7_underflow_before_the_first_step(void **state)
     va_close(&w);
 }
 
-static void bug_8_unmapped_pages_stay_readable(void **state)
+static void test_bug_8_unmapped_pages_stay_readable(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -547,7 +547,7 @@ static void bug_8_unmapped_pages_stay_readable(void **state)
 }
 
 // No page is ever under two requests, and none is given back twice.
-static void bug_9_one_page_under_all_requests(void **state)
+static void test_bug_9_one_page_under_all_requests(void **state)
 {
     (void)state;
     open_small(false, false);
@@ -563,7 +563,7 @@ static void bug_9_one_page_under_all_requests(void **state)
 }
 
 // 100 tokens of 100 bytes do not fill pages.
-static void bug_10_two_strides(void **state)
+static void test_bug_10_two_strides(void **state)
 {
     (void)state;
     va_setup s = va_small();
@@ -595,7 +595,7 @@ static void wide_and_long(vt_va_config cfg)
     vt_va_cleanup(va);
 }
 
-static void bug_11_limits_and_pages_below_a_token(void **state)
+static void test_bug_11_limits_and_pages_below_a_token(void **state)
 {
     (void)state;
     wide_and_long((vt_va_config){.n_plane = 2, .row_bytes = 64, .max_tok = 64, .max_batch = 2000});
@@ -606,7 +606,7 @@ static void bug_11_limits_and_pages_below_a_token(void **state)
         .n_plane = 2, .row_bytes = 9000, .max_tok = 64, .max_batch = 2, .page_bytes = 4096});
 }
 
-static void bug_12_counting_what_was_not_mapped(void **state)
+static void test_bug_12_counting_what_was_not_mapped(void **state)
 {
     (void)state;
     open_small(false, false);
@@ -632,7 +632,7 @@ static void finish_work(void)
 }
 
 // The fake tells of every page that is unmapped while a kernel reads it.
-static void bug_13_unmapping_under_kernels(void **state)
+static void test_bug_13_unmapping_under_kernels(void **state)
 {
     (void)state;
     open_small(false, true);
@@ -656,7 +656,7 @@ static void bug_13_unmapping_under_kernels(void **state)
 }
 
 // And nobody reads what another has left.
-static void bug_13_the_bytes_of_another(void **state)
+static void test_bug_13_the_bytes_of_another(void **state)
 {
     (void)state;
     open_small(true, false);
@@ -666,7 +666,7 @@ static void bug_13_the_bytes_of_another(void **state)
     va_close(&w);
 }
 
-static void check_finds_what_is_wrong(void **state)
+static void test_check_finds_what_is_wrong(void **state)
 {
     (void)state;
     const char *what = NULL;
@@ -692,42 +692,42 @@ static void check_finds_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_that_make_no_sense_are_refused),
-        cmocka_unit_test(the_defaults),
-        cmocka_unit_test(planes_are_apart),
-        cmocka_unit_test(megacache_puts_planes_side_by_side),
-        cmocka_unit_test(a_batch_with_too_many_mappings_is_refused_at_once),
-        cmocka_unit_test(a_step_backs_what_lengths_need),
-        cmocka_unit_test(lengths_out_of_range_are_refused),
-        cmocka_unit_test(there_are_max_batch_requests),
-        cmocka_unit_test(deferred_memory_serves_the_next_request),
-        cmocka_unit_test(without_deferral_memory_goes_back_at_once),
-        cmocka_unit_test(eager_reclaim_returns_idle_memory),
-        cmocka_unit_test(memory_is_taken_from_who_needs_it_least),
-        cmocka_unit_test(a_request_may_become_shorter),
-        cmocka_unit_test(the_budget_follows_reserve_physical_pages),
-        cmocka_unit_test(without_a_budget_nothing_is_backed),
-        cmocka_unit_test(the_next_token_is_ready),
-        cmocka_unit_test(eager_groups_bound_what_lies_further_ahead),
-        cmocka_unit_test(eager_none_is_the_next_token_alone),
-        cmocka_unit_test(the_next_token_may_take_idle_memory_and_more_may_not),
-        cmocka_unit_test(a_look_ahead_never_exceeds_the_budget),
-        cmocka_unit_test(the_longest_request_has_no_next_token),
-        cmocka_unit_test(bug_1_two_managers_at_once),
-        cmocka_unit_test(bug_2_lengths_overwritten_before_the_wait),
-        cmocka_unit_test(bug_3_counts_shared_with_the_worker),
-        cmocka_unit_test(bug_4_an_error_that_is_not_told),
-        cmocka_unit_test(bug_5_half_a_batch),
-        cmocka_unit_test(bug_6_best_fit_spoiled_by_the_first_slot),
-        cmocka_unit_test(bug_7_underflow_before_the_first_step),
-        cmocka_unit_test(bug_8_unmapped_pages_stay_readable),
-        cmocka_unit_test(bug_9_one_page_under_all_requests),
-        cmocka_unit_test(bug_10_two_strides),
-        cmocka_unit_test(bug_11_limits_and_pages_below_a_token),
-        cmocka_unit_test(bug_12_counting_what_was_not_mapped),
-        cmocka_unit_test(bug_13_unmapping_under_kernels),
-        cmocka_unit_test(bug_13_the_bytes_of_another),
-        cmocka_unit_test(check_finds_what_is_wrong),
+        cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),
+        cmocka_unit_test(test_the_defaults),
+        cmocka_unit_test(test_planes_are_apart),
+        cmocka_unit_test(test_megacache_puts_planes_side_by_side),
+        cmocka_unit_test(test_a_batch_with_too_many_mappings_is_refused_at_once),
+        cmocka_unit_test(test_a_step_backs_what_lengths_need),
+        cmocka_unit_test(test_lengths_out_of_range_are_refused),
+        cmocka_unit_test(test_there_are_max_batch_requests),
+        cmocka_unit_test(test_deferred_memory_serves_the_next_request),
+        cmocka_unit_test(test_without_deferral_memory_goes_back_at_once),
+        cmocka_unit_test(test_eager_reclaim_returns_idle_memory),
+        cmocka_unit_test(test_memory_is_taken_from_who_needs_it_least),
+        cmocka_unit_test(test_a_request_may_become_shorter),
+        cmocka_unit_test(test_the_budget_follows_reserve_physical_pages),
+        cmocka_unit_test(test_without_a_budget_nothing_is_backed),
+        cmocka_unit_test(test_the_next_token_is_ready),
+        cmocka_unit_test(test_eager_groups_bound_what_lies_further_ahead),
+        cmocka_unit_test(test_eager_none_is_the_next_token_alone),
+        cmocka_unit_test(test_the_next_token_may_take_idle_memory_and_more_may_not),
+        cmocka_unit_test(test_a_look_ahead_never_exceeds_the_budget),
+        cmocka_unit_test(test_the_longest_request_has_no_next_token),
+        cmocka_unit_test(test_bug_1_two_managers_at_once),
+        cmocka_unit_test(test_bug_2_lengths_overwritten_before_the_wait),
+        cmocka_unit_test(test_bug_3_counts_shared_with_the_worker),
+        cmocka_unit_test(test_bug_4_an_error_that_is_not_told),
+        cmocka_unit_test(test_bug_5_half_a_batch),
+        cmocka_unit_test(test_bug_6_best_fit_spoiled_by_the_first_slot),
+        cmocka_unit_test(test_bug_7_underflow_before_the_first_step),
+        cmocka_unit_test(test_bug_8_unmapped_pages_stay_readable),
+        cmocka_unit_test(test_bug_9_one_page_under_all_requests),
+        cmocka_unit_test(test_bug_10_two_strides),
+        cmocka_unit_test(test_bug_11_limits_and_pages_below_a_token),
+        cmocka_unit_test(test_bug_12_counting_what_was_not_mapped),
+        cmocka_unit_test(test_bug_13_unmapping_under_kernels),
+        cmocka_unit_test(test_bug_13_the_bytes_of_another),
+        cmocka_unit_test(test_check_finds_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,25 +225,25 @@ static void sweep_all(uint64_t n_more)
         sweep(&(blow){n_more, st[k % 2], .host = k & 2, .megacache = k & 4});
 }
 
-static void each_backend_call_fails_once(void **state)
+static void test_each_backend_call_fails_once(void **state)
 {
     (void)state;
     sweep_all(0);
 }
 
-static void each_backend_call_fails_twice(void **state)
+static void test_each_backend_call_fails_twice(void **state)
 {
     (void)state;
     sweep_all(1);
 }
 
-static void each_backend_call_fails_three_times(void **state)
+static void test_each_backend_call_fails_three_times(void **state)
 {
     (void)state;
     sweep_all(2);
 }
 
-static void the_backend_fails_from_there_on(void **state)
+static void test_the_backend_fails_from_there_on(void **state)
 {
     (void)state;
     sweep_all(UINT64_MAX);
@@ -265,7 +265,7 @@ static void torn(void)
 
 static const act torn_act = {"torn", torn, NULL, false};
 
-static void torn_groups_are_mended_by_the_next_step(void **state)
+static void test_torn_groups_are_mended_by_the_next_step(void **state)
 {
     (void)state;
     open_for(&torn_act, false, false);
@@ -276,7 +276,7 @@ static void torn_groups_are_mended_by_the_next_step(void **state)
     va_close(&w);
 }
 
-static void torn_groups_give_way(void **state)
+static void test_torn_groups_give_way(void **state)
 {
     (void)state;
     open_for(&torn_act, false, false);
@@ -289,7 +289,7 @@ static void torn_groups_give_way(void **state)
     va_close(&w);
 }
 
-static void a_request_never_begins_on_torn_groups(void **state)
+static void test_a_request_never_begins_on_torn_groups(void **state)
 {
     (void)state;
     uint32_t reqid;
@@ -300,7 +300,7 @@ static void a_request_never_begins_on_torn_groups(void **state)
     va_close(&w);
 }
 
-static void torn_groups_are_swept(void **state)
+static void test_torn_groups_are_swept(void **state)
 {
     (void)state;
     open_for(&torn_act, false, false);
@@ -313,7 +313,7 @@ static void torn_groups_are_swept(void **state)
 
 // What an idle request holds is half unmapped when the device fails: who takes its place sees none
 // of it.
-static void the_bytes_of_another_are_not_behind_a_tear(void **state)
+static void test_the_bytes_of_another_are_not_behind_a_tear(void **state)
 {
     (void)state;
     uint32_t reqid;
@@ -341,7 +341,7 @@ static vt_va_config config_on(vt_vmm *vmm)
                           .vmm = vmm};
 }
 
-static void init_fails_at_each_call(void **state)
+static void test_init_fails_at_each_call(void **state)
 {
     (void)state;
     vt_status st = VT_EDEVICE;
@@ -360,7 +360,7 @@ static void init_fails_at_each_call(void **state)
     }
 }
 
-static void cleanup_tries_again(void **state)
+static void test_cleanup_tries_again(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
@@ -370,7 +370,7 @@ static void cleanup_tries_again(void **state)
     }
 }
 
-static void cleanup_survives_a_dead_device(void **state)
+static void test_cleanup_survives_a_dead_device(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
@@ -403,7 +403,7 @@ VT_API int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*
     return no_thread ? EAGAIN : __real_pthread_create(t, a, f, arg);
 }
 
-static void init_without_memory(void **state)
+static void test_init_without_memory(void **state)
 {
     (void)state;
     vt_status st = VT_ENOMEM;
@@ -421,7 +421,7 @@ static void init_without_memory(void **state)
     assert_true(i > 3);
 }
 
-static void step_async_without_a_thread(void **state)
+static void test_step_async_without_a_thread(void **state)
 {
     (void)state;
     open_for(&acts[9], false, false);
@@ -442,20 +442,20 @@ static void step_async_without_a_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_backend_call_fails_once),
-        cmocka_unit_test(each_backend_call_fails_twice),
-        cmocka_unit_test(each_backend_call_fails_three_times),
-        cmocka_unit_test(the_backend_fails_from_there_on),
-        cmocka_unit_test(torn_groups_are_mended_by_the_next_step),
-        cmocka_unit_test(torn_groups_give_way),
-        cmocka_unit_test(a_request_never_begins_on_torn_groups),
-        cmocka_unit_test(torn_groups_are_swept),
-        cmocka_unit_test(the_bytes_of_another_are_not_behind_a_tear),
-        cmocka_unit_test(init_fails_at_each_call),
-        cmocka_unit_test(cleanup_tries_again),
-        cmocka_unit_test(cleanup_survives_a_dead_device),
-        cmocka_unit_test(init_without_memory),
-        cmocka_unit_test(step_async_without_a_thread),
+        cmocka_unit_test(test_each_backend_call_fails_once),
+        cmocka_unit_test(test_each_backend_call_fails_twice),
+        cmocka_unit_test(test_each_backend_call_fails_three_times),
+        cmocka_unit_test(test_the_backend_fails_from_there_on),
+        cmocka_unit_test(test_torn_groups_are_mended_by_the_next_step),
+        cmocka_unit_test(test_torn_groups_give_way),
+        cmocka_unit_test(test_a_request_never_begins_on_torn_groups),
+        cmocka_unit_test(test_torn_groups_are_swept),
+        cmocka_unit_test(test_the_bytes_of_another_are_not_behind_a_tear),
+        cmocka_unit_test(test_init_fails_at_each_call),
+        cmocka_unit_test(test_cleanup_tries_again),
+        cmocka_unit_test(test_cleanup_survives_a_dead_device),
+        cmocka_unit_test(test_init_without_memory),
+        cmocka_unit_test(test_step_async_without_a_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,57 +208,57 @@ static void run_all(mode m, uint64_t n_step)
     }
 }
 
-static void host_sync(void **state)
+static void test_host_sync(void **state)
 {
     (void)state;
     run_all((mode){.host = true}, 400);
 }
 
-static void host_async(void **state)
+static void test_host_async(void **state)
 {
     (void)state;
     run_all((mode){.host = true, .async = true}, 400);
 }
 
-static void fake_sync(void **state)
+static void test_fake_sync(void **state)
 {
     (void)state;
     run_all((mode){.device = true}, 800);
 }
 
-static void fake_async(void **state)
+static void test_fake_async(void **state)
 {
     (void)state;
     run_all((mode){.device = true, .async = true}, 400);
 }
 
-static void cuda_sync(void **state)
+static void test_cuda_sync(void **state)
 {
     (void)state;
     run_all((mode){.cuda = true}, 10);
 }
 
-static void cuda_async(void **state)
+static void test_cuda_async(void **state)
 {
     (void)state;
     run_all((mode){.cuda = true, .async = true}, 10);
 }
 
-static void faulty_cuda(void **state)
+static void test_faulty_cuda(void **state)
 {
     (void)state;
     run_all((mode){.cuda = true, .faulty = true}, 10);
     run_all((mode){.cuda = true, .faulty = true, .async = true}, 10);
 }
 
-static void faulty_host(void **state)
+static void test_faulty_host(void **state)
 {
     (void)state;
     run_all((mode){.host = true, .faulty = true}, 400);
     run_all((mode){.host = true, .faulty = true, .async = true}, 400);
 }
 
-static void faulty_fake(void **state)
+static void test_faulty_fake(void **state)
 {
     (void)state;
     run_all((mode){.device = true, .faulty = true}, 800);
@@ -268,9 +268,11 @@ static void faulty_fake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_sync),  cmocka_unit_test(host_async),  cmocka_unit_test(fake_sync),
-        cmocka_unit_test(fake_async), cmocka_unit_test(faulty_host), cmocka_unit_test(faulty_fake),
-        cmocka_unit_test(cuda_sync),  cmocka_unit_test(cuda_async),  cmocka_unit_test(faulty_cuda),
+        cmocka_unit_test(test_host_sync),   cmocka_unit_test(test_host_async),
+        cmocka_unit_test(test_fake_sync),   cmocka_unit_test(test_fake_async),
+        cmocka_unit_test(test_faulty_host), cmocka_unit_test(test_faulty_fake),
+        cmocka_unit_test(test_cuda_sync),   cmocka_unit_test(test_cuda_async),
+        cmocka_unit_test(test_faulty_cuda),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void spans_are_numbered_and_bounded(void **state)
+static void test_spans_are_numbered_and_bounded(void **state)
 {
     (void)state;
     vti_span *more = NULL;
@@ -49,7 +49,7 @@ static void expect_list(const vti_span_list *l, const int *ids, uint32_t n)
     assert_ptr_equal(l->oldest, newer);
 }
 
-static void lists_are_ordered_by_release(void **state)
+static void test_lists_are_ordered_by_release(void **state)
 {
     (void)state;
     expect_list(&vs.idle, NULL, 0);
@@ -77,7 +77,7 @@ static void set(uint32_t span, uint32_t first, uint32_t n, uint32_t region, int 
     assert_int_equal(vs.n_run - had, (uint64_t)(int64_t)more);
 }
 
-static void runs_are_counted(void **state)
+static void test_runs_are_counted(void **state)
 {
     (void)state;
     set(0, 0, 5, 7, 1);
@@ -97,7 +97,7 @@ static void runs_are_counted(void **state)
     assert_int_equal(vs.n_run, 1);
 }
 
-static void addresses_stay_between_the_guards(void **state)
+static void test_addresses_stay_between_the_guards(void **state)
 {
     (void)state;
     vti_geo g;
@@ -121,10 +121,10 @@ static void addresses_stay_between_the_guards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(spans_are_numbered_and_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(lists_are_ordered_by_release, setup, teardown),
-        cmocka_unit_test_setup_teardown(runs_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(addresses_stay_between_the_guards, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_spans_are_numbered_and_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lists_are_ordered_by_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_runs_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_addresses_stay_between_the_guards, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
