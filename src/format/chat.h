@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-#include "format/chat/marked.h"
+#include "format/jinja/marked.h"
 #include "format/vocab.h"
 
 typedef struct fxi_chat fxi_chat; // immutable: any thread may use it

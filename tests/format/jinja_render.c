@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "format/chat.h"
-#include "format/chat/jinja.h"
+#include "format/jinja/jinja.h"
 #include "format/vocab/vocab_open.h"
 
 enum { MAX_VAR = 64 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "format/chat/jinja.h"
+#include "format/jinja/jinja.h"
 #include "fuzz.h"
 
 enum { MAX_VAR = 16 };

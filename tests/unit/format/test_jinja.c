@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "format/chat/jinja.h"
+#include "format/jinja/jinja.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -59,8 +59,7 @@ static void expect(const char *template, const char *text)
     fxi_marked_free(&out);
 }
 
-// ---- what is rendered
-// -------------------------------------------------------------------------------------------
+// ---- what is rendered ---------------------------------------------------------------------------
 
 static void test_rendering(void **state)
 {
@@ -108,20 +107,19 @@ static void test_rendering(void **state)
         {"{{ people | map(attribute='name') | join('+') }} {{ people | selectattr('age', 'gt', 5) "
          "| list | length }}",
          "Zoe+adam 1"},
-        {"{{ l | sort | last }}{{ l | sum }}{{ l | max }}{{ [2, 1, 2] | unique | list }}",
-         "363[2, 1]"},
+        {"{{ l | sort | last }}{{ l | reverse | first }}{{ [2, 1, 2] | unique | list }}",
+         "32[2, 1]"},
         {"{{ ' a '.strip() }}{{ 'a,b'.split(',') }}{{ s.replace('l', 'L', 1) }}{{ s.find('l') }}",
          "a['a', 'b']HeLlo2"},
-        {"{{ '%s-%03d' % ('a', 5) }} {{ 'a\\tb\\u00e9\\x41' }}", "a-005 a\tb\xC3\xA9"
-                                                                 "A"},
+        {"{{ 'a\\tb\\u00e9\\x41' }}", "a\tb\xC3\xA9"
+                                      "A"},
         {"{{ strftime_now('%d %Y') }}", "03 2026"},
         {"{{ evil }}{% set x = evil %}{{ x | upper }}", "{{ 7*7 }}<|x|>{{ 7*7 }}<|X|>"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) expect(cases[i].template, cases[i].text);
 }
 
-// ---- marks
-// ------------------------------------------------------------------------------------------------------
+// ---- marks --------------------------------------------------------------------------------------
 
 // The text with what is the template's own in brackets: "[<|im_start|>]user".
 static void expect_marks(const char *template, const char *marked)
@@ -162,13 +160,13 @@ static void test_marks(void **state)
         {"{{ s | tojson }}{{ 'a' | tojson }}{{ '\\n' | tojson }}", "\"Hello\"\"[a]\"\"[\\n]\""},
         {"{{ [s, 'a'] }}{{ {'k': s} }}", "['Hello', '[a]']{'[k]': 'Hello'}"},
         {"{{ i }}{{ 5 }}{{ i + 1 }}{{ 5 + 1 }}{{ f }}{{ l | length }}", "7[5]8[6]2.5[3]"},
-        {"{{ '%s-%s' % (s, 'a') }}{{ '{}x'.format(s) }}", "Hello[-a]Hello[x]"},
+        {"{{ (s ~ '-x').removesuffix('x') }}{{ (s ~ '\\na').splitlines() | last }}", "Hello[-a]"},
         {"{% set x %}a{{ s }}{% endset %}{{ x }}{% filter upper %}b{{ s }}{% endfilter %}",
          "[a]Hello[B]HELLO"},
         {"{% macro m(v) %}<{{ v }}>{% endmacro %}{{ m(s) }}{{ m('a') }}", "[<]Hello[><a>]"},
         {"{% for c in s[:2] %}{{ c }}{{ loop.index }}{% endfor %}", "H[1]e[2]"},
         {"{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}", "a1btwoitems0"},
-        {"{{ s | indent(2, true) }}{{ 'a' ~ (s | center(7)) }}", "[  ]Hello[a ]Hello[ ]"},
+        {"{{ s | indent(2, true) }}{{ s | capitalize }}", "[  ]HelloHello"},
         {"{% set n = namespace(t='') %}{% for c in ['a', s] %}{% set n.t = n.t ~ c %}{% endfor "
          "%}{{ n.t }}",
          "[a]Hello"},
@@ -193,8 +191,7 @@ static void test_concatenations_apart(void **state)
            "HelloxHello!Hello?xHello!");
 }
 
-// ---- errors
-// -----------------------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
 static void expect_error(const char *template, fx_status status, const char *text)
 {
@@ -245,6 +242,46 @@ static void test_refused(void **state)
         expect_error(cases[i].template, FX_EFORMAT, cases[i].text);
 }
 
+// What jinja2 has and no published chat template uses: one line that names it, at compile time
+// where the name is known then.
+static void test_unused_parts_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *names, *usage;
+        fx_status status;
+    } kinds[] = {
+        {"filter",
+         "attr batch center e escape filesizeformat forceescape format groupby max min pprint "
+         "random round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr",
+         "{{ s | %s }}", FX_EFORMAT},
+        {"test", "divisibleby escaped filter greaterthan lessthan lower sameas test upper",
+         "{{ s is %s }}", FX_EFORMAT},
+        {"function", "cycler dict joiner lipsum", "{{ %s(1) }}", FX_EFORMAT},
+        {"filter", "batch round", "{{ l | map('%s') }}", FX_EINVAL},
+        {"test", "sameas lower", "{{ l | select('%s') }}", FX_EINVAL},
+        {"method",
+         "casefold center count encode format index isalnum isalpha isdigit islower isspace "
+         "isupper ljust partition rfind rindex rjust rpartition swapcase translate zfill",
+         "{{ s.%s(1) }}", FX_EINVAL},
+        {"method", "clear copy pop setdefault update", "{{ d.%s(1) }}", FX_EINVAL},
+        {"method", "append count copy extend index insert pop sort", "{{ l.%s(1) }}", FX_EINVAL},
+    };
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        char names[512], template[128], text[128];
+        snprintf(names, sizeof names, "%s", kinds[i].names);
+        for (char *rest = names, *name; (name = strtok_r(rest, " ", &rest));) {
+            const bool by_name =
+                strstr(kinds[i].usage, "map(") || strstr(kinds[i].usage, "select(");
+            const char *by = !by_name ? "" : strstr(kinds[i].usage, "map(") ? "map: " : "select: ";
+            snprintf(template, sizeof template, kinds[i].usage, name);
+            snprintf(text, sizeof text, AT(1) "%sthe %s '%s' is not supported", by, kinds[i].kind,
+                     name);
+            expect_error(template, kinds[i].status, text);
+        }
+    }
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -256,11 +293,14 @@ static void test_failures(void **state)
         {"{{ 'a' +\n1 }}", AT(1) "'+' is not supported between str and int"},
         {"{{ 1 // 0 }}", AT(1) "division by zero"},
         {"{{ 9223372036854775807 + 1 }}", AT(1) "a number is too large"},
+        {"{{ '%d' % 1 }}", AT(1) "'%' is not supported between str and int"},
+        {"{% for x in l %}{{ loop.cycle(1) }}{% endfor %}",
+         AT(1) "the method 'cycle' is not supported"},
         {"{{ 1 < 'a' }}", AT(1) "'<' is not supported between int and str"},
         {"{% for x in i %}{% endfor %}", AT(1) "a int cannot be looped over"},
         {"{% for a, b in l %}{% endfor %}", AT(1) "a int cannot be looped over"},
-        {"{{ s.encode() }}", AT(1) "'encode' is undefined"},
-        {"{{ l.append(1) }}", AT(1) "'append' is undefined"},
+        {"{{ s.encode() }}", AT(1) "the method 'encode' is not supported"},
+        {"{{ l.append(1) }}", AT(1) "the method 'append' is not supported"},
         {"{{ s.upper(1) }}", AT(1) "upper: takes 0 arguments at most, got 1"},
         {"{{ s | trim(x=1) }}", AT(1) "trim: has no argument 'x'"},
         {"{{ missing | tojson }}", AT(1) "tojson: a Undefined is not JSON"},
@@ -269,10 +309,8 @@ static void test_failures(void **state)
         {"{{ raise_exception('a\\nb\\x07c') }}", AT(1) "a b c"},
         {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1, 2) }}",
          AT(1) "a macro got too many arguments"},
-        {"{% set least = -9223372036854775807 - 1 %}{{ 'a'.center(least) ~ 'b'.zfill(least) ~ ('c' "
-         "| center(least)) }}{{ -least }}",
+        {"{% set least = -9223372036854775807 - 1 %}{{ ('a' | indent(least)) ~ -least }}",
          AT(1) "a number is too large"},
-        {"{{ -9223372036854775807 | round(-19) }}", AT(1) "a number is too large"},
         {"{{ range(9223372036854775800, 9223372036854775807, 5)[::1] }}",
          AT(1) "a number is too large"},
         {"{{ range(1000000) }}", AT(1) "range: longer than 100000"},
@@ -281,8 +319,7 @@ static void test_failures(void **state)
         expect_error(cases[i].template, FX_EINVAL, cases[i].text);
 }
 
-// ---- limits
-// -----------------------------------------------------------------------------------------------------
+// ---- limits -------------------------------------------------------------------------------------
 
 static void expect_limit(const char *template, fxi_jinja_limits lim, const char *text)
 {
@@ -306,13 +343,12 @@ static void test_work_counts(void **state)
         "{% set l = range(100000)|list %}{% for i in l %}{% if -1 in l %}{% endif %}{% endfor %}",
         "{{ b.strip(a) }}",
         "{{ b|trim(a) }}",
-        "{{ b.rfind('b' ~ b[:500000]) }}{{ b.rfind(b[:500000] ~ 'c') }}",
-        "{{ b.rsplit(b[:500000] ~ 'c')|length }}{{ b.rpartition(b[:500000] ~ 'c')|length }}",
+        "{{ b.rsplit('b' ~ b[:500000])|length }}{{ b.rsplit(b[:500000] ~ 'c')|length }}",
         "{% for i in range(99999) %}{% set x = b.removeprefix(c) %}{% endfor %}",
         "{% for i in range(99999) %}{% if b.startswith((c, c, c, c, c, c)) %}{% endif %}{% endfor "
         "%}",
-        "{% for i in range(9999) %}{% if b is lower or b.isalpha() %}{% endif %}{% endfor %}",
-        "{% for i in range(9999) %}{% if 'aab' in b or b.count('aab') %}{% endif %}{% endfor %}",
+        "{% for i in range(9999) %}{% if b.split() or b.splitlines() %}{% endif %}{% endfor %}",
+        "{% for i in range(9999) %}{% if 'aab' in b or b.find('aab') %}{% endif %}{% endfor %}",
     };
     for (size_t i = 0; i < COUNT(bodies); i++) {
         char template[512];
@@ -364,10 +400,9 @@ static void test_greedy_templates(void **state)
         "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor "
         "%}{{ n.x == n.x | tojson }}{{ n.x | tojson }}",
         "{% macro m(x) %}{{ m(x + x) }}{% endmacro %}{{ m('x') }}",
-        "{{ '%4096d' % 1 * 99999 }}{{ '%9999d' % 1 }}",
-        "{{ 'a'.center(9223372036854775807) }}",
+        "{{ [1] | tojson(indent=9223372036854775807) }}",
         "{{ 'a' | indent(9223372036854775807) }}",
-        "{{ [[]] | batch(9223372036854775807, 1) | list }}",
+        "{{ range(99999) | map('string') | join('x' * 99999) }}",
         "{{ 'a'.replace('', 'b' * 9999999).replace('b', 'c' * 9999999) }}",
         "{{ 2 ** 9223372036854775807 }}",
     };
@@ -454,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_concatenations_apart),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unused_parts_are_named),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_work_counts),
         cmocka_unit_test(test_limits),

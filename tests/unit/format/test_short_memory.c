@@ -33,8 +33,8 @@ static const char template[] =
     "{% if tools %}{{ tools|tojson(indent=2) }}{% endif %}{% set ns = namespace(a=1) %}"
     "{% macro m(x, y=2) %}{{ x|upper }}{{ y }}{% endmacro %}"
     "{% for x in messages if x.role != 'boss' %}{{ '<s>' ~ x.role }}{{ m(x.content|string|trim) }}"
-    "{% set ns.a = ns.a + 1 %}{{ [3, 1, 2]|sort|join(',') }}{{ '%s'|format('x') }}{{ "
-    "dict(a=1)|items|list }}"
+    "{% set ns.a = ns.a + 1 %}{{ [3, 1, 2]|sort|join(',') }}{{ 'a-b'|replace('-', 'x') }}{{ "
+    "{'a': 1}|items|list }}"
     "{% endfor %}{{ k|tojson }}";
 
 static struct {

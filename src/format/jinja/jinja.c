@@ -1,0 +1,137 @@
+// jinja.c - the interpreter's face: compile, render, free. It hands the library to parser and run.
+#include "format/jinja/jinja.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "format/jinja/library/jinja_library.h"
+#include "format/jinja/read/jinja_parse.h"
+#include "format/jinja/run/jinja_exec.h"
+
+const fxi_jinja_limits fxi_jinja_usual_limits = {
+    .n_step = 20000000,
+    .memory_bytes = (size_t)256 << 20,
+    .output_bytes = (size_t)64 << 20,
+    .depth = 400,
+};
+
+enum { TREE_BYTES = 256 << 20 };
+
+void fxi_marked_free(fxi_marked *m)
+{
+    fxi_buf_free(&m->text);
+    fxi_buf_free(&m->own);
+}
+
+// ---- compile ------------------------------------------------------------------------------------
+
+// As Jinja's lexer: newlines of all kinds become \n, and the last one is dropped.
+static char *normal_text(fxi_jmem *mem, const char *text, size_t n, size_t *n_out)
+{
+    char *s = fxi_jmem_take(mem, n + 1);
+    size_t k = 0;
+    if (!s) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n' && i && text[i - 1] == '\r') continue;
+        s[k++] = text[i] == '\r' ? '\n' : text[i];
+    }
+    if (k && s[k - 1] == '\n') k--;
+    s[k] = 0;
+    *n_out = k;
+    return s;
+}
+
+static fx_status compile_text(fxi_jinja *t, const char *text, size_t n_bytes, fx_error *err)
+{
+    size_t n = 0, bad = fxi_utf8_check(text, n_bytes);
+    if (bad < n_bytes)
+        return fxi_fail(err, FX_EFORMAT, "chat template: bad UTF-8 at byte %zu", bad);
+    char *s = normal_text(&t->mem, text, n_bytes, &n);
+    if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    fxi_jparse p = {.lib = t->lib, .mem = &t->mem, .names = &t->names, .err = err};
+    p.lex = (fxi_jlex){.s = s, .n = n, .line = 1, .line_starts = true, .err = err};
+    FX_TRY(fxi_jparse_template(&p, &t->body));
+    t->reads_parts = p.reads_parts;
+    return FX_OK;
+}
+
+fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, fx_error *err)
+{
+    *out = NULL;
+    if (n_bytes > FXI_JINJA_MAX_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "chat template: %zu bytes, at most %d are read", n_bytes,
+                        FXI_JINJA_MAX_BYTES);
+    fxi_jinja *t = calloc(1, sizeof *t);
+    if (!t) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    t->mem.limit_bytes = TREE_BYTES;
+    t->lib = &fxi_jlibrary_chat;
+    fx_status st = compile_text(t, text, n_bytes, err);
+    if (st == FX_OK)
+        *out = t;
+    else
+        fxi_jinja_free(t);
+    return st;
+}
+
+bool fxi_jinja_reads_parts(const fxi_jinja *t)
+{
+    return t->reads_parts;
+}
+
+void fxi_jinja_free(fxi_jinja *t)
+{
+    if (!t) return;
+    fxi_jmem_free(&t->mem);
+    free(t);
+}
+
+// ---- render -------------------------------------------------------------------------------------
+
+// Variables that the template does not mention are skipped.
+static fx_status bind_context(fxi_jrun *r, fxi_jscope *top)
+{
+    for (size_t i = 0; i < r->c->n_var; i++) {
+        const fxi_jinja_var *var = &r->c->var[i];
+        const fxi_jstr *name = fxi_jnames_find(r->t->names, var->name, strlen(var->name));
+        fxi_jval v;
+        if (!name) continue;
+        FX_TRY(fxi_jval_from_json(r, var->value, var->whose, &v));
+        FX_TRY(fxi_jscope_bind(r, top, name, v));
+    }
+    return FX_OK;
+}
+
+static fx_status run_template(fxi_jrun *r, fxi_jout *out)
+{
+    fxi_jscope context = {0}, top = {.up = &context};
+    r->out = out;
+    r->scope = &top;
+    FX_TRY(bind_context(r, &context));
+    return fxi_jnode_exec(r, r->t->body);
+}
+
+static bool append_marked(fxi_marked *m, const fxi_jout *o)
+{
+    if (!fxi_buf_reserve(&m->text, o->n) || !fxi_buf_reserve(&m->own, o->n)) return false;
+    return fxi_buf_add(&m->text, o->p, o->n) && fxi_buf_add(&m->own, o->own, o->n);
+}
+
+fx_status fxi_jinja_render(const fxi_jinja *t, const fxi_jinja_context *c, fxi_marked *out,
+                           fx_error *err)
+{
+    const fxi_jinja_limits *lim = c->limits ? c->limits : &fxi_jinja_usual_limits;
+    fxi_jrun r = {.mem = {.limit_bytes = lim->memory_bytes},
+                  .t = t,
+                  .c = c,
+                  .lim = *lim,
+                  .n_step = lim->n_step,
+                  .line = 1,
+                  .err = err};
+    fxi_jout text = {0};
+    fx_status st = run_template(&r, &text);
+    if (st == FX_OK && !append_marked(out, &text))
+        st = fxi_fail(err, FX_ENOMEM, "no memory to render the chat template");
+    fxi_jmem_free(&r.mem);
+    return st;
+}

@@ -1,0 +1,225 @@
+// jinja_filters_seq.c - filters of lists, dictionaries and generators.
+//
+// Where Jinja returns a generator, so does this: always true, without a length, consumed once.
+#include <string.h>
+
+#include "format/jinja/jinja_str.h"
+#include "format/jinja/library/jinja_library.h"
+
+// ---- ends, lengths, copies ----------------------------------------------------------------------
+
+static fx_status filter_length(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    size_t n;
+    if (c->self.type == FXI_JVAL_STR) FX_TRY(fxi_jrun_work(r, c->self.s->n));
+    if (!fxi_jval_length(c->self, &n))
+        return fxi_jrun_fail(r, "a %s has no length", fxi_jval_type_name(c->self));
+    *out = fxi_jval_int((int64_t)n);
+    return FX_OK;
+}
+
+static fx_status filter_first(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    struct fxi_jgenerator *g = c->self.type == FXI_JVAL_GENERATOR ? c->self.gen : NULL;
+    size_t at = g ? g->at : 0;
+    FX_TRY(fxi_jval_items(r, c->self, &items));
+    if (g) g->at = at + (items.n != 0); // the rest can be read on
+    *out = items.n ? items.v[0] : fxi_jval_undefined(NULL);
+    return FX_OK;
+}
+
+static fx_status filter_last(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    if (c->self.type == FXI_JVAL_GENERATOR) return fxi_jrun_fail(r, "last: a generator has no end");
+    FX_TRY(fxi_jval_items(r, c->self, &items));
+    *out = items.n ? items.v[items.n - 1] : fxi_jval_undefined(NULL);
+    return FX_OK;
+}
+
+static fx_status filter_list(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    FX_TRY(fxi_jval_items(r, c->self, &items));
+    return fxi_jval_make_seq(r, FXI_JVAL_LIST, items.v, items.n, out);
+}
+
+static fx_status reverse_str(fxi_jrun *r, fxi_jval s, fxi_jval *out)
+{
+    fxi_jseq chars;
+    fxi_jout o = {0};
+    FX_TRY(fxi_jval_items(r, s, &chars));
+    for (size_t i = chars.n; i; i--) FX_TRY(fxi_jout_add(r, &o, chars.v[i - 1].s));
+    return fxi_jout_finish(r, &o, out);
+}
+
+static fx_status filter_reverse(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    fxi_jval *v;
+    if (c->self.type == FXI_JVAL_STR) return reverse_str(r, c->self, out);
+    FX_TRY(fxi_jval_items(r, c->self, &items));
+    FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
+    for (size_t i = 0; i < items.n; i++) v[i] = items.v[items.n - 1 - i];
+    return fxi_jval_make_generator(r, v, items.n, out);
+}
+
+static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    struct fxi_jview view = {c->self.dict, FXI_JVIEW_ITEMS};
+    fxi_jseq items = {0};
+    if (c->self.type == FXI_JVAL_DICT)
+        FX_TRY(fxi_jval_items(r, (fxi_jval){.type = FXI_JVAL_VIEW, .view = &view}, &items));
+    FX_TRY(fxi_jval_make_generator(r, items.v, items.n, out));
+    if (c->self.type != FXI_JVAL_DICT && c->self.type != FXI_JVAL_UNDEFINED)
+        out->gen->of = fxi_jval_type_name(c->self);
+    return FX_OK;
+}
+
+static fx_status join_one(fxi_jrun *r, const fxi_jcall *c, fxi_jval item, fxi_jout *o)
+{
+    if (fxi_jcall_given(c, 1)) FX_TRY(fxi_jval_path(r, item, c->arg[1], &item));
+    return fxi_jval_show(r, o, item, false);
+}
+
+static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    const fxi_jstr *between = &(fxi_jstr){.p = "", .n = 0};
+    fxi_jseq items;
+    fxi_jout o = {0};
+    FX_TRY(fxi_jval_items(r, c->self, &items));
+    if (c->arg[0].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jval_to_str(r, c->arg[0], &between));
+    for (size_t i = 0; i < items.n; i++) {
+        if (i) FX_TRY(fxi_jout_add(r, &o, between));
+        FX_TRY(join_one(r, c, items.v[i], &o));
+    }
+    return fxi_jout_finish(r, &o, out);
+}
+
+// ---- map, select, reject ------------------------------------------------------------------------
+
+// The filter or test (is_test) named by argument `at`, and the arguments behind it.
+static fx_status named_routine(fxi_jrun *r, const fxi_jcall *c, size_t at, bool is_test,
+                               const fxi_jroutine **row, fxi_jargs *args)
+{
+    const fxi_jlibrary *lib = r->t->lib;
+    const fxi_jval name = c->all->v[at];
+    FX_TRY(fxi_jval_need_defined(r, name));
+    if (name.type != FXI_JVAL_STR)
+        return fxi_jrun_fail(r, "%s: wants a name, got a %s", c->row->name,
+                             fxi_jval_type_name(name));
+    *row = is_test ? fxi_jroutine_find(lib->tests, name.s->p, name.s->n)
+                   : fxi_jfilter_find(lib, name.s->p, name.s->n);
+    if (!*row)
+        return fxi_jrun_fail(r, "%s: the %s '%.*s' is not supported", c->row->name,
+                             is_test ? "test" : "filter", name.s->n < 40 ? (int)name.s->n : 40,
+                             name.s->p);
+    *args = (fxi_jargs){c->all->v + at + 1, c->all->n - at - 1, c->all->kw, c->all->n_kw};
+    return FX_OK;
+}
+
+static const fxi_jval *find_keyword(const fxi_jargs *a, const char *name)
+{
+    for (size_t i = 0; i < a->n_kw; i++)
+        if (fxi_jstr_is(a->kw[i].name, name)) return &a->kw[i].value;
+    return NULL;
+}
+
+static fx_status map_attribute(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *items, fxi_jval *v)
+{
+    const fxi_jval *path = find_keyword(c->all, "attribute"),
+                   *preset = find_keyword(c->all, "default");
+    if (c->all->n_kw > (preset ? 2u : 1u))
+        return fxi_jrun_fail(r, "map: attribute and default alone");
+    for (size_t i = 0; i < items->n; i++) {
+        FX_TRY(fxi_jval_path(r, items->v[i], *path, &v[i]));
+        if (v[i].type == FXI_JVAL_UNDEFINED && preset) v[i] = *preset;
+    }
+    return FX_OK;
+}
+
+static fx_status map_filter(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *items, fxi_jval *v)
+{
+    const fxi_jroutine *row;
+    fxi_jargs args;
+    if (!c->all->n) return fxi_jrun_fail(r, "map: wants a filter's name or attribute=");
+    FX_TRY(named_routine(r, c, 0, false, &row, &args));
+    FX_TRY(fxi_jrun_enter(r)); // map('map', 'map', ..)
+    for (size_t i = 0; i < items->n; i++)
+        FX_TRY(fxi_jroutine_call(r, row, items->v[i], &args, &v[i]));
+    fxi_jrun_leave(r);
+    return FX_OK;
+}
+
+static fx_status filter_map(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    fxi_jval *v;
+    if (!fxi_jval_truth(c->self))
+        return fxi_jval_make_generator(r, NULL, 0, out); // Jinja: also for 0
+    FX_TRY(fxi_jval_generator_source(r, c->self, &items, out));
+    if (out->type != FXI_JVAL_ABSENT) return FX_OK;
+    FX_TRY(fxi_jrun_work(r, items.n * sizeof *v));
+    FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
+    bool attribute = !c->all->n && find_keyword(c->all, "attribute");
+    FX_TRY(attribute ? map_attribute(r, c, &items, v) : map_filter(r, c, &items, v));
+    return fxi_jval_make_generator(r, v, items.n, out);
+}
+
+enum { REJECT = 1, BY_ATTRIBUTE = 2 }; // row->how
+
+static fx_status item_passes(fxi_jrun *r, const fxi_jcall *c, fxi_jval v, bool *out)
+{
+    const size_t at = c->row->how & BY_ATTRIBUTE ? 1 : 0;
+    const fxi_jroutine *row;
+    fxi_jargs args;
+    fxi_jval verdict;
+    if (at) FX_TRY(fxi_jval_path(r, v, c->all->v[0], &v));
+    *out = fxi_jval_truth(v);
+    if (c->all->n <= at) return FX_OK;
+    FX_TRY(named_routine(r, c, at, true, &row, &args));
+    FX_TRY(fxi_jroutine_call(r, row, v, &args, &verdict));
+    *out = fxi_jval_truth(verdict);
+    return FX_OK;
+}
+
+static fx_status filter_select(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+{
+    fxi_jseq items;
+    fxi_jval *v;
+    size_t n = 0;
+    if (c->row->how & BY_ATTRIBUTE && !c->all->n)
+        return fxi_jrun_fail(r, "%s: wants an attribute's name", c->row->name);
+    if (!fxi_jval_truth(c->self))
+        return fxi_jval_make_generator(r, NULL, 0, out); // Jinja: also for 0
+    FX_TRY(fxi_jval_generator_source(r, c->self, &items, out));
+    if (out->type != FXI_JVAL_ABSENT) return FX_OK;
+    FX_TRY(fxi_jrun_work(r, items.n * sizeof *v));
+    FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
+    for (size_t i = 0; i < items.n; i++) {
+        bool yes;
+        FX_TRY(item_passes(r, c, items.v[i], &yes));
+        if (yes != (c->row->how & REJECT)) v[n++] = items.v[i];
+    }
+    return fxi_jval_make_generator(r, v, n, out);
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
+const fxi_jroutine fxi_jlibrary_seq_filters[] = {
+    {.name = "count", .run = filter_length},
+    {.name = "first", .run = filter_first},
+    {.name = "items", .run = filter_items},
+    {.name = "join", .run = filter_join, .param = {"d", "attribute"}},
+    {.name = "last", .run = filter_last},
+    {.name = "length", .run = filter_length},
+    {.name = "list", .run = filter_list},
+    {.name = "map", .run = filter_map, .param = {"*"}},
+    {.name = "reject", .run = filter_select, .param = {"*"}, .how = REJECT},
+    {.name = "rejectattr", .run = filter_select, .param = {"*"}, .how = REJECT | BY_ATTRIBUTE},
+    {.name = "reverse", .run = filter_reverse},
+    {.name = "select", .run = filter_select, .param = {"*"}},
+    {.name = "selectattr", .run = filter_select, .param = {"*"}, .how = BY_ATTRIBUTE},
+    {.name = NULL},
+};

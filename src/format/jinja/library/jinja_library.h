@@ -1,0 +1,40 @@
+// jinja_library.h - the filters, tests, methods and functions of chat templates.
+//
+// jinja_library.c has the one library. What a filter and a method have in common is a plain function
+// of jinja_strings.c; routines never look each other up by name.
+#ifndef FXI_FORMAT_JINJA_LIBRARY_H
+#define FXI_FORMAT_JINJA_LIBRARY_H
+
+#include "format/jinja/run/jinja_run.h"
+
+// What published chat templates call, and what Hugging Face documents for them: docs/chat.md.
+extern const fxi_jlibrary fxi_jlibrary_chat;
+
+// The tables; each ends with a row without a name.
+extern const fxi_jroutine fxi_jlibrary_filters[];      // jinja_filters.c
+extern const fxi_jroutine fxi_jlibrary_seq_filters[];  // jinja_filters_seq.c
+extern const fxi_jroutine fxi_jlibrary_sort_filters[]; // jinja_filters_sort.c
+extern const fxi_jroutine fxi_jlibrary_tests[];        // jinja_tests.c
+extern const fxi_jroutine fxi_jlibrary_str_methods[],
+    fxi_jlibrary_dict_methods[];                    // jinja_methods.c
+extern const fxi_jroutine fxi_jlibrary_functions[]; // jinja_functions.c
+
+// jinja_strings.c
+// Replaces up to `most` places of `old`, from the left.
+fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, const fxi_jstr *by,
+                           uint64_t most, fxi_jval *out);
+// As str.splitlines: strings, with or without the ends of lines.
+fx_status fxi_jstr_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, fxi_jseq *out);
+// As str.split and str.rsplit; by NULL: at white space.
+fx_status fxi_jstr_split(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
+                         fxi_jseq *out);
+fx_status fxi_jstr_rsplit(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
+                          fxi_jseq *out);
+// All characters in upper ('u') or lower case ('l').
+fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char how, fxi_jval *out);
+fx_status fxi_jstr_capitalize(fxi_jrun *r, const fxi_jstr *s, fxi_jval *out);
+
+// jinja_tojson.c
+fx_status fxi_jfilter_tojson(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out);
+
+#endif

@@ -1,0 +1,144 @@
+// chat.c - which template a model is served with, compiled.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "format/show.h"
+#include "format/template/chat_impl.h"
+
+// ---- compiling ----------------------------------------------------------------------------------
+
+static fx_status compile(fxi_chat_template *t, const char *text, size_t n, fx_error *err)
+{
+    t->knows_developer = memmem(text, n, "developer", 9) != NULL;
+    return fxi_jinja_compile(text, n, &t->jinja, err);
+}
+
+// The same for a template that came with the model: it may be broken.
+static fx_status compile_models(fxi_chat_template *t, fxi_str text, fx_error *err)
+{
+    fx_status st = compile(t, text.p, text.n, &t->broken);
+    if (st == FX_ENOMEM && err) *err = t->broken;
+    return st == FX_ENOMEM ? st : FX_OK;
+}
+
+static fx_status use_builtin(fxi_chat *c, const fxi_builtin *b, fx_error *err)
+{
+    c->builtin = b;
+    return compile(&c->usual, b->jinja, strlen(b->jinja), err);
+}
+
+// ---- where it comes from ------------------------------------------------------------------------
+
+static fx_status read_text(FILE *f, const char *path, fxi_buf *text, fx_error *err)
+{
+    size_t n;
+    do {
+        if (!fxi_buf_reserve(text, 4096)) return fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
+        n = fread(text->p + text->n, 1, 4096, f);
+        text->n += n;
+        if (text->n > FXI_JINJA_MAX_BYTES)
+            return fxi_fail(err, FX_EINVAL, "%s: a chat template has at most %d bytes", path,
+                            FXI_JINJA_MAX_BYTES);
+    } while (n);
+    return ferror(f) ? fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno)) : FX_OK;
+}
+
+static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
+{
+    fxi_buf text = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return fxi_fail(err, FX_EIO, "no chat template '%s': no file (%s), and none of %s", path,
+                        strerror(errno), fxi_chat_builtin_names());
+    fx_status st = read_text(f, path, &text, err);
+    fclose(f);
+    if (st == FX_OK) {
+        st = compile(&c->usual, text.p, text.n, err);
+        if (st == FX_EFORMAT) fxi_fail_in(err, "%s", path);
+    }
+    fxi_buf_free(&text);
+    return st;
+}
+
+// tokenizer.chat_template, or tokenizer.chat_template.NAME; n 0 if the file has none.
+static fxi_str models_template(const fxi_gguf *g, const char *name)
+{
+    char key[128];
+    fxi_str text = {0};
+    const char *const head = "tokenizer.chat_template";
+    int n = snprintf(key, sizeof key, name ? "%s.%s" : "%s", head, name ? name : "");
+    if (!g || n < 0 || (size_t)n >= sizeof key) return text;
+    if (fxi_gguf_str(g, key, false, &text, NULL) != FX_OK) text.n = 0;
+    return text;
+}
+
+static fx_status use_wanted(fxi_chat *c, const fxi_chat_source *s, fx_error *err)
+{
+    const fxi_builtin *b = fxi_builtin_find(s->wanted);
+    if (b) return use_builtin(c, b, err);
+    fxi_str named = models_template(s->gguf, s->wanted);
+    if (named.n) return compile(&c->usual, named.p, named.n, err);
+    return use_file(c, s->wanted, err);
+}
+
+// Models may bring a second one for requests with tools.
+static fx_status use_models(fxi_chat *c, const fxi_chat_source *s, const fxi_vocab *v,
+                            fx_error *err)
+{
+    if (s->tokenizer.n) return compile_models(&c->usual, s->tokenizer, err);
+    fxi_str usual = models_template(s->gguf, NULL), tools = models_template(s->gguf, "tool_use");
+    if (!usual.n) usual = models_template(s->gguf, "default");
+    if (!usual.n) return use_builtin(c, fxi_builtin_for(v), err);
+    c->has_tools = tools.n > 0;
+    if (c->has_tools) FX_TRY(compile_models(&c->tools, tools, err));
+    return compile_models(&c->usual, usual, err);
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+static json_t *piece_of(const fxi_vocab *v, int32_t id)
+{
+    size_t n = 0;
+    const char *p = id < 0 ? "" : fxi_vocab_piece(v, id, &n);
+    return json_stringn(fxi_utf8_check(p, n) == n ? p : "", fxi_utf8_check(p, n) == n ? n : 0);
+}
+
+fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat **out, fx_error *err)
+{
+    fxi_chat *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    c->bos = piece_of(v, fxi_vocab_bos(v));
+    c->eos = piece_of(v, fxi_vocab_eos(v));
+    c->adds_bos = fxi_vocab_adds_bos(v);
+    fx_status st = c->bos && c->eos ? s->wanted ? use_wanted(c, s, err) : use_models(c, s, v, err)
+                                    : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    if (st == FX_OK)
+        *out = c;
+    else
+        fxi_chat_free(c);
+    return st;
+}
+
+void fxi_chat_free(fxi_chat *c)
+{
+    if (!c) return;
+    fxi_jinja_free(c->usual.jinja);
+    fxi_jinja_free(c->tools.jinja);
+    json_decref(c->bos);
+    json_decref(c->eos);
+    free(c);
+}
+
+const char *fxi_chat_broken(const fxi_chat *c)
+{
+    return c->usual.jinja ? NULL : c->usual.broken.text;
+}
+
+const char *fxi_chat_builtin(const fxi_chat *c)
+{
+    return c->builtin ? c->builtin->name : NULL;
+}
