@@ -131,36 +131,46 @@ enum {
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err);
 
-typedef struct fx_message {
-    const char *role;    // "system", "user" or "assistant"
-    const char *content; // UTF-8
+typedef struct fx_message { // of plain text
+    const char *role;       // "system", "user" or "assistant"
+    const char *content;    // UTF-8
     size_t content_bytes;
 } fx_message;
 
 // Appends the prompt for a conversation, ready for the assistant's answer. The template's own marks
-// become control tokens; the messages' text never does. Errors: those of fx_chat_request_tokenize.
+// become control tokens; the messages' text never does. Any thread. Errors: those of
+// fx_chat_request_tokenize.
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err);
 
-// A conversation with all that a chat template can take, as JSON texts.
+// A conversation with everything that a chat template can take, as values of the JSON library
+// jansson (2.13 or later). They are borrowed for the call: they are not changed, and the caller
+// still owns them. Reference counts of members are taken during the call; jansson counts atomically
+// where the compiler can (JSON_HAVE_ATOMIC_BUILTINS), and only then may two threads pass the same
+// values at once.
+struct json_t;
 typedef struct fx_chat_request {
-    const char *messages; // array of objects {"role", "content", ..}: members are the template's to
-                          // read; content is text or a list of parts
-    const char *tools;    // array of what the model may call; NULL: none
-    const char *kwargs;   // object with further variables, like {"enable_thinking": false}; NULL:
-                          // none
-    bool no_answer;       // the text does not end with the opening of the assistant's answer
-    int64_t now_s;        // seconds since 1970, for templates that write the date; 0: the clock's
+    const struct json_t *messages; // array of objects {"role", "content", ..}. Content is text or a
+                                   // list of parts {"type": "text", "text"}; other members are for
+                                   // the template to read
+    const struct json_t *tools;    // array of what the model may call; NULL: none
+    const struct json_t *kwargs;   // object with further variables, like {"enable_thinking":
+                                   // false}; NULL: none
+    bool no_answer; // the text does not end with the opening of the assistant's answer
+    int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
 } fx_chat_request;
 
-// The same for such a conversation. Nothing of the request becomes a control token. Errors:
-// FX_EINVAL (not JSON, no messages, a role or content that the template does not take; the text of
-// its own error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then
-// *out is as before.
+// The same for such a conversation. Messages are fitted to the template: parts are joined by
+// newlines and the role "developer" becomes "system" where the template does not know them, content
+// that is null beside tool_calls becomes "", arguments of tool calls given as JSON text become the
+// object. Nothing of the request becomes a control token. Any thread. Errors: FX_EINVAL (a value of
+// another type, no messages, a role or content that the template does not take; the template's own
+// error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then *out is as
+// before.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
-// What it becomes as text: *out has *n_bytes of UTF-8 and a NUL, and is the caller's to free().
+// The same as text: *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free().
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err);
 

@@ -66,33 +66,45 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
 
 // ---- conversations -----------------------------------------------------------------------------
 
-static fxi_chat_request chat_request(const fx_chat_request *q)
+static struct tm local_time(int64_t now_s)
 {
-    fxi_chat_request c = {.messages = q->messages,
-                          .tools = q->tools,
-                          .kwargs = q->kwargs,
-                          .add_generation_prompt = !q->no_answer};
-    const time_t now = q->now_s ? (time_t)q->now_s : time(NULL);
-    localtime_r(&now, &c.now);
-    return c;
+    const time_t now = now_s ? (time_t)now_s : time(NULL);
+    struct tm local;
+    localtime_r(&now, &local);
+    return local;
+}
+
+static fxi_conversation conversation_of(const fx_chat_request *q)
+{
+    return (fxi_conversation){.messages = q->messages,
+                              .tools = q->tools,
+                              .kwargs = q->kwargs,
+                              .add_generation_prompt = !q->no_answer,
+                              .now = local_time(q->now_s)};
+}
+
+static fx_status encode_conversation(const fx_engine *eng, const fxi_conversation *q,
+                                     fx_tokens *out, fx_error *err)
+{
+    fxi_ids ids = ids_of(out);
+    fx_status st = fxi_chat_encode(eng->chat, eng->vocab, q, &ids, err);
+    give_back(out, &ids);
+    return st;
 }
 
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err)
 {
-    const fxi_chat_request c = chat_request(q);
-    fxi_ids ids = ids_of(out);
-    fx_status st = fxi_chat_encode(eng->chat, eng->vocab, &c, &ids, err);
-    give_back(out, &ids);
-    return st;
+    const fxi_conversation conversation = conversation_of(q);
+    return encode_conversation(eng, &conversation, out, err);
 }
 
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err)
 {
-    const fxi_chat_request c = chat_request(q);
+    const fxi_conversation conversation = conversation_of(q);
     fxi_marked m = {0};
-    fx_status st = fxi_chat_render(eng->chat, &c, &m, err);
+    fx_status st = fxi_chat_render(eng->chat, &conversation, &m, err);
     if (st == FX_OK && !fxi_buf_reserve(&m.text, 1)) // an empty text is one too
         st = fxi_fail(err, FX_ENOMEM, "no memory for the conversation");
     *out = NULL;
@@ -105,26 +117,18 @@ fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, c
     return st;
 }
 
-static fx_status quote(const fx_message *msg, size_t n_msg, fxi_buf *json, fx_error *err)
-{
-    fxi_chat_msg *list = calloc(n_msg, sizeof *list);
-    if (!list) return fxi_fail(err, FX_ENOMEM, "no memory for %zu messages", n_msg);
-    for (size_t i = 0; i < n_msg; i++)
-        list[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
-    fx_status st = fxi_chat_quote(list, n_msg, json, err);
-    free(list);
-    return st;
-}
-
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err)
 {
-    fxi_buf json = {0};
     if (!n_msg) return fxi_fail(err, FX_EINVAL, "there are no messages");
-    fx_status st = quote(msg, n_msg, &json, err);
-    if (st == FX_OK)
-        st = fx_chat_request_tokenize(eng, &(fx_chat_request){.messages = json.p}, out, err);
-    fxi_buf_free(&json);
+    fxi_chat_msg *plain = calloc(n_msg, sizeof *plain);
+    if (!plain) return fxi_fail(err, FX_ENOMEM, "no memory for %zu messages", n_msg);
+    for (size_t i = 0; i < n_msg; i++)
+        plain[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
+    const fxi_conversation conversation = {
+        .plain = plain, .n_plain = n_msg, .add_generation_prompt = true, .now = local_time(0)};
+    fx_status st = encode_conversation(eng, &conversation, out, err);
+    free(plain);
     return st;
 }
 

@@ -1,48 +1,34 @@
-// api_messages.c - a conversation: messages, tools and the template's further variables, checked
-// and passed on as JSON text.
+// api_messages.c - a conversation: messages, tools and the template's further variables, checked.
 //
-// What a template does with them is its own affair; here stands what OpenAI's clients may send, and
-// how it is put so that templates understand it:
-//
-//     content null, or none, beside tool_calls      becomes ""
-//     arguments of a tool call, JSON in a string    become the object they spell
-//
-// Members that are not known here go through as they are.
+// These are the rules for what OpenAI's clients may send. How messages are fitted to a template is
+// the engine's affair. Members that are not known here pass unchecked.
 #include "server/server_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct where { // for `param`: "messages[2].content"
+typedef struct message_place { // for `param`: "messages[2].content"
     size_t i;
     char text[64];
-} where;
+} message_place;
 
-static const char *at(where *w, const char *member)
+static const char *member_param(message_place *w, const char *member)
 {
     snprintf(w->text, sizeof w->text, "messages[%zu].%s", w->i, member);
     return w->text;
 }
 
-static bool keep_text(fxi_parse *p, const json_t *v, char **to)
-{
-    free(*to);
-    *to = json_dumps(v, JSON_COMPACT);
-    return *to || fxi_no_memory(p);
-}
-
 // ---- role and content -------------------------------------------------------------------------
 
-static bool check_role(fxi_parse *p, where *w, const json_t *v)
+static bool check_role(fxi_parse *p, message_place *w, const json_t *v)
 {
     static const char *const known[] = {"system",    "developer", "user",
                                         "assistant", "tool",      "function"};
     const char *name = json_string_value(v);
-    if (!name) return fxi_bad_type(p, at(w, "role"), "a string");
+    if (!name) return fxi_bad_type(p, member_param(w, "role"), "a string");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(name, known[i])) return true;
-    return fxi_bad_value(p, at(w, "role"), "unknown role '%.40s'", name);
+    return fxi_bad_value(p, member_param(w, "role"), "unknown role '%.40s'", name);
 }
 
 static bool is_known_part(const char *type)
@@ -53,25 +39,26 @@ static bool is_known_part(const char *type)
     return false;
 }
 
-static bool check_part(fxi_parse *p, where *w, const json_t *v)
+static bool check_part(fxi_parse *p, message_place *w, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
-    if (!type) return fxi_bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
-    if (is_known_part(type)) return fxi_unsupported(p, at(w, "content"));
+    if (!type)
+        return fxi_bad_type(p, member_param(w, "content"), "a string or parts that have a 'type'");
+    if (is_known_part(type)) return fxi_unsupported(p, member_param(w, "content"));
     if (strcmp(type, "text"))
-        return fxi_bad_value(p, at(w, "content"), "unknown kind of part '%.40s'", type);
+        return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.40s'", type);
     if (!json_is_string(json_object_get(v, "text")))
-        return fxi_bad_type(p, at(w, "content"), "parts whose 'text' is a string");
+        return fxi_bad_type(p, member_param(w, "content"), "parts whose 'text' is a string");
     return true;
 }
 
-static bool check_content(fxi_parse *p, where *w, const json_t *v)
+static bool check_content(fxi_parse *p, message_place *w, const json_t *v)
 {
     if (json_is_string(v)) return true;
     if (!json_is_array(v))
-        return fxi_bad_type(p, at(w, "content"), "a string or an array of parts");
+        return fxi_bad_type(p, member_param(w, "content"), "a string or an array of parts");
     if (!json_array_size(v))
-        return fxi_bad_type(p, at(w, "content"), "a string or at least one part");
+        return fxi_bad_type(p, member_param(w, "content"), "a string or at least one part");
     for (size_t i = 0; i < json_array_size(v); i++)
         if (!check_part(p, w, json_array_get(v, i))) return false;
     return true;
@@ -85,64 +72,51 @@ static bool check_text(fxi_parse *p, const char *param, const json_t *v)
     return !v || json_is_null(v) || json_is_string(v) || fxi_bad_type(p, param, "a string");
 }
 
-static bool set_new(fxi_parse *p, json_t *object, const char *name, json_t *value)
+static bool check_arguments(fxi_parse *p, message_place *w, const json_t *v)
 {
-    return !json_object_set_new(object, name, value) || fxi_no_memory(p);
+    if (!v || json_is_null(v) || json_is_object(v) || json_is_string(v)) return true;
+    return fxi_bad_type(p, member_param(w, "tool_calls"),
+                        "calls whose 'arguments' are text or an object");
 }
 
-// What does not spell an object stays the text it is.
-static bool fit_arguments(fxi_parse *p, where *w, json_t *function)
+static bool check_call(fxi_parse *p, message_place *w, const json_t *call)
 {
-    const json_t *v = json_object_get(function, "arguments");
-    if (!v || json_is_null(v) || json_is_object(v)) return true;
-    if (!json_is_string(v))
-        return fxi_bad_type(p, at(w, "tool_calls"),
-                            "calls whose 'arguments' are text or an object");
-    if (!fxi_json_fits(p, json_string_value(v), json_string_length(v))) return true;
-    json_t *spelled = json_loadb(json_string_value(v), json_string_length(v), 0, NULL);
-    if (json_is_object(spelled)) return set_new(p, function, "arguments", spelled);
-    json_decref(spelled);
-    return true;
-}
-
-static bool fit_call(fxi_parse *p, where *w, json_t *call)
-{
-    json_t *function = json_object_get(call, "function");
+    const json_t *function = json_object_get(call, "function");
     const char *type = json_string_value(json_object_get(call, "type"));
     if (type && strcmp(type, "function"))
-        return fxi_bad_value(p, at(w, "tool_calls"), "unknown kind of call '%.40s'", type);
+        return fxi_bad_value(p, member_param(w, "tool_calls"), "unknown kind of call '%.40s'",
+                             type);
     if (!json_is_string(json_object_get(function, "name")))
         return fxi_bad_type(
-            p, at(w, "tool_calls"),
+            p, member_param(w, "tool_calls"),
             "an array of objects {\"id\", \"function\": {\"name\", \"arguments\"}}");
-    if (!check_text(p, at(w, "tool_calls"), json_object_get(call, "id"))) return false;
-    return fit_arguments(p, w, function);
+    if (!check_text(p, member_param(w, "tool_calls"), json_object_get(call, "id"))) return false;
+    return check_arguments(p, w, json_object_get(function, "arguments"));
 }
 
-static bool fit_calls(fxi_parse *p, where *w, const json_t *calls)
+static bool check_calls(fxi_parse *p, message_place *w, const json_t *calls)
 {
     if (!calls || json_is_null(calls)) return true;
-    if (!json_is_array(calls)) return fxi_bad_type(p, at(w, "tool_calls"), "an array");
+    if (!json_is_array(calls)) return fxi_bad_type(p, member_param(w, "tool_calls"), "an array");
     for (size_t i = 0; i < json_array_size(calls); i++)
-        if (!fit_call(p, w, json_array_get(calls, i))) return false;
+        if (!check_call(p, w, json_array_get(calls, i))) return false;
     return true;
 }
 
 // ---- messages ---------------------------------------------------------------------------------
 
-// The request's tree is ours: what templates want otherwise is changed in it.
-static bool fit_message(fxi_parse *p, where *w, json_t *m)
+static bool check_message(fxi_parse *p, message_place *w, const json_t *m)
 {
     static const char *const texts[] = {"name", "tool_call_id", "reasoning_content"};
     if (!json_is_object(m)) return fxi_bad_type(p, "messages", "an array of objects");
     if (!check_role(p, w, json_object_get(m, "role"))) return false;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (!check_text(p, at(w, texts[i]), json_object_get(m, texts[i]))) return false;
+        if (!check_text(p, member_param(w, texts[i]), json_object_get(m, texts[i]))) return false;
     const json_t *calls = json_object_get(m, "tool_calls"),
                  *content = json_object_get(m, "content");
-    if (!fit_calls(p, w, calls)) return false;
-    if (json_array_size(calls) && (!content || json_is_null(content)))
-        return set_new(p, m, "content", json_string(""));
+    if (!check_calls(p, w, calls)) return false;
+    const bool may_be_empty = json_array_size(calls) > 0;
+    if (may_be_empty && (!content || json_is_null(content))) return true;
     return check_content(p, w, content);
 }
 
@@ -151,10 +125,11 @@ bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v)
     if (!json_array_size(v)) return fxi_bad_value(p, f->name, "'messages' is empty");
     p->par->n_prompt = 1;
     for (size_t i = 0; i < json_array_size(v); i++) {
-        where w = {.i = i};
-        if (!fit_message(p, &w, json_array_get(v, i))) return false;
+        message_place w = {.i = i};
+        if (!check_message(p, &w, json_array_get(v, i))) return false;
     }
-    return keep_text(p, v, &p->par->messages);
+    p->par->messages = v;
+    return true;
 }
 
 // ---- tools and variables ----------------------------------------------------------------------
@@ -183,7 +158,8 @@ bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v)
     (void)f;
     for (size_t i = 0; i < json_array_size(v); i++)
         if (!check_tool(p, i, json_array_get(v, i))) return false;
-    return !json_array_size(v) || keep_text(p, v, &p->par->tools);
+    if (json_array_size(v)) p->par->tools = v;
+    return true;
 }
 
 bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v)
@@ -192,7 +168,8 @@ bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v)
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (json_object_get(v, own[i]))
             return fxi_bad_value(p, f->name, "'%s' cannot be in '%s'", own[i], f->name);
-    return keep_text(p, v, &p->par->kwargs);
+    p->par->kwargs = v;
+    return true;
 }
 
 fx_chat_request fxi_params_chat(const fxi_params *par)

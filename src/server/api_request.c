@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEPTH 32
-#define MAX_VALUE 400000
+#include "base/json_shape.h"
 
 bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
 {
@@ -87,47 +86,13 @@ bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 // ---- the whole body ---------------------------------------------------------------------------
 
-typedef struct shape {
-    size_t depth, max_depth, n_value;
-} shape;
-
-// Counts brackets and commas outside of strings; what is not JSON gets some number and fails in the
-// parser.
-static shape measure(const char *s, size_t n)
-{
-    shape m = {0};
-    bool quoted = false;
-    for (size_t i = 0; i < n; i++) {
-        if (quoted) {
-            if (s[i] == '\\')
-                i++;
-            else if (s[i] == '"')
-                quoted = false;
-            continue;
-        }
-        if (s[i] == '"') quoted = true;
-        if (s[i] == ',') m.n_value++;
-        if (s[i] == '[' || s[i] == '{') m.n_value++, m.depth++;
-        if ((s[i] == ']' || s[i] == '}') && m.depth) m.depth--;
-        if (m.depth > m.max_depth) m.max_depth = m.depth;
-    }
-    return m;
-}
-
-bool fxi_json_fits(fxi_parse *p, const char *s, size_t n)
-{
-    shape m = measure(s, n);
-    p->par->n_value += m.n_value + 1;
-    return m.max_depth <= MAX_DEPTH && p->par->n_value <= MAX_VALUE;
-}
-
 static json_t *parse_json(const char *body, size_t n_bytes, fxi_http_error *err)
 {
-    shape m = measure(body, n_bytes);
-    if (m.max_depth > MAX_DEPTH || m.n_value > MAX_VALUE) {
+    const fxi_json_shape shape = fxi_json_measure(body, n_bytes);
+    if (shape.max_depth > FXI_JSON_MAX_DEPTH || shape.n_value > FXI_JSON_MAX_VALUE) {
         fxi_http_fail(err, 400, "invalid_json", NULL,
-                      "the JSON body nests deeper than %d or has more than %d values", MAX_DEPTH,
-                      MAX_VALUE);
+                      "the JSON body nests deeper than %d or has more than %d values",
+                      FXI_JSON_MAX_DEPTH, FXI_JSON_MAX_VALUE);
         return NULL;
     }
     json_error_t je = {0};
@@ -176,9 +141,6 @@ void fxi_params_free(fxi_params *par)
 {
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
     free(par->prompt);
-    free(par->messages);
-    free(par->tools);
-    free(par->kwargs);
     free(par->stop_token.id);
     free(par->allow.id);
     free(par->bias);

@@ -78,10 +78,9 @@ typedef struct fxi_params {
     json_t *root;
     fxi_prompt *prompt; // [n_prompt], completions
     size_t n_prompt;
-    char *messages, *tools, *kwargs; // chat: JSON, owned; NULL: absent
-    bool hide_tools;                 // tool_choice "none"
+    const json_t *messages, *tools, *kwargs; // chat: in root; NULL: absent
+    bool hide_tools;                         // tool_choice "none"
     bool add_generation_prompt;
-    size_t n_value;                      // values in JSON that came inside of strings
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
     int64_t top_k, min_tok, priority;
@@ -142,8 +141,6 @@ enum {
     FXI_T_REQUIRED = 128, // not a type: must be there
 };
 
-// Whether JSON inside of a string, with all such before it, is small enough to be parsed.
-bool fxi_json_fits(fxi_parse *p, const char *s, size_t n);
 // The table, run over par->root, and the checks between fields.
 bool fxi_fields_read(fxi_parse *p);
 // Setters of the fields that are more than one value.

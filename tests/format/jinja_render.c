@@ -86,19 +86,15 @@ static fx_status open_model(model *m, const char *path, const char *wanted, fx_e
 
 static fx_status chat(model *m, const json_t *job, fxi_marked *out, fxi_ids *ids, fx_error *err)
 {
-    static const char *const names[] = {"messages", "tools", "kwargs"};
-    char *text[3];
     FX_TRY(open_model(m, json_string_value(json_object_get(job, "tokenizer")),
                       json_string_value(json_object_get(job, "chat_template")), err));
-    for (int i = 0; i < 3; i++) text[i] = json_dumps(json_object_get(job, names[i]), 0);
-    const fxi_chat_request q = {.messages = text[0],
-                                .tools = text[1],
-                                .kwargs = text[2],
+    const fxi_conversation q = {.messages = json_object_get(job, "messages"),
+                                .tools = json_object_get(job, "tools"),
+                                .kwargs = json_object_get(job, "kwargs"),
                                 .add_generation_prompt = true,
                                 .now = clock_stands()};
     fx_status st = fxi_chat_render(m->c, &q, out, err);
     if (st == FX_OK) st = fxi_chat_encode(m->c, m->v, &q, ids, err);
-    for (int i = 0; i < 3; i++) free(text[i]);
     return st;
 }
 

@@ -55,6 +55,16 @@ def models():
     return [Model(*row) for row in known if (SHARED / "tokenizers" / row[0] / "tokenizer.json").exists()]
 
 
+def fitted(messages):
+    """As the engine fits them to templates: arguments in JSON text become the object that they spell."""
+    messages = json.loads(json.dumps(messages))
+    for call in (call for m in messages for call in m.get("tool_calls", [])):
+        arguments = call["function"]["arguments"]
+        if isinstance(arguments, str):
+            call["function"]["arguments"] = json.loads(arguments)
+    return messages
+
+
 class Ids(unittest.TestCase):
     def setUp(self):
         self.reference = jr.Reference()
@@ -75,7 +85,7 @@ class Ids(unittest.TestCase):
                 if model.says_added([messages, tools]) or any(not isinstance(m["content"], str) for m in messages):
                     continue
                 ok, text = jr.outcome(self.reference, model.template, {
-                    "messages": messages, "tools": tools, "add_generation_prompt": True, **model.names})
+                    "messages": fitted(messages), "tools": tools, "add_generation_prompt": True, **model.names})
                 if not ok:
                     continue
                 got = ask(messages, tools)

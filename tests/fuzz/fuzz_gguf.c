@@ -57,7 +57,8 @@ static void chat(const fxi_gguf *g, const fxi_vocab *v, fxi_ids *ids)
 {
     fxi_chat *c;
     fx_error err;
-    const fxi_chat_request q = {.messages = "[{\"role\":\"user\",\"content\":\"Hello </s>\"}]"};
+    const fxi_chat_msg hello = {"user", {"Hello </s>", 10}};
+    const fxi_conversation q = {.plain = &hello, .n_plain = 1};
     if (fxi_chat_open(&(fxi_chat_source){.gguf = g}, v, &c, &err) != FX_OK) return;
     sink += fxi_chat_encode(c, v, &q, ids, &err);
     fxi_chat_free(c);

@@ -257,15 +257,12 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
 }
 
 // The text of a conversation is its last message's.
-static char *last_text(const char *messages)
+static char *last_text(const json_t *messages)
 {
-    json_t *list = json_loads(messages, 0, NULL);
-    const json_t *last = json_array_get(list, json_array_size(list) - 1),
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1),
                  *v = json_object_get(last, "content");
     if (json_is_array(v)) v = json_object_get(json_array_get(v, 0), "text");
-    char *text = strdup(json_string_value(v));
-    json_decref(list);
-    return text;
+    return strdup(json_is_string(v) ? json_string_value(v) : "");
 }
 
 fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, char **out, size_t *n,

@@ -560,6 +560,13 @@ static void test_prompts(void **state)
     fxi_params_free(&par);
 }
 
+static void assert_json(const json_t *v, const char *text)
+{
+    char *got = json_dumps(v, JSON_COMPACT);
+    assert_string_equal(got, text);
+    free(got);
+}
+
 static void test_messages(void **state)
 {
     (void)state;
@@ -569,7 +576,7 @@ static void test_messages(void **state)
            "{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":\"\"}],"
            "\"max_tokens\":4,\"max_completion_tokens\":9,\"tools\":[],\"tool_choice\":\"auto\"}");
     fx_chat_request q = fxi_params_chat(&par);
-    assert_string_equal(
+    assert_json(
         q.messages,
         "[{\"role\":\"developer\",\"content\":\"d\"},{\"role\":\"user\",\"name\":\"x\","
         "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},"
@@ -597,15 +604,15 @@ static void test_tools(void **state)
                               "],\"tool_choice\":\"auto\",\"add_generation_prompt\":false,"
                               "\"chat_template_kwargs\":{\"enable_thinking\":false}}");
     fx_chat_request q = fxi_params_chat(&par);
-    assert_string_equal(
-        q.messages,
-        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"1\",\"type\":"
-        "\"function\","
-        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1.5}}},{\"function\":{\"name\":\"g\","
-        "\"arguments\":\"not "
-        "JSON\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"9\"}]");
-    assert_string_equal(q.tools, "[" TOOL "]");
-    assert_string_equal(q.kwargs, "{\"enable_thinking\":false}");
+    assert_json(q.messages,
+                "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":"
+                "\"function\","
+                "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": "
+                "1.5}\"}},{\"function\":{\"name\":\"g\","
+                "\"arguments\":\"not "
+                "JSON\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"9\"}]");
+    assert_json(q.tools, "[" TOOL "]");
+    assert_json(q.kwargs, "{\"enable_thinking\":false}");
     assert_true(q.no_answer);
     fxi_params_free(&par);
     par = parse(H, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[" TOOL

@@ -1,4 +1,4 @@
-// chat.c - which template a model is served with, compiled.
+// chat_choose.c - which template a model is served with, compiled.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 
 // ---- compiling ----------------------------------------------------------------------------------
 
-static fx_status compile(fxi_chat_template *t, const char *text, size_t n, fx_error *err)
+static fx_status compile_template(fxi_chat_template *t, const char *text, size_t n, fx_error *err)
 {
     t->knows_developer = memmem(text, n, "developer", 9) != NULL;
     return fxi_jinja_compile(text, n, &t->jinja, err);
 }
 
-// The same for a template that came with the model: it may be broken.
-static fx_status compile_models(fxi_chat_template *t, fxi_str text, fx_error *err)
+// The same for a template that came with the model: a broken one is no error yet.
+static fx_status compile_own(fxi_chat_template *t, fxi_str text, fx_error *err)
 {
-    fx_status st = compile(t, text.p, text.n, &t->broken);
+    fx_status st = compile_template(t, text.p, text.n, &t->broken);
     if (st == FX_ENOMEM && err) *err = t->broken;
     return st == FX_ENOMEM ? st : FX_OK;
 }
@@ -27,12 +27,12 @@ static fx_status compile_models(fxi_chat_template *t, fxi_str text, fx_error *er
 static fx_status use_builtin(fxi_chat *c, const fxi_builtin *b, fx_error *err)
 {
     c->builtin = b;
-    return compile(&c->usual, b->jinja, strlen(b->jinja), err);
+    return compile_template(&c->usual, b->jinja, strlen(b->jinja), err);
 }
 
-// ---- where it comes from ------------------------------------------------------------------------
+// ---- sources ------------------------------------------------------------------------
 
-static fx_status read_text(FILE *f, const char *path, fxi_buf *text, fx_error *err)
+static fx_status read_template(FILE *f, const char *path, fxi_buf *text, fx_error *err)
 {
     size_t n;
     do {
@@ -53,10 +53,10 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
     if (!f)
         return fxi_fail(err, FX_EIO, "no chat template '%s': no file (%s), and none of %s", path,
                         strerror(errno), fxi_chat_builtin_names());
-    fx_status st = read_text(f, path, &text, err);
+    fx_status st = read_template(f, path, &text, err);
     fclose(f);
     if (st == FX_OK) {
-        st = compile(&c->usual, text.p, text.n, err);
+        st = compile_template(&c->usual, text.p, text.n, err);
         if (st == FX_EFORMAT) fxi_fail_in(err, "%s", path);
     }
     fxi_buf_free(&text);
@@ -80,7 +80,7 @@ static fx_status use_wanted(fxi_chat *c, const fxi_chat_source *s, fx_error *err
     const fxi_builtin *b = fxi_builtin_find(s->wanted);
     if (b) return use_builtin(c, b, err);
     fxi_str named = models_template(s->gguf, s->wanted);
-    if (named.n) return compile(&c->usual, named.p, named.n, err);
+    if (named.n) return compile_template(&c->usual, named.p, named.n, err);
     return use_file(c, s->wanted, err);
 }
 
@@ -88,18 +88,18 @@ static fx_status use_wanted(fxi_chat *c, const fxi_chat_source *s, fx_error *err
 static fx_status use_models(fxi_chat *c, const fxi_chat_source *s, const fxi_vocab *v,
                             fx_error *err)
 {
-    if (s->tokenizer.n) return compile_models(&c->usual, s->tokenizer, err);
+    if (s->tokenizer.n) return compile_own(&c->usual, s->tokenizer, err);
     fxi_str usual = models_template(s->gguf, NULL), tools = models_template(s->gguf, "tool_use");
     if (!usual.n) usual = models_template(s->gguf, "default");
     if (!usual.n) return use_builtin(c, fxi_builtin_for(v), err);
     c->has_tools = tools.n > 0;
-    if (c->has_tools) FX_TRY(compile_models(&c->tools, tools, err));
-    return compile_models(&c->usual, usual, err);
+    if (c->has_tools) FX_TRY(compile_own(&c->tools, tools, err));
+    return compile_own(&c->usual, usual, err);
 }
 
 // ---- opening ------------------------------------------------------------------------------------
 
-static json_t *piece_of(const fxi_vocab *v, int32_t id)
+static json_t *piece_json(const fxi_vocab *v, int32_t id)
 {
     size_t n = 0;
     const char *p = id < 0 ? "" : fxi_vocab_piece(v, id, &n);
@@ -111,8 +111,8 @@ fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat *
     fxi_chat *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
-    c->bos = piece_of(v, fxi_vocab_bos(v));
-    c->eos = piece_of(v, fxi_vocab_eos(v));
+    c->bos = piece_json(v, fxi_vocab_bos(v));
+    c->eos = piece_json(v, fxi_vocab_eos(v));
     c->adds_bos = fxi_vocab_adds_bos(v);
     fx_status st = c->bos && c->eos ? s->wanted ? use_wanted(c, s, err) : use_models(c, s, v, err)
                                     : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");

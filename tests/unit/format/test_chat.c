@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <jansson.h>
+
 #include "format/chat.h"
 #include "unit/format/small_vocab.h"
 
@@ -67,14 +69,25 @@ static void close_chat(chat *c)
 }
 
 // The ids, or the error in *err.
+static json_t *json_or_null(const char *text)
+{
+    json_t *v = text ? json_loads(text, 0, NULL) : NULL;
+    if (text && !v) fail_msg("not JSON: %s", text);
+    return v;
+}
+
 static fx_status encode(const chat *c, const char *messages, const char *tools, const char *kwargs,
                         fxi_ids *ids, fx_error *err)
 {
-    fxi_chat_request q = {
-        .messages = messages, .tools = tools, .kwargs = kwargs, .add_generation_prompt = true};
+    json_t *m = json_or_null(messages), *t = json_or_null(tools), *k = json_or_null(kwargs);
+    fxi_conversation q = {.messages = m, .tools = t, .kwargs = k, .add_generation_prompt = true};
     q.now.tm_year = 126;
     q.now.tm_mday = 3;
-    return fxi_chat_encode(c->c, c->v, &q, ids, err);
+    fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
+    json_decref(m);
+    json_decref(t);
+    json_decref(k);
+    return st;
 }
 
 static void spell(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
@@ -390,7 +403,6 @@ static void test_errors(void **state)
          "messages[1]: unknown role 'tool\\x0A'"},
         {"[1]", NULL, "messages[0]: is not an object"},
         {"{}", NULL, "messages: not an array"},
-        {"[", NULL, "messages: not JSON: line 1, column 1: ']' expected near end of file"},
         {"[" SAYS("user", "x") "]", "[]", "chat_template_kwargs: not an object"},
         {"[{\"content\":\"x\"}]", NULL, "messages[0]: has no role"},
         {"[{\"role\":\"user\"}]", NULL, "messages[0]: has no text"},
@@ -412,21 +424,96 @@ static void test_errors(void **state)
     close_chat(&c);
 }
 
-static void test_quote(void **state)
+static fx_status encode_plain(const chat *c, const fxi_chat_msg *plain, size_t n, fxi_ids *ids,
+                              fx_error *err)
+{
+    const fxi_conversation q = {.plain = plain, .n_plain = n};
+    return fxi_chat_encode(c->c, c->v, &q, ids, err);
+}
+
+static void test_plain_messages(void **state)
 {
     (void)state;
     const fxi_chat_msg good[] = {{"user", {"a\"\n\xC3\xA9", 5}}, {"assistant", {NULL, 0}}};
     const fxi_chat_msg bad[] = {{"user", {"ab\xFF", 3}}}, zero[] = {{"user", {"a\0b", 3}}};
-    fxi_buf b = {0};
+    chat c = open_chat("{{ messages | tojson }}", NULL);
+    fxi_ids ids = {0};
+    fxi_buf got = {0};
     fx_error err;
-    assert_int_equal(fxi_chat_quote(good, 2, &b, &err), FX_OK);
-    assert_string_equal(b.p, "[{\"role\":\"user\",\"content\":\"a\\\"\\n\xC3\xA9\"},"
-                             "{\"role\":\"assistant\",\"content\":\"\"}]");
-    assert_int_equal(fxi_chat_quote(bad, 1, &b, &err), FX_EINVAL);
+    assert_int_equal(encode_plain(&c, good, 2, &ids, &err), FX_OK);
+    spell(c.v, &ids, &got);
+    assert_string_equal(got.p, " [{\"role\": \"user\", \"content\": \"a\\\"\\n\xC3\xA9\"}, "
+                               "{\"role\": \"assistant\", \"content\": \"\"}]");
+    assert_int_equal(encode_plain(&c, bad, 1, &ids, &err), FX_EINVAL);
     assert_string_equal(err.text, "messages[0]: bad UTF-8 at byte 2");
-    assert_int_equal(fxi_chat_quote(zero, 1, &b, &err), FX_EINVAL);
+    assert_int_equal(encode_plain(&c, zero, 1, &ids, &err), FX_EINVAL);
     assert_string_equal(err.text, "messages[0]: a character of code 0");
-    fxi_buf_free(&b);
+    assert_int_equal(encode_plain(&c, NULL, 0, &ids, &err), FX_EINVAL);
+    assert_string_equal(err.text, "messages: at least one is needed");
+    fxi_ids_free(&ids);
+    fxi_buf_free(&got);
+    close_chat(&c);
+}
+
+// Content that is null beside tool calls becomes "", arguments in JSON text the object they spell;
+// the caller's values stay as they were.
+static void test_tool_calls_are_fitted(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":["
+        "{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1.5}\"}},"
+        "{\"function\":{\"name\":\"g\",\"arguments\":\"not JSON\"}},"
+        "{\"function\":{\"name\":\"h\",\"arguments\":{\"b\":2}}},"
+        "{\"function\":{\"name\":\"i\",\"arguments\":\"[1]\"}},"
+        "{\"function\":{\"name\":\"j\",\"arguments\":\"{}\"}}]}]";
+    static const char fitted[] =
+        " [{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":["
+        "{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1.5}}},"
+        "{\"function\":{\"name\":\"g\",\"arguments\":\"not JSON\"}},"
+        "{\"function\":{\"name\":\"h\",\"arguments\":{\"b\":2}}},"
+        "{\"function\":{\"name\":\"i\",\"arguments\":\"[1]\"}},"
+        "{\"function\":{\"name\":\"j\",\"arguments\":{}}}]}]";
+    chat c = open_chat("{{ messages | tojson(separators=(',', ':')) }}", NULL);
+    json_t *messages = json_or_null(text);
+    fxi_conversation q = {.messages = messages};
+    fxi_ids ids = {0};
+    fxi_buf got = {0};
+    assert_int_equal(fxi_chat_encode(c.c, c.v, &q, &ids, NULL), FX_OK);
+    spell(c.v, &ids, &got);
+    assert_string_equal(got.p, fitted);
+    char *after = json_dumps(messages, JSON_COMPACT);
+    assert_string_equal(after, text);
+    free(after);
+    fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+    json_decref(messages);
+    close_chat(&c);
+}
+
+// Arguments that nest too deep, or that all together hold too many values, stay text.
+static void test_large_arguments_stay_text(void **state)
+{
+    (void)state;
+    chat c = open_chat("{{ messages[0].tool_calls[0].function.arguments is string }}", NULL);
+    static const struct {
+        int depth;
+        const char *spelled;
+    } cases[] = {{31, " False"}, {32, " True"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_buf text = {0};
+        for (int k = 0; k < cases[i].depth; k++) fxi_buf_str(&text, "[");
+        for (int k = 0; k < cases[i].depth; k++) fxi_buf_str(&text, "]");
+        fxi_buf m = {0};
+        assert_true(fxi_buf_fmt(&m,
+                                "[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{"
+                                "\"arguments\":\"{\\\"a\\\":%s}\"}}]}]",
+                                text.p));
+        expect(&c, m.p, cases[i].spelled);
+        fxi_buf_free(&text);
+        fxi_buf_free(&m);
+    }
+    close_chat(&c);
 }
 
 // A model whose template cannot be compiled opens; who wants to chat with it is told why.
@@ -496,7 +583,9 @@ int main(void)
         cmocka_unit_test(test_hostile_text),
         cmocka_unit_test(test_no_way_in),
         cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_plain_messages),
+        cmocka_unit_test(test_tool_calls_are_fitted),
+        cmocka_unit_test(test_large_arguments_stay_text),
         cmocka_unit_test(test_broken_template),
         cmocka_unit_test(test_template_refuses),
         cmocka_unit_test(test_from_file),

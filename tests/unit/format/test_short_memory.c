@@ -35,7 +35,8 @@ static const char template[] =
     "{% for x in messages if x.role != 'boss' %}{{ '<s>' ~ x.role }}{{ m(x.content|string|trim) }}"
     "{% set ns.a = ns.a + 1 %}{{ [3, 1, 2]|sort|join(',') }}{{ 'a-b'|replace('-', 'x') }}{{ "
     "{'a': 1}|items|list }}"
-    "{% endfor %}{{ k|tojson }}";
+    "{% endfor %}{{ k|default('')|tojson }}{{ messages[-1].tool_calls|tojson if "
+    "messages[-1].tool_calls }}";
 
 static struct {
     bool on, all;
@@ -89,18 +90,55 @@ static fx_status open_file(const char *path, const char *pre, fxi_vocab **out, f
     return fxi_vocab_open(path, pre, NULL, out, err);
 }
 
+static struct { // made before memory is short
+    json_t *messages, *tools, *kwargs;
+} said;
+
+static json_t *json_of(const char *text)
+{
+    json_t *v = json_loads(text, 0, NULL);
+    assert_non_null(v);
+    return v;
+}
+
+static void make_said(void)
+{
+    said.messages = json_of(
+        "[{\"role\": \"developer\", \"content\": \"hi\"},"
+        " {\"role\": \"user\", \"content\": [{\"text\": \"hi\"}]},"
+        " {\"role\": \"hi\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": "
+        "\"{\\\"hi\\\": 1}\"}}, {\"function\": {\"arguments\": \"{}\"}}]}]");
+    said.tools = json_of("[{\"name\": \"f\"}]");
+    said.kwargs = json_of("{\"k\": [1, 2.5, null, true]}");
+}
+
+static void free_said(void)
+{
+    json_decref(said.messages);
+    json_decref(said.tools);
+    json_decref(said.kwargs);
+}
+
+static fx_status render_plain(const fxi_chat *c, fx_error *err)
+{
+    const fxi_chat_msg plain[] = {{"user", {"hi", 2}}, {"boss", {NULL, 0}}};
+    const fxi_conversation q = {.plain = plain, .n_plain = 2};
+    fxi_marked m = {0};
+    fx_status st = fxi_chat_render(c, &q, &m, err);
+    fxi_marked_free(&m);
+    return st;
+}
+
 static fx_status chat(const fxi_vocab *v, fxi_ids *ids, fx_error *err)
 {
     const fxi_chat_source source = {.tokenizer = {template, sizeof template - 1}};
-    const fxi_chat_request q = {.messages =
-                                    "[{\"role\": \"system\", \"content\": \"hi\"},"
-                                    " {\"role\": \"user\", \"content\": [{\"text\": \"hi\"}]}]",
-                                .tools = "[{\"name\": \"f\"}]",
-                                .kwargs = "{\"k\": [1, 2.5, null, true]}"};
+    const fxi_conversation q = {
+        .messages = said.messages, .tools = said.tools, .kwargs = said.kwargs};
     fxi_chat *c;
     FX_TRY(fxi_chat_open(&source, v, &c, err));
     fxi_marked m = {0};
     fx_status st = fxi_chat_render(c, &q, &m, err);
+    if (st == FX_OK) st = render_plain(c, err);
     if (st == FX_OK) st = fxi_vocab_encode_marked(v, "<s>hihihi", m.own.p, 9, 0, ids, err);
     fxi_marked_free(&m);
     fxi_chat_free(c);
@@ -169,12 +207,14 @@ static void test_each_allocation(void **state)
         {open_file, FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
     };
     json_set_alloc_funcs(__wrap_malloc, free);
+    make_said();
     for (size_t i = 0; i < COUNT(forms); i++) {
         fx_error err = {0};
         if (everything(&forms[i], &err) != FX_OK) fail_msg("%s: %s", forms[i].path, err.text);
         fail_each(&forms[i], false);
         fail_each(&forms[i], true);
     }
+    free_said();
 }
 
 int main(void)

@@ -47,12 +47,8 @@ static bool encode(const shared *s, int i, fxi_ids *ids, fxi_buf *back)
 static bool encode_chat(const shared *s, int i, fxi_ids *ids)
 {
     const fxi_chat_msg msg[] = {{"user", str_of(s->text[i])}};
-    fxi_buf json = {0};
-    bool ok = fxi_chat_quote(msg, 1, &json, NULL) == FX_OK;
-    const fxi_chat_request q = {.messages = json.p, .add_generation_prompt = true};
-    ok = ok && fxi_chat_encode(s->c, s->v, &q, ids, NULL) == FX_OK;
-    fxi_buf_free(&json);
-    return ok;
+    const fxi_conversation q = {.plain = msg, .n_plain = 1, .add_generation_prompt = true};
+    return fxi_chat_encode(s->c, s->v, &q, ids, NULL) == FX_OK;
 }
 
 static bool finds_the_same(const shared *s, int i)
