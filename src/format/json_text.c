@@ -1,4 +1,4 @@
-// json_text.c - jansson's allocations are watched, by whatever function made them before.
+// json_text.c - a watch on jansson's allocations, around the function that made them before.
 #include "format/json_text.h"
 
 #include <pthread.h>
@@ -6,24 +6,24 @@
 static _Thread_local bool failed;
 static json_malloc_t usual;
 
-static void *watched(size_t n)
+static void *watched_malloc(size_t n)
 {
     void *p = usual(n);
     failed |= !p;
     return p;
 }
 
-static void watch(void)
+static void install_watch(void)
 {
     json_free_t give_back;
     json_get_alloc_funcs(&usual, &give_back);
-    json_set_alloc_funcs(watched, give_back);
+    json_set_alloc_funcs(watched_malloc, give_back);
 }
 
 json_t *fxi_json_text(const char *text, size_t n, size_t flags, bool *no_memory, json_error_t *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, install_watch);
     failed = false;
     json_t *root = json_loadb(text, n, flags, e);
     *no_memory = failed;

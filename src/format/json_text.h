@@ -1,12 +1,16 @@
-// json_text.h - JSON texts by jansson, and whether memory was short, which jansson does not say: it
-// may call the text broken then, or cut a string off.
+// json_text.h - parsing JSON with jansson, and noticing when memory was short.
+//
+// jansson does not report that: it may call the text broken, or cut a string off. It has one
+// allocation function for the process and none per parse, so the first call wraps that function,
+// whichever it is, in one that sets a flag of the calling thread. Memory is freed as before. A
+// program that sets jansson's functions later ends the watch.
 #ifndef FXI_FORMAT_JSON_TEXT_H
 #define FXI_FORMAT_JSON_TEXT_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-// As json_loadb. NULL with *no_memory, or with what is wrong in *e. Any thread.
+// As json_loadb. NULL: *no_memory, or *e says what is wrong. Any thread.
 json_t *fxi_json_text(const char *text, size_t n, size_t flags, bool *no_memory, json_error_t *e);
 
 #endif

@@ -1,3 +1,4 @@
+// show.c - escapes byte by byte into a fixed buffer.
 #include "format/show.h"
 
 #include <stdio.h>

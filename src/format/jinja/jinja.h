@@ -3,16 +3,17 @@
 // A template is compiled once to an immutable tree, which any thread may render. Rendering follows
 // Jinja 3.1 in the environment that Hugging Face's transformers sets up: trim_blocks,
 // lstrip_blocks, loop controls, {% generation %} (seen through), its tojson, raise_exception and
-// strftime_now; nothing that a template holds can be changed but a namespace. What is not supported
-// is refused by name when the template is compiled. docs/chat.md has the lists.
+// strftime_now; only namespaces are mutable. Filters, tests, functions and tags that are not
+// supported are refused by name at compile time, methods when they are used. docs/chat.md lists
+// what is supported.
 //
 // Every byte of a string carries a mark: whether it is the template's own or came from the caller.
-// All operations keep it, so that the output says of each byte who has written it.
+// All operations keep the marks, so the output has an owner for every byte.
 //
 // There is no input or output of any kind. Steps, nesting, memory and output are limited; every
 // error names the template's line: "chat template, line 12: ...".
-#ifndef FXI_FORMAT_CHAT_JINJA_H
-#define FXI_FORMAT_CHAT_JINJA_H
+#ifndef FXI_FORMAT_JINJA_JINJA_H
+#define FXI_FORMAT_JINJA_JINJA_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -28,18 +29,18 @@ typedef struct fxi_jinja fxi_jinja; // a compiled template
 
 enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // of a template
 
-// Copies what it keeps. Errors: FX_EFORMAT (too long, not UTF-8, syntax, or something that is not
+// Copies the text. Errors: FX_EFORMAT (too long, bad UTF-8, syntax, something that is not
 // supported: the line and what it is), FX_ENOMEM.
 fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, fx_error *err);
 void fxi_jinja_free(fxi_jinja *t); // NULL is allowed
 
-// Whether it loops over what is called "content": messages may have lists of parts there.
+// Whether it loops over something called "content": messages may have lists of parts there.
 bool fxi_jinja_reads_parts(const fxi_jinja *t);
 
 typedef enum fxi_jinja_whose {
     FXI_JINJA_CALLERS,  // no byte of it is the template's own
     FXI_JINJA_OWN,      // every string in it counts as the template's own
-    FXI_JINJA_MESSAGES, // the caller's, but roles of messages that are among the usual words:
+    FXI_JINJA_MESSAGES, // the caller's, except roles of messages that are usual words:
                         // templates build control tokens from them, "<|" + role + "|>"
 } fxi_jinja_whose;
 
@@ -50,9 +51,9 @@ typedef struct fxi_jinja_var {
 } fxi_jinja_var;
 
 typedef struct fxi_jinja_limits {
-    uint64_t n_step;     // nodes visited, one for each 64 bytes that are worked through, or 8 where
-                         // each character is looked at
-    size_t memory_bytes; // of all values made
+    uint64_t n_step;     // nodes visited, plus one for 64 bytes processed, or for 8 where each
+                         // character is examined
+    size_t memory_bytes; // of all values
     size_t output_bytes;
     int depth; // nesting of expressions, statements, macro calls and values
 } fxi_jinja_limits;
@@ -62,12 +63,12 @@ extern const fxi_jinja_limits fxi_jinja_usual_limits;
 typedef struct fxi_jinja_context {
     const fxi_jinja_var *var;
     size_t n_var;
-    struct tm now;                  // what strftime_now shows
+    struct tm now;                  // for strftime_now
     const fxi_jinja_limits *limits; // NULL: the usual ones
 } fxi_jinja_context;
 
-// Appends to *out. Errors: FX_EINVAL (the template fails or says raise_exception, a limit is
-// reached), FX_ENOMEM; then *out is as before.
+// Appends to *out. Any thread. Errors: FX_EINVAL (the template fails or calls raise_exception; a
+// limit), FX_ENOMEM; then *out is as before.
 fx_status fxi_jinja_render(const fxi_jinja *t, const fxi_jinja_context *c, fxi_marked *out,
                            fx_error *err);
 

@@ -1,6 +1,6 @@
-// marked.h - a text that knows whose each of its bytes is.
-#ifndef FXI_FORMAT_CHAT_MARKED_H
-#define FXI_FORMAT_CHAT_MARKED_H
+// marked.h - text with an owner per byte.
+#ifndef FXI_FORMAT_JINJA_MARKED_H
+#define FXI_FORMAT_JINJA_MARKED_H
 
 #include "base/buf.h"
 
@@ -9,6 +9,6 @@ typedef struct fxi_marked {
     fxi_buf own; // as long as text; 1: the template's own, 0: the caller's
 } fxi_marked;
 
-void fxi_marked_free(fxi_marked *m); // empty and zero again
+void fxi_marked_free(fxi_marked *m); // leaves it empty
 
 #endif

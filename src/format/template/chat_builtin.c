@@ -1,8 +1,7 @@
 // chat_builtin.c - the built-in chat templates: Jinja texts like any other, in one table.
 //
 // They are what models of each family were trained with, for the roles system, user and assistant.
-// Where a family has no turn of its own for the system, its text stands inside the user's turn that
-// follows it.
+// Where a family has no turn for the system, its text is part of the user's turn that follows.
 #include "format/template/chat_builtin.h"
 
 #include <string.h>
@@ -18,8 +17,8 @@
         "{%- endfor %}\n"                            \
         "{%- if add_generation_prompt %}{{- " answer " }}{% endif %}"
 
-// The system's text inside the user's turn. `open`: such a turn has begun, and the user's message
-// is still to come.
+// The system's text inside the user's turn. `open`: such a turn has begun and waits for the user's
+// message.
 #define SYSTEM_IN_USER(text, user, end_user, system, end_system, model, end_model, answer) \
     BOS "{%- set ns = namespace(open=false) %}\n"                                          \
         "{%- for message in messages %}\n"                                                 \
@@ -39,8 +38,8 @@
 #define TEXT    "message.content"
 #define TRIMMED "message.content | trim"
 
-// Phi-3's tokenizer drops the line ends that its template writes behind marks. Of two that share a
-// token the more special one comes first.
+// Phi-3's tokenizer drops the newlines that its template writes after control tokens. Of two that
+// share a token the more specific one comes first.
 static const fxi_builtin builtins[] = {
     {"chatml", "<|im_start|>",
      TURNS("'<|im_start|>' + message.role + '\\n'", TEXT, "'<|im_end|>\\n'",

@@ -1,13 +1,13 @@
 // chat_builtin.h - chat templates for models that bring none.
-#ifndef FXI_FORMAT_CHAT_BUILTIN_H
-#define FXI_FORMAT_CHAT_BUILTIN_H
+#ifndef FXI_FORMAT_TEMPLATE_BUILTIN_H
+#define FXI_FORMAT_TEMPLATE_BUILTIN_H
 
 #include "format/vocab.h"
 
 typedef struct fxi_builtin {
     const char *name;
-    const char *token; // a vocabulary with this token speaks so; NULL: no vocabulary says
-    const char *jinja; // knows the variable add_bos beside the usual ones
+    const char *token; // a vocabulary with this token uses it; NULL: none does
+    const char *jinja; // has the variable add_bos besides the usual ones
 } fxi_builtin;
 
 // NULL if there is none of this name.

@@ -107,7 +107,7 @@ static fx_status fit_content(chat_fit *f, json_t *message, size_t i)
 
 // ---- tool calls ---------------------------------------------------------------------------------
 
-// The object that a text spells; NULL if it spells none, or one that is too large to parse.
+// The object that a text spells; NULL if it is another value, no JSON, or too large to parse.
 static fx_status spelled_object(chat_fit *f, const json_t *text, json_t **out)
 {
     const char *p = json_string_value(text);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- text ---------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
         return fxi_jrun_fail(r, "indent: wants a string, got a %s", fxi_jval_type_name(c->self));
     s = c->self.s;
     FX_TRY(indent_text(r, c, &by));
-    FX_TRY(fxi_jstr_concat(r, s, &newline, &text)); // so that a last empty line is one too
+    FX_TRY(fxi_jstr_concat(r, s, &newline, &text)); // so that an empty last line counts
     FX_TRY(fxi_jstr_lines(r, text.s, false, &lines));
     for (size_t i = 0; i < lines.n; i++) {
         bool indented = i ? blank || lines.v[i].s->n : first;
@@ -105,8 +105,8 @@ static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 // ---- numbers ------------------------------------------------------------------------------------
 
-// The text of a number without white space around it and '_' between its digits; false: too long,
-// or a '_' that stands elsewhere.
+// A number's text without surrounding white space and '_' between digits; false: too long, or a '_'
+// elsewhere.
 static bool plain_number(const fxi_jstr *s, char text[64])
 {
     fxi_jstr t = fxi_jstr_strip(s, NULL, true, true);
@@ -122,7 +122,7 @@ static bool plain_number(const fxi_jstr *s, char text[64])
     return strlen(text) == n;
 }
 
-static bool parse_int(const fxi_jstr *s, int base, int64_t *out)
+static bool text_to_int(const fxi_jstr *s, int base, int64_t *out)
 {
     char text[64], *end;
     if (!plain_number(s, text)) return false;
@@ -131,7 +131,7 @@ static bool parse_int(const fxi_jstr *s, int base, int64_t *out)
     return !*end && end != text && !errno;
 }
 
-static bool parse_float(const fxi_jstr *s, double *out)
+static bool text_to_float(const fxi_jstr *s, double *out)
 {
     char text[64], *end;
     if (!plain_number(s, text) || strpbrk(text, "xXpP(")) return false;
@@ -156,8 +156,8 @@ static fx_status filter_int(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
         return fxi_jrun_fail(r, "int: the base %lld", (long long)base);
     bool ok = fxi_jval_is_integer(c->self)     ? (i = fxi_jval_to_int(c->self), true)
               : c->self.type == FXI_JVAL_FLOAT ? to_whole(c->self.f, &i)
-              : c->self.type == FXI_JVAL_STR   ? parse_int(c->self.s, (int)base, &i) ||
-                                                   (parse_float(c->self.s, &f) && to_whole(f, &i))
+              : c->self.type == FXI_JVAL_STR   ? text_to_int(c->self.s, (int)base, &i) ||
+                                                   (text_to_float(c->self.s, &f) && to_whole(f, &i))
                                              : false;
     *out = ok ? fxi_jval_int(i) : c->arg[0].type != FXI_JVAL_ABSENT ? c->arg[0] : fxi_jval_int(0);
     if (ok) out->own = c->self.own;
@@ -169,7 +169,7 @@ static fx_status filter_float(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     double f = 0;
     FX_TRY(fxi_jval_need_defined(r, c->self));
     bool ok = fxi_jval_is_number(c->self)    ? (f = fxi_jval_to_float(c->self), true)
-              : c->self.type == FXI_JVAL_STR ? parse_float(c->self.s, &f)
+              : c->self.type == FXI_JVAL_STR ? text_to_float(c->self.s, &f)
                                              : false;
     *out = ok                                  ? fxi_jval_float(f)
            : c->arg[0].type != FXI_JVAL_ABSENT ? c->arg[0]

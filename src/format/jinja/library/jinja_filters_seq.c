@@ -3,8 +3,8 @@
 // Where Jinja returns a generator, so does this: always true, without a length, consumed once.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- ends, lengths, copies ----------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ static fx_status filter_first(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     struct fxi_jgenerator *g = c->self.type == FXI_JVAL_GENERATOR ? c->self.gen : NULL;
     size_t at = g ? g->at : 0;
     FX_TRY(fxi_jval_items(r, c->self, &items));
-    if (g) g->at = at + (items.n != 0); // the rest can be read on
+    if (g) g->at = at + (items.n != 0); // the rest is still unread
     *out = items.n ? items.v[0] : fxi_jval_undefined(NULL);
     return FX_OK;
 }

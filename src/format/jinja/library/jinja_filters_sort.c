@@ -1,10 +1,10 @@
 // jinja_filters_sort.c - filters that compare items: sort, dictsort, unique.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
-typedef struct sort_item { // a member and what it is sorted by
+typedef struct sort_item { // an item and its key
     fxi_jval item, key;
 } sort_item;
 
@@ -14,7 +14,7 @@ static fx_status lowered_key(fxi_jrun *r, fxi_jval v, fxi_jval *out)
     return v.type == FXI_JVAL_STR ? fxi_jstr_recase(r, v.s, 'l', out) : FX_OK;
 }
 
-// a.b,c: a list of what the paths lead to.
+// "a.b,c": a list of the values at these paths.
 static fx_status keys_by(fxi_jrun *r, fxi_jval item, fxi_jval paths, bool cased, fxi_jval *out)
 {
     fxi_jval *v, path;

@@ -1,8 +1,8 @@
 // jinja_functions.c - the functions that every template has.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 enum { MAX_RANGE = 100000 }; // Jinja's own
 

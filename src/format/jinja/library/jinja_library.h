@@ -1,7 +1,7 @@
 // jinja_library.h - the filters, tests, methods and functions of chat templates.
 //
-// jinja_library.c has the one library. What a filter and a method have in common is a plain function
-// of jinja_strings.c; routines never look each other up by name.
+// jinja_library.c has the one library. Filters and methods share plain functions, those of
+// jinja_strings.c; routines never call each other by name.
 #ifndef FXI_FORMAT_JINJA_LIBRARY_H
 #define FXI_FORMAT_JINJA_LIBRARY_H
 

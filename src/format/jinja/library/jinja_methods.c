@@ -1,8 +1,8 @@
 // jinja_methods.c - methods of strings and dictionaries, as Python's. Positions count characters.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 #define METHOD(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 

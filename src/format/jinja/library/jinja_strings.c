@@ -1,8 +1,8 @@
-// jinja_strings.c - what filters and methods of strings have in common, as Python's str has it.
+// jinja_strings.c - what filters and methods of strings share, as Python's str does it.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- splitting ----------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ fx_status fxi_jstr_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, fxi_jse
 
 // ---- replacing ----------------------------------------------------------------------------------
 
-// An empty text stands in front of every character and behind the last one.
+// An empty text occurs before every character and after the last one.
 static fx_status insert_between(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
                                 fxi_jout *o)
 {

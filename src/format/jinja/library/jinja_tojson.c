@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/library/jinja_library.h"
+#include "format/jinja/tree/jinja_str.h"
 
 typedef struct json_style { // arguments of json.dumps
     bool ascii, sorted;
@@ -78,7 +78,7 @@ static fx_status write_newline(json_writer *w)
     return FX_OK;
 }
 
-// What stands in front of member i.
+// The separator before member i.
 static fx_status write_separator(json_writer *w, size_t i)
 {
     if (i) FX_TRY(fxi_jout_add(w->r, w->o, &w->d->item));
@@ -177,7 +177,7 @@ static fx_status json_indent(fxi_jrun *r, const fxi_jcall *c, json_style *d)
     fxi_jval text;
     fxi_jout o = {0};
     if (!fxi_jcall_given(c, 1)) return FX_OK;
-    d->item.n = 1; // no blank at the end of a line
+    d->item.n = 1; // no blank at a line's end
     if (c->arg[1].type == FXI_JVAL_STR) {
         d->indent = c->arg[1].s;
         return FX_OK;

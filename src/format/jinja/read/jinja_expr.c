@@ -1,15 +1,15 @@
 // jinja_expr.c - expressions: tokens to the tree, by precedence.
 //
 //     x if y else z   or   and   not   == in < ..   + -   ~   * / // %   **   -x   x.y x[y] x(y)
-//     x|filter, x is test: as tight as the unary minus, and behind it
+//     x|filter, x is test: bind like the unary minus, applied after it
 //
 // All binary operators go from left to right, ** too; comparisons chain.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/read/jinja_parse.h"
+#include "format/jinja/tree/jinja_str.h"
 
 typedef enum level { OR = 1, AND, NOT, COMPARE, SUM, TILDE, PRODUCT, POWER } level;
 
@@ -37,7 +37,7 @@ static size_t encode_char(char *dst, uint32_t c)
     return n;
 }
 
-// The number of an escape's digits: up to `most` of them in this base. Returns how many there were.
+// The number that up to `most` digits of this base spell. Returns how many digits there were.
 static size_t escape_digits(const char *s, size_t n, size_t most, int base, uint32_t *out)
 {
     size_t i = 0;
@@ -49,7 +49,7 @@ static size_t escape_digits(const char *s, size_t n, size_t most, int base, uint
     return i;
 }
 
-// An escape with a number: \n, \xhh, \uhhhh, \Uhhhhhhhh, \ooo. Returns the bytes read, 0: not one.
+// An escape with a number: \xhh, \uhhhh, \Uhhhhhhhh, \ooo. Returns the bytes read, 0: not one.
 static size_t numbered_escape(const char *s, size_t n, uint32_t *c)
 {
     static const struct {
@@ -65,7 +65,7 @@ static size_t numbered_escape(const char *s, size_t n, uint32_t *c)
     return 0;
 }
 
-// What stands behind a backslash, as in Python. *n_read = 0 for what is no character.
+// The escape after a backslash, as in Python. *n_read: its bytes, 0 if it names no character.
 static size_t unescape_char(const char *s, size_t n, char *dst, size_t *n_read)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -79,7 +79,7 @@ static size_t unescape_char(const char *s, size_t n, char *dst, size_t *n_read)
         return *n_read ? encode_char(dst, c) : 0;
     }
     if (*s == 'N') *n_read = 0;
-    dst[0] = '\\'; // as Python: a backslash that means nothing stays
+    dst[0] = '\\'; // as Python: an unknown escape stays as it is
     dst[1] = *s;
     return 2;
 }
@@ -100,7 +100,7 @@ static fx_status add_literal(fxi_jparse *p, char *dst, size_t *n)
     return fxi_jparse_next(p);
 }
 
-// 'a' "b": neighbours are one string.
+// Adjacent strings, 'a' "b", are one.
 static fx_status parse_string(fxi_jparse *p, fxi_jnode **out)
 {
     const int line = p->cur.line;
@@ -291,7 +291,7 @@ static fx_status parse_dot(fxi_jparse *p, fxi_jnode *object, fxi_jnode **out)
     return parse_number(p, &n->b);
 }
 
-// One bound of a slice, where there is one; cur is left at the ':' or ']' behind it.
+// An optional bound of a slice; leaves cur at the ':' or ']' after it.
 static fx_status parse_bound(fxi_jparse *p, fxi_jnode **out)
 {
     if (fxi_jparse_at_op(p, ':') || fxi_jparse_at_op(p, ']')) return FX_OK;
@@ -340,7 +340,7 @@ typedef struct routine_kind {
 static const routine_kind filter_kind = {FXI_JNODE_FILTER, "filter", "a filter's name"};
 static const routine_kind test_kind = {FXI_JNODE_TEST, "test", "a test's name"};
 
-// The name of a filter or test, to a node that has no arguments yet.
+// The name of a filter or test, to a node without arguments.
 static fx_status parse_routine(fxi_jparse *p, const routine_kind *k, fxi_jnode *input,
                                fxi_jnode **out)
 {
@@ -373,7 +373,7 @@ fx_status fxi_jparse_filters(fxi_jparse *p, fxi_jnode *input, fxi_jnode **out)
     return FX_OK;
 }
 
-// Whether a test's one argument stands here without brackets: "x is divisibleby 3".
+// Whether a test's one argument follows without brackets: "x is eq 3".
 static bool at_bare_argument(const fxi_jparse *p)
 {
     static const char *const stop[] = {"else", "or", "and"};
@@ -481,7 +481,7 @@ static const struct binary {
 
 static const struct binary not_in = {"not", 0, COMPARE, FXI_JNODE_COMPARE, FXI_JOP_NOT_IN};
 
-// The operator that stands here, NULL if there is none.
+// The operator at cur, NULL if there is none.
 static const struct binary *binary_here(const fxi_jparse *p)
 {
     for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
@@ -532,7 +532,7 @@ static fx_status parse_not(fxi_jparse *p, fxi_jnode **out)
     return parse_level(p, NOT, &(*out)->a);
 }
 
-// An expression of operators that bind at least so tightly.
+// An expression whose operators bind at least as tightly as `least`.
 static fx_status parse_level(fxi_jparse *p, level least, fxi_jnode **out)
 {
     FX_TRY(fxi_jparse_enter(p));
@@ -546,7 +546,7 @@ static fx_status parse_level(fxi_jparse *p, level least, fxi_jnode **out)
     return FX_OK;
 }
 
-// x if y else z; z may be another one, and may be left out.
+// x if y else z; "else z" is optional, and z may be another one.
 fx_status fxi_jparse_expr(fxi_jparse *p, fxi_jnode **out)
 {
     FX_TRY(parse_level(p, OR, out));
@@ -575,7 +575,7 @@ static bool tuple_ends(const fxi_jparse *p)
            fxi_jparse_at_op(p, ')') || fxi_jparse_at_name(p, "in");
 }
 
-// Elements by `parse` with commas between them; one without a comma is itself.
+// Elements read by `parse`, separated by commas; a single one without a comma is itself.
 static fx_status parse_commas(fxi_jparse *p, fx_status (*parse)(fxi_jparse *, fxi_jnode **),
                               bool may_be_empty, fxi_jnode **out)
 {
@@ -603,7 +603,7 @@ fx_status fxi_jparse_tuple(fxi_jparse *p, bool no_if, bool in_brackets, fxi_jnod
     return parse_commas(p, no_if ? parse_without_if : fxi_jparse_expr, in_brackets, out);
 }
 
-// What may be assigned to: a name, or (as FXI_JNODE_GETATTR) an attribute of one.
+// The target of an assignment: a name, or (as FXI_JNODE_GETATTR) an attribute of one.
 static fx_status parse_assignable(fxi_jparse *p, fxi_jnode **out)
 {
     const fxi_jtoken t = p->cur;

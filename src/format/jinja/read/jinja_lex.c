@@ -1,11 +1,11 @@
 // jinja_lex.c - a template's text to tokens, one at a time, and Jinja's rules about white space.
 //
-//     data {%- if x -%} data   '-' takes all white space on its side
-//     data {%+ if x +%} data   '+' leaves the data on its side as it is
-//     data {% if x %} data     otherwise blanks in front of the tag go if it is the first thing on
-//                              its line (lstrip_blocks), and the newline behind it (trim_blocks)
+//     data {%- if x -%} data   '-' drops all white space on its side
+//     data {%+ if x +%} data   '+' keeps the data on its side
+//     data {% if x %} data     otherwise blanks before a tag that is first on its line are dropped
+//                              (lstrip_blocks), and the newline after it (trim_blocks)
 //
-// Comments are like blocks; {{ }} obeys '-' alone. Inside brackets "}}" and "%}" are operators.
+// Comments are like blocks; {{ }} knows '-' only. Inside brackets "}}" and "%}" are operators.
 #include "format/jinja/read/jinja_lex.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
+#include "format/jinja/tree/jinja_str.h"
 
 fx_status fxi_jlex_refuse(fx_error *err, int line, const char *fmt, ...)
 {
@@ -105,7 +105,7 @@ static fx_status skip_comment(fxi_jlex *l, size_t begin)
     return FX_OK;
 }
 
-// "{% word %}" at i, with any signs: where its end begins, 0 if this is something else.
+// Where the end of "{% word %}", with any signs, begins; 0: there is no such tag at i.
 static size_t lone_word(const fxi_jlex *l, size_t i, const char *word)
 {
     if (!text_at(l, i, "{%")) return 0;
@@ -116,7 +116,7 @@ static size_t lone_word(const fxi_jlex *l, size_t i, const char *word)
     return text_at(l, end, "%}") ? i : 0;
 }
 
-// {% raw %} .. {% endraw %} at `begin`: what is between them is data.
+// {% raw %} .. {% endraw %} at `begin`: the text between them is data.
 static fx_status lex_raw(fxi_jlex *l, size_t begin, size_t end_of_begin, fxi_jtoken *out)
 {
     advance_to(l, begin);
@@ -141,7 +141,7 @@ static size_t find_tag(const fxi_jlex *l, size_t i)
     return l->n;
 }
 
-// Leaves data for the tag at `begin`; its token is given out next.
+// Enters the tag at `begin`, whose token is returned next.
 static void enter_tag(fxi_jlex *l, size_t begin, char sign)
 {
     bool is_var = l->s[begin + 1] == '{';
@@ -201,7 +201,7 @@ static size_t skip_exponent(const fxi_jlex *l, size_t i)
     return end > from ? end : i;
 }
 
-// Behind a '.' a number is whole: "x.0.1" is an item of an item.
+// After a '.' a number has no fraction: "x.0.1" is an item of an item.
 static fxi_jtoken lex_number(const fxi_jlex *l)
 {
     size_t whole = skip_digits(l, l->at), i = whole;

@@ -6,8 +6,8 @@
 #ifndef FXI_FORMAT_JINJA_READ_PARSE_H
 #define FXI_FORMAT_JINJA_READ_PARSE_H
 
-#include "format/jinja/jinja_tree.h"
 #include "format/jinja/read/jinja_lex.h"
+#include "format/jinja/tree/jinja_tree.h"
 
 typedef struct fxi_jparse {
     fxi_jlex lex;

@@ -1,4 +1,4 @@
-// jinja_parser.c - what statements and expressions are parsed with: tokens, nodes, names, nesting.
+// jinja_parser.c - what both parsers use: tokens, nodes, names, nesting.
 #include <stdio.h>
 #include <string.h>
 

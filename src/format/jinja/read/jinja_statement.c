@@ -1,8 +1,8 @@
 // jinja_statement.c - statements: tokens to the tree. A table has a row for each tag.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/read/jinja_parse.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
 
@@ -42,8 +42,8 @@ static fx_status parse_data(fxi_jparse *p, fxi_jnode **out)
     return fxi_jparse_next(p);
 }
 
-// Statements up to a tag whose word is among `ends`, or the end of the template where that is NULL.
-// Leaves `cur` at that word.
+// Statements up to a tag whose word is one of `ends` (NULL: up to the template's end). Leaves `cur`
+// at that word.
 static fx_status parse_body(fxi_jparse *p, const char *const *ends, fxi_jnode **out)
 {
     const int line = p->tag_line;
@@ -122,7 +122,7 @@ static fx_status parse_for(fxi_jparse *p, fxi_jnode *n)
     return parse_loop_body(p, n);
 }
 
-// {% elif %} is an {% if %} inside of {% else %}; both end at the same {% endif %}.
+// {% elif %} is an {% if %} inside {% else %}; both end at the same {% endif %}.
 static fx_status parse_if(fxi_jparse *p, fxi_jnode *n)
 {
     static const char *const ends[] = {"endif", "elif", "else", NULL};
@@ -140,7 +140,7 @@ static fx_status parse_if(fxi_jparse *p, fxi_jnode *n)
     }
 }
 
-// The filters of a block, on what it has rendered: cur is at their '|' or at the first one's name.
+// The filters of a block, applied to its rendered text; the first one's '|' has been read.
 static fx_status parse_block_filters(fxi_jparse *p, fxi_jnode **out)
 {
     fxi_jnode *captured;
@@ -185,7 +185,7 @@ static fx_status parse_params(fxi_jparse *p, fxi_jnode **tail)
     return fxi_jparse_next(p);
 }
 
-// Parameters, where there are any, and a body in which names have a macro's meaning.
+// Optional parameters, and a body in which names have a macro's meaning.
 static fx_status parse_macro_rest(fxi_jparse *p, fxi_jnode *n, bool must, const char *end)
 {
     const fxi_jparse around = *p;
@@ -269,7 +269,7 @@ static fx_status parse_continue(fxi_jparse *p, fxi_jnode *n)
 
 static const struct {
     const char *word;
-    fx_status (*parse)(fxi_jparse *p, fxi_jnode *n); // n: a new node with its line
+    fx_status (*parse)(fxi_jparse *p, fxi_jnode *n); // n: a new node with its line set
 } tags[] = {
     {"for", parse_for},         {"if", parse_if},
     {"set", parse_set},         {"macro", parse_macro},
@@ -295,8 +295,8 @@ static fx_status parse_statement(fxi_jparse *p, fxi_jnode **out)
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-// What is called by a plain name must be a function of ours or something that the template itself
-// binds: nothing that a caller gives can be called.
+// A plain name that is called must be a function of the library or bound by the template itself:
+// nothing that a caller gives can be called.
 static fx_status check_called(fxi_jparse *p)
 {
     for (const fxi_jnode *n = p->called; n; n = n->e) {

@@ -1,12 +1,12 @@
 // jinja_access.c - attributes, items, slices and paths, as in Python.
 //
 // x.name looks among the methods of Python's type first, then among the items; x["key"] the other
-// way round. A name found in neither is undefined, and only undefined values fail on further access.
+// way round. A name in neither is undefined; only access to an undefined value fails.
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_run.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- attributes and items -----------------------------------------------------------------------
 

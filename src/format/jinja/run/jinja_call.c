@@ -1,8 +1,8 @@
 // jinja_call.c - calls of a library's rows: arguments to parameters.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_run.h"
+#include "format/jinja/tree/jinja_str.h"
 
 static int count_params(const fxi_jroutine *row)
 {

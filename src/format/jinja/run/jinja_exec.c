@@ -4,8 +4,8 @@
 // are scopes: what they set is gone afterwards. The body of an if is not.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_exec.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- output -------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ static fx_status exec_set_block(fxi_jrun *r, const fxi_jnode *n)
     return assign_value(r, n->a, text);
 }
 
-// Values are computed outside of the block that sees them.
+// Values are computed outside the block's scope.
 static fx_status exec_with(fxi_jrun *r, const fxi_jnode *n)
 {
     fxi_jscope *const around = r->scope;
@@ -169,7 +169,7 @@ static fx_status exec_if(fxi_jrun *r, const fxi_jnode *n)
     }
 }
 
-// The items that the loop's own condition lets through.
+// Keeps the items that pass the loop's condition.
 static fx_status filter_items(fxi_jrun *r, const fxi_jnode *n, fxi_jseq *items)
 {
     fxi_jscope *const around = r->scope;
@@ -203,7 +203,7 @@ static fx_status run_loop(fxi_jrun *r, const fxi_jnode *n, struct fxi_jloop *l)
     fxi_jscope *const around = r->scope;
     fx_status st = FX_OK;
     for (; st == FX_OK && l->i < l->n && r->flow != FXI_JFLOW_BREAK; l->i++) {
-        fxi_jscope *s; // macros that are defined in the body may outlive the round
+        fxi_jscope *s; // macros defined in the body may outlive the round
         r->flow = FXI_JFLOW_GO_ON;
         FX_TRY(fxi_jrun_take(r, sizeof *s, &s));
         *s = (fxi_jscope){.up = around};
@@ -245,7 +245,7 @@ static fx_status exec_continue(fxi_jrun *r, const fxi_jnode *n)
     return FX_OK;
 }
 
-// ---- macros and calls -------------------------------------------------------------------------------------
+// ---- macros and calls ---------------------------------------------------------------------------
 
 static fx_status make_macro(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
@@ -270,7 +270,7 @@ static const fxi_jkeyword *find_kw(const fxi_jargs *a, const fxi_jstr *name)
     return NULL;
 }
 
-// Parameters in order: by position, by name, or (later, so that they may use others) by default.
+// Parameters in order: by position, by name, or by a default that may use earlier ones.
 static fx_status bind_params(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
 {
     size_t i = 0;

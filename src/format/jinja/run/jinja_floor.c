@@ -1,4 +1,4 @@
-// jinja_floor.c - what every part of a run stands on: its error lines and its limits.
+// jinja_floor.c - the floor of a run: error lines and limits.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...)
     return fxi_fail(r->err, FX_EINVAL, "chat template, line %d: %s", r->line, text);
 }
 
-// Cut to what fits, at the end of a character.
+// Cuts a long text at the end of a character.
 fx_status fxi_jrun_fail_text(fxi_jrun *r, const char *what, const fxi_jstr *s)
 {
     char text[400];

@@ -1,8 +1,8 @@
 // jinja_input.c - JSON values to a template's values.
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_exec.h"
+#include "format/jinja/tree/jinja_str.h"
 
 typedef struct json_source {
     fxi_jrun *r;
@@ -90,7 +90,7 @@ static bool is_role(const fxi_jstr *s)
     return false;
 }
 
-// Marks messages[i].role as the template's own where it is one of the words.
+// Marks messages[i].role as the template's own if it is one of these words.
 static fx_status own_roles(json_source *in, const fxi_jval *messages)
 {
     for (size_t i = 0; messages->type == FXI_JVAL_LIST && i < messages->seq->n; i++) {

@@ -73,7 +73,7 @@ static double float_mod(double a, double b)
     return (m < 0) != (b < 0) ? m + b : m;
 }
 
-// As Python has it: from the remainder, so that (a // b) * b + a % b is near a.
+// As Python computes it, from the remainder, so that (a // b) * b + a % b is near a.
 static double float_floordiv(double a, double b)
 {
     double m = fmod(a, b), q = (a - m) / b;

@@ -11,7 +11,7 @@
 #ifndef FXI_FORMAT_JINJA_RUN_H
 #define FXI_FORMAT_JINJA_RUN_H
 
-#include "format/jinja/jinja_tree.h"
+#include "format/jinja/tree/jinja_tree.h"
 
 typedef struct fxi_jout { // a string that grows
     char *p, *own;        // [cap]

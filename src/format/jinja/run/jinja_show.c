@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_run.h"
+#include "format/jinja/tree/jinja_str.h"
 
 // ---- numbers ------------------------------------------------------------------------------------
 
-// The shortest digits that mean the same double: "d.ddde+xx" into text.
+// The shortest "d.ddde+xx" that reads back as the same double.
 static void shortest_digits(double f, char text[FXI_JVAL_FLOAT_BYTES])
 {
     for (int digits = 0; digits < 17; digits++) {
@@ -35,7 +35,7 @@ size_t fxi_jval_float_text(double f, char text[FXI_JVAL_FLOAT_BYTES])
         return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%se%c%02d", sci,
                                 exponent < 0 ? '-' : '+', abs(exponent));
     }
-    int behind = (digits > 1 ? digits - 2 : 0) - exponent; // places behind the point
+    int behind = (digits > 1 ? digits - 2 : 0) - exponent; // digits after the point
     return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%.*f", behind > 0 ? behind : 1, f);
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/jinja/jinja_str.h"
 #include "format/jinja/run/jinja_run.h"
+#include "format/jinja/tree/jinja_str.h"
 
 static const char *const type_names[FXI_JVAL_N_TYPE] = {
     [FXI_JVAL_UNDEFINED] = "Undefined", [FXI_JVAL_NONE] = "NoneType",

@@ -2,11 +2,11 @@
 //
 // A library is one set of tables. The parser looks filters, tests and functions up in it, a run its
 // methods; neither knows which library it was given.
-#ifndef FXI_FORMAT_JINJA_ROUTINE_H
-#define FXI_FORMAT_JINJA_ROUTINE_H
+#ifndef FXI_FORMAT_JINJA_TREE_ROUTINE_H
+#define FXI_FORMAT_JINJA_TREE_ROUTINE_H
 
 #include "base/error.h"
-#include "format/jinja/jinja_value.h"
+#include "format/jinja/tree/jinja_value.h"
 
 typedef struct fxi_jrun fxi_jrun;
 
@@ -55,7 +55,7 @@ typedef struct fxi_jlibrary {       // tables end with a row without a name
 // By name; NULL if there is none.
 const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n);
 const fxi_jroutine *fxi_jfilter_find(const fxi_jlibrary *lib, const char *name, size_t n);
-// A method of values of this type. *exists: whether Python's type has one of this name, here or not.
+// A method of values of this type. *exists: whether Python's type has one of this name.
 const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
                                      bool *exists);
 

@@ -1,14 +1,14 @@
 // jinja_str.h - strings and characters: comparing, searching, cutting; nothing that takes memory.
 //
 // Characters are code points; `at` is the byte position where one starts.
-#ifndef FXI_FORMAT_JINJA_STR_H
-#define FXI_FORMAT_JINJA_STR_H
+#ifndef FXI_FORMAT_JINJA_TREE_STR_H
+#define FXI_FORMAT_JINJA_TREE_STR_H
 
-#include "format/jinja/jinja_value.h"
+#include "format/jinja/tree/jinja_value.h"
 
 int fxi_jstr_compare(const fxi_jstr *a, const fxi_jstr *b);
 bool fxi_jstr_is(const fxi_jstr *s, const char *text);
-// The first place of `what` in s at or after byte `from` that ends by byte `to`; SIZE_MAX: none.
+// The first place of `what` in bytes from .. to of s; SIZE_MAX: none. Linear.
 size_t fxi_jstr_find(const fxi_jstr *s, const fxi_jstr *what, size_t from, size_t to);
 // The last one.
 size_t fxi_jstr_rfind(const fxi_jstr *s, const fxi_jstr *what, size_t from, size_t to);

@@ -2,8 +2,8 @@
 //
 // Values are made in the memory of a run (constants: of the template) and freed with it as a whole.
 // None is ever changed, except a namespace and how far a generator has been consumed.
-#ifndef FXI_FORMAT_JINJA_VALUE_H
-#define FXI_FORMAT_JINJA_VALUE_H
+#ifndef FXI_FORMAT_JINJA_TREE_VALUE_H
+#define FXI_FORMAT_JINJA_TREE_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,7 +104,7 @@ struct fxi_jnamespace {
 };
 
 struct fxi_jloop {
-    const fxi_jval *v; // [n] what is looped over
+    const fxi_jval *v; // [n] the items
     size_t n, i;
 };
 

@@ -1,6 +1,6 @@
 // jinja_mem.h - memory for pieces that are freed together.
-#ifndef FXI_FORMAT_JINJA_MEM_H
-#define FXI_FORMAT_JINJA_MEM_H
+#ifndef FXI_FORMAT_JINJA_TREE_MEM_H
+#define FXI_FORMAT_JINJA_TREE_MEM_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // jinja_names.c - a hash table of names, made in the memory of their template.
-#include "format/jinja/jinja_names.h"
+#include "format/jinja/tree/jinja_names.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #define FXI_FORMAT_JINJA_TREE_H
 
 #include "format/jinja/jinja.h"
-#include "format/jinja/jinja_mem.h"
-#include "format/jinja/jinja_names.h"
-#include "format/jinja/jinja_routine.h"
+#include "format/jinja/tree/jinja_mem.h"
+#include "format/jinja/tree/jinja_names.h"
+#include "format/jinja/tree/jinja_routine.h"
 
 typedef enum fxi_jop {
     FXI_JOP_ADD,

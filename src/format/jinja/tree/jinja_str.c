@@ -1,5 +1,5 @@
 // jinja_str.c - strings and characters, as Python sees them.
-#include "format/jinja/jinja_str.h"
+#include "format/jinja/tree/jinja_str.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -95,7 +95,7 @@ bool fxi_jchar_is_title(uint32_t c)
     return in_categories(c, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LT);
 }
 
-// Whether the character at s[at] is one of `chars`; of NULL: white space.
+// Whether the character at s[at] is one of `chars` (NULL: white space).
 static bool is_stripped(const fxi_jstr *s, size_t at, const fxi_jstr *chars, size_t *n)
 {
     uint32_t c = fxi_jstr_char_at(s, at, n);

@@ -1,9 +1,9 @@
 // jinja_names.h - the names of a template, each stored once, so that equal names are one pointer.
-#ifndef FXI_FORMAT_JINJA_NAMES_H
-#define FXI_FORMAT_JINJA_NAMES_H
+#ifndef FXI_FORMAT_JINJA_TREE_NAMES_H
+#define FXI_FORMAT_JINJA_TREE_NAMES_H
 
-#include "format/jinja/jinja_mem.h"
-#include "format/jinja/jinja_value.h"
+#include "format/jinja/tree/jinja_mem.h"
+#include "format/jinja/tree/jinja_value.h"
 
 typedef struct fxi_jnames fxi_jnames;
 

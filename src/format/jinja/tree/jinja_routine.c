@@ -1,5 +1,5 @@
 // jinja_routine.c - looking up names in the tables of a library.
-#include "format/jinja/jinja_routine.h"
+#include "format/jinja/tree/jinja_routine.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // jinja_mem.c - blocks of growing size; no piece is freed alone.
-#include "format/jinja/jinja_mem.h"
+#include "format/jinja/tree/jinja_mem.h"
 
 #include <stdint.h>
 #include <stdlib.h>
