@@ -54,9 +54,9 @@ static fx_status collect_pairs(fxi_jrun *r, const fxi_jcall *c, fxi_jpair **out,
 static fx_status fn_namespace(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     struct fxi_jnamespace *ns;
-    fxi_jpair *e;
+    fxi_jpair *e = NULL;
     fxi_jval d;
-    size_t n;
+    size_t n = 0;
     FX_TRY(collect_pairs(r, c, &e, &n));
     for (size_t i = 0; i < n; i++)
         if (e[i].key.type != FXI_JVAL_STR) return fxi_jrun_fail(r, "namespace: names are strings");

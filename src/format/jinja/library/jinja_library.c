@@ -15,7 +15,6 @@ static const fxi_jmethods methods[FXI_JVAL_N_TYPE] = {
     [FXI_JVAL_LIST] = {no_rows,
                        " append clear copy count extend index insert pop remove reverse sort "},
     [FXI_JVAL_TUPLE] = {no_rows, " count index "},
-    [FXI_JVAL_LOOP] = {no_rows, " changed cycle "},
 };
 
 const fxi_jlibrary fxi_jlibrary_chat = {

@@ -35,6 +35,7 @@ static fx_status loop_attribute(fxi_jrun *r, const struct fxi_jloop *l, const fx
         *out = all[k].v;
         return FX_OK;
     }
+    out->own = true; // all else that Jinja has here are methods
     return fxi_jrun_work(r, 0);
 }
 
