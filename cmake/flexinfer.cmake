@@ -46,8 +46,8 @@ function(fx_room_tests room folder)
   add_subdirectory(${folder})
 endfunction()
 
-# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. Besides its room's it has
-# the label unit, or slow: `./check --quick` runs the former.
+# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. It has the label of its
+# room, and unit or slow: `./check --quick` runs the former.
 function(fx_test name)
   cmake_parse_arguments(T "" "" "LINK;SOURCES" ${ARGN})
   add_executable(${name} ${T_SOURCES})

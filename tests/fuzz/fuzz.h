@@ -14,7 +14,7 @@
 // depend on the inputs before it.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i seeds.
+// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i.
 bool fuzz_seed(unsigned i, fxi_buf *out);
 
 #define FUZZ_CHECK(condition)                                                          \
