@@ -1,5 +1,5 @@
-// serving_rows.c - rows of results, as a table and as CSV.
-#include "serving_bench.h"
+// rows.c - rows of results, as a table and as CSV.
+#include "bench_serving.h"
 
 #include <stdarg.h>
 

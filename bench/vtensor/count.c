@@ -1,9 +1,9 @@
-// vtensor_count.c - what is counted rather than timed: mappings, physical bytes, system calls.
+// count.c - what is counted rather than timed: mappings, physical bytes, system calls.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 enum { N_SEQ = 8, N_TURN = 10, MAX_REQUEST = 64 };
 

@@ -1,9 +1,9 @@
-// serving_prefix.c - requests that begin with the same long text and end with questions of their
+// prefix.c - requests that begin with the same long text and end with questions of their
 // own, with the prefix cache and without.
 //
 // They arrive together, or one after another, each when the one before has ended. Every repeat
 // begins with an empty cache and no spare memory.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { QUESTION_TOK = 20, ANSWER_TOK = 32, FIRST_QUESTION = 1000 };
 

@@ -1,9 +1,9 @@
-// serving_preempt.c - half of the memory that the load needs: what preempting costs, by computing
+// preempt.c - half of the memory that the load needs: what preempting costs, by computing
 // again, by the swap, and by the engine's own choice between the two.
 //
 // All requests arrive at once, no two prompts alike. Every repeat begins with an empty cache and an
 // engine that has measured nothing yet.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { PROMPT_TOK = 64 };
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 enum { SKIPPED = 77 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 enum { N = 2048, HEAD_DIM = 64, ROW_REPEAT = 1000 }; // ROW_REPEAT: rows of one run
 

@@ -1,9 +1,9 @@
-// serving_chat.c - conversations of many turns, with the prefix cache and without.
+// chat.c - conversations of many turns, with the prefix cache and without.
 //
 // All conversations go on at once; each sends its next turn when it has its answer. A prompt is all
 // that was said before, to the token, and 40 tokens of new text; an answer has 32. Every repeat
 // begins with an empty cache.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { USER_TOK = 40, ANSWER_TOK = 32, TALK_TOK = USER_TOK + ANSWER_TOK };
 

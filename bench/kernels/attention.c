@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 typedef struct shape {
     const char *what;

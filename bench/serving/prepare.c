@@ -1,4 +1,4 @@
-// serving_prepare.c - step times with and without memory made ready ahead (vAttention's figure 9).
+// prepare.c - step times with and without memory made ready ahead (vAttention's figure 9).
 //
 // 32 sequences decode, their lengths one token apart, so that few steps pass in which none of
 // them needs a new chunk. Without look-ahead that chunk is made and mapped in the extend; with
@@ -6,7 +6,7 @@
 // spends on memory is all its extends and the KV manager's step, which sets the other thread to
 // work: where that one takes our core, its work shows there. How prompts share steps does not go
 // by the clock here, so that both ways grow through the same lengths.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { N_SEQ = 32, WARM_UP = 4 };
 

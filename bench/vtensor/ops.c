@@ -1,4 +1,4 @@
-// vtensor_ops.c - what each operation costs by size of slice, and how fast memory can be had.
+// ops.c - what each operation costs by size of slice, and how fast memory can be had.
 //
 // Every run of an operation starts from an empty manager whose spans exist already, but for the
 // first one; there are fewer runs where each makes much memory. Sequences are N_CHUNK chunks long.
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 enum { N_CHUNK = 2, MAX_HELD = 32 };
 

@@ -11,8 +11,8 @@
 // compared takes turns within one run. Models of more than 300 M parameters are measured in fewer
 // steps. Where a part needs a longer context than the model was trained for, it takes it: the text
 // gets worse, what it costs does not change.
+#include "bench_serving.h"
 #include "base/opt.h"
-#include "serving_bench.h"
 
 static const struct part {
     const char *name;

@@ -1,6 +1,6 @@
-// kernels_bench.h - what the parts of bench_kernels share.
-#ifndef KERNELS_BENCH_H
-#define KERNELS_BENCH_H
+// bench_kernels.h - what the parts of bench_kernels share.
+#ifndef BENCH_KERNELS_H
+#define BENCH_KERNELS_H
 
 #include "base/pool.h"
 #include "figures.h"
@@ -31,7 +31,7 @@ typedef enum bench_peak {
     BENCH_INT8
 } bench_peak; // what arithmetic a row is held against
 
-// ---- kernels_tools.c ---------------------------------------------------------------------------
+// ---- tools.c ---------------------------------------------------------------------------
 
 void *bench_lines(size_t n_bytes);    // at a multiple of 64; exits where there is no memory
 float *bench_random_floats(size_t n); // in [-0.5, 0.5)
@@ -48,7 +48,7 @@ void bench_time(const bench *b, bench_timed *t, int n, double *s);
 void bench_same_bits(const bench *b, const char *op, const char *type, const void *got,
                      const void *ref, size_t n);
 
-// ---- kernels_limits.c --------------------------------------------------------------------------
+// ---- limits.c --------------------------------------------------------------------------
 
 // To be called before a row's runs: the limits are measured unless they just were.
 void bench_limits_before(const bench *b);
@@ -62,9 +62,9 @@ void bench_print_goals(const bench *b); // on stderr
 
 // ---- the parts ---------------------------------------------------------------------------------
 
-void bench_linear_all(const bench *b);    // kernels_linear.c
+void bench_linear_all(const bench *b);    // linear.c
 void bench_linear_sweep(const bench *b);  //
-void bench_attention_all(const bench *b); // kernels_attention.c
-void bench_rows_all(const bench *b);      // kernels_rows.c
+void bench_attention_all(const bench *b); // attention.c
+void bench_rows_all(const bench *b);      // rows.c
 
 #endif

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 typedef struct options {
     bench b;

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 enum { MIN_RUN = 5 };
 

@@ -1,11 +1,11 @@
-// serving_ttft.c - how long a short request waits for its first token while a long prompt is read,
+// ttft.c - how long a short request waits for its first token while a long prompt is read,
 // and what that prompt does to those that decode beside.
 //
 // Short requests come in the middle of a step, where it hurts most: when its forward pass begins,
 // so that all of it must be waited for. Counted are the steps from there to the first token, that
 // one included. They come one load after another, while the first long prompt is at 0, 1/4, 1/2 and
 // 3/4 of its way.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { SHORT_TOK = 32, N_DECODER = 8, DECODER_TOK = 16, N_PHASE = 4, N_BEFORE = 8, MAX_SHORT = 8 };
 enum { MAX_LONG = 2, ANSWER_TOK = 1, ROOM_TOK = 512 };

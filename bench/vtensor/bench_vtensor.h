@@ -1,10 +1,10 @@
-// vtensor_bench.h - what the parts of bench_vtensor share: options, samples, a manager to measure,
+// bench_vtensor.h - what the parts of bench_vtensor share: options, samples, a manager to measure,
 // rows.
 //
 // Only the public API and the port of the backends are used. Whatever fails that must not ends the
 // program with a line on stderr and status 1.
-#ifndef VT_BENCH_H
-#define VT_BENCH_H
+#ifndef BENCH_VTENSOR_H
+#define BENCH_VTENSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,17 +41,17 @@ typedef struct bench {
 } bench;
 
 // The groups of measurements.
-void bench_ops(bench *b);      // vtensor_ops.c
-void bench_alloc(bench *b);    // vtensor_ops.c
-void bench_decode(bench *b);   // vtensor_decode.c
-void bench_fork(bench *b);     // vtensor_share.c
-void bench_match(bench *b);    // vtensor_share.c
-void bench_vmas(bench *b);     // vtensor_count.c
-void bench_physical(bench *b); // vtensor_count.c
-void bench_trim(bench *b);     // vtensor_count.c
-void bench_calls(bench *b);    // vtensor_count.c
+void bench_ops(bench *b);      // ops.c
+void bench_alloc(bench *b);    // ops.c
+void bench_decode(bench *b);   // decode.c
+void bench_fork(bench *b);     // share.c
+void bench_match(bench *b);    // share.c
+void bench_vmas(bench *b);     // count.c
+void bench_physical(bench *b); // count.c
+void bench_trim(bench *b);     // count.c
+void bench_calls(bench *b);    // count.c
 
-// ---- vtensor_world.c
+// ---- world.c
 
 void must(vt_status st, const char *what);
 

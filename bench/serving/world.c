@@ -1,9 +1,9 @@
-// serving_world.c - an engine whose turns the bench takes, with probes around the model and the KV
+// world.c - an engine whose turns the bench takes, with probes around the model and the KV
 // manager, and the requests of its clients.
 //
 // A probe is a copy of a table of operations whose interesting entries are ours; what the table is
 // a part of leads back to the world.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 static void die(const char *what, const char *why)
 {

@@ -1,11 +1,11 @@
-// vtensor_world.c - see vtensor_bench.h.
+// world.c - see bench_vtensor.h.
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 #define BUDGET_BYTES ((uint64_t)8 << 30)
 

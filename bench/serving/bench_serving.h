@@ -1,11 +1,11 @@
-// serving_bench.h - what the parts of bench_serving share: options, an engine whose turns are
+// bench_serving.h - what the parts of bench_serving share: options, an engine whose turns are
 // timed, requests of clients, text, rows.
 //
 // The engine runs without its thread: the bench takes its turns. Around the model's forward pass
-// and the KV manager's calls stand probes of ours (serving_world.c); nothing else is changed.
+// and the KV manager's calls stand probes of ours (world.c); nothing else is changed.
 // Whatever fails that must not ends the program with a line on stderr and status 1.
-#ifndef SERVING_BENCH_H
-#define SERVING_BENCH_H
+#ifndef BENCH_SERVING_H
+#define BENCH_SERVING_H
 
 #include "engine/internal.h"
 #include "figures.h"
@@ -17,7 +17,7 @@
 
 #define BIG_PARAM 300000000ull // models of more parameters are measured in fewer steps
 
-// How much is measured: a table in serving.c.
+// How much is measured: a table in bench_serving.c.
 typedef struct bench_sizes {
     int n_repeat;
     int step_tok;                        // of the engine; 0: its default
@@ -54,14 +54,14 @@ typedef struct bench {
 } bench;
 
 // The parts.
-void bench_outside(bench *b); // serving_outside.c
-void bench_ttft(bench *b);    // serving_ttft.c
-void bench_prepare(bench *b); // serving_prepare.c
-void bench_chat(bench *b);    // serving_chat.c
-void bench_prefix(bench *b);  // serving_prefix.c
-void bench_preempt(bench *b); // serving_preempt.c
+void bench_outside(bench *b); // outside.c
+void bench_ttft(bench *b);    // ttft.c
+void bench_prepare(bench *b); // prepare.c
+void bench_chat(bench *b);    // chat.c
+void bench_prefix(bench *b);  // prefix.c
+void bench_preempt(bench *b); // preempt.c
 
-// ---- serving_world.c: an engine, its turns, its clients
+// ---- world.c: an engine, its turns, its clients
 
 typedef struct world world;
 
@@ -129,13 +129,13 @@ void client_submit(client *c, world *w, const fx_request *req);
 void clients_cancel(client *c, int n); // and waits until they have ended
 double client_ttft_ms(const client *c);
 
-// ---- serving_text.c: prompts; free() them
+// ---- text.c: prompts; free() them
 
 // n_tok tokens of real text, another part of it for each `which`.
 int32_t *text_tokens(const world *w, unsigned which, int n_tok);
 int32_t *random_tokens(const world *w, uint64_t seed, int n_tok);
 
-// ---- serving_rows.c: rows, and then cells of it
+// ---- rows.c: rows, and then cells of it
 
 void section(bench *b, const char *name, const char *title);
 void row_begin(bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,7 @@
-// serving_text.c - prompts: real text as what users write, and random tokens where only their
+// text.c - prompts: real text as what users write, and random tokens where only their
 // number counts.
 #include "base/rng.h"
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 static const char text[] =
     "Can you tell me a story about a small boat that wanted to see the sea? It should be short, "

@@ -1,9 +1,9 @@
-// serving_outside.c - how much of a step is spent outside of the model's forward pass.
+// outside.c - how much of a step is spent outside of the model's forward pass.
 //
 // All sequences decode, a token each in every step; what a request asks for beside it is what
 // differs. The cases of one batch take turns. Prompts are equal, so that the prefix cache gives
 // them to all but the first: what is measured is decoding.
-#include "serving_bench.h"
+#include "bench_serving.h"
 
 enum { PROMPT_TOK = 128, WARM_UP = 2, GROUP = 8, MAX_BATCH = 64 };
 

@@ -1,11 +1,11 @@
-// vtensor_decode.c - extend where it matters: sequences that decode together, a token a step.
+// decode.c - extend where it matters: sequences that decode together, a token a step.
 //
 // A step is: extend each sequence by a token (timed one by one), vt_step, and then some reading of
 // memory in which the mapper can work. What vt_step itself takes is told beside.
 #include <math.h>
 #include <stdlib.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 enum { N_SEQ = 32, LOOK_AHEAD_TOK = 16 };
 

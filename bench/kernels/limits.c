@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 #define JUST_NOW_S 0.05
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tokenizer_compare.py - how fast texts become ids: bench_tokenizer beside tokenizers, sentencepiece and tiktoken.
 
-    build/venv/bin/python3 bench/tokenizer_compare.py build/release/bin/bench_tokenizer [ROUNDS] > rows.csv
+    build/venv/bin/python3 bench/tokenizer/tokenizer_compare.py build/release/bin/bench_tokenizer [ROUNDS] > rows.csv
 
 On ../shared/data, everything in one thread. In every round each program has its turn, ours first; medians of the rounds
 are shown. Rates are 10^6 bytes of text in a second. We take a text as one call; the libraries are faster with some
@@ -25,7 +25,7 @@ from pathlib import Path
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 TEXTS = ["tinyshakespeare.txt", "wagahaiwa_nekodearu.txt", "sharegpt_multiturn_run.json"]
 CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")

@@ -1,4 +1,4 @@
-// vtensor_share.c - sharing a prompt beside copying it: fork and match.
+// share.c - sharing a prompt beside copying it: fork and match.
 //
 // What a shared prompt costs in all is the call, and that its rows are read through new mappings
 // for the first time: read once and once more, the difference is what the first read pays. Copying
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor_bench.h"
+#include "bench_vtensor.h"
 
 enum { PROMPT_TOK = 4096, BRANCH_TOK = 64, BRANCH_EVERY = 16 };
 

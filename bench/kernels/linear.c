@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels_bench.h"
+#include "bench_kernels.h"
 
 #define WEIGHT_BYTES ((size_t)320 << 20) // of all copies together
 #define MAX_TOK      512
