@@ -25,6 +25,4 @@ struct fxi_model {
 // The type that the option names. Errors: FX_EINVAL.
 fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err);
 
-extern const fxi_arch fxi_arch_llama; // llama.c
-
 #endif

@@ -275,10 +275,3 @@ void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)
     }
     logits_of(&p, logits);
 }
-
-const fxi_arch fxi_arch_llama = {
-    .name = "llama",
-    .load = fxi_llama_load,
-    .free = fxi_llama_free,
-    .forward = fxi_llama_forward,
-};

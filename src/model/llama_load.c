@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // ---- keys --------------------------------------------------------------------------------------
 
@@ -82,11 +81,6 @@ static fx_status read_shape(const fxi_gguf *g, fxi_model_shape *shape, fx_error 
 
 // ---- rotary embedding --------------------------------------------------------------------------
 
-static bool str_is(fxi_str s, const char *want)
-{
-    return s.n == strlen(want) && memcmp(s.p, want, s.n) == 0;
-}
-
 // The factor by which positions are stretched: llama.rope.scaling.{type, factor}, or the older
 // llama.rope.scale_linear.
 static fx_status read_rope_scaling(const fxi_gguf *g, llama *m, fx_error *err)
@@ -96,9 +90,9 @@ static fx_status read_rope_scaling(const fxi_gguf *g, llama *m, fx_error *err)
     FX_TRY(fxi_gguf_str(g, "llama.rope.scaling.type", false, &type, err));
     FX_TRY(fxi_gguf_f32(g, "llama.rope.scale_linear", false, &factor, err));
     FX_TRY(fxi_gguf_f32(g, "llama.rope.scaling.factor", false, &factor, err));
-    if (str_is(type, "none"))
+    if (fxi_str_is(type, "none"))
         factor = 1;
-    else if (!str_is(type, "linear"))
+    else if (!fxi_str_is(type, "linear"))
         return fxi_fail(err, FX_EFORMAT,
                         "%s: key 'llama.rope.scaling.type': '%.*s' is not run (none, linear)",
                         fxi_gguf_name(g), type.n < 32 ? (int)type.n : 32, type.p);
@@ -311,7 +305,7 @@ static fx_status begin(const fxi_gguf *g, const fxi_model_options *opt, llama **
                         opt->kernel_path);
     llama *m = calloc(1, sizeof *m);
     if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    m->model = (fxi_model){.arch = &fxi_arch_llama, .k = k, .pool = opt->pool};
+    m->model = (fxi_model){.k = k, .pool = opt->pool};
     m->compute = (fxi_compute){k, opt->pool};
     *out = m;
     return FX_OK;

@@ -1,14 +1,14 @@
-#include "model/arch.h"
+// The table of families: a file's architecture picks one, which then loads, runs and frees the model.
+#include "model/llama.h"
 
-#include <string.h>
-
-static const fxi_arch *const archs[] = {&fxi_arch_llama};
+static const fxi_arch archs[] = {
+    {"llama", fxi_llama_load, fxi_llama_free, fxi_llama_forward},
+};
 
 static const fxi_arch *find_arch(fxi_str name)
 {
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (strlen(archs[i]->name) == name.n && memcmp(archs[i]->name, name.p, name.n) == 0)
-            return archs[i];
+        if (fxi_str_is(name, archs[i].name)) return &archs[i];
     return NULL;
 }
 
@@ -22,47 +22,14 @@ fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
     if (!arch)
         return fxi_fail(err, FX_EFORMAT, "%s: architecture '%.*s' is not one we run (llama)",
                         fxi_gguf_name(g), name.n < 64 ? (int)name.n : 64, name.p);
-    return arch->load(g, opt, out, err);
-}
-
-fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err)
-{
-    const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
-    const bool known =
-        t && (t->id == FXI_F16 || t->id == FXI_BF16 || t->id == FXI_F32 || t->id == FXI_Q8_0);
-    if (!known)
-        return fxi_fail(err, FX_EINVAL, "KV cache type '%s' is none of f16, bf16, f32, q8_0", name);
-    if (head_dim % (int)t->block_elems)
-        return fxi_fail(err, FX_EINVAL,
-                        "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not %d",
-                        head_dim);
-    *out = (fxi_dtype)t->id;
+    FX_TRY(arch->load(g, opt, out, err));
+    (*out)->arch = arch;
     return FX_OK;
 }
 
 void fxi_model_free(fxi_model *m)
 {
     if (m) m->arch->free(m);
-}
-
-const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
-{
-    return &m->shape;
-}
-
-const char *fxi_model_kernel_path(const fxi_model *m)
-{
-    return m->k->name;
-}
-
-const char *fxi_model_kv_type_name(const fxi_model *m)
-{
-    return fxi_dtype_find(m->kv_type)->name;
-}
-
-size_t fxi_model_kv_row_bytes(const fxi_model *m)
-{
-    return fxi_kv_bytes(m->kv_type, m->shape.n_kv_head * m->shape.head_dim);
 }
 
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits)

@@ -34,7 +34,7 @@ static inline v16 vq_as_f32(vq acc)
 #define Q_FEW_MAX_PANELS 4
 #define Q_CASES(X)       X(1) X(2) X(3) X(4) X(5) X(6)
 #define Q8_ZERO_LEFT     128
-#include "kernels/cpu/body_quant.h"
+#include "kernels/cpu/body/body_quant.h"
 
 void fxi_avx512_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
                                   int panel1, float *y, size_t ldy)

@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/cpu/body_ask.h"
-#include "kernels/cpu/body_kv.h"
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_kv.h"
+#include "kernels/cpu/body/body_prefetch.h"
+#include "kernels/cpu/body/body_tile.h"
 
 typedef struct walk {
     const fxi_attn *a;

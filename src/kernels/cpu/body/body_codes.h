@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/panel_io.h"
+#include "kernels/cpu/body/body_panel.h"
 #include "kernels/linear.h"
 
 #define Q_K_BLOCK   512

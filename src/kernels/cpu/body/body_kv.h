@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "kernels/cpu/body_ask.h"
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_prefetch.h"
+#include "kernels/cpu/body/body_tile.h"
 
 #define KV_TILE FXI_ATTN_TILE
 

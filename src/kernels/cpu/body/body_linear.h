@@ -9,7 +9,7 @@
 // group. Between blocks a sum rests in y, which loses nothing.
 #include <string.h>
 
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_tile.h"
 #include "kernels/linear.h"
 
 #define K_BLOCK     256

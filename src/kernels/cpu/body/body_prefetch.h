@@ -12,7 +12,7 @@
 #ifndef FXI_KERNELS_BODY_ASK_H
 #define FXI_KERNELS_BODY_ASK_H
 
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_tile.h"
 
 enum {
     ASK_BLOCK_BYTES = 128 << 10, // two blocks are in the cache at a time

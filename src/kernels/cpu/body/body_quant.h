@@ -17,8 +17,8 @@
 // Integer to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23, so that
 // F + s stands there as a float in the end. fma(F + s, dw, -F x dw) is dw x s rounded once, for
 // F x dw is exact.
-#include "kernels/cpu/body_quant_few.h"
-#include "kernels/cpu/body_quant_tile.h"
+#include "kernels/cpu/body/body_quant_small.h"
+#include "kernels/cpu/body/body_quant_tile.h"
 
 #define Q_MAX_TOK 384 // blocks of activations that are prepared together
 #define Q_FEW_TOK 8   // so many tokens are few: weights are not spread to bytes in memory

@@ -1,6 +1,6 @@
 // body_quant_few.h - few tokens against panels of block types; see body_quant.h. Weights go
 // straight from memory to the sums; memory is the limit.
-#include "kernels/cpu/body_codes.h"
+#include "kernels/cpu/body/body_codes.h"
 
 #define Q_AHEAD_BYTES 3072 // how far ahead of the sums codes are asked for
 

@@ -5,7 +5,7 @@
 // f32; both stay in the first-level cache while the tokens pass. For every run of numbers that
 // share a scale its integer sums are complete in registers, then go once, scaled, into the float
 // sums.
-#include "kernels/cpu/body_codes.h"
+#include "kernels/cpu/body/body_codes.h"
 
 enum { Q_DW, Q_OFFSET, Q_MIN, Q_N_SCALE }; // dw, scale_offset(dw), min
 

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "kernels/cpu/panel_io.h"
+#include "kernels/cpu/body/body_panel.h"
 
 #define TILE_MAX_PANEL 4
 
