@@ -1,4 +1,4 @@
-// Sizes that callers of attention need.
+// The sizes of attention's buffers.
 #include "kernels/kernels.h"
 
 static size_t whole_vectors(int head_dim)
@@ -22,18 +22,18 @@ size_t fxi_attn_part_floats(int head_dim)
     return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
 }
 
-// Lines of memory of a product's share of a block of rows, at most (cpu/body_ask.h): what a head
-// has in 256 positions of 2 bytes a number, or in 64 of 4 bytes, and 8 rows of 32 heads more.
-static size_t n_line(size_t head)
+// The most lines that one product prefetches (cpu/body/body_prefetch.h): those of a head in 256
+// positions of 2 bytes per number, or in 64 of 4 bytes, plus 8 rows of 32 heads.
+static size_t prefetch_lines(size_t head)
 {
     return 20 * head + 272;
 }
 
-// A tile of K or V as f32; per query row its scores in a segment, two parts, and the scaled query;
-// a list of lines of memory.
+// A tile of keys or values as f32; the list of lines to prefetch; per query row its scores of a
+// segment, two partial results and the scaled query.
 size_t fxi_attn_scratch(int group, int head_dim)
 {
     size_t head = whole_vectors(head_dim), n_row = (size_t)group * FXI_ATTN_MAX_TOK;
-    return FXI_ATTN_TILE * head + n_line(head) * sizeof(size_t) / sizeof(float) +
+    return FXI_ATTN_TILE * head + prefetch_lines(head) * sizeof(size_t) / sizeof(float) +
            n_row * (FXI_ATTN_SEGMENT + 2 * fxi_attn_part_floats(head_dim) + head);
 }

@@ -1,4 +1,5 @@
-// table.h - the last include of a path's .c file: its table, of the functions the bodies defined.
+// path_table.h - the last include of a path's .c file: the table of the functions that the bodies
+// define.
 #define PATH_TABLE(path, path_name, linear_quant_fn)  \
     const fxi_kernels fxi_kernels_##path = {          \
         .name = path_name,                            \
@@ -8,14 +9,14 @@
                    FXI_QUANT_TYPES(linear_quant_fn)}, \
         .quant_q8 = quant_q8,                         \
         .rms_norm = rms_norm,                         \
-        .add = add,                                   \
+        .add = add_row,                               \
         .swiglu = swiglu,                             \
         .rope = rope,                                 \
         .store_kv = {[FXI_F32] = store_f32,           \
                      [FXI_F16] = store_f16,           \
                      [FXI_BF16] = store_bf16,         \
                      [FXI_Q8_0] = store_q8_0},        \
-        .attention = attention,                       \
+        .attention = attention_whole,                 \
         .attention_part = attention_part,             \
         .attention_merge = attention_merge,           \
     }

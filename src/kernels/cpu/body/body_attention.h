@@ -1,10 +1,10 @@
-// body_attention.h - attention over a cache, once for every vector unit (cpu.h).
-// Needs: body_tile.h; the tile of few rows, FEW_TOK x FEW_PANELS, with FEW_CASES(X).
+// body_attention.h - attention over a cache. Written once for every vector unit (cpu.h).
+// Needs: body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with SMALL_CASES(X).
 //
-// One call walks the positions once for all of its query rows, segment by segment. A KV head has
-// n_tok tokens x group heads of them. Of a segment all heads' scores come first, then their
-// weights, then the products with values, so that rows are read whole and in the order in which
-// they lie in memory, and asked for ahead in that order (body_ask.h).
+// One call walks the positions once for all of its query rows, segment by segment; each KV head has
+// n_tok tokens x group heads of them. In a segment the scores of all heads come first, then their
+// weights, then the products with the values. So rows are read whole and in memory order, and
+// prefetched in that order (body_prefetch.h).
 //
 // Both products of a segment run on the tiles of body_tile.h, over 64 positions at a time that are
 // widened to f32 once for all rows:
@@ -12,48 +12,50 @@
 //     scores   rows of q            x  keys, transposed: panels [head_dim][16 positions]
 //     acc      rows of weights      x  values: panels [64 positions][16 numbers of the head]
 //
-// Where rows are few and the cache has 16 bits, widening would cost more than it saves: keys are
-// transposed as they are, values are read where they lie, up to a segment of them at a time, and
-// both are widened within the products.
+// For few rows and a 16-bit cache, widening beforehand costs more than it saves. Then keys are
+// transposed as 16-bit numbers, values are read in place, up to a segment at a time, and both are
+// widened inside the products.
 //
-// All rows of a segment have as many positions as the last of them sees. What others do not see has
-// weight 0, which leaves acc as it is but for the sign of a zero, and the merge makes zeros +0.
+// All rows of a segment cover as many positions as its last row attends to. Positions that a row
+// must not see have weight 0, which changes at most the sign of a zero in acc; the merge turns
+// every zero into +0.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "kernels/cpu/body/body_kv.h"
-#include "kernels/cpu/body/body_prefetch.h"
-#include "kernels/cpu/body/body_tile.h"
+#include "kernels/cpu/body/body_product.h"
 
-typedef struct walk {
+typedef struct attn_walk {
     const fxi_attn *a;
     const kv_kind *kind;
-    bool halves;      // the cache's numbers are read as they are
-    int n_row, n_vec; // of one KV head
-    int value_tile;   // positions whose values are taken together
-    float *tile;      // KV_TILE positions, as f32 or, of keys, as they are
-    // Of the call's first KV head; others behind it.
+    bool halves;      // keys and values stay 16-bit until they are multiplied
+    int n_row, n_vec; // rows of one KV head; vectors of 16 in a row of values
+    int value_tile;   // positions whose values are multiplied at a time
+    float *tile;      // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
+
+    // Buffers of the call's first KV head; those of the others follow.
     float *q0;     // [n_row][head_dim] times scale
     float *s0;     // [n_row][FXI_ATTN_SEGMENT] scores, then weights
-    float *seg0;   // [n_row] parts: of a segment
-    float *whole0; // [n_row] parts: of all segments so far
-    // Of the KV head whose turn it is.
+    float *seg0;   // [n_row] partial results of the current segment
+    float *whole0; // [n_row] partial results of all segments so far
+
+    // Buffers of the current KV head.
     float *q, *s, *seg, *whole;
-    size_t head_bytes; // where it begins in a row
-    float *part;       // with the caller; NULL: parts of a segment are here
-    ask_list *ask;
-} walk;
+    size_t head_bytes; // offset of the head in a row of the cache
+    float *part;       // the caller's partial results; NULL: seg0 holds them
+    prefetch_list *next;
+} attn_walk;
 
 enum { PART_M, PART_L, PART_ACC = FXI_ATTN_PART_ACC };
 
-static size_t part_floats(const walk *w)
+static size_t part_floats(const attn_walk *w)
 {
     return PART_ACC + 16 * (size_t)w->n_vec;
 }
 
-// How many of the n positions from pos on the row sees; rows of later tokens see more.
-static int row_sees(const walk *w, int row, int pos, int n)
+// How many of the n positions from pos on the row attends to; rows of later tokens attend to more.
+static int row_sees(const attn_walk *w, int row, int pos, int n)
 {
     int sees = w->a->pos + row / w->a->group + 1 - pos;
     return sees < n ? sees : n;
@@ -61,13 +63,13 @@ static int row_sees(const walk *w, int row, int pos, int n)
 
 // ---- keys and values as panels -----------------------------------------------------------------
 
-static const char *kv_row(const walk *w, int plane, int pos)
+static const char *kv_row(const attn_walk *w, int plane, int pos)
 {
     return fxi_kv_row(&w->a->view, plane, pos) + w->head_bytes;
 }
 
-// The keys of n <= KV_TILE positions from pos on, as panels of [head_dim][16].
-static void tile_keys(const walk *w, int pos, int n)
+// Loads the keys of n <= KV_TILE positions from pos on, as panels of [head_dim][16].
+static void tile_keys(const attn_walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
     float *dst = w->tile;
@@ -76,8 +78,8 @@ static void tile_keys(const walk *w, int pos, int n)
                            min_int(n - i, 16), a->head_dim, dst);
 }
 
-// Their values, as panels of [KV_TILE][16].
-static void tile_values(const walk *w, int pos, int n)
+// Loads their values, as panels of [KV_TILE][16].
+static void tile_values(const attn_walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
     float *dst = w->tile;
@@ -88,81 +90,8 @@ static void tile_values(const walk *w, int pos, int n)
 
 // ---- products ----------------------------------------------------------------------------------
 
-#define ROW_CASE(T)                                       \
-    case T:                                               \
-        if (n_panel == 1)                                 \
-            tile_run_asking(load, T, 1, true, ldk, c);    \
-        else                                              \
-            tile_run_asking(load, T, MOST, true, ldk, c); \
-        break;
-
-// One tile of few rows, and one of more. n_panel: MOST or 1.
-ALWAYS_INLINE void tile_few_rows(load_fn *load, size_t ldk, int n_row, int n_panel, const tile *c)
-{
-    enum { MOST = FEW_PANELS };
-    switch (n_row) {
-        FEW_CASES(ROW_CASE)
-    }
-}
-
-ALWAYS_INLINE void tile_rows(load_fn *load, size_t ldk, int n_row, int n_panel, const tile *c)
-{
-    enum { MOST = TILE_PANELS };
-    switch (n_row) {
-        TILE_CASES(ROW_CASE)
-    }
-}
-
-#undef ROW_CASE
-
-// n_row rows, at most TILE_TOK, x n_panel panels.
-ALWAYS_INLINE void product_rows(load_fn *load, size_t ldk, tile c, int n_row, int n_panel,
-                                ask_list *ask)
-{
-    bool few = n_row <= FEW_TOK;
-    int most = few ? FEW_PANELS : TILE_PANELS;
-    for (int p = 0, n; p < n_panel; p += n) {
-        n = n_panel - p >= most ? most : 1;
-        ask_with(ask, &c);
-        if (few)
-            tile_few_rows(load, ldk, n_row, n, &c);
-        else
-            tile_rows(load, ldk, n_row, n, &c);
-        c.panel += (size_t)n * c.panel_bytes;
-        c.y += n * FXI_PANEL;
-        c.n_out -= n * FXI_PANEL;
-    }
-}
-
-static void product_f32(tile c, int n_row, int n_panel, ask_list *ask)
-{
-    product_rows(tile_load_f32, FXI_PANEL, c, n_row, n_panel, ask);
-}
-
-static void product_f16(tile c, int n_row, int n_panel, ask_list *ask)
-{
-    product_rows(tile_load_f16, c.ldk, c, n_row, n_panel, ask);
-}
-
-static void product_bf16(tile c, int n_row, int n_panel, ask_list *ask)
-{
-    product_rows(tile_load_bf16, c.ldk, c, n_row, n_panel, ask);
-}
-
-// n_row rows x n_panel panels; rows are shared out evenly among as few tiles as there can be.
-static void product(tile c, int n_row, int n_panel, ask_list *ask)
-{
-    int n_tile = (n_row + TILE_TOK - 1) / TILE_TOK;
-    for (int i = 0, n; i < n_tile; i++, n_row -= n) {
-        n = n_row / (n_tile - i);
-        product_f32(c, n, n_panel, ask);
-        c.x += (size_t)n * c.ldx;
-        c.y += (size_t)n * c.ldy;
-    }
-}
-
-// Keys as they are, transposed: [head_dim][16] for each 16 positions.
-static void scores_halves(const walk *w, tile c, int n_row, int pos, int n)
+// Scores with 16-bit keys, transposed to [head_dim][16] for each 16 positions.
+static void scores_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
 {
     const fxi_attn *a = w->a;
     uint16_t *dst = (uint16_t *)(void *)w->tile;
@@ -171,11 +100,11 @@ static void scores_halves(const walk *w, tile c, int n_row, int pos, int n)
     for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
         key_panel_halves(kv_row(w, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
                          min_int(n - i, 16), a->head_dim, dst);
-    w->kind->halves(c, n_row, (n + 15) / 16, w->ask);
+    w->kind->halves(c, n_row, (n + 15) / 16, w->next);
 }
 
-// Values where they lie, rows that are neighbours together.
-static void weighted_halves(const walk *w, tile c, int n_row, int pos, int n)
+// Weighted sums of 16-bit values, read in place: neighbouring rows in one product.
+static void values_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
 {
     const fxi_kv_view *v = &w->a->view;
     int block = v->table ? 1 << v->block_shift : n;
@@ -185,15 +114,15 @@ static void weighted_halves(const walk *w, tile c, int n_row, int pos, int n)
         int together = v->table ? block - (pos & (block - 1)) : n;
         c.n_k = left < together ? left : together;
         c.panel = kv_row(w, 2 * w->a->layer + 1, pos);
-        w->kind->halves(c, n_row, w->n_vec, w->ask);
+        w->kind->halves(c, n_row, w->n_vec, w->next);
         c.first = false;
         c.x += c.n_k;
         pos += c.n_k;
     }
 }
 
-// The scores of rows from r0 on for n positions from pos on, into column `at` of s and on.
-static void scores(const walk *w, int r0, int pos, int n, int at)
+// Scores of the head's rows from r0 on for n positions from pos on, to s from column `at` on.
+static void head_scores(const attn_walk *w, int r0, int pos, int n, int at)
 {
     const fxi_attn *a = w->a;
     int n_panel = (n + 15) / 16;
@@ -206,18 +135,18 @@ static void scores(const walk *w, int r0, int pos, int n, int at)
               .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldy = FXI_ATTN_SEGMENT,
               .n_out = 16 * n_panel};
-    ask_begin(w->ask, n);
+    prefetch_begin(w->next, n);
     if (w->halves) {
         scores_halves(w, c, w->n_row - r0, pos, n);
     } else {
         tile_keys(w, pos, n);
-        product(c, w->n_row - r0, n_panel, w->ask);
+        product_tiles(c, w->n_row - r0, n_panel, w->next);
     }
-    ask_end(w->ask);
+    prefetch_flush(w->next);
 }
 
-// Adds the values of n positions from pos on to acc, by the weights from column `at` of s on.
-static void weighted(const walk *w, int r0, int pos, int n, int at)
+// Adds the values of n positions from pos on to acc, weighted by s from column `at` on.
+static void head_values(const attn_walk *w, int r0, int pos, int n, int at)
 {
     tile c = {.panel = (const char *)w->tile,
               .panel_bytes = 16 * KV_TILE * sizeof(float),
@@ -228,18 +157,18 @@ static void weighted(const walk *w, int r0, int pos, int n, int at)
               .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
-    ask_begin(w->ask, n);
+    prefetch_begin(w->next, n);
     if (w->halves) {
-        weighted_halves(w, c, w->n_row - r0, pos, n);
+        values_halves(w, c, w->n_row - r0, pos, n);
     } else {
         tile_values(w, pos, n);
-        product(c, w->n_row - r0, w->n_vec, w->ask);
+        product_tiles(c, w->n_row - r0, w->n_vec, w->next);
     }
-    ask_end(w->ask);
+    prefetch_flush(w->next);
 }
 
-// The largest of the n scores that a row sees, 1 to n_all of them, into its part. What is not seen
-// becomes -inf.
+// Stores the largest of the row's first n scores in its partial result. Sets the scores behind
+// them, up to a whole vector, to -inf.
 static void row_max(float *s, int n, float *part)
 {
     v16 low = v16_set1(-INFINITY), max = low;
@@ -249,7 +178,7 @@ static void row_max(float *s, int n, float *part)
     part[PART_M] = v16_max_lane(max);
 }
 
-// Scores to weights, and their sum into the row's part; weights of what it does not see are 0.
+// Turns n scores into weights and stores their sum in the partial result; weights n to n_all are 0.
 static void row_weights(float *s, int n, int n_all, float *part)
 {
     const v16 max = v16_set1(part[PART_M]);
@@ -264,9 +193,10 @@ static void row_weights(float *s, int n, int n_all, float *part)
     part[PART_L] = v16_fold(sum);
 }
 
-// ---- the walk ----------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
 
-// Parts of neighbouring rows, of a segment, into their whole: 16 rows' e and es at once.
+// Merges the segment's partial results of up to 16 neighbouring rows into their totals; computes
+// the exponentials of all rows at once.
 static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_vec)
 {
     float m[16] = {0}, down[16] = {0}, down_seg[16] = {0};
@@ -289,8 +219,8 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
     }
 }
 
-// Scores of the head's rows to weights.
-static void head_weights(const walk *w, int r0, int pos, int n)
+// Turns the scores of the head's rows into weights.
+static void head_weights(const attn_walk *w, int r0, int pos, int n)
 {
     const size_t ld = part_floats(w);
     for (int r = r0; r < w->n_row; r++)
@@ -301,17 +231,16 @@ static void head_weights(const walk *w, int r0, int pos, int n)
                     w->seg + (size_t)r * ld);
 }
 
-// dst = src * by
-static void row_scale(const float *src, float by, int n, float *dst)
+static void row_scale(const float *src, float factor, int n, float *dst)
 {
-    v16 f = v16_set1(by);
+    v16 f = v16_set1(factor);
     int i = 0;
     for (; i + 16 <= n; i += 16) v16_store(dst + i, v16_mul(v16_load(src + i), f));
     if (i < n) v16_store_n(dst + i, v16_mul(v16_load_n(src + i, n - i), f), n - i);
 }
 
-// Turns to KV head h of the call, for a segment.
-static void walk_head(walk *w, int h, int segment)
+// Makes KV head h of the call the current one, for a segment.
+static void walk_head(attn_walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
     const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
@@ -331,7 +260,7 @@ static size_t head_at(const fxi_attn *a, int h, int r)
     return (size_t)head * (size_t)a->head_dim;
 }
 
-static void walk_queries(walk *w)
+static void walk_queries(attn_walk *w)
 {
     const fxi_attn *a = w->a;
     for (int h = 0; h < a->n_kv_head; h++) {
@@ -342,7 +271,7 @@ static void walk_queries(walk *w)
     }
 }
 
-static void walk_begin(const walk *w)
+static void walk_begin(const attn_walk *w)
 {
     for (int r = 0; r < w->n_row * w->a->n_kv_head; r++) {
         float *o = w->whole0 + (size_t)r * part_floats(w);
@@ -351,7 +280,7 @@ static void walk_begin(const walk *w)
     }
 }
 
-static void walk_end(walk *w)
+static void walk_end(attn_walk *w)
 {
     const fxi_attn *a = w->a;
     for (int h = 0; h < a->n_kv_head; h++) {
@@ -363,16 +292,16 @@ static void walk_end(walk *w)
     }
 }
 
-// A walk from a segment on; its parts of segments go to, or come from, `part`, if that is not NULL.
-// The call's scratch: see fxi_attn_scratch.
-static walk walk_of(const fxi_attn *a, int segment, float *part, ask_list *ask)
+// A walk from a segment on. part, if not NULL: where partial results of segments go or come from.
+// The layout of the call's scratch: see fxi_attn_scratch.
+static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_list *next)
 {
-    walk w = {.a = a,
-              .kind = &kv_kinds[a->kv_type],
-              .ask = ask,
-              .part = part,
-              .n_vec = (a->head_dim + 15) / 16,
-              .n_row = a->n_tok * a->group};
+    attn_walk w = {.a = a,
+                   .kind = &kv_kinds[a->kv_type],
+                   .next = next,
+                   .part = part,
+                   .n_vec = (a->head_dim + 15) / 16,
+                   .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
     w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 32 == 0;
     w.tile = a->scratch;
@@ -380,20 +309,20 @@ static walk walk_of(const fxi_attn *a, int segment, float *part, ask_list *ask)
     w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;
     w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
-    *ask = ask_open(a, segment, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
-    w.value_tile = w.halves ? min_int(ask->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
+    *next = prefetch_open(a, segment, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    w.value_tile = w.halves ? min_int(next->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
     return w;
 }
 
-// The first row that sees position pos.
-static int first_row(const walk *w, int pos)
+// The first row that attends to position pos.
+static int first_row(const attn_walk *w, int pos)
 {
     int tok = pos - w->a->pos;
     return tok > 0 ? tok * w->a->group : 0;
 }
 
-// Parts of the head's rows from r0 on into their wholes.
-static void head_merge(const walk *w, int r0)
+// Merges the partial results of the head's rows from r0 on into their totals.
+static void head_merge(const attn_walk *w, int r0)
 {
     const size_t ld = part_floats(w);
     for (int r = r0, n; r < w->n_row; r += n) {
@@ -402,7 +331,7 @@ static void head_merge(const walk *w, int r0)
     }
 }
 
-static void walk_segment(walk *w, int segment)
+static void walk_segment(attn_walk *w, int segment)
 {
     const int pos = segment * FXI_ATTN_SEGMENT, r0 = first_row(w, pos);
     const int n = min_int(w->a->pos + w->a->n_tok - pos, FXI_ATTN_SEGMENT);
@@ -410,7 +339,7 @@ static void walk_segment(walk *w, int segment)
     for (int i = 0; i < n; i += KV_TILE)
         for (int h = 0; h < n_head; h++) {
             walk_head(w, h, segment);
-            scores(w, r0, pos + i, min_int(n - i, KV_TILE), i);
+            head_scores(w, r0, pos + i, min_int(n - i, KV_TILE), i);
         }
     for (int h = 0; h < n_head; h++) {
         walk_head(w, h, segment);
@@ -419,12 +348,12 @@ static void walk_segment(walk *w, int segment)
     for (int i = 0; i < n; i += step)
         for (int h = 0; h < n_head; h++) {
             walk_head(w, h, segment);
-            weighted(w, r0, pos + i, min_int(n - i, step), i);
+            head_values(w, r0, pos + i, min_int(n - i, step), i);
         }
 }
 
-// The parts of a segment into the wholes of their heads.
-static void merge_segment(walk *w, int segment)
+// Merges the segment's partial results of all heads into their totals.
+static void merge_segment(attn_walk *w, int segment)
 {
     for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
@@ -432,10 +361,10 @@ static void merge_segment(walk *w, int segment)
     }
 }
 
-static void attention(const fxi_attn *a)
+static void attention_whole(const fxi_attn *a)
 {
-    ask_list ask;
-    walk w = walk_of(a, 0, NULL, &ask);
+    prefetch_list next;
+    attn_walk w = walk_of(a, 0, NULL, &next);
     walk_queries(&w);
     walk_begin(&w);
     for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
@@ -447,16 +376,16 @@ static void attention(const fxi_attn *a)
 
 static void attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
-    ask_list ask;
-    walk w = walk_of(a, segment0, part, &ask);
+    prefetch_list next;
+    attn_walk w = walk_of(a, segment0, part, &next);
     walk_queries(&w);
     for (int s = segment0; s < segment1; s++) walk_segment(&w, s);
 }
 
 static void attention_merge(const fxi_attn *a, const float *part)
 {
-    ask_list ask;
-    walk w = walk_of(a, 0, (float *)part, &ask);
+    prefetch_list next;
+    attn_walk w = walk_of(a, 0, (float *)part, &next);
     walk_begin(&w);
     for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) merge_segment(&w, s);
     walk_end(&w);

@@ -1,5 +1,5 @@
-// body_codes.h - what a panel of a block type holds, taken apart with vectors (linear.c has the
-// layout); what the kernels for one token and for many share. See body_quant.h.
+// body_codes.h - unpacks the codes and scales of a panel of a block type with vectors (linear.c has
+// the layout): what the kernels for small and for large batches share. See body_quant.h.
 //
 // Parameters that are const are constants at every call: LO and HI, the bits of a code's planes; N,
 // how many vectors of codes share a scale (8 or 4); BIG, types of 256; HAS_MIN.
@@ -18,11 +18,11 @@
 #define Q_MAGIC_BITS 0x4b400000
 #define Q_MAGIC      12582912.0f
 
-// A token's activations of one block of k, together, so that a tile needs few addresses.
+// A token's activations of one block of k, side by side, so that a tile needs few addresses.
 typedef struct q_token {
     int8_t q[Q_K_BLOCK];
     float d[Q_MAX_BLOCK];
-    int32_t start[Q_MAX_SUB]; // what integer sums start from
+    int32_t start[Q_MAX_SUB]; // start values of the integer sums
     float dsum[Q_MAX_SUB];    // dx x (float)sum
 } q_token;
 
@@ -35,7 +35,7 @@ ALWAYS_INLINE int32_t four_bytes(const int8_t *q)
 
 // ---- codes -------------------------------------------------------------------------------------
 
-// Vector g of a block's codes, [16][4] bytes. at: the block
+// Vector g of the codes of the block at `at`, [16][4] bytes.
 ALWAYS_INLINE vb code_vector(const int LO, const int HI, const uint8_t *at, const int g)
 {
     vb v = vb_load(at + g % LO * 64);
@@ -49,7 +49,7 @@ ALWAYS_INLINE vb code_vector(const int LO, const int HI, const uint8_t *at, cons
 
 // A group of scales, of 32 or 256 numbers along k, begins with d and m.
 typedef struct q_head {
-    v16 d, m; // m is subtracted where the type is BIG, so it is -m there
+    v16 d, m; // BIG types subtract the minimum: m is -m there
 } q_head;
 
 ALWAYS_INLINE q_head head_load(const bool BIG, const bool HAS_MIN, const uint8_t *at)
@@ -64,7 +64,7 @@ typedef struct q_scale {
     v16 dw, min;
 } q_scale;
 
-// Run r of the group at `at`. Scale and minimum share a byte in the type of 2 bits.
+// Scale and minimum of run r of the group at `at`. Both share a byte in the 2-bit type.
 ALWAYS_INLINE q_scale run_scale(const int LO, const int HI, const bool BIG, const bool HAS_MIN,
                                 q_head head, const uint8_t *at, int r)
 {
@@ -78,7 +78,7 @@ ALWAYS_INLINE q_scale run_scale(const int LO, const int HI, const bool BIG, cons
                                  : v16_zero()};
 }
 
-// s, an integer sum that started at Q_MAGIC_BITS, as float times dw.
+// s x dw, where s is an integer sum that started at Q_MAGIC_BITS.
 ALWAYS_INLINE v16 times_scale(vq s, v16 dw, v16 offset)
 {
     return v16_fma(vq_as_f32(s), dw, offset);

@@ -1,17 +1,16 @@
-// body_kv.h - rows of a cache, of every type it can have: how numbers enter it, and how keys and
-// values of 16 positions become panels of f32. Once for every vector unit (cpu.h).
-// Needs: a vec*.h, body_ops.h.
+// body_kv.h - rows of a cache, of every type it can have: how numbers are stored, and how the keys
+// and values of 16 positions become panels of f32. Written once for every vector unit (cpu.h).
+// Needs: a vec*.h, body_ops.h, body_product.h.
 #ifndef FXI_KERNELS_BODY_KV_H
 #define FXI_KERNELS_BODY_KV_H
 
 #include <string.h>
 
-#include "kernels/cpu/body/body_prefetch.h"
-#include "kernels/cpu/body/body_tile.h"
+#include "kernels/cpu/body/body_product.h"
 
 #define KV_TILE FXI_ATTN_TILE
 
-// ---- in ----------------------------------------------------------------------------------------
+// ---- storing ----------------------------------------------------------------------------------------
 
 static void store_f32(const float *src, int n, void *dst)
 {
@@ -45,9 +44,9 @@ static void store_q8_0(const float *src, int n, void *dst)
     }
 }
 
-// ---- out ---------------------------------------------------------------------------------------
+// ---- loading ---------------------------------------------------------------------------------------
 
-// Sixteen numbers of a head from i on; zeros behind its end.
+// Sixteen numbers of a head, from number i on; zeros beyond head_dim.
 typedef v16 kv_load_fn(const char *row, int i, int head_dim);
 
 ALWAYS_INLINE v16 kv_load_f32(const char *row, int i, int head_dim)
@@ -76,7 +75,7 @@ ALWAYS_INLINE v16 kv_load_q8_0(const char *row, int i, int head_dim)
 }
 
 // Numbers i to i + 15 of the keys of n positions, transposed: lane j of dst[d] is position j. n is
-// a constant at the call that matters, so that all of it lives in registers.
+// a constant at the call that matters, so that everything stays in registers.
 ALWAYS_INLINE void key_square(kv_load_fn *load, const char *row, size_t stride, int i, int n,
                               int head_dim, v16 dst[16])
 {
@@ -86,7 +85,7 @@ ALWAYS_INLINE void key_square(kv_load_fn *load, const char *row, size_t stride, 
     v16_transpose(dst);
 }
 
-// The keys of n <= 16 positions to [head_dim][16]; zeros behind them.
+// The keys of n <= 16 positions, as [head_dim][16]; zeros in the lanes from n on.
 ALWAYS_INLINE void key_panel(kv_load_fn *load, const char *row, size_t stride, int n, int head_dim,
                              float *dst)
 {
@@ -104,7 +103,7 @@ ALWAYS_INLINE void key_panel(kv_load_fn *load, const char *row, size_t stride, i
     }
 }
 
-// Numbers i to i + 15 of the values of n positions, one vector each.
+// Numbers i to i + 15 of the values of n positions: one vector per position.
 ALWAYS_INLINE void value_panel(kv_load_fn *load, const char *row, size_t stride, int i, int n,
                                int head_dim, float *dst)
 {
@@ -112,7 +111,7 @@ ALWAYS_INLINE void value_panel(kv_load_fn *load, const char *row, size_t stride,
     for (int j = 0; j < n; j++, row += stride, dst += 16) v16_store(dst, load(row, i, head_dim));
 }
 
-// The values of n <= 16 positions, to [KV_TILE][16] for each 16 numbers of a head.
+// The values of n <= 16 positions, as [KV_TILE][16] for each 16 numbers of a head.
 ALWAYS_INLINE void value_panels(kv_load_fn *load, const char *row, size_t stride, int n,
                                 int head_dim, float *dst)
 {
@@ -123,8 +122,8 @@ ALWAYS_INLINE void value_panels(kv_load_fn *load, const char *row, size_t stride
             value_panel(load, row, stride, i, n, head_dim, dst);
 }
 
-// The keys of n <= 16 positions, of a type of 16 bits, as they are, to [head_dim][16]; zeros behind
-// them. head_dim: a multiple of 32.
+// The keys of n <= 16 positions of a 16-bit type, not widened, as [head_dim][16]; zeros in the lanes
+// from n on. head_dim: a multiple of 32.
 static void key_panel_halves(const char *row, size_t stride, int n, int head_dim, uint16_t *dst)
 {
     char some[16][64];
@@ -141,14 +140,9 @@ static void key_panel_halves(const char *row, size_t stride, int n, int head_dim
 
 typedef void kv_panel_fn(const char *row, size_t stride, int n, int head_dim, float *dst);
 
-// A product of tiles: n_row rows, at most TILE_TOK, x n_panel panels.
-typedef void kv_product_fn(tile c, int n_row, int n_panel, ask_list *ask);
-
-static kv_product_fn product_f32, product_f16, product_bf16; // body_attention.h
-
 typedef struct kv_kind {
     kv_panel_fn *key_panel, *value_panels;
-    kv_product_fn *halves; // of numbers of 16 bits as they are; NULL: other types
+    kv_product_fn *halves; // product with 16-bit numbers, widened on the way; NULL: other types
 } kv_kind;
 
 #define KV_KIND(type)                                                                             \

@@ -1,4 +1,4 @@
-// body_ops.h - the operations on rows, once for every vector unit (cpu.h).
+// body_ops.h - the operations on rows. Written once for every vector unit (cpu.h).
 // Needs: a vec*.h.
 #include <math.h>
 
@@ -25,7 +25,7 @@ static void rms_norm(const float *x, const float *w, int n, float eps, float *y)
     v16_store_n(y + i, v16_mul(v16_mul(v16_load_n(x + i, m), scale), v16_load_n(w + i, m)), m);
 }
 
-static void add(float *y, const float *x, int n)
+static void add_row(float *y, const float *x, int n)
 {
     int i = 0;
     for (; i + 16 <= n; i += 16) v16_store(y + i, v16_add(v16_load(y + i), v16_load(x + i)));

@@ -1,7 +1,8 @@
-// panel_io.h - the 16 results of a panel, of which the last panel of a layer may have fewer.
+// body_panel.h - loads and stores the 16 results of a panel; the last panel of a layer may have
+// fewer.
 // Needs: a vec*.h.
-#ifndef FXI_KERNELS_PANEL_IO_H
-#define FXI_KERNELS_PANEL_IO_H
+#ifndef FXI_KERNELS_BODY_PANEL_H
+#define FXI_KERNELS_BODY_PANEL_H
 
 #include "kernels/kernels.h"
 
@@ -12,7 +13,7 @@ ALWAYS_INLINE int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-// n: how many there are from here on, at least 1.
+// n: results from y on, at least 1.
 ALWAYS_INLINE v16 panel_load(const float *y, int n)
 {
     return n >= FXI_PANEL ? v16_load(y) : v16_load_n(y, n);

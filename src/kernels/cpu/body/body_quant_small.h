@@ -1,24 +1,24 @@
-// body_quant_few.h - few tokens against panels of block types; see body_quant.h. Weights go
-// straight from memory to the sums; memory is the limit.
+// body_quant_small.h - small batches of tokens x panels of block types; see body_quant.h. Weights go
+// straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
-#define Q_AHEAD_BYTES 3072 // how far ahead of the sums codes are asked for
+#define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
 
-// What is worked on: all of k for P neighbouring panels.
-typedef struct q_few {
+// The operands: all of k for P neighbouring panels.
+typedef struct q_small {
     const uint8_t *code, *scale; // of the first panel; the next panel_bytes behind it
-    const uint8_t *next;         // codes that are read after these, or NULL
+    const uint8_t *next;         // the codes that are read after these, or NULL
     size_t panel_bytes, scale_bytes;
     const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens
     int n_tok, n_block;
     float *y; // [T][ldy]
     size_t ldy;
     int n_out; // outputs from the first panel on; the last panel may be cut by it
-} q_few;
+} q_small;
 
-ALWAYS_INLINE void few_ahead(const int P, const int LINES, const q_few *c, int b)
+ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const q_small *c, int b)
 {
-    const int far = b + Q_AHEAD_BYTES / (64 * LINES);
+    const int far = b + Q_PREFETCH_BYTES / (64 * LINES);
     const uint8_t *at = far < c->n_block ? c->code + (size_t)far * 64 * (size_t)LINES
                         : c->next        ? c->next + (size_t)(far - c->n_block) * 64 * (size_t)LINES
                                          : c->code;
@@ -29,15 +29,15 @@ ALWAYS_INLINE void few_ahead(const int P, const int LINES, const q_few *c, int b
             __builtin_prefetch(at + (size_t)p * c->panel_bytes + i * 64);
 }
 
-// The run of N vectors from g0 of block b on, number s of the tokens' block of k. scale: its scales
-ALWAYS_INLINE void few_run(const int T, const int P, const int LO, const int HI, const int N,
-                           const bool HAS_MIN, const q_few *c, int b, const int g0,
-                           const q_scale *scale, v16 acc[4][Q_FEW_MAX_PANELS])
+// The run of N vectors from vector g0 of block b on, which share `scale`.
+ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int HI, const int N,
+                               const bool HAS_MIN, const q_small *c, int b, const int g0,
+                               const q_scale *scale, v16 acc[4][Q_SMALL_MAX_PANELS])
 {
     const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
     const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
     const uint8_t *code = c->code + (size_t)b * 64 * (LO + HI);
-    vq sum[4][Q_FEW_MAX_PANELS];
+    vq sum[4][Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
@@ -66,41 +66,41 @@ ALWAYS_INLINE void few_run(const int T, const int P, const int LO, const int HI,
     }
 }
 
-// Block b, number `in` of the group of scales at `at`.
-ALWAYS_INLINE void few_block(const int T, const int P, const int LO, const int HI, const int N,
-                             const bool BIG, const bool HAS_MIN, const q_few *c, int b,
-                             const q_head *head, const uint8_t *at, int in,
-                             v16 acc[4][Q_FEW_MAX_PANELS])
+// Block b, which is block `in` of the group of scales at `at`.
+ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const int HI, const int N,
+                                 const bool BIG, const bool HAS_MIN, const q_small *c, int b,
+                                 const q_head *head, const uint8_t *at, int in,
+                                 v16 acc[4][Q_SMALL_MAX_PANELS])
 {
-    few_ahead(P, LO + HI, c, b);
+    q_small_prefetch(P, LO + HI, c, b);
 #pragma GCC unroll 2
     for (int g0 = 0; g0 < 8; g0 += N) {
-        q_scale scale[Q_FEW_MAX_PANELS];
+        q_scale scale[Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
             scale[p] = run_scale(LO, HI, BIG, HAS_MIN, head[p], at + (size_t)p * c->panel_bytes,
                                  (8 * in + g0) / N);
-        few_run(T, P, LO, HI, N, HAS_MIN, c, b, g0, scale, acc);
+        q_small_run(T, P, LO, HI, N, HAS_MIN, c, b, g0, scale, acc);
     }
 }
 
 // All of k for T tokens and P panels.
-ALWAYS_INLINE void few_panels(const int T, const int P, const int LO, const int HI, const int N,
-                              const bool BIG, const bool HAS_MIN, const q_few *c)
+ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const int HI, const int N,
+                                  const bool BIG, const bool HAS_MIN, const q_small *c)
 {
-    v16 acc[4][Q_FEW_MAX_PANELS];
+    v16 acc[4][Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) acc[t][p] = v16_zero();
     const uint8_t *at = c->scale;
     for (int b = 0; b < c->n_block; at += c->scale_bytes) {
-        q_head head[Q_FEW_MAX_PANELS];
+        q_head head[Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
             head[p] = head_load(BIG, HAS_MIN, at + (size_t)p * c->panel_bytes);
         for (int in = 0; in < (BIG ? 8 : 1); in++, b++)
-            few_block(T, P, LO, HI, N, BIG, HAS_MIN, c, b, head, at, in, acc);
+            q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, c, b, head, at, in, acc);
     }
 #pragma GCC unroll 4
     for (int t = 0; t < T; t++)
@@ -110,8 +110,8 @@ ALWAYS_INLINE void few_panels(const int T, const int P, const int LO, const int 
                         c->n_out - p * FXI_PANEL);
 }
 
-// How many panels T tokens meet at a time.
-#define Q_FEW_PANELS(T)                                       \
-    ((T) >= Q_FEW_SUMS                     ? 1                \
-     : Q_FEW_SUMS / (T) < Q_FEW_MAX_PANELS ? Q_FEW_SUMS / (T) \
-                                           : Q_FEW_MAX_PANELS)
+// How many panels T tokens are multiplied with at a time.
+#define Q_SMALL_PANELS(T)                                           \
+    ((T) >= Q_SMALL_SUMS                       ? 1                  \
+     : Q_SMALL_SUMS / (T) < Q_SMALL_MAX_PANELS ? Q_SMALL_SUMS / (T) \
+                                               : Q_SMALL_MAX_PANELS)

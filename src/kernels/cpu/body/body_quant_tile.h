@@ -1,10 +1,10 @@
 // body_quant_tile.h - tiles of tokens x panels for layers with weights of block types; see
 // body_quant.h.
 //
-// The codes of Q_PANELS panels and one block of k are spread to bytes before, and their scales are
-// f32; both stay in the first-level cache while the tokens pass. For every run of numbers that
-// share a scale its integer sums are complete in registers, then go once, scaled, into the float
-// sums.
+// The codes of Q_PANELS panels and one block of k are unpacked to bytes first, and their scales to
+// f32; both stay in the first-level cache while all tokens are multiplied with them. The integer
+// sums of each run of numbers that share a scale are completed in registers and then added, scaled,
+// to the float sums once.
 #include "kernels/cpu/body/body_codes.h"
 
 enum { Q_DW, Q_OFFSET, Q_MIN, Q_N_SCALE }; // dw, scale_offset(dw), min
@@ -13,26 +13,25 @@ typedef struct q_scales {
     float v[Q_MAX_SUB][Q_N_SCALE][FXI_PANEL];
 } q_scales;
 
-// What one tile works on: one block of k.
+// The operands of one tile: one block of k.
 typedef struct q_tile {
-    const uint8_t *code; // [n_block][8][16][4]; the next panel code_stride behind it
-    size_t code_stride;
+    const uint8_t *code;   // [n_block][8][16][4]
+    size_t code_stride;    // from panel to panel
     const q_scales *scale; // [P]
     int n_block;
     const q_token *tok; // [T]
     bool first;         // sums start from zero, otherwise from y
-    float *y;           // [T][ldy], outputs from the first panel's first on
+    float *y;           // [T][ldy], from the first panel's first output on
     size_t ldy;
-    int n_out; // outputs from there on; the last panel may be cut by it
-    const char
-        *ahead; // codes to ask for on the way: so many lines of each panel for each block of 32
-    size_t ahead_stride;
-    int ahead_lines;
+    int n_out;              // outputs from there on; the last panel may have fewer than 16
+    const char *prefetch;   // codes to prefetch meanwhile
+    size_t prefetch_stride; // from panel to panel
+    int prefetch_lines;     // lines of each panel for each block of 32
 } q_tile;
 
-// T, P and what else is const in what follows are constants at every call, so that loops unroll and
-// sums live in registers: N vectors of codes in a run of numbers that share a scale (8 or 4); have
-// runs minima; codes of 8 bits or shorter ones.
+// Parameters that are const below are constants at every call, so that loops unroll and sums stay
+// in registers: T tokens; P panels; N vectors of codes in a run of numbers that share a scale (8 or
+// 4); has_min, whether runs have minima; wide, whether codes have 8 bits.
 
 // The integer sums of one run, from vector g0 of block b on.
 ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool wide,
@@ -56,7 +55,7 @@ ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool w
     }
 }
 
-// One run: number s of the block of k, from vector g0 of block b on.
+// Run s of the block of k, from vector g0 of block b on.
 ALWAYS_INLINE void q_run(const int T, const int P, const int N, const bool has_min, const bool wide,
                          const q_tile *c, int b, int s, int g0, v16 acc[Q_TOK][Q_PANELS])
 {
@@ -80,13 +79,13 @@ ALWAYS_INLINE void q_run(const int T, const int P, const int N, const bool has_m
     }
 }
 
-ALWAYS_INLINE void q_ahead(const int P, const q_tile *c, int b)
+ALWAYS_INLINE void q_tile_prefetch(const int P, const q_tile *c, int b)
 {
-    const char *at = c->ahead + (size_t)b * (size_t)c->ahead_lines * 64;
-    for (int i = 0; i < c->ahead_lines; i++)
+    const char *at = c->prefetch + (size_t)b * (size_t)c->prefetch_lines * 64;
+    for (int i = 0; i < c->prefetch_lines; i++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
-            __builtin_prefetch(at + (size_t)p * c->ahead_stride + i * 64, 0, 2);
+            __builtin_prefetch(at + (size_t)p * c->prefetch_stride + i * 64, 0, 2);
 }
 
 ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool has_min,
@@ -101,7 +100,7 @@ ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool 
             acc[t][p] = c->first ? v16_zero() : panel_load(y, c->n_out - p * FXI_PANEL);
         }
     for (int b = 0; b < c->n_block; b++) {
-        q_ahead(P, c, b);
+        q_tile_prefetch(P, c, b);
 #pragma GCC unroll 2
         for (int g = 0; g < 8; g += N) q_run(T, P, N, has_min, wide, c, b, (8 * b + g) / N, g, acc);
     }
@@ -144,19 +143,19 @@ Q_TILE_FN(q_tile_32_min, 8, true, false)
 Q_TILE_FN(q_tile_16, 4, false, false)
 Q_TILE_FN(q_tile_16_min, 4, true, false)
 
-// ---- one panel, one block of k, made ready ------------------------------------------------------
+// ---- unpacking one panel and one block of k -----------------------------------------------------
 
-// code: where the panel's codes of the block begin, spread: [n_block][8][16][4]
-ALWAYS_INLINE void spread_codes(const int LO, const int HI, const uint8_t *code, int n_block,
-                                uint8_t *spread)
+// code: the panel's codes of the block; out: [n_block][8][16][4]
+ALWAYS_INLINE void unpack_codes(const int LO, const int HI, const uint8_t *code, int n_block,
+                                uint8_t *out)
 {
     for (int b = 0; b < n_block; b++, code += 64 * (LO + HI))
 #pragma GCC unroll 8
-        for (int g = 0; g < 8; g++, spread += 64) vb_store(spread, code_vector(LO, HI, code, g));
+        for (int g = 0; g < 8; g++, out += 64) vb_store(out, code_vector(LO, HI, code, g));
 }
 
 // at: the first of n_group groups of `bytes` bytes
-ALWAYS_INLINE void spread_scales(const int LO, const int HI, const int N, const bool BIG,
+ALWAYS_INLINE void unpack_scales(const int LO, const int HI, const int N, const bool BIG,
                                  const bool HAS_MIN, const uint8_t *at, size_t bytes, int n_group,
                                  q_scales *out)
 {

@@ -1,12 +1,12 @@
-// body_tile.h - the product of a few rows of numbers with panels of 16 columns, the inner loop of
-// float layers and of attention, once for every vector unit (cpu.h).
-// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES(X), X(n) for n from
-// 1 to TILE_TOK.
+// body_tile.h - the product of a few rows of numbers with panels of 16 columns: the inner loop of
+// float layers and of attention. Written once for every vector unit (cpu.h).
+// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES(X), which is X(n) for
+// n from 1 to TILE_TOK.
 //
-// A tile is T rows x P panels: its sums stay in registers while k runs.
+// A tile is T rows x P panels; its sums stay in registers over all k.
 //
-//     for each k:  P vectors of the panels,  T numbers of x, each spread over a vector:
-//                  T x P fused multiply-adds
+//     for each k:  load P vectors of the panels, broadcast T numbers of x,
+//                  do T x P fused multiply-adds
 #ifndef FXI_KERNELS_BODY_TILE_H
 #define FXI_KERNELS_BODY_TILE_H
 
@@ -16,27 +16,27 @@
 
 #define TILE_MAX_PANEL 4
 
-// Sixteen numbers from element i of a panel on.
+// Loads sixteen numbers of a panel, from element i on.
 typedef v16 load_fn(const void *panel, size_t i);
 
-// What one tile works on. Rows of x and panels begin at the block's first k.
+// The operands of one tile. Rows of x and panels begin at the block's first k.
 typedef struct tile {
-    const char
-        *panel; // [n_k][ldk] numbers, of which 16 count; the next panel panel_bytes behind it
-    size_t panel_bytes, ldk; // ldk: where a tile does not lie in panels of 16
-    const float *x;          // [T][ldx]
+    const char *panel;  // [n_k][ldk] numbers, the first 16 of each row are used
+    size_t panel_bytes; // from panel to panel
+    size_t ldk;         // FXI_PANEL for packed panels
+    const float *x;     // [T][ldx]
     size_t ldx;
     int n_k;
     bool first; // sums start from zero, otherwise from y
-    float *y;   // [T][ldy], columns from the first panel's first on
+    float *y;   // [T][ldy], from the first panel's first column on
     size_t ldy;
-    int n_out; // columns from there on; the last panel may be cut by it
+    int n_out; // columns from there on; the last panel may have fewer than 16
 
-    // Where asked to: lines of memory that come next, into the second-level cache, ask[k *
-    // ask_step] from the base on while k is computed.
-    const char *ask_base;
-    const size_t *ask;
-    size_t ask_step;
+    // With prefetching: step k prefetches the line at prefetch_base +
+    // prefetch_line[k * prefetch_step] into the second-level cache.
+    const char *prefetch_base;
+    const size_t *prefetch_line;
+    size_t prefetch_step;
 } tile;
 
 ALWAYS_INLINE v16 tile_load_f32(const void *panel, size_t i)
@@ -54,10 +54,10 @@ ALWAYS_INLINE v16 tile_load_bf16(const void *panel, size_t i)
     return v16_from_bf16((const uint16_t *)panel + i);
 }
 
-// T, P: constants at every call, so that the loops over them unroll and acc lives in registers.
-// ldk: a constant where it can be.
-ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, const bool asks,
-                                   const size_t ldk, const tile *c)
+// T and P are constants at every call, so that the loops over them unroll and acc stays in
+// registers; ldk is one where possible.
+ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, const bool prefetches,
+                                     const size_t ldk, const tile *c)
 {
     v16 acc[TILE_TOK][TILE_MAX_PANEL];
 #pragma GCC unroll 16
@@ -70,7 +70,9 @@ ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, cons
 
 #pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
-        if (asks) __builtin_prefetch(c->ask_base + c->ask[(size_t)k * c->ask_step], 0, 2);
+        if (prefetches)
+            __builtin_prefetch(c->prefetch_base + c->prefetch_line[(size_t)k * c->prefetch_step], 0,
+                               2);
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
@@ -92,10 +94,10 @@ ALWAYS_INLINE void tile_run_asking(load_fn *load, const int T, const int P, cons
 
 ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
 {
-    tile_run_asking(load, T, P, false, FXI_PANEL, c);
+    tile_run_prefetch(load, T, P, false, FXI_PANEL, c);
 }
 
-// One tile of f32 panels. n_panel: TILE_PANELS or 1; n_tok: 1 to TILE_TOK.
+// One tile of f32 panels. n_tok: 1 to TILE_TOK; n_panel: TILE_PANELS or 1.
 static void tile_f32(int n_tok, int n_panel, const tile *c)
 {
 #define TILE_CASE(T)                                \
@@ -111,7 +113,7 @@ case T:                                             \
 #undef TILE_CASE
 }
 
-// n_tok rows x n_panel neighbouring panels of f32, as tiles.
+// n_tok rows x n_panel neighbouring panels of f32, tile by tile.
 static void tile_panels(tile c, int n_tok, int n_panel)
 {
     for (int p = 0, n; p < n_panel; p += n) {
