@@ -1,4 +1,4 @@
-// What every family has in common: the type of the cache, and what a model says about itself.
+// What all families share: the type of the cache, and what a model reports about itself.
 #include "model/arch.h"
 
 fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err)

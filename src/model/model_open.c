@@ -1,4 +1,4 @@
-// The table of families: a file's architecture picks one, which then loads, runs and frees the model.
+// The table of families: a file's architecture selects one, which loads, runs and frees the model.
 #include "model/llama.h"
 
 static const fxi_arch archs[] = {
