@@ -39,8 +39,8 @@ static bool has_avx512_vnni(void)
 }
 #endif
 
-// Best first. AVX-512 without VNNI comes before AVX2 with VNNI because its floats are twice as fast;
-// no known CPU has to choose between the two.
+// Best first. AVX-512 without VNNI comes before AVX2 with VNNI because its floats are twice as
+// fast; no known CPU has to choose between the two.
 static const struct kernel_path {
     const fxi_kernels *table;
     const fxi_probe_loops *probe;

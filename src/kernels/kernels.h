@@ -1,9 +1,9 @@
 // kernels.h - the numeric operations of a forward pass, and their order of rounding.
 //
-// THE LAW OF ORDER. The text below defines each result down to the last bit; ref/ states it in plain
-// C, and every other path must give the same bits (tests compare with ==). So a token's logits
-// depend on nothing but its own sequence: not on the batch, the chunking of the prompt, the number
-// of threads, or the instruction set.
+// THE LAW OF ORDER. The text below defines each result down to the last bit; ref/ states it in
+// plain C, and every other path must give the same bits (tests compare with ==). So a token's
+// logits depend on nothing but its own sequence: not on the batch, the chunking of the prompt, the
+// number of threads, or the instruction set.
 //
 //  linear, float weights
 //      y[o] is one chain of fused multiply-adds over k = 0, 1, .., n_in-1, starting from +0:
@@ -27,8 +27,7 @@
 //  attention
 //      see attention below
 //
-// The law holds for finite numbers. NaN and inf give unspecified results, but never access foreign
-// memory.
+// The law holds for finite numbers. NaN and inf give unspecified results, but never corrupt memory.
 //
 // Arguments of kernels are plain data. Kernels do not allocate, cannot fail and know no threads:
 // callers divide the work along the units named here (output panels, heads, segments), which never
@@ -110,8 +109,8 @@ typedef struct fxi_attn {
 // Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
 //   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
-// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 behind a row's last
-// one change nothing. No position after pos + n_tok - 1 is ever read.
+// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 behind a row's
+// last one change nothing. No position after pos + n_tok - 1 is ever read.
 //
 // Keys and values are the cache's numbers as f32; for Q8_0 scale times integer, exactly.
 
@@ -158,8 +157,8 @@ typedef struct fxi_kernels {
     // as quant_q8 gives them, their scale rounded to f16.
     void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);
 
-    // All of a call; or the same in two steps, on any threads: attention_part for ranges of segments
-    // that together cover all of them, then attention_merge.
+    // All of a call; or the same in two steps, on any threads: attention_part for ranges of
+    // segments that together cover all of them, then attention_merge.
     // part: [n_kv_head][n_segment][n_tok * group][fxi_attn_part_floats].
     void (*attention)(const fxi_attn *a);
     void (*attention_part)(const fxi_attn *a, int segment0, int segment1, float *part);

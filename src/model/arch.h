@@ -1,4 +1,5 @@
-// arch.h - what an architecture family provides, and what all models begin with. Only for src/model.
+// arch.h - what an architecture family provides, and what all models begin with. Only for
+// src/model.
 #ifndef FXI_MODEL_ARCH_H
 #define FXI_MODEL_ARCH_H
 
@@ -22,8 +23,8 @@ struct fxi_model {
     fxi_dtype kv_type;
 };
 
-// The type of cache that an option names; NULL: f16. Errors: FX_EINVAL (unknown, or not possible with
-// heads of head_dim numbers).
+// The type of cache that an option names; NULL: f16. Errors: FX_EINVAL (unknown, or not possible
+// with heads of head_dim numbers).
 fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err);
 
 #endif

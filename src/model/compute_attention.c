@@ -1,9 +1,10 @@
 // compute_attention.c - attention of a batch, in parallel on the pool.
 //
-// An item is a block and a KV head; for blocks of one token, as in decoding, it is a block and all KV
-// heads, because their rows are neighbours in memory. If few items hold most of the positions, as
-// with one long sequence, an item is split into ranges of segments, whose partial results are merged
-// afterwards; kernels.h says why this changes no bit. The plan is made once per pass, for all layers.
+// An item is a block and a KV head; for blocks of one token, as in decoding, it is a block and all
+// KV heads, because their rows are neighbours in memory. If few items hold most of the positions,
+// as with one long sequence, an item is split into ranges of segments, whose partial results are
+// merged afterwards; kernels.h says why this changes no bit. The plan is made once per pass, for
+// all layers.
 #include <stdatomic.h>
 
 #include "model/compute.h"

@@ -1,5 +1,5 @@
-// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU into what the
-// next layer reads.
+// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU into what
+// the next layer reads.
 //
 // An item is a range of panels of gate and the same range of up, a whole number of blocks of 32
 // outputs. Both are computed for a chunk of tokens into the thread's scratch, which fits the

@@ -2,8 +2,8 @@
 // batch.
 //
 // A batch holds tokens of many sequences: one token of each sequence that decodes, several of each
-// that reads its prompt. The model writes their keys and values where the sequences' views point and
-// reads the rest from there; it owns no cache and opens no file. Families of architectures are
+// that reads its prompt. The model writes their keys and values where the sequences' views point
+// and reads the rest from there; it owns no cache and opens no file. Families of architectures are
 // listed in model_open.c.
 //
 // Threads: load and forward are called by one thread, which spreads the work over the given pool.
@@ -63,8 +63,8 @@ const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
-// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order. Pre:
-// counts within the options, token ids within the vocabulary, positions within the context.
+// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order.
+// Pre: counts within the options, token ids within the vocabulary, positions within the context.
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
 
 #endif

@@ -96,7 +96,8 @@ static fx_status alloc_weights(fxi_loader *ld, size_t size_bytes, void **out, fx
     return FX_OK;
 }
 
-// Drops the file's pages of n_bytes of a tensor, from p on, which have been loaded; reports progress.
+// Drops the file's pages of n_bytes of a tensor, from p on, which have been loaded; reports
+// progress.
 static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
 {
     fxi_gguf_drop(ld->g, p, n_bytes);

@@ -1,11 +1,11 @@
 // weights.h - loads the tensors of a file as weights of a model: found by name, checked against the
 // expected shape, packed.
 //
-// A loader records which tensors were loaded, so that a file with tensors that the architecture does
-// not know (and would therefore compute wrongly) is refused by name.
+// A loader records which tensors were loaded, so that a file with tensors that the architecture
+// does not know (and would therefore compute wrongly) is refused by name.
 //
-// Weights lie in the given arena and are freed with it. Large tensors are packed in parts; the file's
-// pages of each part are dropped, so that loading needs little more memory than the model.
+// Weights lie in the given arena and are freed with it. Large tensors are packed in parts; the
+// file's pages of each part are dropped, so that loading needs little more memory than the model.
 #ifndef FXI_MODEL_WEIGHTS_H
 #define FXI_MODEL_WEIGHTS_H
 

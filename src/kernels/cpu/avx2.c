@@ -17,8 +17,8 @@
 #include "kernels/cpu/body/body_linear.h"
 
 // Integer products without VNNI. VPMADDUBSW multiplies unsigned by signed bytes, adds pairs and
-// saturates at 16 bits. Wide codes: |w| <= 128 times the activation with w's sign, at most 127, so a
-// pair is at most 2 x 128 x 127, which fits. Other codes have 6 bits at most.
+// saturates at 16 bits. Wide codes: |w| <= 128 times the activation with w's sign, at most 127, so
+// a pair is at most 2 x 128 x 127, which fits. Other codes have 6 bits at most.
 typedef struct vq {
     __m256i lo, hi;
 } vq;

@@ -4,8 +4,8 @@
 #include "kernels/ref/expf.h"
 #include "kernels/ref/ref.h"
 
-// A partial result is a softmax-weighted sum of values, with the largest score m subtracted in every
-// exponent: m, l, acc[head_dim] as in kernels.h.
+// A partial result is a softmax-weighted sum of values, with the largest score m subtracted in
+// every exponent: m, l, acc[head_dim] as in kernels.h.
 enum { M, L, ACC = FXI_ATTN_PART_ACC };
 
 // Keys or values of one position and this KV head, as f32.

@@ -10,7 +10,7 @@
 
 #define KV_TILE FXI_ATTN_TILE
 
-// ---- storing ----------------------------------------------------------------------------------------
+// ---- storing ------------------------------------------------------------------------------------
 
 static void store_f32(const float *src, int n, void *dst)
 {
@@ -44,7 +44,7 @@ static void store_q8_0(const float *src, int n, void *dst)
     }
 }
 
-// ---- loading ---------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 // Sixteen numbers of a head, from number i on; zeros beyond head_dim.
 typedef v16 kv_load_fn(const char *row, int i, int head_dim);
@@ -122,8 +122,8 @@ ALWAYS_INLINE void value_panels(kv_load_fn *load, const char *row, size_t stride
             value_panel(load, row, stride, i, n, head_dim, dst);
 }
 
-// The keys of n <= 16 positions of a 16-bit type, not widened, as [head_dim][16]; zeros in the lanes
-// from n on. head_dim: a multiple of 32.
+// The keys of n <= 16 positions of a 16-bit type, not widened, as [head_dim][16]; zeros in the
+// lanes from n on. head_dim: a multiple of 32.
 static void key_panel_halves(const char *row, size_t stride, int n, int head_dim, uint16_t *dst)
 {
     char some[16][64];

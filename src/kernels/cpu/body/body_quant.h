@@ -16,8 +16,8 @@
 // Q_K_BLOCK; between blocks float sums are kept in y, which is exact.
 //
 // Converting integers to float costs nothing: a sum starts at the bits of the float F = 1.5 x 2^23,
-// so that in the end its bits, read as a float, are F + s. fma(F + s, dw, -F x dw) is dw x s rounded
-// once, because F x dw is exact.
+// so that in the end its bits, read as a float, are F + s. fma(F + s, dw, -F x dw) is dw x s
+// rounded once, because F x dw is exact.
 #include "kernels/cpu/body/body_quant_small.h"
 #include "kernels/cpu/body/body_quant_tile.h"
 
@@ -105,9 +105,9 @@ typedef struct q_layer {
     int panel1;
 } q_layer;
 
-// Prepared activations and weights. If all blocks of k of all tokens fit, they are prepared once and
-// panels are read one after the other, in memory order. Otherwise one block of k is prepared for as
-// many tokens as fit and multiplied with all panels.
+// Prepared activations and weights. If all blocks of k of all tokens fit, they are prepared once
+// and panels are read one after the other, in memory order. Otherwise one block of k is prepared
+// for as many tokens as fit and multiplied with all panels.
 typedef struct q_work {
     _Alignas(64) uint8_t code[Q_MAX_PANELS][Q_MAX_BLOCK * 8 * 64];
     _Alignas(64) q_scales scale[Q_MAX_PANELS];

@@ -1,5 +1,5 @@
-// body_quant_small.h - small batches of tokens x panels of block types; see body_quant.h. Weights go
-// straight from memory into the sums; memory is the limit.
+// body_quant_small.h - small batches of tokens x panels of block types; see body_quant.h. Weights
+// go straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
 #define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
