@@ -1,8 +1,8 @@
-// Attention: tokens that decode over long caches, and whole prompts, in every cache type and in
-// blocks behind a table. Each is compared with ref, bit by bit, before it is timed.
+// Attention: decoding over long caches, and whole prompts, with every type of cache and with blocks
+// behind a table. Each is compared with ref, bit by bit, before it is timed.
 //
-// In a row, n_in is positions, n_out head_dim. GFLOP/s counts 4 head_dim for each pair of a query
-// and a position that it sees; GB/s what a decode reads of the cache.
+// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
+// pair of a query and a position that it attends to; GB/s counts the cache that a decode reads.
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,18 +14,18 @@
 typedef struct shape {
     const char *what;
     int head_dim, group, n_kv_head, n_seq, n_pos;
-    bool whole; // the prompt's every token asks, otherwise its last one
+    bool whole; // all tokens have queries, otherwise only the last one
 } shape;
 
-static const shape decode = {"decode", 64, 8, 4, 16, 4096, false};
+static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false};
 static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false};
 static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false};
-static const shape prompt = {"prompt", 64, 8, 4, 1, 2048, true};
+static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true};
 static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true};
 
-// Caches of a shape and what runs over them.
+// The caches of a shape, and the calls over them.
 typedef struct attn_bench {
-    const bench *b;
+    const kernel_bench *b;
     const shape *s;
     fxi_attn a;     // of the first sequence
     char *cache;    // [n_seq][seq_bytes]
@@ -35,17 +35,17 @@ typedef struct attn_bench {
     atomic_int next;
 } attn_bench;
 
-static int n_ask(const shape *s)
+static int n_query_tok(const shape *s)
 {
     return s->whole ? s->n_pos : 1;
 }
 
 static int n_block(const shape *s)
 {
-    return (n_ask(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
+    return (n_query_tok(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
 }
 
-// KV heads that share a call: where one token asks, as many as leave a call for each thread.
+// KV heads of a call: 1 for prompts; in decoding as many as leave a call for each thread.
 static int n_call_head(const attn_bench *t)
 {
     const shape *s = t->s;
@@ -55,54 +55,54 @@ static int n_call_head(const attn_bench *t)
     return n;
 }
 
-static int n_part(const attn_bench *t)
+static int n_head_group(const attn_bench *t)
 {
     return t->s->n_kv_head / n_call_head(t);
 }
 
-// The call of some KV heads, a block of tokens and a sequence.
-static fxi_attn call_of(const attn_bench *t, int item)
+// Call `item`: some KV heads, a block of tokens, a sequence.
+static fxi_attn make_call(const attn_bench *t, int item)
 {
     const shape *s = t->s;
     fxi_attn a = t->a;
-    int block = item / n_part(t) % n_block(s), seq = item / n_part(t) / n_block(s);
-    int tok = block * FXI_ATTN_MAX_TOK, left = n_ask(s) - tok;
-    size_t row = (size_t)(seq * n_ask(s) + tok) * (size_t)(a.n_head * a.head_dim);
-    a.kv_head = item % n_part(t) * n_call_head(t);
+    int block = item / n_head_group(t) % n_block(s), seq = item / n_head_group(t) / n_block(s);
+    int tok = block * FXI_ATTN_MAX_TOK, left = n_query_tok(s) - tok;
+    size_t row = (size_t)(seq * n_query_tok(s) + tok) * (size_t)(a.n_head * a.head_dim);
+    a.kv_head = item % n_head_group(t) * n_call_head(t);
     a.n_kv_head = n_call_head(t);
     a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
-    a.pos = s->n_pos - n_ask(s) + tok;
+    a.pos = s->n_pos - n_query_tok(s) + tok;
     a.view.base += (size_t)seq * t->seq_bytes;
     a.q += row;
     a.out += row;
     return a;
 }
 
-static int n_item(const attn_bench *t)
+static int n_call(const attn_bench *t)
 {
-    return t->s->n_seq * n_block(t->s) * n_part(t);
+    return t->s->n_seq * n_block(t->s) * n_head_group(t);
 }
 
-static void attn_task(void *arg, int task)
+static void call_task(void *arg, int task)
 {
     attn_bench *t = arg;
-    int item, n = n_item(t);
+    int item, n = n_call(t);
     while ((item = atomic_fetch_add(&t->next, 1)) < n) {
-        fxi_attn a = call_of(t, n - 1 - item);
+        fxi_attn a = make_call(t, n - 1 - item);
         a.scratch = t->scratch + (size_t)task * t->scratch_floats;
         t->b->k->attention(&a);
     }
 }
 
-static void attn_run(void *arg)
+static void run_calls(void *arg)
 {
     attn_bench *t = arg;
     atomic_store(&t->next, 0);
-    fxi_pool_run(t->b->pool, attn_task, t, fxi_pool_n_thread(t->b->pool));
+    fxi_pool_run(t->b->pool, call_task, t, fxi_pool_n_thread(t->b->pool));
 }
 
-// Fills planes of a sequence with numbers of the type, row by row.
-static void fill(const attn_bench *t, const fxi_attn *a)
+// Fills the planes of a sequence, row by row.
+static void fill_cache(const attn_bench *t, const fxi_attn *a)
 {
     size_t n = (size_t)(t->s->n_kv_head * t->s->head_dim), n_noise = 64 * n;
     float *noise = bench_random_floats(n_noise);
@@ -113,8 +113,9 @@ static void fill(const attn_bench *t, const fxi_attn *a)
     free(noise);
 }
 
-// The planes of a sequence in one run, or in blocks of 2^shift tokens, strewn.
-static void lay(attn_bench *t, int shift)
+// Lays out and fills the planes of all sequences: contiguously (shift 0), or in blocks of 2^shift
+// tokens in random order.
+static void lay_out(attn_bench *t, int shift)
 {
     size_t row = t->a.view.tok_stride_bytes, n = (size_t)t->s->n_pos >> shift;
     t->a.view.plane_stride_bytes = row * (shift ? (size_t)1 << shift : (size_t)t->s->n_pos);
@@ -130,16 +131,16 @@ static void lay(attn_bench *t, int shift)
     for (int seq = 0; seq < t->s->n_seq; seq++) {
         fxi_attn a = t->a;
         a.view.base += (size_t)seq * t->seq_bytes;
-        fill(t, &a);
+        fill_cache(t, &a);
     }
 }
 
-static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type)
+static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype type)
 {
     attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
     size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
            n_head = (size_t)(s->n_kv_head * s->group);
-    size_t n_q = (size_t)(s->n_seq * n_ask(s)) * n_head * (size_t)s->head_dim;
+    size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
     t.seq_bytes = 2 * row * (size_t)s->n_pos;
     t.cache = bench_lines((size_t)s->n_seq * t.seq_bytes);
     t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
@@ -161,10 +162,10 @@ static void attn_close(attn_bench *t)
     free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
 }
 
-// The last item, by the path and by ref.
-static void check(attn_bench *t)
+// Compares the last call with ref.
+static void check_bits(attn_bench *t)
 {
-    fxi_attn a = call_of(t, n_item(t) - 1);
+    fxi_attn a = make_call(t, n_call(t) - 1);
     const char *type = fxi_dtype_find(a.kv_type)->name;
     size_t row = (size_t)(a.n_head * a.head_dim);
     size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
@@ -180,61 +181,61 @@ static void check(attn_bench *t)
     free(got);
 }
 
-static void print(const attn_bench *t, const char *lies, double s)
+static void print_row(const attn_bench *t, const char *lies, double s)
 {
     const shape *h = t->s;
     char op[64];
     snprintf(op, sizeof op, "%s group %d x%d%s", h->what, h->group, h->n_seq, lies);
     double n_pair = h->whole ? 0.5 * h->n_pos * (h->n_pos + 1.0) : h->n_pos;
-    bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim, n_ask(h),
-                    s, h->n_seq * (double)t->seq_bytes,
+    bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim,
+                    n_query_tok(h), s, h->n_seq * (double)t->seq_bytes,
                     4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
-static void one_run(const bench *b, const shape *s, fxi_dtype type)
+static void bench_shape(const kernel_bench *b, const shape *s, fxi_dtype type)
 {
     attn_bench t = attn_open(b, s, type);
-    bench_timed timed = {.run = attn_run, .arg = &t};
+    bench_timed timed = {.run = run_calls, .arg = &t};
     double took;
-    lay(&t, 0);
-    check(&t);
+    lay_out(&t, 0);
+    check_bits(&t);
     bench_limits_before(b);
     bench_time(b, &timed, 1, &took);
-    print(&t, "", took);
+    print_row(&t, "", took);
     attn_close(&t);
 }
 
-// In one run and in blocks, by turns.
-static void against_blocks(const bench *b, const shape *s, int shift)
+// Contiguous and in blocks, in turn.
+static void against_blocks(const kernel_bench *b, const shape *s, int shift)
 {
     attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
     bench_timed timed[2];
     double took[2];
     char lies[32];
     for (int k = 0; k < 2; k++) {
-        lay(&t[k], k * shift);
-        check(&t[k]);
-        timed[k] = (bench_timed){.run = attn_run, .arg = &t[k]};
+        lay_out(&t[k], k * shift);
+        check_bits(&t[k]);
+        timed[k] = (bench_timed){.run = run_calls, .arg = &t[k]};
     }
     bench_limits_before(b);
     bench_time(b, timed, 2, took);
     for (int k = 0; k < 2; k++) {
         snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those of %d", 1 << shift);
-        print(&t[k], lies, took[k]);
+        print_row(&t[k], lies, took[k]);
         attn_close(&t[k]);
     }
 }
 
-void bench_attention_all(const bench *b)
+void bench_attention_all(const kernel_bench *b)
 {
     static const fxi_dtype types[] = {FXI_F16, FXI_BF16, FXI_F32, FXI_Q8_0};
-    for (int i = 0; i < 4; i++) one_run(b, &decode, types[i]);
-    one_run(b, &decode_4, FXI_F16);
-    one_run(b, &decode_mha, FXI_F16);
-    for (int i = 0; i < 4; i++) one_run(b, &prompt, types[i]);
-    one_run(b, &prompt_mha, FXI_F16);
+    for (int i = 0; i < 4; i++) bench_shape(b, &decode_8, types[i]);
+    bench_shape(b, &decode_4, FXI_F16);
+    bench_shape(b, &decode_mha, FXI_F16);
+    for (int i = 0; i < 4; i++) bench_shape(b, &prompt_8, types[i]);
+    bench_shape(b, &prompt_mha, FXI_F16);
     for (int shift = 4; shift <= 6; shift += 2) {
-        against_blocks(b, &decode, shift);
-        against_blocks(b, &prompt, shift);
+        against_blocks(b, &decode_8, shift);
+        against_blocks(b, &prompt_8, shift);
     }
 }

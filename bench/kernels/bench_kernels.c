@@ -1,19 +1,19 @@
-// bench_kernels - how near the kernels come to the machine's limits, measured around each row.
+// bench_kernels - how close the kernels come to the machine's limits, which are measured around
+// each row.
 //
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
 //                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
 //
-// PART is linear, attention or rows; TYPE is one of the weights', and asks for linear layers alone
-// ("attention" for attention alone). A row takes --row-ms for its runs (default 300), so that
-// everything is done in about two minutes.
+// PART is linear, attention or rows. TYPE is a type of weights and selects linear layers only
+// ("attention" selects attention only). The runs of a row take --row-ms (default 300), so that
+// everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
-// GFLOP/s,ratio. The ratio is to the limit that binds: memory bandwidth where that would take
-// longer, otherwise the FMA peak or, for block types where the path multiplies integers, the int8
-// peak.
+// GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
+// otherwise the FMA peak or, for block types on paths that multiply integers, the int8 peak.
 //
-// --goals ends with what is asked of the kernels, on stderr. --sweep times other cuts of the work
-// than the usual ones instead. A kernel that has not ref's bits ends the program with status 1.
+// --goals prints the goals of the kernels on stderr at the end. --sweep times other divisions of
+// the work instead. If a kernel's bits differ from ref's, the program ends with status 1.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "bench_kernels.h"
 
 typedef struct options {
-    bench b;
+    kernel_bench b;
     int n_thread, row_ms;
     const char *path;
     bool goals, sweep;
@@ -67,7 +67,7 @@ static bool take_value(options *o, const char *name, const char *value)
     return false;
 }
 
-static bool take_all(options *o, int argc, char **argv)
+static bool take_options(options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (take_flag(o, argv[i])) continue;
@@ -79,21 +79,21 @@ static bool take_all(options *o, int argc, char **argv)
 
 static const struct {
     const char *name;
-    void (*run)(const bench *b);
-    bool of_types; // --type chooses within it
+    void (*run)(const kernel_bench *b);
+    bool of_types; // --type selects within it
 } parts[] = {{"linear", bench_linear_all, true},
              {"attention", bench_attention_all, false},
              {"rows", bench_rows_all, false}};
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
-static bool known(const char *part)
+static bool is_part(const char *part)
 {
     for (int i = 0; i < N_PART; i++)
         if (!strcmp(part, parts[i].name)) return true;
     return false;
 }
 
-static void run_parts(const bench *b)
+static void run_parts(const kernel_bench *b)
 {
     for (int i = 0; i < N_PART; i++) {
         if (b->only && strcmp(b->only, parts[i].name)) continue;
@@ -102,7 +102,7 @@ static void run_parts(const bench *b)
     }
 }
 
-static int usage(void)
+static int print_usage(void)
 {
     fprintf(stderr,
             "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows]\n"
@@ -133,11 +133,11 @@ static int run_bench(options *o)
 int main(int argc, char **argv)
 {
     options o = {.b = {.n_in = 2048, .n_out = 5632}, .n_thread = 2, .row_ms = 300};
-    if (!take_all(&o, argc, argv)) return usage();
+    if (!take_options(&o, argc, argv)) return print_usage();
     if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
         o.b.only = "attention", o.b.only_type = NULL;
-    if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return usage();
-    if (o.b.only && !known(o.b.only)) return usage();
+    if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return print_usage();
+    if (o.b.only && !is_part(o.b.only)) return print_usage();
     o.b.k = fxi_kernels_get(o.path);
-    return o.b.k ? run_bench(&o) : usage();
+    return o.b.k ? run_bench(&o) : print_usage();
 }

@@ -1,4 +1,4 @@
-// Rows beside what the machine could do at that time, and the goals that are about them.
+// Prints rows beside the machine's limits at that time, and keeps the goals.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 // ---- goals -------------------------------------------------------------------------------------
 
-typedef enum limit { OF_READ, OF_PEAK, OF_EITHER } limit; // either: the one that binds
+typedef enum limit { OF_READ, OF_PEAK, OF_EITHER } limit; // either: the limit that binds
 
-// At least so many percent in every row of an operation, type and number of tokens (0: any).
+// Smallest percentage wanted in every row of an operation, type and number of tokens (0: any).
 static const struct {
     const char *op, *type;
     int n_tok;
@@ -31,9 +31,9 @@ static const struct {
 #define N_GOAL (int)(sizeof goals / sizeof goals[0])
 _Static_assert(sizeof goals / sizeof goals[0] <= BENCH_MAX_GOAL, "goals have room");
 
-// read, peak: a row's shares of both limits
-static void goals_note(const bench *b, const char *op, const char *type, int n_tok, double read,
-                       double peak)
+// read, peak: the row's shares of both limits
+static void note_shares(const kernel_bench *b, const char *op, const char *type, int n_tok,
+                        double read, double peak)
 {
     for (int i = 0; i < N_GOAL; i++) {
         if (strcmp(op, goals[i].op) || strcmp(type, goals[i].type)) continue;
@@ -45,7 +45,7 @@ static void goals_note(const bench *b, const char *op, const char *type, int n_t
     }
 }
 
-void bench_print_goals(const bench *b)
+void bench_print_goals(const kernel_bench *b)
 {
     static const char *const names[] = {[OF_READ] = "% of the bandwidth",
                                         [OF_PEAK] = "% of the peak",
@@ -61,7 +61,7 @@ void bench_print_goals(const bench *b)
 
 // ---- limits and rows ---------------------------------------------------------------------------
 
-static void measure(const bench *b)
+static void measure_limits(const kernel_bench *b)
 {
     fx_error err;
     if (fxi_probe_machine(b->pool, &b->state->limit, &err) != FX_OK) {
@@ -71,21 +71,21 @@ static void measure(const bench *b)
     b->state->limit_s = fxi_now_s();
 }
 
-static void measure_anew(const bench *b)
+static void update_limits(const kernel_bench *b)
 {
-    if (fxi_now_s() - b->state->limit_s > JUST_NOW_S) measure(b);
+    if (fxi_now_s() - b->state->limit_s > JUST_NOW_S) measure_limits(b);
 }
 
-void bench_limits_before(const bench *b)
+void bench_limits_before(const kernel_bench *b)
 {
-    measure_anew(b);
+    update_limits(b);
     b->state->before = b->state->limit;
 }
 
 // The larger figures of before and now.
-static fxi_probe limits_around(const bench *b)
+static fxi_probe limits_around(const kernel_bench *b)
 {
-    measure_anew(b);
+    update_limits(b);
     const fxi_probe *was = &b->state->before, *is = &b->state->limit;
     return (fxi_probe){.read_gb_s = fmax(was->read_gb_s, is->read_gb_s),
                        .fma_gflop_s = fmax(was->fma_gflop_s, is->fma_gflop_s),
@@ -98,7 +98,7 @@ void bench_print_head(void)
            "ratio\n");
 }
 
-void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
+void bench_print_row(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
                      int n_tok, double s, double n_byte, double n_op, bench_peak by)
 {
     const fxi_probe p = limits_around(b);
@@ -108,10 +108,10 @@ void bench_print_row(const bench *b, const char *op, const char *type, int n_in,
            n_out, n_tok, fxi_pool_n_thread(b->pool), s, gb_s, gop_s, p.read_gb_s, peak,
            fmax(gb_s / p.read_gb_s, gop_s / peak));
     fflush(stdout);
-    goals_note(b, op, type, n_tok, gb_s / p.read_gb_s, gop_s / peak);
+    note_shares(b, op, type, n_tok, gb_s / p.read_gb_s, gop_s / peak);
 }
 
-void bench_print_plain(const bench *b, const char *op, const char *type, int n, double s,
+void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n, double s,
                        double n_byte)
 {
     printf("%s,%s,%s,%d,%d,1,1,%.3e,%.1f,,,,\n", op, type, b->k->name, n, n, s, n_byte / s * 1e-9);

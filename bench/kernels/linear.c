@@ -1,9 +1,8 @@
-// Linear layers: every type at few and many tokens; and what would change if work were cut
-// otherwise.
+// Linear layers: every type in small and large batches, and other divisions of the work.
 //
-// Weights are so many copies of the layer that no cache holds them, as in a model of many layers.
-// GB/s counts the weights once for each run. Each kernel's answer is compared with ref's, on some
-// panels and tokens, before it is timed.
+// There are so many copies of the layer's weights that no cache holds them, as in a model of many
+// layers. GB/s counts the weights once per run. Before a kernel is timed, its result is compared
+// with ref's for some panels and tokens.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@
 
 #define WEIGHT_BYTES ((size_t)320 << 20) // of all copies together
 #define MAX_TOK      512
-#define N_OTHER_ROW  48 // rows that differ; the others repeat them
+#define N_OTHER_ROW  48 // different rows; the others repeat them
 #define N_SAMPLE_TOK 16 // first and last tokens that are compared
 
 static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q4_0,
@@ -19,9 +18,9 @@ static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q4
                                   FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
 enum { N_TYPE = sizeof types / sizeof types[0] };
 
-// Copies of a layer, behind each other, and what they are multiplied with.
+// Consecutive copies of a layer, and the activations.
 typedef struct layer {
-    const bench *b;
+    const kernel_bench *b;
     fxi_linear w; // of the copy in use
     int n_copy, copy;
     size_t copy_bytes;
@@ -31,11 +30,11 @@ typedef struct layer {
     float *y; // [max_tok][n_out]
 } layer;
 
-// How a layer is run.
-typedef struct way {
+// A division of the work of a layer.
+typedef struct division {
     layer *l;
     int n_tok, panels_per_task, tok_per_call;
-} way;
+} division;
 
 // ---- a layer -----------------------------------------------------------------------------------
 
@@ -80,7 +79,7 @@ static void make_activations(layer *l)
     l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
 }
 
-static layer layer_open(const bench *b, fxi_dtype type, int max_tok)
+static layer layer_open(const kernel_bench *b, fxi_dtype type, int max_tok)
 {
     layer l = {.b = b, .w = {.type = type, .n_in = b->n_in, .n_out = b->n_out}, .max_tok = max_tok};
     make_weights(&l);
@@ -107,7 +106,7 @@ static fxi_act act_from(const layer *l, int t)
 
 static void run_task(void *arg, int task)
 {
-    const way *y = arg;
+    const division *y = arg;
     const layer *l = y->l;
     const size_t n_out = (size_t)l->w.n_out;
     const int n_panel = fxi_linear_n_panel(l->w.n_out), p0 = task * y->panels_per_task;
@@ -119,9 +118,9 @@ static void run_task(void *arg, int task)
     }
 }
 
-static void run(void *arg)
+static void run_layer(void *arg)
 {
-    way *y = arg;
+    division *y = arg;
     layer *l = y->l;
     const int n_panel = fxi_linear_n_panel(l->w.n_out);
     l->copy = (l->copy + 1) % l->n_copy;
@@ -129,14 +128,14 @@ static void run(void *arg)
     fxi_pool_run(l->b->pool, run_task, y, (n_panel + y->panels_per_task - 1) / y->panels_per_task);
 }
 
-// Eight tasks for every thread, in whole groups of four panels.
+// Eight tasks per thread, in groups of four panels.
 static int usual_panels(const layer *l)
 {
     int n = fxi_linear_n_panel(l->w.n_out) / (8 * fxi_pool_n_thread(l->b->pool));
     return n < 4 ? 4 : n / 4 * 4;
 }
 
-// Tokens [t, t + n) of one panel, as the last run left them.
+// Compares tokens [t, t + n) of one panel in the last run's result.
 static void check_panel(const layer *l, int p, int t, int n)
 {
     const size_t n_out = (size_t)l->w.n_out, o = (size_t)p * FXI_PANEL;
@@ -151,11 +150,11 @@ static void check_panel(const layer *l, int p, int t, int n)
     free(want);
 }
 
-static void check(way *y)
+static void check_bits(division *y)
 {
     const int n_panel = fxi_linear_n_panel(y->l->w.n_out), some[] = {0, n_panel / 2, n_panel - 1};
     const int n = y->n_tok < N_SAMPLE_TOK ? y->n_tok : N_SAMPLE_TOK;
-    run(y);
+    run_layer(y);
     for (int i = 0; i < 3; i++) {
         check_panel(y->l, some[i], 0, n);
         check_panel(y->l, some[i], y->n_tok - n, n);
@@ -171,7 +170,7 @@ static bench_peak peak_of(const layer *l)
     return int8 ? BENCH_INT8 : BENCH_FMA;
 }
 
-static void print(const way *y, const char *op, double s)
+static void print_row(const division *y, const char *op, double s)
 {
     const layer *l = y->l;
     bench_print_row(l->b, op, fxi_dtype_find(l->w.type)->name, l->w.n_in, l->w.n_out, y->n_tok, s,
@@ -180,16 +179,16 @@ static void print(const way *y, const char *op, double s)
 
 static void one_row(layer *l, int n_tok)
 {
-    way y = {l, n_tok, usual_panels(l), n_tok};
-    bench_timed t = {.run = run, .arg = &y};
+    division y = {l, n_tok, usual_panels(l), n_tok};
+    bench_timed t = {.run = run_layer, .arg = &y};
     double s;
-    check(&y);
+    check_bits(&y);
     bench_limits_before(l->b);
     bench_time(l->b, &t, 1, &s);
-    print(&y, "linear", s);
+    print_row(&y, "linear", s);
 }
 
-static void one_type(const bench *b, fxi_dtype type)
+static void one_type(const kernel_bench *b, fxi_dtype type)
 {
     static const int list[] = {1, 2, 4, 8, 32, 128, MAX_TOK};
     layer l = layer_open(b, type, b->n_tok ? b->n_tok : MAX_TOK);
@@ -200,59 +199,59 @@ static void one_type(const bench *b, fxi_dtype type)
     layer_close(&l);
 }
 
-static bool wanted(const bench *b, fxi_dtype type)
+static bool is_wanted(const kernel_bench *b, fxi_dtype type)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
     if (b->n_in % (int)t->block_elems) return false;
     return !b->only_type || fxi_dtype_by_name(b->only_type) == t;
 }
 
-void bench_linear_all(const bench *b)
+void bench_linear_all(const kernel_bench *b)
 {
     for (int i = 0; i < N_TYPE; i++)
-        if (wanted(b, types[i])) one_type(b, types[i]);
+        if (is_wanted(b, types[i])) one_type(b, types[i]);
 }
 
 // ---- sweeps ------------------------------------------------------------------------------------
 
-enum { MAX_WAY = 8 };
+enum { MAX_DIVISION = 8 };
 
-static void compare(way *y, int n, const char *what, const int *value)
+static void compare_divisions(division *y, int n, const char *what, const int *value)
 {
-    const bench *b = y->l->b;
-    bench_timed t[MAX_WAY];
-    double s[MAX_WAY];
+    const kernel_bench *b = y->l->b;
+    bench_timed t[MAX_DIVISION];
+    double s[MAX_DIVISION];
     char op[64];
     for (int i = 0; i < n; i++) {
-        check(&y[i]);
-        t[i] = (bench_timed){.run = run, .arg = &y[i]};
+        check_bits(&y[i]);
+        t[i] = (bench_timed){.run = run_layer, .arg = &y[i]};
     }
     bench_limits_before(b);
     bench_time(b, t, n, s);
     for (int i = 0; i < n; i++) {
         snprintf(op, sizeof op, "%d %s", value[i], what);
-        print(&y[i], op, s[i]);
+        print_row(&y[i], op, s[i]);
     }
 }
 
 static void sweep_panels(layer *l, int n_tok)
 {
     static const int panels[] = {4, 8, 16, 32, 88};
-    way y[5];
-    for (int i = 0; i < 5; i++) y[i] = (way){l, n_tok, panels[i], n_tok};
-    compare(y, 5, "panels a task", panels);
+    division y[5];
+    for (int i = 0; i < 5; i++) y[i] = (division){l, n_tok, panels[i], n_tok};
+    compare_divisions(y, 5, "panels a task", panels);
 }
 
 static void sweep_tokens(layer *l, int n_tok)
 {
     static const int toks[] = {64, 128, 256, 512};
-    way y[4];
-    for (int i = 0; i < 4; i++) y[i] = (way){l, n_tok, usual_panels(l), toks[i]};
-    compare(y, 4, "tokens a call", toks);
+    division y[4];
+    for (int i = 0; i < 4; i++) y[i] = (division){l, n_tok, usual_panels(l), toks[i]};
+    compare_divisions(y, 4, "tokens a call", toks);
 }
 
-// One type of each kind of inner loop, unless a type was asked for.
-static bool is_swept(const bench *b, fxi_dtype type)
+// One type for each kind of inner loop, unless --type names one.
+static bool is_swept(const kernel_bench *b, fxi_dtype type)
 {
     static const fxi_dtype some[] = {FXI_Q8_0, FXI_Q4_K, FXI_Q6_K, FXI_F16};
     for (int i = 0; i < 4; i++)
@@ -260,10 +259,10 @@ static bool is_swept(const bench *b, fxi_dtype type)
     return b->only_type != NULL;
 }
 
-void bench_linear_sweep(const bench *b)
+void bench_linear_sweep(const kernel_bench *b)
 {
     for (int i = 0; i < N_TYPE; i++) {
-        if (!wanted(b, types[i]) || !is_swept(b, types[i])) continue;
+        if (!is_wanted(b, types[i]) || !is_swept(b, types[i])) continue;
         layer l = layer_open(b, types[i], MAX_TOK);
         sweep_panels(&l, 1);
         sweep_panels(&l, 32);

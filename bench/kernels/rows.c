@@ -1,11 +1,11 @@
-// What is done to a token's row between the layers: one thread, everything in the first-level
-// cache. GB/s counts the row read.
+// Operations on a token's row between the layers, in one thread with all data in the first-level
+// cache. GB/s counts the row that is read.
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_kernels.h"
 
-enum { N = 2048, HEAD_DIM = 64, ROW_REPEAT = 1000 }; // ROW_REPEAT: rows of one run
+enum { N = 2048, HEAD_DIM = 64, ROW_REPEAT = 1000 }; // ROW_REPEAT: rows per run
 
 typedef struct results {
     float y[N];
@@ -30,45 +30,45 @@ struct row_op {
     void (*run)(const row_bench *r);
 };
 
-static void rms_norm(const row_bench *r)
+static void run_rms_norm(const row_bench *r)
 {
     r->k->rms_norm(r->x, r->w, N, 1e-5f, r->out->y);
 }
 
-static void swiglu(const row_bench *r)
+static void run_swiglu(const row_bench *r)
 {
     r->k->swiglu(r->x, r->w, N, r->out->y);
 }
 
-static void add(const row_bench *r)
+static void run_add(const row_bench *r)
 {
     r->k->add(r->out->y, r->x, N);
 }
 
-static void rope(const row_bench *r)
+static void run_rope(const row_bench *r)
 {
     r->k->rope(r->out->y, N / HEAD_DIM, HEAD_DIM, HEAD_DIM / 2, r->x, r->w);
 }
 
-static void quant_q8(const row_bench *r)
+static void run_quant_q8(const row_bench *r)
 {
     r->k->quant_q8(r->x, N, r->out->q, r->out->d, r->out->sum);
 }
 
-static void store_kv(const row_bench *r)
+static void run_store_kv(const row_bench *r)
 {
     r->k->store_kv[r->op->type](r->x, N, r->out->kv);
 }
 
-static const row_op ops[] = {{"rms_norm", FXI_F32, rms_norm},
-                             {"swiglu", FXI_F32, swiglu},
-                             {"add", FXI_F32, add},
-                             {"rope", FXI_F32, rope},
-                             {"quant_q8", FXI_Q8_0, quant_q8},
-                             {"store_kv", FXI_F32, store_kv},
-                             {"store_kv", FXI_F16, store_kv},
-                             {"store_kv", FXI_BF16, store_kv},
-                             {"store_kv", FXI_Q8_0, store_kv}};
+static const row_op ops[] = {{"rms_norm", FXI_F32, run_rms_norm},
+                             {"swiglu", FXI_F32, run_swiglu},
+                             {"add", FXI_F32, run_add},
+                             {"rope", FXI_F32, run_rope},
+                             {"quant_q8", FXI_Q8_0, run_quant_q8},
+                             {"store_kv", FXI_F32, run_store_kv},
+                             {"store_kv", FXI_F16, run_store_kv},
+                             {"store_kv", FXI_BF16, run_store_kv},
+                             {"store_kv", FXI_Q8_0, run_store_kv}};
 
 static void run_rows(void *arg)
 {
@@ -77,7 +77,7 @@ static void run_rows(void *arg)
 }
 
 // The result of one row, in memory of its own.
-static results *result_of(row_bench r, const fxi_kernels *k)
+static results *row_result(row_bench r, const fxi_kernels *k)
 {
     r.k = k;
     r.out = bench_lines(sizeof *r.out);
@@ -87,12 +87,12 @@ static results *result_of(row_bench r, const fxi_kernels *k)
     return r.out;
 }
 
-static void one_op(const bench *b, row_bench *r, const row_op *op)
+static void bench_op(const kernel_bench *b, row_bench *r, const row_op *op)
 {
     const char *type = fxi_dtype_find(op->type)->name;
     r->op = op;
-    results *ref = result_of(*r, fxi_kernels_get("ref"));
-    r->out = result_of(*r, b->k);
+    results *ref = row_result(*r, fxi_kernels_get("ref"));
+    r->out = row_result(*r, b->k);
     bench_same_bits(b, op->name, type, r->out, ref, sizeof *ref);
     bench_timed t = {.run = run_rows, .arg = r};
     double s;
@@ -101,9 +101,9 @@ static void one_op(const bench *b, row_bench *r, const row_op *op)
     free(r->out), free(ref);
 }
 
-void bench_rows_all(const bench *b)
+void bench_rows_all(const kernel_bench *b)
 {
     row_bench r = {.k = b->k, .x = bench_random_floats(N), .w = bench_random_floats(N)};
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) one_op(b, &r, &ops[i]);
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) bench_op(b, &r, &ops[i]);
     free(r.x), free(r.w);
 }

@@ -1,4 +1,4 @@
-// Memory, time and comparison, for every part of bench_kernels.
+// Memory, time and comparison for all parts of bench_kernels.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,26 +20,26 @@ float *bench_random_floats(size_t n)
     return p;
 }
 
-static void run_once(bench_timed *t)
+static void time_once(bench_timed *t)
 {
     double start = fxi_now_s();
     t->run(t->arg);
     samples_add(&t->s, fxi_now_s() - start);
 }
 
-void bench_time(const bench *b, bench_timed *t, int n, double *s)
+void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
 {
     for (int i = 0; i < n; i++) t[i].run(t[i].arg);
     const double end = fxi_now_s() + n * b->row_s;
     for (int r = 0; r < MIN_RUN || fxi_now_s() < end; r++)
-        for (int i = 0; i < n; i++) run_once(&t[i]);
+        for (int i = 0; i < n; i++) time_once(&t[i]);
     for (int i = 0; i < n; i++) {
         s[i] = samples_at(&t[i].s, 0.5);
         samples_free(&t[i].s);
     }
 }
 
-void bench_same_bits(const bench *b, const char *op, const char *type, const void *got,
+void bench_same_bits(const kernel_bench *b, const char *op, const char *type, const void *got,
                      const void *ref, size_t n)
 {
     if (!memcmp(got, ref, n)) return;
