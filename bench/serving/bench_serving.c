@@ -1,5 +1,5 @@
 // bench_serving - what the engine costs beside the model, and what its scheduling and its prefix
-// cache are worth.
+// cache gain.
 //
 //   bench_serving [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
 //
@@ -7,10 +7,10 @@
 // as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
 // goals, on stderr with --csv -; the exit status does not depend on them.
 //
-// Times are medians of repeats, with the least and the most of them behind in brackets; what is
-// compared takes turns within one run. Models of more than 300 M parameters are measured in fewer
-// steps. Where a part needs a longer context than the model was trained for, it takes it: the text
-// gets worse, what it costs does not change.
+// Times are medians of repeats, with the minimum and maximum in brackets; what is compared runs in
+// turn within one run. Models of more than 300 M parameters are measured in fewer steps. If a part
+// needs a longer context than the model was trained for, it uses one: the text gets worse, but the
+// cost does not change.
 #include "bench_serving.h"
 #include "base/opt.h"
 
@@ -138,7 +138,7 @@ static int print_help(void)
 
 // ---- what is measured --------------------------------------------------------------------------
 
-static void introduce(bench *b)
+static void print_setup(bench *b)
 {
     world w;
     world_open(&w, b, (world_size){.ctx_tok = 64, .max_seq = 1});
@@ -158,7 +158,8 @@ static void introduce(bench *b)
 static void print_goals(FILE *to, const bench *b)
 {
     const bench_findings *f = &b->found;
-    const double of_big = b->n_param > BIG_PARAM ? 1 : NAN; // a small model takes no time
+    const double of_big =
+        b->n_param > BIG_PARAM ? 1 : NAN; // not for a small model, whose steps take no time
     fprintf(to, "\ngoals\n");
     goal(to, "step outside a model of 1.1 B, one choice", of_big * f->share_plain, 3, "%");
     goal(to, "step outside a model of 1.1 B, top_p alone", of_big * f->share_top_p, 3, "%");
@@ -199,7 +200,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_serving: %s: cannot be written\n", b.csv_path);
         return 1;
     }
-    introduce(&b);
+    print_setup(&b);
     for (int i = 0; i < N_PART; i++)
         if (!b.only || is_listed(b.only, parts[i].name, strlen(parts[i].name))) parts[i].run(&b);
     print_goals(b.table ? b.table : stderr, &b);

@@ -1,36 +1,36 @@
 // chat.c - conversations of many turns, with the prefix cache and without.
 //
-// All conversations go on at once; each sends its next turn when it has its answer. A prompt is all
-// that was said before, to the token, and 40 tokens of new text; an answer has 32. Every repeat
-// begins with an empty cache.
+// All conversations run at once; each sends its next message when it has its answer. A prompt is
+// everything said before, token by token, plus 40 tokens of new text; an answer has 32. Every
+// repeat starts with an empty cache.
 #include "bench_serving.h"
 
 enum { USER_TOK = 40, ANSWER_TOK = 32, TALK_TOK = USER_TOK + ANSWER_TOK };
 
 typedef struct talk {
     client c;
-    unsigned which; // of the conversations
-    int n_done;     // turns that have been answered
-    int32_t *tok;   // [n_talk * TALK_TOK] all that was said
+    unsigned which; // index of the conversation
+    int n_done;     // messages answered
+    int32_t *tok;   // [n_talk * TALK_TOK] everything said
     int n_tok;
 } talk;
 
-// Of one way, an entry for each repeat; counts are of the last one.
-typedef struct chat {
+// Results of one mode, an entry per repeat; counts are of the last one.
+typedef struct chat_result {
     const char *name;
     bool no_cache;
     samples tok_per_s, p50, p99, last_p50; // ms to first token; of the conversations' last turns
     uint64_t n_prompt, n_cached, n_answer, n_computed;
-} chat;
+} chat_result;
 
 typedef struct chat_run {
     const bench *b;
     world *w;
-    chat *o;
+    chat_result *o;
     samples ttft, last;
 } chat_run;
 
-static void say(chat_run *r, talk *t)
+static void send_message(chat_run *r, talk *t)
 {
     const unsigned n = (unsigned)(r->b->size.n_talk * (int)t->which + t->n_done);
     int32_t *user = text_tokens(r->w, n, USER_TOK);
@@ -43,9 +43,9 @@ static void say(chat_run *r, talk *t)
     client_submit(&t->c, r->w, &req);
 }
 
-static void hear(chat_run *r, talk *t)
+static void take_answer(chat_run *r, talk *t)
 {
-    chat *o = r->o;
+    chat_result *o = r->o;
     const bool is_last = t->n_done + 1 == r->b->size.n_talk;
     samples_add(&r->ttft, client_ttft_ms(&t->c));
     if (is_last) samples_add(&r->last, client_ttft_ms(&t->c));
@@ -54,12 +54,12 @@ static void hear(chat_run *r, talk *t)
     o->n_answer += (uint64_t)t->c.n_told;
     t->n_tok += ANSWER_TOK;
     t->n_done++;
-    if (!is_last) say(r, t);
+    if (!is_last) send_message(r, t);
 }
 
-static void note(chat_run *r)
+static void note_repeat(chat_run *r)
 {
-    chat *o = r->o;
+    chat_result *o = r->o;
     o->n_computed = r->w->n_tok;
     samples_add(&o->tok_per_s, (double)o->n_answer / (r->w->ns / 1e9));
     samples_add(&o->p50, samples_at(&r->ttft, 0.5));
@@ -69,7 +69,7 @@ static void note(chat_run *r)
     samples_free(&r->last);
 }
 
-static void run_chat(const bench *b, world *w, chat *o)
+static void run_chat(const bench *b, world *w, chat_result *o)
 {
     const int n = b->size.n_conv;
     chat_run r = {b, w, o, {0}, {0}};
@@ -79,19 +79,19 @@ static void run_chat(const bench *b, world *w, chat *o)
     for (int i = 0; i < n; i++) {
         t[i].which = (unsigned)i;
         t[i].tok = need(malloc((size_t)(b->size.n_talk * TALK_TOK) * sizeof *t[i].tok));
-        say(&r, &t[i]);
+        send_message(&r, &t[i]);
     }
     while (w->n_open) {
         world_turn(w);
         for (int i = 0; i < n; i++)
-            if (t[i].c.ended && t[i].n_done < b->size.n_talk) hear(&r, &t[i]);
+            if (t[i].c.ended && t[i].n_done < b->size.n_talk) take_answer(&r, &t[i]);
     }
-    note(&r);
+    note_repeat(&r);
     for (int i = 0; i < n; i++) free(t[i].tok);
     free(t);
 }
 
-static void chat_row(bench *b, chat *o)
+static void chat_row(bench *b, chat_result *o)
 {
     row_begin(b, "%d conversations of %d turns, %s", b->size.n_conv, b->size.n_talk, o->name);
     row_spread(b, "answers", &o->tok_per_s, "tokens/s");
@@ -110,7 +110,7 @@ static void chat_row(bench *b, chat *o)
 void bench_chat(bench *b)
 {
     world w;
-    chat o[] = {{.name = "cache"}, {.name = "no cache", .no_cache = true}};
+    chat_result o[] = {{.name = "cache"}, {.name = "no cache", .no_cache = true}};
     section(b, "chat", "turns of 40 tokens, answers of 32, after all that was said before");
     world_open(&w, b, (world_size){.ctx_tok = b->size.n_talk * TALK_TOK + 1});
     for (int r = 0; r < b->size.n_repeat; r++)

@@ -1,8 +1,8 @@
-// outside.c - how much of a step is spent outside of the model's forward pass.
+// outside.c - how much of a step is spent outside the model's forward pass.
 //
-// All sequences decode, a token each in every step; what a request asks for beside it is what
-// differs. The cases of one batch take turns. Prompts are equal, so that the prefix cache gives
-// them to all but the first: what is measured is decoding.
+// All sequences decode, one token each per step; the cases differ in what a request asks for. The
+// cases of one batch size run in turn. Prompts are equal, so that all but the first come from the
+// prefix cache and only decoding is measured.
 #include "bench_serving.h"
 
 enum { PROMPT_TOK = 128, WARM_UP = 2, GROUP = 8, MAX_BATCH = 64 };
@@ -27,7 +27,7 @@ static void ask_everything(fx_request *req)
     };
 }
 
-// Random weights make this the worst it can be: nearly all tokens are likely.
+// Random weights are the worst case: nearly all tokens are likely.
 static void ask_top_p(fx_request *req)
 {
     req->sampling.temperature = 1;
@@ -56,7 +56,7 @@ static const struct mode {
     const char *name;
     int n_seq; // of a request
     void (*ask)(fx_request *req);
-    size_t found; // where its worst share goes
+    size_t found; // where its worst share is stored
 } modes[] = {
     {"greedy", 1, ask_greedy, offsetof(bench_findings, share_plain)},
     {"every rule", 1, ask_everything, offsetof(bench_findings, share_plain)},
@@ -68,14 +68,14 @@ static const struct mode {
 
 enum { N_MODE = sizeof modes / sizeof modes[0] };
 
-// Of one case: medians of the steps of each repeat.
+// Results of one case: the median step of each repeat.
 typedef struct outside {
     samples ms, us, kv_us, share;
-    samples total; // share of all steps together: those that fork count too
+    samples total; // share of all steps together, including those that fork
     uint64_t n_step, n_tok;
 } outside;
 
-static void steps(const bench *b, world *w, outside *o)
+static void time_steps(const bench *b, world *w, outside *o)
 {
     samples ns = {0}, out = {0}, kv = {0}, share = {0};
     double sum_ns = 0, sum_out = 0;
@@ -109,14 +109,14 @@ static void one_case(const bench *b, world *w, const struct mode *m, int batch, 
     client c[MAX_BATCH] = {{0}};
     const int n = batch / m->n_seq;
     int32_t *prompt = random_tokens(w, 1, PROMPT_TOK);
-    // Sequences that were there first have got on meanwhile.
+    // Room for the tokens that earlier sequences generate while later ones start.
     fx_request req = plain_request(prompt, PROMPT_TOK, b->size.n_step + MAX_BATCH + 4 * WARM_UP);
     m->ask(&req);
     for (int i = 0; i < n; i++) client_submit(&c[i], w, &req);
     do world_turn(w);
     while (!all_decode(w, batch));
     for (int i = 0; i < WARM_UP; i++) world_turn(w);
-    steps(b, w, o);
+    time_steps(b, w, o);
     clients_cancel(c, n);
     free(prompt);
 }

@@ -1,8 +1,8 @@
-// preempt.c - half of the memory that the load needs: what preempting costs, by computing
-// again, by the swap, and by the engine's own choice between the two.
+// preempt.c - half of the memory that the load needs: what preemption costs by recomputation, by
+// swapping, and by the engine's own choice between the two.
 //
-// All requests arrive at once, no two prompts alike. Every repeat begins with an empty cache and an
-// engine that has measured nothing yet.
+// All requests arrive at once with different prompts. Every repeat starts with an empty cache and
+// an engine that has not measured anything yet.
 #include "bench_serving.h"
 
 enum { PROMPT_TOK = 64 };
@@ -16,12 +16,12 @@ static const char *const names[N_WAY] = {
     [CHOOSE] = "half, the cheaper one",
 };
 
-// Of one way, an entry for each repeat.
+// Results of one way, an entry per repeat.
 typedef struct squeeze {
     samples tok_per_s, again, n_recompute, n_swap;
 } squeeze;
 
-// What the engine was like before any load.
+// The state of the engine before any load.
 typedef struct fresh {
     int headroom_tok;
     double swap_us_per_byte;
@@ -62,7 +62,7 @@ static void submit_all(const bench *b, world *w, client *c)
     }
 }
 
-// As long as a token seems to take for ever, swapping is the cheaper way.
+// While a token seems to take very long, swapping is the cheaper way.
 static void run_all(world *w, way how)
 {
     while (w->n_open) {

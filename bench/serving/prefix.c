@@ -1,13 +1,13 @@
-// prefix.c - requests that begin with the same long text and end with questions of their
-// own, with the prefix cache and without.
+// prefix.c - requests with a long common prefix and different questions, with the prefix cache and
+// without.
 //
-// They arrive together, or one after another, each when the one before has ended. Every repeat
-// begins with an empty cache and no spare memory.
+// They arrive together, or one after another, each when the previous one has ended. Every repeat
+// starts with an empty cache and no spare memory.
 #include "bench_serving.h"
 
 enum { QUESTION_TOK = 20, ANSWER_TOK = 32, FIRST_QUESTION = 1000 };
 
-// Of one case, an entry for each repeat; counts are of the last one.
+// Results of one case, an entry per repeat; counts are of the last one.
 typedef struct prefix {
     const char *name;
     bool together, no_cache;
@@ -15,15 +15,15 @@ typedef struct prefix {
     uint64_t n_computed, n_cached;
 } prefix;
 
-typedef struct company {
+typedef struct request_set {
     int n, n_prompt;
     client *c;     // [n]
     int32_t **tok; // [n][n_prompt]
-} company;
+} request_set;
 
-static company gather(const bench *b, const world *w)
+static request_set make_request_set(const bench *b, const world *w)
 {
-    company p = {.n = b->size.n_share, .n_prompt = b->size.system_tok + QUESTION_TOK};
+    request_set p = {.n = b->size.n_share, .n_prompt = b->size.system_tok + QUESTION_TOK};
     p.c = need(calloc((size_t)p.n, sizeof *p.c));
     p.tok = need(calloc((size_t)p.n, sizeof *p.tok));
     for (int i = 0; i < p.n; i++) {
@@ -35,14 +35,14 @@ static company gather(const bench *b, const world *w)
     return p;
 }
 
-static void dissolve(company *p)
+static void free_request_set(request_set *p)
 {
     for (int i = 0; i < p->n; i++) free(p->tok[i]);
     free(p->tok);
     free(p->c);
 }
 
-static void note(const world *w, const company *p, prefix *o)
+static void note_repeat(const world *w, const request_set *p, prefix *o)
 {
     samples ttft = {0};
     o->n_cached = 0;
@@ -60,7 +60,7 @@ static void note(const world *w, const company *p, prefix *o)
 
 static void run_prefix(const bench *b, world *w, prefix *o)
 {
-    company p = gather(b, w);
+    request_set p = make_request_set(b, w);
     world_empty(w);
     for (int i = 0; i < p.n; i++) {
         fx_request req = plain_request(p.tok[i], (size_t)p.n_prompt, ANSWER_TOK);
@@ -69,8 +69,8 @@ static void run_prefix(const bench *b, world *w, prefix *o)
         if (!o->together) world_finish(w);
     }
     world_finish(w);
-    note(w, &p, o);
-    dissolve(&p);
+    note_repeat(w, &p, o);
+    free_request_set(&p);
 }
 
 static void prefix_row(bench *b, prefix *o)

@@ -1,18 +1,18 @@
-// prepare.c - step times with and without memory made ready ahead (vAttention's figure 9).
+// prepare.c - step times with and without memory that is prepared ahead (vAttention's figure 9).
 //
-// 32 sequences decode, their lengths one token apart, so that few steps pass in which none of
-// them needs a new chunk. Without look-ahead that chunk is made and mapped in the extend; with
-// it, beside the forward pass of an earlier step. Both take turns in one engine. What a step
-// spends on memory is all its extends and the KV manager's step, which sets the other thread to
-// work: where that one takes our core, its work shows there. How prompts share steps does not go
-// by the clock here, so that both ways grow through the same lengths.
+// 32 sequences decode with lengths one token apart, so that in nearly every step one of them needs
+// a new chunk. Without look-ahead, the extend creates and maps that chunk; with it, the mapper
+// thread does so beside the forward pass of an earlier step. Both run in turn in one engine. What a
+// step spends on memory is all its extends plus the KV manager's step, which wakes the mapper
+// thread; if that thread takes our core, its work is counted here. How prompts share steps does not
+// depend on time here, so that both ways grow through the same lengths.
 #include "bench_serving.h"
 
 enum { N_SEQ = 32, WARM_UP = 4 };
 
-#define SLOW_NS 20e3 // an extend that took longer had to make its memory
+#define SLOW_NS 20e3 // an extend that took longer had to create its memory
 
-// Of one way, over all repeats: what happened in steps; and each repeat's p50 and p99 and max.
+// Results of one way: times of all repeats; and p50, p99 and max of each repeat.
 typedef struct growth {
     const char *name;
     int ahead_tok;
@@ -41,7 +41,7 @@ static void grow_steps(const bench *b, world *w, growth *o)
     samples_free(&step), samples_free(&outside);
 }
 
-static void grow(const bench *b, world *w, growth *o)
+static void grow_all(const bench *b, world *w, growth *o)
 {
     client c[N_SEQ] = {{0}};
     int32_t *prompt = random_tokens(w, 1, N_SEQ);
@@ -84,7 +84,7 @@ static void step_rows(bench *b, growth *o)
     row_end(b);
 }
 
-static void call_row(bench *b, const char *name, const char *which, samples *s)
+static void times_row(bench *b, const char *name, const char *which, samples *s)
 {
     row_begin(b, "%s, %s", name, which);
     row_cell(b, "n", (double)s->n, "calls");
@@ -109,16 +109,16 @@ void bench_prepare(bench *b)
     world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = N_SEQ, .step_ms = 1 << 20});
     growth o[] = {{.name = "not ahead"}, {.name = "ahead", .ahead_tok = w.eng->ahead_tok}};
     for (int r = 0; r < b->size.n_repeat; r++)
-        for (int i = 0; i < 2; i++) grow(b, &w, &o[i]);
+        for (int i = 0; i < 2; i++) grow_all(b, &w, &o[i]);
     b->found.ready_p99_ns = samples_at(&o[1].into, 0.99);
     b->found.extend_ratio = b->found.ready_p99_ns / samples_at(&o[0].into, 0.99);
     b->found.spike_ratio = samples_at(&o[1].memory, 0.99) / samples_at(&o[0].memory, 0.99);
     for (int i = 0; i < 2; i++) {
         step_rows(b, &o[i]);
-        call_row(b, o[i].name, "every extend", &o[i].every);
-        call_row(b, o[i].name, "into a new chunk", &o[i].into);
-        call_row(b, o[i].name, "the KV manager's step", &o[i].kvstep);
-        call_row(b, o[i].name, "KV memory of a step", &o[i].memory);
+        times_row(b, o[i].name, "every extend", &o[i].every);
+        times_row(b, o[i].name, "into a new chunk", &o[i].into);
+        times_row(b, o[i].name, "the KV manager's step", &o[i].kvstep);
+        times_row(b, o[i].name, "KV memory of a step", &o[i].memory);
         growth_free(&o[i]);
     }
     world_close(&w);

@@ -1,5 +1,4 @@
-// text.c - prompts: real text as what users write, and random tokens where only their
-// number counts.
+// text.c - prompts: real text like that of users, and random tokens if only their number matters.
 #include "base/rng.h"
 #include "bench_serving.h"
 
@@ -39,7 +38,7 @@ static fx_tokens all_tokens(const world *w)
     exit(1);
 }
 
-// Parts begin 61 tokens apart and go on at the text's beginning when it ends.
+// Parts begin 61 tokens apart and wrap around at the end of the text.
 int32_t *text_tokens(const world *w, unsigned which, int n_tok)
 {
     enum { APART = 61 };
@@ -50,7 +49,7 @@ int32_t *text_tokens(const world *w, unsigned which, int n_tok)
     return out;
 }
 
-// The first quarter of a vocabulary holds tokens that are not text.
+// Skips the first quarter of the vocabulary, which holds tokens that are not text.
 int32_t *random_tokens(const world *w, uint64_t seed, int n_tok)
 {
     const uint64_t n_vocab = (uint64_t)w->eng->info.n_vocab, first = n_vocab / 4;

@@ -1,10 +1,10 @@
-// ttft.c - how long a short request waits for its first token while a long prompt is read,
-// and what that prompt does to those that decode beside.
+// ttft.c - how long a short request waits for its first token while a long prompt is read, and how
+// the long prompt slows down sequences that decode.
 //
-// Short requests come in the middle of a step, where it hurts most: when its forward pass begins,
-// so that all of it must be waited for. Counted are the steps from there to the first token, that
-// one included. They come one load after another, while the first long prompt is at 0, 1/4, 1/2 and
-// 3/4 of its way.
+// Short requests arrive at the worst time: when a step's forward pass begins, so that they must
+// wait for all of it. Steps are counted from that one to the one with the first token. The loads
+// run one after another; short requests arrive when the first long prompt is at 0, 1/4, 1/2 and
+// 3/4.
 #include "bench_serving.h"
 
 enum { SHORT_TOK = 32, N_DECODER = 8, DECODER_TOK = 16, N_PHASE = 4, N_BEFORE = 8, MAX_SHORT = 8 };
@@ -22,12 +22,12 @@ static const struct load {
 
 enum { N_LOAD = sizeof loads / sizeof loads[0] };
 
-// Of one load.
+// Results of one load.
 typedef struct waits {
     samples steps, ms; // of short requests
-    samples slower;    // most of a repeat's steps with a long prompt, over those without
+    samples slower;    // slowest step with a long prompt, relative to the median without
     samples long_ms;   // first token of the first long prompt
-    uint64_t n_missed; // tokens that decoding sequences did not get in a step
+    uint64_t n_missed; // tokens that decoding sequences missed: one per sequence and step
 } waits;
 
 typedef struct pass {
@@ -35,12 +35,12 @@ typedef struct pass {
     const struct load *load;
     client decoder[N_DECODER], lng[MAX_LONG], shrt[N_PHASE][MAX_SHORT];
     int32_t *prompt[N_PHASE][MAX_SHORT];
-    int n_phase; // of the short requests, those that have come
+    int n_phase; // phases whose short requests have arrived
 } pass;
 
 // ---- one pass ----------------------------------------------------------------------------------
 
-static void submit(world *w, client *c, const int32_t *prompt, int n_tok, int max_tok)
+static void submit_prompt(world *w, client *c, const int32_t *prompt, int n_tok, int max_tok)
 {
     fx_request req = plain_request(prompt, (size_t)n_tok, max_tok);
     req.no_cache = true;
@@ -50,7 +50,7 @@ static void submit(world *w, client *c, const int32_t *prompt, int n_tok, int ma
 static void submit_random(world *w, client *c, uint64_t seed, int n_tok, int max_tok)
 {
     int32_t *prompt = random_tokens(w, seed, n_tok);
-    submit(w, c, prompt, n_tok, max_tok);
+    submit_prompt(w, c, prompt, n_tok, max_tok);
     free(prompt);
 }
 
@@ -60,11 +60,11 @@ static void short_ones_come(void *ud)
     pass *p = ud;
     const int phase = p->n_phase++;
     for (int i = 0; i < p->load->n_short; i++)
-        submit(p->w, &p->shrt[phase][i], p->prompt[phase][i], SHORT_TOK, ANSWER_TOK);
+        submit_prompt(p->w, &p->shrt[phase][i], p->prompt[phase][i], SHORT_TOK, ANSWER_TOK);
 }
 
 // Tokens of the first long prompt that have been computed.
-static int progress(const pass *p)
+static int long_progress(const pass *p)
 {
     for (const fxi_group *g = p->w->eng->running.head; g; g = g->next)
         if (g->id == p->lng[0].id) return g->seq[0].n_computed;
@@ -101,13 +101,14 @@ static double decode_alone(pass *p)
     return mid;
 }
 
-// Until the long prompts have been read and all short requests are answered; the slowest step.
+// Runs until the long prompts are read and all short requests are answered. Returns the slowest
+// step.
 static double read_long(const bench *b, pass *p, waits *o)
 {
     double most = 0;
     while (!p->lng[0].n_told || !p->lng[p->load->n_long - 1].n_told || short_ones_wait(p)) {
         const bool due = p->n_phase < N_PHASE && !p->lng[0].n_told &&
-                         progress(p) >= p->n_phase * b->size.long_tok / N_PHASE;
+                         long_progress(p) >= p->n_phase * b->size.long_tok / N_PHASE;
         const int before = n_decoded(p);
         p->w->mid_step = due && !short_ones_wait(p) ? short_ones_come : NULL;
         p->w->ud = p;
@@ -118,7 +119,7 @@ static double read_long(const bench *b, pass *p, waits *o)
     return most;
 }
 
-static void note(const pass *p, waits *o)
+static void note_pass(const pass *p, waits *o)
 {
     for (int phase = 0; phase < p->n_phase; phase++)
         for (int i = 0; i < p->load->n_short; i++) {
@@ -153,7 +154,7 @@ static void run_pass(const bench *b, world *w, const struct load *l, waits *o)
     for (int i = 0; i < l->n_long; i++)
         submit_random(w, &p->lng[i], 50 + (uint64_t)i, b->size.long_tok, 1);
     samples_add(&o->slower, read_long(b, p, o) / alone_ns);
-    note(p, o);
+    note_pass(p, o);
     clients_cancel(p->decoder, N_DECODER);
     world_finish(w);
     free_prompts(p);

@@ -1,8 +1,8 @@
-// world.c - an engine whose turns the bench takes, with probes around the model and the KV
-// manager, and the requests of its clients.
+// world.c - an engine whose steps the bench runs, with probes around the model and the KV manager,
+// and the requests of its clients.
 //
-// A probe is a copy of a table of operations whose interesting entries are ours; what the table is
-// a part of leads back to the world.
+// A probe is a copy of a table of operations in which some entries are ours; it is the first member
+// of a struct that points to the world.
 #include "bench_serving.h"
 
 static void die(const char *what, const char *why)

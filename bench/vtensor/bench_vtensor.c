@@ -1,4 +1,4 @@
-// bench_vtensor - what libvtensor's operations cost, and what they save.
+// bench_vtensor - what libvtensor's operations cost and what they save.
 //
 //   bench_vtensor [--backend host|cuda] [--planes N] [--row-bytes N] [--layout split|packed]
 //                 [--chunk-kib N] [--repeat N] [--compute-ms X] [--only NAME] [--csv FILE]
@@ -9,8 +9,8 @@
 // section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table). Last come the
 // goals, on stderr with --csv -; the exit status does not depend on them.
 //
-// Ratios are taken within one run, in turn, medians of N. Huge pages are measured where the
-// administrator has set some aside (vm.nr_hugepages; 400 suffice).
+// What a ratio compares runs in turn within one run; medians of N. Huge pages are measured if the
+// administrator has reserved some (vm.nr_hugepages; 400 suffice).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct {
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
-static int usage(void)
+static int print_usage(void)
 {
     fprintf(stderr, "usage: bench_vtensor [--backend host|cuda] [--planes N] [--row-bytes N] "
                     "[--layout split|packed]\n"
@@ -39,7 +39,7 @@ static int usage(void)
     return 1;
 }
 
-// ---- Options
+// ---- options
 
 typedef struct choices {
     const char *backend, *csv;
@@ -115,7 +115,7 @@ static bool take_options(bench *b, choices *c, int argc, char **argv)
     return true;
 }
 
-// ---- Goals
+// ---- goals
 
 static void print_goals(FILE *to, const bench_findings *f)
 {
@@ -129,7 +129,7 @@ static void print_goals(FILE *to, const bench_findings *f)
     goal(to, "physical memory off from 1 prompt + N tails", f->prompt_miscount, 0, "bytes");
 }
 
-// ---- Where
+// ---- output and device
 
 static bool open_csv(bench *b, const char *path)
 {
@@ -155,7 +155,7 @@ static bool open_gpu(bench *b, const char *backend)
     return b->gpu != NULL;
 }
 
-static void introduce(const bench *b)
+static void print_setup(const bench *b)
 {
     const char *advice = b->gpu ? NULL : vt_vmm_host_advice();
     if (!b->table) return;
@@ -174,13 +174,13 @@ int main(int argc, char **argv)
                .compute_ms = 2,
                .table = stdout,
                .found = {NAN, NAN, NAN, NAN, NAN}};
-    if (!take_options(&b, &c, argc, argv)) return usage();
+    if (!take_options(&b, &c, argc, argv)) return print_usage();
     if (!open_gpu(&b, c.backend)) return SKIPPED;
     if (!open_csv(&b, c.csv)) {
         fprintf(stderr, "bench_vtensor: %s: cannot be written\n", c.csv);
         return 1;
     }
-    introduce(&b);
+    print_setup(&b);
     for (int i = 0; i < N_PART; i++)
         if (!b.only || !strcmp(b.only, parts[i].name)) parts[i].run(&b);
     print_goals(b.table ? b.table : stderr, &b.found);

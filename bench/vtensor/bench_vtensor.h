@@ -1,8 +1,8 @@
-// bench_vtensor.h - what the parts of bench_vtensor share: options, samples, a manager to measure,
-// rows.
+// bench_vtensor.h - shared by the parts of bench_vtensor: options, a manager to measure, sequences,
+// rows of results.
 //
-// Only the public API and the port of the backends are used. Whatever fails that must not ends the
-// program with a line on stderr and status 1.
+// Only the public API and the port of the backends are used. An unexpected failure ends the program
+// with a line on stderr and status 1.
 #ifndef BENCH_VTENSOR_H
 #define BENCH_VTENSOR_H
 
@@ -15,20 +15,20 @@
 #include "gpu_context.h"
 #include "vtensor/vtensor.h"
 
-// What the goals are about; NAN: not measured.
+// The figures that have goals; NaN: not measured.
 typedef struct bench_findings {
-    double ahead_p99_ns;    // vt_seq_extend into a new chunk, beside the mapper
+    double ahead_p99_ns;    // vt_seq_extend into a new chunk that the mapper has prepared
     double match_ns;        // vt_seq_match of the prompt
-    double extra_small;     // its whole extra cost, first read included, over copying
+    double extra_small;     // its whole extra cost, first read included, relative to copying
     double extra_huge;      // the same on huge pages
-    double prompt_miscount; // bytes off from 1 prompt + N tails, at most
+    double prompt_miscount; // largest difference from 1 prompt + N tails, in bytes
 } bench_findings;
 
 typedef struct bench {
     uint32_t n_plane;
     size_t row_bytes;
     vt_layout layout;
-    size_t slice_bytes; // 0: several, or the manager's choice
+    size_t slice_bytes; // 0: several, or the manager's default
     uint32_t n_repeat;
     const char *only; // NULL: all
     bool quick;
@@ -67,7 +67,7 @@ typedef struct world {
     uint32_t chunk_tok; // whole tokens in a chunk, 1 at least
 } world;
 
-// What is zero takes a default. huge_bytes: of pages set aside; 0: plain ones.
+// 0 selects a default. huge_bytes: size of reserved huge pages; 0: plain pages.
 typedef struct world_size {
     size_t slice_bytes;
     uint32_t max_tok, max_seq;
@@ -75,21 +75,21 @@ typedef struct world_size {
     size_t huge_bytes;
 } world_size;
 
-bool world_open(world *w, const bench *b, world_size size); // false: the backend has no such slices
+bool world_open(world *w, const bench *b, world_size size); // false: no slices of this size
 void world_close(world *w);
-void world_settle(world *w); // everything done that a step leaves to the mapper
-void world_empty(world *w);  // the same, and no spare chunk is left. Pre: no sequence is alive
+void world_settle(world *w); // waits until the mapper has done all that a step gives it
+void world_empty(world *w);  // the same, and releases spare chunks. Pre: no sequence is alive
 vt_stats world_stats(const world *w);
-uint64_t world_resident(const world *w); // as the system says
-uint64_t world_mappings(const world *w); // as the system says
+uint64_t world_resident(const world *w); // resident bytes according to the system
+uint64_t world_mappings(const world *w); // mappings according to the system
 
 vt_seq *seq_new(world *w, uint32_t len_tok);
-void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value);           // its first rows
-uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);            // host only
+void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value); // the first len_tok rows
+uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);  // host only
 void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok); // host only
 uint32_t *random_tokens(uint64_t seed, uint32_t n);                              // free() it
 
-// Times one kind of operation and counts the backend's calls.
+// Times an operation and counts the backend's calls.
 typedef struct meter {
     const world *w;
     samples ns;
@@ -101,7 +101,7 @@ typedef struct meter {
 void meter_start(meter *mt);
 void meter_stop(meter *mt);
 
-// ---- Rows: a name, and then cells of it.
+// ---- rows of results: a name, then cells
 
 void section(bench *b, const char *name, const char *title);
 void row_begin(bench *b, size_t slice_bytes, const char *format, ...)

@@ -1,4 +1,4 @@
-// count.c - what is counted rather than timed: mappings, physical bytes, system calls.
+// count.c - figures that are counted, not timed: mappings, physical bytes, system calls.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void release_all(vt_seq **s, uint32_t n)
     for (uint32_t i = 0; i < n; i++) vt_seq_release(s[i]);
 }
 
-static vt_seq *matched(world *w, const uint32_t *tok, uint32_t n_tok, uint32_t want)
+static vt_seq *match_prompt(world *w, const uint32_t *tok, uint32_t n_tok, uint32_t want)
 {
     vt_seq *s;
     uint32_t n_hit;
@@ -27,12 +27,12 @@ static vt_seq *matched(world *w, const uint32_t *tok, uint32_t n_tok, uint32_t w
     return s;
 }
 
-static void extend(vt_seq *s, uint32_t len_tok)
+static void extend_seq(vt_seq *s, uint32_t len_tok)
 {
     must(vt_seq_extend(s, len_tok), "extend");
 }
 
-// ---- Mappings. A GPU's driver counts handles, of which a run has one for each chunk.
+// ---- mappings. On a GPU the driver counts handles: one per chunk of a run.
 
 typedef struct vmas {
     world w;
@@ -41,7 +41,7 @@ typedef struct vmas {
     uint32_t *tok; // [32 chunks]
 } vmas;
 
-// n: sequences that live and are counted.
+// n: number of live sequences.
 static void vma_row(bench *b, const vmas *v, const char *name, uint32_t n)
 {
     vt_stats st = world_stats(&v->w);
@@ -60,12 +60,12 @@ static void vma_end(vmas *v, uint32_t n)
     world_empty(&v->w);
 }
 
-// They grow in turn, a chunk at a time: the order in which free lists become mixed up.
+// They grow in turn, a chunk at a time, which mixes up free lists.
 static void vmas_unshared(bench *b, vmas *v)
 {
     for (int i = 0; i < N_SEQ; i++) v->s[i] = seq_new(&v->w, v->unit);
     for (uint32_t c = 2; c <= 16; c++)
-        for (int i = 0; i < N_SEQ; i++) extend(v->s[i], c * v->unit);
+        for (int i = 0; i < N_SEQ; i++) extend_seq(v->s[i], c * v->unit);
     vma_row(b, v, "unshared, 16 chunks grown in turn", N_SEQ);
     vma_end(v, N_SEQ);
 }
@@ -76,7 +76,7 @@ static void vmas_forked(bench *b, vmas *v)
     v->s[0] = seq_new(&v->w, half);
     for (int i = 1; i < N_SEQ; i++) must(vt_seq_fork(v->s[0], half, &v->s[i]), "fork");
     for (uint32_t c = 1; c <= 4; c++)
-        for (int i = 0; i < N_SEQ; i++) extend(v->s[i], half + c * v->unit);
+        for (int i = 0; i < N_SEQ; i++) extend_seq(v->s[i], half + c * v->unit);
     vma_row(b, v, "forked in mid-chunk, then 4 more", N_SEQ);
     vma_end(v, N_SEQ);
 }
@@ -88,9 +88,9 @@ static void vmas_matched(bench *b, vmas *v)
     must(vt_seq_record(first, v->w.d, v->tok, half, NULL), "record");
     vt_seq_release(first);
     world_settle(&v->w);
-    for (int i = 0; i < N_SEQ; i++) v->s[i] = matched(&v->w, v->tok, half, half);
+    for (int i = 0; i < N_SEQ; i++) v->s[i] = match_prompt(&v->w, v->tok, half, half);
     for (uint32_t c = 1; c <= 4; c++)
-        for (int i = 0; i < N_SEQ; i++) extend(v->s[i], half + c * v->unit);
+        for (int i = 0; i < N_SEQ; i++) extend_seq(v->s[i], half + c * v->unit);
     vma_row(b, v, "matched in mid-chunk, then 4 more", N_SEQ);
     vma_end(v, N_SEQ);
 }
@@ -99,9 +99,9 @@ static void vmas_turns(bench *b, vmas *v)
 {
     uint32_t len_tok = 0;
     for (uint32_t turn = 1; turn <= N_TURN; turn++) {
-        v->s[0] = matched(&v->w, v->tok, len_tok, len_tok);
+        v->s[0] = match_prompt(&v->w, v->tok, len_tok, len_tok);
         len_tok += v->unit + v->unit / 3;
-        extend(v->s[0], len_tok);
+        extend_seq(v->s[0], len_tok);
         must(vt_seq_record(v->s[0], v->w.d, v->tok, len_tok, NULL), "record");
         if (turn == N_TURN) break;
         vt_seq_release(v->s[0]);
@@ -126,15 +126,15 @@ void bench_vmas(bench *b)
     free(v.tok);
 }
 
-// ---- Physical bytes of a shared prompt
+// ---- physical bytes of a shared prompt
 
 static double off_by(uint64_t a, uint64_t b)
 {
     return a > b ? (double)(a - b) : (double)(b - a);
 }
 
-// Its whole chunks once, and for each request what lies behind them; where the prompt ends inside a
-// chunk, the tree has that part too.
+// The prompt's whole chunks once, and for each request what follows them; if the prompt ends inside
+// a chunk, the tree holds that part too.
 static uint64_t expected_bytes(const world *w, uint32_t n_prompt, uint32_t n_tail, uint32_t n)
 {
     uint64_t whole = vt_bytes_for(w->m, n_prompt / w->chunk_tok * w->chunk_tok);
@@ -168,8 +168,8 @@ static void physical_of(bench *b, uint32_t n_prompt, uint32_t n_tail, uint32_t n
     world_settle(&w);
     world_empty(&w);
     for (uint32_t i = 0; i < n; i++) {
-        s[i] = matched(&w, tok, n_prompt, n_prompt);
-        extend(s[i], n_prompt + n_tail);
+        s[i] = match_prompt(&w, tok, n_prompt, n_prompt);
+        extend_seq(s[i], n_prompt + n_tail);
     }
     physical_row(b, &w, n_prompt, n_tail, n);
     release_all(s, n);
@@ -186,7 +186,7 @@ void bench_physical(bench *b)
     for (int i = 0; i < (b->quick ? 2 : 4); i++) physical_of(b, n_prompt + 5, n_tail, n_request[i]);
 }
 
-// ---- Memory back to the system
+// ---- memory returned to the system
 
 static void given_back_row(bench *b, const world *w, const char *name, uint64_t freed_bytes,
                            uint64_t keep_bytes, double ns)
@@ -245,7 +245,7 @@ void bench_trim(bench *b)
     world_close(&w);
 }
 
-// ---- System calls of sharing
+// ---- system calls of sharing
 
 static void calls_row(bench *b, world *w, uint32_t n_chunk)
 {

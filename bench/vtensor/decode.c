@@ -1,7 +1,7 @@
-// decode.c - extend where it matters: sequences that decode together, a token a step.
+// decode.c - extends of sequences that decode together, one token per step.
 //
-// A step is: extend each sequence by a token (timed one by one), vt_step, and then some reading of
-// memory in which the mapper can work. What vt_step itself takes is told beside.
+// A step extends each sequence by a token (each call is timed), calls vt_step (timed too), and then
+// reads memory for a while, in which the mapper can work.
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,10 +16,10 @@ typedef struct decode {
     uint64_t *noise; // [n_noise] read as the step's work
     size_t n_noise;
     samples all, new_chunk, step; // ns
-    uint64_t n_hit, n_miss;       // of them, into a new chunk
+    uint64_t n_hit, n_miss;       // extends into a new chunk: prepared, not prepared
 } decode;
 
-static volatile uint64_t read_sum; // so that reading is not left out
+static volatile uint64_t read_sum; // keeps the reads from being optimised away
 
 static void simulate_compute(decode *d, double ms)
 {
@@ -53,8 +53,8 @@ static void decode_step(decode *d, vt_ahead policy, bool counts)
     simulate_compute(d, d->w.b->compute_ms);
 }
 
-// Prompts end at different places of their chunks. The first steps start the mapper and are not
-// counted.
+// Prompts end at different places in their chunks. The first steps start the mapper and do not
+// count.
 static void decode_all(decode *d, vt_ahead policy)
 {
     const uint32_t warm_up = LOOK_AHEAD_TOK;
@@ -89,7 +89,7 @@ static void policy_rows(bench *b, decode *d, const char *policy, bool ahead)
     row_cell(b, "hits", (double)d->n_hit, "extends");
     row_cell(b, "misses", (double)d->n_miss, "extends");
     row_end(b);
-    double p99 = samples_at(&d->new_chunk, 0.99); // the others need nothing that could be prepared
+    double p99 = samples_at(&d->new_chunk, 0.99); // other extends need nothing prepared
     if (ahead) b->found.ahead_p99_ns = fmax(b->found.ahead_p99_ns, p99);
 }
 
@@ -114,7 +114,7 @@ static decode *decode_open(const bench *b)
     return d;
 }
 
-// The policies take turns, so that they meet the same moods of the machine.
+// The policies run in turn, so that they meet the same noise.
 void bench_decode(bench *b)
 {
     static const struct {

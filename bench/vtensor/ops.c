@@ -1,9 +1,9 @@
-// ops.c - what each operation costs by size of slice, and how fast memory can be had.
+// ops.c - what each operation costs by slice size, and how fast memory can be allocated.
 //
-// Every run of an operation starts from an empty manager whose spans exist already, but for the
-// first one; there are fewer runs where each makes much memory. Sequences are N_CHUNK chunks long.
-// Calls are those of the backend: on the host an unmap or the map of an alias is a system call, a
-// map that is to be written two, a destroy one for each view, a create one for each view and MiB.
+// Every run of an operation (but the first one's) starts with an empty manager whose spans exist
+// already; runs are fewer if each allocates much memory. Sequences are N_CHUNK chunks long. Calls
+// are calls of the backend: on the host an unmap or the map of an alias is one system call, a
+// writable map two, a destroy one per view, a create one per view and MiB.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 
 enum { N_CHUNK = 2, MAX_HELD = 32 };
 
-#define RUN_BYTES ((size_t)1 << 30) // created in all runs of an operation, about
+#define RUN_BYTES ((size_t)1 << 30) // allocated by all runs of an operation, about
 
 typedef struct ops {
     world w;
@@ -23,7 +23,7 @@ typedef struct ops {
     uint32_t n_held;
 } ops;
 
-static vt_seq *hold(ops *o, vt_seq *s)
+static vt_seq *hold_seq(ops *o, vt_seq *s)
 {
     return o->held[o->n_held++] = s;
 }
@@ -49,11 +49,11 @@ static void timed_extend(ops *o, vt_seq *s, uint32_t len_tok)
     meter_stop(&o->mt);
 }
 
-// ---- Create
+// ---- create
 
 static void create_cold(ops *o)
 {
-    hold(o, timed_create(o, 0)); // alive until the last run, so that each has a span to make
+    hold_seq(o, timed_create(o, 0)); // kept alive until the last run, so that each creates a span
 }
 
 static void create_reused(ops *o)
@@ -74,17 +74,17 @@ static void create_unwiped(ops *o)
     vt_seq_release(timed_create(o, o->len_tok));
 }
 
-// ---- Extend
+// ---- extend
 
 static void extend_cold(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->w.chunk_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->w.chunk_tok));
     timed_extend(o, s, o->len_tok);
 }
 
 static void extend_prepared(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->w.chunk_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->w.chunk_tok));
     must(vt_seq_prepare(s, o->len_tok, 1), "prepare");
     must(vt_seq_wait(s), "wait");
     timed_extend(o, s, o->len_tok);
@@ -96,42 +96,42 @@ static void extend_spare(ops *o)
     world_settle(&o->w);
     vt_seq *s;
     must(vt_seq_create(o->w.m, o->len_tok, &s), "create");
-    timed_extend(o, hold(o, s), o->len_tok);
+    timed_extend(o, hold_seq(o, s), o->len_tok);
 }
 
 static void extend_inside(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->len_tok - 1));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok - 1));
     timed_extend(o, s, o->len_tok);
 }
 
 static void extend_shared_tail(ops *o)
 {
-    vt_seq *child, *s = hold(o, seq_new(&o->w, o->len_tok - 1));
+    vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok - 1));
     must(vt_seq_fork(s, o->len_tok - 1, &child), "fork");
-    timed_extend(o, hold(o, child), o->len_tok);
+    timed_extend(o, hold_seq(o, child), o->len_tok);
 }
 
-// ---- Share
+// ---- share
 
 static void fork_all(ops *o)
 {
-    vt_seq *child, *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     meter_start(&o->mt);
     must(vt_seq_fork(s, o->len_tok, &child), "fork");
     meter_stop(&o->mt);
-    hold(o, child);
+    hold_seq(o, child);
 }
 
 static void record_all(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     meter_start(&o->mt);
     must(vt_seq_record(s, o->w.d, o->tok, o->len_tok, NULL), "record");
     meter_stop(&o->mt);
 }
 
-static void match_first(ops *o, uint32_t n_tok)
+static void match_recorded(ops *o, uint32_t n_tok)
 {
     vt_seq *again, *s = seq_new(&o->w, o->len_tok);
     uint32_t n_hit;
@@ -141,24 +141,24 @@ static void match_first(ops *o, uint32_t n_tok)
     meter_start(&o->mt);
     must(vt_seq_match(o->w.d, o->tok, n_tok, 0, &again, &n_hit), "match");
     meter_stop(&o->mt);
-    hold(o, again);
+    hold_seq(o, again);
 }
 
 static void match_whole(ops *o)
 {
-    match_first(o, o->len_tok);
+    match_recorded(o, o->len_tok);
 }
 
 static void match_part(ops *o)
 {
-    match_first(o, o->len_tok - o->w.chunk_tok / 2 - 1);
+    match_recorded(o, o->len_tok - o->w.chunk_tok / 2 - 1);
 }
 
-// ---- Shrink
+// ---- shrink
 
 static void truncate_chunk(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     meter_start(&o->mt);
     must(vt_seq_truncate(s, o->w.chunk_tok), "truncate");
     meter_stop(&o->mt);
@@ -178,22 +178,22 @@ static void release_own(ops *o)
 
 static void release_shared(ops *o)
 {
-    vt_seq *child, *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     must(vt_seq_fork(s, o->len_tok, &child), "fork");
     timed_release(o, child);
 }
 
-static void swap_out(ops *o)
+static void time_swap_out(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     meter_start(&o->mt);
     must(vt_seq_swap_out(s), "swap out");
     meter_stop(&o->mt);
 }
 
-static void swap_in(ops *o)
+static void time_swap_in(ops *o)
 {
-    vt_seq *s = hold(o, seq_new(&o->w, o->len_tok));
+    vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     must(vt_seq_swap_out(s), "swap out");
     meter_start(&o->mt);
     must(vt_seq_swap_in(s), "swap in");
@@ -210,7 +210,7 @@ static void trim_all(ops *o)
 
 static void step_idle(ops *o)
 {
-    hold(o, seq_new(&o->w, o->len_tok));
+    hold_seq(o, seq_new(&o->w, o->len_tok));
     world_settle(&o->w);
     meter_start(&o->mt);
     must(vt_step(o->w.m, VT_AHEAD_NONE, 0, 0), "step");
@@ -237,8 +237,8 @@ static const struct {
     {"truncate a chunk", truncate_chunk},
     {"release 2 chunks", release_own},
     {"release 2 shared chunks", release_shared},
-    {"swap_out 2 chunks", swap_out},
-    {"swap_in 2 chunks", swap_in},
+    {"swap_out 2 chunks", time_swap_out},
+    {"swap_in 2 chunks", time_swap_in},
     {"trim 2 chunks", trim_all},
     {"step, nothing to do", step_idle},
 };
@@ -301,7 +301,7 @@ void bench_ops(bench *b)
     for_slices(b, ops_of_slice);
 }
 
-// ---- Allocation bandwidth
+// ---- allocation bandwidth
 
 typedef struct alloc_run {
     world w;
@@ -324,7 +324,7 @@ static void owner_at_once(alloc_run *a)
     must(vt_seq_extend(a->s, chunk_end(a, a->n_chunk - 1)), "extend");
 }
 
-// Looks rather than waits: a job that has not begun would be done by who waits for it.
+// Polls instead of waiting: a waiting owner would run a job that has not begun itself.
 static void mapper_up_to(alloc_run *a, uint32_t len_tok)
 {
     const double patience_ns = 60e9;
@@ -367,7 +367,7 @@ static double alloc_time(alloc_run *a, int i)
     return ns;
 }
 
-// What the system alone takes for memory that nobody manages.
+// The time that the system needs for unmanaged memory.
 static double anonymous_time(size_t size_bytes)
 {
     double start = now_ns();

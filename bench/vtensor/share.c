@@ -1,9 +1,8 @@
-// share.c - sharing a prompt beside copying it: fork and match.
+// share.c - sharing a prompt compared with copying it: fork and match.
 //
-// What a shared prompt costs in all is the call, and that its rows are read through new mappings
-// for the first time: read once and once more, the difference is what the first read pays. Copying
-// is that into memory of another sequence that is there already. All are taken in turn, many times
-// over.
+// The whole cost of a shared prompt is the call plus the first read of its rows through new
+// mappings: rows are read once and once again, and the difference is the cost of the first read.
+// Copying means into the existing memory of another sequence. All run in turn, many times.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ typedef struct share {
     samples call, release, match, first, again, copy, extra;
 } share;
 
-static volatile uint64_t read_sum; // so that reading is not left out
+static volatile uint64_t read_sum; // keeps the reads from being optimised away
 
 static uint32_t prompt_tok(const bench *b)
 {
@@ -46,7 +45,7 @@ static double time_copy(const share *f, const vt_seq *s)
     return now_ns() - start;
 }
 
-// What is read is not measured on a GPU: its first read costs nothing that the host would see.
+// Not measured on a GPU, where the host cannot see the cost of a first read.
 static void time_bytes(share *f, vt_seq *s, double call_ns)
 {
     if (f->w.b->gpu) return;
@@ -111,8 +110,8 @@ static bool share_open(share *f, const bench *b, size_t slice_bytes, size_t huge
     return true;
 }
 
-// A sequence that is `value` all over; NULL: pages that were set aside do not suffice.
-static vt_seq *filled(share *f, int value)
+// A sequence filled with `value`; NULL: too few huge pages are reserved.
+static vt_seq *new_filled_seq(share *f, int value)
 {
     vt_seq *s;
     must(vt_seq_create(f->w.m, f->len_tok, &s), "create");
@@ -121,7 +120,7 @@ static vt_seq *filled(share *f, int value)
     return s;
 }
 
-// ---- Fork
+// ---- fork
 
 static void fork_once(share *f, vt_seq *parent)
 {
@@ -139,8 +138,8 @@ void bench_fork(bench *b)
     share f;
     section(b, "fork", "a prompt forked, and the same bytes copied");
     if (!share_open(&f, b, b->slice_bytes, 0)) return;
-    vt_seq *parent = filled(&f, 1);
-    f.target = filled(&f, 2);
+    vt_seq *parent = new_filled_seq(&f, 1);
+    f.target = new_filled_seq(&f, 2);
     if (!parent || !f.target) must(VT_NOSPACE, "extend");
     for (uint32_t r = 0; r < b->n_repeat; r++) fork_once(&f, parent);
     char name[48];
@@ -151,10 +150,10 @@ void bench_fork(bench *b)
     share_close(&f);
 }
 
-// ---- Match
+// ---- match
 
-// Half of the entries branch off the prompt, at many places; the others have nothing in common with
-// it. All name the chunks of one sequence: entries cost no memory here, as only lookup and sharing
+// Half of the entries branch off the prompt at many places; the others have nothing in common with
+// it. All entries name the chunks of one sequence, so they cost no memory: only lookup and sharing
 // are measured.
 static void record_entries(share *f, vt_seq *s, uint32_t n_entry)
 {
@@ -216,8 +215,8 @@ static void part_row(bench *b, share *f, const char *pages)
 
 static void match_on(bench *b, share *f, const char *pages, double *extra)
 {
-    vt_seq *s = filled(f, 1);
-    f->target = s ? filled(f, 2) : NULL;
+    vt_seq *s = new_filled_seq(f, 1);
+    f->target = s ? new_filled_seq(f, 2) : NULL;
     if (!f->target) {
         fprintf(stderr, "bench_vtensor: too few %s pages are set aside: left out\n", pages);
         return;

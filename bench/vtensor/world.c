@@ -1,4 +1,4 @@
-// world.c - see bench_vtensor.h.
+// world.c - a manager for each measurement, sequences, meters and rows of results.
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define BUDGET_BYTES ((uint64_t)8 << 30)
 
-static char row_name[80]; // of the row being written
+static char row_name[80]; // of the current row
 
 void must(vt_status st, const char *what)
 {
@@ -18,7 +18,7 @@ void must(vt_status st, const char *what)
     exit(1);
 }
 
-// ---- A manager
+// ---- a manager
 
 static vt_vmm *open_backend(const bench *b, size_t huge_bytes)
 {
@@ -84,7 +84,7 @@ void world_close(world *w)
     vt_manager_destroy(w->m);
 }
 
-// The second step takes away what the first has let go of.
+// The second step reclaims what the first has released.
 void world_settle(world *w)
 {
     const struct timespec pause = {.tv_nsec = 50000};
@@ -122,7 +122,7 @@ uint64_t world_mappings(const world *w)
     return n;
 }
 
-// ---- Rows of sequences
+// ---- rows of sequences
 
 vt_seq *seq_new(world *w, uint32_t len_tok)
 {
@@ -179,7 +179,7 @@ uint32_t *random_tokens(uint64_t seed, uint32_t n)
     return tok;
 }
 
-// ---- Meters
+// ---- meters
 
 void meter_start(meter *mt)
 {
@@ -198,7 +198,7 @@ void meter_stop(meter *mt)
     mt->n_destroy += st.destroy_calls - mt->before.destroy_calls;
 }
 
-// ---- Rows of results
+// ---- rows of results
 
 void section(bench *b, const char *name, const char *title)
 {
