@@ -53,8 +53,9 @@ static const fxi_opt opts[] = {
     {"vocab", 0, "N", FXI_OPT_INT, MADE_MIN_TOKENS, MADE_MAX_TOKENS, "4096", FIELD(n_vocab), 1,
      "tokens"},
     {"ctx", 0, "N", FXI_OPT_INT, 1, 1 << 24, "2048", FIELD(n_ctx), 1, "positions"},
-    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1, "of the matrices, as below"},
-    {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "of the random weights"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1,
+     "type of the matrices, see below"},
+    {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "seed of the random weights"},
     {"tied", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(tied), 1,
      "the embedding is the output matrix"},
 };
@@ -374,8 +375,9 @@ static int print_help(void)
         "TYPE is " TYPE_NAMES ".\n"
         "q4_k_m and q5_k_m are q4_k and q5_k with q6_k for the output matrix, and for attn_v and\n"
         "ffn_down in the first and last eighth of the blocks and every third one between.\n"
-        "Of a type that ends in _k or _k_m, matrices whose rows are no multiple of 256 are stored\n"
-        "as q8_0, and those that are no multiple of 32 as f16.\n",
+        "With types that end in _k or _k_m, matrices whose rows are not a multiple of 256 are "
+        "stored\n"
+        "as q8_0, or as f16 if they are not a multiple of 32 either.\n",
         stdout);
     fxi_buf_free(&help);
     return 0;

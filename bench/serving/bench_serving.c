@@ -83,12 +83,13 @@ static const fxi_opt rows[] = {
     {"threads", 't', "N", FXI_OPT_INT, 0, 1024, "0", AT(n_thread), 1,
      "threads that compute; 0: one per core"},
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
-     "of each measurement; 0: 3, or 1 with --quick"},
+     "repeats of each measurement; 0: 3, or 1 with --quick"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
-     "of outside, ttft, prepare, chat, prefix, preempt, with commas between"},
+     "parts to run, separated by commas: outside, ttft, prepare, chat, prefix, preempt"},
     {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,
-     "rows go here too; -: to stdout, and no table"},
-    {"quick", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(quick), 1, "as little as shows that it works"},
+     "also write rows here; -: to stdout, without the table"},
+    {"quick", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(quick), 1,
+     "the shortest run that shows that it works"},
 };
 
 static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVING_"};

@@ -39,7 +39,7 @@ size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok)
 }
 
 // Computes the part's panels of a layer into y.
-static void run_layer(const ffn_job *job, const ffn_part *part, const fxi_linear *w, float *y)
+static void compute_layer(const ffn_job *job, const ffn_part *part, const fxi_linear *w, float *y)
 {
     const size_t at = (size_t)part->tok0 * (size_t)w->n_in;
     const fxi_act *a = job->pass->a;
@@ -77,8 +77,8 @@ static void run_item(const ffn_job *job, int item, float *scratch)
         const int left = job->pass->n_tok - part.tok0;
         part.n_tok = left < CHUNK_TOK ? left : CHUNK_TOK;
         part.up = scratch + part.n_tok * part.n_out;
-        run_layer(job, &part, job->pass->gate, part.gate);
-        run_layer(job, &part, job->pass->up, part.up);
+        compute_layer(job, &part, job->pass->gate, part.gate);
+        compute_layer(job, &part, job->pass->up, part.up);
         join_layers(job, &part);
     }
 }
