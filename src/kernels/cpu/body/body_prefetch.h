@@ -37,7 +37,7 @@ static int prefetch_block_rows(size_t row_bytes)
     return n;
 }
 
-// The list of a walk that starts at `segment`. line: room for the largest share (attention.c).
+// The list of a walk that starts at `segment`. line: room for the largest share (attention_size.c).
 static prefetch_list prefetch_open(const fxi_attn *a, int segment, size_t *line)
 {
     const size_t row_bytes = fxi_kv_bytes(a->kv_type, a->n_kv_head * a->head_dim);
