@@ -1,5 +1,5 @@
-"""flexinfer bench: JSON, CSV and table hold what they promise, limits are what the work and the machine make them;
-lists that make no sense or cannot run are refused."""
+"""flexinfer bench: JSON, CSV and the table are complete, limits follow from the work and the machine, and lists that
+are invalid or cannot run are refused."""
 import csv
 import io
 import json
@@ -11,8 +11,8 @@ import cli
 
 STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 SMALL = ["--prompt", "24,10", "--context", "24,40", "--gen", "6", "--batch", "3,1", "--repeat", "2", "--threads", "1"]
-# Work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last of the two layers
-# computes for rows of logits only; the output; the cache.
+# The work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last layer computes
+# for rows of logits only; the output; the cache.
 QKV_MUL = 64 * 64 + 2 * 64 * 32
 REST_MUL = 64 * 64 + 3 * 64 * 128
 LAYER_MUL = 2 * QKV_MUL + REST_MUL
@@ -32,17 +32,17 @@ class Bench(cli.TestCase):
         self.assertAlmostEqual(row["share_of_limit"] * row["limit_tokens_per_s"] / row["tokens_per_s"], 1, delta=1e-3)
 
     def test_json(self):
-        told = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", *SMALL).stdout)
-        machine = told["machine"]
-        self.assertEqual((told["repeat"], told["model"]["type"], machine["threads"]), (2, "F32", 1))
-        self.assertTrue(told["version"] and machine["kernel_path"])
+        found = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", *SMALL).stdout)
+        machine = found["machine"]
+        self.assertEqual((found["repeat"], found["model"]["type"], machine["threads"]), (2, "F32", 1))
+        self.assertTrue(found["version"] and machine["kernel_path"])
         op_s, byte_s = 1e-9 / machine["fp32_gflops"], 1e-9 / machine["read_gbps"]
-        self.assertEqual([(r["batch"], r["tokens"]) for r in told["prompt"]], [(3, 24), (3, 10), (1, 24), (1, 10)])
-        for row in told["prompt"]:
+        self.assertEqual([(r["batch"], r["tokens"]) for r in found["prompt"]], [(3, 24), (3, 10), (1, 24), (1, 10)])
+        for row in found["prompt"]:
             self.check_row(row, (2 * op_s * (LAYER_MUL + OUTPUT_MUL / row["tokens"]),
                                  byte_s * WEIGHT_BYTES / (row["batch"] * row["tokens"])))
-        self.assertEqual([(r["batch"], r["context"]) for r in told["decode"]], [(3, 24), (3, 40), (1, 24), (1, 40)])
-        for row in told["decode"]:
+        self.assertEqual([(r["batch"], r["context"]) for r in found["decode"]], [(3, 24), (3, 40), (1, 24), (1, 40)])
+        for row in found["decode"]:
             self.assertEqual(row["tokens"], 6)
             self.assertGreaterEqual(row["mean_context"], row["context"] + 3)
             self.check_row(row, (2 * op_s * (LAYER_MUL + OUTPUT_MUL),
@@ -73,16 +73,16 @@ class Bench(cli.TestCase):
                              [["3", a], ["3", b], ["1", a], ["1", b]])
 
     def test_defaults_fit_a_short_context(self):
-        told = json.loads(self.ok("bench", "-m", STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
+        found = json.loads(self.ok("bench", "-m", STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
                                   "1").stdout)
-        self.assertEqual([r["tokens"] for r in told["prompt"]], [256])
-        self.assertEqual([(r["context"], r["tokens"]) for r in told["decode"]], [(256, 4)])
+        self.assertEqual([r["tokens"] for r in found["prompt"]], [256])
+        self.assertEqual([(r["context"], r["tokens"]) for r in found["decode"]], [(256, 4)])
 
     def test_a_number_twice_is_run_once(self):
-        told = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", "--repeat", "1", "--gen", "2", "--batch",
+        found = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", "--repeat", "1", "--gen", "2", "--batch",
                                   "2,2", "--prompt", "8,8,9", "--context", "9,9,9").stdout)
-        self.assertEqual([r["tokens"] for r in told["prompt"]], [8, 9])
-        self.assertEqual([r["context"] for r in told["decode"]], [9])
+        self.assertEqual([r["tokens"] for r in found["prompt"]], [8, 9])
+        self.assertEqual([r["context"] for r in found["decode"]], [9])
 
     def test_bad_lists(self):
         for option in ("--batch", "--prompt", "--context"):

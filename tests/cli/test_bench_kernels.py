@@ -1,4 +1,4 @@
-"""bench_kernels: rows that a reader of CSV can use, each beside the limits of its time, and goals that are judged."""
+"""bench_kernels prints valid CSV rows, each with the limits of its time, and says which goals are reached."""
 import csv
 import io
 import subprocess

@@ -1,4 +1,4 @@
-"""bench_serving: it measures every part, and what it counts is what must be counted."""
+"""bench_serving measures every part, and its counts are exact."""
 import collections
 import csv
 import io
@@ -11,8 +11,8 @@ import cli
 STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 SECTIONS = {"outside", "ttft", "prepare", "chat", "prefix", "preempt"}
 
-# Of --quick.
-TALK, TURNS, CONVERSATIONS = 72, 3, 2  # tokens that a turn and its answer have
+# The sizes of --quick.
+TALK, TURNS, CONVERSATIONS = 72, 3, 2  # TALK: tokens of a turn and its answer
 REQUESTS, SYSTEM, QUESTION, ANSWER = 6, 128, 20, 32
 
 
@@ -22,7 +22,7 @@ def bench(*args):
 
 
 def measured(done):
-    """{section: {case: {what: value}}}, of rows as a reader of CSV sees them."""
+    """{section: {case: {what: value}}} from the rows, read as CSV."""
     found = collections.defaultdict(lambda: collections.defaultdict(dict))
     for row in csv.DictReader(io.StringIO(done.stdout)):
         assert None not in row and None not in row.values(), row
@@ -32,7 +32,7 @@ def measured(done):
 
 class BenchServing(unittest.TestCase):
     def test_counts(self):
-        """What is counted does not depend on the machine."""
+        """Counts do not depend on the machine."""
         done = bench("--quick", "--csv", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("pass          first token of a short request beside a long prompt: 2 steps", done.stderr)
@@ -46,7 +46,7 @@ class BenchServing(unittest.TestCase):
         self.check_preempt(found["preempt"])
 
     def check_outside(self, rows):
-        """Every sequence decodes in every step that is measured, beams and choices too."""
+        """Every sequence decodes in every measured step, beams and choices too."""
         self.assertEqual(len(rows), 4 + 6)  # those of a single sequence have no choices and no beams
         for case, row in rows.items():
             self.assertEqual(row["tokens", "per step"], int(case.split()[0]), case)
@@ -60,7 +60,7 @@ class BenchServing(unittest.TestCase):
         self.assertEqual(rows["1 short, 2 long of 512"]["most", "steps"], 2)
 
     def check_prepare(self, rows):
-        """Both ways extend as often, and as often into a new chunk."""
+        """Both ways make equally many extends, and equally many into a new chunk."""
         for which in ("every extend", "into a new chunk", "the KV manager's step"):
             counts = {rows[f"{way}, {which}"]["n", "calls"] for way in ("ahead", "not ahead")}
             self.assertEqual(len(counts), 1, which)
@@ -68,8 +68,8 @@ class BenchServing(unittest.TestCase):
         self.assertEqual(rows["ahead, every extend"]["n", "calls"], 32 * 32)  # steps, sequences
 
     def check_chat(self, rows):
-        """From the cache comes all that was said before, but for the last token of an answer, which is never computed;
-        of first turns, what their texts happen to share."""
+        """Everything said before comes from the cache, except the last token of an answer, which is never computed;
+        first turns share what their texts happen to have in common."""
         prompts = CONVERSATIONS * sum(TALK * turn + 40 for turn in range(TURNS))
         said = CONVERSATIONS * sum(TALK * turn - 1 for turn in range(1, TURNS))
         decoded = CONVERSATIONS * TURNS * 31
@@ -82,7 +82,7 @@ class BenchServing(unittest.TestCase):
         self.assertLess(with_cache["cached", "tokens"], said + CONVERSATIONS)
 
     def check_prefix(self, rows):
-        """The shared text is computed once, in whatever order requests arrive."""
+        """The shared text is computed once, in any order of arrival."""
         prompts, decoded = REQUESTS * (SYSTEM + QUESTION), REQUESTS * (ANSWER - 1)
         for case, row in rows.items():
             self.assertEqual(row["prompts", "tokens"], prompts, case)
