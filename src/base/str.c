@@ -13,3 +13,10 @@ bool fxi_str_is(fxi_str s, const char *text)
 {
     return s.n == strlen(text) && !memcmp(s.p, text, s.n);
 }
+
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fxi_str_is(s, list[i])) return true;
+    return false;
+}

@@ -264,7 +264,6 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
 // ---- vocab_token.c: one token -------------------------------------------------------------------
 
 int fxi_byte_of_piece(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
-bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n);
 // The type we go by, given the one declared.
 fxi_token_type fxi_settle_type(const fxi_vocab *v, const fxi_spec_token *t);
 // Writes what the token adds to a text at dst, at most n_piece bytes.

@@ -89,13 +89,6 @@ void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst)
 // Types
 //
 
-bool fxi_str_is_any(fxi_str piece, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (fxi_str_is(piece, list[i])) return true;
-    return false;
-}
-
 static bool is_between(fxi_str s, const char *left, const char *right)
 {
     const size_t n_left = strlen(left), n_right = strlen(right);

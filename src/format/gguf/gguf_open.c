@@ -1,7 +1,4 @@
-// gguf.c - a GGUF file from opening to closing, and lookup by name. gguf_parse.c proves the file
-// sound in between, gguf_read.c reads values.
-#include "format/gguf.h"
-
+// gguf_open.c - opens and closes a GGUF file: maps it, has it parsed, unmaps it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,11 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/gguf_impl.h"
-
-//
-// Opening
-//
+#include "format/gguf/gguf_impl.h"
 
 static fx_status new_gguf(const char *name, fxi_gguf **out, fx_error *err)
 {
@@ -30,7 +23,7 @@ static fx_status new_gguf(const char *name, fxi_gguf **out, fx_error *err)
 
 static fx_status parse_or_close(fxi_gguf *g, fxi_gguf **out, fx_error *err)
 {
-    fx_status st = fxi_gguf_read_all(g, err);
+    fx_status st = fxi_gguf_parse_bytes(g, err);
     if (st == FX_OK)
         *out = g;
     else
@@ -109,63 +102,4 @@ void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
     const size_t end = (to + AROUND_BYTES - 1) / AROUND_BYTES * AROUND_BYTES;
     const size_t n = (end < g->size_bytes ? end : g->size_bytes) - first;
     (void)madvise((void *)(uintptr_t)(g->data + first), n, MADV_DONTNEED);
-}
-
-const char *fxi_gguf_name(const fxi_gguf *g)
-{
-    return g->name;
-}
-
-uint32_t fxi_gguf_version(const fxi_gguf *g)
-{
-    return g->version;
-}
-
-uint64_t fxi_gguf_size(const fxi_gguf *g)
-{
-    return g->size_bytes;
-}
-
-uint64_t fxi_gguf_n_kv(const fxi_gguf *g)
-{
-    return g->n_kv;
-}
-
-uint64_t fxi_gguf_n_tensor(const fxi_gguf *g)
-{
-    return g->n_tensor;
-}
-
-const fxi_gguf_kv *fxi_gguf_kv_at(const fxi_gguf *g, uint64_t i)
-{
-    return &g->kv[i];
-}
-
-const fxi_gguf_tensor *fxi_gguf_tensor_at(const fxi_gguf *g, uint64_t i)
-{
-    return &g->tensor[i];
-}
-
-int fxi_gguf_compare_names(const void *a, const void *b)
-{
-    return fxi_str_compare(**(const fxi_str *const *)a, **(const fxi_str *const *)b);
-}
-
-static const void *find_name(const fxi_str **by_name, size_t n, const char *name)
-{
-    fxi_str want = {name, strlen(name)};
-    const fxi_str *key = &want;
-    const fxi_str **hit =
-        n ? bsearch(&key, by_name, n, sizeof *by_name, fxi_gguf_compare_names) : NULL;
-    return hit ? *hit : NULL;
-}
-
-const fxi_gguf_kv *fxi_gguf_find(const fxi_gguf *g, const char *key)
-{
-    return find_name(g->kv_by_name, g->n_kv, key);
-}
-
-const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
-{
-    return find_name(g->tensor_by_name, g->n_tensor, name);
 }

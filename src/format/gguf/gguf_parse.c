@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/gguf_impl.h"
+#include "format/gguf/gguf_impl.h"
 #include "format/show.h"
 
 _Static_assert(sizeof(size_t) == 8, "files are mapped whole");
@@ -31,22 +31,22 @@ enum {
     MAX_ALIGNMENT = 1 << 20,
 };
 
-typedef struct cursor {
+typedef struct gguf_cursor {
     fxi_gguf *g;
     size_t pos; // <= g->size_bytes
     fx_error *err;
-} cursor;
+} gguf_cursor;
 
 //
 // Reading
 //
 
-static size_t bytes_left(const cursor *c)
+static size_t bytes_left(const gguf_cursor *c)
 {
     return c->g->size_bytes - c->pos;
 }
 
-static fx_status need(const cursor *c, uint64_t n_bytes, const char *what)
+static fx_status need_bytes(const gguf_cursor *c, uint64_t n_bytes, const char *what)
 {
     if (n_bytes <= bytes_left(c)) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
@@ -54,39 +54,39 @@ static fx_status need(const cursor *c, uint64_t n_bytes, const char *what)
                     c->g->name, what, c->pos, n_bytes, bytes_left(c));
 }
 
-static fx_status read_bytes(cursor *c, void *dst, size_t n_bytes, const char *what)
+static fx_status read_bytes(gguf_cursor *c, void *dst, size_t n_bytes, const char *what)
 {
-    FX_TRY(need(c, n_bytes, what));
+    FX_TRY(need_bytes(c, n_bytes, what));
     memcpy(dst, c->g->data + c->pos, n_bytes);
     c->pos += n_bytes;
     return FX_OK;
 }
 
-static fx_status read_u32(cursor *c, uint32_t *v, const char *what)
+static fx_status read_u32(gguf_cursor *c, uint32_t *v, const char *what)
 {
     return read_bytes(c, v, sizeof *v, what);
 }
 
-static fx_status read_u64(cursor *c, uint64_t *v, const char *what)
+static fx_status read_u64(gguf_cursor *c, uint64_t *v, const char *what)
 {
     return read_bytes(c, v, sizeof *v, what);
 }
 
-static fx_status read_str(cursor *c, fxi_str *s, const char *what)
+static fx_status read_string(gguf_cursor *c, fxi_str *s, const char *what)
 {
     uint64_t n;
     FX_TRY(read_u64(c, &n, what));
-    FX_TRY(need(c, n, what));
+    FX_TRY(need_bytes(c, n, what));
     *s = (fxi_str){(const char *)c->g->data + c->pos, n};
     c->pos += n;
     return FX_OK;
 }
 
 // A key or a tensor's name: it must be usable as a C string.
-static fx_status read_name(cursor *c, fxi_str *s, size_t max_bytes, const char *what)
+static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const char *what)
 {
     size_t at = c->pos;
-    FX_TRY(read_str(c, s, what));
+    FX_TRY(read_string(c, s, what));
     if (!s->n || s->n > max_bytes)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: %s at byte %zu has %zu bytes (1 to %zu are allowed)", c->g->name, what,
@@ -102,7 +102,7 @@ static fx_status read_name(cursor *c, fxi_str *s, size_t max_bytes, const char *
 //
 
 // Walks over n bools at the cursor; they must be 0 or 1, as C's bool has no third value.
-static fx_status check_bools(cursor *c, const fxi_str *key, uint64_t n)
+static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         if (c->g->data[c->pos + i] > 1)
@@ -113,22 +113,22 @@ static fx_status check_bools(cursor *c, const fxi_str *key, uint64_t n)
 }
 
 // Moves over n values of a type that is neither unknown nor an array.
-static fx_status skip_values(cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
+static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
 {
     if (type == FXI_GGUF_STR) {
         fxi_str s;
-        for (uint64_t i = 0; i < n; i++) FX_TRY(read_str(c, &s, "a string value"));
+        for (uint64_t i = 0; i < n; i++) FX_TRY(read_string(c, &s, "a string value"));
         return FX_OK;
     }
     uint64_t n_bytes;
     if (__builtin_mul_overflow(n, fxi_gguf_type_bytes(type), &n_bytes)) n_bytes = UINT64_MAX;
-    FX_TRY(need(c, n_bytes, "a value"));
+    FX_TRY(need_bytes(c, n_bytes, "a value"));
     if (type == FXI_GGUF_BOOL) FX_TRY(check_bools(c, key, n));
     c->pos += n_bytes;
     return FX_OK;
 }
 
-static fx_status read_type(cursor *c, const fxi_str *key, fxi_gguf_type *type)
+static fx_status read_type(gguf_cursor *c, const fxi_str *key, fxi_gguf_type *type)
 {
     uint32_t id;
     size_t at = c->pos;
@@ -141,7 +141,7 @@ static fx_status read_type(cursor *c, const fxi_str *key, fxi_gguf_type *type)
     return FX_OK;
 }
 
-static fx_status read_array(cursor *c, fxi_gguf_kv *kv)
+static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
 {
     FX_TRY(read_type(c, &kv->key, &kv->elem_type));
     if (kv->elem_type == FXI_GGUF_ARRAY)
@@ -159,7 +159,7 @@ static fx_status read_array(cursor *c, fxi_gguf_kv *kv)
     return skip_values(c, &kv->key, kv->elem_type, kv->n_elem);
 }
 
-static fx_status read_kv(cursor *c, fxi_gguf_kv *kv)
+static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
 {
     FX_TRY(read_name(c, &kv->key, MAX_KEY_BYTES, "a key"));
     FX_TRY(read_type(c, &kv->key, &kv->type));
@@ -176,7 +176,7 @@ static fx_status read_kv(cursor *c, fxi_gguf_kv *kv)
 
 // Sorts the n names that lie `stride` bytes apart from `first` on. A name that is there twice is an
 // error.
-static fx_status index_names(cursor *c, const void *first, size_t stride, size_t n,
+static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
                              const char *what, const fxi_str ***out)
 {
     const fxi_str **by_name = malloc((n + 1) * sizeof *by_name);
@@ -196,13 +196,13 @@ static fx_status index_names(cursor *c, const void *first, size_t stride, size_t
 // Tensors
 //
 
-static fx_status fail_tensor(const cursor *c, const fxi_gguf_tensor *t, const char *what)
+static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
 {
     return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s': %s", c->g->name,
                     fxi_show(t->name.p, t->name.n).s, what);
 }
 
-static fx_status read_shape(cursor *c, fxi_gguf_tensor *t)
+static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
     if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
@@ -217,7 +217,7 @@ static fx_status read_shape(cursor *c, fxi_gguf_tensor *t)
     return FX_OK;
 }
 
-static fx_status read_tensor_type(cursor *c, fxi_gguf_tensor *t)
+static fx_status read_tensor_type(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     uint32_t id;
     FX_TRY(read_u32(c, &id, "a tensor's type"));
@@ -227,7 +227,7 @@ static fx_status read_tensor_type(cursor *c, fxi_gguf_tensor *t)
                     fxi_show(t->name.p, t->name.n).s, id);
 }
 
-static fx_status size_tensor(const cursor *c, fxi_gguf_tensor *t)
+static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
 {
     if (t->ne[0] % t->type->block_elems)
         return fxi_fail(c->err, FX_EFORMAT,
@@ -244,16 +244,16 @@ static fx_status size_tensor(const cursor *c, fxi_gguf_tensor *t)
     return FX_OK;
 }
 
-static fx_status read_tensor(cursor *c, fxi_gguf_tensor *t)
+static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
-    FX_TRY(read_shape(c, t));
+    FX_TRY(read_dims(c, t));
     FX_TRY(read_tensor_type(c, t));
     FX_TRY(size_tensor(c, t));
     return read_u64(c, &t->offset, "a tensor's offset");
 }
 
-static fx_status place_tensor(const cursor *c, fxi_gguf_tensor *t, uint64_t alignment)
+static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t alignment)
 {
     uint64_t end;
     if (t->offset % alignment)
@@ -280,7 +280,7 @@ static int compare_offsets(const void *a, const void *b)
 }
 
 // No two tensors may share bytes. Pre: all are placed, so that offset + size does not overflow.
-static fx_status check_overlap(const cursor *c)
+static fx_status check_overlap(const gguf_cursor *c)
 {
     const fxi_gguf *g = c->g;
     const fxi_gguf_tensor **by_offset = malloc((g->n_tensor + 1) * sizeof *by_offset);
@@ -303,7 +303,7 @@ static fx_status check_overlap(const cursor *c)
 // The passes over a file
 //
 
-static fx_status check_version(const cursor *c)
+static fx_status check_version(const gguf_cursor *c)
 {
     uint32_t version = c->g->version;
     if (version == 2 || version == 3) return FX_OK;
@@ -315,7 +315,8 @@ static fx_status check_version(const cursor *c)
                     version);
 }
 
-static fx_status check_count(const cursor *c, uint64_t n, size_t smallest_bytes, const char *what)
+static fx_status check_count(const gguf_cursor *c, uint64_t n, size_t smallest_bytes,
+                             const char *what)
 {
     if (n <= bytes_left(c) / smallest_bytes) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
@@ -323,7 +324,7 @@ static fx_status check_count(const cursor *c, uint64_t n, size_t smallest_bytes,
                     n, what, bytes_left(c), c->pos);
 }
 
-static fx_status read_header(cursor *c)
+static fx_status read_header(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     if (g->size_bytes < HEADER_BYTES)
@@ -342,7 +343,7 @@ static fx_status read_header(cursor *c)
     return check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors");
 }
 
-static fx_status read_kvs(cursor *c)
+static fx_status read_kvs(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
@@ -352,7 +353,7 @@ static fx_status read_kvs(cursor *c)
     return index_names(c, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name);
 }
 
-static fx_status read_tensors(cursor *c)
+static fx_status read_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     FX_TRY(check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
@@ -364,7 +365,7 @@ static fx_status read_tensors(cursor *c)
     return index_names(c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
 }
 
-static fx_status read_alignment(const cursor *c, uint32_t *alignment)
+static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
 {
     *alignment = DEFAULT_ALIGNMENT;
     FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, alignment, c->err));
@@ -376,22 +377,22 @@ static fx_status read_alignment(const cursor *c, uint32_t *alignment)
 }
 
 // Moves the cursor to the tensor data and gives every tensor its place there.
-static fx_status place_tensors(cursor *c)
+static fx_status place_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     uint32_t alignment;
     FX_TRY(read_alignment(c, &alignment));
     if (!g->n_tensor) return FX_OK; // such a file may end without the padding
     size_t padding = -c->pos & (alignment - 1);
-    FX_TRY(need(c, padding, "the padding before the tensor data"));
+    FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));
     c->pos += padding;
     for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(place_tensor(c, &g->tensor[i], alignment));
     return check_overlap(c);
 }
 
-fx_status fxi_gguf_read_all(fxi_gguf *g, fx_error *err)
+fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err)
 {
-    cursor c = {.g = g, .err = err};
+    gguf_cursor c = {.g = g, .err = err};
     FX_TRY(read_header(&c));
     FX_TRY(read_kvs(&c));
     FX_TRY(read_tensors(&c));

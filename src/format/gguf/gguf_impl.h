@@ -24,7 +24,7 @@ _Static_assert(offsetof(fxi_gguf_kv, key) == 0 && offsetof(fxi_gguf_tensor, name
 // gguf_parse.c
 // Reads the whole file behind g->data: fills version, n_kv, n_tensor, kv, tensor and the sorted
 // names. After a failure what was allocated stays in g, for fxi_gguf_close.
-fx_status fxi_gguf_read_all(fxi_gguf *g, fx_error *err);
+fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err);
 
 // gguf.c
 // The order of kv_by_name and tensor_by_name: for qsort and bsearch, over `const fxi_str *`.

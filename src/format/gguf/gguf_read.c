@@ -83,8 +83,8 @@ static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char 
 }
 
 // *kv is NULL if the key is absent and need not be there.
-static fx_status find(const fxi_gguf *g, const char *key, bool must, const fxi_gguf_kv **kv,
-                      fx_error *err)
+static fx_status find_key(const fxi_gguf *g, const char *key, bool must, const fxi_gguf_kv **kv,
+                          fx_error *err)
 {
     *kv = fxi_gguf_find(g, key);
     if (*kv || !must) return FX_OK;
@@ -94,7 +94,7 @@ static fx_status find(const fxi_gguf *g, const char *key, bool must, const fxi_g
 fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find(g, key, must, &kv, err));
+    FX_TRY(find_key(g, key, must, &kv, err));
     if (!kv) return FX_OK;
     if (!types[kv->type].is_int) return fail_type(g, kv, "an integer", err);
     int64_t v = fxi_gguf_int_at(kv, 0);
@@ -106,7 +106,7 @@ fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *
 fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find(g, key, must, &kv, err));
+    FX_TRY(find_key(g, key, must, &kv, err));
     if (!kv) return FX_OK;
     if (!types[kv->type].is_int && !types[kv->type].is_float)
         return fail_type(g, kv, "a number", err);
@@ -119,7 +119,7 @@ fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out
 fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find(g, key, must, &kv, err));
+    FX_TRY(find_key(g, key, must, &kv, err));
     if (!kv) return FX_OK;
     if (kv->type != FXI_GGUF_BOOL) return fail_type(g, kv, "a bool", err);
     *out = kv->value[0];
@@ -129,7 +129,7 @@ fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out
 fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find(g, key, must, &kv, err));
+    FX_TRY(find_key(g, key, must, &kv, err));
     if (!kv) return FX_OK;
     if (kv->type != FXI_GGUF_STR) return fail_type(g, kv, "a string", err);
     const unsigned char *at = kv->value;
@@ -140,7 +140,7 @@ fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *o
 fx_status fxi_gguf_array(const fxi_gguf *g, const char *key, bool must, fxi_gguf_type elem_type,
                          const fxi_gguf_kv **out, fx_error *err)
 {
-    FX_TRY(find(g, key, must, out, err));
+    FX_TRY(find_key(g, key, must, out, err));
     if (!*out) return FX_OK;
     if ((*out)->type == FXI_GGUF_ARRAY && (*out)->elem_type == elem_type) return FX_OK;
     char want[32] = "an array of ";

@@ -14,12 +14,12 @@
 
 enum { ALIGNMENT = 32, VERSION = 3, COUNTS_AT = 8 };
 
-typedef enum state { KEYS, TENSORS, DATA } state;
+typedef enum gguf_stage { KEYS, TENSORS, DATA } gguf_stage;
 
 struct fxi_gguf_writer {
     char *path;
     FILE *f;
-    state state;
+    gguf_stage stage;
     uint64_t pos; // bytes written
     uint64_t n_kv, n_tensor;
     uint64_t *size_bytes; // [n_tensor]
@@ -44,7 +44,7 @@ static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
     w->st = fxi_fail(&w->err, FX_EINVAL, "%s: '%s': %s", w->path, name, what);
 }
 
-static void put(fxi_gguf_writer *w, const void *p, size_t n)
+static void put_bytes(fxi_gguf_writer *w, const void *p, size_t n)
 {
     if (w->st != FX_OK || !n) return;
     if (fwrite(p, 1, n, w->f) != n) fail_io(w);
@@ -53,29 +53,24 @@ static void put(fxi_gguf_writer *w, const void *p, size_t n)
 
 static void put_u32(fxi_gguf_writer *w, uint32_t v)
 {
-    put(w, &v, sizeof v);
+    put_bytes(w, &v, sizeof v);
 }
 
 static void put_u64(fxi_gguf_writer *w, uint64_t v)
 {
-    put(w, &v, sizeof v);
+    put_bytes(w, &v, sizeof v);
 }
 
 static void put_str(fxi_gguf_writer *w, fxi_str s)
 {
     put_u64(w, s.n);
-    put(w, s.p, s.n);
-}
-
-static fxi_str str(const char *s)
-{
-    return (fxi_str){s, strlen(s)};
+    put_bytes(w, s.p, s.n);
 }
 
 static void put_padding(fxi_gguf_writer *w)
 {
     static const char zero[ALIGNMENT];
-    put(w, zero, -w->pos & (ALIGNMENT - 1));
+    put_bytes(w, zero, -w->pos & (ALIGNMENT - 1));
 }
 
 //
@@ -84,8 +79,8 @@ static void put_padding(fxi_gguf_writer *w)
 
 static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 {
-    if (w->st == FX_OK && w->state != KEYS) fail_use(w, "a key after the tensors", key);
-    put_str(w, str(key));
+    if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", key);
+    put_str(w, fxi_str_of(key));
     put_u32(w, type);
     w->n_kv++;
 }
@@ -106,19 +101,19 @@ void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v)
 {
     put_key(w, key, FXI_GGUF_F32);
-    put(w, &v, sizeof v);
+    put_bytes(w, &v, sizeof v);
 }
 
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
 {
     put_key(w, key, FXI_GGUF_BOOL);
-    put(w, v ? "\1" : "\0", 1);
+    put_bytes(w, v ? "\1" : "\0", 1);
 }
 
 void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v)
 {
     put_key(w, key, FXI_GGUF_STR);
-    put_str(w, str(v));
+    put_str(w, fxi_str_of(v));
 }
 
 void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
@@ -130,13 +125,13 @@ void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, 
 void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_F32, n);
-    put(w, v, n * sizeof *v);
+    put_bytes(w, v, n * sizeof *v);
 }
 
 void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_I32, n);
-    put(w, v, n * sizeof *v);
+    put_bytes(w, v, n * sizeof *v);
 }
 
 //
@@ -171,13 +166,13 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
 {
     uint64_t size;
     if (w->st != FX_OK) return;
-    if (w->state == DATA) return fail_use(w, "a tensor declared after the data began", name);
+    if (w->stage == DATA) return fail_use(w, "a tensor declared after the data began", name);
     if (!shape_bytes(fxi_dtype_find(type), n_dim, ne, &size))
         return fail_use(w, "not a tensor's type and shape", name);
-    w->state = TENSORS;
-    put_str(w, str(name));
+    w->stage = TENSORS;
+    put_str(w, fxi_str_of(name));
     put_u32(w, n_dim);
-    put(w, ne, n_dim * sizeof *ne);
+    put_bytes(w, ne, n_dim * sizeof *ne);
     put_u32(w, type);
     put_u64(w, w->data_bytes);
     w->data_bytes += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -186,9 +181,9 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
 
 void fxi_gguf_begin_data(fxi_gguf_writer *w)
 {
-    if (w->st != FX_OK || w->state == DATA) return;
+    if (w->st != FX_OK || w->stage == DATA) return;
     put_padding(w);
-    w->state = DATA;
+    w->stage = DATA;
     const uint64_t counts[2] = {w->n_tensor, w->n_kv};
     bool ok = !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, sizeof counts, 1, w->f) == 1 &&
               !fseeko(w->f, 0, SEEK_END);
@@ -198,10 +193,10 @@ void fxi_gguf_begin_data(fxi_gguf_writer *w)
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
 {
     if (w->st != FX_OK || !n_bytes) return;
-    if (w->state != DATA) return fail_use(w, "data before begin_data", "tensors");
+    if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
     if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
         return fail_use(w, "more data than was declared", "tensors");
-    put(w, data, n_bytes);
+    put_bytes(w, data, n_bytes);
     w->n_written += n_bytes;
     if (w->n_written < w->size_bytes[w->i_tensor]) return;
     put_padding(w);
@@ -228,7 +223,7 @@ fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error
         free(w);
         return FX_EIO;
     }
-    put(w, "GGUF", 4);
+    put_bytes(w, "GGUF", 4);
     put_u32(w, VERSION);
     put_u64(w, 0); // n_tensor and
     put_u64(w, 0); // n_kv: set by begin_data
