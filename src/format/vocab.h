@@ -1,8 +1,8 @@
 // vocab.h - text to token ids and back. Immutable after load: any thread may use it.
 //
 // A vocabulary is what a model's own tokenizer is: SentencePiece's BPE and unigram models,
-// byte-level BPE with the pre-tokenizers of published models, rank files. fxi_vocab_load reads a
-// GGUF file's; vocab/vocab_open.h any file's; vocab/vocab_spec.h says what it is made of.
+// byte-level BPE with the pre-tokenizers of published models, rank files. What it is made of:
+// vocab/spec/vocab_spec.h.
 //
 // Text that a vocabulary's control tokens are spelled like stays text unless the caller says
 // otherwise (FXI_ENCODE_CONTROL). Some files declare chat marks such as "<|im_end|>" or "</s>" as
@@ -26,6 +26,16 @@ void fxi_ids_free(fxi_ids *ids);
 // Reads tokenizer.ggml.*; copies what it keeps, so that the file may be closed.
 // Errors: FX_EFORMAT (missing or broken keys, a tokenizer kind we do not read), FX_ENOMEM.
 fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err);
+
+// `path`: a GGUF file, a tokenizer.json, a SentencePiece model, a rank file, an encoder.json with
+// its vocab.bpe beside it, or a folder with a tokenizer.json or tokenizer.model. `pre`: for rank
+// files and pairs the pre-tokenizer's name ("llama-bpe", "qwen2", ..), otherwise NULL. Appends the
+// chat template that the files hold to *chat_template, if that is not NULL. The caller frees *out.
+// Errors: FX_EIO, FX_EFORMAT (what and where), FX_EINVAL (`pre` for a file that names its own),
+// FX_ENOMEM; *out is NULL then.
+fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
+                         fx_error *err);
+
 void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
 
 int fxi_vocab_size(const fxi_vocab *v);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 #include "fuzz.h"
 
 // Whatever the file: ids are of the vocabulary, and what went wrong is said in one line.

@@ -9,8 +9,6 @@
 //
 // Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json says what begins and ends
 // a text, and holds the chat template, unless chat_template.jinja does.
-#include "format/vocab/vocab_open.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +16,8 @@
 
 #include "base/error.h"
 #include "format/gguf.h"
-#include "format/vocab/vocab_hf.h"
-#include "format/vocab/vocab_ranks.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
@@ -212,6 +210,16 @@ static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s,
     fx_status st = read_file(path, &text, err);
     if (st == FX_OK) st = read_text(path, (fxi_str){text.p, text.n}, pre, s, err);
     fxi_buf_free(&text);
+    return st;
+}
+
+fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err)
+{
+    fxi_vocab_spec spec;
+    fxi_vocab_spec_init(&spec, fxi_gguf_name(g));
+    fx_status st = fxi_vocab_read_gguf(g, &spec, err);
+    if (st == FX_OK) st = fxi_vocab_build(&spec, out, err);
+    fxi_vocab_spec_free(&spec);
     return st;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
 
 #define SP "\xE2\x96\x81" // the space mark
 

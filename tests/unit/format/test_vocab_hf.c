@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)

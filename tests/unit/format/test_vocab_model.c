@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "format/vocab/vocab_impl.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/protobuf.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/protobuf.h"
+#include "format/vocab/read/vocab_read.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/protobuf_bytes.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "format/vocab/vocab_impl.h"
+#include "format/vocab/encode/vocab_norm.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 #include "unit/cmocka_all.h"
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"

@@ -1,0 +1,193 @@
+// vocab_hf_regex.c - patterns of tokenizer.json, which are written for Oniguruma (Ruby's syntax),
+// as PCRE2 wants them. What the two read differently is written anew:
+//
+//   ^ $      lines' ends in Oniguruma: (?m) in front of the whole
+//   \s \w    by the Unicode properties White_Space, and Alphabetic, M, Nd, Pc; PCRE2's \s takes
+//   \S \W    U+180E too, its \w all of N, no marks
+//   \h \H    hexadecimal digits there, horizontal white space here
+//   \v       one character there, vertical white space here
+//   \p{Han}  characters of the script there, of the script's extensions here
+//
+//   [a[bc]]  a class in a class is its union there, a bracket here
+//
+// or, where it is rare, refused: intervals with + behind them ({1,3}+ repeats there, and is
+// possessive here), complements of classes inside of classes, intersections (&&), POSIX classes, \b
+// and others that depend on what a word or a line is.
+#include <string.h>
+
+#include "format/show.h"
+#include "format/vocab/read/hf/vocab_hf.h"
+
+typedef struct writer {
+    const char *p, *end;
+    fxi_buf out;
+    unsigned in_class; // how deep
+    const char *bad;
+    bool short_memory;
+} writer;
+
+static void put(writer *w, const char *text, size_t n)
+{
+    if (!fxi_buf_add(&w->out, text, n)) w->short_memory = true;
+}
+
+static void put_text(writer *w, const char *text)
+{
+    put(w, text, strlen(text));
+}
+
+// `inside` stands between the brackets of a class.
+static void put_class(writer *w, const char *inside)
+{
+    if (!w->in_class) put_text(w, "[");
+    put_text(w, inside);
+    if (!w->in_class) put_text(w, "]");
+}
+
+// The complement of a union: inside of a class no PCRE2 of today can write it.
+static void put_complement(writer *w, const char *inside)
+{
+    if (w->in_class) w->bad = "\\W, \\H inside of a class are not read";
+    put_text(w, "[^");
+    put_text(w, inside);
+    put_text(w, "]");
+}
+
+#define HEX "0-9A-Fa-f"
+
+static bool is_script(const char *name, size_t n)
+{
+    static const char *const scripts[] = {
+        "Arabic",    "Armenian", "Bengali", "Cyrillic", "Devanagari", "Georgian",
+        "Greek",     "Gujarati", "Hangul",  "Han",      "Hebrew",     "Hiragana",
+        "Kannada",   "Katakana", "Khmer",   "Lao",      "Latin",      "Malayalam",
+        "Mongolian", "Myanmar",  "Tamil",   "Telugu",   "Thai",       "Tibetan",
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        if (fxi_str_is((fxi_str){name, n}, scripts[i])) return true;
+    return false;
+}
+
+// \p{..} or \P{..}, w->p behind its letter.
+static void put_property(writer *w, char letter)
+{
+    const char *close =
+        w->p < w->end && *w->p == '{' ? memchr(w->p, '}', (size_t)(w->end - w->p)) : NULL;
+    const char head[] = {'\\', letter};
+    put(w, head, 2);
+    if (!close) return;
+    const char *name = w->p + 1;
+    const bool not = *name == '^';
+    name += not ;
+    put_text(w, not ? "{^" : "{");
+    if (is_script(name, (size_t)(close - name))) put_text(w, "sc:");
+    put(w, name, (size_t)(close + 1 - name));
+    w->p = close + 1;
+}
+
+static void put_escape(writer *w)
+{
+    static const char refused[] = "bBGKNORXyY";
+    const char letter = w->p < w->end ? *w->p++ : 0;
+    if (letter && strchr(refused, letter))
+        w->bad = "\\b, \\B, \\R, \\X and their like are not read";
+    const char same[] = {'\\', letter};
+    switch (letter) {
+    case 0: w->bad = "it ends with a backslash"; break;
+    case 's': put_text(w, "\\p{White_Space}"); break;
+    case 'S': put_text(w, "\\P{White_Space}"); break;
+    case 'w': put_class(w, FXI_HF_WORD); break;
+    case 'W': put_complement(w, FXI_HF_WORD); break;
+    case 'h': put_class(w, HEX); break;
+    case 'H': put_complement(w, HEX); break;
+    case 'v': put_text(w, "\\x0B"); break;
+    case 'p':
+    case 'P': put_property(w, letter); break;
+    default: put(w, same, 2);
+    }
+}
+
+static void put_in_class(writer *w, char c)
+{
+    if (c == '[' && w->p < w->end && *w->p == ':') w->bad = "a POSIX class is not read";
+    if (c == '[' && w->p < w->end && (*w->p == '^' || *w->p == ']'))
+        w->bad = "the complement of a class inside of a class is not read";
+    if (c == '&' && w->p < w->end && *w->p == '&') w->bad = "an intersection (&&) is not read";
+    if (c == '[') w->in_class++;
+    if (c == ']') w->in_class--;
+    if ((c == '[' || c == ']') && w->in_class) return; // of an inner class: its members stay
+    put(w, &c, 1);
+}
+
+static void put_outside(writer *w, char c)
+{
+    if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
+    put(w, &c, 1);
+    if (c != '[') return;
+    w->in_class = 1;
+    if (w->p < w->end && *w->p == '^') put(w, w->p++, 1);
+    if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not read";
+}
+
+static void rewrite(writer *w)
+{
+    put_text(w, "(?m)");
+    while (w->p < w->end && !w->bad) {
+        const char c = *w->p++;
+        if (c == '\\')
+            put_escape(w);
+        else if (w->in_class)
+            put_in_class(w, c);
+        else
+            put_outside(w, c);
+    }
+}
+
+// Every ASCII character that is neither letter nor digit may be escaped.
+static void quote(writer *w)
+{
+    for (; w->p < w->end; w->p++) {
+        const unsigned char c = (unsigned char)*w->p;
+        const bool plain =
+            c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        if (!plain) put_text(w, "\\");
+        put(w, w->p, 1);
+    }
+}
+
+static fx_status finish(fxi_hf *h, writer *w, const char *path, fxi_str *out)
+{
+    fx_status st = FX_OK;
+    if (w->bad)
+        st = fxi_hf_fail(h, path, "%s", w->bad);
+    else if (w->short_memory || !fxi_spec_str(h->s, w->out.p, w->out.n, out))
+        st = fxi_hf_fail_memory(h);
+    fxi_buf_free(&w->out);
+    return st;
+}
+
+fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
+                              fxi_str *out)
+{
+    fxi_str regex;
+    FX_TRY(fxi_hf_get_str(h, pattern, path, "Regex", &regex));
+    FX_TRY(fxi_hf_get_str(h, pattern, path, "String", out));
+    *literal = out->p;
+    if (!regex.p == !out->p) return fxi_hf_fail(h, path, "neither a String nor a Regex");
+    if (!regex.n && !out->n) return fxi_hf_fail(h, path, "empty");
+    if (*literal) return FX_OK;
+    writer w = {.p = regex.p, .end = regex.p + regex.n};
+    rewrite(&w);
+    return finish(h, &w, path, out);
+}
+
+fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path,
+                                     fxi_str *out)
+{
+    bool literal;
+    FX_TRY(fxi_hf_read_pattern(h, pattern, path, &literal, out));
+    if (!literal) return FX_OK;
+    writer w = {.p = out->p, .end = out->p + out->n};
+    quote(&w);
+    return finish(h, &w, path, out);
+}
