@@ -1,5 +1,5 @@
-// vocab_build.c - a spec to an immutable vocabulary: tokens, what they are found by, what they add
-// to a text, then the model and the steps before it.
+// vocab_build.c - makes an immutable vocabulary of a spec: tokens and their indexes, then the model
+// and the steps before it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include "format/vocab/encode/vocab_norm.h"
 
 // Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
-// Tokens that are split off a text are looked for from each of its bytes on, so that their length
-// is time.
+// Special tokens are looked for at every byte of a text, so their length costs time.
 enum {
     MAX_PIECE_BYTES = 4096,
     MAX_SPECIAL_BYTES = 512,
@@ -43,7 +42,7 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
     return FX_OK;
 }
 
-static fx_status check_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
+static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
 {
     if (!s->n_tok || s->n_tok > MAX_TOKENS)
         return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d are allowed)", s->name,
@@ -59,7 +58,7 @@ static fx_status check_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_er
 }
 
 // Copies a string to *at in the pool and moves *at behind it.
-static fxi_str keep(char **at, fxi_str s)
+static fxi_str keep_string(char **at, fxi_str s)
 {
     fxi_str kept = {*at, s.n};
     if (s.n) memcpy(*at, s.p, s.n);
@@ -71,7 +70,7 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
 {
     const fxi_spec_token *from = &s->tok[id];
     fxi_token *t = &v->token[id];
-    *t = (fxi_token){.piece = keep(pool, from->piece).p,
+    *t = (fxi_token){.piece = keep_string(pool, from->piece).p,
                      .n_piece = (uint32_t)from->piece.n,
                      .score = from->score,
                      .type = (uint8_t)fxi_token_settle_type(v, from),
@@ -84,21 +83,21 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
     *pool += t->n_text;
 }
 
-static fxi_str piece_of(const void *of, int32_t id)
+static fxi_str token_piece(const void *of, int32_t id)
 {
     const fxi_token *t = &((const fxi_vocab *)of)->token[id];
     return (fxi_str){t->piece, t->n_piece};
 }
 
-static fxi_str word_of(const void *of, int32_t id)
+static fxi_str token_word(const void *of, int32_t id)
 {
     return fxi_token_word(of, id);
 }
 
 static bool make_indexes(fxi_vocab *v)
 {
-    bool ok = fxi_index_make(&v->by_piece, (size_t)v->n, piece_of, v) &&
-              fxi_index_make(&v->by_word, (size_t)v->n, word_of, v);
+    bool ok = fxi_index_make(&v->by_piece, (size_t)v->n, token_piece, v) &&
+              fxi_index_make(&v->by_word, (size_t)v->n, token_word, v);
     for (int32_t id = 0; ok && id < v->n; id++) {
         v->token[id].merges &= fxi_token_word(v, id).n > 0;
         ok = fxi_index_put(&v->by_piece, id) &&
@@ -118,7 +117,7 @@ static void find_bytes(fxi_vocab *v)
 static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
     size_t pool_bytes = 0;
-    FX_TRY(check_tokens(s, &pool_bytes, err));
+    FX_TRY(check_spec_tokens(s, &pool_bytes, err));
     v->n = v->n_sym = (int32_t)s->n_tok;
     v->token = malloc(s->n_tok * sizeof *v->token);
     *pool = v->pool = malloc(pool_bytes + 1);
@@ -130,7 +129,7 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
 }
 
 //
-// Ids with a meaning
+// Special ids
 //
 
 static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id, fx_error *err)
@@ -154,7 +153,7 @@ static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     }
     for (int32_t id = 0; id < v->n; id++)
         if (v->token[id].type == FXI_TOKEN_CONTROL &&
-            fxi_str_is_any(piece_of(v, id), ends, sizeof ends / sizeof *ends))
+            fxi_str_is_any(token_piece(v, id), ends, sizeof ends / sizeof *ends))
             v->token[id].ends = true;
     return FX_OK;
 }
@@ -187,8 +186,8 @@ static bool is_prepend(fxi_norm_kind kind)
            kind == FXI_NORM_PREPEND_OTHER;
 }
 
-static fx_status compile(const fxi_vocab_spec *s, fxi_str pattern, bool bytes, fxi_regex **out,
-                         fx_error *err)
+static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool bytes, fxi_regex **out,
+                              fx_error *err)
 {
     fx_error why;
     fx_status st = fxi_regex_compile(pattern, bytes, out, &why);
@@ -205,16 +204,17 @@ static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, 
         fxi_norm_step *n = &v->norm[v->n_norm];
         FX_TRY(check_norm(s, from, err));
         *n = (fxi_norm_step){.kind = from->kind,
-                             .from = keep(pool, from->from),
-                             .to = keep(pool, from->to),
+                             .from = keep_string(pool, from->from),
+                             .to = keep_string(pool, from->to),
                              .late = from->late};
         v->adds_space |= is_prepend(n->kind);
-        if (n->kind == FXI_NORM_REPLACE_REGEX) FX_TRY(compile(s, n->from, false, &n->regex, err));
+        if (n->kind == FXI_NORM_REPLACE_REGEX)
+            FX_TRY(compile_step(s, n->from, false, &n->regex, err));
     }
     return FX_OK;
 }
 
-// What the map of characters leaves as it is: user-defined tokens that are looked for as stored.
+// The words that the map of characters leaves alone: user-defined tokens looked for as stored.
 static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     size_t n = 0;
@@ -225,7 +225,7 @@ static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     if (!e) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++)
         if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
-            e[n++] = (fxi_trie_entry){piece_of(v, id), id};
+            e[n++] = (fxi_trie_entry){token_piece(v, id), id};
     bool ok = !n || fxi_trie_make(&v->kept, e, n);
     free(e);
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
@@ -243,9 +243,9 @@ static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
         fxi_split_step *p = &v->split[v->n_split];
         p->how = from->how;
         p->invert = from->invert;
-        // Behind a step that looks at bytes, words may begin and end inside of a character.
+        // After a step that looks at bytes, words may begin and end inside a character.
         p->bytes = from->bytes || (v->n_split && p[-1].bytes);
-        FX_TRY(compile(s, from->pattern, p->bytes, &p->regex, err));
+        FX_TRY(compile_step(s, from->pattern, p->bytes, &p->regex, err));
     }
     return FX_OK;
 }
@@ -323,7 +323,7 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->unk = s->unk;
 }
 
-static fx_status build(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     char *pool;
     FX_TRY(check_kind(s, err));
@@ -342,7 +342,7 @@ fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *er
 {
     fxi_vocab *v = calloc(1, sizeof *v);
     if (!v) return fxi_spec_fail_memory(s, err);
-    fx_status st = build(v, s, err);
+    fx_status st = build_parts(v, s, err);
     if (st == FX_OK)
         *out = v;
     else
@@ -350,7 +350,7 @@ fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *er
     return st;
 }
 
-// n_norm and n_split count the steps that are whole; one more may be in the making.
+// n_norm and n_split count finished steps; a failed one holds nothing.
 static void free_steps(fxi_vocab *v)
 {
     for (size_t i = 0; i < v->n_norm; i++) fxi_regex_free(v->norm[i].regex);

@@ -1,10 +1,10 @@
-// vocab_merges.c - the table of pairs that merge, from either kind of rule.
+// vocab_merges.c - builds the table of pairs that merge, from either kind of rule.
 //
-// MERGES lists the pairs. SCORES says that any two symbols merge whose joined text is a piece, the
+// MERGES lists the pairs. SCORES lets any two symbols merge whose joined text is a piece, the
 // highest score first: so every piece is cut at each of its characters, and where both sides are
-// symbols, that is a pair, ranked by the piece's score. Equal scores have equal ranks: there the
-// leftmost pair of a text goes first. A character that stands in pieces and is none itself becomes
-// a symbol without a token.
+// symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks: of these,
+// the leftmost pair of a text merges first. A character that occurs in pieces and is none itself
+// becomes a symbol without a token.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +20,12 @@ enum {
 
 static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // some seconds
 
-typedef struct list {
+typedef struct pair_list {
     fxi_merge_pair *pair;
     size_t n, cap;
-} list;
+} pair_list;
 
-static bool add_pair(list *l, fxi_merge_pair p)
+static bool add_pair(pair_list *l, fxi_merge_pair p)
 {
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 1024;
@@ -60,22 +60,22 @@ static bool add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
     return fxi_index_put(&v->by_word, *id);
 }
 
-// The symbol with this text; -1 if it is none. False when memory is short.
-static bool symbol_of(fxi_vocab *v, const char *p, size_t n, int32_t *id)
+// The symbol with this text, -1 if there is none. False: out of memory.
+static bool find_or_add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
 {
     *id = fxi_index_find(&v->by_word, p, n);
     return *id >= 0 || unit_bytes(v, p, n) < n || add_symbol(v, p, n, id);
 }
 
-// False when memory is short.
-static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, list *l)
+// Adds the pairs that make a piece. False: out of memory.
+static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, pair_list *l)
 {
     const fxi_str w = fxi_token_word(v, id);
     for (size_t at = unit_bytes(v, w.p, w.n); at < w.n; at += unit_bytes(v, w.p + at, w.n - at)) {
         int32_t left, right;
-        if (!symbol_of(v, w.p, at, &left)) return false;
+        if (!find_or_add_symbol(v, w.p, at, &left)) return false;
         if (left < 0) continue;
-        if (!symbol_of(v, w.p + at, w.n - at, &right)) return false;
+        if (!find_or_add_symbol(v, w.p + at, w.n - at, &right)) return false;
         if (right >= 0 && !add_pair(l, (fxi_merge_pair){fxi_merge_key(left, right), rank, id}))
             return false;
     }
@@ -89,7 +89,7 @@ static int compare_scores(const void *a, const void *b, void *vocab)
     return (x < y) - (x > y);
 }
 
-// Bytes looked at to cut all pieces: the squares of their lengths.
+// The work of cutting all pieces: the sum of their lengths squared.
 static uint64_t cutting_bytes(const fxi_vocab *v)
 {
     uint64_t sum = 0;
@@ -100,7 +100,7 @@ static uint64_t cutting_bytes(const fxi_vocab *v)
     return sum;
 }
 
-static bool pairs_of_scores(fxi_vocab *v, list *l)
+static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
 {
     size_t n = 0;
     int32_t *id = malloc(((size_t)v->n + 1) * sizeof *id);
@@ -121,7 +121,7 @@ static bool pairs_of_scores(fxi_vocab *v, list *l)
 }
 
 //
-// From a list
+// From a list of merges
 //
 
 static fx_status check_merge(const fxi_vocab *v, const fxi_vocab_spec *s, size_t i, fx_error *err)
@@ -134,13 +134,14 @@ static fx_status check_merge(const fxi_vocab *v, const fxi_vocab_spec *s, size_t
     return FX_OK;
 }
 
-static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list *l, fx_error *err)
+static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
+                               fx_error *err)
 {
     if (s->n_merge >= UINT32_MAX) return fxi_fail(err, FX_EFORMAT, "%s: too many merges", s->name);
     for (size_t i = 0; i < s->n_merge; i++) {
         const fxi_spec_merge *m = &s->merge[i];
         FX_TRY(check_merge(v, s, i, err));
-        if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may turn into one
+        if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may become one
         if (!add_pair(l, (fxi_merge_pair){fxi_merge_key(m->left, m->right), (uint32_t)i, m->to}))
             return fxi_spec_fail_memory(s, err);
     }
@@ -151,7 +152,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, list
 // The table
 //
 
-static bool make_table(fxi_merges *m, const list *l)
+static bool make_table(fxi_merges *m, const pair_list *l)
 {
     unsigned bits = 4;
     while ((uint64_t)1 << bits < 2 * (uint64_t)l->n) bits++;
@@ -172,8 +173,8 @@ static bool make_table(fxi_merges *m, const list *l)
     return true;
 }
 
-// Which characters may merge with which: the last of a left side and the first of a right one.
-static bool make_meets(fxi_vocab *v, const list *l)
+// Which characters may merge: the last of a left side with the first of a right side.
+static bool make_meets(fxi_vocab *v, const pair_list *l)
 {
     fxi_merges *m = &v->merges;
     unsigned bits = MIN_MEETS_BITS;
@@ -197,7 +198,7 @@ static bool make_meets(fxi_vocab *v, const list *l)
 
 fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
-    list l = {0};
+    pair_list l = {0};
     fx_status st = FX_OK;
     if (v->kind == FXI_VOCAB_MERGES)
         st = pairs_of_list(v, s, &l, err);

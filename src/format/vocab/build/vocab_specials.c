@@ -1,21 +1,19 @@
-// vocab_specials.c - the sets of tokens that are split off a text.
-//
-// There are five: user-defined tokens alone or control tokens too, those looked for in the text as
-// given or as the norm steps leave it. A set is a trie over its tokens' spellings.
+// vocab_specials.c - builds the sets of tokens that are split off a text: a trie of their spellings
+// for each fxi_special_set.
 #include <stdlib.h>
 
 #include "base/utf8.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/encode/vocab_norm.h"
 
-typedef struct maker {
+typedef struct set_maker {
     fxi_vocab *v;
     const fxi_vocab_spec *s;
     fx_error *err;
     fxi_norm_work work;
     fxi_trie_entry *entry; // [v->n]
-    fxi_buf spelled;       // the keys of the entries, one behind the other
-} maker;
+    fxi_buf spelled;       // the keys of the entries, one after the other
+} set_maker;
 
 static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
 {
@@ -27,16 +25,16 @@ static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
     return set == FXI_RAW_ANY || (set == FXI_RAW_CONTROL && !normalized);
 }
 
-// What a token is looked for by before the norm steps.
-static fxi_str spelled_raw(const maker *m, int32_t id)
+// The spelling that a token is looked for by before the norm steps.
+static fxi_str spelled_raw(const set_maker *m, int32_t id)
 {
     const fxi_token *t = &m->v->token[id];
     bool marks = t->type == FXI_TOKEN_USER && m->s->user_marks;
     return marks ? (fxi_str){t->text, t->n_text} : (fxi_str){t->piece, t->n_piece};
 }
 
-// Appends what a token is looked for by; *n is its length.
-static fx_status spell(maker *m, fxi_special_set set, int32_t id, size_t *n)
+// Appends the spelling that a token is looked for by in a set; *n is its length.
+static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
 {
     fxi_str key = spelled_raw(m, id);
     if (set >= FXI_NORM_USER && m->s->norms_tokens)
@@ -56,7 +54,7 @@ static void note_first_bytes(fxi_specials *sp, fxi_str key)
     }
 }
 
-static fx_status make_trie(maker *m, fxi_special_set set, size_t n)
+static fx_status make_trie(set_maker *m, fxi_special_set set, size_t n)
 {
     fxi_specials *sp = calloc(1, sizeof *sp);
     m->v->special[set] = sp;
@@ -66,7 +64,7 @@ static fx_status make_trie(maker *m, fxi_special_set set, size_t n)
     return FX_OK;
 }
 
-static fx_status make_set(maker *m, fxi_special_set set)
+static fx_status make_set(set_maker *m, fxi_special_set set)
 {
     size_t n = 0, at = 0;
     fxi_buf_clear(&m->spelled);
@@ -75,13 +73,13 @@ static fx_status make_set(maker *m, fxi_special_set set)
         if (type == FXI_TOKEN_USER && m->s->user_in_model) continue;
         if (!in_set(set, type, m->s->tok[id].normalized)) continue;
         m->entry[n].id = id;
-        FX_TRY(spell(m, set, id, &m->entry[n].key.n));
+        FX_TRY(spell_token(m, set, id, &m->entry[n].key.n));
         const size_t key_n = m->entry[n].key.n;
         const char *key = m->spelled.p + m->spelled.n - key_n;
         if (key_n && fxi_utf8_check(key, key_n) == key_n)
             n++;
         else
-            m->spelled.n -= key_n; // stands in no text
+            m->spelled.n -= key_n; // occurs in no text
     }
     for (size_t i = 0; i < n; at += m->entry[i++].key.n) m->entry[i].key.p = m->spelled.p + at;
     return n ? make_trie(m, set, n) : FX_OK;
@@ -89,7 +87,7 @@ static fx_status make_set(maker *m, fxi_special_set set)
 
 fx_status fxi_specials_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
-    maker m = {.v = v, .s = s, .err = err};
+    set_maker m = {.v = v, .s = s, .err = err};
     m.entry = malloc((size_t)v->n * sizeof *m.entry);
     fx_status st = m.entry ? FX_OK : fxi_spec_fail_memory(s, err);
     for (int set = 0; st == FX_OK && set < FXI_N_SPECIAL_SET; set++)

@@ -1,4 +1,4 @@
-// vocab_token.c - one token: what type it is, and the bytes it adds to a text.
+// vocab_token.c - one token: its type, and the bytes it adds to a text.
 #include <string.h>
 
 #include "base/utf8.h"
@@ -35,8 +35,8 @@ static uint32_t decode_marks(const char *p, size_t n, char *dst)
     return (uint32_t)(at - dst);
 }
 
-// GPT-2's alphabet: bytes that are printable in Latin-1 stand for themselves, the others, in order,
-// are U+0100 and up. The byte of a character, -1 if it is none of these.
+// The byte that a character of GPT-2's alphabet spells, -1 for other characters: bytes that are
+// printable in Latin-1 spell themselves, the others, in order, are U+0100 and up.
 static int printable_byte(int32_t cp)
 {
     static const struct {
@@ -56,7 +56,7 @@ static int printable_byte(int32_t cp)
     return -1;
 }
 
-// False if the piece has characters of another alphabet.
+// False: the piece has characters outside that alphabet.
 static bool decode_printable(const char *p, size_t n, char *dst, uint32_t *n_dst)
 {
     *n_dst = 0;
@@ -96,7 +96,7 @@ static bool is_between(fxi_str s, const char *left, const char *right)
            !memcmp(s.p + s.n - n_right, right, n_right);
 }
 
-// Spelled like the marks of chat templates, which no text may turn into.
+// Whether it is spelled like the marks of chat templates, which no text may become.
 static bool looks_control(fxi_str s)
 {
     static const char *const marks[] = {"<s>",    "</s>",    "<bos>",           "<eos>",

@@ -1,4 +1,4 @@
-// vocab.c - what a vocabulary says of itself and of its tokens.
+// vocab.c - queries: a vocabulary and its tokens.
 #include "format/vocab/encode/vocab_tables.h"
 
 int fxi_vocab_size(const fxi_vocab *v)
@@ -41,7 +41,7 @@ int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
     return fxi_index_find(&v->by_piece, piece, n_bytes);
 }
 
-// A model may have more rows than the vocabulary has tokens: those add no text and end nothing.
+// A model may have more rows than the vocabulary has tokens; the extra ids add no text.
 static const fxi_token *token_at(const fxi_vocab *v, int32_t id)
 {
     static const fxi_token none = {.piece = "", .text = ""};

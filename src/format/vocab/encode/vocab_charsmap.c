@@ -2,10 +2,10 @@
 //
 //   bytes of the trie (32 bits) | trie: units of 32 bits | texts, each with a NUL behind it
 //
-// The trie is a double array. A unit that a byte leads to says the byte (its low 8 bits), whether a
-// key ends here (bit 8), and where its children are (bits 9 to 31, an offset that is xor-ed to the
-// unit's own place). Child 0 of a unit where a key ends holds the value: a place among the texts.
-// At each place of a text the longest key is taken. All integers are little endian.
+// The trie is a double array. A unit that a byte leads to holds the byte (low 8 bits), whether a key
+// ends here (bit 8), and where its children are (bits 9 to 31, an offset xor-ed to the unit's own
+// index). Child 0 of a unit where a key ends holds the value: an offset into the texts. At each byte
+// of a text the longest key is taken. All integers are little endian.
 #include <string.h>
 
 #include "base/utf8.h"
@@ -13,11 +13,11 @@
 
 enum { MAX_KEY_BYTES = 256 };
 
-typedef struct map {
+typedef struct char_map {
     const char *unit; // [n_unit], unaligned
     size_t n_unit;
     fxi_str texts;
-} map;
+} char_map;
 
 static uint32_t u32_at(const char *p)
 {
@@ -25,18 +25,18 @@ static uint32_t u32_at(const char *p)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static bool open_map(fxi_str s, map *m)
+static bool open_map(fxi_str s, char_map *m)
 {
     if (s.n < 4) return false;
     size_t n = u32_at(s.p);
     if (n < 4 || n % 4 || n > s.n - 4) return false;
-    *m = (map){s.p + 4, n / 4, {s.p + 4 + n, s.n - 4 - n}};
+    *m = (char_map){s.p + 4, n / 4, {s.p + 4 + n, s.n - 4 - n}};
     return true;
 }
 
 bool fxi_charsmap_check(fxi_str s)
 {
-    map m;
+    char_map m;
     return open_map(s, &m) && m.texts.n && !m.texts.p[m.texts.n - 1] &&
            fxi_utf8_check(m.texts.p, m.texts.n) == m.texts.n;
 }
@@ -51,8 +51,8 @@ static bool is_start(const fxi_str s, size_t at)
     return at >= s.n || ((unsigned char)s.p[at] & 0xC0) != 0x80;
 }
 
-// The bytes of the longest key that s begins with, and its text; 0: there is none.
-static size_t longest_key(const map *m, fxi_str s, fxi_str *text)
+// The length of the longest key that s begins with, and its text; 0: none.
+static size_t longest_key(const char_map *m, fxi_str s, fxi_str *text)
 {
     size_t best = 0, node = offset_of(u32_at(m->unit));
     for (size_t i = 0; i < s.n && i < MAX_KEY_BYTES; i++) {
@@ -72,7 +72,7 @@ static size_t longest_key(const map *m, fxi_str s, fxi_str *text)
     return best;
 }
 
-// The bytes of the longest word of the trie that s begins with; 0: none.
+// The length of the longest word of the trie that s begins with; 0: none.
 static size_t longest_kept(const fxi_trie *kept, fxi_str s)
 {
     size_t best = 0;
@@ -87,7 +87,7 @@ static size_t longest_kept(const fxi_trie *kept, fxi_str s)
 
 bool fxi_charsmap_append(fxi_str s, const fxi_trie *kept, fxi_str text, fxi_buf *out)
 {
-    map m;
+    char_map m;
     if (!open_map(s, &m)) return false;
     for (size_t at = 0; at < text.n && out->n <= FXI_MAX_NORM_BYTES;) {
         const fxi_str rest = {text.p + at, text.n - at};

@@ -1,8 +1,8 @@
-// vocab_decode.c - ids to text that may be shown.
+// vocab_decode.c - ids to valid UTF-8.
 //
-// A token may hold a part of a character alone. Bytes wait until their character is whole; what can
-// never become one is shown as U+FFFD: one for each longest beginning of a character, as most
-// programs have it, or one for each byte, as SentencePiece has it.
+// A token may hold only a part of a character. Bytes wait until their character is complete; bytes
+// that can never become one are replaced by U+FFFD: one per longest prefix of a character, as in
+// most programs, or one per byte, as in SentencePiece.
 #include "base/utf8.h"
 #include "format/vocab/encode/vocab_tables.h"
 
@@ -15,15 +15,16 @@ fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
                          .each_byte = v->spelling == FXI_SPELL_MARKS};
 }
 
-static bool replace(const fxi_decoder *d, size_t n, fxi_buf *out)
+static bool add_replacement(const fxi_decoder *d, size_t n, fxi_buf *out)
 {
     bool ok = fxi_buf_str(out, replacement);
     for (size_t i = 1; ok && d->each_byte && i < n; i++) ok = fxi_buf_str(out, replacement);
     return ok;
 }
 
-// Moves what is decided from bytes to *out; *n_done is how many bytes that were.
-static bool decide(const fxi_decoder *d, const char *p, size_t n, fxi_buf *out, size_t *n_done)
+// Appends what is decided to *out; *n_done is the number of bytes it took.
+static bool decode_bytes(const fxi_decoder *d, const char *p, size_t n, fxi_buf *out,
+                         size_t *n_done)
 {
     size_t at = 0;
     while (at < n) {
@@ -32,7 +33,7 @@ static bool decide(const fxi_decoder *d, const char *p, size_t n, fxi_buf *out, 
         at += good;
         if (at == n || fxi_utf8_complete(p + at, n - at) == 0) break; // cut off: it waits
         size_t bad = fxi_utf8_broken(p + at, n - at);
-        if (!replace(d, bad, out)) return false;
+        if (!add_replacement(d, bad, out)) return false;
         at += bad;
     }
     *n_done = at;
@@ -47,10 +48,10 @@ bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out)
         d->strip_space = d->strip_again && !n;
     }
     if (!d->raw.n) {
-        if (!decide(d, bytes, n, out, &n_done)) return false;
+        if (!decode_bytes(d, bytes, n, out, &n_done)) return false;
         return fxi_buf_add(&d->raw, bytes + n_done, n - n_done);
     }
-    if (!fxi_buf_add(&d->raw, bytes, n) || !decide(d, d->raw.p, d->raw.n, out, &n_done))
+    if (!fxi_buf_add(&d->raw, bytes, n) || !decode_bytes(d, d->raw.p, d->raw.n, out, &n_done))
         return false;
     fxi_buf_drop_front(&d->raw, n_done);
     return true;
@@ -58,7 +59,7 @@ bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out)
 
 bool fxi_decoder_end(fxi_decoder *d, fxi_buf *out)
 {
-    bool ok = !d->raw.n || replace(d, d->raw.n, out);
+    bool ok = !d->raw.n || add_replacement(d, d->raw.n, out);
     fxi_buf_clear(&d->raw);
     return ok;
 }

@@ -22,9 +22,9 @@ static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
     return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
 }
 
-// Where only some bytes may be part of control tokens, these are looked for in the text as given:
-// norm steps do not say which bytes came from where.
-static fx_status encode(fxi_encode_job *j, fxi_str text, const char *own, bool control)
+// If only some bytes may be part of control tokens, these are looked for in the text as given:
+// norm steps do not track where bytes came from.
+static fx_status encode_text(fxi_encode_job *j, fxi_str text, const char *own, bool control)
 {
     const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;
     j->normalized = control && !own ? FXI_NORM_CONTROL : FXI_NORM_USER;
@@ -54,7 +54,7 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     j.n_before = out->n;
     j.space = flags & FXI_ENCODE_SPACE;
     fxi_word_remember(&j, n_bytes);
-    fx_status st = encode(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
+    fx_status st = encode_text(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
     if (st != FX_OK) out->n = j.n_before;
     free_job(&j);
     return st;

@@ -1,10 +1,11 @@
 // vocab_encode.h - one call of fxi_vocab_encode on its way through the files of this folder:
 //
 //   vocab_encode.c -> vocab_special.c, vocab_norm.h -> vocab_split.c -> vocab_word.c
-//   -> vocab_merge.c or vocab_unigram.c -> vocab_put.c
+//   -> vocab_merge.c or vocab_unigram.c -> vocab_unknown.c
 #ifndef FXI_FORMAT_VOCAB_ENCODE_H
 #define FXI_FORMAT_VOCAB_ENCODE_H
 
+#include "base/error.h"
 #include "format/vocab/encode/vocab_norm.h"
 #include "format/vocab/encode/vocab_tables.h"
 
@@ -33,10 +34,16 @@ typedef struct fxi_encode_job {
     size_t known_mask;
 } fxi_encode_job;
 
-// vocab_put.c: appends to the output. Errors: FX_EINVAL (put_unknown: no token for the character),
-// FX_ENOMEM.
-fx_status fxi_encode_put(fxi_encode_job *j, int32_t id);
-// A character without a piece: its byte tokens, or the unknown token.
+// Appends an id to the output. Errors: FX_ENOMEM.
+static inline fx_status fxi_encode_put(fxi_encode_job *j, int32_t id)
+{
+    j->after_unknown = false;
+    if (fxi_ids_add(j->out, id)) return FX_OK;
+    return fxi_fail(j->err, FX_ENOMEM, "no memory for the text's tokens");
+}
+
+// vocab_unknown.c: a character without a piece: its byte tokens, or the unknown token. Errors:
+// FX_EINVAL (there is neither), FX_ENOMEM.
 fx_status fxi_encode_put_unknown(fxi_encode_job *j, const char *p, size_t n);
 
 // vocab_merge.c, vocab_unigram.c: a word through the model. Pre: n > 0.

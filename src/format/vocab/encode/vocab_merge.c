@@ -1,13 +1,13 @@
-// vocab_merge.c - a word's symbols, joined pair by pair until none is left that merges.
+// vocab_merge.c - byte-pair encoding: joins a word's symbols pair by pair until no pair merges.
 //
-// Always the pair of lowest rank, the leftmost of equals. Short words are searched for it again and
-// again. For long ones, pairs wait in a heap as (rank, place of the left symbol); an entry is good
-// if the symbol there still has a pair of that rank with its right neighbour. A word of n symbols
-// makes at most n - 1 merges, each of which takes one entry out and puts two in, so that the heap
+// The next pair is always the one of lowest rank, the leftmost of equals. In short words a linear
+// search finds it. For long ones, pairs wait in a heap as (rank, index of the left symbol); an entry
+// is valid if the symbol there still has a pair of that rank with its right neighbour. A word of n
+// symbols takes at most n - 1 merges, each of which removes one entry and adds two, so the heap
 // never holds more than 3n.
 //
-// A text that no split step cuts is one word. It is cut here between characters that no merge ever
-// brings together (fxi_merges.meets), which changes nothing but the time and memory it takes.
+// A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no merge
+// ever joins (fxi_merges.meets); this saves time and memory and changes no id.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum { SHORT = 32 }; // symbols
 
 struct fxi_merge_symbol {
     int32_t id; // -1: none; DEAD: joined to the one on its left
-    int32_t to; // what merging with the next gives
+    int32_t to; // the result of merging with the next
     uint32_t rank, prev, next, at;
 };
 
@@ -35,7 +35,7 @@ static size_t unit_bytes(const fxi_vocab *v, const char *p)
     return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
 }
 
-// What two symbols merge into, -1 if they do not; *rank is NONE then.
+// The symbol that two merge into, -1 (and *rank NONE) if they do not.
 static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32_t *rank)
 {
     *rank = NONE;
@@ -46,7 +46,7 @@ static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32
     return pair->to;
 }
 
-static fx_status put_symbol(fxi_encode_job *j, int32_t id, const char *p, uint32_t at, uint32_t end)
+static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p, uint32_t at, uint32_t end)
 {
     if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
     return fxi_encode_put_unknown(j, p + at, end - at);
@@ -64,7 +64,7 @@ typedef struct short_word {
 } short_word;
 
 // False if the word has more than SHORT symbols.
-static bool cut_short(const fxi_vocab *v, const char *p, size_t n, short_word *w)
+static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
 {
     w->n = 0;
     for (size_t at = 0, len; at < n; at += len, w->n++) {
@@ -89,7 +89,7 @@ static uint32_t find_lowest(const short_word *w)
 }
 
 // The symbol behind i joins it.
-static void join_short(const fxi_vocab *v, short_word *w, uint32_t i)
+static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
 {
     const size_t n_behind = w->n - i - 2;
     w->id[i] = w->to[i];
@@ -102,10 +102,10 @@ static void join_short(const fxi_vocab *v, short_word *w, uint32_t i)
     if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
 }
 
-static fx_status merge_short(fxi_encode_job *j, const char *p, short_word *w)
+static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *w)
 {
-    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short(j->v, w, i);
-    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_symbol(j, w->id[i], p, w->at[i], w->at[i + 1]));
+    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short_pair(j->v, w, i);
+    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p, w->at[i], w->at[i + 1]));
     return FX_OK;
 }
 
@@ -118,18 +118,18 @@ static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
     return (uint64_t)j->sym[i].rank << 32 | i;
 }
 
-static void sift_up(fxi_encode_job *j, size_t i, uint64_t entry)
+static void sift_entry_up(fxi_encode_job *j, size_t i, uint64_t entry)
 {
     for (size_t up; i && entry < j->heap[up = (i - 1) / 4]; i = up) j->heap[i] = j->heap[up];
     j->heap[i] = entry;
 }
 
-static void push(fxi_encode_job *j, uint32_t i)
+static void push_pair(fxi_encode_job *j, uint32_t i)
 {
-    if (j->sym[i].rank != NONE) sift_up(j, j->n_heap++, entry_of(j, i));
+    if (j->sym[i].rank != NONE) sift_entry_up(j, j->n_heap++, entry_of(j, i));
 }
 
-static void sift_down(fxi_encode_job *j, size_t i, uint64_t entry)
+static void sift_entry_down(fxi_encode_job *j, size_t i, uint64_t entry)
 {
     for (size_t down; (down = 4 * i + 1) < j->n_heap; i = down) {
         size_t end = down + 4 < j->n_heap ? down + 4 : j->n_heap;
@@ -141,14 +141,14 @@ static void sift_down(fxi_encode_job *j, size_t i, uint64_t entry)
     j->heap[i] = entry;
 }
 
-static uint64_t pop(fxi_encode_job *j)
+static uint64_t pop_pair(fxi_encode_job *j)
 {
     uint64_t top = j->heap[0];
-    if (--j->n_heap) sift_down(j, 0, j->heap[j->n_heap]);
+    if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
     return top;
 }
 
-static bool reserve(fxi_encode_job *j, size_t n)
+static bool reserve_symbols(fxi_encode_job *j, size_t n)
 {
     if (n <= j->cap_sym) return true;
     fxi_merge_symbol *sym = realloc(j->sym, n * sizeof *sym);
@@ -167,7 +167,7 @@ static size_t count_units(const fxi_vocab *v, const char *p, size_t n)
     return v->unit_bytes ? n : n_unit;
 }
 
-static void cut_long(fxi_encode_job *j, const char *p, size_t n)
+static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
     j->n_sym = 0;
     for (size_t at = 0, len; at < n; at += len, j->n_sym++) {
@@ -183,20 +183,20 @@ static void cut_long(fxi_encode_job *j, const char *p, size_t n)
     j->n_heap = 0;
     for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
         j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
-        push(j, i);
+        push_pair(j, i);
     }
 }
 
-static void set_and_push(fxi_encode_job *j, uint32_t i)
+static void update_pair(fxi_encode_job *j, uint32_t i)
 {
     fxi_merge_symbol *s = &j->sym[i];
     s->rank = NONE;
     if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
-    push(j, i);
+    push_pair(j, i);
 }
 
-// The symbol's right neighbour joins it.
-static void join(fxi_encode_job *j, uint32_t i)
+// The right neighbour of symbol i joins it.
+static void join_long_pair(fxi_encode_job *j, uint32_t i)
 {
     fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
     left->id = left->to;
@@ -204,24 +204,24 @@ static void join(fxi_encode_job *j, uint32_t i)
     right->id = DEAD;
     right->rank = NONE;
     if (left->next != NONE) j->sym[left->next].prev = i;
-    set_and_push(j, i);
-    if (left->prev != NONE) set_and_push(j, left->prev);
+    update_pair(j, i);
+    if (left->prev != NONE) update_pair(j, left->prev);
 }
 
-static fx_status merge_long(fxi_encode_job *j, const char *p, size_t n)
+static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
-    if (!reserve(j, count_units(j->v, p, n)))
+    if (!reserve_symbols(j, count_units(j->v, p, n)))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    cut_long(j, p, n);
+    cut_long_word(j, p, n);
     while (j->n_heap) {
-        uint64_t entry = pop(j);
+        uint64_t entry = pop_pair(j);
         uint32_t i = (uint32_t)entry;
-        if (entry == entry_of(j, i)) join(j, i);
+        if (entry == entry_of(j, i)) join_long_pair(j, i);
     }
     for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
         const fxi_merge_symbol *s = &j->sym[i];
         uint32_t end = s->next == NONE ? (uint32_t)n : j->sym[s->next].at;
-        FX_TRY(put_symbol(j, s->id, p, s->at, end));
+        FX_TRY(put_piece(j, s->id, p, s->at, end));
     }
     return FX_OK;
 }
@@ -254,5 +254,5 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
 {
     short_word w;
-    return cut_short(j->v, p, n, &w) ? merge_short(j, p, &w) : merge_long(j, p, n);
+    return cut_short_word(j->v, p, n, &w) ? merge_short_word(j, p, &w) : merge_long_word(j, p, n);
 }

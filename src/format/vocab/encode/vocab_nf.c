@@ -1,8 +1,8 @@
 // vocab_nf.c - Unicode normal forms, by utf8proc, of those stretches of a text that need it.
 //
-// A character is inert in a form if it stays as it is whatever stands before it: it neither
-// decomposes nor joins what is on its left. Stretches of inert characters are copied. All others
-// go through utf8proc together with the inert character on their left, which they may join.
+// A character is inert in a form if nothing before it can change it: it neither decomposes nor
+// combines with what is on its left. Stretches of inert characters are copied. All others go through
+// utf8proc together with the inert character on their left, which they may combine with.
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -23,7 +23,7 @@ static const utf8proc_option_t options[] = {
     [FXI_NORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
 };
 
-static bool composes(fxi_norm_kind form)
+static bool does_compose(fxi_norm_kind form)
 {
     return form == FXI_NORM_NFC || form == FXI_NORM_NFKC;
 }
@@ -31,7 +31,7 @@ static bool composes(fxi_norm_kind form)
 static bool is_inert(fxi_norm_kind form, int32_t cp)
 {
     if (cp < 0x80 || (cp < 0x300 && form == FXI_NORM_NFC)) return true;
-    if (cp >= 0xAC00 && cp <= 0xD7A3) return composes(form); // Hangul syllables
+    if (cp >= 0xAC00 && cp <= 0xD7A3) return does_compose(form); // Hangul syllables
     if ((cp >= 0x1100 && cp <= 0x11FF) || (cp >= 0xA960 && cp <= 0xA97F) ||
         (cp >= 0xD7B0 && cp <= 0xD7FF)) // Hangul letters
         return false;
@@ -40,24 +40,12 @@ static bool is_inert(fxi_norm_kind form, int32_t cp)
            p->category != UTF8PROC_CATEGORY_MN && p->category != UTF8PROC_CATEGORY_MC;
 }
 
-// Bytes of ASCII that a text begins with.
-static size_t ascii_beginning(const char *p, size_t n)
-{
-    size_t i = 0;
-    for (uint64_t w; i + sizeof w <= n; i += sizeof w) {
-        memcpy(&w, p + i, sizeof w);
-        if (w & 0x8080808080808080u) break;
-    }
-    while (i < n && !(p[i] & 0x80)) i++;
-    return i;
-}
-
-// The stretch from `at` that is copied; from there on to `*end`, that which is not.
+// The end of the stretch from `at` that is copied; *end: the end of the one behind it that is not.
 static size_t find_active(fxi_norm_kind form, fxi_str text, size_t at, size_t *end)
 {
     size_t last = at, len, i = at;
     while (i < text.n) {
-        size_t n_ascii = ascii_beginning(text.p + i, text.n - i);
+        size_t n_ascii = fxi_utf8_ascii(text.p + i, text.n - i);
         if (n_ascii) {
             i += n_ascii;
             last = i - 1;
@@ -74,7 +62,7 @@ static size_t find_active(fxi_norm_kind form, fxi_str text, size_t at, size_t *e
     return from;
 }
 
-static bool reserve(fxi_norm_work *w, size_t n)
+static bool reserve_cps(fxi_norm_work *w, size_t n)
 {
     if (n <= w->cap_cp) return true;
     size_t cap = n + w->cap_cp;
@@ -90,9 +78,8 @@ static unsigned class_of(int32_t cp)
     return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
 }
 
-// Sorts marks by their classes, equal ones as they stand. Any number of them in linear time: a text
-// may be nothing but marks.
-static void order(int32_t *cp, size_t n, int32_t *scratch)
+// Sorts marks by class, stably, in linear time: a text may be nothing but marks.
+static void order_many(int32_t *cp, size_t n, int32_t *scratch)
 {
     size_t place[MAX_CLASS + 1] = {0};
     for (size_t i = 0; i < n; i++) place[(class_of(cp[i]) & 255) + 1]++;
@@ -116,20 +103,20 @@ static void order_marks(int32_t *cp, size_t n, int32_t *scratch)
     for (size_t at = 0, end; at < n; at = end + 1) {
         for (end = at; end < n && class_of(cp[end]); end++) continue;
         if (end - at > FEW)
-            order(cp + at, end - at, scratch);
+            order_many(cp + at, end - at, scratch);
         else
             order_few(cp + at, end - at);
     }
 }
 
-// Decomposes s to w->cp; false when memory is short.
-static bool decompose(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, size_t *n)
+// Decomposes s to w->cp. False: out of memory.
+static bool decompose_text(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, size_t *n)
 {
     *n = 0;
     for (size_t i = 0, len; i < s.n; i += len) {
         int last = 0;
         int32_t cp = fxi_utf8_at(s.p + i, s.n - i, &len);
-        if (!reserve(w, *n + MAX_GROWTH)) return false;
+        if (!reserve_cps(w, *n + MAX_GROWTH)) return false;
         utf8proc_ssize_t got =
             utf8proc_decompose_char(cp, w->cp + *n, MAX_GROWTH, options[form], &last);
         if (got < 0 || got > MAX_GROWTH) return false;
@@ -141,7 +128,7 @@ static bool decompose(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, size_t *n
 static bool append_form(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, fxi_buf *out)
 {
     size_t n;
-    if (!decompose(form, s, w, &n) || !reserve(w, 2 * n)) return false;
+    if (!decompose_text(form, s, w, &n) || !reserve_cps(w, 2 * n)) return false;
     order_marks(w->cp, n, w->cp + n);
     utf8proc_ssize_t left = utf8proc_normalize_utf32(w->cp, (utf8proc_ssize_t)n, options[form]);
     for (utf8proc_ssize_t i = 0; i < left; i++) {

@@ -6,22 +6,23 @@
 #include "format/vocab/encode/vocab_encode.h"
 #include "format/vocab/lookup/vocab_chars.h"
 
-typedef struct found {
+typedef struct special_match {
     int32_t id; // -1: none
     size_t n;   // bytes
-} found;
+} special_match;
 
-// Whether a token may stand for n bytes of text; own: NULL, or which of them may be part of
+// Whether a token may be taken for n bytes of text; own: NULL, or which of them may be part of
 // control tokens.
-static bool may_stand(const fxi_token *t, const char *own, size_t n)
+static bool may_take(const fxi_token *t, const char *own, size_t n)
 {
     return t->type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, n);
 }
 
 // The longest token of the set that s begins with.
-static found match(const fxi_vocab *v, const fxi_specials *sp, fxi_str s, const char *own)
+static special_match longest_match(const fxi_vocab *v, const fxi_specials *sp, fxi_str s,
+                                   const char *own)
 {
-    found best = {-1, 0};
+    special_match best = {-1, 0};
     unsigned pair = (unsigned)(unsigned char)s.p[0] << 8 | (s.n > 1 ? (unsigned char)s.p[1] : 0);
     if (!(sp->pair[pair >> 3] >> (pair & 7) & 1)) return best;
     uint32_t node = 0;
@@ -29,7 +30,7 @@ static found match(const fxi_vocab *v, const fxi_specials *sp, fxi_str s, const 
         node = fxi_trie_step(&sp->trie, node, (uint8_t)s.p[i]);
         if (!node) break;
         int32_t id = sp->trie.node[node].id;
-        if (id >= 0 && may_stand(&v->token[id], own, i + 1)) best = (found){id, i + 1};
+        if (id >= 0 && may_take(&v->token[id], own, i + 1)) best = (special_match){id, i + 1};
     }
     return best;
 }
@@ -56,26 +57,26 @@ static size_t spaces_behind(fxi_str text, size_t at)
     return at;
 }
 
-typedef struct walk {
+typedef struct special_walk {
     fxi_encode_job *j;
     fxi_str text;
-    size_t from; // what is before was put
+    size_t from; // everything before it was put
     fx_status (*gap)(fxi_encode_job *j, fxi_str text);
-} walk;
+} special_walk;
 
-static fx_status put_gap(walk *w, size_t end)
+static fx_status put_gap(special_walk *w, size_t end)
 {
     if (end <= w->from) return FX_OK;
     return w->gap(w->j, (fxi_str){w->text.p + w->from, end - w->from});
 }
 
-static fx_status put_found(walk *w, size_t at, found f)
+static fx_status put_found(special_walk *w, size_t at, special_match f)
 {
     const fxi_token *t = &w->j->v->token[f.id];
     size_t end = at + f.n;
     if (t->eats_left) at = at > w->from ? spaces_before(w->text, at, w->from) : w->from;
     if (t->eats_right) end = spaces_behind(w->text, end > w->from ? end : w->from);
-    if (at >= end) return FX_OK; // white space itself, which the token before it ate
+    if (at >= end) return FX_OK; // white space that the token before it swallowed
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_encode_put(w->j, f.id));
     w->j->at_start = false;
@@ -87,10 +88,10 @@ fx_status fxi_special_walk(fxi_encode_job *j, fxi_special_set set, fxi_str text,
                            fx_status (*gap)(fxi_encode_job *j, fxi_str text))
 {
     const fxi_specials *sp = j->v->special[set];
-    walk w = {.j = j, .text = text, .gap = gap};
+    special_walk w = {.j = j, .text = text, .gap = gap};
     for (size_t at = 0; sp && at < text.n;) {
         fxi_str rest = {text.p + at, text.n - at};
-        found f = match(j->v, sp, rest, own ? own + at : NULL);
+        special_match f = longest_match(j->v, sp, rest, own ? own + at : NULL);
         bool alone = f.id >= 0 && (!j->v->token[f.id].whole_word || stands_alone(text, at, f.n));
         if (alone) FX_TRY(put_found(&w, at, f));
         at += f.id >= 0 ? f.n : 1;

@@ -20,7 +20,7 @@ struct fxi_known_word {
     uint8_t n_ids, n;            // n = 0: an empty slot
 };
 
-// Without memory for them, no words are remembered.
+// If memory is short, no words are remembered.
 void fxi_word_remember(fxi_encode_job *j, size_t n_bytes)
 {
     size_t n = MIN_KNOWN;
@@ -30,7 +30,7 @@ void fxi_word_remember(fxi_encode_job *j, size_t n_bytes)
     j->known_mask = n - 1;
 }
 
-static fx_status run_model(fxi_encode_job *j, const char *p, size_t n)
+static fx_status encode_by_model(fxi_encode_job *j, const char *p, size_t n)
 {
     if (j->v->whole_words) {
         int32_t id = fxi_index_find(&j->v->by_word, p, n);
@@ -39,8 +39,8 @@ static fx_status run_model(fxi_encode_job *j, const char *p, size_t n)
     return j->v->kind == FXI_VOCAB_UNIGRAM ? fxi_unigram_word(j, p, n) : fxi_merge_word(j, p, n);
 }
 
-// One to eight bytes as a number: others with the same n have another.
-static uint64_t few_bytes(const char *p, size_t n)
+// One to eight bytes as a number, unique among those of the same n.
+static uint64_t pack_bytes(const char *p, size_t n)
 {
     uint32_t first, last;
     uint64_t all;
@@ -59,7 +59,7 @@ static uint64_t few_bytes(const char *p, size_t n)
 static fxi_known_word word_key(const char *p, size_t n)
 {
     fxi_known_word key = {.n = (uint8_t)n};
-    for (size_t i = 0; i < n; i += 8) key.w[i / 8] = few_bytes(p + i, n - i < 8 ? n - i : 8);
+    for (size_t i = 0; i < n; i += 8) key.w[i / 8] = pack_bytes(p + i, n - i < 8 ? n - i : 8);
     return key;
 }
 
@@ -89,17 +89,17 @@ static bool has_unknown(const fxi_encode_job *j, size_t from)
     return false;
 }
 
-static fx_status encode_part(fxi_encode_job *j, const char *p, size_t n)
+static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
-    if (!j->known || n > KNOWN_BYTES) return run_model(j, p, n);
+    if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
     fxi_known_word key = word_key(p, n), *k = known_slot(j, &key);
     if (is_known(k, &key)) return put_known(j, k);
     const size_t at = j->out->n - j->n_before;
     const bool after_unknown = j->after_unknown;
-    FX_TRY(run_model(j, p, n));
+    FX_TRY(encode_by_model(j, p, n));
     const size_t n_ids = j->out->n - j->n_before - at;
     if (after_unknown || has_unknown(j, j->out->n - n_ids))
-        return FX_OK; // side by side, one is put
+        return FX_OK; // its ids depend on the neighbours: adjacent unknown tokens may fuse
     if (n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
     key.at = (uint32_t)at;
     key.n_ids = (uint8_t)n_ids;
@@ -112,10 +112,10 @@ fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n)
     const fxi_vocab *v = j->v;
     j->after_unknown = false;
     if (v->unit_bytes || v->whole_words || v->kind == FXI_VOCAB_UNIGRAM)
-        return encode_part(j, p, n);
+        return encode_stretch(j, p, n);
     for (size_t at = 0, len; at < n; at += len) {
         len = fxi_merge_cut(v, p + at, n - at);
-        FX_TRY(encode_part(j, p + at, len));
+        FX_TRY(encode_stretch(j, p + at, len));
     }
     return FX_OK;
 }

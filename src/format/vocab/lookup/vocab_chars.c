@@ -1,4 +1,4 @@
-// vocab_chars.c - characters of a text, and what Unicode says of them.
+// vocab_chars.c - properties of characters, by Unicode.
 #include "format/vocab/lookup/vocab_chars.h"
 
 #include <utf8proc.h>

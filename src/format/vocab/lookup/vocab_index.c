@@ -25,7 +25,7 @@ static uint64_t hash_of(const fxi_index *x, const char *p, size_t n)
     return fxi_hash_mix(h ^ w, x->seed);
 }
 
-// The slot that holds this key, or the empty one where it would go.
+// The slot with this key, or the empty one where it goes, tagged.
 static struct fxi_index_slot *find_slot(const fxi_index *x, const char *p, size_t n)
 {
     uint64_t h = hash_of(x, p, n), i = h & x->mask;
@@ -63,7 +63,7 @@ void fxi_index_free(fxi_index *x)
     *x = (fxi_index){0};
 }
 
-static bool grow(fxi_index *x)
+static bool grow_slots(fxi_index *x)
 {
     fxi_index old = *x;
     if (!make_slots(x, 2 * (old.mask + 1))) {
@@ -81,7 +81,7 @@ static bool grow(fxi_index *x)
 
 bool fxi_index_put(fxi_index *x, int32_t id)
 {
-    if (2 * x->n > x->mask && !grow(x)) return false;
+    if (2 * x->n > x->mask && !grow_slots(x)) return false;
     fxi_str key = x->key(x->of, id);
     struct fxi_index_slot *slot = find_slot(x, key.p, key.n);
     x->n += slot->id < 0;

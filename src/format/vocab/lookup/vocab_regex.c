@@ -1,8 +1,7 @@
 // vocab_regex.c - patterns of split steps and norm steps, by PCRE2.
 //
-// Texts are not trusted: a match may take so many steps and so much memory, and no more. Where
-// there is a just-in-time compiler, its code runs first; what is too deep for its stack is
-// interpreted, with memory of the heap.
+// Texts are not trusted: steps and memory of a match are limited. Where PCRE2 has a just-in-time
+// compiler, its code runs first; a match too deep for its stack is interpreted, on the heap.
 #include "format/vocab/lookup/vocab_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -38,7 +37,7 @@ static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
                     what);
 }
 
-static fx_status compile(fxi_str pattern, bool bytes, fxi_regex *re, fx_error *err)
+static fx_status compile_pattern(fxi_str pattern, bool bytes, fxi_regex *re, fx_error *err)
 {
     const uint32_t options = bytes ? 0 : PCRE2_UTF | PCRE2_UCP;
     int code;
@@ -65,7 +64,7 @@ fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_err
         return fail_pattern(pattern, pattern.n ? "it is too long" : "it is empty", err);
     fxi_regex *re = calloc(1, sizeof *re);
     if (!re) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
-    fx_status st = compile(pattern, bytes, re, err);
+    fx_status st = compile_pattern(pattern, bytes, re, err);
     if (st == FX_OK)
         *out = re;
     else

@@ -1,7 +1,7 @@
-// vocab_trie.c - a trie in breadth-first order, made of sorted keys.
+// vocab_trie.c - builds a trie in breadth-first order from sorted keys.
 //
-// A node stands for a run of the sorted keys that have a beginning in common. Its children, the
-// runs with one byte more in common, lie side by side, ascending by that byte.
+// A node is a range of the sorted keys that share a prefix. Its children, the ranges whose prefix
+// is one byte longer, are adjacent, ascending by that byte.
 #include "format/vocab/lookup/vocab_trie.h"
 
 #include <stdlib.h>
@@ -13,18 +13,18 @@ static int compare_entries(const void *a, const void *b)
     return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
-typedef struct run {
+typedef struct key_range {
     size_t lo, hi; // of the entries
-} run;
+} key_range;
 
-typedef struct maker {
+typedef struct trie_maker {
     fxi_trie *t;
     const fxi_trie_entry *e;
-    run *of; // [cap] what a node stands for
+    key_range *of; // [cap] the keys of a node
     size_t cap;
-} maker;
+} trie_maker;
 
-static bool reserve(maker *m, size_t n)
+static bool reserve_nodes(trie_maker *m, size_t n)
 {
     if (n <= m->cap) return true;
     size_t cap = m->cap ? 2 * m->cap : 256;
@@ -32,33 +32,33 @@ static bool reserve(maker *m, size_t n)
     if (node) m->t->node = node;
     uint8_t *label = realloc(m->t->label, cap * sizeof *label);
     if (label) m->t->label = label;
-    run *of = realloc(m->of, cap * sizeof *of);
+    key_range *of = realloc(m->of, cap * sizeof *of);
     if (of) m->of = of;
     if (!node || !label || !of) return false;
     m->cap = cap;
     return true;
 }
 
-static bool add_node(maker *m, run of, uint8_t label)
+static bool add_node(trie_maker *m, key_range of, uint8_t label)
 {
-    if (m->t->n == UINT32_MAX || !reserve(m, (size_t)m->t->n + 1)) return false;
+    if (m->t->n == UINT32_MAX || !reserve_nodes(m, (size_t)m->t->n + 1)) return false;
     m->t->node[m->t->n] = (fxi_trie_node){.id = -1};
     m->t->label[m->t->n] = label;
     m->of[m->t->n++] = of;
     return true;
 }
 
-// Adds the children of node i, whose keys have `depth` bytes in common.
-static bool add_children(maker *m, uint32_t i, size_t depth)
+// Adds the children of node i, whose keys share `depth` bytes.
+static bool add_children(trie_maker *m, uint32_t i, size_t depth)
 {
-    run r = m->of[i];
+    key_range r = m->of[i];
     uint32_t first = m->t->n;
     for (; r.lo < r.hi && m->e[r.lo].key.n == depth; r.lo++) m->t->node[i].id = m->e[r.lo].id;
     while (r.lo < r.hi) {
         char byte = m->e[r.lo].key.p[depth];
         size_t end = r.lo;
         while (end < r.hi && m->e[end].key.p[depth] == byte) end++;
-        if (!add_node(m, (run){r.lo, end}, (uint8_t)byte)) return false;
+        if (!add_node(m, (key_range){r.lo, end}, (uint8_t)byte)) return false;
         r.lo = end;
     }
     m->t->node[i].child = first;
@@ -72,8 +72,8 @@ bool fxi_trie_make(fxi_trie *t, fxi_trie_entry *e, size_t n)
     *t = (fxi_trie){0};
     qsort(e, n, sizeof *e, compare_entries);
     while (n_empty < n && !e[n_empty].key.n) n_empty++;
-    maker m = {.t = t, .e = e};
-    bool ok = add_node(&m, (run){n_empty, n}, 0);
+    trie_maker m = {.t = t, .e = e};
+    bool ok = add_node(&m, (key_range){n_empty, n}, 0);
     uint32_t level_end = 1;
     for (uint32_t i = 0, depth = 0; ok && i < t->n; i++) {
         if (i == level_end) {

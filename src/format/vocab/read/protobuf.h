@@ -5,8 +5,8 @@
 //     while (fxi_pb_next(&pb, &f)) ...        // f.number, f.wire, f.value or f.bytes
 //     if (pb.bad) ...                         // what is wrong, at byte pb.at
 //
-// A message is a run of fields: a key (number << 3 | wire type), then a value by the wire type. A
-// message inside a message is bytes, and read by a reader of its own. Nothing is copied.
+// A message is a sequence of fields: a key (number << 3 | wire type), then a value by the wire type.
+// A nested message is bytes; read it with an fxi_pb of its own. Nothing is copied.
 #ifndef FXI_FORMAT_PROTOBUF_H
 #define FXI_FORMAT_PROTOBUF_H
 
@@ -23,7 +23,7 @@ typedef enum fxi_pb_wire {
 
 typedef struct fxi_pb {
     const unsigned char *p;
-    size_t n, at;    // at <= n: where reading goes on, or stopped
+    size_t n, at;    // at <= n: the next byte, or where reading stopped
     const char *bad; // NULL, or what is wrong at byte `at`
 } fxi_pb;
 
@@ -34,9 +34,10 @@ typedef struct fxi_pb_field {
     fxi_str bytes;  // of BYTES
 } fxi_pb_field;
 
+// Starts at the first byte of a message, which must outlive the reading.
 fxi_pb fxi_pb_of(const void *p, size_t n);
 
-// False at the end of the message, and where it is broken (pb->bad is set then).
+// Reads the next field. False at the end of the message, or where it is broken (pb->bad is set).
 bool fxi_pb_next(fxi_pb *pb, fxi_pb_field *f);
 
 #endif

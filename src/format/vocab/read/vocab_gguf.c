@@ -1,9 +1,9 @@
-// vocab_gguf.c - the vocabulary of a GGUF file, tokenizer.ggml.*, to a spec.
+// vocab_gguf.c - reads the vocabulary of a GGUF file, tokenizer.ggml.*.
 //
 //   model    kind      words                      spaces
-//   llama    SCORES    the text is one            U+2581, one more in front
+//   llama    SCORES    the whole text             U+2581, one more in front
 //   gpt2     MERGES    by the pre-tokenizer       as they are
-//   t5       UNIGRAM   the text is one            U+2581, one more in front, runs become one
+//   t5       UNIGRAM   the whole text             U+2581, one more in front, runs become one
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,17 +12,17 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-typedef struct reader {
+typedef struct gguf_reader {
     const fxi_gguf *g;
     fxi_vocab_spec *s;
     fx_error *err;
-} reader;
+} gguf_reader;
 
 //
 // Tokens
 //
 
-static fx_status read_tokens(reader *r)
+static fx_status read_tokens(gguf_reader *r)
 {
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_array(r->g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r->err));
@@ -37,29 +37,29 @@ static fx_status read_tokens(reader *r)
     return FX_OK;
 }
 
-static fx_status check_length(const reader *r, const fxi_gguf_kv *kv)
+static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
     return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' has %" PRIu64 " elements for %zu tokens",
                     fxi_gguf_name(r->g), fxi_show(kv->key.p, kv->key.n).s, kv->n_elem, r->s->n_tok);
 }
 
-static fx_status read_scores(reader *r)
+static fx_status read_scores(gguf_reader *r)
 {
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_array(r->g, KEY("scores"), true, FXI_GGUF_F32, &kv, r->err));
-    FX_TRY(check_length(r, kv));
+    FX_TRY(check_n_elem(r, kv));
     for (size_t id = 0; id < r->s->n_tok; id++)
         r->s->tok[id].score = (float)fxi_gguf_float_at(kv, id);
     return FX_OK;
 }
 
-static fx_status read_types(reader *r)
+static fx_status read_types(gguf_reader *r)
 {
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_array(r->g, KEY("token_type"), false, FXI_GGUF_I32, &kv, r->err));
     if (!kv) return FX_OK;
-    FX_TRY(check_length(r, kv));
+    FX_TRY(check_n_elem(r, kv));
     for (size_t id = 0; id < r->s->n_tok; id++) {
         int64_t type = fxi_gguf_int_at(kv, id);
         if (type < 0 || type >= FXI_TOKEN_N_TYPE)
@@ -72,19 +72,12 @@ static fx_status read_types(reader *r)
     return FX_OK;
 }
 
-static int32_t find_piece(const fxi_vocab_spec *s, const char *piece)
-{
-    for (size_t i = s->n_tok; i-- > 0;)
-        if (fxi_str_is(s->tok[i].piece, piece)) return (int32_t)i;
-    return -1;
-}
-
 //
 // Ids with a meaning
 //
 
-// -1 where the key is absent or holds the 2^32 - 1 that some files write for "none".
-static fx_status read_id(const reader *r, const char *key, int32_t *id)
+// -1 where the key is absent or is 2^32 - 1, which some files write for "none".
+static fx_status read_id(const gguf_reader *r, const char *key, int32_t *id)
 {
     uint32_t raw = UINT32_MAX;
     FX_TRY(fxi_gguf_u32(r->g, key, false, &raw, r->err));
@@ -97,11 +90,11 @@ static fx_status read_id(const reader *r, const char *key, int32_t *id)
     return FX_OK;
 }
 
-static fx_status read_ids(reader *r)
+static fx_status read_ids(gguf_reader *r)
 {
     static const struct {
         const char *key;
-        const char *piece; // of kinds SCORES and UNIGRAM, where the key is absent; NULL: none is
+        const char *piece; // the default of kinds SCORES and UNIGRAM; NULL: none
         size_t field;      // of fxi_vocab_spec; 0: none
         fxi_token_type type;
         bool ends;
@@ -124,7 +117,7 @@ static fx_status read_ids(reader *r)
         FX_TRY(read_id(r, ids[i].key, &id));
         if (id < 0 && ids[i].piece && s->kind != FXI_VOCAB_MERGES &&
             !fxi_gguf_find(r->g, ids[i].key))
-            id = find_piece(s, ids[i].piece);
+            id = fxi_spec_find(s, fxi_str_of(ids[i].piece));
         if (ids[i].field) *(int32_t *)(void *)((char *)s + ids[i].field) = id;
         if (id < 0) continue;
         if (s->tok[id].type != FXI_TOKEN_CONTROL) s->tok[id].type = (uint8_t)ids[i].type;
@@ -137,9 +130,9 @@ static fx_status read_ids(reader *r)
 // Merges
 //
 
-// A merge is "left right"; a piece may begin with a space, so that the first byte is never the one
-// between.
-static fx_status read_merge(reader *r, const fxi_index *x, uint64_t i, fxi_str text, fxi_buf *both)
+// A merge is "left right". A piece may begin with a space, so the first byte is not the separator.
+static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_str text,
+                            fxi_buf *both)
 {
     const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
     if (!space)
@@ -157,7 +150,7 @@ static fx_status read_merge(reader *r, const fxi_index *x, uint64_t i, fxi_str t
     return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-static fx_status read_merges(reader *r)
+static fx_status read_merges(gguf_reader *r)
 {
     const fxi_gguf_kv *kv;
     fxi_index x;
@@ -177,14 +170,14 @@ static fx_status read_merges(reader *r)
 // Kinds
 //
 
-static fx_status add_norm(reader *r, fxi_norm_kind kind, const char *from, const char *to)
+static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *from, const char *to)
 {
-    fxi_norm n = {.kind = kind, .from = {from, strlen(from)}, .to = {to, strlen(to)}};
+    fxi_norm n = {.kind = kind, .from = fxi_str_of(from), .to = fxi_str_of(to)};
     return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-// Phi-3's chat marks take the white space behind them, which its files do not say.
-static fx_status mark_phi3(reader *r)
+// Phi-3's chat marks swallow the white space behind them, which its files do not say.
+static fx_status mark_phi3(gguf_reader *r)
 {
     static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
     fxi_str name = {"", 0};
@@ -192,23 +185,22 @@ static fx_status mark_phi3(reader *r)
     if (!fxi_str_is(name, "phi3")) return FX_OK;
     for (size_t i = 0; i < r->s->n_tok; i++) {
         fxi_spec_token *t = &r->s->tok[i];
-        t->eats_right = t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_USER;
-        for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
-            if (fxi_str_is(t->piece, plain[k])) t->eats_right = false;
+        t->eats_right = (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_USER) &&
+                        !fxi_str_is_any(t->piece, plain, sizeof plain / sizeof *plain);
     }
     return FX_OK;
 }
 
-// Where spaces are put in front: of every text between special tokens ("always", as other programs
-// that read such files do), or of a whole text alone ("first", as Metaspace's scheme). The key is
-// ours, for models that were trained so.
-static fx_status read_prefix_scheme(const reader *r, fxi_norm_kind *kind)
+// Where a space is put in front: of every stretch between special tokens ("always", as in other
+// programs that read these files) or of the whole text only ("first", Metaspace's scheme). The key
+// is our own, for models trained that way.
+static fx_status read_prefix_scheme(const gguf_reader *r, fxi_norm_kind *kind)
 {
     static const struct {
         const char *name;
         fxi_norm_kind kind;
     } schemes[] = {{"always", FXI_NORM_PREPEND}, {"first", FXI_NORM_PREPEND_FIRST}};
-    fxi_str name = {schemes[0].name, strlen(schemes[0].name)};
+    fxi_str name = fxi_str_of(schemes[0].name);
     FX_TRY(fxi_gguf_str(r->g, KEY("space_prefix_scheme"), false, &name, r->err));
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         *kind = schemes[i].kind;
@@ -219,18 +211,18 @@ static fx_status read_prefix_scheme(const reader *r, fxi_norm_kind *kind)
                     fxi_gguf_name(r->g), fxi_show(name.p, name.n).s);
 }
 
-static fx_status add_space_steps(reader *r)
+static fx_status add_space_steps(gguf_reader *r)
 {
     bool prefix = true;
     fxi_norm_kind kind;
     FX_TRY(fxi_gguf_bool(r->g, KEY("add_space_prefix"), false, &prefix, r->err));
     FX_TRY(read_prefix_scheme(r, &kind));
-    if (prefix) FX_TRY(add_norm(r, kind, "", FXI_SPACE_MARK));
+    if (prefix) FX_TRY(add_norm_step(r, kind, "", FXI_SPACE_MARK));
     r->s->strips_space = prefix;
-    return add_norm(r, FXI_NORM_REPLACE, " ", FXI_SPACE_MARK);
+    return add_norm_step(r, FXI_NORM_REPLACE, " ", FXI_SPACE_MARK);
 }
 
-static fx_status read_llama(reader *r)
+static fx_status read_llama(gguf_reader *r)
 {
     r->s->spelling = FXI_SPELL_MARKS;
     r->s->byte_fallback = r->s->user_marks = r->s->adds_bos = true;
@@ -240,7 +232,7 @@ static fx_status read_llama(reader *r)
     return add_space_steps(r);
 }
 
-static fx_status read_gpt2(reader *r)
+static fx_status read_gpt2(gguf_reader *r)
 {
     fxi_str pre = {"gpt-2", 5};
     r->s->spelling = FXI_SPELL_PRINTABLE;
@@ -251,7 +243,7 @@ static fx_status read_gpt2(reader *r)
     return fxi_spec_add_pre(r->s, pre, r->err);
 }
 
-static fx_status add_charsmap(reader *r)
+static fx_status add_charsmap(gguf_reader *r)
 {
     static const char key[] = KEY("precompiled_charsmap");
     const fxi_gguf_kv *kv = fxi_gguf_find(r->g, key);
@@ -264,7 +256,7 @@ static fx_status add_charsmap(reader *r)
     return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-static fx_status read_t5(reader *r)
+static fx_status read_t5(gguf_reader *r)
 {
     bool collapse = true;
     r->s->spelling = FXI_SPELL_MARKS;
@@ -273,14 +265,14 @@ static fx_status read_t5(reader *r)
     FX_TRY(read_ids(r));
     FX_TRY(add_charsmap(r));
     FX_TRY(fxi_gguf_bool(r->g, KEY("remove_extra_whitespaces"), false, &collapse, r->err));
-    if (collapse) FX_TRY(add_norm(r, FXI_NORM_COLLAPSE, "", ""));
+    if (collapse) FX_TRY(add_norm_step(r, FXI_NORM_COLLAPSE, "", ""));
     return add_space_steps(r);
 }
 
 static const struct {
     const char *name;
     fxi_vocab_kind kind;
-    fx_status (*read)(reader *r);
+    fx_status (*read)(gguf_reader *r);
 } models[] = {
     {"llama", FXI_VOCAB_SCORES, read_llama},
     {"gpt2", FXI_VOCAB_MERGES, read_gpt2},
@@ -290,7 +282,7 @@ static const struct {
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_str name;
-    reader r = {g, s, err};
+    gguf_reader r = {g, s, err};
     size_t i = 0, n = sizeof models / sizeof *models;
     FX_TRY(fxi_gguf_str(g, KEY("model"), true, &name, err));
     while (i < n && !fxi_str_is(name, models[i].name)) i++;

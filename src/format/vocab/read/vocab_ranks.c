@@ -1,9 +1,9 @@
-// vocab_ranks.c - rank files, as tiktoken has them: on each line a token's bytes in base64, a space
-// and its rank, which is its id. Of all pairs of neighbours the one that makes the token of lowest
-// rank is joined first: scores of -rank.
+// vocab_ranks.c - reads rank files, tiktoken's form: each line is a token's bytes in base64, a space
+// and its rank, which is its id. The two neighbours that make the token of lowest rank are joined
+// first: scores of -rank.
 //
 // A rank file says neither how text is cut into words nor which special tokens follow the ranks:
-// the pre-tokenizer's name says both.
+// the pre-tokenizer's name does.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,16 +21,16 @@ enum { MAX_RANKS = 1 << 24, MAX_TOKEN_BYTES = 65535 };
 //
 
 typedef struct special_run {
-    const char *piece; // where `to` is not 0, with "#" for each number from..to-1
+    const char *piece; // if `to` is not 0, with "#" for each number from..to-1
     int from, to;
 } special_run;
 
-typedef struct family {
-    const char *pre[4]; // its names; NULL behind the last
+typedef struct rank_family {
+    const char *pre[4]; // names of the pre-tokenizer; NULL behind the last
     const special_run *run;
     size_t n_run;
-    const char *bos, *eos; // of them; NULL: none
-} family;
+    const char *bos, *eos; // pieces; NULL: none
+} rank_family;
 
 static const special_run gpt2_specials[] = {{.piece = "<|endoftext|>"}};
 
@@ -53,7 +53,7 @@ static const special_run qwen_specials[] = {
 };
 
 #define RUNS(list) list, sizeof list / sizeof *list
-static const family families[] = {
+static const rank_family families[] = {
     {{"gpt-2", "gpt2"}, RUNS(gpt2_specials), NULL, "<|endoftext|>"},
     {{"llama-bpe", "llama3", "llama-v3"},
      RUNS(llama3_specials),
@@ -63,8 +63,8 @@ static const family families[] = {
 };
 #undef RUNS
 
-// The token that is spelled so already, as files may have it; otherwise a new one.
-static bool add_special(fxi_vocab_spec *s, const family *f, const fxi_index *there,
+// Makes the token with this piece a control token; a new one, unless the file has it.
+static bool add_special(fxi_vocab_spec *s, const rank_family *f, const fxi_index *there,
                         const char *piece)
 {
     const fxi_spec_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
@@ -77,7 +77,7 @@ static bool add_special(fxi_vocab_spec *s, const family *f, const fxi_index *the
     return known || fxi_spec_add_token(s, t);
 }
 
-static bool add_run(fxi_vocab_spec *s, const family *f, const fxi_index *there,
+static bool add_run(fxi_vocab_spec *s, const rank_family *f, const fxi_index *there,
                     const special_run *run)
 {
     const char *hash = strchr(run->piece, '#');
@@ -91,7 +91,7 @@ static bool add_run(fxi_vocab_spec *s, const family *f, const fxi_index *there,
     return true;
 }
 
-static bool add_specials(fxi_vocab_spec *s, const family *f)
+static bool add_specials(fxi_vocab_spec *s, const rank_family *f)
 {
     fxi_index there = {0};
     bool good = fxi_spec_index(s, &there);
@@ -100,7 +100,7 @@ static bool add_specials(fxi_vocab_spec *s, const family *f)
     return good;
 }
 
-static const family *find_family(const char *pre)
+static const rank_family *find_family(const char *pre)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (const char *const *name = families[i].pre; *name; name++)
@@ -117,7 +117,7 @@ fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
                         s->name);
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
-    const family *f = find_family(pre);
+    const rank_family *f = find_family(pre);
     if (f && !add_specials(s, f)) return fxi_spec_fail_memory(s, err);
     s->adds_bos = s->bos >= 0;
     return FX_OK;
@@ -127,12 +127,12 @@ fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
 // Lines
 //
 
-typedef struct lines {
+typedef struct line_reader {
     const char *p, *end;
     size_t number; // of the line last taken, from 1
-} lines;
+} line_reader;
 
-static bool next_line(lines *l, fxi_str *line)
+static bool next_line(line_reader *l, fxi_str *line)
 {
     if (l->p == l->end) return false;
     const char *nl = memchr(l->p, '\n', (size_t)(l->end - l->p));
@@ -144,8 +144,8 @@ static bool next_line(lines *l, fxi_str *line)
     return true;
 }
 
-// "BASE64 RANK"; false: it is not.
-static bool cut_line(fxi_str line, fxi_str *code, uint64_t *rank)
+// Cuts "BASE64 RANK"; false: the line is something else.
+static bool cut_rank_line(fxi_str line, fxi_str *code, uint64_t *rank)
 {
     const char *space = line.n ? memchr(line.p, ' ', line.n) : NULL;
     const size_t n_digit = space ? line.n - (size_t)(space + 1 - line.p) : 0;
@@ -161,26 +161,25 @@ static bool cut_line(fxi_str line, fxi_str *code, uint64_t *rank)
 
 bool fxi_ranks_begin(const char *text, size_t n)
 {
-    lines l = {text, text + n, 0};
+    line_reader l = {text, text + n, 0};
     fxi_str line, code;
     uint64_t rank;
-    return next_line(&l, &line) && cut_line(line, &code, &rank);
+    return next_line(&l, &line) && cut_rank_line(line, &code, &rank);
 }
 
-// Lines as long as the shortest with a token: so that room is made for no more tokens than there
-// can be.
-static size_t count_lines(const char *text, size_t n)
+// Counts the lines that are long enough for a token: an upper bound on the tokens.
+static size_t count_token_lines(const char *text, size_t n)
 {
     enum { SHORTEST = sizeof "YQ== 0" - 1 };
-    lines l = {text, text + n, 0};
+    line_reader l = {text, text + n, 0};
     fxi_str line;
     size_t count = 0;
     while (next_line(&l, &line)) count += line.n >= SHORTEST;
     return count;
 }
 
-// Room for n tokens, that the lines fill in any order.
-static fx_status add_empty(fxi_vocab_spec *s, size_t n, fx_error *err)
+// Makes room for n tokens, which the lines fill in any order.
+static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
 {
     if (!n || n > MAX_RANKS)
         return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d are allowed)", s->name, n,
@@ -192,13 +191,13 @@ static fx_status add_empty(fxi_vocab_spec *s, size_t n, fx_error *err)
     return FX_OK;
 }
 
-static fx_status take_line(fxi_vocab_spec *s, const lines *l, fxi_str line, fxi_buf *room,
-                           fx_error *err)
+static fx_status take_rank_line(fxi_vocab_spec *s, const line_reader *l, fxi_str line,
+                                fxi_buf *room, fx_error *err)
 {
     fxi_str code;
     uint64_t rank;
     size_t n;
-    if (!cut_line(line, &code, &rank) || code.n > MAX_TOKEN_BYTES)
+    if (!cut_rank_line(line, &code, &rank) || code.n > MAX_TOKEN_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu is not a token in base64 and its rank",
                         s->name, l->number);
     if (rank >= s->n_tok)
@@ -215,16 +214,16 @@ static fx_status take_line(fxi_vocab_spec *s, const lines *l, fxi_str line, fxi_
     return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
-// As many lines as ranks, and none twice: no rank is missing.
+// There are as many lines as ranks, and no rank comes twice, so none is missing.
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err)
 {
-    lines l = {text, text + n, 0};
+    line_reader l = {text, text + n, 0};
     fxi_str line;
     fxi_buf room = {0};
-    fx_status st = add_empty(s, count_lines(text, n), err);
+    fx_status st = add_empty_tokens(s, count_token_lines(text, n), err);
     while (st == FX_OK && next_line(&l, &line))
-        if (line.n) st = take_line(s, &l, line, &room, err);
+        if (line.n) st = take_rank_line(s, &l, line, &room, err);
     fxi_buf_free(&room);
     FX_TRY(st);
     s->kind = FXI_VOCAB_SCORES;

@@ -1,12 +1,11 @@
-// vocab_sentencepiece.c - tokenizer.model: the ModelProto message that SentencePiece's trainer
+// vocab_sentencepiece.c - reads tokenizer.model: the ModelProto message that SentencePiece's trainer
 // writes.
 //
 //   1 pieces: 1 text, 2 score, 3 type           2 trainer_spec: what kind of model it is
-//   3 normalizer_spec: how text is prepared     5 denormalizer_spec: how decoded text is changed
-//   back
+//   3 normalizer_spec: changes to a text        5 denormalizer_spec: changes to decoded text
 //
-// SentencePiece normalizes the whole text and then looks for user-defined symbols in it, control
-// symbols never. In its unigram models a user-defined symbol is a piece like others, with a score
+// SentencePiece normalizes the whole text and then looks for user-defined symbols in it, never for
+// control symbols. In its unigram models a user-defined symbol is a piece like others, with a score
 // that makes it win.
 #include <inttypes.h>
 #include <math.h>
@@ -19,9 +18,9 @@
 
 enum { MAX_PIECES = 1 << 24 };
 
-typedef enum model_type { UNIGRAM = 1, BPE = 2 } model_type;
+typedef enum sp_model_type { UNIGRAM = 1, BPE = 2 } sp_model_type;
 
-typedef struct reader {
+typedef struct sp_reader {
     fxi_vocab_spec *s;
     fx_error *err;
     // trainer_spec
@@ -31,15 +30,15 @@ typedef struct reader {
     // normalizer_spec
     fxi_str charsmap, denormalizer;
     uint64_t dummy_prefix, collapse, escape;
-} reader;
+} sp_reader;
 
-static fx_status wrong_type(const reader *r, const char *message, uint32_t number)
+static fx_status wrong_type(const sp_reader *r, const char *message, uint32_t number)
 {
     return fxi_fail(r->err, FX_EFORMAT, "%s: field %" PRIu32 " of %s has the wrong wire type",
                     r->s->name, number, message);
 }
 
-static fx_status check_end(const reader *r, const fxi_pb *pb, const char *message)
+static fx_status check_end(const sp_reader *r, const fxi_pb *pb, const char *message)
 {
     if (!pb->bad) return FX_OK;
     return fxi_fail(r->err, FX_EFORMAT, "%s: %s, byte %zu: %s", r->s->name, message, pb->at,
@@ -50,14 +49,14 @@ static fx_status check_end(const reader *r, const fxi_pb *pb, const char *messag
 // Messages with fields of numbers and bytes
 //
 
-typedef struct known {
+typedef struct sp_field {
     uint32_t number;
     fxi_pb_wire wire;
     void *to; // uint64_t or int64_t of a VARINT, fxi_str of BYTES
-} known;
+} sp_field;
 
-static fx_status take_field(const reader *r, const char *message, const fxi_pb_field *f,
-                            const known *list, size_t n)
+static fx_status take_field(const sp_reader *r, const char *message, const fxi_pb_field *f,
+                            const sp_field *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (list[i].number != f->number) continue;
@@ -70,8 +69,8 @@ static fx_status take_field(const reader *r, const char *message, const fxi_pb_f
     return FX_OK;
 }
 
-static fx_status read_known(const reader *r, const char *message, fxi_str bytes, const known *list,
-                            size_t n)
+static fx_status read_fields(const sp_reader *r, const char *message, fxi_str bytes,
+                             const sp_field *list, size_t n)
 {
     fxi_pb pb = fxi_pb_of(bytes.p, bytes.n);
     fxi_pb_field f;
@@ -79,39 +78,39 @@ static fx_status read_known(const reader *r, const char *message, fxi_str bytes,
     return check_end(r, &pb, message);
 }
 
-static fx_status read_trainer(reader *r, fxi_str bytes)
+static fx_status read_trainer(sp_reader *r, fxi_str bytes)
 {
-    const known fields[] = {
+    const sp_field fields[] = {
         {3, FXI_PB_VARINT, &r->model},          {24, FXI_PB_VARINT, &r->space_behind},
         {35, FXI_PB_VARINT, &r->byte_fallback}, {40, FXI_PB_VARINT, &r->unk},
         {41, FXI_PB_VARINT, &r->bos},           {42, FXI_PB_VARINT, &r->eos},
     };
-    return read_known(r, "trainer_spec", bytes, fields, sizeof fields / sizeof *fields);
+    return read_fields(r, "trainer_spec", bytes, fields, sizeof fields / sizeof *fields);
 }
 
-static fx_status read_normalizer(reader *r, fxi_str bytes)
+static fx_status read_normalizer(sp_reader *r, fxi_str bytes)
 {
-    const known fields[] = {
+    const sp_field fields[] = {
         {2, FXI_PB_BYTES, &r->charsmap},
         {3, FXI_PB_VARINT, &r->dummy_prefix},
         {4, FXI_PB_VARINT, &r->collapse},
         {5, FXI_PB_VARINT, &r->escape},
     };
-    return read_known(r, "normalizer_spec", bytes, fields, sizeof fields / sizeof *fields);
+    return read_fields(r, "normalizer_spec", bytes, fields, sizeof fields / sizeof *fields);
 }
 
-static fx_status read_denormalizer(reader *r, fxi_str bytes)
+static fx_status read_denormalizer(sp_reader *r, fxi_str bytes)
 {
-    const known fields[] = {{2, FXI_PB_BYTES, &r->denormalizer}};
-    return read_known(r, "denormalizer_spec", bytes, fields, 1);
+    const sp_field fields[] = {{2, FXI_PB_BYTES, &r->denormalizer}};
+    return read_fields(r, "denormalizer_spec", bytes, fields, 1);
 }
 
 //
 // Pieces
 //
 
-// SentencePiece's numbers for the types are GGUF's.
-static fx_status check_piece(const reader *r, fxi_str piece, float score, uint64_t type)
+// The numbers of SentencePiece's types are those of GGUF.
+static fx_status check_piece(const sp_reader *r, fxi_str piece, float score, uint64_t type)
 {
     const size_t id = r->s->n_tok;
     if (id == MAX_PIECES)
@@ -126,7 +125,7 @@ static fx_status check_piece(const reader *r, fxi_str piece, float score, uint64
     return FX_OK;
 }
 
-static fx_status read_piece(reader *r, fxi_str bytes)
+static fx_status read_piece(sp_reader *r, fxi_str bytes)
 {
     fxi_str piece = {NULL, 0};
     uint64_t type = FXI_TOKEN_NORMAL;
@@ -149,11 +148,11 @@ static fx_status read_piece(reader *r, fxi_str bytes)
     return fxi_spec_add_token(r->s, t) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-static fx_status read_message(reader *r, fxi_str bytes)
+static fx_status read_message(sp_reader *r, fxi_str bytes)
 {
     static const struct {
         uint32_t number;
-        fx_status (*read)(reader *r, fxi_str bytes);
+        fx_status (*read)(sp_reader *r, fxi_str bytes);
     } parts[] = {{1, read_piece}, {2, read_trainer}, {3, read_normalizer}, {5, read_denormalizer}};
     fxi_pb pb = fxi_pb_of(bytes.p, bytes.n);
     fxi_pb_field f;
@@ -167,10 +166,10 @@ static fx_status read_message(reader *r, fxi_str bytes)
 }
 
 //
-// What follows from them
+// What the messages imply
 //
 
-static fx_status check_kind(const reader *r)
+static fx_status check_model_kind(const sp_reader *r)
 {
     static const char *const names[] = {[3] = "word", [4] = "char"};
     const char *name = r->model < sizeof names / sizeof *names ? names[r->model] : "unknown";
@@ -192,7 +191,7 @@ static fx_status check_kind(const reader *r)
     return FX_OK;
 }
 
-static fx_status check_id(const reader *r, const char *name, int64_t id, int32_t *out)
+static fx_status check_special_id(const sp_reader *r, const char *name, int64_t id, int32_t *out)
 {
     if (id >= (int64_t)r->s->n_tok)
         return fxi_fail(r->err, FX_EFORMAT,
@@ -202,8 +201,8 @@ static fx_status check_id(const reader *r, const char *name, int64_t id, int32_t
     return FX_OK;
 }
 
-// The one piece of type UNKNOWN counts, whatever trainer_spec says.
-static fx_status find_unknown(const reader *r)
+// The one piece of type UNKNOWN, whatever trainer_spec says.
+static fx_status find_unknown(const sp_reader *r)
 {
     r->s->unk = -1;
     for (size_t i = 0; i < r->s->n_tok; i++) {
@@ -218,24 +217,24 @@ static fx_status find_unknown(const reader *r)
     return FX_OK;
 }
 
-// An id of trainer_spec holds if the piece is a control symbol, as SentencePiece has it.
-static int32_t control_or_none(const reader *r, int32_t id)
+// An id of trainer_spec is valid if the piece is a control symbol, as in SentencePiece.
+static int32_t control_or_none(const sp_reader *r, int32_t id)
 {
     return id >= 0 && r->s->tok[id].type == FXI_TOKEN_CONTROL ? id : -1;
 }
 
-static fx_status settle_ids(const reader *r)
+static fx_status settle_ids(const sp_reader *r)
 {
     FX_TRY(find_unknown(r));
-    FX_TRY(check_id(r, "bos_id", r->bos, &r->s->bos));
-    FX_TRY(check_id(r, "eos_id", r->eos, &r->s->eos));
+    FX_TRY(check_special_id(r, "bos_id", r->bos, &r->s->bos));
+    FX_TRY(check_special_id(r, "eos_id", r->eos, &r->s->eos));
     r->s->bos = control_or_none(r, r->s->bos);
     r->s->eos = control_or_none(r, r->s->eos);
     r->s->adds_bos = r->s->bos >= 0;
     return FX_OK;
 }
 
-static fx_status add_norms(const reader *r)
+static fx_status add_norm_steps(const sp_reader *r)
 {
     const fxi_str space = {" ", 1}, mark = {FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES};
     const struct {
@@ -255,16 +254,16 @@ static fx_status add_norms(const reader *r)
 
 fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
-    reader r = {.s = s,
-                .err = err,
-                .model = UNIGRAM,
-                .bos = 1,
-                .eos = 2,
-                .dummy_prefix = 1,
-                .collapse = 1,
-                .escape = 1};
+    sp_reader r = {.s = s,
+                   .err = err,
+                   .model = UNIGRAM,
+                   .bos = 1,
+                   .eos = 2,
+                   .dummy_prefix = 1,
+                   .collapse = 1,
+                   .escape = 1};
     FX_TRY(read_message(&r, (fxi_str){p, n}));
-    FX_TRY(check_kind(&r));
+    FX_TRY(check_model_kind(&r));
     FX_TRY(settle_ids(&r));
     s->kind = r.model == BPE ? FXI_VOCAB_SCORES : FXI_VOCAB_UNIGRAM;
     s->spelling = FXI_SPELL_MARKS;
@@ -274,5 +273,5 @@ fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *
     s->strips_space = r.dummy_prefix || r.collapse;
     s->strips_spaces = r.collapse;
     s->user_in_model = s->kind == FXI_VOCAB_UNIGRAM;
-    return add_norms(&r);
+    return add_norm_steps(&r);
 }

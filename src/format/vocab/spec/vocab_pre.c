@@ -1,13 +1,13 @@
 // vocab_pre.c - pre-tokenizers by the names that files give them (tokenizer.ggml.pre).
 //
 // A name stands for the patterns that its models were trained with. A name that is not in the table
-// is refused: cut in another way, a text becomes tokens that the model has never seen so.
+// is an error: a text cut in another way becomes tokens that the model has not seen in training.
 #include <string.h>
 
 #include "format/show.h"
 #include "format/vocab/spec/vocab_spec.h"
 
-// Contractions; words; numbers; everything else; white space.
+// The parts of a pattern: contractions, words, numbers, everything else, white space.
 #define SPACE          "\\p{White_Space}"
 #define SPACES         SPACE "+(?!\\P{White_Space})|" SPACE "+"
 #define LINES          SPACE "*[\\r\\n]+|" SPACES
@@ -20,7 +20,7 @@
 #define QWEN35                                 \
     ANY_CASE "|" WORD "[\\p{L}\\p{M}]+|\\p{N}" \
              "| ?[^\\p{White_Space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
-// Words in which case changes once at most, from upper to lower.
+// Words in which the case changes at most once, from upper to lower.
 #define UPPER       "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER       "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED(end)  WORD UPPER "*" LOWER "+" end "|" WORD UPPER "+" LOWER "*" end
@@ -28,7 +28,7 @@
 #define O200K       CASED(ANY_CASE "?") "|\\p{N}{1,3}" OTHERS "[\\r\\n/]*|" LINES
 #define DIGIT       "\\p{N}"
 #define DIGITS      "\\p{N}+"
-#define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // Latin-1's, as GPT-2 writes bytes
+#define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // of Latin-1, as GPT-2 spells bytes
 #define LINE_END    "[\\r\\n]"
 #define MARKS_END   "\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C}"
 #define BLOOM       " ?[^(\\p{White_Space}|.,!?" MARKS_END ")]+"
@@ -38,7 +38,7 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
     "[\\r\\n]*|" LINES
-// Letters of scripts with two cases, in the Unicode of its time.
+// Letters of scripts with two cases, by the Unicode version of that time.
 #define DEEPSEEK_LETTERS                                                                          \
     SPACE "?["                                                                                    \
           "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"          \
@@ -73,11 +73,11 @@ typedef enum pre_flag {
     NFC = 4,
 } pre_flag;
 
-static const struct pre {
-    const char *names;                // each with a space behind it
+static const struct pre_tokenizer {
+    const char *names;                // each followed by a space
     const char *pattern[MAX_PATTERN]; // up to the first NULL
     unsigned flags;
-    size_t bytes_from; // the pattern from which on they look at bytes; 0: none
+    size_t bytes_from; // patterns from this one on look at bytes; 0: none does
 } table[] = {
     {.names =
          "gpt-2 gpt2 phi-2 gpt-neox mpt olmo jais minimind gigachat trillion mellum modern-bert "
@@ -110,7 +110,7 @@ static const struct pre {
 
 enum { N_PRE = sizeof table / sizeof *table };
 
-static const struct pre *find_pre(fxi_str name)
+static const struct pre_tokenizer *find_pre(fxi_str name)
 {
     for (size_t i = 0; i < N_PRE; i++)
         for (const char *at = table[i].names; *at;) {
@@ -123,7 +123,7 @@ static const struct pre *find_pre(fxi_str name)
 
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
 {
-    const struct pre *p = find_pre(name);
+    const struct pre_tokenizer *p = find_pre(name);
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: the pre-tokenizer '%s' is not known", s->name,
                         fxi_show(name.p, name.n).s);

@@ -1,4 +1,4 @@
-// vocab_spec.c - a spec's memory: strings in blocks that never move, arrays that grow.
+// vocab_spec.c - a spec's memory: strings in blocks that never move, growing arrays; searching it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "%s: no memory for the vocabulary", s->name);
 }
 
-static bool add_block(fxi_vocab_spec *s, size_t n)
+static bool add_pool_block(fxi_vocab_spec *s, size_t n)
 {
     size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
     struct fxi_spec_block *b = malloc(sizeof *b + size);
@@ -48,7 +48,7 @@ static bool add_block(fxi_vocab_spec *s, size_t n)
 
 bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
 {
-    if ((!s->pool || s->pool->size - s->pool->used < n) && !add_block(s, n)) return false;
+    if ((!s->pool || s->pool->size - s->pool->used < n) && !add_pool_block(s, n)) return false;
     char *at = s->pool->text + s->pool->used;
     if (n) memcpy(at, p, n);
     s->pool->used += n;
@@ -56,8 +56,8 @@ bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
     return true;
 }
 
-// Room for one element more in an array of n of them.
-static bool grow(void **array, size_t n, size_t *cap, size_t elem_bytes)
+// Makes room for one more element in an array of n.
+static bool grow_array(void **array, size_t n, size_t *cap, size_t elem_bytes)
 {
     if (n < *cap) return true;
     size_t more = *cap ? 2 * *cap : 16;
@@ -71,7 +71,7 @@ static bool grow(void **array, size_t n, size_t *cap, size_t elem_bytes)
 bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t)
 {
     void *a = s->tok;
-    bool ok = grow(&a, s->n_tok, &s->cap_tok, sizeof *s->tok) &&
+    bool ok = grow_array(&a, s->n_tok, &s->cap_tok, sizeof *s->tok) &&
               fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece);
     s->tok = a;
     if (ok) s->tok[s->n_tok++] = t;
@@ -81,7 +81,7 @@ bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t)
 bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m)
 {
     void *a = s->merge;
-    bool ok = grow(&a, s->n_merge, &s->cap_merge, sizeof *s->merge);
+    bool ok = grow_array(&a, s->n_merge, &s->cap_merge, sizeof *s->merge);
     s->merge = a;
     if (ok) s->merge[s->n_merge++] = m;
     return ok;
@@ -90,7 +90,7 @@ bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m)
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n)
 {
     void *a = s->norm;
-    bool ok = grow(&a, s->n_norm, &s->cap_norm, sizeof *s->norm) &&
+    bool ok = grow_array(&a, s->n_norm, &s->cap_norm, sizeof *s->norm) &&
               fxi_spec_str(s, n.from.p, n.from.n, &n.from) &&
               fxi_spec_str(s, n.to.p, n.to.n, &n.to);
     s->norm = a;
@@ -101,7 +101,7 @@ bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n)
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p)
 {
     void *a = s->split;
-    bool ok = grow(&a, s->n_split, &s->cap_split, sizeof *s->split) &&
+    bool ok = grow_array(&a, s->n_split, &s->cap_split, sizeof *s->split) &&
               fxi_spec_str(s, p.pattern.p, p.pattern.n, &p.pattern);
     s->split = a;
     if (ok) s->split[s->n_split++] = p;

@@ -1,10 +1,10 @@
-// vocab_config.c - tokenizer_config.json: what begins and ends a text, and the chat template.
+// vocab_config.c - reads tokenizer_config.json: BOS, EOS and the chat template.
 #include <string.h>
 
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
-// A token as a string, or an object with its content; *id stays as it was if none is named.
+// A token, as a string or an object with its content; *id is unchanged if there is none.
 static fx_status read_config_token(const fxi_hf *h, const json_t *root, const char *key,
                                    int32_t *id)
 {
@@ -19,7 +19,7 @@ static fx_status read_config_token(const fxi_hf *h, const json_t *root, const ch
     return FX_OK;
 }
 
-// A string, or a list of {"name", "template"}, of which "default" counts.
+// A string, or a list of {"name", "template"}, of which "default" is taken.
 static fx_status read_config_template(const fxi_hf *h, const json_t *root)
 {
     const json_t *t = json_object_get(root, "chat_template");
@@ -53,7 +53,7 @@ static fx_status read_config_root(const fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
-    // As real numbers: model_max_length is 10^30 where nobody has set it.
+    // Integers as real numbers: model_max_length is 10^30 by default.
     FX_TRY(fxi_hf_parse(json, n, s->name, JSON_DECODE_INT_AS_REAL, &root, err));
     const fxi_hf h = {.s = s, .err = err};
     fx_status st = read_config_root(&h, root);

@@ -3,7 +3,7 @@
 //   {"truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
 //    "decoder", "model"}
 //
-// A step that is not known here is an error that names it; none is skipped.
+// A step that is not read is an error that names it; none is skipped.
 #include <string.h>
 
 #include "format/show.h"
@@ -13,8 +13,8 @@
 // Added tokens
 //
 
-static fx_status read_added(const fxi_hf *h, const json_t *of, const char *path, fxi_spec_token *t,
-                            int32_t *id)
+static fx_status read_added_token(const fxi_hf *h, const json_t *of, const char *path,
+                                  fxi_spec_token *t, int32_t *id)
 {
     bool special;
     FX_TRY(fxi_hf_need_id(h, json_object_get(of, "id"), fxi_hf_path_key(path, "id").s, id));
@@ -28,8 +28,8 @@ static fx_status read_added(const fxi_hf *h, const json_t *of, const char *path,
     return FX_OK;
 }
 
-// Fills the ids up to n with tokens that nothing is spelled with; as many as the file has room for.
-static fx_status fill_up_to(const fxi_hf *h, size_t n, const char *path)
+// Fills the ids up to n with unused tokens.
+static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
 {
     enum { MAX_GAP = 1 << 16 };
     if (n > h->s->n_tok + MAX_GAP)
@@ -40,10 +40,10 @@ static fx_status fill_up_to(const fxi_hf *h, size_t n, const char *path)
     return FX_OK;
 }
 
-static fx_status put_added(const fxi_hf *h, fxi_spec_token t, int32_t id, const char *path)
+static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, const char *path)
 {
     fxi_vocab_spec *s = h->s;
-    FX_TRY(fill_up_to(h, (size_t)id, path));
+    FX_TRY(fill_ids_up_to(h, (size_t)id, path));
     if ((size_t)id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
     fxi_spec_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
@@ -57,7 +57,7 @@ static fx_status put_added(const fxi_hf *h, fxi_spec_token t, int32_t id, const 
     return FX_OK;
 }
 
-// Empty tokens are passed over, as the library does.
+// Empty tokens are skipped, as in the library.
 static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
 {
     const json_t *list = json_object_get(root, "added_tokens");
@@ -67,8 +67,8 @@ static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
         fxi_spec_token t = {.score = 0};
         int32_t id = -1;
         const fxi_hf_path path = fxi_hf_path_at("added_tokens", i);
-        FX_TRY(read_added(h, json_array_get(list, i), path.s, &t, &id));
-        if (t.piece.n) FX_TRY(put_added(h, t, id, path.s));
+        FX_TRY(read_added_token(h, json_array_get(list, i), path.s, &t, &id));
+        if (t.piece.n) FX_TRY(put_added_token(h, t, id, path.s));
     }
     return FX_OK;
 }

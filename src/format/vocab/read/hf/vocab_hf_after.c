@@ -1,11 +1,11 @@
-// vocab_hf_after.c - what a tokenizer.json does behind its model: decoder and post_processor.
+// vocab_hf_after.c - what a tokenizer.json does after its model: decoder and post_processor.
 #include <string.h>
 
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
 //
-// Decoders: what they do to pieces must be what the spelling found above means
+// Decoders: what they do to pieces must match the spelling that the other steps imply
 //
 
 static const char *const spelling_names[FXI_SPELL_N] = {
@@ -85,7 +85,7 @@ static const fxi_hf_step decoders[] = {
     {"Replace", decode_replace},      {"Strip", decode_strip},
 };
 
-// Without a decoder the library joins the pieces with spaces, which no model wants.
+// Without a decoder the library joins the pieces with spaces, which no model expects.
 fx_status fxi_hf_check_decoder(const fxi_hf *h)
 {
     if (!h->decodes && (h->s->spelling != FXI_SPELL_PLAIN || !h->fuses))
@@ -114,7 +114,7 @@ static fx_status set_end(fxi_hf *h, const char *path, bool behind, int32_t id)
     return FX_OK;
 }
 
-// The id of a template's token, by the template's own list.
+// The id of a template's token, from the template's own list.
 static fx_status template_id(const fxi_hf *h, const json_t *step, const char *path, fxi_str name,
                              int32_t *id)
 {
@@ -169,7 +169,7 @@ static fx_status read_pair_processing(fxi_hf *h, const json_t *step, const char 
     return FX_OK;
 }
 
-// ByteLevel here moves offsets, which nobody asks for.
+// ByteLevel as a post-processor only moves offsets.
 static fx_status read_nothing(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)h;

@@ -4,7 +4,7 @@
 //             byte_fallback, ignore_merges}
 //   Unigram  {"vocab": [[piece, score]], unk_id, byte_fallback}
 //
-// Files older than the key "type" are known by their keys, as the library does.
+// Files older than the key "type" are recognised by their other keys, as in the library.
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "format/vocab/read/hf/vocab_hf.h"
 
 //
-// Pieces of BPE: an object, whose ids may be in any order
+// Pieces of BPE: an object with ids in any order
 //
 
 static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
@@ -46,7 +46,7 @@ static fx_status add_unused(const fxi_hf *h, size_t n)
 static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
 {
     fxi_spec_token *t = &h->s->tok[id];
-    if (!piece.n) return FX_OK; // nothing is ever spelled so
+    if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
         return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
                            fxi_show(t->piece.p, t->piece.n).s, fxi_show(piece.p, piece.n).s, id);
@@ -78,8 +78,8 @@ static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, in
     return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
 }
 
-// One behind the other, in *room; NULL when memory is short.
-static fxi_str both_of(fxi_buf *room, const fxi_str part[2])
+// Both parts joined, in *room; NULL: out of memory.
+static fxi_str join_parts(fxi_buf *room, const fxi_str part[2])
 {
     fxi_buf_clear(room);
     const bool good =
@@ -90,7 +90,7 @@ static fxi_str both_of(fxi_buf *room, const fxi_str part[2])
 static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room, const char *path)
 {
     fxi_spec_merge m;
-    const fxi_str both = both_of(room, part);
+    const fxi_str both = join_parts(room, part);
     if (!both.p) return fxi_hf_fail_memory(h);
     FX_TRY(find_piece(h, part[0], path, &m.left));
     FX_TRY(find_piece(h, part[1], path, &m.right));
@@ -105,12 +105,12 @@ static bool is_piece(const fxi_hf *h, fxi_str piece)
 
 static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
 {
-    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, both_of(room, part));
+    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, join_parts(room, part));
 }
 
-// Cuts a line at its one space. Pieces may have spaces inside: of several spaces, the one that
-// makes a merge of two pieces. False: none or several do.
-static bool cut_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
+// Cuts a line at its one space. Pieces may contain spaces: of several, the one that makes a merge of
+// two pieces. False: none or several do.
+static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
 {
     size_t n_space = 0, n_good = 0;
     for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
@@ -125,9 +125,9 @@ static bool cut_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *ro
 
 fx_status fxi_hf_add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path)
 {
-    enum { MAX_LINE_BYTES = 1 << 16 }; // each space in it is tried
+    enum { MAX_LINE_BYTES = 1 << 16 }; // every space in it is tried
     fxi_str part[2];
-    if (line.n > MAX_LINE_BYTES || !cut_line(h, line, part, room))
+    if (line.n > MAX_LINE_BYTES || !cut_merge_line(h, line, part, room))
         return fxi_hf_fail(h, path, "not two pieces");
     return add_merge(h, part, room, path);
 }

@@ -71,7 +71,7 @@ static fx_status read_precompiled(fxi_hf *h, const json_t *step, const char *pat
     return st;
 }
 
-// What the library takes for control characters goes, what it takes for white space becomes spaces.
+// Removes what the library considers control characters; its white space becomes spaces.
 static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)step;

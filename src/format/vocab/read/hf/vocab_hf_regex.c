@@ -1,51 +1,50 @@
-// vocab_hf_regex.c - patterns of tokenizer.json, which are written for Oniguruma (Ruby's syntax),
-// as PCRE2 wants them. What the two read differently is written anew:
+// vocab_hf_regex.c - rewrites patterns of tokenizer.json, made for Oniguruma (Ruby's syntax), for
+// PCRE2. What the two read differently is rewritten:
 //
-//   ^ $      lines' ends in Oniguruma: (?m) in front of the whole
-//   \s \w    by the Unicode properties White_Space, and Alphabetic, M, Nd, Pc; PCRE2's \s takes
-//   \S \W    U+180E too, its \w all of N, no marks
-//   \h \H    hexadecimal digits there, horizontal white space here
-//   \v       one character there, vertical white space here
-//   \p{Han}  characters of the script there, of the script's extensions here
+//   ^ $      ends of lines in Oniguruma: (?m) goes in front of the pattern
+//   \s \w    White_Space; Alphabetic, M, Nd and Pc in Oniguruma. PCRE2's \s has U+180E too, its
+//   \S \W    \w all of N and no marks
+//   \h \H    hexadecimal digits in Oniguruma, horizontal white space in PCRE2
+//   \v       one character in Oniguruma, vertical white space in PCRE2
+//   \p{Han}  characters of the script in Oniguruma, of the script's extensions in PCRE2
+//   [a[bc]]  a union of classes in Oniguruma, a bracket in PCRE2
 //
-//   [a[bc]]  a class in a class is its union there, a bracket here
-//
-// or, where it is rare, refused: intervals with + behind them ({1,3}+ repeats there, and is
-// possessive here), complements of classes inside of classes, intersections (&&), POSIX classes, \b
-// and others that depend on what a word or a line is.
+// Rare differences are errors: intervals followed by + ({1,3}+ repeats in Oniguruma and is
+// possessive in PCRE2), complements inside classes, intersections (&&), POSIX classes, \b and others
+// that depend on what a word or a line is.
 #include <string.h>
 
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
-typedef struct writer {
+typedef struct regex_writer {
     const char *p, *end;
     fxi_buf out;
     unsigned in_class; // how deep
     const char *bad;
     bool short_memory;
-} writer;
+} regex_writer;
 
-static void put(writer *w, const char *text, size_t n)
+static void put_bytes(regex_writer *w, const char *text, size_t n)
 {
     if (!fxi_buf_add(&w->out, text, n)) w->short_memory = true;
 }
 
-static void put_text(writer *w, const char *text)
+static void put_text(regex_writer *w, const char *text)
 {
-    put(w, text, strlen(text));
+    put_bytes(w, text, strlen(text));
 }
 
-// `inside` stands between the brackets of a class.
-static void put_class(writer *w, const char *inside)
+// A class; `inside` goes between its brackets.
+static void put_class(regex_writer *w, const char *inside)
 {
     if (!w->in_class) put_text(w, "[");
     put_text(w, inside);
     if (!w->in_class) put_text(w, "]");
 }
 
-// The complement of a union: inside of a class no PCRE2 of today can write it.
-static void put_complement(writer *w, const char *inside)
+// The complement of a class, which PCRE2 cannot express inside another class.
+static void put_complement(regex_writer *w, const char *inside)
 {
     if (w->in_class) w->bad = "\\W, \\H inside of a class are not read";
     put_text(w, "[^");
@@ -68,24 +67,24 @@ static bool is_script(const char *name, size_t n)
     return false;
 }
 
-// \p{..} or \P{..}, w->p behind its letter.
-static void put_property(writer *w, char letter)
+// \p{..} or \P{..}; w->p is behind the letter.
+static void put_property(regex_writer *w, char letter)
 {
     const char *close =
         w->p < w->end && *w->p == '{' ? memchr(w->p, '}', (size_t)(w->end - w->p)) : NULL;
     const char head[] = {'\\', letter};
-    put(w, head, 2);
+    put_bytes(w, head, 2);
     if (!close) return;
     const char *name = w->p + 1;
     const bool not = *name == '^';
     name += not ;
     put_text(w, not ? "{^" : "{");
     if (is_script(name, (size_t)(close - name))) put_text(w, "sc:");
-    put(w, name, (size_t)(close + 1 - name));
+    put_bytes(w, name, (size_t)(close + 1 - name));
     w->p = close + 1;
 }
 
-static void put_escape(writer *w)
+static void put_escape(regex_writer *w)
 {
     static const char refused[] = "bBGKNORXyY";
     const char letter = w->p < w->end ? *w->p++ : 0;
@@ -103,11 +102,11 @@ static void put_escape(writer *w)
     case 'v': put_text(w, "\\x0B"); break;
     case 'p':
     case 'P': put_property(w, letter); break;
-    default: put(w, same, 2);
+    default: put_bytes(w, same, 2);
     }
 }
 
-static void put_in_class(writer *w, char c)
+static void put_in_class(regex_writer *w, char c)
 {
     if (c == '[' && w->p < w->end && *w->p == ':') w->bad = "a POSIX class is not read";
     if (c == '[' && w->p < w->end && (*w->p == '^' || *w->p == ']'))
@@ -115,21 +114,21 @@ static void put_in_class(writer *w, char c)
     if (c == '&' && w->p < w->end && *w->p == '&') w->bad = "an intersection (&&) is not read";
     if (c == '[') w->in_class++;
     if (c == ']') w->in_class--;
-    if ((c == '[' || c == ']') && w->in_class) return; // of an inner class: its members stay
-    put(w, &c, 1);
+    if ((c == '[' || c == ']') && w->in_class) return; // an inner class: only its members stay
+    put_bytes(w, &c, 1);
 }
 
-static void put_outside(writer *w, char c)
+static void put_outside(regex_writer *w, char c)
 {
     if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
-    put(w, &c, 1);
+    put_bytes(w, &c, 1);
     if (c != '[') return;
     w->in_class = 1;
-    if (w->p < w->end && *w->p == '^') put(w, w->p++, 1);
+    if (w->p < w->end && *w->p == '^') put_bytes(w, w->p++, 1);
     if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not read";
 }
 
-static void rewrite(writer *w)
+static void rewrite_pattern(regex_writer *w)
 {
     put_text(w, "(?m)");
     while (w->p < w->end && !w->bad) {
@@ -144,18 +143,18 @@ static void rewrite(writer *w)
 }
 
 // Every ASCII character that is neither letter nor digit may be escaped.
-static void quote(writer *w)
+static void quote_literal(regex_writer *w)
 {
     for (; w->p < w->end; w->p++) {
         const unsigned char c = (unsigned char)*w->p;
         const bool plain =
             c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
         if (!plain) put_text(w, "\\");
-        put(w, w->p, 1);
+        put_bytes(w, w->p, 1);
     }
 }
 
-static fx_status finish(fxi_hf *h, writer *w, const char *path, fxi_str *out)
+static fx_status finish_pattern(fxi_hf *h, regex_writer *w, const char *path, fxi_str *out)
 {
     fx_status st = FX_OK;
     if (w->bad)
@@ -176,9 +175,9 @@ fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path
     if (!regex.p == !out->p) return fxi_hf_fail(h, path, "neither a String nor a Regex");
     if (!regex.n && !out->n) return fxi_hf_fail(h, path, "empty");
     if (*literal) return FX_OK;
-    writer w = {.p = regex.p, .end = regex.p + regex.n};
-    rewrite(&w);
-    return finish(h, &w, path, out);
+    regex_writer w = {.p = regex.p, .end = regex.p + regex.n};
+    rewrite_pattern(&w);
+    return finish_pattern(h, &w, path, out);
 }
 
 fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path,
@@ -187,7 +186,7 @@ fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const cha
     bool literal;
     FX_TRY(fxi_hf_read_pattern(h, pattern, path, &literal, out));
     if (!literal) return FX_OK;
-    writer w = {.p = out->p, .end = out->p + out->n};
-    quote(&w);
-    return finish(h, &w, path, out);
+    regex_writer w = {.p = out->p, .end = out->p + out->n};
+    quote_literal(&w);
+    return finish_pattern(h, &w, path, out);
 }

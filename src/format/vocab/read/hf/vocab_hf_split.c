@@ -14,7 +14,7 @@ static fx_status add_split(fxi_hf *h, fxi_split p)
     return fxi_spec_add_split(h->s, p) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-// GPT-2's, which ByteLevel has inside.
+// GPT-2's pattern, built into ByteLevel.
 #define GPT2_PATTERN                                                                  \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+|" \
     "\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
@@ -61,9 +61,9 @@ static fx_status read_behavior(const fxi_hf *h, const json_t *step, const char *
                        fxi_show(name.p, name.n).s);
 }
 
-// Whether a pattern sees the same in bytes and in their printable characters: letters and digits of
-// ASCII, and what is said of them.
-static bool same_in_bytes(fxi_str pattern)
+// Whether a pattern matches the same in bytes and in their printable characters: it has nothing but
+// letters and digits of ASCII, and operators.
+static bool is_same_in_bytes(fxi_str pattern)
 {
     static const char usual[] = "(?m)";
     if (pattern.n >= sizeof usual - 1 && !memcmp(pattern.p, usual, sizeof usual - 1)) {
@@ -85,7 +85,7 @@ static fx_status read_split(fxi_hf *h, const json_t *step, const char *path)
     FX_TRY(fxi_hf_read_quoted_pattern(h, json_object_get(step, "pattern"), at.s, &p.pattern));
     FX_TRY(read_behavior(h, step, path, "", &p.how));
     FX_TRY(fxi_hf_get_bool(h, step, path, "invert", false, &p.invert));
-    if (h->byte_level && !same_in_bytes(p.pattern))
+    if (h->byte_level && !is_same_in_bytes(p.pattern))
         return fxi_hf_fail(h, at.s, "not read behind ByteLevel, where bytes are other characters");
     return add_split(h, p);
 }
@@ -133,7 +133,7 @@ static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
         h, (fxi_split){.pattern = fxi_str_of(FXI_SPACE_MARK), .how = FXI_SPLIT_MERGED_NEXT});
 }
 
-// Words and punctuation without the white space between them.
+// Words and punctuation, without the white space between them.
 static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)step;

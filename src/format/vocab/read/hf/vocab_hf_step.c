@@ -4,7 +4,7 @@
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
-// A step, or the steps of a Sequence. jansson has bounded how deep they can be.
+// A step, or the steps of a Sequence. jansson limits the depth.
 static fx_status read_step(fxi_hf *h, const json_t *step, const char *path,
                            const fxi_hf_step_table *known)
 {
@@ -34,8 +34,9 @@ fx_status fxi_hf_add_norm(const fxi_hf *h, fxi_norm n)
     return fxi_spec_add_norm(h->s, n) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-// prepend_scheme, or add_prefix_space, which older files have.
-static fx_status read_scheme(const fxi_hf *h, const json_t *step, const char *path, fxi_str *scheme)
+// prepend_scheme, or add_prefix_space of older files.
+static fx_status read_prepend_scheme(const fxi_hf *h, const json_t *step, const char *path,
+                                     fxi_str *scheme)
 {
     bool space;
     FX_TRY(fxi_hf_get_str(h, step, path, "prepend_scheme", scheme));
@@ -56,5 +57,5 @@ fx_status fxi_hf_read_metaspace(const fxi_hf *h, const json_t *step, const char 
     if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_hf_fail(h, fxi_hf_path_key(path, "replacement").s,
                            "'%s' is not read, only U+2581", fxi_show(mark.p, mark.n).s);
-    return read_scheme(h, step, path, scheme);
+    return read_prepend_scheme(h, step, path, scheme);
 }

@@ -1,13 +1,13 @@
-// vocab_pair.c - a vocabulary in two files, as GPT-2 was published: encoder.json (also vocab.json)
-// has the pieces' ids, vocab.bpe (also merges.txt) a merge on each line, the first to be done
-// first. Pieces are spelled in ByteLevel's characters.
+// vocab_pair.c - reads a vocabulary in two files, as GPT-2 was published: encoder.json (or
+// vocab.json) has the pieces' ids, vocab.bpe (or merges.txt) one merge per line, in order of
+// precedence. Pieces are spelled in ByteLevel's characters.
 #include <stdio.h>
 #include <string.h>
 
 #include "format/vocab/read/hf/vocab_hf.h"
 #include "format/vocab/read/vocab_ranks.h"
 
-static fx_status take_line(const fxi_hf *h, fxi_str line, fxi_buf *room, size_t number)
+static fx_status take_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, size_t number)
 {
     fxi_hf_path path;
     snprintf(path.s, sizeof path.s, "line %zu of the merges", number);
@@ -27,7 +27,7 @@ static fx_status read_merges(const fxi_hf *h, fxi_str text)
         const char *nl = memchr(text.p, '\n', (size_t)(end - text.p));
         const char *stop = nl ? nl : end;
         const fxi_str line = {text.p, (size_t)(stop - text.p)};
-        st = take_line(h, line, &room, ++number);
+        st = take_merge_line(h, line, &room, ++number);
         text.p = nl ? nl + 1 : end;
     }
     fxi_buf_free(&room);

@@ -1,13 +1,6 @@
-// vocab_put.c - ids to the output of an encoding.
+// vocab_unknown.c - a character that no piece spells.
 #include "format/show.h"
 #include "format/vocab/encode/vocab_encode.h"
-
-fx_status fxi_encode_put(fxi_encode_job *j, int32_t id)
-{
-    j->after_unknown = false;
-    return fxi_ids_add(j->out, id) ? FX_OK
-                                   : fxi_fail(j->err, FX_ENOMEM, "no memory for the text's tokens");
-}
 
 static bool has_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
