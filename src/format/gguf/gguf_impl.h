@@ -1,4 +1,4 @@
-// gguf_impl.h - what gguf.c owns and gguf_parse.c fills.
+// gguf_impl.h - a parsed GGUF file; calls go from gguf_open.c to gguf_parse.c, gguf_read.c, gguf.c.
 #ifndef FXI_FORMAT_GGUF_IMPL_H
 #define FXI_FORMAT_GGUF_IMPL_H
 
@@ -13,8 +13,7 @@ struct fxi_gguf {
     uint64_t n_kv, n_tensor;
     fxi_gguf_kv *kv;         // [n_kv], in the file's order
     fxi_gguf_tensor *tensor; // [n_tensor], in the file's order
-    // The same by name, ascending. Each points at the first member of its fxi_gguf_kv or
-    // fxi_gguf_tensor.
+    // The names, ascending. Each is the first member of its fxi_gguf_kv or fxi_gguf_tensor.
     const fxi_str **kv_by_name, **tensor_by_name;
 };
 
@@ -22,8 +21,8 @@ _Static_assert(offsetof(fxi_gguf_kv, key) == 0 && offsetof(fxi_gguf_tensor, name
                "a name is its entry's address");
 
 // gguf_parse.c
-// Reads the whole file behind g->data: fills version, n_kv, n_tensor, kv, tensor and the sorted
-// names. After a failure what was allocated stays in g, for fxi_gguf_close.
+// Checks g->data as a whole and fills version, n_kv, n_tensor, kv, tensor and the sorted names.
+// Errors: FX_EFORMAT, FX_ENOMEM; fxi_gguf_close then frees what was allocated.
 fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err);
 
 // gguf.c

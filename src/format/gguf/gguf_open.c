@@ -58,7 +58,7 @@ static fx_status map_fd(int fd, const char *path, const unsigned char **data, si
 
 static fx_status map_file(const char *path, const unsigned char **data, size_t *size, fx_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not hold us up
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not block
     if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     fx_status st = map_fd(fd, path, data, size, err);
     close(fd);
@@ -90,8 +90,7 @@ void fxi_gguf_close(fxi_gguf *g)
     free(g);
 }
 
-// A fault maps what is around it too, up to a huge page of the file: what is dropped reaches as
-// far.
+// A page fault maps its surroundings, too, up to a huge page: drop as much.
 #define AROUND_BYTES ((size_t)2 << 20)
 
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)

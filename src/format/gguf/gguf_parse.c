@@ -6,10 +6,10 @@
 //   n_tensor x string name, u32 n_dim, u64 ne[n_dim], u32 type, u64 offset
 //   padding to general.alignment (32 if absent), then the tensors' bytes; offsets count from here
 //
-// One pass from front to back. A cursor holds the position; every step asks first whether the bytes
-// are there, so that nothing past the end is ever read, and a count is believed only if that many
-// of its smallest form could still follow. After the pass: names are sorted (duplicates, lookup),
-// and the tensors' ranges are laid side by side (outside the file, overlapping).
+// One pass from front to back. A cursor holds the position; every step first checks that the bytes
+// are there, so nothing past the end is read, and a count is accepted only if that many elements of
+// the smallest size could still follow. After the pass, names are sorted (for lookup, and to find
+// duplicates), and the tensors' ranges are compared (outside the file, overlapping).
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static fx_status read_string(gguf_cursor *c, fxi_str *s, const char *what)
     return FX_OK;
 }
 
-// A key or a tensor's name: it must be usable as a C string.
+// A key or a tensor's name, which must be usable as a C string.
 static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const char *what)
 {
     size_t at = c->pos;
@@ -101,7 +101,7 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
 // Keys and values
 //
 
-// Walks over n bools at the cursor; they must be 0 or 1, as C's bool has no third value.
+// Checks n bools at the cursor: C's bool must be 0 or 1.
 static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -112,7 +112,7 @@ static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
     return FX_OK;
 }
 
-// Moves over n values of a type that is neither unknown nor an array.
+// Skips n values of a known type that is no array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
 {
     if (type == FXI_GGUF_STR) {
@@ -174,8 +174,7 @@ static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
 // Names
 //
 
-// Sorts the n names that lie `stride` bytes apart from `first` on. A name that is there twice is an
-// error.
+// Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
 static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
                              const char *what, const fxi_str ***out)
 {
@@ -279,7 +278,7 @@ static int compare_offsets(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// No two tensors may share bytes. Pre: all are placed, so that offset + size does not overflow.
+// No two tensors may overlap. Pre: all are placed, so offset + size does not overflow.
 static fx_status check_overlap(const gguf_cursor *c)
 {
     const fxi_gguf *g = c->g;
@@ -376,13 +375,13 @@ static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
                     c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
 }
 
-// Moves the cursor to the tensor data and gives every tensor its place there.
+// Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     uint32_t alignment;
     FX_TRY(read_alignment(c, &alignment));
-    if (!g->n_tensor) return FX_OK; // such a file may end without the padding
+    if (!g->n_tensor) return FX_OK; // a file without tensors may lack the padding
     size_t padding = -c->pos & (alignment - 1);
     FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));
     c->pos += padding;

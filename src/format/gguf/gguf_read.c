@@ -1,5 +1,5 @@
-// gguf_read.c - values of a parsed file, by key and type. The parser has proved that all of a
-// value's bytes are there; they lie at any alignment, so that they are copied out.
+// gguf_read.c - values of a parsed file, by key and type. The parser has checked that all bytes of
+// a value are there; they are copied out, as their alignment is arbitrary.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char 
                     types[kv->elem_type].name, want);
 }
 
-// *kv is NULL if the key is absent and need not be there.
+// *kv is NULL if the key is absent and not `must`.
 static fx_status find_key(const fxi_gguf *g, const char *key, bool must, const fxi_gguf_kv **kv,
                           fx_error *err)
 {

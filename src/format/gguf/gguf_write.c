@@ -1,8 +1,7 @@
-// gguf_write.c - writes a GGUF file front to back; the layout is drawn in gguf_parse.c.
+// gguf_write.c - writes a GGUF file front to back; gguf_parse.c shows the layout.
 //
-// A writer goes KEYS -> TENSORS (declare_tensor) -> DATA (begin_data, write_data) -> gone (finish).
-// The two counts of the header are not known before the data begins: they are written as zero and
-// set then.
+// A writer goes KEYS -> TENSORS (declare_tensor) -> DATA (begin_data, write_data) -> freed
+// (finish). The two counts of the header are written as zero and set when the data begins.
 #include "format/gguf_write.h"
 
 #include <errno.h>

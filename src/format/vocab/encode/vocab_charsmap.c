@@ -2,10 +2,10 @@
 //
 //   bytes of the trie (32 bits) | trie: units of 32 bits | texts, each with a NUL behind it
 //
-// The trie is a double array. A unit that a byte leads to holds the byte (low 8 bits), whether a key
-// ends here (bit 8), and where its children are (bits 9 to 31, an offset xor-ed to the unit's own
-// index). Child 0 of a unit where a key ends holds the value: an offset into the texts. At each byte
-// of a text the longest key is taken. All integers are little endian.
+// The trie is a double array. A unit that a byte leads to holds the byte (low 8 bits), whether a
+// key ends here (bit 8), and where its children are (bits 9 to 31, an offset xor-ed to the unit's
+// own index). Child 0 of a unit where a key ends holds the value: an offset into the texts. At each
+// byte of a text the longest key is taken. All integers are little endian.
 #include <string.h>
 
 #include "base/utf8.h"

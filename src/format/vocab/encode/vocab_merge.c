@@ -1,13 +1,13 @@
 // vocab_merge.c - byte-pair encoding: joins a word's symbols pair by pair until no pair merges.
 //
 // The next pair is always the one of lowest rank, the leftmost of equals. In short words a linear
-// search finds it. For long ones, pairs wait in a heap as (rank, index of the left symbol); an entry
-// is valid if the symbol there still has a pair of that rank with its right neighbour. A word of n
-// symbols takes at most n - 1 merges, each of which removes one entry and adds two, so the heap
-// never holds more than 3n.
+// search finds it. For long ones, pairs wait in a heap as (rank, index of the left symbol); an
+// entry is valid if the symbol there still has a pair of that rank with its right neighbour. A word
+// of n symbols takes at most n - 1 merges, each of which removes one entry and adds two, so the
+// heap never holds more than 3n.
 //
-// A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no merge
-// ever joins (fxi_merges.meets); this saves time and memory and changes no id.
+// A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no
+// merge ever joins (fxi_merges.meets); this saves time and memory and changes no id.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // vocab_nf.c - Unicode normal forms, by utf8proc, of those stretches of a text that need it.
 //
 // A character is inert in a form if nothing before it can change it: it neither decomposes nor
-// combines with what is on its left. Stretches of inert characters are copied. All others go through
-// utf8proc together with the inert character on their left, which they may combine with.
+// combines with what is on its left. Stretches of inert characters are copied. All others go
+// through utf8proc together with the inert character on their left, which they may combine with.
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>

@@ -1,4 +1,5 @@
-// vocab_split.c - cuts a text into words by the split steps; each cuts what the step before it made.
+// vocab_split.c - cuts a text into words by the split steps; each cuts what the step before it
+// made.
 //
 // A step sees its text as a sequence of parts that match its pattern and parts that do not. `how`
 // says which part joins the one before it; a part waits until the next one is known.

@@ -19,7 +19,7 @@ typedef struct fxi_token {
     bool eats_left, eats_right, whole_word;
 } fxi_token;
 
-// ---- merges: which pairs of symbols become what, and in which order ------------------------------
+// ---- merges: which pairs of symbols become what, and in which order -----------------------------
 //
 // A symbol is the id of a token or, from n on, a character that is no token but part of pieces.
 
@@ -72,7 +72,7 @@ static inline uint64_t fxi_merge_meets_bit(const fxi_merges *m, uint32_t a, uint
     return ((uint64_t)a << 21 ^ b) * 0x9E3779B97F4A7C15u >> m->meets_shift;
 }
 
-// ---- special tokens: split off a text before the model sees it -----------------------------------
+// ---- special tokens: split off a text before the model sees it ----------------------------------
 
 typedef struct fxi_specials {
     fxi_trie trie;

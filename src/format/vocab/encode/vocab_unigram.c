@@ -33,7 +33,8 @@ static double piece_score(const fxi_vocab *v, int32_t id, size_t n)
 }
 
 // Restarts sums of single precision before they lose the differences between paths: below the same
-// sum as in SentencePiece, so that rounding is the same. Paths were offered to best[at..end] so far.
+// sum as in SentencePiece, so that rounding is the same. Paths were offered to best[at..end] so
+// far.
 static void restart_sums(fxi_encode_job *j, size_t at, size_t end)
 {
     static const double lowest = -100000;
@@ -72,8 +73,8 @@ static bool reserve_best(fxi_encode_job *j, size_t n)
     return true;
 }
 
-// Reverses the best path: best[i].from becomes the end of the piece that begins at i, best[i].id its
-// id.
+// Reverses the best path: best[i].from becomes the end of the piece that begins at i, best[i].id
+// its id.
 static void reverse_path(fxi_unigram_best *best, size_t n)
 {
     uint32_t end = (uint32_t)n;

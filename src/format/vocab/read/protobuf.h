@@ -5,8 +5,8 @@
 //     while (fxi_pb_next(&pb, &f)) ...        // f.number, f.wire, f.value or f.bytes
 //     if (pb.bad) ...                         // what is wrong, at byte pb.at
 //
-// A message is a sequence of fields: a key (number << 3 | wire type), then a value by the wire type.
-// A nested message is bytes; read it with an fxi_pb of its own. Nothing is copied.
+// A message is a sequence of fields: a key (number << 3 | wire type), then a value by the wire
+// type. A nested message is bytes; read it with an fxi_pb of its own. Nothing is copied.
 #ifndef FXI_FORMAT_PROTOBUF_H
 #define FXI_FORMAT_PROTOBUF_H
 

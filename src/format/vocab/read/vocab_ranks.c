@@ -1,6 +1,6 @@
-// vocab_ranks.c - reads rank files, tiktoken's form: each line is a token's bytes in base64, a space
-// and its rank, which is its id. The two neighbours that make the token of lowest rank are joined
-// first: scores of -rank.
+// vocab_ranks.c - reads rank files, tiktoken's form: each line is a token's bytes in base64, a
+// space and its rank, which is its id. The two neighbours that make the token of lowest rank are
+// joined first: scores of -rank.
 //
 // A rank file says neither how text is cut into words nor which special tokens follow the ranks:
 // the pre-tokenizer's name does.

@@ -1,5 +1,5 @@
-// vocab_sentencepiece.c - reads tokenizer.model: the ModelProto message that SentencePiece's trainer
-// writes.
+// vocab_sentencepiece.c - reads tokenizer.model: the ModelProto message that SentencePiece's
+// trainer writes.
 //
 //   1 pieces: 1 text, 2 score, 3 type           2 trainer_spec: what kind of model it is
 //   3 normalizer_spec: changes to a text        5 denormalizer_spec: changes to decoded text

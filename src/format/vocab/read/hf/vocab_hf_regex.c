@@ -10,8 +10,8 @@
 //   [a[bc]]  a union of classes in Oniguruma, a bracket in PCRE2
 //
 // Rare differences are errors: intervals followed by + ({1,3}+ repeats in Oniguruma and is
-// possessive in PCRE2), complements inside classes, intersections (&&), POSIX classes, \b and others
-// that depend on what a word or a line is.
+// possessive in PCRE2), complements inside classes, intersections (&&), POSIX classes, \b and
+// others that depend on what a word or a line is.
 #include <string.h>
 
 #include "format/show.h"
