@@ -33,8 +33,8 @@ size_t fxi_utf8_broken(const char *s, size_t n);
 // while more bytes are to come. Bytes that can never become valid are not held back.
 size_t fxi_utf8_complete(const char *s, size_t n);
 
-// The character at s[0..n), n > 0, and its length. A byte that begins no sequence, or a cut-off one,
-// is a character of its own.
+// The character at s[0..n), n > 0, and its length. A byte that begins no sequence, or a cut-off
+// one, is a character of its own.
 int32_t fxi_utf8_at(const char *s, size_t n, size_t *n_bytes);
 
 #endif
