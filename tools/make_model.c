@@ -193,8 +193,8 @@ static size_t encoded_bytes(fxi_dtype type, uint64_t n_elem)
     return n_elem / info->block_elems * info->block_bytes;
 }
 
-// Numbers i.. of the tensor, and up to 7 behind the n-th: each 128 random bits make eight of them. The sum of two
-// bytes is near enough to normal. Pre: i is a multiple of 8.
+// Numbers i.. of the tensor, and up to 7 behind the n-th: each 128 random bits make eight of them.
+// The sum of two bytes is near enough to normal. Pre: i is a multiple of 8.
 static void draw_numbers(const draw *d, uint64_t i, size_t n, float dst[DRAW_ELEMS])
 {
     const uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};

@@ -1,5 +1,5 @@
-// Small vocabularies of every form that is read: the ids and the decoded texts that the libraries
-// say (tests/vectors/tokenizers, made by tests/vectors/make_tokenizer_vectors.py).
+// Small vocabularies of every form: the ids and decoded texts that the libraries give
+// (tests/vectors/tokenizers, made by tests/vectors/make_tokenizer_vectors.py).
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static void expect_ids(place at, const json_t *want, const fxi_ids *got)
 static void check_decoded(place at, const fxi_vocab *v, const json_t *want, const fxi_ids *ids)
 {
     fxi_buf text = {0};
-    if (!want) return; // what the library says for unknown tokens is its own
+    if (!want) return; // the library decodes unknown tokens in its own way
     assert_true(fxi_vocab_decode(v, ids->id, ids->n, 0, &text));
     if (text.n != json_string_length(want) ||
         (text.n && memcmp(text.p, json_string_value(want), text.n)))
@@ -66,7 +66,7 @@ static void check_decoded(place at, const fxi_vocab *v, const json_t *want, cons
     fxi_buf_free(&text);
 }
 
-// The ids under the key, if the case has them, are those of the text by these flags.
+// The ids under the key, if the case has them, are those of the text with these flags.
 static bool check_ids(place at, const fxi_vocab *v, const json_t *c, const char *key,
                       unsigned flags, bool decoded)
 {
@@ -111,7 +111,7 @@ static void test_vectors(void **state)
 }
 
 //
-// What stands beside a vocabulary
+// Files beside a vocabulary
 //
 
 static void put_file(const char *folder, const char *name, const char *text)

@@ -1,5 +1,5 @@
 // Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the
-// same rule on random vocabularies, and the vectors of a real one where they are at hand.
+// same rule on random vocabularies, and the vectors of a real one if it is available.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void test_merge_order(void **state)
     EXPECT(v, "a", 0, OWN(A));
     EXPECT(v, "ab", 0, OWN(AB));
     EXPECT(v, "abc", 0, OWN(ABC));          // a|bc is worse than ab|c
-    EXPECT(v, "bcab", 0, OWN(BC), OWN(AB)); // ab goes first, bc stays possible
+    EXPECT(v, "bcab", 0, OWN(BC), OWN(AB)); // ab merges first, bc is left
     EXPECT(v, "aaa", 0, OWN(AA), OWN(A));   // the leftmost of equals
     EXPECT(v, "aab", 0, OWN(AA), OWN(B));   // aa and ab have one score
     EXPECT(v, "aabc", 0, OWN(AA), OWN(BC)); // then bc is still there
@@ -133,7 +133,7 @@ static void test_unknown_characters(void **state)
     fxi_vocab_free(v);
 }
 
-// Neither bytes nor an unknown token: there is nothing to say.
+// Neither byte tokens nor an unknown token: an error.
 static void test_no_token_for_a_character(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void test_special_tokens(void **state)
     EXPECT(v, "a<tool>b", 0, OWN(A), OWN(TOOL), OWN(B));
     EXPECT(v, "<tool>x<tool>ab", 0, OWN(TOOL_X), OWN(TOOL),
            OWN(AB)); // the longest; nothing merges across
-    EXPECT(v, "<tool>a", FXI_ENCODE_SPACE, OWN(TOOL), OWN(SP_A)); // a space behind special tokens
+    EXPECT(v, "<tool>a", FXI_ENCODE_SPACE, OWN(TOOL), OWN(SP_A)); // a space after special tokens
     EXPECT(v, "a<tool>a", FXI_ENCODE_SPACE, OWN(SP_A), OWN(TOOL), OWN(SP_A));
     EXPECT(v, "a   a", 0, OWN(A), OWN(SPACES3), OWN(A)); // spelled with spaces in a text
     EXPECT(v, "a<go>a", FXI_ENCODE_CONTROL, OWN(A), OWN(GO), OWN(A));
@@ -200,12 +200,12 @@ static void test_marked_text(void **state)
     EXPECT_MARKED(v, "<go>", "xxx.", lt, g, o, gt);
     EXPECT_MARKED(v, "<go>", ".xxx", lt, g, o, gt);
     EXPECT_MARKED(v, "<go><go>", "....xxxx", lt, g, o, gt, OWN(GO));
-    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is one across borders
+    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is tokenized as one
     EXPECT_MARKED(v, "<tool>x", ".......", OWN(TOOL_X));    // user-defined: always split off
     fxi_vocab_free(v);
 }
 
-// A chat mark that the file calls user-defined is a control token all the same.
+// A chat mark is a control token even if the file calls it user-defined.
 static void test_marks_are_control(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ typedef struct naive {
     size_t n;
 } naive;
 
-// The own token that merging these two gives, -1 if none.
+// The test's own token that merging these two gives, -1: none.
 static int naive_merge(const naive *m, size_t i)
 {
     int32_t id = fxi_vocab_find(m->v, m->part[i].p, m->part[i].n + m->part[i + 1].n);
@@ -458,8 +458,8 @@ static void random_text(uint64_t seed, uint64_t *i, size_t n, char *text, char *
     }
 }
 
-// Pieces of one to four of the letters a, b, c and the space mark; few different scores, so that
-// ties are common.
+// Pieces of one to four of the letters a, b, c and the space mark, with few distinct scores: ties
+// are common.
 static void random_tokens(uint64_t seed, uint64_t *i, small_token *t, char (*piece)[16])
 {
     char unused[16];
@@ -531,7 +531,7 @@ static void test_long_texts(void **state)
     check_long(v, "bcab", N, 2 * N); // one word of a megabyte
     check_long(v, "\xF0\x9F\xA6\x99", N, 4 * N);
     check_long(v, "<tool>", N, N);
-    check_long(v, "<too", N, 4 * N); // beginnings of special tokens
+    check_long(v, "<too", N, 4 * N); // prefixes of special tokens
     fxi_vocab_free(v);
 }
 
@@ -577,7 +577,7 @@ static void check_real(const char *name)
         expect_ids(v, text, FXI_ENCODE_SPACE, want.id, want.n);
         fxi_ids_free(&want);
     }
-    assert_int_equal(n_text, 46); // the 47th, behind the last separator, is empty
+    assert_int_equal(n_text, 46); // the 47th, after the last separator, is empty
     assert_true(!*text && !*line);
     fxi_buf_free(&texts);
     fxi_buf_free(&lines);

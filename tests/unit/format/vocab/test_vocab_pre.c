@@ -1,4 +1,4 @@
-// Pre-tokenizers by name against what the `tokenizers` package makes of the models' own patterns
+// Pre-tokenizers by name, compared with the `tokenizers` package on the models' own patterns
 // (tests/vectors/pretokenizers.json, by make_pretokenizer_vectors.py).
 #include <jansson.h>
 

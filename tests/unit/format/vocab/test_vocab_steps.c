@@ -1,5 +1,5 @@
-// What happens to a text before the model and behind it: norm steps, split steps, special tokens,
-// decoding; and specs that cannot be built.
+// The steps before and after the model: norm steps, split steps, special tokens, decoding; and
+// specs that cannot be built.
 #include <math.h>
 #include <pthread.h>
 #include <utf8proc.h>
@@ -12,7 +12,7 @@
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-// Every byte is a token, and nothing merges: the ids are the bytes that the model sees.
+// Every byte is a token and nothing merges: the ids are the bytes that the model sees.
 static void begin_bytes(fxi_vocab_spec *s)
 {
     fxi_vocab_spec_init(s, "test");
@@ -90,7 +90,7 @@ static void test_norm_steps(void **state)
     }
 }
 
-// Steps that make much of little stop before memory does.
+// Steps that make a text much longer stop before memory runs out.
 static void test_steps_that_grow(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void test_steps_that_grow(void **state)
         fx_error err;
         begin_bytes(&s);
         add_norm_of(&s, cases[i].kind, cases[i].from, to);
-        if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and less of much
+        if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and shorter again
         fxi_vocab *v = build_and_free(&s);
         const size_t n = cases[i].kind == FXI_NORM_REPLACE ? N : 1000;
         fx_status st = fxi_vocab_encode(v, text, n, 0, &ids, &err);
@@ -134,7 +134,7 @@ static const struct {
     {FXI_NORM_NFKD, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT},
 };
 
-// Letters, marks and what composes, close together.
+// Letters, marks and characters that compose, mixed.
 static size_t random_unicode(uint64_t seed, uint64_t *i, char *out, size_t n)
 {
     static const int32_t from[][2] = {{0x20, 0x7E},     {0xC0, 0x17F},     {0x300, 0x34F},
@@ -151,7 +151,7 @@ static size_t random_unicode(uint64_t seed, uint64_t *i, char *out, size_t n)
     return at;
 }
 
-// Stretches apart give what the whole gives.
+// Stretches apart give the same as the whole.
 static void test_normal_forms_of_random_text(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_charsmap(void **state)
         uint32_t value;
         const char *want;
     } cases[] = {
-        {0, "xbcB"}, {3, "x\u00E9B"}, {4, "xAB"}, {99, "xAB"}, // in a character; beyond the end
+        {0, "xbcB"}, {3, "x\u00E9B"}, {4, "xAB"}, {99, "xAB"}, // inside a character; beyond the end
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;
@@ -232,14 +232,14 @@ static void test_charsmap(void **state)
     }
 }
 
-// However short or wrong it is, a map is refused or read within its bounds.
+// A short or broken map is refused, or read within its bounds.
 static void test_broken_charsmaps(void **state)
 {
     (void)state;
     const fxi_trie none = {0};
     fxi_buf map = small_charsmap(0);
     for (size_t n = 0; n < map.n; n++) {
-        char *cut = malloc(n ? n : 1); // exact: a byte read behind it is noticed
+        char *cut = malloc(n ? n : 1); // exact size: reading past it is detected
         fxi_buf out = {0};
         memcpy(cut, map.p, n);
         if (fxi_charsmap_check((fxi_str){cut, n}))
@@ -247,12 +247,12 @@ static void test_broken_charsmaps(void **state)
         fxi_buf_free(&out);
         free(cut);
     }
-    map.p[0] = 1; // the trie's size is no multiple of 4
+    map.p[0] = 1; // the trie's size is not a multiple of 4
     assert_false(fxi_charsmap_check((fxi_str){map.p, map.n}));
     fxi_buf_free(&map);
 }
 
-// Steps of a pre-tokenizer come behind the tokens that are looked for normalized.
+// Steps of a pre-tokenizer come after the tokens that are looked for normalized.
 static void test_late_steps(void **state)
 {
     (void)state;
@@ -336,7 +336,7 @@ static void test_split_steps(void **state)
         {{"(?=b)"}, FXI_SPLIT_ISOLATED, false, "aabb", "aa|b|b"}, // empty matches cut
         {{"a*"}, FXI_SPLIT_ISOLATED, false, "baab", "b|aa|b"},
         {{"a+b"}, FXI_SPLIT_ISOLATED, false, "--", "--"},
-        {{"-", "ab"}, FXI_SPLIT_ISOLATED, false, "aab-abb", "a|ab|-|ab|b"}, // one behind the other
+        {{"-", "ab"}, FXI_SPLIT_ISOLATED, false, "aab-abb", "a|ab|-|ab|b"}, // one after the other
         {{"a(?=b)", "(?<=a)b"}, FXI_SPLIT_ISOLATED, false, "ab", "a|b"},
         {{"(?<=a)b"}, FXI_SPLIT_ISOLATED, false, "abb", "a|b|b"},
     };
@@ -398,13 +398,13 @@ static void test_special_tokens(void **state)
     expect_seen(v, "A <r> \n b<r>", NULL, control, "a {<r>}b{<r>}");
     expect_seen(v, "<r> <l>", NULL, control, "{<r>}{<l>}");
     expect_seen(v, "a<r> b", NULL, 0, "a<r> b");
-    expect_seen(v, "a \t\t\t\t b", NULL, 0, "a{\t\t}b"); // the first one ate the second
+    expect_seen(v, "a \t\t\t\t b", NULL, 0, "a{\t\t}b"); // the first swallowed the second
     expect_seen(v, "<r>\t\t<l>", NULL, control, "{<r>}{<l>}");
     expect_seen(v, "<\uFF5Cuser\uFF5C>", NULL, 0, "<\uFF5Cuser\uFF5C>");
     expect_seen(v, "<\uFF5Cuser\uFF5C>", NULL, control, "{<\uFF5Cuser\uFF5C>}");
     expect_seen(v, "word sword word2 (word) \u00E9word", NULL, 0,
                 "{word} sword word2 ({word}) \u00E9word");
-    expect_seen(v, "<n><N>", NULL, control, "{<N>}{<N>}"); // as the norm steps spell it
+    expect_seen(v, "<n><N>", NULL, control, "{<N>}{<N>}"); // as the norm steps leave its spelling
     expect_seen(v, "<n><N>", NULL, 0, "<n><n>");
     expect_seen(v, "<n><N><N>", "xxxxxx...", 0, "<n>{<N>}<n>"); // own bytes: as it is spelled
     expect_seen(v, "<r>A<r>", "xxx....", 0, "{<r>}a<r>");
@@ -461,7 +461,7 @@ static void test_decoder(void **state)
     }
 }
 
-// Token by token as the whole, for bytes of any kind.
+// Token by token gives the same as the whole, for any bytes.
 static void test_decode_random_bytes(void **state)
 {
     (void)state;

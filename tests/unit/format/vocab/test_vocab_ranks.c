@@ -1,4 +1,4 @@
-// Rank files: what follows the ranks, and the one line for a broken file.
+// Rank files: special tokens after the ranks, and the error line for a broken file.
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void test_ranks(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        three, "YWI= 2\r\nYQ== 0\r\n\r\nYg== 1", // in another order, lines ended otherwise
+        three, "YWI= 2\r\nYQ== 0\r\n\r\nYg== 1", // another order, other line ends
     };
     for (size_t i = 0; i < COUNT(texts); i++) {
         fxi_vocab_spec s;
@@ -74,7 +74,7 @@ static void test_qwen(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-// A special token that has a rank already is that one.
+// A special token that has a rank already keeps its id.
 static void test_special_among_ranks(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The reader of SentencePiece models, and of Protocol Buffers under it.
+// The reader of SentencePiece models, and that of Protocol Buffers.
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static void test_broken_fields(void **state)
         fxi_pb pb = fxi_pb_of(cases[i].bytes, cases[i].n);
         assert_false(fxi_pb_next(&pb, &f));
         assert_string_equal(pb.bad, cases[i].bad);
-        assert_false(fxi_pb_next(&pb, &f)); // and stays so
+        assert_false(fxi_pb_next(&pb, &f)); // and stays broken
     }
 }
 
@@ -191,7 +191,7 @@ static void test_charsmap(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-// bos_id of -1, as models without one have it; and one that is no control symbol.
+// bos_id of -1, as in models without one; and one that is no control symbol.
 static void test_ids(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// The kinds of vocabularies that GGUF files hold beside "llama" (test_vocab.c): gpt2 and t5, right
-// and broken.
+// The kinds of vocabularies in GGUF files other than "llama" (test_vocab.c): gpt2 and t5, valid and
+// broken.
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
@@ -9,11 +9,11 @@
 
 typedef struct parts {
     const char *model, *pre, *merges[4];
-    const char *more[6]; // tokens behind the first ones
+    const char *more[6]; // tokens after the first ones
     int types[6];
-    fxi_gguf_type map_type; // of precompiled_charsmap; 0: there is none
+    fxi_gguf_type map_type; // of precompiled_charsmap; 0: none
     bool phi3;
-    const char *scheme; // of spaces in front
+    const char *scheme; // of the space in front
 } parts;
 
 static void put_tokens(fxi_buf *b, const parts *p, bool bytes)
@@ -99,7 +99,7 @@ static void test_gpt2(void **state)
                               "11", "<|x|>", "\u00FC", "<u>"},
                      .types = {0, 0, 0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
     assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "ab ab11", 0, "256 257 49 49"); // a digit each
+    expect_ids(v, "ab ab11", 0, "256 257 49 49"); // one per digit
     fxi_vocab_free(v);
 }
 
@@ -113,7 +113,7 @@ static void test_gpt2_specials(void **state)
                      .types = {0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
     assert_int_equal(load(&p, &v, NULL), FX_OK);
     expect_ids(v, "\u00FC<u>", 0, "258 259"); // user-defined tokens are spelled plainly
-    assert_true(fxi_vocab_control(v, 257));   // a mark by its look
+    assert_true(fxi_vocab_control(v, 257));   // spelled like a mark
     expect_ids(v, "<|x|>", FXI_ENCODE_CONTROL, "257");
     expect_ids(v, "<|x|>", 0, "60 124 120 124 62");
     size_t n;
@@ -137,7 +137,7 @@ static void test_t5(void **state)
     fxi_vocab_free(v);
 }
 
-// Behind Phi-3's marks, white space goes.
+// Phi-3's marks swallow the white space after them.
 static void test_phi3(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_phi3(void **state)
     fxi_vocab_free(v);
 }
 
-// A space in front of every text between special tokens, or of the whole alone.
+// A space in front of every text between special tokens, or of the whole text only.
 static void test_space_schemes(void **state)
 {
     (void)state;

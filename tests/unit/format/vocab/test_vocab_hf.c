@@ -1,5 +1,5 @@
-// Readers of tokenizer.json and tokenizer_config.json: what they make of a file, and the one line
-// that they leave for a broken one.
+// Readers of tokenizer.json and tokenizer_config.json: valid files, and the error line for each
+// broken one.
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define COUNT(list) (sizeof list / sizeof *list)
 #define MARK        "\xE2\x96\x81"
 
-// The members of a file; NULL: as in a small good one.
+// The members of a file; NULL: as in a small valid one.
 typedef struct parts {
     const char *model, *added, *normalizer, *pre, *decoder, *post, *more;
 } parts;
@@ -19,7 +19,7 @@ typedef struct parts {
 #define FUSE "{'type':'Fuse'}"
 #define BPE  "{'type':'BPE','vocab':{'a':0,'b':1,'ab':2,'<u>':3},'merges':['a b'],'unk_token':'<u>'}"
 
-// JSON with ' for ", so that it can be read.
+// JSON with ' for ", for readability.
 static fx_status read_json(const char *text, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_buf b = {0};
@@ -61,7 +61,7 @@ static void must_read(const parts *p, fxi_vocab_spec *s)
 }
 
 //
-// Good files
+// Valid files
 //
 
 static void test_bpe(void **state)
@@ -82,7 +82,7 @@ static void test_bpe(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-// A piece with a space inside: the cut whose parts are pieces.
+// A piece that contains a space: the cut whose parts are pieces.
 static void test_merges_with_spaces(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_merges_as_pairs(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-// Ids between those that are used belong to nothing.
+// Ids between used ones are unused tokens.
 static void test_gap_in_ids(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void test_metaspace(void **state)
     }
 }
 
-// Behind ByteLevel, Digits sees bytes.
+// After ByteLevel, Digits sees bytes.
 static void test_byte_level(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void test_config(void **state)
 
 typedef struct broken {
     parts p;
-    const char *text; // of the error, behind "t.json: "
+    const char *text; // of the error, after "t.json: "
 } broken;
 
 static void expect_broken(const broken *b)
@@ -500,7 +500,7 @@ static void test_broken_json(void **state)
     }
 }
 
-// Nesting beyond all reason is refused before it is followed.
+// Absurd nesting is refused before it is parsed.
 static void test_deep_json(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// The models against naive ones on random vocabularies and texts: pairs that merge, long words and
-// short ones; the best cutting. A megabyte of one letter, and of all that is slow in bad ones.
+// The models against naive ones on random vocabularies and texts: merging in long and short words;
+// the best segmentation. A megabyte of one letter, and other worst cases of slow algorithms.
 #include <math.h>
 
 #include "base/rng.h"
@@ -41,7 +41,7 @@ static void encode(const fxi_vocab *v, const char *text, size_t n, fxi_ids *out)
 // Merges
 //
 
-// Random merges of what is there already; some of them make the same piece.
+// Random merges of existing pieces; some make the same piece.
 static void random_merges(dice *d, fxi_vocab_spec *s)
 {
     const size_t first = s->n_tok - 3;
@@ -78,7 +78,7 @@ static void naive_merge(const fxi_vocab_spec *s, fxi_ids *ids)
     }
 }
 
-// With bytes for units a word is merged as it is; with characters it may be cut before.
+// With bytes as units a word is merged whole; with characters it may be cut first.
 static void compare_merges(uint64_t seed, bool bytes)
 {
     dice d = {.seed = seed};
@@ -133,7 +133,7 @@ static void test_scores_of_bytes(void **state)
     fxi_vocab_free(v);
 }
 
-// A control token that merges would make is never made of text.
+// No text becomes a control token by merges.
 static void test_no_merge_makes_a_control_token(void **state)
 {
     (void)state;
@@ -212,8 +212,8 @@ static void test_unigram(void **state)
     for (uint64_t seed = 0; seed < 200; seed++) compare_unigram(seed);
 }
 
-// Of equal sums the first way found stays; a character without a piece costs 10 more than the worst
-// piece, and such characters side by side are one unknown token.
+// Of equal sums the first path found stays; a character without a piece costs 10 more than the
+// worst piece, and adjacent ones are one unknown token.
 static void test_unigram_ties_and_unknowns(void **state)
 {
     (void)state;
@@ -233,7 +233,7 @@ static void test_unigram_ties_and_unknowns(void **state)
            "a",
            9, &ids);
     const int32_t want[] = {a, aa, 0,
-                            a}; // the way to byte 3 from byte 1 was found before that from 2
+                            a}; // the path to byte 3 from byte 1 was found before that from 2
     assert_int_equal(ids.n, 4);
     assert_memory_equal(ids.id, want, sizeof want);
     ids.n = 0;
@@ -245,7 +245,7 @@ static void test_unigram_ties_and_unknowns(void **state)
 }
 
 //
-// Long texts: linear time, or the test's time is over
+// Long texts: quadratic time would exceed the test's time limit
 //
 
 enum { LONG = 1 << 20 };
@@ -288,7 +288,7 @@ static void test_megabyte_of_one_letter(void **state)
     free(text);
 }
 
-// A pattern that needs memory for each character it tries gives up at its limit, with a clear line.
+// A pattern that needs memory for each character fails at its limit, with a clear error.
 static void test_pattern_beyond_its_limits(void **state)
 {
     (void)state;
