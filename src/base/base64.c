@@ -1,3 +1,4 @@
+// base64.c - four characters to three bytes, strictly.
 #include "base/base64.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+// opt.c - the option table: parsers of values, sources of values, the command line, help.
 #include "base/opt.h"
 
 #include <ctype.h>

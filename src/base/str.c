@@ -1,3 +1,4 @@
+// str.c - comparisons of byte runs.
 #include "base/str.h"
 
 #include <string.h>

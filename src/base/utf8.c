@@ -1,3 +1,4 @@
+// utf8.c - UTF-8, checked and decoded. The first two bytes of a sequence rule out what RFC 3629 excludes.
 #include "base/utf8.h"
 
 #include <stdbool.h>

@@ -43,7 +43,7 @@ static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
     w->st = fxi_fail(&w->err, FX_EINVAL, "%s: '%s': %s", w->path, name, what);
 }
 
-static void put_bytes(fxi_gguf_writer *w, const void *p, size_t n)
+static void put_raw(fxi_gguf_writer *w, const void *p, size_t n)
 {
     if (w->st != FX_OK || !n) return;
     if (fwrite(p, 1, n, w->f) != n) fail_io(w);
@@ -52,24 +52,24 @@ static void put_bytes(fxi_gguf_writer *w, const void *p, size_t n)
 
 static void put_u32(fxi_gguf_writer *w, uint32_t v)
 {
-    put_bytes(w, &v, sizeof v);
+    put_raw(w, &v, sizeof v);
 }
 
 static void put_u64(fxi_gguf_writer *w, uint64_t v)
 {
-    put_bytes(w, &v, sizeof v);
+    put_raw(w, &v, sizeof v);
 }
 
 static void put_str(fxi_gguf_writer *w, fxi_str s)
 {
     put_u64(w, s.n);
-    put_bytes(w, s.p, s.n);
+    put_raw(w, s.p, s.n);
 }
 
 static void put_padding(fxi_gguf_writer *w)
 {
     static const char zero[ALIGNMENT];
-    put_bytes(w, zero, -w->pos & (ALIGNMENT - 1));
+    put_raw(w, zero, -w->pos & (ALIGNMENT - 1));
 }
 
 //
@@ -100,13 +100,13 @@ void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v)
 {
     put_key(w, key, FXI_GGUF_F32);
-    put_bytes(w, &v, sizeof v);
+    put_raw(w, &v, sizeof v);
 }
 
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
 {
     put_key(w, key, FXI_GGUF_BOOL);
-    put_bytes(w, v ? "\1" : "\0", 1);
+    put_raw(w, v ? "\1" : "\0", 1);
 }
 
 void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v)
@@ -124,13 +124,13 @@ void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, 
 void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_F32, n);
-    put_bytes(w, v, n * sizeof *v);
+    put_raw(w, v, n * sizeof *v);
 }
 
 void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_I32, n);
-    put_bytes(w, v, n * sizeof *v);
+    put_raw(w, v, n * sizeof *v);
 }
 
 //
@@ -171,7 +171,7 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     w->stage = TENSORS;
     put_str(w, fxi_str_of(name));
     put_u32(w, n_dim);
-    put_bytes(w, ne, n_dim * sizeof *ne);
+    put_raw(w, ne, n_dim * sizeof *ne);
     put_u32(w, type);
     put_u64(w, w->data_bytes);
     w->data_bytes += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -195,7 +195,7 @@ void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
     if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
     if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
         return fail_use(w, "more data than was declared", "tensors");
-    put_bytes(w, data, n_bytes);
+    put_raw(w, data, n_bytes);
     w->n_written += n_bytes;
     if (w->n_written < w->size_bytes[w->i_tensor]) return;
     put_padding(w);
@@ -222,7 +222,7 @@ fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error
         free(w);
         return FX_EIO;
     }
-    put_bytes(w, "GGUF", 4);
+    put_raw(w, "GGUF", 4);
     put_u32(w, VERSION);
     put_u64(w, 0); // n_tensor and
     put_u64(w, 0); // n_kv: set by begin_data

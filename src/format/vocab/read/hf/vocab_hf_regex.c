@@ -25,14 +25,14 @@ typedef struct regex_writer {
     bool short_memory;
 } regex_writer;
 
-static void put_bytes(regex_writer *w, const char *text, size_t n)
+static void put_pattern(regex_writer *w, const char *text, size_t n)
 {
     if (!fxi_buf_add(&w->out, text, n)) w->short_memory = true;
 }
 
 static void put_text(regex_writer *w, const char *text)
 {
-    put_bytes(w, text, strlen(text));
+    put_pattern(w, text, strlen(text));
 }
 
 // A class; `inside` goes between its brackets.
@@ -73,14 +73,14 @@ static void put_property(regex_writer *w, char letter)
     const char *close =
         w->p < w->end && *w->p == '{' ? memchr(w->p, '}', (size_t)(w->end - w->p)) : NULL;
     const char head[] = {'\\', letter};
-    put_bytes(w, head, 2);
+    put_pattern(w, head, 2);
     if (!close) return;
     const char *name = w->p + 1;
     const bool not = *name == '^';
     name += not ;
     put_text(w, not ? "{^" : "{");
     if (is_script(name, (size_t)(close - name))) put_text(w, "sc:");
-    put_bytes(w, name, (size_t)(close + 1 - name));
+    put_pattern(w, name, (size_t)(close + 1 - name));
     w->p = close + 1;
 }
 
@@ -102,7 +102,7 @@ static void put_escape(regex_writer *w)
     case 'v': put_text(w, "\\x0B"); break;
     case 'p':
     case 'P': put_property(w, letter); break;
-    default: put_bytes(w, same, 2);
+    default: put_pattern(w, same, 2);
     }
 }
 
@@ -115,16 +115,16 @@ static void put_in_class(regex_writer *w, char c)
     if (c == '[') w->in_class++;
     if (c == ']') w->in_class--;
     if ((c == '[' || c == ']') && w->in_class) return; // an inner class: only its members stay
-    put_bytes(w, &c, 1);
+    put_pattern(w, &c, 1);
 }
 
 static void put_outside(regex_writer *w, char c)
 {
     if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
-    put_bytes(w, &c, 1);
+    put_pattern(w, &c, 1);
     if (c != '[') return;
     w->in_class = 1;
-    if (w->p < w->end && *w->p == '^') put_bytes(w, w->p++, 1);
+    if (w->p < w->end && *w->p == '^') put_pattern(w, w->p++, 1);
     if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not read";
 }
 
@@ -150,7 +150,7 @@ static void quote_literal(regex_writer *w)
         const bool plain =
             c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
         if (!plain) put_text(w, "\\");
-        put_bytes(w, w->p, 1);
+        put_pattern(w, w->p, 1);
     }
 }
 
