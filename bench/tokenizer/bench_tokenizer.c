@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "figures.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 
 typedef struct options {
     const char *pre;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 
 static fx_status read_all(FILE *from, fxi_buf *text, fx_error *err)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 
 static bool read_exactly(void *p, size_t n)
 {
