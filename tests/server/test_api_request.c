@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/server_internal.h"
+#include "server/request/api_request.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 

@@ -1,11 +1,11 @@
-// api_fields.c - the fields of a request as one table: name, where it is legal, JSON type, bounds,
+// api_fields.c - the fields of a request as one table: name, APIs that have it, JSON types, bounds,
 // effect.
 //
 // null equals absent. A field that is not in the table is ignored: clients send many. A field that
-// is known to change the answer, and whose effect we do not have, has a row with an only_* setter:
-// its neutral values are accepted, any other is 501. A wrong type or range is 400 and outranks
-// that, so the first 501 is kept until all else is checked.
-#include "server/server_internal.h"
+// would change the answer, but is not supported, has a row with an only_* setter: its neutral values
+// are accepted, any other is 501. A wrong type or value is 400 and outranks that, so the first 501
+// is kept until all fields have been checked.
+#include "server/request/api_fields.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -19,54 +19,54 @@
 // ---- plain values -----------------------------------------------------------------------------
 
 // An integer, or a number without a fraction that a double holds exactly ("16.0").
-static bool is_whole(const json_t *v)
+static bool is_whole_number(const json_t *v)
 {
     if (json_is_integer(v)) return true;
     double d = json_is_real(v) ? json_real_value(v) : 0.5;
     return d == floor(d) && fabs(d) <= 9007199254740992.0;
 }
 
-static int64_t whole(const json_t *v)
+static int64_t whole_of(const json_t *v)
 {
     return json_is_integer(v) ? json_integer_value(v) : (int64_t)json_real_value(v);
 }
 
-static void *place(fxi_parse *p, const fxi_field *f)
+static void *member_of(fxi_parse *p, const fxi_field *f)
 {
     return (char *)p->par + f->at;
 }
 
-static bool read_int(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_integer(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    *(int64_t *)place(p, f) = whole(v);
+    *(int64_t *)member_of(p, f) = whole_of(v);
     return true;
 }
 
-static bool read_num(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_number(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    *(double *)place(p, f) = json_number_value(v);
+    *(double *)member_of(p, f) = json_number_value(v);
     return true;
 }
 
-static bool read_bool(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_bool(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    *(bool *)place(p, f) = json_is_true(v);
+    *(bool *)member_of(p, f) = json_is_true(v);
     return true;
 }
 
-static bool read_seed(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_seed(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     p->par->has_seed = true;
-    return read_int(p, f, v);
+    return set_integer(p, f, v);
 }
 
-static bool read_str(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_text(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    *(const char **)place(p, f) = json_string_value(v);
+    *(const char **)member_of(p, f) = json_string_value(v);
     return true;
 }
 
-static bool read_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     const char *word = json_string_value(v);
     if (word && strcmp(word, "never"))
@@ -75,13 +75,13 @@ static bool read_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
     return true;
 }
 
-static bool ignore(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool ignore_value(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     (void)p, (void)f, (void)v;
     return true;
 }
 
-static bool read_model(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool check_model(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     if (!strcmp(json_string_value(v), p->lim->model_id)) return true;
     return fxi_http_fail(p->err, 404, "model_not_found", f->name,
@@ -89,11 +89,11 @@ static bool read_model(fxi_parse *p, const fxi_field *f, const json_t *v)
                          json_string_value(v), p->lim->model_id);
 }
 
-// ---- values whose effect we do not have -------------------------------------------------------
+// ---- fields that are not supported -------------------------------------------------------------
 
 static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)
 {
-    return neutral || fxi_unsupported(p, f->name);
+    return neutral || fxi_not_supported(p, f->name);
 }
 
 static bool only_false(fxi_parse *p, const fxi_field *f, const json_t *v)
@@ -137,7 +137,7 @@ static bool only_prompt_logprobs_off(fxi_parse *p, const fxi_field *f, const jso
     return only_absent(p, f, v);
 }
 
-// A string that is the neutral word, one of the known others (501), or wrong (400).
+// A string: a neutral word, one of the known others (501), or wrong (400).
 static bool only_word(fxi_parse *p, const fxi_field *f, const char *word, const char *neutral,
                       const char *others)
 {
@@ -145,7 +145,7 @@ static bool only_word(fxi_parse *p, const fxi_field *f, const char *word, const 
     if (strlen(word) < sizeof quoted - 2) {
         snprintf(quoted, sizeof quoted, " %s ", word);
         if (strstr(neutral, quoted)) return true;
-        if (strstr(others, quoted)) return fxi_unsupported(p, f->name);
+        if (strstr(others, quoted)) return fxi_not_supported(p, f->name);
     }
     return fxi_bad_value(p, f->name, "'%s' must be one of:%s%s", f->name, neutral, others + 1);
 }
@@ -159,11 +159,11 @@ static bool only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 static bool only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    if (json_is_object(v)) return fxi_unsupported(p, f->name);
+    if (json_is_object(v)) return fxi_not_supported(p, f->name);
     return only_word(p, f, json_string_value(v), " none auto ", " required ");
 }
 
-static bool read_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     const char *word = json_string_value(v);
     p->par->hide_tools = word && !strcmp(word, "none");
@@ -172,7 +172,7 @@ static bool read_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 // ---- the table --------------------------------------------------------------------------------
 
-static bool read_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v);
+static bool set_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v);
 
 #define AT(member) offsetof(fxi_params, member)
 #define B          FXI_T_BOOL
@@ -183,46 +183,46 @@ static bool read_stream_options(fxi_parse *p, const fxi_field *f, const json_t *
 #define O          FXI_T_OBJ
 
 static const fxi_field fields[] = {
-    {"model", BOTH, S, 0, 0, read_model, 0},
+    {"model", BOTH, S, 0, 0, check_model, 0},
     {"prompt", COMPLETIONS, S | A | FXI_T_REQUIRED, 0, 0, fxi_set_prompt, 0},
     {"messages", CHAT, A | FXI_T_REQUIRED, 0, 0, fxi_set_messages, 0},
     {"tools", CHAT, A, 0, 0, fxi_set_tools, 0},
-    {"tool_choice", CHAT, S | O, 0, 0, read_tool_choice, 0},
+    {"tool_choice", CHAT, S | O, 0, 0, set_tool_choice, 0},
     {"chat_template_kwargs", CHAT, O, 0, 0, fxi_set_kwargs, 0},
-    {"add_generation_prompt", CHAT, B, 0, 0, read_bool, AT(add_generation_prompt)},
-    {"max_tokens", BOTH, I, 0, 1e300, read_int, AT(max_tok)},
-    {"max_completion_tokens", CHAT, I, 0, 1e300, read_int, AT(max_completion_tok)},
-    {"temperature", BOTH, N, 0, 2, read_num, AT(temperature)},
-    {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, read_num, AT(top_p)},
-    {"top_k", BOTH, I, -1, INT32_MAX, read_int, AT(top_k)},
-    {"min_p", BOTH, N, 0, 1, read_num, AT(min_p)},
-    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, read_num, AT(typical_p)},
-    {"presence_penalty", BOTH, N, -2, 2, read_num, AT(presence_penalty)},
-    {"frequency_penalty", BOTH, N, -2, 2, read_num, AT(frequency_penalty)},
-    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e30, read_num, AT(repetition_penalty)},
+    {"add_generation_prompt", CHAT, B, 0, 0, set_bool, AT(add_generation_prompt)},
+    {"max_tokens", BOTH, I, 0, 1e300, set_integer, AT(max_tok)},
+    {"max_completion_tokens", CHAT, I, 0, 1e300, set_integer, AT(max_completion_tok)},
+    {"temperature", BOTH, N, 0, 2, set_number, AT(temperature)},
+    {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, set_number, AT(top_p)},
+    {"top_k", BOTH, I, -1, INT32_MAX, set_integer, AT(top_k)},
+    {"min_p", BOTH, N, 0, 1, set_number, AT(min_p)},
+    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, set_number, AT(typical_p)},
+    {"presence_penalty", BOTH, N, -2, 2, set_number, AT(presence_penalty)},
+    {"frequency_penalty", BOTH, N, -2, 2, set_number, AT(frequency_penalty)},
+    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e30, set_number, AT(repetition_penalty)},
     {"logit_bias", BOTH, O, 0, 0, fxi_set_bias, 0},
     {"allowed_token_ids", BOTH, A, 1, 1e300, fxi_set_ids, AT(allow)},
-    {"n", BOTH, I, 1, FX_MAX_CHOICE, read_int, AT(n)},
-    {"best_of", COMPLETIONS, I, 1, FX_MAX_CHOICE, read_int, AT(best_of)},
-    {"use_beam_search", BOTH, B, 0, 0, read_bool, AT(beam)},
-    {"length_penalty", BOTH, N, -100, 100, read_num, AT(length_penalty)},
-    {"early_stopping", BOTH, B | S, 0, 0, read_early_stop, 0},
-    {"seed", BOTH, I, 0, 0, read_seed, AT(seed)},
+    {"n", BOTH, I, 1, FX_MAX_CHOICE, set_integer, AT(n)},
+    {"best_of", COMPLETIONS, I, 1, FX_MAX_CHOICE, set_integer, AT(best_of)},
+    {"use_beam_search", BOTH, B, 0, 0, set_bool, AT(beam)},
+    {"length_penalty", BOTH, N, -100, 100, set_number, AT(length_penalty)},
+    {"early_stopping", BOTH, B | S, 0, 0, set_early_stop, 0},
+    {"seed", BOTH, I, 0, 0, set_seed, AT(seed)},
     {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0},
     {"stop_token_ids", BOTH, A, 0, 1024, fxi_set_ids, AT(stop_token)},
-    {"include_stop_str_in_output", BOTH, B, 0, 0, read_bool, AT(include_stop)},
-    {"min_tokens", BOTH, I, 0, INT32_MAX, read_int, AT(min_tok)},
-    {"stream", BOTH, B, 0, 0, read_bool, AT(stream)},
-    {"stream_options", BOTH, O, 0, 0, read_stream_options, 0},
-    {"ignore_eos", BOTH, B, 0, 0, read_bool, AT(ignore_eos)},
-    {"priority", BOTH, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, read_int, AT(priority)},
-    {"cache_salt", BOTH, S, 1, 1024, read_str, AT(cache_salt)},
-    {"cache_prompt", BOTH, B, 0, 0, read_bool, AT(cache_prompt)},
-    {"user", BOTH, S, 0, 0, ignore, 0},
-    // Known, and not to be had yet.
+    {"include_stop_str_in_output", BOTH, B, 0, 0, set_bool, AT(include_stop)},
+    {"min_tokens", BOTH, I, 0, INT32_MAX, set_integer, AT(min_tok)},
+    {"stream", BOTH, B, 0, 0, set_bool, AT(stream)},
+    {"stream_options", BOTH, O, 0, 0, set_stream_options, 0},
+    {"ignore_eos", BOTH, B, 0, 0, set_bool, AT(ignore_eos)},
+    {"priority", BOTH, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, set_integer, AT(priority)},
+    {"cache_salt", BOTH, S, 1, 1024, set_text, AT(cache_salt)},
+    {"cache_prompt", BOTH, B, 0, 0, set_bool, AT(cache_prompt)},
+    {"user", BOTH, S, 0, 0, ignore_value, 0},
+    // Not supported yet.
     {"logprobs", COMPLETIONS, I, 0, 20, only_logprobs_off, 0},
     {"logprobs", CHAT, B, 0, 0, only_logprobs_off, 0},
-    {"top_logprobs", CHAT, I, 0, 20, read_int, AT(top_logprobs)},
+    {"top_logprobs", CHAT, I, 0, 20, set_integer, AT(top_logprobs)},
     {"prompt_logprobs", BOTH, I, 0, 20, only_prompt_logprobs_off, 0},
     {"echo", BOTH, B, 0, 0, only_false, 0},
     {"suffix", COMPLETIONS, S, 0, 0, only_empty, 0},
@@ -251,8 +251,8 @@ static const fxi_field fields[] = {
 };
 
 static const fxi_field stream_fields[] = {
-    {"include_usage", BOTH, B, 0, 0, read_bool, AT(include_usage)},
-    {"continuous_usage_stats", BOTH, B, 0, 0, read_bool, AT(continuous_usage)},
+    {"include_usage", BOTH, B, 0, 0, set_bool, AT(include_usage)},
+    {"continuous_usage_stats", BOTH, B, 0, 0, set_bool, AT(continuous_usage)},
 };
 
 #undef B
@@ -278,7 +278,7 @@ static unsigned types_of(const json_t *v)
     case JSON_TRUE:
     case JSON_FALSE: return FXI_T_BOOL;
     case JSON_INTEGER: return FXI_T_INT | FXI_T_NUM;
-    case JSON_REAL: return FXI_T_NUM | (is_whole(v) ? FXI_T_INT : 0);
+    case JSON_REAL: return FXI_T_NUM | (is_whole_number(v) ? FXI_T_INT : 0);
     case JSON_STRING: return FXI_T_STR;
     case JSON_ARRAY: return FXI_T_ARR;
     case JSON_OBJECT: return FXI_T_OBJ;
@@ -300,14 +300,14 @@ static bool check_type(fxi_parse *p, const fxi_field *f, const json_t *v)
 }
 
 // Characters of valid UTF-8.
-static size_t n_char(const json_t *v)
+static size_t count_chars(const json_t *v)
 {
     size_t n = 0;
     for (const char *s = json_string_value(v); *s; s++) n += (*s & 0xc0) != 0x80;
     return n;
 }
 
-// What the bounds of a field are about.
+// The quantity that the bounds of a field limit.
 typedef struct amount {
     double x;
     const char *verb, *unit; // "must VERB at least 1UNIT"
@@ -315,12 +315,12 @@ typedef struct amount {
 
 static amount amount_of(const json_t *v)
 {
-    if (json_is_string(v)) return (amount){(double)n_char(v), "have", " characters"};
+    if (json_is_string(v)) return (amount){(double)count_chars(v), "have", " characters"};
     if (json_is_array(v)) return (amount){(double)json_array_size(v), "have", " members"};
     return (amount){json_number_value(v), "be", ""};
 }
 
-static bool check_range(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool check_bounds(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     if (f->lo == f->hi) return true;
     amount a = amount_of(v);
@@ -344,71 +344,19 @@ static bool run_table(fxi_parse *p, const fxi_field *row, size_t n_row, const js
             return fxi_http_fail(p->err, 400, "missing_required_parameter", f->name,
                                  "'%s' is required", f->name);
         }
-        if (!check_type(p, f, v) || !check_range(p, f, v) || !f->set(p, f, v)) return false;
+        if (!check_type(p, f, v) || !check_bounds(p, f, v) || !f->set(p, f, v)) return false;
     }
     return true;
 }
 
-static bool read_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool set_stream_options(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     (void)f;
     p->par->has_stream_options = true;
     return run_table(p, stream_fields, sizeof stream_fields / sizeof stream_fields[0], v);
 }
 
-// ---- checks between fields --------------------------------------------------------------------
-
-static bool check_stream(fxi_parse *p)
-{
-    const fxi_params *par = p->par;
-    if (!par->stream && par->has_stream_options)
-        return fxi_bad_value(p, "stream_options", "'stream_options' needs 'stream'");
-    if (!par->stream) return true;
-    if (par->best_of > par->n) return fxi_bad_value(p, "best_of", "'best_of' cannot be streamed");
-    if (par->beam) return fxi_bad_value(p, "use_beam_search", "a beam search cannot be streamed");
-    if (par->prompt_logprobs)
-        return fxi_bad_value(p, "prompt_logprobs", "'prompt_logprobs' cannot be streamed");
-    return true;
-}
-
-static bool check_counts(fxi_parse *p)
-{
-    const fxi_params *par = p->par;
-    int64_t n_seq = fxi_params_n_seq(par);
-    const char *name = fxi_params_blame(par, FX_EINVAL);
-    if (par->best_of >= 0 && par->best_of < par->n)
-        return fxi_bad_value(p, "best_of", "'best_of' must be at least 'n'");
-    if (n_seq * (int64_t)par->n_prompt > p->lim->max_choice)
-        return fxi_bad_value(p, name, "'%s' times the number of prompts must be at most %d", name,
-                             p->lim->max_choice);
-    if (par->beam && n_seq > FX_MAX_BEAM)
-        return fxi_bad_value(p, name, "a beam search is at most %d wide", FX_MAX_BEAM);
-    if (par->top_logprobs > 0 && !par->logprobs)
-        return fxi_bad_value(p, "top_logprobs", "'top_logprobs' needs 'logprobs'");
-    return true;
-}
-
-// Nothing to generate is only of use where the prompt itself is scored or echoed.
-static bool check_length(fxi_parse *p)
-{
-    const fxi_params *par = p->par;
-    bool scores = par->prompt_logprobs || json_is_true(json_object_get(par->root, "echo"));
-    if (par->max_completion_tok == 0)
-        return fxi_bad_value(p, "max_completion_tokens",
-                             "'max_completion_tokens' must be at least 1");
-    if (par->max_tok == 0 && !scores)
-        return fxi_bad_value(p, "max_tokens", "'max_tokens' must be at least 1");
-    int64_t most = fxi_params_max_tok(par);
-    if (most >= 0 && par->min_tok > most)
-        return fxi_bad_value(p, "min_tokens", "'min_tokens' must be at most 'max_tokens', %lld",
-                             (long long)most);
-    return true;
-}
-
 bool fxi_fields_read(fxi_parse *p)
 {
-    if (!run_table(p, fields, sizeof fields / sizeof fields[0], p->par->root)) return false;
-    if (!check_stream(p) || !check_counts(p) || !check_length(p)) return false;
-    if (p->par->unsupported.status) *p->err = p->par->unsupported;
-    return !p->par->unsupported.status;
+    return run_table(p, fields, sizeof fields / sizeof fields[0], p->par->root);
 }

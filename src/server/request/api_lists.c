@@ -1,7 +1,7 @@
 // api_lists.c - fields that are lists: stop strings, token ids, and biases by token id.
 //
-// Ids and biases become arrays that the parameters own; stop strings stay in the JSON tree.
-#include "server/server_internal.h"
+// The parameters own the arrays of ids and biases; stop strings stay in the JSON tree.
+#include "server/request/api_fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 // ---- stop strings -----------------------------------------------------------------------------
 
-static bool add_stop(fxi_parse *p, const json_t *v)
+static bool append_stop(fxi_parse *p, const json_t *v)
 {
     if (!json_is_string(v)) return fxi_bad_type(p, "stop", "a string or an array of strings");
     if (!json_string_length(v)) return fxi_bad_value(p, "stop", "a stop string is empty");
@@ -20,11 +20,11 @@ static bool add_stop(fxi_parse *p, const json_t *v)
 
 bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
-    if (json_is_string(v)) return add_stop(p, v);
+    if (json_is_string(v)) return append_stop(p, v);
     if (json_array_size(v) > FXI_MAX_STOP)
         return fxi_bad_value(p, f->name, "at most %d stop strings", FXI_MAX_STOP);
     for (size_t i = 0; i < json_array_size(v); i++)
-        if (!add_stop(p, json_array_get(v, i))) return false;
+        if (!append_stop(p, json_array_get(v, i))) return false;
     return true;
 }
 
@@ -55,8 +55,8 @@ bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 // ---- biases -----------------------------------------------------------------------------------
 
-// The id, written as JSON writes numbers, so that no token can stand there twice; -1: it is none.
-static int32_t id_of(const char *key, int n_vocab)
+// The token id, written as JSON writes numbers so that no token appears twice; -1: not a token id.
+static int32_t id_of_key(const char *key, int n_vocab)
 {
     char same[24];
     long id = strtol(key, NULL, 10);
@@ -65,9 +65,9 @@ static int32_t id_of(const char *key, int n_vocab)
     return strcmp(same, key) ? -1 : (int32_t)id;
 }
 
-static bool add_bias(fxi_parse *p, const char *key, const json_t *v)
+static bool append_bias(fxi_parse *p, const char *key, const json_t *v)
 {
-    int32_t id = id_of(key, p->lim->n_vocab);
+    int32_t id = id_of_key(key, p->lim->n_vocab);
     if (id < 0)
         return fxi_bad_value(p, "logit_bias", "'logit_bias' has a key that is not a token id");
     if (!json_is_number(v) || fabs(json_number_value(v)) > 100)
@@ -84,6 +84,6 @@ bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v)
     if (!json_object_size(v)) return true;
     p->par->bias = malloc(json_object_size(v) * sizeof *p->par->bias);
     if (!p->par->bias) return fxi_no_memory(p);
-    json_object_foreach((json_t *)v, key, bias) if (!add_bias(p, key, bias)) return false;
+    json_object_foreach((json_t *)v, key, bias) if (!append_bias(p, key, bias)) return false;
     return true;
 }

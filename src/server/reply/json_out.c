@@ -1,11 +1,12 @@
-#include "server/server_internal.h"
+// json_out.c - escaping strings; text that needs no escape is copied in whole runs.
+#include "server/reply/json_out.h"
 
 #include <string.h>
 
 #include "base/utf8.h" // defines: fxi_utf8_check
 
-// The escape of an ASCII byte, or NULL where it stands for itself. buf holds at least 7 bytes.
-static const char *escape(unsigned char c, char *buf)
+// The escape of an ASCII byte, or NULL if it stands for itself. buf holds at least 7 bytes.
+static const char *escape_of(unsigned char c, char *buf)
 {
     if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) return NULL;
     static const char short_of[] = "b\bf\fn\nr\rt\t\"\"\\\\"; // pairs: letter, byte
@@ -20,13 +21,13 @@ static const char *escape(unsigned char c, char *buf)
     return buf;
 }
 
-// s[0..n) is valid UTF-8: runs that need no escape are copied whole.
+// s[0..n) is valid UTF-8.
 static bool add_valid(fxi_buf *b, const char *s, size_t n)
 {
     size_t from = 0;
     for (size_t i = 0; i < n; i++) {
         char buf[8];
-        const char *esc = escape((unsigned char)s[i], buf);
+        const char *esc = escape_of((unsigned char)s[i], buf);
         if (!esc) continue;
         if (!fxi_buf_add(b, s + from, i - from) || !fxi_buf_str(b, esc)) return false;
         from = i + 1;

@@ -8,7 +8,7 @@
 //     arguments of a tool call, JSON in a string    become the object they spell
 //
 // Members that are not known here go through as they are.
-#include "server/server_internal.h"
+#include "server/request/api_fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static bool check_part(fxi_parse *p, where *w, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
     if (!type) return fxi_bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
-    if (is_known_part(type)) return fxi_unsupported(p, at(w, "content"));
+    if (is_known_part(type)) return fxi_not_supported(p, at(w, "content"));
     if (strcmp(type, "text"))
         return fxi_bad_value(p, at(w, "content"), "unknown kind of part '%.40s'", type);
     if (!json_is_string(json_object_get(v, "text")))

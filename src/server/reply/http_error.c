@@ -1,33 +1,37 @@
-#include "server/server_internal.h"
+// http_error.c - two tables: what an HTTP status means to a client, and which status an engine error
+// becomes.
+#include "server/reply/http_error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "server/reply/json_out.h"
+
 static const struct status_row {
     int status;
     const char *type;
-    int retry_after_s; // 0: not worth another try
+    int retry_after_s; // 0: no Retry-After
 } status_rows[] = {
     {400, "invalid_request_error", 0}, {404, "not_found_error", 0},
     {405, "invalid_request_error", 0}, {413, "invalid_request_error", 0},
     {415, "invalid_request_error", 0}, {431, "invalid_request_error", 0},
     {429, "rate_limit_error", 1},      {501, "not_supported_error", 0},
-    {503, "unavailable_error", 2},     {500, "server_error", 0}, // last: for all others
+    {503, "unavailable_error", 2},     {500, "server_error", 0}, // last: all others
 };
 
 static const struct engine_row {
     fx_status engine;
     int status;
     const char *code;
-    bool client; // the client's doing: param is named
+    bool client; // the client is at fault: name the field
 } engine_rows[] = {
     {FX_EINVAL, 400, "invalid_value", true},
     {FX_ECONTEXT, 400, "context_length_exceeded", true},
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
-    {FX_EFORMAT, 501, "unsupported_chat_template", false}, // of a request: the model's template
-    {FX_OK, 500, NULL, false},                             // last: for all others
+    {FX_EFORMAT, 501, "unsupported_chat_template", false}, // at a request: of the template
+    {FX_OK, 500, NULL, false},                             // last: all others
 };
 
 static const struct status_row *find_status(int status)

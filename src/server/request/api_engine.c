@@ -1,8 +1,8 @@
-// api_engine.c - parameters to what the engine is asked for.
+// api_engine.c - parameters to a request of the engine, and to what the reply looks like.
 //
-// The names differ in places, and so do some meanings: priorities run the other way round, a beam
-// search is as wide as best_of, and a salt is the tenant, whose prefixes nobody else shares.
-#include "server/server_internal.h"
+// Some names and meanings differ: priorities run the other way round, the width of a beam search is
+// best_of, and a salt names the tenant, with whom alone prefixes are shared.
+#include "server/request/api_request.h"
 
 #include <float.h>
 #include <limits.h>
@@ -19,13 +19,13 @@ int64_t fxi_params_n_seq(const fxi_params *par)
     return par->best_of > par->n ? par->best_of : par->n;
 }
 
-// A float above 0, whatever the double was.
+// Rounds to a float above 0: a tiny double would become 0.
 static float above_zero(double v)
 {
     return v < FLT_MIN ? FLT_MIN : (float)v;
 }
 
-static fx_sampling sampling(const fxi_params *par, uint64_t seed)
+static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
 {
     return (fx_sampling){
         .temperature = (float)par->temperature,
@@ -72,16 +72,16 @@ static void set_ends(fx_request *req, const fxi_params *par)
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 {
     fx_request req = fx_request_default();
-    req.sampling = sampling(par, seed);
+    req.sampling = sampling_of(par, seed);
     set_counts(&req, par);
     set_ends(&req, par);
-    req.priority = -(int)par->priority; // vLLM's: the lower goes first
+    req.priority = -(int)par->priority; // as in vLLM, the lower goes first
     req.tenant = par->cache_salt;
     req.no_cache = !par->cache_prompt;
     return req;
 }
 
-// FX_EINVAL: what else could be wrong has been checked, so it is more sequences than the engine
+// FX_EINVAL: everything else has been checked, so the request has more sequences than the engine
 // runs together.
 const char *fxi_params_blame(const fxi_params *par, fx_status st)
 {
@@ -91,4 +91,16 @@ const char *fxi_params_blame(const fxi_params *par, fx_status st)
     if (st == FX_EINVAL) return counts[par->best_of > par->n];
     if (st == FX_ENOSPACE) return lengths[par->max_completion_tok >= 0];
     return input[par->api];
+}
+
+fxi_reply_spec fxi_params_reply(const fxi_params *par)
+{
+    return (fxi_reply_spec){.api = par->api,
+                            .stream = par->stream,
+                            .include_usage = par->include_usage,
+                            .continuous_usage = par->continuous_usage,
+                            .n_prompt = (int)par->n_prompt,
+                            .n_per_prompt = (int)par->n,
+                            .stop = json_object_get(par->root, "stop"),
+                            .stop_token_id = json_object_get(par->root, "stop_token_ids")};
 }
