@@ -1,3 +1,4 @@
+// options.c - the options of all commands as one table.
 #include "cli/cli.h"
 
 #include <limits.h>

@@ -1,6 +1,7 @@
-// cmd_inspect.c - what a GGUF file holds: header, metadata, tensors, totals, and what a token of KV
-// cache costs.
-#include "cli/cli.h"
+// cmd_inspect.c - what a GGUF file holds: header, metadata, tensors, totals, and the size of a token
+// in the KV cache.
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static void print_str(fxi_str s)
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)s.p[i];
         bool c1 = c == 0xC2 && i + 1 < n &&
-                  (unsigned char)s.p[i + 1] < 0xA0; // U+0080 .. U+009F steer, too
+                  (unsigned char)s.p[i + 1] < 0xA0; // U+0080 .. U+009F are control characters
         if (c < 0x20 || c == 0x7F || c1)
             printf("\\x%02x", c);
         else
@@ -31,7 +32,7 @@ static void print_str(fxi_str s)
     printf(n < s.n ? "\"... (%zu bytes)" : "\"", s.n);
 }
 
-// Names are shown in full and must line up; nothing but printable ASCII passes.
+// Names are shown in full, in columns; anything but printable ASCII is escaped.
 static void print_name(fxi_str s, int width)
 {
     int used = 0;
@@ -163,7 +164,7 @@ static void print_totals(const fxi_gguf *g)
 
 // ---- KV cache -----------------------------------------------------------------------------------
 
-// "<architecture>.<key>" as a number; `otherwise` if it is absent or no number.
+// "<architecture>.<key>" as a number; `otherwise` if it is absent or not a number.
 static uint32_t arch_u32(const fxi_gguf *g, fxi_str arch, const char *key, uint32_t otherwise)
 {
     char name[128];

@@ -1,4 +1,6 @@
-#include "cli/cli.h"
+// cmd_tokenize.c - text on stdin to token ids on stdout, or back.
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include "base/error.h"
 #include "format/vocab/vocab_open.h"
 
-static fx_status read_all(FILE *from, fxi_buf *text, fx_error *err)
+static fx_status read_text_from(FILE *from, fxi_buf *text, fx_error *err)
 {
     for (;;) {
         if (!fxi_buf_reserve(text, 1 << 16))
@@ -28,8 +30,8 @@ static void print_ids(const fxi_ids *ids)
     printf("\n");
 }
 
-static fx_status tokenize(const fxi_cli_options *o, const fxi_vocab *v, const fxi_buf *text,
-                          fx_error *err)
+static fx_status print_ids_of(const fxi_cli_options *o, const fxi_vocab *v, const fxi_buf *text,
+                              fx_error *err)
 {
     fxi_ids ids = {0};
     fx_status st = FX_OK;
@@ -41,7 +43,7 @@ static fx_status tokenize(const fxi_cli_options *o, const fxi_vocab *v, const fx
     return st;
 }
 
-// Ids are numbers with anything that is white space between them.
+// Ids are decimal numbers separated by white space.
 static fx_status parse_ids(const fxi_vocab *v, const fxi_buf *text, fxi_ids *ids, fx_error *err)
 {
     const char *p = text->p;
@@ -64,7 +66,7 @@ static fx_status parse_ids(const fxi_vocab *v, const fxi_buf *text, fxi_ids *ids
     return FX_OK;
 }
 
-static fx_status detokenize(const fxi_vocab *v, const fxi_buf *list, fx_error *err)
+static fx_status print_text_of(const fxi_vocab *v, const fxi_buf *list, fx_error *err)
 {
     fxi_ids ids = {0};
     fxi_buf text = {0};
@@ -85,8 +87,9 @@ int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest)
     if (fxi_vocab_open(o->model, o->tokenizer_pre, NULL, &vocab, &err) != FX_OK)
         return fxi_cli_fail("%s", err.text);
     fxi_buf in = {0};
-    fx_status st = read_all(stdin, &in, &err);
-    if (st == FX_OK) st = o->decode ? detokenize(vocab, &in, &err) : tokenize(o, vocab, &in, &err);
+    fx_status st = read_text_from(stdin, &in, &err);
+    if (st == FX_OK)
+        st = o->decode ? print_text_of(vocab, &in, &err) : print_ids_of(o, vocab, &in, &err);
     fxi_buf_free(&in);
     fxi_vocab_free(vocab);
     return st == FX_OK ? 0 : fxi_cli_fail("%s", err.text);

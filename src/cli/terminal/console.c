@@ -1,4 +1,5 @@
-#include "cli/cli.h"
+// console.c - lines for people: errors, sizes, counts.
+#include "cli/terminal/terminal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,13 +13,13 @@ int fxi_cli_fail(const char *fmt, ...)
     va_end(ap);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?'; // one line, whatever a file or a user wrote
+            *c = '?'; // stays one line, whatever a file or a user wrote
     fprintf(stderr, "flexinfer: %s\n", line);
     return FXI_EXIT_FAILURE;
 }
 
-static const char *scaled(double v, double step, const char *const *unit,
-                          char text[FXI_SIZE_TEXT_BYTES])
+static const char *scale_text(double v, double step, const char *const *unit,
+                              char text[FXI_SIZE_TEXT_BYTES])
 {
     int u = 0;
     for (; v >= step && unit[u + 1]; u++) v /= step;
@@ -29,11 +30,11 @@ static const char *scaled(double v, double step, const char *const *unit,
 const char *fxi_cli_size(uint64_t bytes, char text[FXI_SIZE_TEXT_BYTES])
 {
     static const char *const unit[] = {" B", " KiB", " MiB", " GiB", " TiB", NULL};
-    return scaled((double)bytes, 1024, unit, text);
+    return scale_text((double)bytes, 1024, unit, text);
 }
 
 const char *fxi_cli_count(uint64_t n, char text[FXI_SIZE_TEXT_BYTES])
 {
     static const char *const unit[] = {"", " K", " M", " B", " T", NULL};
-    return scaled((double)n, 1000, unit, text);
+    return scale_text((double)n, 1000, unit, text);
 }

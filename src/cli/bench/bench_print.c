@@ -1,10 +1,11 @@
-// bench_print.c - rows as a table to read, as CSV to collect, as JSON for programs.
-#include "cli/bench.h"
+// bench_print.c - rows as a table for people, as CSV to collect, as JSON for programs.
+#include "cli/bench/bench.h"
+#include "cli/terminal/terminal.h"
 
 #include <jansson.h>
 #include <stdio.h>
 
-static double share(const fxi_bench_row *r)
+static double share_of_limit(const fxi_bench_row *r)
 {
     return r->tok_s / r->limit_tok_s;
 }
@@ -19,7 +20,7 @@ static const char *limit_name(const fxi_bench_row *r)
 static void print_row(const fxi_bench_row *r, int length)
 {
     printf("%14d %8d %11.1f %11.1f %6.0f %%  %s\n", r->batch, length, r->tok_s, r->limit_tok_s,
-           100 * share(r), limit_name(r));
+           100 * share_of_limit(r), limit_name(r));
 }
 
 static void print_heading(const char *phase, const char *length)
@@ -61,7 +62,7 @@ static void print_quoted(const char *text)
 static void print_csv_row(const fxi_bench *b, const char *phase, const fxi_bench_row *r)
 {
     printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
-           r->limit_tok_s, share(r), limit_name(r));
+           r->limit_tok_s, share_of_limit(r), limit_name(r));
     printf("%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
            b->machine.int8_gop_s, b->model.n_thread, b->model.kernel_path);
     print_quoted(b->model.name);
@@ -82,8 +83,8 @@ int fxi_bench_print_csv(const fxi_bench *b)
 static json_t *row_json(const fxi_bench_row *r)
 {
     return json_pack("{s:i, s:i, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
-                     "tokens_per_s", r->tok_s, "share_of_limit", share(r), "limit_tokens_per_s",
-                     r->limit_tok_s, "limited_by", limit_name(r));
+                     "tokens_per_s", r->tok_s, "share_of_limit", share_of_limit(r),
+                     "limit_tokens_per_s", r->limit_tok_s, "limited_by", limit_name(r));
 }
 
 static json_t *prompt_json(const fxi_bench *b)

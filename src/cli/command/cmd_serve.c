@@ -1,4 +1,6 @@
-#include "cli/cli.h"
+// cmd_serve.c - the server until a signal: what it says at the start, and its log on stderr.
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +65,7 @@ static void print_address(const char *host, int port)
             host, port);
 }
 
-static int serve(fx_engine *eng, const fxi_cli_options *o)
+static int run_server(fx_engine *eng, const fxi_cli_options *o)
 {
     fx_error err;
     fxi_server *srv;
@@ -74,7 +76,7 @@ static int serve(fx_engine *eng, const fxi_cli_options *o)
     print_chat(fx_engine_info(eng));
     print_address(o->host, fxi_server_port(srv));
     while (!fxi_signals_stop()) fxi_signals_wait();
-    fxi_signals_let_kill(); // whoever does not want to wait for the end asks twice
+    fxi_signals_let_kill(); // a second signal ends it without waiting
     fprintf(stderr, "stopping\n");
     fxi_server_stop(srv);
     return 0;
@@ -85,9 +87,9 @@ int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)rest;
     fx_error err;
     fx_engine *eng;
-    signal(SIGPIPE, SIG_IGN); // a client that hangs up is no reason to die
+    signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
     if (fxi_cli_open(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    int rc = fxi_signals_catch() ? serve(eng, o) : fxi_cli_fail("out of file descriptors");
+    int rc = fxi_signals_catch() ? run_server(eng, o) : fxi_cli_fail("out of file descriptors");
     fx_engine_close(eng);
     return rc;
 }

@@ -1,15 +1,16 @@
-#include "cli/cli.h"
+// load.c - opening the engine that the options describe.
+#include "cli/command/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BAR_FROM_BYTES (64ull << 20) // smaller models are there before a bar could be read
+#define BAR_FROM_BYTES (64ull << 20) // smaller models load before anyone could read a bar
 #define BAR_WIDTH      40
 
 static void draw_bar(void *ud, uint64_t done, uint64_t total)
 {
-    int *shown = ud; // per cent on the screen
+    int *shown = ud; // percentage on the screen
     if (total < BAR_FROM_BYTES) return;
     int now = (int)((double)done / (double)total * 100.0);
     if (now == *shown) return;
@@ -20,7 +21,7 @@ static void draw_bar(void *ud, uint64_t done, uint64_t total)
     fprintf(stderr, "\rloading [%s] %3d %%", bar, now);
 }
 
-// A choice that could be left to the engine, made here so that it can be shown.
+// The engine has the same default; choosing here lets commands show the folder.
 const char *fxi_cli_swap_dir(const fxi_cli_options *o)
 {
     if (o->swap_dir && o->swap_dir[0]) return o->swap_dir;
@@ -52,6 +53,6 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
         opt.progress_ud = &shown;
     }
     fx_status st = fx_engine_open(&opt, out, err);
-    if (shown >= 0) fprintf(stderr, "\r\033[K"); // the bar has done its work
+    if (shown >= 0) fprintf(stderr, "\r\033[K"); // removes the bar
     return st;
 }

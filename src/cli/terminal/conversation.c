@@ -1,10 +1,10 @@
-// chat.c - a conversation in the terminal, or from a pipe.
+// conversation.c - a chat in the terminal, or from a pipe.
 //
-// Every line is a message; the history grows by it and by the answer. A message that fails (it no
-// longer fits the context) is taken back, so that the conversation stays usable. Ctrl-C stops an
-// answer, which stays in the history as far as it got; Ctrl-D ends. Prompt and remarks go to
-// stderr: stdout holds the answers alone.
-#include "cli/cli.h"
+// Every line is a message; the history grows by it and by the answer. A message that fails, say
+// because it no longer fits the context, is removed again, so the conversation stays usable. Ctrl-C
+// stops an answer, which stays in the history as far as it got; Ctrl-D ends the chat. Prompt and
+// remarks go to stderr: stdout holds the answers alone.
+#include "cli/terminal/terminal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct chat {
+typedef struct conversation {
     fx_engine *eng;
     const fxi_cli_options *o;
     fx_message *msg; // each content is owned
@@ -20,10 +20,10 @@ typedef struct chat {
     bool terminal; // a person types
     bool over;
     int rc;
-} chat;
+} conversation;
 
-static fx_status remember(chat *c, const char *role, const char *text, size_t n_bytes,
-                          fx_error *err)
+static fx_status add_message(conversation *c, const char *role, const char *text, size_t n_bytes,
+                             fx_error *err)
 {
     if (c->n_msg == c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 16;
@@ -40,25 +40,25 @@ static fx_status remember(chat *c, const char *role, const char *text, size_t n_
     return FX_OK;
 }
 
-static void forget_to(chat *c, size_t n_msg)
+static void drop_messages_from(conversation *c, size_t n_msg)
 {
     while (c->n_msg > n_msg) free((char *)c->msg[--c->n_msg].content);
 }
 
 // ---- commands -----------------------------------------------------------------------------------
 
-static void quit(chat *c)
+static void end_chat(conversation *c)
 {
     c->over = true;
 }
 
-static void reset(chat *c)
+static void start_over(conversation *c)
 {
-    forget_to(c, 0);
+    drop_messages_from(c, 0);
     fprintf(stderr, "a new conversation\n");
 }
 
-static void help(chat *c)
+static void print_chat_help(conversation *c)
 {
     (void)c;
     fprintf(stderr, "/reset  start a new conversation\n"
@@ -69,10 +69,10 @@ static void help(chat *c)
 
 static const struct {
     const char *name;
-    void (*call)(chat *c);
-} commands[] = {{"/reset", reset}, {"/quit", quit}, {"/help", help}};
+    void (*call)(conversation *c);
+} commands[] = {{"/reset", start_over}, {"/quit", end_chat}, {"/help", print_chat_help}};
 
-static void command(chat *c, const char *line)
+static void run_chat_command(conversation *c, const char *line)
 {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(line, commands[i].name) == 0) {
@@ -85,44 +85,44 @@ static void command(chat *c, const char *line)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static fx_status ask(chat *c, fxi_answer *a, fx_error *err)
+static fx_status ask_model(conversation *c, fxi_completion *a, fx_error *err)
 {
     static const char *const turn[] = {
-        "\nUser:"}; // where a model without a template would go on alone
+        "\nUser:"}; // where a model without a template would make up the user's next line
     fx_tokens prompt = {0};
     FX_TRY(fx_chat_tokenize(c->eng, c->msg, c->n_msg, &prompt, err));
-    fx_request req = fxi_cli_request(c->o);
+    fx_request req = fxi_completion_request(c->o);
     req.prompt = prompt.id;
     req.n_prompt = prompt.n;
     if (!fx_engine_info(c->eng)->has_chat_template) {
         req.stop = turn;
         req.n_stop = 1;
     }
-    fx_status st = fxi_cli_answer(c->eng, &req, a, err);
+    fx_status st = fxi_completion_run(c->eng, &req, a, err);
     fx_tokens_free(&prompt);
     return st;
 }
 
-static fx_status exchange(chat *c, const char *line, size_t n_bytes, fx_error *err)
+static fx_status answer_message(conversation *c, const char *line, size_t n_bytes, fx_error *err)
 {
-    fxi_answer a = {.finish = FX_FINISH_NONE};
+    fxi_completion a = {.finish = FX_FINISH_NONE};
     size_t before = c->n_msg;
-    fx_status st = remember(c, "user", line, n_bytes, err);
-    if (st == FX_OK) st = ask(c, &a, err);
-    if (st == FX_OK) st = remember(c, "assistant", a.text.p, a.text.n, err);
+    fx_status st = add_message(c, "user", line, n_bytes, err);
+    if (st == FX_OK) st = ask_model(c, &a, err);
+    if (st == FX_OK) st = add_message(c, "assistant", a.text.p, a.text.n, err);
     fxi_buf_free(&a.text);
     if (st != FX_OK) {
-        forget_to(c, before);
+        drop_messages_from(c, before);
         return st;
     }
     fputs("\n", stdout);
     fflush(stdout);
-    if (c->terminal) fxi_cli_figures(c->eng, &a);
+    if (c->terminal) fxi_completion_print(c->eng, &a);
     return FX_OK;
 }
 
 // Ctrl-C at a terminal stops an answer; every other signal ends the chat.
-static void take_signal(chat *c)
+static void take_signal(conversation *c)
 {
     int number = fxi_signals_stop();
     fxi_signals_clear();
@@ -131,10 +131,10 @@ static void take_signal(chat *c)
     c->rc = FXI_EXIT_SIGNAL + number;
 }
 
-static void message(chat *c, const char *line, size_t n_bytes)
+static void handle_message(conversation *c, const char *line, size_t n_bytes)
 {
     fx_error err;
-    fx_status st = exchange(c, line, n_bytes, &err);
+    fx_status st = answer_message(c, line, n_bytes, &err);
     take_signal(c);
     if (st == FX_OK) return;
     fxi_cli_fail(st == FX_ECONTEXT ? "%s (/reset starts a new conversation)" : "%s", err.text);
@@ -145,7 +145,7 @@ static void message(chat *c, const char *line, size_t n_bytes)
 // ---- the loop -----------------------------------------------------------------------------------
 
 // The next line without its newline; false at the end of input. Ctrl-C gives an empty line.
-static bool read_line(chat *c, char **line, size_t *cap, size_t *n_bytes)
+static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes)
 {
     *n_bytes = 0;
     if (c->terminal) fprintf(stderr, "> ");
@@ -161,22 +161,22 @@ static bool read_line(chat *c, char **line, size_t *cap, size_t *n_bytes)
     return true;
 }
 
-int fxi_cli_chat(fx_engine *eng, const fxi_cli_options *o)
+int fxi_conversation_run(fx_engine *eng, const fxi_cli_options *o)
 {
-    chat c = {.eng = eng, .o = o, .terminal = isatty(STDIN_FILENO)};
+    conversation c = {.eng = eng, .o = o, .terminal = isatty(STDIN_FILENO)};
     char *line = NULL;
     size_t cap = 0, n = 0;
-    setvbuf(stdin, NULL, _IONBF, 0); // what is not read yet must be visible to poll
+    setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
         if (n == 0) continue;
         if (line[0] == '/')
-            command(&c, line);
+            run_chat_command(&c, line);
         else
-            message(&c, line, n);
+            handle_message(&c, line, n);
     }
     free(line);
-    forget_to(&c, 0);
+    drop_messages_from(&c, 0);
     free(c.msg);
     return c.rc;
 }

@@ -1,13 +1,13 @@
 // bench_limit.c - the least time that this machine needs for the work of a row.
 //
 //     operations   two for each multiply-add of the linear layers (a prompt needs one row of
-//                  logits), at the peak of the arithmetic that most weights are computed in
-//     bytes        the weights once for each step, and in decoding what the caches hold, at the
-//                  speed of memory
+//                  logits), at the arithmetic peak of the type that most weights are computed in
+//     bytes        the weights once per step, and when decoding the contents of the caches, at the
+//                  bandwidth of memory
 //
-// Whichever takes longer is the limit; the other is taken to be hidden behind it. The work between
-// the linear layers is not counted: to do it in no time at all is the ideal.
-#include "cli/bench.h"
+// The longer of the two is the limit, as if the other were fully hidden behind it. Work between the
+// linear layers counts as free.
+#include "cli/bench/bench.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static double peak_op_s(const fxi_bench *b)
            (int8 && b->machine.int8_gop_s > 0 ? b->machine.int8_gop_s : b->machine.fma_gflop_s);
 }
 
-// n_tok tokens of n_mul multiply-adds and n_bytes read all together.
+// n_tok tokens need n_mul multiply-adds and n_bytes of reading in all.
 static void set_limit(const fxi_bench *b, fxi_bench_row *r, double n_tok, double n_mul,
                       double n_bytes)
 {
@@ -50,7 +50,7 @@ static void limit_decode(const fxi_bench *b, fxi_bench_row *r)
               (double)m->weight_bytes_per_pass + kv_bytes);
 }
 
-void fxi_bench_limit(fxi_bench *b)
+void fxi_bench_set_limits(fxi_bench *b)
 {
     for (int i = 0; i < b->n_prompt; i++) limit_prompt(b, &b->prompt_row[i]);
     for (int i = 0; i < b->n_decode; i++) limit_decode(b, &b->decode_row[i]);

@@ -1,9 +1,9 @@
-// answer.c - one request from the terminal's side.
+// completion.c - one request from the terminal's side.
 //
-// The engine's thread must not block on a slow terminal or pipe, so its callback only appends to a
-// buffer and wakes the main thread, which writes. The figures are taken where the events happen,
-// not where the text is printed.
-#include "cli/cli.h"
+// The engine's thread must not block on a slow terminal or pipe: its callback only appends to a
+// buffer and wakes the main thread, which writes. Times are taken when events happen, not when their
+// text is printed.
+#include "cli/terminal/terminal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,27 +12,27 @@
 
 #include "base/clock.h"
 
-typedef struct stream {
+typedef struct text_stream {
     pthread_mutex_t mu;
     fxi_buf pending; // guarded by mu: text not yet written
-    bool last;       // guarded by mu: the request has ended; nothing below is written after that
+    bool last;       // guarded by mu: the request has ended, and nothing below changes any more
     bool no_memory;  // an event's text was lost
     double start_s, first_s, end_s;
     fx_finish finish;
     int n_prompt, n_generated;
     char error[FX_ERROR_TEXT_BYTES];
-} stream;
+} text_stream;
 
-static void take_end(stream *s, const fx_event *ev)
+static void take_end(text_stream *s, const fx_event *ev)
 {
     s->end_s = fxi_now_s();
     s->finish = ev->finish;
     if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
 }
 
-static void on_event(void *ud, const fx_event *ev)
+static void add_event_text(void *ud, const fx_event *ev)
 {
-    stream *s = ud;
+    text_stream *s = ud;
     pthread_mutex_lock(&s->mu);
     if (ev->token >= 0 && s->first_s == 0) s->first_s = fxi_now_s();
     if (ev->text_bytes && !fxi_buf_add(&s->pending, ev->text, ev->text_bytes)) s->no_memory = true;
@@ -44,8 +44,8 @@ static void on_event(void *ud, const fx_event *ev)
     fxi_signals_wake();
 }
 
-// Moves what has arrived into *text; true when nothing more will come.
-static bool take_pending(stream *s, fxi_buf *text)
+// Moves the text that has arrived into *text; true: it was the last.
+static bool take_pending(text_stream *s, fxi_buf *text)
 {
     fxi_buf_clear(text);
     pthread_mutex_lock(&s->mu);
@@ -57,16 +57,17 @@ static bool take_pending(stream *s, fxi_buf *text)
     return last;
 }
 
-static fx_status write_out(const fxi_buf *text, fx_error *err)
+static fx_status write_stdout(const fxi_buf *text, fx_error *err)
 {
     if (text->n == 0) return FX_OK;
     if (fwrite(text->p, 1, text->n, stdout) == text->n && fflush(stdout) == 0) return FX_OK;
     return fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
 }
 
-// Writes until the request has ended. After a failure it still waits for that end: the engine holds
+// Writes until the request has ended, and waits for that end even after a failure: the engine holds
 // our callback.
-static fx_status follow(stream *s, fx_engine *eng, uint64_t id, fxi_answer *out, fx_error *err)
+static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fxi_completion *out,
+                                 fx_error *err)
 {
     fxi_buf text = {0};
     fx_status st = FX_OK;
@@ -74,7 +75,7 @@ static fx_status follow(stream *s, fx_engine *eng, uint64_t id, fxi_answer *out,
     for (bool last = false; !last;) {
         fxi_signals_wait();
         last = take_pending(s, &text);
-        if (st == FX_OK) st = write_out(&text, err);
+        if (st == FX_OK) st = write_stdout(&text, err);
         if (text.n && !fxi_buf_add(&out->text, text.p, text.n)) s->no_memory = true;
         if (!cancelled && (st != FX_OK || fxi_signals_stop())) {
             fx_cancel(eng, id);
@@ -85,7 +86,7 @@ static fx_status follow(stream *s, fx_engine *eng, uint64_t id, fxi_answer *out,
     return st;
 }
 
-static fx_status ended(const stream *s, fxi_answer *out, fx_error *err)
+static fx_status take_figures(const text_stream *s, fxi_completion *out, fx_error *err)
 {
     out->finish = s->finish;
     out->n_prompt = s->n_prompt;
@@ -97,22 +98,22 @@ static fx_status ended(const stream *s, fxi_answer *out, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_cli_answer(fx_engine *eng, fx_request *req, fxi_answer *out, fx_error *err)
+fx_status fxi_completion_run(fx_engine *eng, fx_request *req, fxi_completion *out, fx_error *err)
 {
-    stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .start_s = fxi_now_s()};
-    *out = (fxi_answer){.finish = FX_FINISH_NONE};
-    req->on_event = on_event;
+    text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .start_s = fxi_now_s()};
+    *out = (fxi_completion){.finish = FX_FINISH_NONE};
+    req->on_event = add_event_text;
     req->ud = &s;
     uint64_t id;
     fx_status st = fx_submit(eng, req, &id, err);
-    if (st == FX_OK) st = follow(&s, eng, id, out, err);
-    if (st == FX_OK) st = ended(&s, out, err);
+    if (st == FX_OK) st = write_until_end(&s, eng, id, out, err);
+    if (st == FX_OK) st = take_figures(&s, out, err);
     fxi_buf_free(&s.pending);
     pthread_mutex_destroy(&s.mu);
     return st;
 }
 
-fx_request fxi_cli_request(const fxi_cli_options *o)
+fx_request fxi_completion_request(const fxi_cli_options *o)
 {
     fx_request req = fx_request_default();
     req.max_tok = o->max_tok;
@@ -121,7 +122,7 @@ fx_request fxi_cli_request(const fxi_cli_options *o)
     return req;
 }
 
-void fxi_cli_figures(const fx_engine *eng, const fxi_answer *a)
+void fxi_completion_print(const fx_engine *eng, const fxi_completion *a)
 {
     fx_stats st;
     fx_engine_stats(eng, &st);

@@ -1,9 +1,9 @@
 // signals.c - Ctrl-C and SIGTERM as a flag, and a place to sleep until something happens.
 //
-// A handler can reach nothing but static data, so this file has some: the flag and an eventfd. Writing to it is one of
-// the few things a handler may do, and because signals and the events of other threads come through the same counter,
-// neither can slip in between a look at the flag and going to sleep.
-#include "cli/cli.h"
+// A handler reaches nothing but static data, so this file has some: the flag and an eventfd. Writing
+// to an eventfd is one of the few things a handler may do. Signals and the events of other threads
+// go through the same counter, so neither is missed between a look at the flag and going to sleep.
+#include "cli/terminal/terminal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ void fxi_signals_wake(void)
 {
     const uint64_t one = 1;
     ssize_t n = write(wake_fd, &one, sizeof one);
-    (void)n; // fails only where the count is full, and then the sleeper wakes as well
+    (void)n; // fails only if the count is full, and then the sleeper wakes too
 }
 
 static void on_signal(int number)
@@ -64,7 +64,7 @@ void fxi_signals_wait(void)
 {
     uint64_t count;
     ssize_t n = read(wake_fd, &count, sizeof count);
-    (void)n; // EINTR is a reason to wake, too
+    (void)n; // EINTR is a reason to wake too
 }
 
 bool fxi_signals_wait_input(int fd)
@@ -72,7 +72,7 @@ bool fxi_signals_wait_input(int fd)
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
     while (!fxi_signals_stop()) {
         if (poll(fds, 2, -1) < 0) continue;
-        if (fds[1].revents) fxi_signals_wait(); // takes what has been counted
+        if (fds[1].revents) fxi_signals_wait(); // resets the counter
         if (fds[0].revents) return true;
     }
     return false;

@@ -1,22 +1,24 @@
-// cmd_bench.c - prompt and decode speed through the engine, beside what the machine can do at most.
+// cmd_bench.c - prompt and decode speed through the engine, beside the limits of the machine.
 //
-// The machine is measured before and after the runs, and the larger figure of each counts: what
-// else runs on it can make it look slower than it is, not faster.
-#include "cli/bench.h"
+// The machine is measured before and after the runs, and the larger of the two figures counts: other
+// load can make a machine look slower than it is, not faster.
+#include "cli/bench/bench.h"
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define DEFAULT_PROMPT 512 // or half of the context, where that is less
+#define DEFAULT_PROMPT 512 // or half of the context if that is less
 
-static int largest(const fxi_opt_ints *list, int least)
+static int largest_of(const fxi_opt_ints *list, int least)
 {
     for (int i = 0; i < list->n; i++)
         if (list->v[i] > least) least = list->v[i];
     return least;
 }
 
-static fxi_opt_ints without_doubles(const fxi_opt_ints *list)
+static fxi_opt_ints without_repeats(const fxi_opt_ints *list)
 {
     fxi_opt_ints out = {.n = 0};
     for (int i = 0; i < list->n; i++) {
@@ -31,31 +33,31 @@ static void fill_lists(fxi_bench *b)
 {
     const int half = b->model.ctx_tok / 2;
     const fxi_opt_ints preset = {{half < DEFAULT_PROMPT ? half : DEFAULT_PROMPT}, 1};
-    b->batch = without_doubles(&b->o->batch);
-    b->prompt = without_doubles(b->o->prompts.n ? &b->o->prompts : &preset);
-    b->context = without_doubles(b->o->contexts.n ? &b->o->contexts : &b->prompt);
+    b->batch = without_repeats(&b->o->batch);
+    b->prompt = without_repeats(b->o->prompts.n ? &b->o->prompts : &preset);
+    b->context = without_repeats(b->o->contexts.n ? &b->o->contexts : &b->prompt);
 }
 
-static fx_status check_length(const fxi_bench *b, const char *option, int n_tok, fx_error *err)
+static fx_status check_fits(const fxi_bench *b, const char *option, int n_tok, fx_error *err)
 {
     if ((int64_t)n_tok + b->o->n_gen + 1 <= b->model.ctx_tok) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "%s %d and --gen %d do not fit the context of %d tokens",
                     option, n_tok, b->o->n_gen, b->model.ctx_tok);
 }
 
-static fx_status check_lengths(const fxi_bench *b, fx_error *err)
+static fx_status check_all_fit(const fxi_bench *b, fx_error *err)
 {
-    FX_TRY(check_length(b, "--prompt", largest(&b->prompt, 0), err));
-    return check_length(b, "--context", largest(&b->context, 0), err);
+    FX_TRY(check_fits(b, "--prompt", largest_of(&b->prompt, 0), err));
+    return check_fits(b, "--context", largest_of(&b->context, 0), err);
 }
 
-// The engine's options with places for the largest batch, and without care for those that decode
-// already while others read their prompts.
+// The options with room for the largest batch, and with no time cap on prompt work while others
+// decode.
 static fxi_cli_options with_room(const fxi_cli_options *o)
 {
     fxi_cli_options with = *o;
-    const int longest = largest(&o->contexts, largest(&o->prompts, DEFAULT_PROMPT));
-    with.max_seq = largest(&o->batch, o->max_seq);
+    const int longest = largest_of(&o->contexts, largest_of(&o->prompts, DEFAULT_PROMPT));
+    with.max_seq = largest_of(&o->batch, o->max_seq);
     with.max_queue_tok = (uint64_t)with.max_seq * (uint64_t)longest + 1;
     if (!o->step_ms) with.step_ms = 1 << 20;
     return with;
@@ -76,7 +78,7 @@ static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
 {
     b->model = *fx_engine_info(eng);
     fill_lists(b);
-    FX_TRY(check_lengths(b, err));
+    FX_TRY(check_all_fit(b, err));
     FX_TRY(measure_machine(b, err));
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
     return fxi_bench_run(b, eng, err);
@@ -91,11 +93,11 @@ static fx_status measure_all(fxi_bench *b, fx_error *err)
     fx_engine_close(eng);
     FX_TRY(st);
     FX_TRY(measure_machine(b, err));
-    fxi_bench_limit(b);
+    fxi_bench_set_limits(b);
     return FX_OK;
 }
 
-static int print(const fxi_bench *b)
+static int print_results(const fxi_bench *b)
 {
     if (b->o->json) return fxi_bench_print_json(b);
     return b->o->csv ? fxi_bench_print_csv(b) : fxi_bench_print_table(b);
@@ -114,7 +116,7 @@ int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
     b->o = o;
     int rc;
     if (measure_all(b, &err) == FX_OK)
-        rc = print(b);
+        rc = print_results(b);
     else
         rc = fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop()
                                 : fxi_cli_fail("%s", err.text);
