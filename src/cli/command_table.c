@@ -19,5 +19,6 @@ const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
     {"inspect", FXI_CMD_INSPECT, 1, 1, false, "FILE", "show what a GGUF file holds", NULL},
     {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
      "measure prompt and decode speed beside the machine's limits", bench_note},
-    {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show this, or a command's options", NULL},
+    {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",
+     NULL},
 };
