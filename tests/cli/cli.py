@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -36,17 +37,28 @@ def start(*args, env=None, **how):
     return subprocess.Popen([PROGRAM, *map(str, args)], env=clean_env(env), preexec_fn=defaults, **how)
 
 
+def wait_until_caught(process, number):
+    """Returns once the program has a handler for a signal."""
+    status = Path(f"/proc/{process.pid}/status")
+    while process.poll() is None:
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"ended with status {process.returncode}: {process.stderr.read()}")
+
+
 def run(*args, stdin=b"", env=None, timeout=120):
     with start(*args, env=env, stdin=subprocess.PIPE) as process:
         out, err = process.communicate(stdin, timeout=timeout)
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
-def tiny_model():
+def tiny_model(ctx=256):
     """A model with random weights, made once per test program."""
-    path = scratch("tiny.gguf")
+    path = scratch(f"tiny{ctx}.gguf")
     if not path.exists():
-        shape = "--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx 256 --type f32 --seed 1"
+        shape = f"--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx {ctx} --type f32 --seed 1"
         subprocess.run([BIN / "make_model", "-o", path, *shape.split()], check=True, stdout=subprocess.DEVNULL)
     return path
 

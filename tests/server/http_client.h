@@ -10,7 +10,7 @@ typedef struct http_reply {
     fxi_buf head, body;
 } http_reply;
 
-int http_open(int port);    // a connected socket with a time limit of 20 s on every read
+int http_open(int port);    // a connected socket with a time limit of 60 s on every read, a guard
 int http_open_v6(int port); // to ::1
 __attribute__((format(printf, 2, 3))) void http_send(int fd, const char *fmt, ...);
 void http_post(int fd, const char *path, const char *body); // keep-alive
