@@ -1,10 +1,10 @@
 // server.c - starting and stopping.
 //
-// MHD requires that no connection is suspended when its daemon stops. The order of a stop keeps that
-// rule and bounds the time it takes:
+// MHD requires that no connection is suspended when its daemon stops. The order of a stop keeps
+// that rule and bounds the time it takes:
 //   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
-//   2. every listed job ends with an error, which resumes its connection and cancels its requests in
-//      the engine;
+//   2. every listed job ends with an error, which resumes its connection and cancels its requests
+//      in the engine;
 //   3. clients get grace_s to take what is left;
 //   4. the watcher ends, then MHD, which closes all connections; each drops its job;
 //   5. the engine drops its last references by itself.
@@ -134,8 +134,8 @@ static void make_fingerprint(fxi_server *srv)
 
 // ---- start ------------------------------------------------------------------------------------
 
-// poll, not epoll: with epoll, the serving thread and the one that calls MHD_quiesce_daemon may both
-// remove the listening socket from the set, and the second removal ends the process (0.9.75).
+// poll, not epoll: with epoll, the serving thread and the one that calls MHD_quiesce_daemon may
+// both remove the listening socket from the set, and the second removal ends the process (0.9.75).
 static fx_status start_mhd(fxi_server *srv, fx_error *err)
 {
     const fxi_server_options *o = &srv->opt;

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: running the program, models to run it on, and the form of an error."""
+"""Shared by the tests of the command line: running the program, making models, the form of an error."""
 import os
 import signal
 import struct
@@ -111,7 +111,7 @@ def vocab_model(extra=()):
 
 
 def with_chat_template(model, text):
-    """A copy of a model that has this chat template: one key more, as long as keeps the tensors in their places."""
+    """A copy of a model with this chat template, in one more key that keeps the tensors aligned."""
     data = model.read_bytes()
     n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
     key = pack_str("tokenizer.chat_template") + struct.pack("<I", STR)

@@ -1,5 +1,4 @@
-"""flexinfer bench: JSON, CSV and table hold what they promise, limits are what the work and the machine make them;
-lists that make no sense or cannot run are refused."""
+"""flexinfer bench: what JSON, CSV and table hold, limits that follow from the work and the machine, and refused lists."""
 import csv
 import io
 import json

@@ -1,4 +1,4 @@
-"""bench_kernels: rows that a reader of CSV can use, each beside the limits of its time, and goals that are judged."""
+"""bench_kernels: rows in CSV, each beside the limits of the machine, and goals that pass or fail."""
 import csv
 import io
 import subprocess

@@ -1,4 +1,4 @@
-"""bench_serving: it measures every part, and what it counts is what must be counted."""
+"""bench_serving measures every part, and its counts are exact."""
 import collections
 import csv
 import io
@@ -32,7 +32,7 @@ def measured(done):
 
 class BenchServing(unittest.TestCase):
     def test_counts(self):
-        """What is counted does not depend on the machine."""
+        """Counts do not depend on the machine."""
         done = bench("--quick", "--csv", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("pass          first token of a short request beside a long prompt: 2 steps", done.stderr)
@@ -46,7 +46,7 @@ class BenchServing(unittest.TestCase):
         self.check_preempt(found["preempt"])
 
     def check_outside(self, rows):
-        """Every sequence decodes in every step that is measured, beams and choices too."""
+        """Every sequence decodes in every measured step, beams and choices too."""
         self.assertEqual(len(rows), 4 + 6)  # those of a single sequence have no choices and no beams
         for case, row in rows.items():
             self.assertEqual(row["tokens", "per step"], int(case.split()[0]), case)
@@ -68,8 +68,8 @@ class BenchServing(unittest.TestCase):
         self.assertEqual(rows["ahead, every extend"]["n", "calls"], 32 * 32)  # steps, sequences
 
     def check_chat(self, rows):
-        """From the cache comes all that was said before, but for the last token of an answer, which is never computed;
-        of first turns, what their texts happen to share."""
+        """The cache has all earlier turns except the last token of an answer, which is never computed, and whatever
+        the texts of first turns happen to share."""
         prompts = CONVERSATIONS * sum(TALK * turn + 40 for turn in range(TURNS))
         said = CONVERSATIONS * sum(TALK * turn - 1 for turn in range(1, TURNS))
         decoded = CONVERSATIONS * TURNS * 31

@@ -1,4 +1,4 @@
-"""bench_vtensor: it measures everything on every backend and layout, and what it counts is what must be counted."""
+"""bench_vtensor measures everything on every backend and layout, and its counts are exact."""
 import collections
 import csv
 import io
@@ -10,8 +10,8 @@ import cli
 
 SECTIONS = {"ops", "alloc", "decode", "fork", "match", "vmas", "physical", "trim", "calls"}
 N_PLANE = 4  # of --quick
-# Backend calls of each operation: map and unmap in each view, create and destroy. Releasing what is shared is left out:
-# the mapper unmaps it at its own time.
+# Backend calls of each operation: map and unmap in each view, create and destroy. Releasing shared chunks is left out:
+# the mapper unmaps them later.
 CALLS = {
     "create, addresses reserved": (0, 0, 0, 0),
     "create, span reused": (0, 0, 0, 0),
@@ -59,7 +59,7 @@ class BenchVtensor(unittest.TestCase):
         self.check_counts(found, n_view, handles)
 
     def check_counts(self, found, n_view, handles):
-        """What is counted does not depend on the machine."""
+        """Counts do not depend on the machine."""
         for name in ("unshared, 16 chunks grown in turn", "conversation of 10 turns"):
             self.assertEqual(found["vmas"][name]["told"], 1, name)
             self.assertTrue(handles or found["vmas"][name]["system"] == 1, name)

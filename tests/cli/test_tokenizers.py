@@ -34,7 +34,7 @@ SHOW_CONTROL = 1       # FXI_DECODE_
 
 
 class Ours:
-    """tokenizer_answers, asked."""
+    """A running tokenizer_answers."""
 
     def __init__(self, path, pre=None):
         self.process = subprocess.Popen([ANSWERS, str(path), *([pre] if pre else [])],
@@ -101,7 +101,7 @@ def prompts():
 
 
 def settled(c):
-    """Whether Unicode's versions of many years agree on a character: the libraries' tables are of different ones."""
+    """Whether Unicode versions from 3.2 on agree on a character: the libraries' tables come from different versions."""
     c = chr(c)
     if unicodedata.ucd_3_2_0.category(c) != "Cn" or "\U00040000" <= c < "\U000e0000":
         return True
@@ -163,16 +163,16 @@ class Compare(unittest.TestCase):
 
 
 def looks_control(piece):
-    """Spelled like the marks of chat templates: never part of a text here, whatever the file says."""
+    """Spelled like a mark of chat templates: flexinfer never takes it for text, whatever the file says."""
     bars = piece[:2] in ("<|", "<\uff5c") and piece[-2:] in ("|>", "\uff5c>")
     return bars or piece in ("<s>", "</s>")
 
 
 class Json:
-    """The library with a tokenizer.json, and what it does otherwise than we do:
+    """Hugging Face's library with a tokenizer.json. It differs from flexinfer in two points:
 
-    - merges of pieces with spaces inside are refused where they are written as one string;
-    - a token whose spelling is normalized is decoded as it is normalized, and so is not taken for special.
+    - it refuses merges of pieces that contain spaces if they are written as one string;
+    - it decodes a normalized token to its normalized text, and so does not take it for special.
     """
 
     def __init__(self, path):
@@ -241,7 +241,7 @@ ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 CASED = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]%s[\p{Ll}\p{Lm}\p{Lo}\p{M}]%s"
 MARKS = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"""
-SHAPES = {  # pre-tokenizers as published models have them, and some that nobody has
+SHAPES = {  # pre-tokenizers of published models, and some that no model has
     "llama3": [split(ENDINGS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES), BYTES],
     "o200k": [split("|".join((CASED % ("*", "+") + ENDINGS + "?", CASED % ("+", "*") + ENDINGS + "?", r"\p{N}{1,3}",
                               r" ?[^\s\p{L}\p{N}]+[\r\n/]*", SPACES))), BYTES],
@@ -278,7 +278,7 @@ class PreTokenizers(Compare):
                 self.assertEqual(ours.close(), 0)
 
 
-# Symbols that maps of characters would change.
+# Symbols that character maps would change.
 KEPT = ["\u2581\u2581", "\ufb01", "\uff21\uff22", "e\u0301", "CamelCase"]
 
 
@@ -291,7 +291,7 @@ class SentencePiece(Compare):
         for texts in (prompt_files(), prompts(), random_texts(n_random(), marks)):
             for text in texts:
                 if "\0" in text:
-                    continue  # the library takes it for the text's end in places
+                    continue  # the library sometimes takes it for the end of the text
                 want = theirs.encode(text)
                 self.same(name, text, want, ours.encode(text, SPACE))
                 if theirs.unk_id() not in want:
@@ -299,7 +299,7 @@ class SentencePiece(Compare):
         self.assertEqual(ours.close(), 0)
 
     def trained(self, name, **how):
-        """A model of the prompts' text, made now: with the full maps of characters that are too large to keep."""
+        """A model trained here on the prompts, with the full character maps that are too large to keep in a file."""
         with tempfile.TemporaryDirectory() as folder:
             corpus = Path(folder) / "corpus.txt"
             corpus.write_text("\n".join(text[:30000] for text in prompt_files()), encoding="utf-8")
@@ -324,7 +324,7 @@ class SentencePiece(Compare):
 
 
 class Vectors(Compare):
-    """Published texts and ids for files that no library here reads."""
+    """Published texts and ids, for files that none of the libraries reads."""
 
     def compare(self, name, ours):
         base = FILES / f"ggml-vocab-{name}.gguf"

@@ -1,15 +1,14 @@
-// tokenizer_answers.c - a vocabulary that stays loaded and answers: test_tokenizers.py compares
-// thousands of texts with other libraries, one process for each would take minutes.
+// tokenizer_answers.c - a vocabulary that stays loaded: test_tokenizers.py compares thousands of
+// texts with other libraries, and a process for each would take minutes.
 //
 //     tokenizer_answers PATH [PRE]
 //
-//   asked on stdin                          answered on stdout
+//   request on stdin                        answer on stdout
 //   "E FLAGS N\n", then N bytes of text     "N\n", then N ids of 4 bytes; "-1 ERROR\n"
 //   "D FLAGS N\n", then N ids of 4 bytes    "N\n", then N bytes of text
 //
-// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. Loading is answered with three lines: the number
-// of tokens, the id put before every text and the one put behind it (each one more than it is; 0:
-// none); or with "-1 ERROR\n".
+// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. After loading it prints three lines: the number of
+// tokens, the id before every text and the id after it (each plus one; 0: none); or "-1 ERROR\n".
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -20,7 +20,7 @@
 typedef struct fake_request {
     struct fake_request *next;
     uint64_t id;
-    fx_request req; // what it points to is not kept
+    fx_request req; // its pointers are not valid any more
     size_t n_prompt;
     int32_t last_stop_token; // -1: none
     char kind[16];           // the order's first word
@@ -264,7 +264,7 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
     return FX_OK;
 }
 
-// The text of a conversation is its last message's.
+// The text of a conversation is that of its last message.
 static char *last_text(const char *messages)
 {
     json_t *list = json_loads(messages, 0, NULL);
@@ -327,7 +327,7 @@ static int count_words(const char *s)
     return n;
 }
 
-// The order's first word, where it is one, and its numbers.
+// Reads the order's first word, if it is a known one, and its numbers.
 static void read_order(fake_request *r)
 {
     static const char *const kinds[] = {"count", "slow", "draw", "fail",

@@ -8,11 +8,11 @@
 //     "draw N"           N letters that depend on (seed, choice, position)
 //     "fail N"           N tokens, then FX_FINISH_ERROR
 //     "flood N"          N tokens of 64 KiB
-//     "halt N"           N tokens, then STOP by the request's last stop string, or, where it has none,
-//                        by its last stop token
+//     "halt N"           N tokens, then STOP by the request's last stop string, or by its last stop
+//                        token if it has no stop string
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
-//     "full", "closed", "nospace", "invalid", "nomem", "broken"     fx_submit fails with that status
+//     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
@@ -30,10 +30,10 @@ typedef struct fake_counts {
 
 fake_counts fake_engine_counts(fx_engine *eng);
 
-// The request submitted last, as of when it was: the lists are copies, valid until the next one.
-// There must have been one.
+// The request submitted last; at least one must have been. The lists are copies, valid until the
+// next request.
 typedef struct fake_seen {
-    fx_request req; // but prompt, on_event, ud
+    fx_request req; // except prompt, on_event, ud
     fx_bias bias[8];
     int32_t allow[8], stop_token[8];
     char stop[8][32];

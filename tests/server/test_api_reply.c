@@ -1,5 +1,5 @@
-// test_api_reply.c - events to bodies and streams; no HTTP, no threads. The golden texts are what
-// clients parse.
+// test_api_reply.c - events to bodies and streams, without HTTP and threads. The golden texts are
+// what clients parse.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -153,7 +153,7 @@ static void test_whole_bodies(void **state)
     fxi_reply_free(&r);
 }
 
-// What the client asked to stop at is told, what the model ends with by itself is not.
+// stop_reason names what the client asked to stop at, not the model's end-of-text token.
 static void test_stop_reason(void **state)
 {
     static const struct {
@@ -195,7 +195,7 @@ static void test_stop_reason(void **state)
     }
 }
 
-// The prompt counts once however many choices it has; so does what was cached of it.
+// The prompt counts once whatever the number of its choices; so do its cached tokens.
 static void test_cached_tokens(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void test_cached_tokens(void **state)
     fxi_reply_free(&r);
 }
 
-// ---- ends that are not good -------------------------------------------------------------------
+// ---- errors -----------------------------------------------------------------------------------
 
 static void test_error_before_first_byte(void **state)
 {
@@ -269,12 +269,12 @@ static void test_ping(void **state)
     fxi_reply r = reply_of(FXI_API_CHAT, ",\"stream\":true", 4096);
     fxi_reply_ping(&r);
     assert_true(r.begun);
-    fxi_reply_ping(&r); // one waits already
+    fxi_reply_ping(&r); // one ping waits already
     expect_out(&r, ": ping\n\n");
     fxi_reply_free(&r);
 }
 
-// Taking in odd pieces gives the same bytes.
+// Taking odd pieces gives the same bytes.
 static void test_take_in_pieces(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void test_take_in_pieces(void **state)
     fxi_reply_free(&b);
 }
 
-// ---- small things -----------------------------------------------------------------------------
+// ---- strings and routes -----------------------------------------------------------------------
 
 static void test_json_strings(void **state)
 {

@@ -1,5 +1,5 @@
-// test_server_http.c - the server over the fake engine, with clients that behave, that misbehave, and
-// that leave.
+// test_server_http.c - the server over the fake engine, with clients that behave, that misbehave,
+// and that leave.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

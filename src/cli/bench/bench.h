@@ -26,8 +26,8 @@ typedef struct fxi_bench {
     fxi_bench_row prompt_row[FXI_BENCH_MAX_ROWS], decode_row[FXI_BENCH_MAX_ROWS];
 } fxi_bench;
 
-// bench_run.c: fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal came),
-// FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
+// bench_run.c: fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal
+// came), FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
 fx_status fxi_bench_run(fxi_bench *b, fx_engine *eng, fx_error *err);
 
 // bench_limit.c: fills in the limits of all rows, from b->machine.

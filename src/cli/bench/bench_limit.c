@@ -13,7 +13,7 @@
 
 #include "base/dtype.h"
 
-// Rounded blocks are computed in int8 where the kernels have the instruction, all else in f32.
+// Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
 static double peak_op_s(const fxi_bench *b)
 {
     const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
@@ -41,7 +41,7 @@ static void limit_prompt(const fxi_bench *b, fxi_bench_row *r)
               (double)m->weight_bytes_per_pass);
 }
 
-// One step.
+// The limit of one step.
 static void limit_decode(const fxi_bench *b, fxi_bench_row *r)
 {
     const fx_model_info *m = &b->model;

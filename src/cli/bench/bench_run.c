@@ -75,7 +75,7 @@ static void note_event(void *ud, const fx_event *ev)
 typedef struct runner {
     fx_engine *eng;
     fxi_bench *b;
-    uint64_t n_prompt_made; // so that no two prompts are alike
+    uint64_t n_prompt_made; // makes each prompt different
 } runner;
 
 static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *err)

@@ -1,7 +1,7 @@
 // cmd_bench.c - prompt and decode speed through the engine, beside the limits of the machine.
 //
-// The machine is measured before and after the runs, and the larger of the two figures counts: other
-// load can make a machine look slower than it is, not faster.
+// The machine is measured before and after the runs, and the larger of the two figures counts:
+// other load can make a machine look slower than it is, not faster.
 #include "cli/bench/bench.h"
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"

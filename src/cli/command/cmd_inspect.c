@@ -1,5 +1,5 @@
-// cmd_inspect.c - what a GGUF file holds: header, metadata, tensors, totals, and the size of a token
-// in the KV cache.
+// cmd_inspect.c - what a GGUF file holds: header, metadata, tensors, totals, and the size of a
+// token in the KV cache.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 

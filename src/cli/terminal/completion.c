@@ -1,8 +1,8 @@
 // completion.c - one request from the terminal's side.
 //
 // The engine's thread must not block on a slow terminal or pipe: its callback only appends to a
-// buffer and wakes the main thread, which writes. Times are taken when events happen, not when their
-// text is printed.
+// buffer and wakes the main thread, which writes. Times are taken when events happen, not when
+// their text is printed.
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>

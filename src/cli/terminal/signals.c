@@ -1,8 +1,9 @@
 // signals.c - Ctrl-C and SIGTERM as a flag, and a place to sleep until something happens.
 //
-// A handler reaches nothing but static data, so this file has some: the flag and an eventfd. Writing
-// to an eventfd is one of the few things a handler may do. Signals and the events of other threads
-// go through the same counter, so neither is missed between a look at the flag and going to sleep.
+// A handler reaches nothing but static data, so this file has some: the flag and an eventfd.
+// Writing to an eventfd is one of the few things a handler may do. Signals and the events of other
+// threads go through the same counter, so neither is missed between a look at the flag and going to
+// sleep.
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // http.c - the callbacks of libmicrohttpd. It calls fxi_http_on_request for one request several
-// times, always on the same thread: with the head, with each piece of the body, at its end, and again
-// whenever a suspended connection has been resumed; then it calls fxi_http_on_completed once, however
-// the request ended.
+// times, always on the same thread: with the head, with each piece of the body, at its end, and
+// again whenever a suspended connection has been resumed; then it calls fxi_http_on_completed once,
+// however the request ended.
 //
 // An error found in the head is answered only after the body has been read and dropped: a client
 // that still writes may never see an answer that comes with a reset. A client that waits for "100

@@ -7,10 +7,10 @@
 //             job.c:   one request; the engine's thread enters here with its events
 //
 // Threads. MHD's I/O threads run http.c and routes.c; each request stays on one of them. The
-// engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c. Locks, in the order
-// in which they are taken: server.mu, then job.mu, then those inside MHD. Neither is ever held across
-// fx_submit, fx_tokenize or a system call that may block; server.mu may be held across fx_cancel,
-// job.mu may not.
+// engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c. Locks, in the
+// order in which they are taken: server.mu, then job.mu, then those inside MHD. Neither is ever
+// held across fx_submit, fx_tokenize or a system call that may block; server.mu may be held across
+// fx_cancel, job.mu may not.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
 
@@ -73,10 +73,10 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     bool over;      // the engine no longer holds it
 } fxi_job_part;
 
-// Ownership: one reference is the connection's, from the first callback to the completed one. One is
-// held for each part that the engine holds, from before fx_submit to its last event. Whoever drops
-// the last one frees the job. The engine's references may outlive connection and server; by then
-// they touch neither.
+// Ownership: one reference is the connection's, from the first callback to the completed one. One
+// is held for each part that the engine holds, from before fx_submit to its last event. Whoever
+// drops the last one frees the job. The engine's references may outlive connection and server; by
+// then they touch neither.
 struct fxi_http_job {
     atomic_int refs;
 

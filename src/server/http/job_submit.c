@@ -1,5 +1,5 @@
-// job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request per
-// prompt. Runs on the I/O thread.
+// job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
+// per prompt. Runs on the I/O thread.
 #include "server/http/http.h"
 
 #include <stdio.h>
@@ -53,8 +53,8 @@ static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, f
     return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
 }
 
-// Submits with a reference for the engine. The last event gives it back; if the engine refuses, this
-// function does.
+// Submits with a reference for the engine. The last event gives it back; if the engine refuses,
+// this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
@@ -69,8 +69,8 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     return st;
 }
 
-// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then nobody wants
-// this part.
+// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then nobody
+// wants this part.
 static void mark_submitted(fxi_job_part *part, uint64_t id)
 {
     pthread_mutex_lock(&part->job->mu);

@@ -1,10 +1,10 @@
 // watch.c - one thread for what MHD does not see while a connection is suspended: that its client
 // has gone, and that its stream has been silent for too long.
 //
-// The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an eventfd,
-// until the next ping is due. A socket is armed once (EPOLLONESHOT) and carries its job's serial
-// number instead of its address: an event fetched before the job was removed finds nothing. A
-// half-closed connection counts as a hang-up.
+// The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
+// eventfd, until the next ping is due. A socket is armed once (EPOLLONESHOT) and carries its job's
+// serial number instead of its address: an event fetched before the job was removed finds nothing.
+// A half-closed connection counts as a hang-up.
 #include "server/http/http.h"
 
 #include <errno.h>

@@ -122,7 +122,8 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
     r->ended = true;
 }
 
-// Taken bytes stay at the front until they fill half of the buffer, so each byte moves at most once.
+// Taken bytes stay at the front until they fill half of the buffer, so each byte moves at most
+// once.
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
 {
     size_t n = r->out.n - r->n_sent;

@@ -2,7 +2,7 @@
 // caller holds the lock that guards the reply.
 //
 //   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
-//                                       -> api_whole.c   a whole reply: the body, once all has ended
+//                                       -> api_whole.c   a whole reply: the body, at the end
 //   api_parts.c   what both say alike: token counts, how a choice ended
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H

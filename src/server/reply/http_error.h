@@ -1,5 +1,5 @@
-// http_error.h - what went wrong with a request, in OpenAI's words: an HTTP status, a code, the field
-// at fault and one line of text; and the JSON body that tells the client.
+// http_error.h - what went wrong with a request, in OpenAI's words: an HTTP status, a code, the
+// field at fault and one line of text; and the JSON body that tells the client.
 #ifndef FXI_SERVER_HTTP_ERROR_H
 #define FXI_SERVER_HTTP_ERROR_H
 

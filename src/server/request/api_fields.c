@@ -2,9 +2,9 @@
 // effect.
 //
 // null equals absent. A field that is not in the table is ignored: clients send many. A field that
-// would change the answer, but is not supported, has a row with an only_* setter: its neutral values
-// are accepted, any other is 501. A wrong type or value is 400 and outranks that, so the first 501
-// is kept until all fields have been checked.
+// would change the answer, but is not supported, has a row with an only_* setter: its neutral
+// values are accepted, any other is 501. A wrong type or value is 400 and outranks that, so the
+// first 501 is kept until all fields have been checked.
 #include "server/request/api_fields.h"
 
 #include <math.h>

@@ -29,6 +29,6 @@ bool fxi_not_supported(fxi_parse *p, const char *param)
     fxi_http_error *e = &p->par->unsupported;
     if (!e->status)
         fxi_http_fail(e, 501, "unsupported_parameter", param,
-                      "this server does not have '%s' (with this value)", param);
+                      "'%s' is not supported (with this value)", param);
     return true;
 }
