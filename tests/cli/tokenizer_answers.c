@@ -7,8 +7,9 @@
 //   "E FLAGS N\n", then N bytes of text     "N\n", then N ids of 4 bytes; "-1 ERROR\n"
 //   "D FLAGS N\n", then N ids of 4 bytes    "N\n", then N bytes of text
 //
-// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. After loading it prints three lines: the number of
-// tokens, the id before every text and the id after it (each plus one; 0: none); or "-1 ERROR\n".
+// FLAGS: of fxi_vocab_encode and fxi_vocab_decode. After loading it prints three lines: the number
+// of tokens, the id before every text and the id after it (each plus one; 0: none). Or it prints
+// "-1 ERROR\n".
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -116,74 +116,74 @@ static void expect(http_reply r, int status, const char *in_body)
 
 // ---- plain requests ---------------------------------------------------------------------------
 
+static const struct plain_row {
+    const char *method, *path, *body;
+    int status;
+    const char *in_body;
+} plain_rows[] = {
+    {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
+    {"HEAD", "/health", NULL, 200, NULL},
+    {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
+    {"GET", "/stats", NULL, 200, "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
+    {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
+    {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
+    {"GET", "/v1/models/other", NULL, 404, "model_not_found"},
+    {"GET", "/nothing", NULL, 404, "\"type\":\"not_found_error\""},
+    {"GET", "/%FF%22", NULL, 404, "/\xef\xbf\xbd\\\""},
+    {"GET", TEXT, NULL, 405, "invalid_request_error"},
+    {"BREW", "/health", NULL, 405, "GET, HEAD"},
+    {"POST", TEXT, "{\"prompt\":\"say a b\"}", 200, "\"text\":\"a b\""},
+    {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"completion_tokens\":16"},
+    {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"finish_reason\":\"length\""},
+    {"POST", TEXT, "{\"prompt\":[\"say a\",\"say b\"],\"n\":2}", 200, "\"index\":3,\"text\":\"b\""},
+    {"POST", TEXT, "{\"prompt\":[115,97,121,32,122]}", 200, "\"text\":\"z\""},
+    {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"count 30\"}]}", 200,
+     "\"completion_tokens\":30"},
+    {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}", 400,
+     "\"message\":\"chat template, line 3: no\",\"type\":\"invalid_request_error\",\"param\":"
+     "\"messages\""},
+    {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"a \\\"b\"}]}", 200,
+     "{\"prompt\":\"a \\\"b\"}"},
+    {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}", 400,
+     "chat template, line 3: no"},
+    {"POST", "/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\""},
+    {"GET", "/apply-template", NULL, 405, "POST"},
+    {"POST", TEXT, "nonsense", 400, "invalid_json"},
+    {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
+    {"POST", TEXT, "{\"prompt\":\"a\",\"model\":\"x\"}", 404, "model_not_found"},
+    {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
+    {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
+    {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
+    {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "the script says 'nospace'"},
+    {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "\"param\":\"max_tokens\""},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"nospace\"}],"
+     "\"max_completion_tokens\":5}",
+     400, "\"param\":\"max_completion_tokens\",\"code\":\"kv_budget_exceeded\""},
+    {"POST", TEXT, "{\"prompt\":\"invalid\",\"n\":2}", 400, "\"param\":\"n\""},
+    {"POST", TEXT, "{\"prompt\":\"invalid\",\"best_of\":2}", 400, "\"param\":\"best_of\""},
+    {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop\":[\"x\",\"yz\"]}", 200,
+     "\"stop_reason\":\"yz\""},
+    {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3,4]}", 200,
+     "\"finish_reason\":\"stop\",\"stop_reason\":4"},
+    {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3],\"stream\":true}", 200,
+     "\"finish_reason\":\"stop\",\"stop_reason\":3"},
+    {"POST", TEXT, "{\"prompt\":\"say a\",\"stop_token_ids\":[3]}", 200,
+     "\"finish_reason\":\"stop\",\"stop_reason\":null"},
+    {"POST", TEXT, "{\"prompt\":\"say a\",\"n\":2,\"best_of\":4}", 200, "\"index\":1,"},
+    {"POST", TEXT, "{\"prompt\":\"broken\"}", 500, "server_error"},
+    {"POST", TEXT, "{\"prompt\":\"fail 3\"}", 500, "server_error"},
+    {"POST", TEXT, "{\"prompt\":\"fail 0\",\"stream\":true}", 500, "server_error"},
+    {"POST", TEXT, "{\"prompt\":\"full\",\"stream\":true}", 429, "queue_full"},
+};
+
 static void test_plain(void **state)
 {
-    static const struct {
-        const char *method, *path, *body;
-        int status;
-        const char *in_body;
-    } rows[] = {
-        {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
-        {"HEAD", "/health", NULL, 200, NULL},
-        {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
-        {"GET", "/stats", NULL, 200, "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
-        {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
-        {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
-        {"GET", "/v1/models/other", NULL, 404, "model_not_found"},
-        {"GET", "/nothing", NULL, 404, "\"type\":\"not_found_error\""},
-        {"GET", "/%FF%22", NULL, 404, "/\xef\xbf\xbd\\\""},
-        {"GET", TEXT, NULL, 405, "invalid_request_error"},
-        {"BREW", "/health", NULL, 405, "GET, HEAD"},
-        {"POST", TEXT, "{\"prompt\":\"say a b\"}", 200, "\"text\":\"a b\""},
-        {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"completion_tokens\":16"},
-        {"POST", TEXT, "{\"prompt\":\"count 30\"}", 200, "\"finish_reason\":\"length\""},
-        {"POST", TEXT, "{\"prompt\":[\"say a\",\"say b\"],\"n\":2}", 200,
-         "\"index\":3,\"text\":\"b\""},
-        {"POST", TEXT, "{\"prompt\":[115,97,121,32,122]}", 200, "\"text\":\"z\""},
-        {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"count 30\"}]}", 200,
-         "\"completion_tokens\":30"},
-        {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}", 400,
-         "\"message\":\"chat template, line 3: no\",\"type\":\"invalid_request_error\",\"param\":"
-         "\"messages\""},
-        {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"a \\\"b\"}]}",
-         200, "{\"prompt\":\"a \\\"b\"}"},
-        {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}",
-         400, "chat template, line 3: no"},
-        {"POST", "/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\""},
-        {"GET", "/apply-template", NULL, 405, "POST"},
-        {"POST", TEXT, "nonsense", 400, "invalid_json"},
-        {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
-        {"POST", TEXT, "{\"prompt\":\"a\",\"model\":\"x\"}", 404, "model_not_found"},
-        {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
-        {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
-        {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
-        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "the script says 'nospace'"},
-        {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "\"param\":\"max_tokens\""},
-        {"POST", CHAT,
-         "{\"messages\":[{\"role\":\"user\",\"content\":\"nospace\"}],"
-         "\"max_completion_tokens\":5}",
-         400, "\"param\":\"max_completion_tokens\",\"code\":\"kv_budget_exceeded\""},
-        {"POST", TEXT, "{\"prompt\":\"invalid\",\"n\":2}", 400, "\"param\":\"n\""},
-        {"POST", TEXT, "{\"prompt\":\"invalid\",\"best_of\":2}", 400, "\"param\":\"best_of\""},
-        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop\":[\"x\",\"yz\"]}", 200,
-         "\"stop_reason\":\"yz\""},
-        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3,4]}", 200,
-         "\"finish_reason\":\"stop\",\"stop_reason\":4"},
-        {"POST", TEXT, "{\"prompt\":\"halt 2\",\"stop_token_ids\":[3],\"stream\":true}", 200,
-         "\"finish_reason\":\"stop\",\"stop_reason\":3"},
-        {"POST", TEXT, "{\"prompt\":\"say a\",\"stop_token_ids\":[3]}", 200,
-         "\"finish_reason\":\"stop\",\"stop_reason\":null"},
-        {"POST", TEXT, "{\"prompt\":\"say a\",\"n\":2,\"best_of\":4}", 200, "\"index\":1,"},
-        {"POST", TEXT, "{\"prompt\":\"broken\"}", 500, "server_error"},
-        {"POST", TEXT, "{\"prompt\":\"fail 3\"}", 500, "server_error"},
-        {"POST", TEXT, "{\"prompt\":\"fail 0\",\"stream\":true}", 500, "server_error"},
-        {"POST", TEXT, "{\"prompt\":\"full\",\"stream\":true}", 429, "queue_full"},
-    };
     (void)state;
     fixture *f = begin((fxi_server_options){0});
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        expect(http_call(f->port, rows[i].method, rows[i].path, rows[i].body), rows[i].status,
-               rows[i].in_body);
+    for (size_t i = 0; i < sizeof plain_rows / sizeof plain_rows[0]; i++)
+        expect(http_call(f->port, plain_rows[i].method, plain_rows[i].path, plain_rows[i].body),
+               plain_rows[i].status, plain_rows[i].in_body);
     assert_true(logged(f, "error=queue_full"));
     assert_false(log_has(f, "count")); // never text of prompts
     end(f);
