@@ -5,7 +5,7 @@ from pathlib import Path
 
 import cli
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "tokenizers"
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "tokenizers"
 
 def ids(*pieces):
     return [259 + cli.PIECES.index(p) for p in pieces]

@@ -26,7 +26,7 @@ except ImportError as missing:
     sys.exit(77)
 
 ANSWERS = os.environ["FLEXINFER_ANSWERS"]
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 FILES = SHARED / "tokenizers"
 ALL = bool(os.environ.get("FX_TOKENIZERS_ALL"))
 SPACE, CONTROL = 1, 2  # FXI_ENCODE_

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cli
 
-STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
+STORYTELLER = Path(__file__).resolve().parents[3] / "models" / "storyteller.gguf"
 SECTIONS = {"outside", "ttft", "prepare", "chat", "prefix", "preempt"}
 
 # Of --quick.

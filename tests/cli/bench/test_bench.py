@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cli
 
-STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
+STORYTELLER = Path(__file__).resolve().parents[3] / "models" / "storyteller.gguf"
 SMALL = ["--prompt", "24,10", "--context", "24,40", "--gen", "6", "--batch", "3,1", "--repeat", "2", "--threads", "1"]
 # Work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last of the two layers
 # computes for rows of logits only; the output; the cache.

@@ -1,4 +1,7 @@
-"""Shared by the tests of the command line: running the program, making models, the form of an error."""
+"""Shared by the tests of the command line: running the program, making models, the form of an error.
+
+CTest runs them. By hand: PYTHONPATH=tests/cli/support FLEXINFER_BIN=build/asan/bin python3 tests/cli/test_run.py
+"""
 import os
 import signal
 import struct
@@ -11,7 +14,7 @@ from pathlib import Path
 
 BIN = Path(os.environ["FLEXINFER_BIN"])
 PROGRAM = BIN / "flexinfer"
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 SCRATCH = tempfile.TemporaryDirectory(prefix="flexinfer-cli-")
 
