@@ -161,13 +161,11 @@ static fx_status store_value(const fxi_opt *o, const char *source, const char *s
 
 // ---- defaults and environment -------------------------------------------------------------------
 
-#define ENV_NAME_BYTES 64
-
-static void env_name(const fxi_opt_table *t, const fxi_opt *o, char name[ENV_NAME_BYTES])
+void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OPT_ENV_BYTES])
 {
     size_t n = 0;
-    for (const char *s = t->env_prefix; *s && n < ENV_NAME_BYTES - 1; s++) name[n++] = *s;
-    for (const char *s = o->name; *s && n < ENV_NAME_BYTES - 1; s++)
+    for (const char *s = t->env_prefix; *s && n < FXI_OPT_ENV_BYTES - 1; s++) name[n++] = *s;
+    for (const char *s = o->name; *s && n < FXI_OPT_ENV_BYTES - 1; s++)
         name[n++] = *s == '-' ? '_' : (char)toupper((unsigned char)*s);
     name[n] = 0;
 }
@@ -188,8 +186,8 @@ static fx_status take_environment(const fxi_opt_table *t, unsigned command, void
     for (size_t i = 0; i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
         if (!(o->commands & command)) continue;
-        char name[ENV_NAME_BYTES];
-        env_name(t, o, name);
+        char name[FXI_OPT_ENV_BYTES];
+        fxi_opt_env_name(t, o, name);
         const char *s = getenv(name);
         if (s && *s) FX_TRY(store_value(o, name, s, out, err));
     }

@@ -71,4 +71,8 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
 // Appends one line per option of `command`: names, meaning, default. False: out of memory.
 bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out);
 
+#define FXI_OPT_ENV_BYTES 64
+// The environment variable of an option: "FLEXINFER_KV_MEMORY".
+void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OPT_ENV_BYTES]);
+
 #endif
