@@ -1,4 +1,4 @@
-# What every target is compiled with, and the two shapes of target there are: a room and a test.
+# What every target is compiled with, and the shapes of target there are: a room, a test, and the tests of a room.
 
 find_package(Threads REQUIRED)
 
@@ -16,6 +16,13 @@ if(FX_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(fx_flags INTERFACE -fsanitize=${FX_SANITIZE})
 endif()
+if(FX_COVERAGE)
+  target_compile_options(fx_flags INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(fx_flags INTERFACE --coverage)
+endif()
+if(FX_PROFILE)
+  target_compile_options(fx_flags INTERFACE -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer)
+endif()
 if(FX_SANITIZE MATCHES thread)
   target_compile_definitions(fx_flags INTERFACE FXI_TSAN)
 endif()
@@ -28,7 +35,19 @@ function(fx_room name)
   target_link_libraries(${name} PUBLIC ${R_LINK} Threads::Threads m PRIVATE fx_flags)
 endfunction()
 
-# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name.
+# fx_room_tests(ROOM FOLDER): the tests of FOLDER, which is added, are those of ROOM: `ctest -L ROOM` runs them, the
+# target tests_ROOM builds what they run. A room may have several folders.
+function(fx_room_tests room folder)
+  set(FX_ROOM ${room})
+  set(CMAKE_DIRECTORY_LABELS ${room})
+  if(NOT TARGET tests_${room})
+    add_custom_target(tests_${room})
+  endif()
+  add_subdirectory(${folder})
+endfunction()
+
+# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. It has the label of its
+# room, and unit or slow: `./check --quick` runs the former.
 function(fx_test name)
   cmake_parse_arguments(T "" "" "LINK;SOURCES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
@@ -36,6 +55,12 @@ function(fx_test name)
   target_link_libraries(${name} PRIVATE ${T_LINK} fx_flags cmocka)
   target_compile_definitions(${name} PRIVATE
     FX_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FX_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  set(label unit)
+  if(name IN_LIST FX_SLOW_TESTS)
+    set(label slow)
+  endif()
+  add_dependencies(tests_${FX_ROOM} ${name})
+  add_dependencies(tests_${label} ${name})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS ${label})
 endfunction()

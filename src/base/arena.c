@@ -1,3 +1,4 @@
+// arena.c - slabs, the newest first; pieces are cut from the newest.
 #include "base/arena.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
 #include "base/memory.h"
 #include "engine/internal.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 
 #include <sched.h>
 #include <stdio.h>

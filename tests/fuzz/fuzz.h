@@ -1,5 +1,6 @@
-// fuzz.h - what a fuzz target defines. One file per target; fx_fuzz() in CMakeLists.txt makes a program of it, by the
-// driver of fuzz_main.c for every compiler, and by libFuzzer where the compiler is clang and FX_FUZZ is on.
+// fuzz.h - what a fuzz target defines. One file per target; fx_fuzz() in CMakeLists.txt makes a
+// program of it: with the driver fuzz_main.c for every compiler, and with libFuzzer in the preset
+// fuzz.
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
@@ -9,10 +10,11 @@
 
 #include "base/buf.h"
 
-// One input. Returns 0; aborts if a property does not hold. What one input does must not depend on others.
+// Runs one input. Returns 0; aborts if a property does not hold. The outcome of an input must not
+// depend on the inputs before it.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i of them.
+// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i.
 bool fuzz_seed(unsigned i, fxi_buf *out);
 
 #define FUZZ_CHECK(condition)                                                          \

@@ -1,11 +1,17 @@
 // fuzz_main.c - runs a fuzz target without libFuzzer:
 //
-//     fuzz_x --runs N          the seeds, then N inputs made of them by mutation; run i is the same
-//     every time fuzz_x --write-seeds DIR writes the seeds as files: a first corpus for libFuzzer
-//     fuzz_x FILE ..           these inputs, e.g. one that has crashed
+//     fuzz_x --runs N               the seeds, then N inputs made of them by mutation; run i is the
+//                                   same every time
+//     fuzz_x FILE ..                these inputs, e.g. one that has crashed
+//     fuzz_x --corpus FILE          the inputs of a corpus
+//     fuzz_x --pack FILE INPUT ..   makes a corpus of these files, sorted by size, without doubles
+//     fuzz_x --unpack FILE DIR      writes the inputs of a corpus as files, for libFuzzer
+//     fuzz_x --write-seeds DIR      writes the seeds as files: a first corpus for libFuzzer
 //
-// A child process does the runs. If it dies, the parent makes the input of that run once more and
-// writes it to a file.
+// With --runs a child process does the runs. If it dies, the parent makes the input of that run
+// once more and writes it to a file.
+//
+// A corpus is one file: for each input its length in bytes, 32 bits, little-endian, then the bytes.
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +32,7 @@ typedef struct dice {
     uint64_t run, i;
 } dice;
 
-static uint64_t roll(dice *d, uint64_t below)
+static uint64_t roll_dice(dice *d, uint64_t below)
 {
     return below ? fxi_rng_u64(1, d->run, d->i++) % below : 0;
 }
@@ -47,13 +53,13 @@ typedef void mutation(fxi_buf *b, dice *d, const seeds *s);
 static void flip_bit(fxi_buf *b, dice *d, const seeds *s)
 {
     (void)s;
-    if (b->n) b->p[roll(d, b->n)] ^= (char)(1 << roll(d, 8));
+    if (b->n) b->p[roll_dice(d, b->n)] ^= (char)(1 << roll_dice(d, 8));
 }
 
 static void set_byte(fxi_buf *b, dice *d, const seeds *s)
 {
     (void)s;
-    if (b->n) b->p[roll(d, b->n)] = (char)roll(d, 256);
+    if (b->n) b->p[roll_dice(d, b->n)] = (char)roll_dice(d, 256);
 }
 
 static void set_number(fxi_buf *b, dice *d, const seeds *s)
@@ -83,21 +89,22 @@ static void set_number(fxi_buf *b, dice *d, const seeds *s)
                                        UINT64_MAX,
                                        UINT64_MAX - 7,
                                        UINT64_MAX - 31};
-    uint64_t v = numbers[roll(d, sizeof numbers / sizeof *numbers)];
-    size_t n = (size_t)1 << roll(d, 4);
-    if (b->n >= n) memcpy(b->p + roll(d, b->n - n + 1), &v, n);
+    uint64_t v = numbers[roll_dice(d, sizeof numbers / sizeof *numbers)];
+    size_t n = (size_t)1 << roll_dice(d, 4);
+    if (b->n >= n) memcpy(b->p + roll_dice(d, b->n - n + 1), &v, n);
 }
 
 static void truncate_end(fxi_buf *b, dice *d, const seeds *s)
 {
     (void)s;
-    b->n = roll(d, b->n + 1);
+    b->n = roll_dice(d, b->n + 1);
 }
 
 static void erase_block(fxi_buf *b, dice *d, const seeds *s)
 {
     (void)s;
-    size_t n = roll(d, MAX_BLOCK < b->n ? MAX_BLOCK : b->n + 1), at = roll(d, b->n - n + 1);
+    size_t n = roll_dice(d, MAX_BLOCK < b->n ? MAX_BLOCK : b->n + 1),
+           at = roll_dice(d, b->n - n + 1);
     if (n) memmove(b->p + at, b->p + at + n, b->n - at - n);
     b->n -= n;
 }
@@ -114,18 +121,18 @@ static void insert_bytes(fxi_buf *b, size_t at, const char *p, size_t n)
 // Puts a piece of some seed somewhere.
 static void splice(fxi_buf *b, dice *d, const seeds *s)
 {
-    const fxi_buf *from = &s->seed[roll(d, s->n)];
-    size_t n = roll(d, MAX_BLOCK < from->n ? MAX_BLOCK : from->n + 1);
-    size_t at = roll(d, from->n - n + 1);
-    insert_bytes(b, roll(d, b->n + 1), from->p + at, n);
+    const fxi_buf *from = &s->seed[roll_dice(d, s->n)];
+    size_t n = roll_dice(d, MAX_BLOCK < from->n ? MAX_BLOCK : from->n + 1);
+    size_t at = roll_dice(d, from->n - n + 1);
+    insert_bytes(b, roll_dice(d, b->n + 1), from->p + at, n);
 }
 
 static void insert_random(fxi_buf *b, dice *d, const seeds *s)
 {
     (void)s;
     char block[8];
-    for (size_t i = 0; i < sizeof block; i++) block[i] = (char)roll(d, 256);
-    insert_bytes(b, roll(d, b->n + 1), block, 1 + roll(d, sizeof block));
+    for (size_t i = 0; i < sizeof block; i++) block[i] = (char)roll_dice(d, 256);
+    insert_bytes(b, roll_dice(d, b->n + 1), block, 1 + roll_dice(d, sizeof block));
 }
 
 static mutation *const mutations[] = {flip_bit,     set_byte,    set_number, set_number,
@@ -135,12 +142,12 @@ static mutation *const mutations[] = {flip_bit,     set_byte,    set_number, set
 static void make_input(const seeds *s, uint64_t run, fxi_buf *b)
 {
     dice d = {.run = run};
-    const fxi_buf *seed = &s->seed[run < s->n ? run : roll(&d, s->n)];
+    const fxi_buf *seed = &s->seed[run < s->n ? run : roll_dice(&d, s->n)];
     fxi_buf_clear(b);
     must(fxi_buf_add(b, seed->p, seed->n));
     if (run < s->n) return;
-    for (uint64_t i = 1 + roll(&d, MAX_MUTATIONS); i; i--)
-        mutations[roll(&d, sizeof mutations / sizeof *mutations)](b, &d, s);
+    for (uint64_t i = 1 + roll_dice(&d, MAX_MUTATIONS); i; i--)
+        mutations[roll_dice(&d, sizeof mutations / sizeof *mutations)](b, &d, s);
 }
 
 //
@@ -218,20 +225,28 @@ static int fuzz(uint64_t n_run)
     return status;
 }
 
+static void write_numbered(const char *dir, const char *kind, unsigned i, const fxi_buf *b)
+{
+    char path[1024];
+    const int n = snprintf(path, sizeof path, "%s/%s%03u", dir, kind, i);
+    must(n > 0 && (size_t)n < sizeof path);
+    write_input(path, b);
+}
+
 static int write_seeds(const char *dir)
 {
     seeds s = {.n = 0};
-    char path[1024];
     load_seeds(&s);
-    for (unsigned i = 0; i < s.n; i++) {
-        snprintf(path, sizeof path, "%s/seed%u", dir, i);
-        write_input(path, &s.seed[i]);
-    }
+    for (unsigned i = 0; i < s.n; i++) write_numbered(dir, "seed", i, &s.seed[i]);
     free_seeds(&s);
     return 0;
 }
 
-static void run_file(const char *path)
+//
+// Files
+//
+
+static fxi_buf read_file(const char *path)
 {
     fxi_buf b = {0};
     char part[4096];
@@ -239,15 +254,92 @@ static void run_file(const char *path)
     must(f != NULL);
     for (size_t n; (n = fread(part, 1, sizeof part, f));) must(fxi_buf_add(&b, part, n));
     fclose(f);
-    run_input(b.p, b.n);
-    fxi_buf_free(&b);
+    return b;
+}
+
+static int run_files(char **paths, int n)
+{
+    for (int i = 0; i < n; i++) {
+        fxi_buf b = read_file(paths[i]);
+        run_input(b.p, b.n);
+        fxi_buf_free(&b);
+    }
+    return 0;
+}
+
+static uint32_t read_length(const char *p)
+{
+    uint32_t n = 0;
+    for (unsigned i = 0; i < 4; i++) n |= (uint32_t)(uint8_t)p[i] << 8 * i;
+    return n;
+}
+
+static void add_record(fxi_buf *corpus, const fxi_buf *input)
+{
+    char length[4];
+    for (unsigned i = 0; i < 4; i++) length[i] = (char)(input->n >> 8 * i);
+    must(input->n <= UINT32_MAX && fxi_buf_add(corpus, length, 4));
+    must(fxi_buf_add(corpus, input->p, input->n));
+}
+
+// Runs the inputs of a corpus, or writes them into dir. The first that crashes can be found by
+// unpacking: a corpus is run in its order, and says how far it came.
+static int for_corpus(const char *path, const char *dir)
+{
+    fxi_buf corpus = read_file(path);
+    unsigned i = 0;
+    for (size_t at = 0; at < corpus.n; i++) {
+        must(corpus.n - at >= 4);
+        fxi_buf input = {.p = corpus.p + at + 4, .n = read_length(corpus.p + at)};
+        must(corpus.n - at - 4 >= input.n);
+        if (dir) write_numbered(dir, "input", i, &input);
+        if (!dir) fprintf(stderr, "\rinput%03u", i);
+        if (!dir) run_input(input.p, input.n);
+        at += 4 + input.n;
+    }
+    fprintf(stderr, "\r%u inputs\n", i);
+    fxi_buf_free(&corpus);
+    return i ? 0 : 2;
+}
+
+static int compare_inputs(const void *a, const void *b)
+{
+    const fxi_buf *x = a, *y = b;
+    if (x->n != y->n) return x->n < y->n ? -1 : 1;
+    return x->n ? memcmp(x->p, y->p, x->n) : 0;
+}
+
+static int pack(const char *path, char **inputs, int n)
+{
+    fxi_buf corpus = {0}, *all = calloc((size_t)n, sizeof *all);
+    must(all != NULL);
+    for (int i = 0; i < n; i++) all[i] = read_file(inputs[i]);
+    qsort(all, (size_t)n, sizeof *all, compare_inputs);
+    for (int i = 0; i < n; i++)
+        if (!i || compare_inputs(&all[i - 1], &all[i])) add_record(&corpus, &all[i]);
+    write_input(path, &corpus);
+    for (int i = 0; i < n; i++) fxi_buf_free(&all[i]);
+    free(all);
+    fxi_buf_free(&corpus);
+    return 0;
+}
+
+static int usage(const char *program)
+{
+    fprintf(stderr,
+            "usage: %s --runs N | FILE .. | --corpus FILE | --pack FILE INPUT .. | "
+            "--unpack FILE DIR | --write-seeds DIR\n",
+            program);
+    return 2;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && !strcmp(argv[1], "--runs")) return fuzz(strtoull(argv[2], NULL, 10));
-    if (argc == 3 && !strcmp(argv[1], "--write-seeds")) return write_seeds(argv[2]);
-    for (int i = 1; i < argc; i++) run_file(argv[i]);
-    if (argc < 2) fprintf(stderr, "usage: %s --runs N | --write-seeds DIR | FILE ..\n", argv[0]);
-    return argc < 2 ? 2 : 0;
+    const char *verb = argc > 1 ? argv[1] : "--help";
+    if (argc == 3 && !strcmp(verb, "--runs")) return fuzz(strtoull(argv[2], NULL, 10));
+    if (argc == 3 && !strcmp(verb, "--corpus")) return for_corpus(argv[2], NULL);
+    if (argc == 4 && !strcmp(verb, "--unpack")) return for_corpus(argv[2], argv[3]);
+    if (argc >= 4 && !strcmp(verb, "--pack")) return pack(argv[2], argv + 3, argc - 3);
+    if (argc == 3 && !strcmp(verb, "--write-seeds")) return write_seeds(argv[2]);
+    return !strncmp(verb, "--", 2) ? usage(argv[0]) : run_files(argv + 1, argc - 1);
 }

@@ -12,7 +12,8 @@ as_root=$([ "$(id -u)" = 0 ] || echo sudo)
 if ! "$python" -c 'import torch, numpy, sentencepiece' 2>/dev/null; then
     # OpenBLAS replaces the reference BLAS that python3-torch would otherwise use: thirty times faster.
     $as_root apt-get update
-    $as_root apt-get install -y --no-install-recommends python3-torch python3-numpy python3-sentencepiece libopenblas0-pthread
+    $as_root apt-get install -y --no-install-recommends python3-torch python3-numpy \
+        python3-sentencepiece libopenblas0-pthread
 fi
 
 # Keep freed memory: otherwise every step gives its activations back to the system and asks for them again.

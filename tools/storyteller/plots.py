@@ -186,8 +186,8 @@ def great_fear(cast):
         trembled.|{f} found {h} in a corner.] "[What is it|Why do you shake so], [little {h.kind}|my friend]?" asked
         {f}. "I am afraid of {fear}," whispered {h}. ["Please do not laugh."|"Is that silly?"]
 
-        But {f} did not laugh. "[I was once afraid of it too|Everyone is afraid of something|That is nothing to be ashamed
-        of]," {f.he} said. "{shows}." [{h} took a deep breath.|{h} was still shaking, but {h.he} nodded.] [Slowly,
+        But {f} did not laugh. "[I was once afraid of it too|Everyone is afraid of something|That is nothing to be
+        ashamed of]," {f.he} said. "{shows}." [{h} took a deep breath.|{h} was still shaking, but {h.he} nodded.] [Slowly,
         very slowly, {h.he} tried it.|{^h.he} held on to {f} and tried it.] {fear_ends}
 
         {glad} "[I did it|I am not afraid any more|It is not so bad]," {h.he} said[ softly| proudly|]. ["Being brave

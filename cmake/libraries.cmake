@@ -1,0 +1,37 @@
+# The libraries that this project is built with, as imported targets of their plain names. tools/packages lists them:
+# PURPOSE PACKAGE LIBRARY HEADER. All that are missing are named at once, with the Debian packages to install.
+
+function(fx_find_libraries)
+  set(purposes build)
+  if(FX_TESTS)
+    list(APPEND purposes test)
+  endif()
+  list(JOIN purposes "|" purposes)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/packages)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/tools/packages rows REGEX "^(${purposes}) +[^ ]+ +[^ ]+ +[^ ]+$")
+  foreach(row ${rows})
+    string(REGEX MATCHALL "[^ ]+" row ${row})
+    list(GET row 1 package)
+    list(GET row 2 name)
+    list(GET row 3 header)
+    find_library(FX_LIBRARY_${name} ${name})
+    find_path(FX_HEADER_${name} ${header})
+    mark_as_advanced(FX_LIBRARY_${name} FX_HEADER_${name})
+    if(FX_LIBRARY_${name} AND FX_HEADER_${name})
+      add_library(${name} UNKNOWN IMPORTED)
+      set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${FX_LIBRARY_${name}}
+        INTERFACE_INCLUDE_DIRECTORIES ${FX_HEADER_${name}})
+    else()
+      list(APPEND missing ${name})
+      list(APPEND packages ${package})
+    endif()
+  endforeach()
+  if(missing)
+    list(JOIN missing ", " missing)
+    list(JOIN packages " " packages)
+    # The blank in front keeps CMake from wrapping the line.
+    message(FATAL_ERROR " missing libraries: ${missing}; on Debian: apt-get install ${packages}")
+  endif()
+endfunction()
+
+fx_find_libraries()

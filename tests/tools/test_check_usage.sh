@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# test_check_usage.sh SOURCE - what ./check says to --help, and to what it does not know. (It runs nothing here.)
+set -euo pipefail
+cd "$1"
+
+expect() {
+    local status=$1 got=0
+    shift
+    ./check "$@" >/dev/null 2>&1 || got=$?
+    if [ "$got" -ne "$status" ]; then
+        echo "./check $*: exit status $got instead of $status"
+        exit 1
+    fi
+}
+
+expect 0 --help
+expect 2 --fast
+expect 2 nowhere
+expect 2 engine nowhere
+expect 2 --quick engine
+
+rooms=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these rooms: //; s/ The last.*//')
+for folder in src/*/; do
+    [[ " $rooms " = *" $(basename "$folder") "* ]] || { echo "./check --help does not name $folder"; exit 1; }
+done
