@@ -165,8 +165,8 @@ typedef struct fx_chat_request {
 // that is null beside tool_calls becomes "", arguments of tool calls given as JSON text become the
 // object. Nothing of the request becomes a control token. Any thread. Errors: FX_EINVAL (a value of
 // another type, no messages, a role or content that the template does not take; the template's own
-// error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then *out is as
-// before.
+// error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then *out is
+// as before.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 

@@ -34,7 +34,8 @@ class Dice:
         plain = [self.text, lambda: self.rng.randrange(-5, 10**6), lambda: self.rng.choice([1.5, 2.0, 1e30, -0.25]),
                  lambda: True, lambda: False, lambda: None]
         deep = [lambda: [self.value(depth - 1) for _ in range(self.rng.randrange(3))],
-                lambda: {self.rng.choice(NAMES + ["x", "items", "y z"]): self.value(depth - 1) for _ in range(self.rng.randrange(3))}]
+                lambda: {self.rng.choice(NAMES + ["x", "items", "y z"]): self.value(depth - 1)
+                         for _ in range(self.rng.randrange(3))}]
         return self.rng.choice(plain + (deep if depth else []))()
 
     def spec(self, depth=2):

@@ -34,8 +34,7 @@ static fxi_jinja_whose whose(const char *name)
     return strcmp(name, "messages") ? FXI_JINJA_CALLERS : FXI_JINJA_MESSAGES;
 }
 
-// ---- a template and its variables
-// -------------------------------------------------------------------------------
+// ---- a template and its variables ---------------------------------------------------------------
 
 static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_error *err)
 {
@@ -54,8 +53,7 @@ static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_er
     return st;
 }
 
-// ---- a model's vocabulary and template
-// --------------------------------------------------------------------------
+// ---- a model's vocabulary and template ----------------------------------------------------------
 
 typedef struct model {
     char *path; // of what is open
@@ -98,8 +96,7 @@ static fx_status chat(model *m, const json_t *job, fxi_marked *out, fxi_ids *ids
     return st;
 }
 
-// ---- jobs
-// -------------------------------------------------------------------------------------------------------
+// ---- jobs ---------------------------------------------------------------------------------------
 
 static json_t *reply_of(const model *m, fxi_marked *out, const fxi_ids *ids)
 {

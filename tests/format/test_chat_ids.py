@@ -16,8 +16,8 @@ TEMPLATES = ROOT / "tests" / "vectors" / "templates"
 
 
 def read_tokenizer(path):
-    """The library refuses merges of pieces with spaces inside where they are written as one string. It looks for special
-    tokens whose spelling is "normalized" in the text that the norm steps leave, where marks are lost: ours does not."""
+    """The library refuses merges of pieces with spaces inside where they are written as one string. It looks for
+    special tokens whose spelling is "normalized" in the normalized text, where marks are lost: ours does not."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for token in data["added_tokens"]:
         token["normalized"] &= not token["special"]
@@ -25,7 +25,8 @@ def read_tokenizer(path):
     for i, merge in enumerate(merges):
         if isinstance(merge, str):
             cuts = [[merge[:k], merge[k + 1:]] for k, c in enumerate(merge) if c == " "]
-            merges[i] = next((cut for cut in cuts if cut[0] in vocab and cut[1] in vocab and "".join(cut) in vocab), cuts[0])
+            known = (cut for cut in cuts if cut[0] in vocab and cut[1] in vocab and "".join(cut) in vocab)
+            merges[i] = next(known, cuts[0])
     return tokenizers.Tokenizer.from_str(json.dumps(data))
 
 
@@ -90,7 +91,8 @@ class Ids(unittest.TestCase):
                     continue
                 got = ask(messages, tools)
                 self.assertEqual(got["text"], text, seed)
-                self.assertEqual(got["ids"], model.tokenizer.encode(text, add_special_tokens=False).ids, (model.job, seed, text))
+                want = model.tokenizer.encode(text, add_special_tokens=False).ids
+                self.assertEqual(got["ids"], want, (model.job, seed, text))
                 n_same += 1
             self.assertGreater(n_same, 20)
 

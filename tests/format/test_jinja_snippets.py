@@ -69,11 +69,13 @@ s.startswith("Hell"), s.startswith("ell", 1), s.endswith("ld"), s.endswith(("x",
 s.startswith(1)
 s.startswith()
 w.strip() ~ "|", w.lstrip() ~ "|", w.rstrip() ~ "|", "xxaxx".strip("x"), "abcab".strip("ab"), "xyz".lstrip("yx")
-s.split(), s.split(","), s.split("l", 1), s.rsplit("l", 1), "a  b c".split(" "), "".split(), "".split(","), " a b ".split(none, 1)
+s.split(), s.split(","), s.split("l", 1), s.rsplit("l", 1), "a  b c".split(" "), "".split(), "".split(",")
+" a b ".split(none, 1)
 " a b c ".rsplit(none, 1), "a,b,c".rsplit(",", 5), "a,b,c".split(",", maxsplit=1), "a b".split(sep=" "), "abc".split("")
 "abc".split("")
 lines.splitlines(), lines.splitlines(true), "".splitlines(), "a\x0bb\x1cc\u2028d".splitlines()
-s.replace("l", "L"), s.replace("l", "L", 1), "aaa".replace("", "-"), "aaa".replace("a", ""), "".replace("", "x"), "abc".replace("", "-", 2)
+s.replace("l", "L"), s.replace("l", "L", 1), "aaa".replace("", "-"), "aaa".replace("a", ""), "".replace("", "x")
+"abc".replace("", "-", 2)
 s.find("o"), s.find("o", 5), s.find("zz"), u.find("\u20ac")
 s.index("zz")
 ", ".join(ls), "".join([]), "-".join("abc"), ",".join(d)
@@ -96,41 +98,56 @@ i | length
 none | length
 "abc" | reverse, l | reverse | list, (1, 2) | reverse | list
 l | first, l | last, [] | first, [] | last, s | first, "" | first, d | first, range(3) | last
-l | join(", "), ls | join, mixed | join("-"), people | join(", ", attribute="name"), "abc" | join("."), missing | join(",")
-l | sort, ls | sort, ls | sort(case_sensitive=true), l | sort(reverse=true), people | sort(attribute="age") | map(attribute="name") | list
-people | sort(attribute="age,name") | map(attribute="name") | list, people | sort(attribute="name", reverse=true) | map(attribute="name") | list
+l | join(", "), ls | join, mixed | join("-"), people | join(", ", attribute="name"), "abc" | join(".")
+missing | join(",")
+l | sort, ls | sort, ls | sort(case_sensitive=true), l | sort(reverse=true)
+people | sort(attribute="age") | map(attribute="name") | list
+people | sort(attribute="age,name") | map(attribute="name") | list
+people | sort(attribute="name", reverse=true) | map(attribute="name") | list
 [1, "a"] | sort
 [2, 1, 2, 3, 1] | unique | list, ["a", "A", "b"] | unique | list, ["a", "A"] | unique(case_sensitive=true) | list
 ["a"] | sum
-people | map(attribute="name") | list, people | map(attribute="tag.k") | list, people | map(attribute="tag.k", default="-") | list
-ls | map("upper") | list, ls | map("replace", "b", "X") | list, l | map("string") | join("+"), nested | map("first") | list
+people | map(attribute="name") | list, people | map(attribute="tag.k") | list
+people | map(attribute="tag", default="-") | list
+ls | map("upper") | list, ls | map("replace", "b", "X") | list, l | map("string") | join("+")
+nested | map("first") | list
 people | map(attribute="nope") | list
 ls | map("nofilter") | list
 people | selectattr("age", "equalto", 3) | map(attribute="name") | list, people | selectattr("tag") | list | length
 people | rejectattr("age", "gt", 5) | map(attribute="name") | list, people | rejectattr("tag") | list | length
-people | selectattr("tag", "defined") | list | length, people | selectattr("name", "in", ["Bob", "Zoe"]) | map(attribute="name") | join
-l | select("odd") | list, l | reject("odd") | list, mixed | select | list, mixed | reject | list, mixed | select("string") | list
+people | selectattr("tag", "defined") | list | length
+people | selectattr("name", "in", ["Bob", "Zoe"]) | map(attribute="name") | join
+l | select("odd") | list, l | reject("odd") | list, mixed | select | list, mixed | reject | list
+mixed | select("string") | list
 l | select("notest") | list
 (l | select("odd")) is iterable, true if l | select("gt", 100) else false
 (l | select("odd")) | length
-d | items | list, d | dictsort, d | dictsort(reverse=true), {"b": 1, "A": 2} | dictsort, {"b": 1, "a": 2} | dictsort(false, "value"), missing | items | list
+d | items | list, d | dictsort, d | dictsort(reverse=true), {"b": 1, "A": 2} | dictsort
+{"b": 1, "a": 2} | dictsort(false, "value"), missing | items | list
 l | items | list
 i | string, 2.0 | string, none | string, l | string, s | string, missing | string ~ "."
-"42" | int, num | int, "x" | int, "x" | int(5), "3.9" | int, 3.9 | int, -3.9 | int, none | int, true | int, digits | int, "ff" | int(base=16), "0x1f" | int(base=16), [] | int
-"4.5" | float, "x" | float, "x" | float(1.5), 3 | float, none | float, "1e3" | float, "inf" | float, "nan" | float, " 2 " | float
+"42" | int, num | int, "x" | int, "x" | int(5), "3.9" | int, 3.9 | int, -3.9 | int, none | int, true | int
+digits | int, "ff" | int(base=16), "0x1f" | int(base=16), [] | int
+"4.5" | float, "x" | float, "x" | float(1.5), 3 | float, none | float, "1e3" | float, "inf" | float, "nan" | float
+" 2 " | float
 missing | int
 missing | float
 neg | abs, 2.5 | abs, -0.5 | abs, true | abs
 "x" | abs
 2.5 | round(method="x")
 s | replace("l", "1"), s | replace("l", "1", 1), 12321 | replace(2, 5), s | replace("", "-")
-missing | default("x"), none | default("x"), none | default("x", true), "" | d("e", boolean=true), i | default(3), missing | default, d.q | d
+missing | default("x"), none | default("x"), none | default("x", true), "" | d("e", boolean=true), i | default(3)
+missing | default, d.q | d
 l | list, "abc" | list, d | list, range(3) | list, missing | list, (1, 2) | list
 5 | list
-lines | indent, lines | indent(2), lines | indent(2, true), lines | indent(2, blank=true), lines | indent(">> "), "x" | indent(width=3, first=true), "" | indent, "a\n" | indent
-d | tojson, l | tojson, s | tojson, u | tojson, none | tojson, true | tojson, 1.0 | tojson, 1e100 | tojson, quote | tojson, html | tojson, mixed | tojson, (1, 2) | tojson
-d | tojson(indent=2), people | tojson(indent=4), {} | tojson(indent=2), [] | tojson(indent=2), [[]] | tojson(indent=1), d | tojson(indent="\t"), d | tojson(indent=0)
-u | tojson(ensure_ascii=true), u | tojson(true), d | tojson(separators=(",", ":")), d | tojson(separators=[", ", "="], indent=1), {"b": 1, "a": 2} | tojson(sort_keys=true)
+lines | indent, lines | indent(2), lines | indent(2, true), lines | indent(2, blank=true), lines | indent(">> ")
+"x" | indent(width=3, first=true), "" | indent, "a\n" | indent
+d | tojson, l | tojson, s | tojson, u | tojson, none | tojson, true | tojson, 1.0 | tojson, 1e100 | tojson
+quote | tojson, html | tojson, mixed | tojson, (1, 2) | tojson
+d | tojson(indent=2), people | tojson(indent=4), {} | tojson(indent=2), [] | tojson(indent=2), [[]] | tojson(indent=1)
+d | tojson(indent="\t"), d | tojson(indent=0)
+u | tojson(ensure_ascii=true), u | tojson(true), d | tojson(separators=(",", ":"))
+d | tojson(separators=[", ", "="], indent=1), {"b": 1, "a": 2} | tojson(sort_keys=true)
 {1: 2, none: 3, true: 4, 1.5: 5} | tojson, {"a": {"b": (1, [2])}} | tojson
 missing | tojson
 d.items() | tojson
@@ -141,13 +158,16 @@ range(10, 0) | list, 3 in range(5), range(3) == range(3), range(5)[-1], range(4)
 range(1000000)
 range("a")
 d.keys(), d.values(), {"a": 1}.items()
-s is string, i is number, i is integer, t is integer, t is boolean, t is number, f is float, f is number, i is float, d is mapping, l is mapping
-l is iterable, s is iterable, i is iterable, d is iterable, none is iterable, l is sequence, s is sequence, d is sequence, i is sequence, missing is iterable, missing is sequence
+s is string, i is number, i is integer, t is integer, t is boolean, t is number, f is float, f is number, i is float
+d is mapping, l is mapping
+l is iterable, s is iterable, i is iterable, d is iterable, none is iterable, l is sequence, s is sequence
+d is sequence, i is sequence, missing is iterable, missing is sequence
 none is none, i is none, t is true, 1 is true, no is false, 0 is false
 i is odd, i is even, 6 is even, i is not odd, -3 is odd
 "x" is odd
 i is divisibleby 0
-i is eq 7, i is equalto 7, i == 7, i is ne 8, i is lt 8, i is gt 8, i is le 7, i is ge 7, 1 is in [1, 2], "a" is in "abc", 1 is not in [2]
+i is eq 7, i is equalto 7, i == 7, i is ne 8, i is lt 8, i is gt 8, i is le 7, i is ge 7, 1 is in [1, 2]
+"a" is in "abc", 1 is not in [2]
 range is callable, s.upper is callable, s is callable, namespace is callable, missing is callable
 1 is not defined
 i is string or i is number, i is string and true, not i is string, i is number == true
@@ -197,7 +217,8 @@ true + 1, true * 3, -true, +true, true / 2, true ~ "", [true, 1] | unique | list
 1.0 | int, 1e3 | int, 1e300 | int is number, "1.5" | int, "-7" | int, "+7" | int, "- 7" | int
 [1, [2, [3, [4]]]] | string, {"a": {"b": [1, 2, {"c": none}]}} | string, ((1, 2), (3,)) | string
 "\u0000" | length, "\x7f\x80\xad\u200b" | list, ["\x7f\x80\xad\u200b\ufeff\U000e0001"]
-"a" < "B", "Z" < "a", "é" > "z", "" < "a", [] < [1], (1, 2) == (1, 2), (1, 2) == [1, 2], {"a": 1} == {"a": 1.0}, [1, [2]] == [1, [2]]
+"a" < "B", "Z" < "a", "é" > "z", "" < "a", [] < [1], (1, 2) == (1, 2), (1, 2) == [1, 2], {"a": 1} == {"a": 1.0}
+[1, [2]] == [1, [2]]
 1 == none, none != 1, "a" != "b", 1 != 1.0, [] == missing, nan is defined
 d | length > 3 and d is mapping and "a" in d
 messages is defined and messages[0] is defined
@@ -216,8 +237,10 @@ SNIPPETS = [
     "a \n\t {# c #} \n b {#- d -#} \n e {# f\ng #}\nh",
     "x {{- 1 -}} y {{+ 2 }} z  {{ 3 }}\n\n{{ 4 }}\n",
     "a\r\nb\rc\n{{ 'x\\r\\ny' }}\r\n",
-    "\n\n", "", "\n", "x\n\n", " \n{% if t %}\n", "{{ }}", "{% %}", "{{", "{%", "}}", "{ { } }", "{{ '}}' }}", "{{ {'a': {}} }}",
-    "{% raw %}{{ x }} {% if %}\n{% endraw %}\ny", "a  {%- raw -%}  b  {%- endraw -%}  c", " {% raw %}\n x {% endraw %}\n",
+    "\n\n", "", "\n", "x\n\n", " \n{% if t %}\n", "{{ }}", "{% %}", "{{", "{%", "}}", "{ { } }", "{{ '}}' }}",
+    "{{ {'a': {}} }}",
+    "{% raw %}{{ x }} {% if %}\n{% endraw %}\ny", "a  {%- raw -%}  b  {%- endraw -%}  c",
+    " {% raw %}\n x {% endraw %}\n",
     "{% for x in l %}{{ x }},{% endfor %}", "{% for x in l %}\n{{ x }}\n{% endfor %}\n.",
     "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k in d %}{{ k }} {% endfor %}",
     "{% for (a, b) in [(1, 2), [3, 4]] %}{{ a }}{{ b }} {% endfor %}", "{% for a, b in [(1, 2, 3)] %}{% endfor %}",
@@ -235,45 +258,74 @@ SNIPPETS = [
     "{% for x in range(10) %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}{% break %}{% endif %}{{ x }}{% endfor %}",
     "{% break %}", "{% continue %}", "{% for x in l %}{% for y in l %}{% break %}{% endfor %}{{ x }}{% endfor %}",
     "{{ loop }}", "{{ loop.index }}",
-    "{% for x in l %}{{ x }}", "{% endfor %}", "{% for %}", "{% for x %}", "{% for x in %}", "{% for 1 in l %}{% endfor %}",
-    "{% if a %}x{% elif t %}y{% else %}z{% endif %}", "{% if no %}{% elif no %}{% else %}z{% endif %}", "{% if %}{% endif %}",
-    "{% if t %}{% else %}{% else %}{% endif %}", "{% if t %}{% endfor %}", "{% if t %}{% endif x %}", "{% else %}", "{% elif t %}",
-    "{% set x = 1 %}{{ x }}", "{% set x, y = 1, 2 %}{{ x }}{{ y }}", "{% set x = 1, 2 %}{{ x }}", "{% set x %}a{{ i }}b{% endset %}[{{ x }}]",
-    "{% set x | upper %}abc{% endset %}{{ x }}", "{% set x | replace('a', 'b') | upper %}aa{% endset %}{{ x }}", "{% set true = 1 %}",
-    "{% set x = 1 %}{% if t %}{% set x = 2 %}{% endif %}{{ x }}", "{% set x = 1 %}{% for y in l %}{% set x = y %}{{ x }}{% endfor %}{{ x }}",
-    "{% for y in l %}{{ x is defined }}{% set x = y %}{{ x }}{% endfor %}", "{% set ns = namespace(n=0) %}{% for y in l %}{% set ns.n = ns.n + y %}{% endfor %}{{ ns.n }}",
-    "{% set d.a = 5 %}", "{% set ns = namespace() %}{% set ns.x = 1 %}{% set ns.y = 2 %}{{ ns.x }}{{ ns.y }}{{ ns.z }}", "{% set i.x = 1 %}", "{% set missing.x = 1 %}",
-    "{% set ns = namespace(a=1) %}{% set ns.a, b = 3, 4 %}{{ ns.a }}{{ b }}", "{% set x %}{% set z = 1 %}{{ z }}{% endset %}{{ x }}{{ z }}",
-    "{% set ns = namespace(t='') %}{% for x in ls %}{% set ns.t = ns.t ~ x %}{% endfor %}{{ ns.t }}", "{% set ns = namespace() %}{% set ns.t %}abc{% endset %}{{ ns.t }}",
+    "{% for x in l %}{{ x }}", "{% endfor %}", "{% for %}", "{% for x %}", "{% for x in %}",
+    "{% for 1 in l %}{% endfor %}",
+    "{% if a %}x{% elif t %}y{% else %}z{% endif %}", "{% if no %}{% elif no %}{% else %}z{% endif %}",
+    "{% if %}{% endif %}",
+    "{% if t %}{% else %}{% else %}{% endif %}", "{% if t %}{% endfor %}", "{% if t %}{% endif x %}", "{% else %}",
+    "{% elif t %}",
+    "{% set x = 1 %}{{ x }}", "{% set x, y = 1, 2 %}{{ x }}{{ y }}", "{% set x = 1, 2 %}{{ x }}",
+    "{% set x %}a{{ i }}b{% endset %}[{{ x }}]",
+    "{% set x | upper %}abc{% endset %}{{ x }}", "{% set x | replace('a', 'b') | upper %}aa{% endset %}{{ x }}",
+    "{% set true = 1 %}",
+    "{% set x = 1 %}{% if t %}{% set x = 2 %}{% endif %}{{ x }}",
+    "{% set x = 1 %}{% for y in l %}{% set x = y %}{{ x }}{% endfor %}{{ x }}",
+    "{% for y in l %}{{ x is defined }}{% set x = y %}{{ x }}{% endfor %}",
+    "{% set ns = namespace(n=0) %}{% for y in l %}{% set ns.n = ns.n + y %}{% endfor %}{{ ns.n }}",
+    "{% set d.a = 5 %}",
+    "{% set ns = namespace() %}{% set ns.x = 1 %}{% set ns.y = 2 %}{{ ns.x }}{{ ns.y }}{{ ns.z }}",
+    "{% set i.x = 1 %}", "{% set missing.x = 1 %}",
+    "{% set ns = namespace(a=1) %}{% set ns.a, b = 3, 4 %}{{ ns.a }}{{ b }}",
+    "{% set x %}{% set z = 1 %}{{ z }}{% endset %}{{ x }}{{ z }}",
+    "{% set ns = namespace(t='') %}{% for x in ls %}{% set ns.t = ns.t ~ x %}{% endfor %}{{ ns.t }}",
+    "{% set ns = namespace() %}{% set ns.t %}abc{% endset %}{{ ns.t }}",
     "{% macro m(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }} {{ m(1, 3) }} {{ m(1, c=5) }} {{ m(b=1) }} {{ m() }}",
-    "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(x=2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}",
-    "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, x=3) }}", "{% macro m(a) %}{{ g }}{% endmacro %}{% set g = 5 %}{{ m() }}",
-    "{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(5) }}", "{{ m(1) }}{% macro m(a) %}{% endmacro %}",
-    "{% macro m(x) %}<{{ caller(x) }}>{% endmacro %}{% call(y) m(5) %}[{{ y }}]{% endcall %}", "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}x{{ i }}{% endcall %}",
-    "{% macro m() %}x{% endmacro %}{% call m() %}y{% endcall %}", "{% macro m() %}\n  x\n{% endmacro %}[{{ m() }}]{{ m() | trim }}{{ m() | length }}",
-    "{% macro m() %}{% set x = 9 %}{% endmacro %}{% set x = 1 %}{{ m() }}{{ x }}", "{% macro m(a, b) %}{{ a ~ b }}{% endmacro %}{{ m(b='x', a='y') }}{{ m is callable }}",
-    "{% macro m(a=1, b) %}{% endmacro %}", "{% macro %}", "{% for x in l %}{% macro q() %}{{ x }}{% endmacro %}{{ q() }}{% endfor %}",
+    "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(x=2) }}",
+    "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}",
+    "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, x=3) }}",
+    "{% macro m(a) %}{{ g }}{% endmacro %}{% set g = 5 %}{{ m() }}",
+    "{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(5) }}",
+    "{{ m(1) }}{% macro m(a) %}{% endmacro %}",
+    "{% macro m(x) %}<{{ caller(x) }}>{% endmacro %}{% call(y) m(5) %}[{{ y }}]{% endcall %}",
+    "{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}x{{ i }}{% endcall %}",
+    "{% macro m() %}x{% endmacro %}{% call m() %}y{% endcall %}",
+    "{% macro m() %}\n  x\n{% endmacro %}[{{ m() }}]{{ m() | trim }}{{ m() | length }}",
+    "{% macro m() %}{% set x = 9 %}{% endmacro %}{% set x = 1 %}{{ m() }}{{ x }}",
+    "{% macro m(a, b) %}{{ a ~ b }}{% endmacro %}{{ m(b='x', a='y') }}{{ m is callable }}",
+    "{% macro m(a=1, b) %}{% endmacro %}", "{% macro %}",
+    "{% for x in l %}{% macro q() %}{{ x }}{% endmacro %}{{ q() }}{% endfor %}",
     "{% macro m() %}{% for x in l %}{{ x }}{% endfor %}{% endmacro %}{% for x in ls %}{{ m() }}{% endfor %}",
-    "{% filter upper %}ab{{ s }}{% endfilter %}", "{% filter replace('a', 'b') | upper %}aa{% endfilter %}", "{% filter nope %}{% endfilter %}",
-    "{% with %}{% set q = 1 %}{{ q }}{% endwith %}{{ q }}", "{% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a }}", "{% with a = i, b = a %}{{ b }}{% endwith %}",
-    "{% generation %}x{{ i }}{% set q = 1 %}{% endgeneration %}{{ q }}", "{%- generation -%}\n x \n{%- endgeneration %}\ny",
-    "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{% do 1 %}", "{% nonsense %}", "{% 1 %}", "{% trans %}x{% endtrans %}",
-    "{{ d.items }}" if False else "{{ d['items'] }}", "{{ s.upper is callable }}", "{% if missing %}a{% else %}b{% endif %}", "{{ 1 }}{{ '' }}{{ none }}",
+    "{% filter upper %}ab{{ s }}{% endfilter %}", "{% filter replace('a', 'b') | upper %}aa{% endfilter %}",
+    "{% filter nope %}{% endfilter %}",
+    "{% with %}{% set q = 1 %}{{ q }}{% endwith %}{{ q }}",
+    "{% with a = 1, b = 2 %}{{ a }}{{ b }}{% endwith %}{{ a }}", "{% with a = i, b = a %}{{ b }}{% endwith %}",
+    "{% generation %}x{{ i }}{% set q = 1 %}{% endgeneration %}{{ q }}",
+    "{%- generation -%}\n x \n{%- endgeneration %}\ny",
+    "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{% do 1 %}", "{% nonsense %}", "{% 1 %}",
+    "{% trans %}x{% endtrans %}",
+    "{{ d.items }}" if False else "{{ d['items'] }}", "{{ s.upper is callable }}",
+    "{% if missing %}a{% else %}b{% endif %}", "{{ 1 }}{{ '' }}{{ none }}",
     "{{ evil }}{{ evil | trim }}", "{% set x = evil %}{{ x }}", "{% for c in evil %}{{ c }}{% endfor %}",
-    "line1\nline2 {{ missing.x }}\n", "{{ raise_exception('Only user and assistant roles are supported!') }}", "{% if t %}{{ raise_exception(s ~ '!') }}{% endif %}",
-    "{%- for p in people -%}\n  {{- p.name }}: {{ p.age }}\n{% endfor -%}\nend", "{% for p in people %}{{ p['name'] if p.tag is defined else '-' }}{% endfor %}",
-    "{%- set loop_messages = people[1:] -%}{%- for m in loop_messages -%}{{ m['name'] + '\\n' }}{%- endfor -%}", "{% set x = [] %}{% set x = x + [1] %}{{ x }}",
+    "line1\nline2 {{ missing.x }}\n", "{{ raise_exception('Only user and assistant roles are supported!') }}",
+    "{% if t %}{{ raise_exception(s ~ '!') }}{% endif %}",
+    "{%- for p in people -%}\n  {{- p.name }}: {{ p.age }}\n{% endfor -%}\nend",
+    "{% for p in people %}{{ p['name'] if p.tag is defined else '-' }}{% endfor %}",
+    "{%- set loop_messages = people[1:] -%}{%- for m in loop_messages -%}{{ m['name'] + '\\n' }}{%- endfor -%}",
+    "{% set x = [] %}{% set x = x + [1] %}{{ x }}",
     "{% set ns = namespace(found=false) %}{% for p in people %}{% if p.age > 10 %}{% set ns.found = true %}{% endif %}{% endfor %}{{ ns.found }}",
     "{% if 'a' in d and d.a is not none %}ok{% endif %}", "{% for x in d | dictsort %}{{ x[0] }}{{ x.1 }}{% endfor %}",
     "{{ people | map(attribute='name') | map('upper') | join(', ') }}",
-    "{% set g = l | select('odd') %}{{ g | list }}{{ g | list }}", "{% set g = l | map('string') %}{{ g | first }}{{ g | list }}", "{% set x = l | map('string') %}{% if x %}true{% endif %}",
+    "{% set g = l | select('odd') %}{{ g | list }}{{ g | list }}",
+    "{% set g = l | map('string') %}{{ g | first }}{{ g | list }}",
+    "{% set x = l | map('string') %}{% if x %}true{% endif %}",
 ]
 
 # Variables, not literals: what jinja2 can compute when it compiles does not always fail where it would later.
 ATOMS = ["s", "u", "i", "neg", "f", "t", "nothing", "l", "ls", "mixed", "d", "missing", "lit", "empty", "three", "minus", "half", "pair", "nil",
          "kv", "(three, s)", "people", "people[0]", "num", "words", "html", "quote", "range(three)", "zero", "w"]
 FILTERS = ["upper", "lower", "trim", "length", "list", "first", "last", "string", "int", "float", "tojson", "default('dd')", "join('-')", "sort", "reverse",
-           "unique", "abs", "title", "capitalize", "items", "map('string')", "select('string')", "replace('l', 'LL')", "indent(2)",
+           "unique", "abs", "title", "capitalize", "items", "map('string')", "select('string')",
+           "replace('l', 'LL')", "indent(2)",
            "map(attribute='name')", "selectattr('age')", "d('x', true)", "tojson(indent=1)", "dictsort", "count"]
 TESTS = ["defined", "none", "string", "number", "mapping", "iterable", "sequence", "true", "odd", "eq 3", "in [1, 3, 7]", "boolean", "integer", "float",
          "undefined", "callable", "gt 2"]
