@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-fxi_shown fxi_show(const char *p, size_t n)
+fxi_shown fxi_show_text(const char *p, size_t n)
 {
     fxi_shown out;
     const size_t room = sizeof out.s - sizeof "\\x00...";

@@ -93,7 +93,7 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
                         at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
         return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') has a zero byte inside",
-                        c->g->name, what, at, fxi_show(s->p, s->n).s);
+                        c->g->name, what, at, fxi_show_text(s->p, s->n).s);
     return FX_OK;
 }
 
@@ -107,7 +107,7 @@ static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
     for (uint64_t i = 0; i < n; i++)
         if (c->g->data[c->pos + i] > 1)
             return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
-                            c->g->name, fxi_show(key->p, key->n).s, c->pos + i,
+                            c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
                             c->g->data[c->pos + i]);
     return FX_OK;
 }
@@ -136,7 +136,7 @@ static fx_status read_type(gguf_cursor *c, const fxi_str *key, fxi_gguf_type *ty
     if (id >= FXI_GGUF_N_TYPE)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: key '%s': unknown value type %" PRIu32 " at byte %zu", c->g->name,
-                        fxi_show(key->p, key->n).s, id, at);
+                        fxi_show_text(key->p, key->n).s, id, at);
     *type = (fxi_gguf_type)id;
     return FX_OK;
 }
@@ -146,7 +146,7 @@ static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
     FX_TRY(read_type(c, &kv->key, &kv->elem_type));
     if (kv->elem_type == FXI_GGUF_ARRAY)
         return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not read",
-                        c->g->name, fxi_show(kv->key.p, kv->key.n).s);
+                        c->g->name, fxi_show_text(kv->key.p, kv->key.n).s);
     FX_TRY(read_u64(c, &kv->n_elem, "an array's length"));
     size_t smallest = kv->elem_type == FXI_GGUF_STR ? 8 : fxi_gguf_type_bytes(kv->elem_type);
     if (kv->n_elem > bytes_left(c) / smallest)
@@ -154,7 +154,7 @@ static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
             c->err, FX_EFORMAT,
             "%s: key '%s': an array of %" PRIu64 " elements does not fit in the %zu bytes "
             "left at byte %zu",
-            c->g->name, fxi_show(kv->key.p, kv->key.n).s, kv->n_elem, bytes_left(c), c->pos);
+            c->g->name, fxi_show_text(kv->key.p, kv->key.n).s, kv->n_elem, bytes_left(c), c->pos);
     kv->value = c->g->data + c->pos;
     return skip_values(c, &kv->key, kv->elem_type, kv->n_elem);
 }
@@ -187,7 +187,7 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     for (size_t i = 1; i < n; i++)
         if (!fxi_gguf_compare_names(&by_name[i - 1], &by_name[i]))
             return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' is there twice", c->g->name, what,
-                            fxi_show(by_name[i]->p, by_name[i]->n).s);
+                            fxi_show_text(by_name[i]->p, by_name[i]->n).s);
     return FX_OK;
 }
 
@@ -198,16 +198,16 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
 static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
 {
     return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s': %s", c->g->name,
-                    fxi_show(t->name.p, t->name.n).s, what);
+                    fxi_show_text(t->name.p, t->name.n).s, what);
 }
 
 static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
     if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
-                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
+        return fxi_fail(
+            c->err, FX_EFORMAT, "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
+            c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
     for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
         t->ne[i] = 1;
         if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
@@ -223,7 +223,7 @@ static fx_status read_tensor_type(gguf_cursor *c, fxi_gguf_tensor *t)
     t->type = fxi_dtype_find(id);
     if (t->type) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32, c->g->name,
-                    fxi_show(t->name.p, t->name.n).s, id);
+                    fxi_show_text(t->name.p, t->name.n).s, id);
 }
 
 static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
@@ -232,7 +232,7 @@ static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': rows of %" PRIu64
                         " numbers are no multiple of %s's block of %" PRIu32,
-                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->ne[0], t->type->name,
+                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->ne[0], t->type->name,
                         t->type->block_elems);
     uint64_t size = t->ne[0] / t->type->block_elems;
     bool over = __builtin_mul_overflow(size, t->type->block_bytes, &size);
@@ -259,13 +259,13 @@ static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': offset %" PRIu64
                         " is no multiple of the alignment %" PRIu64,
-                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->offset, alignment);
+                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, alignment);
     if (__builtin_add_overflow(t->offset, t->size_bytes, &end) || end > bytes_left(c))
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': offset %" PRIu64 " with %" PRIu64
                         " bytes is past the end of the file "
                         "(tensor data: %zu bytes from byte %zu)",
-                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->offset, t->size_bytes,
+                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, t->size_bytes,
                         bytes_left(c), c->pos);
     t->data = c->g->data + c->pos + t->offset;
     return FX_OK;
@@ -290,9 +290,10 @@ static fx_status check_overlap(const gguf_cursor *c)
     for (uint64_t i = 1; i < g->n_tensor && st == FX_OK; i++) {
         const fxi_gguf_tensor *a = by_offset[i - 1], *b = by_offset[i];
         if (a->offset + a->size_bytes > b->offset)
-            st = fxi_fail(
-                c->err, FX_EFORMAT, "%s: tensors '%s' and '%s' overlap at offset %" PRIu64, g->name,
-                fxi_show(a->name.p, a->name.n).s, fxi_show(b->name.p, b->name.n).s, b->offset);
+            st =
+                fxi_fail(c->err, FX_EFORMAT, "%s: tensors '%s' and '%s' overlap at offset %" PRIu64,
+                         g->name, fxi_show_text(a->name.p, a->name.n).s,
+                         fxi_show_text(b->name.p, b->name.n).s, b->offset);
     }
     free(by_offset);
     return st;
@@ -333,7 +334,7 @@ static fx_status read_header(gguf_cursor *c)
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));
     if (memcmp(magic, "GGUF", sizeof magic))
         return fxi_fail(c->err, FX_EFORMAT, "%s: not a GGUF file: it begins with '%s'", g->name,
-                        fxi_show(magic, sizeof magic).s);
+                        fxi_show_text(magic, sizeof magic).s);
     FX_TRY(read_u32(c, &g->version, "the header"));
     FX_TRY(check_version(c));
     FX_TRY(read_u64(c, &g->n_tensor, "the header"));

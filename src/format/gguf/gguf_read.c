@@ -78,7 +78,7 @@ static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char 
 {
     bool is_array = kv->type == FXI_GGUF_ARRAY;
     return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is %s%s, not %s", fxi_gguf_name(g),
-                    fxi_show(kv->key.p, kv->key.n).s, is_array ? "an array of " : "of type ",
+                    fxi_show_text(kv->key.p, kv->key.n).s, is_array ? "an array of " : "of type ",
                     types[kv->elem_type].name, want);
 }
 

@@ -63,7 +63,7 @@ static fx_status fit_role(chat_fit *f, json_t *message, size_t i)
     }
     if (!f->c->builtin || known_to_builtins(role)) return FX_OK;
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
-                    fxi_show(role, strlen(role)).s);
+                    fxi_show_text(role, strlen(role)).s);
 }
 
 // ---- content ------------------------------------------------------------------------------------

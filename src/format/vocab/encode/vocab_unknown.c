@@ -18,7 +18,7 @@ fx_status fxi_encode_put_unknown(fxi_encode_job *j, const char *p, size_t n)
     }
     if (v->unk < 0)
         return fxi_fail(j->err, FX_EINVAL, "the vocabulary has no token for the character '%s'",
-                        fxi_show(p, n).s);
+                        fxi_show_text(p, n).s);
     if (v->fuse_unknown && j->after_unknown) return FX_OK;
     FX_TRY(fxi_encode_put(j, v->unk));
     j->after_unknown = true;

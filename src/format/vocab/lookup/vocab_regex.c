@@ -33,7 +33,7 @@ struct fxi_matcher {
 
 static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show(pattern.p, pattern.n).s,
+    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern.p, pattern.n).s,
                     what);
 }
 

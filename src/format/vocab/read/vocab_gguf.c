@@ -41,7 +41,8 @@ static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
     return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' has %" PRIu64 " elements for %zu tokens",
-                    fxi_gguf_name(r->g), fxi_show(kv->key.p, kv->key.n).s, kv->n_elem, r->s->n_tok);
+                    fxi_gguf_name(r->g), fxi_show_text(kv->key.p, kv->key.n).s, kv->n_elem,
+                    r->s->n_tok);
 }
 
 static fx_status read_scores(gguf_reader *r)
@@ -137,7 +138,7 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
     if (!space)
         return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is no pair",
-                        fxi_gguf_name(r->g), i, fxi_show(text.p, text.n).s);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
     const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
     fxi_buf_clear(both);
     if (!fxi_buf_add(both, text.p, n_left) || !fxi_buf_add(both, space + 1, n_right))
@@ -146,7 +147,7 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
                         fxi_index_find(x, both->p, both->n)};
     if (m.left < 0 || m.right < 0 || m.to < 0)
         return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not of tokens",
-                        fxi_gguf_name(r->g), i, fxi_show(text.p, text.n).s);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
     return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
@@ -208,7 +209,7 @@ static fx_status read_prefix_scheme(const gguf_reader *r, fxi_norm_kind *kind)
     }
     return fxi_fail(r->err, FX_EFORMAT,
                     "%s: key '" KEY("space_prefix_scheme") "' is '%s', neither always nor first",
-                    fxi_gguf_name(r->g), fxi_show(name.p, name.n).s);
+                    fxi_gguf_name(r->g), fxi_show_text(name.p, name.n).s);
 }
 
 static fx_status add_space_steps(gguf_reader *r)
@@ -288,7 +289,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     while (i < n && !fxi_str_is(name, models[i].name)) i++;
     if (i == n)
         return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not read by this version",
-                        fxi_gguf_name(g), fxi_show(name.p, name.n).s);
+                        fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
     s->kind = models[i].kind;
     FX_TRY(read_tokens(&r));
     FX_TRY(read_types(&r));

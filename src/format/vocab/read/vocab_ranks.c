@@ -210,7 +210,7 @@ static fx_status take_rank_line(fxi_vocab_spec *s, const line_reader *l, fxi_str
     if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_spec_fail_memory(s, err);
     if (!fxi_base64_decode(code.p, code.n, (unsigned char *)room->p, &n) || !n)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: '%s' is not base64", s->name, l->number,
-                        fxi_show(code.p, code.n).s);
+                        fxi_show_text(code.p, code.n).s);
     return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 

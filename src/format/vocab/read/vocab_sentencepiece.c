@@ -118,10 +118,10 @@ static fx_status check_piece(const sp_reader *r, fxi_str piece, float score, uin
     if (!piece.n) return fxi_fail(r->err, FX_EFORMAT, "%s: piece %zu is empty", r->s->name, id);
     if (type < FXI_TOKEN_NORMAL || type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(r->err, FX_EFORMAT, "%s: piece %zu ('%s') has the unknown type %" PRIu64,
-                        r->s->name, id, fxi_show(piece.p, piece.n).s, type);
+                        r->s->name, id, fxi_show_text(piece.p, piece.n).s, type);
     if (!isfinite(score))
         return fxi_fail(r->err, FX_EFORMAT, "%s: piece %zu ('%s') has the score %f", r->s->name, id,
-                        fxi_show(piece.p, piece.n).s, (double)score);
+                        fxi_show_text(piece.p, piece.n).s, (double)score);
     return FX_OK;
 }
 

@@ -126,7 +126,7 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
     const struct pre_tokenizer *p = find_pre(name);
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: the pre-tokenizer '%s' is not known", s->name,
-                        fxi_show(name.p, name.n).s);
+                        fxi_show_text(name.p, name.n).s);
     bool ok = !(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC});
     for (size_t i = 0; ok && i < MAX_PATTERN && p->pattern[i]; i++) {
         fxi_split split = {.pattern = {p->pattern[i], strlen(p->pattern[i])},

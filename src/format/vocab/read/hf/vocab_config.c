@@ -15,7 +15,8 @@ static fx_status read_config_token(const fxi_hf *h, const json_t *root, const ch
     if (!piece.n) return fxi_hf_fail(h, key, "not a token");
     *id = fxi_spec_find(h->s, piece);
     if (*id < 0)
-        return fxi_hf_fail(h, key, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
+        return fxi_hf_fail(h, key, "'%s' is not in the vocabulary",
+                           fxi_show_text(piece.p, piece.n).s);
     return FX_OK;
 }
 

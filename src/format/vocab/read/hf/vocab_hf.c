@@ -48,7 +48,7 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
     fxi_spec_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
         return fxi_hf_fail(h, path, "id %d is '%s' already", (int)id,
-                           fxi_show(old->piece.p, old->piece.n).s);
+                           fxi_show_text(old->piece.p, old->piece.n).s);
     if (!old->piece.n && !fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece))
         return fxi_hf_fail_memory(h);
     if (old->piece.n) t.piece = old->piece;

@@ -123,7 +123,7 @@ static fx_status template_id(const fxi_hf *h, const json_t *step, const char *pa
     const json_t *ids = json_object_get(entry, "ids");
     if (json_array_size(ids) != 1)
         return fxi_hf_fail(h, path, "'%s' is not one id in special_tokens",
-                           fxi_show(name.p, name.n).s);
+                           fxi_show_text(name.p, name.n).s);
     return fxi_hf_need_id(h, json_array_get(ids, 0), path, id);
 }
 

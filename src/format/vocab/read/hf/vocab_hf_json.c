@@ -125,7 +125,7 @@ fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flag
     if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
     if (!*root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
-                        fxi_show(e.text, strlen(e.text)).s);
+                        fxi_show_text(e.text, strlen(e.text)).s);
     if (json_is_object(*root)) return FX_OK;
     json_decref(*root);
     *root = NULL;

@@ -49,7 +49,8 @@ static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
     if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
         return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
-                           fxi_show(t->piece.p, t->piece.n).s, fxi_show(piece.p, piece.n).s, id);
+                           fxi_show_text(t->piece.p, t->piece.n).s,
+                           fxi_show_text(piece.p, piece.n).s, id);
     t->type = FXI_TOKEN_NORMAL;
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
 }
@@ -75,7 +76,7 @@ static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, in
 {
     *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
     if (*id >= 0) return FX_OK;
-    return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
+    return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show_text(piece.p, piece.n).s);
 }
 
 // Both parts joined, in *room; NULL: out of memory.
@@ -240,7 +241,7 @@ static fx_status read_unigram(fxi_hf *h, const json_t *model)
 static fx_status unread_model(const fxi_hf *h, fxi_str type)
 {
     return fxi_hf_fail(h, "model.type", "'%s' is not read, only BPE and Unigram",
-                       fxi_show(type.p, type.n).s);
+                       fxi_show_text(type.p, type.n).s);
 }
 
 fx_status fxi_hf_read_model(fxi_hf *h, const json_t *root)

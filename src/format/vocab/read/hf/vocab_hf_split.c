@@ -58,7 +58,7 @@ static fx_status read_behavior(const fxi_hf *h, const json_t *step, const char *
         if (fxi_str_is(name, names[i])) return FX_OK;
     }
     return fxi_hf_fail(h, fxi_hf_path_key(path, "behavior").s, "'%s' is not read",
-                       fxi_show(name.p, name.n).s);
+                       fxi_show_text(name.p, name.n).s);
 }
 
 // Whether a pattern matches the same in bytes and in their printable characters: it has nothing but
