@@ -1,6 +1,5 @@
-// A template and, behind a byte 0, its variables as JSON. Whatever both are, rendering ends within
-// its limits, what it writes is UTF-8 with a mark for each byte, and it writes the same the next
-// time.
+// A template and, after a byte 0, its variables as JSON. Rendering any of them ends within its
+// limits; the output is UTF-8 with a mark for each byte, and the same the next time.
 #include <string.h>
 
 #include "base/utf8.h"

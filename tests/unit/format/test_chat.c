@@ -1,5 +1,5 @@
-// Conversations to ids, spelled back with control tokens in braces: {<|im_start|>}user. What a
-// message says never shows up in braces.
+// Conversations to ids, spelled back with control tokens in braces: {<|im_start|>}user. The text of
+// a message never appears in braces.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +163,7 @@ static void test_families(void **state)
     }
 }
 
-// A file without a template speaks as its vocabulary's control tokens do.
+// Without a template, the vocabulary's control tokens choose a built-in one.
 static void test_chosen_by_tokens(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void test_developer_is_system(void **state)
     close_chat(&c);
 }
 
-// Orders of messages that templates of this kind were not made for.
+// Orders of messages that templates of these families do not expect.
 static void test_system_without_user(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void test_own_template(void **state)
     close_chat(&c);
 }
 
-// Marks may be put together from a role, where it is one of the usual words.
+// A control token may be built from a role, if it is one of the usual words.
 static void test_roles_in_marks(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void test_variables(void **state)
 // Boundaries
 //
 
-// Template and text are one text to the model: their characters merge across the border.
+// Template and message text are tokenized as one: characters merge across the border.
 static void test_boundaries(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static size_t n_control(const chat *c, const char *messages, const char *tools)
     return n;
 }
 
-// Whatever is said, there are as many control tokens as if "x" had been said.
+// Any message gives as many control tokens as the message "x" does.
 static void test_hostile_text(void **state)
 {
     (void)state;
@@ -342,8 +342,8 @@ static void test_hostile_text(void **state)
     }
 }
 
-// Every control token in every place that a caller fills, whole and cut in two: one half by the
-// template, the other by the caller, and both halves by two values of the caller side by side.
+// Every control token in every place that a caller fills, whole and in two halves: one half from
+// the template and one from the caller, and both halves from adjacent values of the caller.
 static void test_no_way_in(void **state)
 {
     (void)state;
@@ -455,8 +455,8 @@ static void test_plain_messages(void **state)
     close_chat(&c);
 }
 
-// Content that is null beside tool calls becomes "", arguments in JSON text the object they spell;
-// the caller's values stay as they were.
+// Null content beside tool calls becomes "", arguments in JSON text become the object; the caller's
+// values do not change.
 static void test_tool_calls_are_fitted(void **state)
 {
     (void)state;
@@ -491,8 +491,30 @@ static void test_tool_calls_are_fitted(void **state)
     close_chat(&c);
 }
 
-// Arguments that nest too deep, or that all together hold too many values, stay text.
-static void test_large_arguments_stay_text(void **state)
+// Arguments of a request that together hold too many values stay text.
+static void test_many_arguments_stay_text(void **state)
+{
+    (void)state;
+    chat c = open_chat("{% for call in messages[0].tool_calls %}"
+                       "{{ call.function.arguments is string }} {% endfor %}",
+                       NULL);
+    fxi_buf list = {0}, m = {0};
+    for (int i = 0; i < 250000; i++) assert_true(fxi_buf_str(&list, i ? ",0" : "0"));
+    assert_true(fxi_buf_str(&m, "[{\"role\":\"assistant\",\"tool_calls\":["));
+    for (int i = 0; i < 2; i++)
+        assert_true(fxi_buf_fmt(&m,
+                                "%s{\"function\":{\"arguments\":"
+                                "\"{\\\"a\\\":[%s]}\"}}",
+                                i ? "," : "", list.p));
+    assert_true(fxi_buf_str(&m, "]}]"));
+    expect(&c, m.p, " False True ");
+    fxi_buf_free(&list);
+    fxi_buf_free(&m);
+    close_chat(&c);
+}
+
+// So do arguments that nest too deep.
+static void test_deep_arguments_stay_text(void **state)
 {
     (void)state;
     chat c = open_chat("{{ messages[0].tool_calls[0].function.arguments is string }}", NULL);
@@ -516,7 +538,7 @@ static void test_large_arguments_stay_text(void **state)
     close_chat(&c);
 }
 
-// A model whose template cannot be compiled opens; who wants to chat with it is told why.
+// A model whose template cannot be compiled opens; a chat with it fails with the reason.
 static void test_broken_template(void **state)
 {
     (void)state;
@@ -585,7 +607,8 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_plain_messages),
         cmocka_unit_test(test_tool_calls_are_fitted),
-        cmocka_unit_test(test_large_arguments_stay_text),
+        cmocka_unit_test(test_many_arguments_stay_text),
+        cmocka_unit_test(test_deep_arguments_stay_text),
         cmocka_unit_test(test_broken_template),
         cmocka_unit_test(test_template_refuses),
         cmocka_unit_test(test_from_file),

@@ -1,5 +1,5 @@
-// The template interpreter by itself: what it renders, what it refuses with which line, where it
-// stops, and that marks follow every byte. tests/format compares it with jinja2 at large.
+// The template interpreter by itself: what it renders, what it refuses and with which line, its
+// limits, and the marks of every byte. tests/format compares it with jinja2 on much more.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,7 +121,7 @@ static void test_rendering(void **state)
 
 // ---- marks --------------------------------------------------------------------------------------
 
-// The text with what is the template's own in brackets: "[<|im_start|>]user".
+// The text with the template's own bytes in brackets: "[<|im_start|>]user".
 static void expect_marks(const char *template, const char *marked)
 {
     fxi_marked out = {0};
@@ -179,7 +179,7 @@ static void test_marks(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) expect_marks(cases[i].template, cases[i].marked);
 }
 
-// A concatenation that goes on in place does not change what was made of it before.
+// A concatenation that grows in place does not change earlier results.
 static void test_concatenations_apart(void **state)
 {
     (void)state;
@@ -242,8 +242,8 @@ static void test_refused(void **state)
         expect_error(cases[i].template, FX_EFORMAT, cases[i].text);
 }
 
-// What jinja2 has and no published chat template uses: one line that names it, at compile time
-// where the name is known then.
+// Parts of jinja2 that no published chat template uses get one line that names them, at compile
+// time if the name is known then.
 static void test_unused_parts_are_named(void **state)
 {
     (void)state;
@@ -331,8 +331,8 @@ static void expect_limit(const char *template, fxi_jinja_limits lim, const char 
     fxi_marked_free(&out);
 }
 
-// Work that no node and no byte of output stands for is counted too: each of these takes ten
-// seconds and more where it is not.
+// Work that shows neither in nodes nor in output counts too: uncounted, each of these would take
+// ten seconds or more.
 static void test_work_counts(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static void test_limits(void **state)
                  AT(2) "nests deeper than 50");
 }
 
-// Whatever a template asks for, it ends soon and in bounded memory.
+// Any template ends soon and in bounded memory.
 static void test_greedy_templates(void **state)
 {
     (void)state;
@@ -425,7 +425,7 @@ static char *repeated(const char *front, const char *unit, size_t n, const char 
     return b.p;
 }
 
-// Templates that nest or go on are refused, or rendered, without a deep stack.
+// Templates that nest deep or go on long are refused, or rendered, without a deep stack.
 static void test_large_templates(void **state)
 {
     (void)state;
@@ -466,7 +466,7 @@ static void test_large_templates(void **state)
     }
 }
 
-// A long conversation put together piece by piece takes linear time and memory.
+// Building a long text piece by piece takes linear time and memory.
 static void test_long_texts(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// Every allocation fails once, and with all that come after it: vocabularies of each form are read,
+// Every allocation fails once, alone and with all later ones: vocabularies of each form are read,
 // text is encoded and decoded, a template is compiled and rendered, or the error is FX_ENOMEM in
-// one line; nothing leaks (ASan says so). jansson's allocations fail too, in texts without escapes:
-// with those it is not safe itself.
+// one line; nothing leaks (ASan checks). jansson's allocations fail too, in texts without escapes:
+// with escapes jansson itself is not safe.
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// One vocabulary and one template serve many threads at once: what they are made of is read only,
-// and whoever needs scratch has its own. (Run it in the tsan preset too.)
+// One vocabulary and one template serve many threads at once: they are read-only, and each call has
+// its own scratch memory. (Run it in the tsan preset too.)
 #include <pthread.h>
 #include <stdatomic.h>
 
