@@ -25,11 +25,10 @@ static int longest(const fxi_group *g)
 // Bytes that a sequence will take beyond what it holds now.
 static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
     int end = s->n_tok + eng->headroom_tok;
     if (end > longest(s->group)) end = longest(s->group);
-    uint64_t has = s->kv ? ops->bytes_for(eng->kv, s->n_computed + s->n_step) : 0;
-    uint64_t wants = ops->bytes_for(eng->kv, end);
+    uint64_t has = s->kv ? fxi_kv_bytes_for(eng->kv, s->n_computed + s->n_step) : 0;
+    uint64_t wants = fxi_kv_bytes_for(eng->kv, end);
     return wants > has ? wants - has : 0;
 }
 
@@ -37,7 +36,7 @@ static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s)
 static uint64_t unborn_growth(const fx_engine *eng, const fxi_group *g)
 {
     int more = g->max_tok < eng->headroom_tok ? g->max_tok : eng->headroom_tok;
-    return eng->kv->ops->bytes_for(eng->kv, 1) + eng->kv->ops->bytes_for(eng->kv, more);
+    return fxi_kv_bytes_for(eng->kv, 1) + fxi_kv_bytes_for(eng->kv, more);
 }
 
 static uint64_t group_growth(const fx_engine *eng, const fxi_group *g)
@@ -54,7 +53,7 @@ static uint64_t group_growth(const fx_engine *eng, const fxi_group *g)
 static uint64_t promised_bytes(const fx_engine *eng)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
+    fxi_kv_get_stats(eng->kv, &st);
     uint64_t sum = st.held_bytes;
     for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g);
     return sum;
@@ -114,7 +113,7 @@ static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_to
 static int cached_tok(const fx_engine *eng, const fxi_seq *s)
 {
     if (s->group->req.no_cache) return 0;
-    return eng->kv->ops->peek(eng->kv, s->group->domain, s->tok, most_cached(s));
+    return fxi_kv_peek(eng->kv, s->group->domain, s->tok, most_cached(s));
 }
 
 static bool find_join(const fx_engine *eng, fxi_seq *s)
@@ -141,10 +140,9 @@ static bool waits_for_prefix(const fx_engine *eng, fxi_seq *s)
 
 static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
     *n_hit = 0;
-    if (s->group->req.no_cache) return ops->seq_create(eng->kv, s->n_tok, &s->kv, NULL);
-    return ops->seq_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit, NULL);
+    if (s->group->req.no_cache) return fxi_kv_create(eng->kv, s->n_tok, &s->kv);
+    return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit);
 }
 
 // With no room for a copy of the last rows, whole chunks are shared, which takes none.
@@ -153,7 +151,7 @@ static fx_status match(fx_engine *eng, fxi_seq *s)
     int n_hit;
     fx_status st = match_first(eng, s, most_cached(s), &n_hit);
     if (st == FX_ENOSPACE)
-        st = match_first(eng, s, eng->kv->ops->whole_tok(eng->kv, cached_tok(eng, s)), &n_hit);
+        st = match_first(eng, s, fxi_kv_whole_tok(eng->kv, cached_tok(eng, s)), &n_hit);
     if (st != FX_OK) return st;
     s->n_computed = s->n_recorded = n_hit;
     s->is_filling = true;
@@ -180,7 +178,7 @@ static fx_status open_domain(fx_engine *eng, fxi_group *g)
 {
     const char *key = g->req.tenant;
     if (g->domain || g->req.no_cache) return FX_OK;
-    return eng->kv->ops->domain_open(eng->kv, key, strlen(key), &g->domain, NULL);
+    return fxi_kv_domain_open(eng->kv, key, strlen(key), &g->domain);
 }
 
 static fxi_seq *first_live(fxi_group *g)
@@ -237,7 +235,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
 static uint64_t hit_bytes(const fx_engine *eng, fxi_group *g)
 {
     const int hit = cached_tok(eng, first_live(g));
-    return eng->kv->ops->bytes_for(eng->kv, eng->kv->ops->whole_tok(eng->kv, hit));
+    return fxi_kv_bytes_for(eng->kv, fxi_kv_whole_tok(eng->kv, hit));
 }
 
 // Whether it could fit if all that it matches were in use already.

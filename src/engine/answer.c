@@ -274,7 +274,7 @@ bool fxi_answer_end(fx_engine *eng, fxi_group *g)
     if (!all_done(g)) return false;
     leave(eng, g);
     if (g->is_hidden) tell_hidden(eng, g);
-    if (g->domain) eng->kv->ops->domain_close(eng->kv, g->domain);
+    if (g->domain) fxi_kv_domain_close(eng->kv, g->domain);
     fxi_engine_forget(eng, g);
     return true;
 }

@@ -187,8 +187,7 @@ static bool fork_rest(fx_engine *eng, fxi_group *g, int n)
         if (next[k].kv) continue;
         int heir = 0;
         while (next[heir].choice != next[k].choice) heir++;
-        if (eng->kv->ops->seq_fork(eng->kv, next[heir].kv, next[k].n_computed, &next[k].kv, NULL) !=
-            FX_OK)
+        if (fxi_kv_fork(eng->kv, next[heir].kv, next[k].n_computed, &next[k].kv) != FX_OK)
             return false;
     }
     return true;

@@ -18,7 +18,7 @@ static void record(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
 {
     fxi_group *g = s->group;
     if (g->req.no_cache || n_tok <= s->n_recorded) return;
-    if (eng->kv->ops->seq_record(eng->kv, s->kv, g->domain, s->tok, n_tok, &keep, NULL) == FX_OK)
+    if (fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_tok, &keep) == FX_OK)
         s->n_recorded = n_tok;
 }
 
@@ -28,7 +28,7 @@ void fxi_record_progress(fx_engine *eng, fxi_seq *s)
     const bool waits_at_end = s->group->beam && fxi_group_n_live(s->group) > 1; // for other beams
     s->is_filling = s->n_computed < s->n_tok - waits_at_end;
     int n_tok = s->n_computed;
-    if (s->is_filling) n_tok = eng->kv->ops->whole_tok(eng->kv, n_tok);
+    if (s->is_filling) n_tok = fxi_kv_whole_tok(eng->kv, n_tok);
     record(eng, s, n_tok, keep_of(eng, s->group));
 }
 
@@ -45,14 +45,14 @@ static void keep_prompt(fx_engine *eng, fxi_seq *s)
     if (!g->req.keep_priority || !g->req.keep_s || g->req.no_cache) return;
     const fxi_kv_keep keep = keep_of(eng, g);
     if (s->n_computed >= n_prompt)
-        (void)eng->kv->ops->seq_record(eng->kv, s->kv, g->domain, s->tok, n_prompt, &keep, NULL);
+        (void)fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_prompt, &keep);
 }
 
 void fxi_release(fx_engine *eng, fxi_seq *s)
 {
     if (!s->kv) return;
     keep_prompt(eng, s);
-    eng->kv->ops->seq_release(eng->kv, s->kv);
+    fxi_kv_release(eng->kv, s->kv);
     s->kv = NULL;
     s->n_computed = s->n_step = s->n_recorded = 0;
     s->is_filling = false;

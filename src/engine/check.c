@@ -157,17 +157,16 @@ static fx_status check_counts(const fx_engine *eng, const fx_request *req, fx_er
 // has been preempted to be computed again.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
-    const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = ops->bytes_for(eng->kv, 1);
-    const uint64_t prompt = ops->bytes_for(eng->kv, (int)req->n_prompt);
-    const uint64_t whole = ops->bytes_for(eng->kv, (int)req->n_prompt + max_tok);
+    const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = fxi_kv_bytes_for(eng->kv, 1);
+    const uint64_t prompt = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt);
+    const uint64_t whole = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + max_tok);
     if (n_seq == 1) return whole;
     return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
 }
 
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
-    const uint64_t alone = eng->kv->ops->bytes_for(eng->kv, (int)req->n_prompt + 1);
+    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + 1);
     if (alone > eng->budget_bytes)
         return fxi_fail(
             err, FX_ECONTEXT,

@@ -118,13 +118,13 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
 
 static void trim_spare(fx_engine *eng)
 {
-    (void)eng->kv->ops->trim(eng->kv, eng->opt.kv_memory_bytes / IDLE_KEEP_SHARE, NULL);
+    (void)fxi_kv_trim(eng->kv, eng->opt.kv_memory_bytes / IDLE_KEEP_SHARE);
 }
 
 static void forget_prefixes(fx_engine *eng)
 {
-    (void)eng->kv->ops->forget_idle(eng->kv, NULL);
-    (void)eng->kv->ops->trim(eng->kv, 0, NULL);
+    (void)fxi_kv_forget_idle(eng->kv);
+    (void)fxi_kv_trim(eng->kv, 0);
 }
 
 // What is done when there has been nothing to do for so long.
@@ -140,7 +140,7 @@ enum { N_IDLE = sizeof idle_rows / sizeof idle_rows[0] };
 static void publish_stats(fx_engine *eng)
 {
     fxi_kv_stats kv;
-    eng->kv->ops->stats(eng->kv, &kv);
+    fxi_kv_get_stats(eng->kv, &kv);
     pthread_mutex_lock(&eng->mu);
     eng->stats.n_running = (uint64_t)eng->running.n_seq;
     eng->stats.n_waiting = (uint64_t)eng->n_queued;

@@ -135,7 +135,7 @@ static int budget_tok(const fx_engine *eng)
     int low = 0, high = eng->info.ctx_tok;
     while (low < high) {
         int mid = low + (high - low + 1) / 2;
-        if (eng->kv->ops->bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
+        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
             low = mid;
         else
             high = mid - 1;
@@ -151,7 +151,7 @@ static int shortest_tok(const fx_engine *eng)
 fx_status fxi_engine_check_budget(const fx_engine *eng, uint64_t bytes, fx_error *err)
 {
     const int n_tok = shortest_tok(eng);
-    const uint64_t least = eng->kv->ops->bytes_for(eng->kv, n_tok);
+    const uint64_t least = fxi_kv_bytes_for(eng->kv, n_tok);
     if (bytes < least)
         return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
                         (unsigned long long)bytes, (unsigned long long)least, n_tok);
@@ -180,14 +180,13 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .vmm = eng->vmm,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_find("vtensor")->open(&shape, &eng->kv, err));
+    FX_TRY(fxi_kv_open("vtensor", &shape, &eng->kv, err));
     int n_tok = budget_tok(eng);
     if (n_tok < shortest_tok(eng))
-        return fxi_fail(err, FX_ENOSPACE,
-                        "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
-                        (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-                        (unsigned long long)eng->kv->ops->bytes_for(eng->kv, shortest_tok(eng)),
-                        shortest_tok(eng));
+        return fxi_fail(
+            err, FX_ENOSPACE, "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+            (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
+            (unsigned long long)fxi_kv_bytes_for(eng->kv, shortest_tok(eng)), shortest_tok(eng));
     eng->info.ctx_tok = n_tok;
     return FX_OK;
 }
@@ -265,7 +264,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_step_free(eng);
     free(eng->reader);
     free(eng->end_tok);
-    if (eng->kv) eng->kv->ops->close(eng->kv);
+    if (eng->kv) fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);

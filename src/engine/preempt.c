@@ -42,8 +42,8 @@ static int n_cached_tok(const fxi_group *g)
 static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
-    return (eng->kv->ops->caps & FXI_KV_SWAP) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
+    fxi_kv_get_stats(eng->kv, &st);
+    return fxi_kv_can_swap(eng->kv) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
            st.swapped_bytes + fxi_swapped_need(eng, g) <= eng->opt.swap_bytes;
 }
 
@@ -57,7 +57,7 @@ static bool should_swap(const fx_engine *eng, const fxi_group *g)
 
 uint64_t fxi_swapped_need(const fx_engine *eng, const fxi_group *g)
 {
-    return eng->kv->ops->bytes_for(eng->kv, n_cached_tok(g));
+    return fxi_kv_bytes_for(eng->kv, n_cached_tok(g));
 }
 
 // ---- out ---------------------------------------------------------------------------------------
@@ -67,12 +67,11 @@ void fxi_drop_caches(fx_engine *eng, fxi_group *g)
     for (int i = 0; i < g->n_seq; i++) fxi_release(eng, &g->seq[i]);
 }
 
-static fx_status swap_each(fx_engine *eng, fxi_group *g,
-                           fx_status (*op)(fxi_kv *kv, fxi_kv_seq *s, fx_error *err))
+static fx_status swap_each(fx_engine *eng, fxi_group *g, fx_status (*op)(fxi_kv *kv, fxi_kv_seq *s))
 {
     for (int i = 0; i < g->n_seq; i++) {
         g->seq[i].n_step = 0;
-        if (g->seq[i].kv) FX_TRY(op(eng->kv, g->seq[i].kv, NULL));
+        if (g->seq[i].kv) FX_TRY(op(eng->kv, g->seq[i].kv));
     }
     return FX_OK;
 }
@@ -80,7 +79,7 @@ static fx_status swap_each(fx_engine *eng, fxi_group *g,
 static bool swap_out(fx_engine *eng, fxi_group *g)
 {
     const uint64_t bytes = fxi_swapped_need(eng, g), start_us = eng->now_us(eng->now_ud);
-    if (swap_each(eng, g, eng->kv->ops->seq_swap_out) != FX_OK) return false;
+    if (swap_each(eng, g, fxi_kv_swap_out) != FX_OK) return false;
     double us = (double)(eng->now_us(eng->now_ud) - start_us);
     if (bytes) smooth(&eng->swap_us_per_byte, us / (double)bytes);
     eng->n_swapped += g->n_seq;
@@ -137,11 +136,11 @@ bool fxi_forget_swapped(fx_engine *eng)
 
 fx_status fxi_swap_in(fx_engine *eng, fxi_group *g)
 {
-    fx_status st = swap_each(eng, g, eng->kv->ops->seq_swap_in);
+    fx_status st = swap_each(eng, g, fxi_kv_swap_in);
     if (st == FX_OK) {
         eng->n_swapped -= g->n_seq;
     } else if (st != FX_ENOSPACE || !eng->running.head ||
-               swap_each(eng, g, eng->kv->ops->seq_swap_out) != FX_OK) {
+               swap_each(eng, g, fxi_kv_swap_out) != FX_OK) {
         forget_swapped(eng, g);
     }
     return st;
@@ -162,7 +161,7 @@ void fxi_apply_budget(fx_engine *eng)
     const uint64_t want = eng->budget_bytes;
     if (want == eng->opt.kv_memory_bytes) return;
     fx_status st;
-    while ((st = eng->kv->ops->set_budget(eng->kv, want, NULL)) == FX_ENOSPACE && shed(eng)) {
+    while ((st = fxi_kv_set_budget(eng->kv, want)) == FX_ENOSPACE && shed(eng)) {
     }
     if (st != FX_OK) return; // tried again in the next step
     eng->opt.kv_memory_bytes = want;

@@ -36,14 +36,14 @@ static bool push_out(fx_engine *eng)
 
 static fx_status extend(fx_engine *eng, fxi_seq *s, int n_step)
 {
-    return eng->kv->ops->seq_extend(eng->kv, s->kv, s->n_computed + n_step, NULL);
+    return fxi_kv_extend(eng->kv, s->kv, s->n_computed + n_step);
 }
 
 // With nobody left to push out. What prefixes in use can do without, the manager may find only when
 // those that go on from them are gone.
 static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 {
-    (void)eng->kv->ops->forget_idle(eng->kv, NULL);
+    (void)fxi_kv_forget_idle(eng->kv);
     return extend(eng, s, n_step);
 }
 
@@ -58,7 +58,7 @@ static bool start_again(fx_engine *eng, fxi_group *g)
     if (n_tok <= g->again_tok || need > eng->opt.kv_memory_bytes) return false;
     g->again_tok = n_tok;
     fxi_preempt(eng, g, FXI_RECOMPUTE);
-    (void)eng->kv->ops->forget_idle(eng->kv, NULL);
+    (void)fxi_kv_forget_idle(eng->kv);
     return true;
 }
 
@@ -227,7 +227,7 @@ static void prepare(fx_engine *eng)
             fxi_seq *s = &g->seq[i];
             if (!is_running(s) || !s->is_filling || tok_left(s) <= s->n_step) continue;
             int end = s->n_computed + 2 * s->n_step;
-            eng->kv->ops->seq_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
+            fxi_kv_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
         }
 }
 
@@ -282,6 +282,6 @@ int fxi_plan(fx_engine *eng)
     while (!n_tok && eng->running.head && !has_failed(eng) && make_way(eng))
         n_tok = plan_once(eng, false);
     prepare(eng);
-    eng->kv->ops->step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));
+    fxi_kv_step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));
     return n_tok;
 }

@@ -127,7 +127,7 @@ static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
     fxi_step *st = eng->step;
     put_tokens(st, b, s);
     st->batch[b->n_seq] = (fxi_batch_seq){
-        .view = eng->kv->ops->seq_view(eng->kv, s->kv),
+        .view = fxi_kv_get_view(eng->kv, s->kv),
         .pos = s->n_computed,
         .n_tok = s->n_step,
         .n_logit = n_logit(s),
@@ -175,8 +175,7 @@ static void add_prompt_draws(fxi_step *st, fxi_seq *s, int row, int first_pos)
 static bool be_born(fx_engine *eng, fxi_seq *s, fxi_seq *first)
 {
     const int n = (int)s->group->req.n_prompt;
-    if (!fxi_seq_reserve(s, n + 1) ||
-        eng->kv->ops->seq_fork(eng->kv, first->kv, n, &s->kv, NULL) != FX_OK)
+    if (!fxi_seq_reserve(s, n + 1) || fxi_kv_fork(eng->kv, first->kv, n, &s->kv) != FX_OK)
         return false;
     for (int i = 0; i < n; i++) s->tok[i] = first->tok[i];
     s->n_tok = s->n_computed = n;

@@ -215,7 +215,7 @@ static bool same_rows(bits_ledger *l, const struct slot *of, const fxi_kv_view *
 
 bool bits_ledger_check(bits_ledger *l, fx_engine *eng, const fxi_seq *s, int first, bits_diff *diff)
 {
-    const fxi_kv_view v = eng->kv->ops->seq_view(eng->kv, s->kv);
+    const fxi_kv_view v = fxi_kv_get_view(eng->kv, s->kv);
     uint64_t key = 1;
     for (int i = 0; i < s->n_computed; i++) {
         key = next_key(key, s->tok[i]);

@@ -73,7 +73,7 @@ static bool queue_is_full(const sim *w, const fx_request *req)
 
 static uint64_t bytes_for(const sim *w, int n_tok)
 {
-    return w->eng->kv->ops->bytes_for(w->eng->kv, n_tok);
+    return fxi_kv_bytes_for(w->eng->kv, n_tok);
 }
 
 static fx_status expected_status(const sim *w, const fx_request *req)
@@ -246,7 +246,7 @@ static void on_event(void *ud, const fx_event *ev)
 static void check_memory(sim *w)
 {
     fxi_kv_stats kv;
-    w->eng->kv->ops->stats(w->eng->kv, &kv);
+    fxi_kv_get_stats(w->eng->kv, &kv);
     CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
           (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
     CHECK(w, kv.budget_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
@@ -290,7 +290,7 @@ static void check_counts(sim *w)
           eng->n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
     fxi_kv_stats kv;
-    eng->kv->ops->stats(eng->kv, &kv);
+    fxi_kv_get_stats(eng->kv, &kv);
     CHECK(w, n_live(w) || !kv.live_bytes, "a sequence of nobody is left");
 }
 
@@ -340,7 +340,7 @@ static void check_manager(sim *w)
 {
     const char *what = "no answer";
     disarm(w);
-    const fx_status st = w->eng->kv->ops->check(w->eng->kv, &what);
+    const fx_status st = fxi_kv_check(w->eng->kv, &what);
     CHECK(w, st == FX_OK, "the manager: %s", what);
     w->total->checks++;
 }
@@ -410,7 +410,7 @@ static void check_idle(sim *w)
     fx_stats st;
     fxi_kv_stats kv;
     fx_engine_stats(w->eng, &st);
-    w->eng->kv->ops->stats(w->eng->kv, &kv);
+    fxi_kv_get_stats(w->eng->kv, &kv);
     CHECK(w, !st.n_running && !st.n_waiting && !st.n_waiting_tok, "somebody is left");
     CHECK(w, !kv.held_bytes && !kv.live_bytes && !kv.swapped_bytes,
           "nobody holds %llu bytes, %llu of tokens, %llu in the swap",

@@ -32,7 +32,7 @@ static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
     const fxi_kv *kv = m->eng->kv;
     for (const fxi_group *g = m->eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++)
-            if (g->seq[i].kv && kv->ops->seq_view(kv, g->seq[i].kv).base == b->view.base)
+            if (g->seq[i].kv && fxi_kv_get_view(kv, g->seq[i].kv).base == b->view.base)
                 return &g->seq[i];
     return NULL;
 }

@@ -285,10 +285,10 @@ static void test_every_choice_ends_once(void **state)
     assert_null(eng->running.head);
     fxi_kv_stats st;
     const char *what = "";
-    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
-    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
-    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
-    eng->kv->ops->stats(eng->kv, &st);
+    assert_int_equal(fxi_kv_check(eng->kv, &what), FX_OK);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
+    fxi_kv_get_stats(eng->kv, &st);
     assert_int_equal(st.mapped_bytes, 0);
 }
 

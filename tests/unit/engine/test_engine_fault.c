@@ -25,51 +25,49 @@ static bool fails_now(void)
     return ++fault.n_call == fault.fail_at;
 }
 
-static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
-                               fx_error *err)
+static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
-    return fails_now() ? fault.how : fault.real->domain_open(kv, key, key_bytes, out, err);
+    return fails_now() ? fault.how : fault.real->domain_open(kv, key, key_bytes, out);
 }
 
 static fx_status faulty_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                              int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err)
+                              int expect_tok, fxi_kv_seq **out, int *n_hit)
 {
     *out = NULL;
     if (fails_now()) return fault.how;
-    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit, err);
+    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit);
 }
 
-static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out,
-                             fx_error *err)
+static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     *out = NULL;
-    return fails_now() ? fault.how : fault.real->seq_fork(kv, s, len_tok, out, err);
+    return fails_now() ? fault.how : fault.real->seq_fork(kv, s, len_tok, out);
 }
 
-static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err)
+static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok, err);
+    return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok);
 }
 
 static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
-                               int n_tok, const fxi_kv_keep *keep, fx_error *err)
+                               int n_tok, const fxi_kv_keep *keep)
 {
-    return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep, err);
+    return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep);
 }
 
-static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s, err);
+    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s);
 }
 
-static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s, err);
+    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s);
 }
 
-static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes, fx_error *err)
+static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes, err);
+    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes);
 }
 
 static void inject(fx_engine *eng, int fail_at, fx_status how)

@@ -31,19 +31,19 @@ static void make_prompt(int32_t tok[N_PROMPT], int which)
 static fxi_kv_stats memory(const fx_engine *eng)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
+    fxi_kv_get_stats(eng->kv, &st);
     return st;
 }
 
 static uint64_t chunks(const fx_engine *eng, int n)
 {
-    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+    return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
 static void check_manager(fx_engine *eng)
 {
     const char *what = "";
-    if (eng->kv->ops->check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
 }
 
 static void expect_nothing_left(fx_engine *eng)
@@ -52,8 +52,8 @@ static void expect_nothing_left(fx_engine *eng)
     assert_null(eng->waiting.head);
     assert_int_equal(memory(eng).held_bytes, 0);
     assert_int_equal(memory(eng).swapped_bytes, 0);
-    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
-    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
     assert_int_equal(memory(eng).mapped_bytes, 0);
     check_manager(eng);
 }
@@ -125,7 +125,7 @@ static void check_cancel(const cancel_row *row)
     (void)fxi_engine_turn(eng);
     expect_cancelled(&told, row->n_choice);
     const int n_tok = bits_group(eng, other)->seq[0].n_computed;
-    assert_int_equal(memory(eng).held_bytes, eng->kv->ops->bytes_for(eng->kv, n_tok));
+    assert_int_equal(memory(eng).held_bytes, fxi_kv_bytes_for(eng->kv, n_tok));
     assert_int_equal(memory(eng).swapped_bytes, 0);
     assert_int_equal(eng->n_swapped, 0);
     assert_int_equal(eng->n_queued, 0);

@@ -22,7 +22,7 @@ static int open_once(void **state)
     eng =
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .ctx_tok = CTX_TOK, .max_seq = MAX_SEQ});
     // Six sequences of full length.
-    const uint64_t bytes = 6 * eng->kv->ops->bytes_for(eng->kv, CTX_TOK);
+    const uint64_t bytes = 6 * fxi_kv_bytes_for(eng->kv, CTX_TOK);
     assert_int_equal(fx_set_kv_memory(eng, bytes, NULL), FX_OK);
     (void)fxi_engine_turn(eng);
     const fx_request req = bits_request(prompt, 3, N_GEN, &alone);

@@ -78,7 +78,7 @@ static void test_separate_requests(void **state)
 
 static char *byte_at(const fx_engine *eng, const fxi_seq *s, int position, int plane, int byte)
 {
-    const fxi_kv_view v = eng->kv->ops->seq_view(eng->kv, s->kv);
+    const fxi_kv_view v = fxi_kv_get_view(eng->kv, s->kv);
     return fxi_kv_plane(&v, plane) + (size_t)position * v.tok_stride_bytes + byte;
 }
 

@@ -206,7 +206,7 @@ static void test_nobody_starves(void **state)
 
 static uint64_t chunks(const fx_engine *eng, int n)
 {
-    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+    return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
 static void set_budget(fx_engine *eng, uint64_t bytes)
@@ -233,7 +233,7 @@ static void test_victims(void **state)
     static const int victims[] = {2, 3, 0};
     for (int k = 0; k < 3; k++) {
         fxi_kv_stats st;
-        eng->kv->ops->stats(eng->kv, &st);
+        fxi_kv_get_stats(eng->kv, &st);
         set_budget(eng, st.held_bytes - chunks(eng, 1));
         fxi_apply_budget(eng);
         for (int i = 0; i < 4; i++) {
@@ -302,7 +302,7 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     c[0].req.n_choice = 4;
     c[0].req.no_cache = true;
     const uint64_t need = fxi_request_bytes(eng, &c[0].req, 60);
-    assert_true(need >= 4 * eng->kv->ops->bytes_for(eng->kv, 119 + 60));
+    assert_true(need >= 4 * fxi_kv_bytes_for(eng->kv, 119 + 60));
     set_budget(eng, need - 1);
     fx_error err = {0};
     assert_int_equal(client_submit(&c[0], &err), FX_ENOSPACE);
@@ -345,7 +345,7 @@ static void test_memory_does_not_come_and_go(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    set_budget(eng, 2 * eng->kv->ops->bytes_for(eng->kv, 250));
+    set_budget(eng, 2 * fxi_kv_bytes_for(eng->kv, 250));
     for (int i = 0; i < 5; i++) submit(eng, i, 20, 230, 0);
     run_all(eng, 5);
     for (int i = 0; i < 5; i++) {
@@ -364,7 +364,7 @@ static void test_one_request_fills_the_budget(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 250));
+    set_budget(eng, fxi_kv_bytes_for(eng->kv, 250));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++) submit(eng, i, 20 + 7 * i, 230 - 7 * i, 0);
         run_all(eng, 4);
@@ -374,7 +374,7 @@ static void test_one_request_fills_the_budget(void **state)
         }
     }
     const char *what;
-    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
+    assert_int_equal(fxi_kv_check(eng->kv, &what), FX_OK);
     close_here(eng, 0);
 }
 
@@ -387,7 +387,7 @@ static void test_a_budget_too_small_for_one(void **state)
     submit(eng, 1, 110, 300, 0);
     submit(eng, 2, 20, 40, 0);
     turns(eng, 10);
-    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 100));
+    set_budget(eng, fxi_kv_bytes_for(eng->kv, 100));
     run_all(eng, 3);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_LENGTH);
     assert_int_equal(c[1].choice[0].finish, FX_FINISH_ERROR);

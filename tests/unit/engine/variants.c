@@ -92,8 +92,8 @@ fx_request rig_request(const rig *r, int kind, bits_answer *out)
 void rig_make_cold(fx_engine *eng)
 {
     assert_null(eng->running.head);
-    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
-    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
 }
 
 static void make_warm(const rig *r, fx_engine *eng, const variant *v)
@@ -186,7 +186,7 @@ static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
         fxi_preempt(eng, g, p->how);
     else
         preempt_all(eng, p->how);
-    if (p->forget) assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
+    if (p->forget) assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
     return true;
 }
 

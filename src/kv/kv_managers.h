@@ -1,4 +1,4 @@
-// managers.h - the tables of the managers there are, one per file.
+// kv_managers.h - the tables of all managers, one per file.
 #ifndef FXI_KV_MANAGERS_H
 #define FXI_KV_MANAGERS_H
 
