@@ -7,7 +7,8 @@
 #ifndef SERVING_BENCH_H
 #define SERVING_BENCH_H
 
-#include "engine/internal.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
 #include "figures.h"
 #include "model/arch.h"
 

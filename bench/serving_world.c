@@ -98,7 +98,7 @@ void world_open(world *w, const bench *b, world_size size)
 
 void world_close(world *w)
 {
-    fxi_engine_end_all(w->eng, FX_FINISH_ABORT);
+    fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
     w->eng->model->arch = w->model.real;
     w->eng->kv->ops = w->kv.real;
     fxi_engine_unload(w->eng);
@@ -109,7 +109,7 @@ void world_turn(world *w)
     w->now = (turn){0};
     w->n_turn++;
     const double start = now_ns();
-    (void)fxi_engine_turn(w->eng);
+    (void)fxi_turn_run(w->eng);
     w->now.ns = now_ns() - start;
     w->ns += w->now.ns;
     w->n_tok += (uint64_t)w->now.n_tok;

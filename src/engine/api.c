@@ -1,5 +1,5 @@
 // api.c - the small public calls: defaults, tokens, what was opened, what the machine can do.
-#include "engine/internal.h"
+#include "engine/engine.h"
 #include "kernels/probe.h"
 
 #include <stdlib.h>

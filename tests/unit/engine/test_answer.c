@@ -2,8 +2,8 @@
 // probabilities of answers and prompts, scores, positions, and the end of every choice.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -256,9 +256,9 @@ static void test_prompt_probs(void **state)
 static void check_cancelled(int n_turn)
 {
     assert_int_equal(client_submit(&c, NULL), FX_OK);
-    for (int i = 0; i < n_turn; i++) (void)fxi_engine_turn(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_turn_run(eng);
     fx_cancel(eng, c.id);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     assert_true(c.last); // in the same turn
     for (int k = 0; k < c.req.n_choice; k++) assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
     assert_int_equal(c.n_event_after_last, 0);

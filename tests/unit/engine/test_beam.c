@@ -6,9 +6,10 @@
 #include "unit/cmocka_all.h"
 
 #include "base/rng.h"
-#include "engine/internal.h"
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
 #include <stdlib.h>

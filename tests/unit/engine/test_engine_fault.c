@@ -4,8 +4,8 @@
 // everyone is preempted again and again, by swap and by recompute, and the budget changes.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static void check_engine_serves(fx_engine *eng)
 static void check_nothing_is_held(fx_engine *eng)
 {
     fx_stats st;
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     fx_engine_stats(eng, &st);
     assert_int_equal(st.n_running, 0);
     assert_int_equal(st.n_waiting, 0);
@@ -162,7 +162,7 @@ static void disturb(fx_engine *eng, int turn)
 {
     static const uint64_t budget[] = {64 << 20, 48 << 20};
     if (turn % 5 == 4 && eng->running.head)
-        fxi_preempt(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
+        fxi_preempt_group(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
     if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
@@ -175,7 +175,7 @@ static int run(int fail_at, fx_status how, bool is_disturbed, int *n_bad)
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
     inject(eng, fail_at, how);
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    for (int turn = 0; fxi_engine_turn(eng); turn++)
+    for (int turn = 0; fxi_turn_run(eng); turn++)
         if (is_disturbed) disturb(eng, turn);
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {

@@ -2,8 +2,8 @@
 // come together, beams, the turns of a chat; and what of it stays when memory is short.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/bits.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <string.h>
 
@@ -187,8 +187,8 @@ static void check_beams(int width, int n_prompt, int max_tok)
     req.beam_width = width;
     req.n_choice = 1;
     const uint64_t id = bits_submit(eng, &req);
-    (void)fxi_engine_turn(eng);
-    for (uint64_t before = mapped(eng); (void)fxi_engine_turn(eng), !told[0].last;) {
+    (void)fxi_turn_run(eng);
+    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !told[0].last;) {
         const fxi_group *g = bits_group(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + (uint64_t)width * chunk);
@@ -331,7 +331,7 @@ static void test_kept_from_the_end_on(void **state)
     req.keep_s = 30;
     (void)bits_submit(eng, &req);
     while (!told[0].last) {
-        (void)fxi_engine_turn(eng);
+        (void)fxi_turn_run(eng);
         clock_us += 10 * 1000000ull;
     }
     for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);

@@ -1,0 +1,114 @@
+// logprob.c - how likely tokens are: log-softmax of a row of logits.
+//
+// The sum of exp(logit - max) is made in double over ids ascending, and each logprob is rounded to
+// float once, so that a token has one logprob however it is asked for. Order and rank are those of
+// the logits: two logprobs may round to the same float. The exp of some ids are made at a time, in
+// SIMD, and then added up one after the other.
+//
+// The likeliest are found in one pass: a short sorted array, and its last element as the threshold
+// that hardly any logit of a large vocabulary passes.
+#include "engine/sampling/sampler.h"
+#include "engine/sampling/softmax.h"
+
+#include <math.h>
+
+enum { BLOCK = 64 }; // exp made at a time
+
+typedef struct softmax {
+    float max;
+    double log_sum; // log of the sum of exp(logit - max)
+} softmax;
+
+// What is no number counts as -inf.
+static float number(float logit)
+{
+    return logit > -INFINITY ? logit : -INFINITY;
+}
+
+// logit - max, where that is 0 also for infinite ones.
+static double below_max(float logit, float max)
+{
+    return logit == max ? 0 : (double)logit - (double)max;
+}
+
+// Adds exp(logit - max) of n <= BLOCK logits to sum.
+static double add_block(double sum, const float *logits, int n, float max)
+{
+    double e[BLOCK];
+    for (int i = 0; i < n; i++) e[i] = fxi_exp((double)logits[i] - (double)max);
+    for (int i = 0; i < n; i++)
+        if (logits[i] > -INFINITY) sum += e[i];
+    return sum;
+}
+
+// Where the largest is infinite: each logit that equals it counts 1, all others nothing.
+static double sum_where_infinite(const float *logits, int n_vocab, float max)
+{
+    double sum = 0;
+    for (int i = 0; i < n_vocab; i++) sum += logits[i] == max;
+    return sum;
+}
+
+static softmax softmax_of(const float *logits, int n_vocab)
+{
+    softmax s = {.max = fxi_max_of(logits, n_vocab)};
+    double sum = 0;
+    if (isinf(s.max)) sum = sum_where_infinite(logits, n_vocab, s.max);
+    for (int i = 0; i < n_vocab && !isinf(s.max); i += BLOCK)
+        sum = add_block(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
+    s.log_sum = log(sum);
+    return s;
+}
+
+static float logprob(const softmax *s, float logit)
+{
+    return logit > -INFINITY ? (float)(below_max(logit, s->max) - s->log_sum) : -INFINITY;
+}
+
+// Puts a token into the free place top[at], then in front of those before it that are less likely.
+static void insert(fx_logprob *top, int at, fx_logprob t)
+{
+    for (; at > 0 && top[at - 1].logprob < t.logprob; at--) top[at] = top[at - 1];
+    top[at] = t;
+}
+
+// The min(k, n_vocab) likeliest; returns how many. Until all are found, `logprob` holds the logit.
+static int find_top(const float *logits, int n_vocab, const softmax *s, int k, fx_logprob *top)
+{
+    const int n = k < n_vocab ? k : n_vocab;
+    if (n <= 0) return 0;
+    for (int i = 0; i < n; i++) insert(top, i, (fx_logprob){i, number(logits[i])});
+    for (int i = n; i < n_vocab; i++)
+        if (logits[i] > top[n - 1].logprob) insert(top, n - 1, (fx_logprob){i, logits[i]});
+    for (int i = 0; i < n; i++) top[i].logprob = logprob(s, top[i].logprob);
+    return n;
+}
+
+static int rank_of(const float *logits, int n_vocab, int32_t token)
+{
+    const float mine = number(logits[token]);
+    int n_likelier = 0;
+    for (int i = 0; i < token; i++) n_likelier += number(logits[i]) >= mine;
+    for (int i = token + 1; i < n_vocab; i++) n_likelier += logits[i] > mine;
+    return 1 + n_likelier;
+}
+
+void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, fx_logprob *top,
+                    fx_token_prob *out)
+{
+    const softmax s = softmax_of(logits, n_vocab);
+    *out = (fx_token_prob){
+        .logprob = logprob(&s, logits[token]),
+        .rank = rank_of(logits, n_vocab, token),
+        .top = top,
+        .n_top = find_top(logits, n_vocab, &s, n_top, top),
+    };
+}
+
+int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top)
+{
+    const softmax s = softmax_of(logits, n_vocab);
+    int n = find_top(logits, n_vocab, &s, k, top);
+    while (n > 0 && top[n - 1].logprob == -INFINITY) n--;
+    return n;
+}
