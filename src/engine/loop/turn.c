@@ -82,6 +82,7 @@ static void compute_step(fx_engine *eng)
     const int n_tok = fxi_plan_step(eng);
     if (n_tok) fxi_step_run(eng, n_tok);
     end_decided(eng, &eng->running);
+    if (!eng->running.head) end_decided(eng, &eng->waiting); // one of them could not even start
 }
 
 bool fxi_turn_run(fx_engine *eng)
