@@ -44,7 +44,7 @@ static fxi_ids ids_of(const fx_tokens *t)
     return (fxi_ids){t->id, t->n, t->cap};
 }
 
-static void give_back(fx_tokens *t, const fxi_ids *ids)
+static void return_ids(fx_tokens *t, const fxi_ids *ids)
 {
     *t = (fx_tokens){ids->id, ids->n, ids->cap};
 }
@@ -60,7 +60,7 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
         st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st == FX_OK) st = fxi_vocab_encode(eng->vocab, text, n_bytes, how, &ids, err);
     if (st != FX_OK) ids.n = out->n;
-    give_back(out, &ids);
+    return_ids(out, &ids);
     return st;
 }
 
@@ -83,7 +83,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
     const fxi_chat_request c = chat_request(q);
     fxi_ids ids = ids_of(out);
     fx_status st = fxi_chat_encode(eng->chat, eng->vocab, &c, &ids, err);
-    give_back(out, &ids);
+    return_ids(out, &ids);
     return st;
 }
 

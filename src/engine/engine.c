@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static void *run_engine(void *arg)
+static void *engine_main(void *arg)
 {
     fx_engine *eng = arg;
     while (!fxi_inbox_is_closing(eng))
@@ -18,7 +18,7 @@ static fx_status start_engine(fx_engine *eng, const fx_options *opt, fx_error *e
     FX_TRY(fxi_engine_init(eng, err));
     FX_TRY(fxi_engine_load(eng, opt, err));
     fxi_inbox_publish(eng);
-    if (pthread_create(&eng->thread, NULL, run_engine, eng) != 0)
+    if (pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
         return fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
     return FX_OK;
 }

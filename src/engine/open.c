@@ -43,7 +43,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 
 // ---- options -----------------------------------------------------------------------------------
 
-static fx_status check_range(const char *what, int v, int max, fx_error *err)
+static fx_status check_option(const char *what, int v, int max, fx_error *err)
 {
     if (v < 0 || v > max)
         return fxi_fail(err, FX_EINVAL, "%s: %d is not from 0 to %d", what, v, max);
@@ -53,12 +53,12 @@ static fx_status check_range(const char *what, int v, int max, fx_error *err)
 static fx_status fill_options(fx_options *o, fx_error *err)
 {
     if (!o->model_path) return fxi_fail(err, FX_EINVAL, "no model file is named");
-    FX_TRY(check_range("threads", o->n_thread, MAX_THREAD, err));
-    FX_TRY(check_range("context", o->ctx_tok, MAX_CTX_TOK, err));
-    FX_TRY(check_range("sequences", o->max_seq, 1 << 14, err));
-    FX_TRY(check_range("queue", o->max_queue, 1 << 24, err));
-    FX_TRY(check_range("step tokens", o->step_tok, 1 << 16, err));
-    FX_TRY(check_range("step time", o->step_ms, 1 << 20, err));
+    FX_TRY(check_option("threads", o->n_thread, MAX_THREAD, err));
+    FX_TRY(check_option("context", o->ctx_tok, MAX_CTX_TOK, err));
+    FX_TRY(check_option("sequences", o->max_seq, 1 << 14, err));
+    FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
+    FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
+    FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);

@@ -40,7 +40,7 @@ static void remove_group(fxi_group_list *l, fxi_group *g)
     l->n_seq -= g->n_seq;
 }
 
-static fxi_group_list *list_of(fx_engine *eng, const struct state_row *row)
+static fxi_group_list *list_for(fx_engine *eng, const struct state_row *row)
 {
     return row->waits ? &eng->waiting : row->runs ? &eng->running : NULL;
 }
@@ -66,7 +66,7 @@ static void count_queue(fx_engine *eng, const fxi_group *g, int sign)
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
 {
     const struct state_row *old = &state_rows[g->state], *new = &state_rows[to];
-    fxi_group_list *from = list_of(eng, old), *into = list_of(eng, new);
+    fxi_group_list *from = list_for(eng, old), *into = list_for(eng, new);
     if (from != into && from) remove_group(from, g);
     if (from != into && into) insert_group(into, g);
     if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);

@@ -44,7 +44,7 @@ static const number_rule number_rules[] = {
     {"keep_priority", INT, AT(keep_priority), 0, 7, false, false},
 };
 
-static double number_at(const fx_request *req, const number_rule *r)
+static double field_value(const fx_request *req, const number_rule *r)
 {
     const char *p = (const char *)req + r->at;
     return r->kind == FLOAT ? (double)*(const float *)p : (double)*(const int *)p;
@@ -60,7 +60,7 @@ static fx_status check_numbers(const fx_request *req, fx_error *err)
 {
     for (size_t i = 0; i < sizeof number_rules / sizeof *number_rules; i++) {
         const number_rule *r = &number_rules[i];
-        double v = number_at(req, r);
+        double v = field_value(req, r);
         if (!number_is_good(r, v))
             return fxi_fail(err, FX_EINVAL, "%s: %g is not %s %g and at most %g", r->name, v,
                             r->above ? "above" : "at least", r->min, r->max);
@@ -91,7 +91,7 @@ static fx_status check_bias(const fx_engine *eng, const fx_sampling *s, fx_error
     return FX_OK;
 }
 
-static bool has(const int32_t *id, size_t n, int32_t what)
+static bool has_id(const int32_t *id, size_t n, int32_t what)
 {
     for (size_t i = 0; i < n; i++)
         if (id[i] == what) return true;
@@ -101,7 +101,7 @@ static bool has(const int32_t *id, size_t n, int32_t what)
 static fx_status check_something_left(const fx_sampling *s, fx_error *err)
 {
     for (size_t i = 0; i < s->n_allow; i++)
-        if (!has(s->ban, s->n_ban, s->allow[i])) return FX_OK;
+        if (!has_id(s->ban, s->n_ban, s->allow[i])) return FX_OK;
     return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too")
                       : FX_OK;
 }
@@ -117,7 +117,7 @@ static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_er
     return check_ids(eng, "prompt", req->prompt, req->n_prompt, err);
 }
 
-static fx_status check_tokens(const fx_engine *eng, const fx_request *req, fx_error *err)
+static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     const fx_sampling *s = &req->sampling;
     FX_TRY(check_ids(eng, "allowed", s->allow, s->n_allow, err));
@@ -138,7 +138,7 @@ int fxi_request_n_seq(const fx_request *req)
     return req->n_best ? req->n_best : req->n_choice;
 }
 
-static fx_status check_counts(const fx_engine *eng, const fx_request *req, fx_error *err)
+static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     const int n_seq = fxi_request_n_seq(req);
     if (req->beam_width && req->n_best)
@@ -205,7 +205,7 @@ fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_erro
 {
     if (!req->on_event) return fxi_fail(err, FX_EINVAL, "a request needs an on_event");
     FX_TRY(check_numbers(req, err));
-    FX_TRY(check_counts(eng, req, err));
-    FX_TRY(check_tokens(eng, req, err));
+    FX_TRY(check_n_seq(eng, req, err));
+    FX_TRY(check_token_lists(eng, req, err));
     return check_memory(eng, req, err);
 }

@@ -34,7 +34,7 @@ static size_t cut_at_stop(fxi_text *t, size_t at, const char *stop, size_t which
 }
 
 // Bytes at the end of clean that may be the beginning of this stop string.
-static size_t held_by(const fxi_buf *clean, const char *stop)
+static size_t held_by_stop(const fxi_buf *clean, const char *stop)
 {
     size_t n = strlen(stop) - 1;
     if (n > clean->n) n = clean->n;
@@ -42,11 +42,11 @@ static size_t held_by(const fxi_buf *clean, const char *stop)
     return n;
 }
 
-static size_t showable(const fxi_text *t, const char *const *stop, size_t n_stop)
+static size_t showable_bytes(const fxi_text *t, const char *const *stop, size_t n_stop)
 {
     size_t held = 0;
     for (size_t i = 0; i < n_stop; i++) {
-        size_t h = held_by(&t->clean, stop[i]);
+        size_t h = held_by_stop(&t->clean, stop[i]);
         if (h > held) held = h;
     }
     return t->clean.n - held;
@@ -58,7 +58,8 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *s
     *show = 0;
     if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
     size_t which = 0, at = find_stop(t, stop, n_stop, &which);
-    *show = at != SIZE_MAX ? cut_at_stop(t, at, stop[which], which) : showable(t, stop, n_stop);
+    *show =
+        at != SIZE_MAX ? cut_at_stop(t, at, stop[which], which) : showable_bytes(t, stop, n_stop);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // draw.c - what the rows of logits of a step are for: tokens, next tokens of beams, probabilities.
 #include "engine/loop/loop.h"
 
-static fxi_draw *add_row(fxi_step *st, fxi_seq *s, int row)
+static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
 {
     fxi_draw *d = &st->draw[st->n_draw++];
     d->s = s;
@@ -15,12 +15,12 @@ static fxi_draw *add_row(fxi_step *st, fxi_seq *s, int row)
 
 void fxi_draw_add(fxi_step *st, fxi_seq *s, int row)
 {
-    (void)add_row(st, s, row);
+    (void)add_draw(st, s, row);
 }
 
 static void add_prompt_row(fxi_step *st, fxi_seq *s, int row, int position)
 {
-    fxi_draw *d = add_row(st, s, row);
+    fxi_draw *d = add_draw(st, s, row);
     d->position = position;
     d->tok = s->tok[position];
 }

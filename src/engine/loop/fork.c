@@ -10,7 +10,7 @@
 
 #define MAX_FORK_TRIES 8
 
-static int longest_tok(const fxi_group *g)
+static int longest_seq_tok(const fxi_group *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_seq; i++)
@@ -21,7 +21,7 @@ static int longest_tok(const fxi_group *g)
 // The failure policy. True: the group was preempted; false: its failure is decided.
 static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 {
-    const int n_tok = longest_tok(g);
+    const int n_tok = longest_seq_tok(g);
     if (n_tok > g->fork_fail_tok) g->n_fork_fail = 0;
     g->fork_fail_tok = n_tok;
     if (++g->n_fork_fail >= MAX_FORK_TRIES) {

@@ -26,7 +26,7 @@ void fxi_preempt_measure(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t u
 // ---- what it would cost ------------------------------------------------------------------------
 
 // Tokens in the caches of a group, its prompt once.
-static int n_cached_tok(const fxi_group *g)
+static int n_tok_in_caches(const fxi_group *g)
 {
     const int n_prompt = (int)g->req.n_prompt;
     int prompt = 0, answers = 0;
@@ -50,14 +50,14 @@ static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
 static bool should_swap(const fx_engine *eng, const fxi_group *g)
 {
     if (!swap_has_room(eng, g)) return false;
-    double recompute_us = eng->us_per_tok * n_cached_tok(g);
+    double recompute_us = eng->us_per_tok * n_tok_in_caches(g);
     double swap_us = 2 * eng->swap_us_per_byte * (double)fxi_preempt_bytes(eng, g);
     return swap_us < recompute_us;
 }
 
 uint64_t fxi_preempt_bytes(const fx_engine *eng, const fxi_group *g)
 {
-    return fxi_kv_bytes_for(eng->kv, n_cached_tok(g));
+    return fxi_kv_bytes_for(eng->kv, n_tok_in_caches(g));
 }
 
 // ---- out ---------------------------------------------------------------------------------------

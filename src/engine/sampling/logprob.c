@@ -20,7 +20,7 @@ typedef struct softmax {
 } softmax;
 
 // What is no number counts as -inf.
-static float number(float logit)
+static float number_or_least(float logit)
 {
     return logit > -INFINITY ? logit : -INFINITY;
 }
@@ -32,7 +32,7 @@ static double below_max(float logit, float max)
 }
 
 // Adds exp(logit - max) of n <= BLOCK logits to sum.
-static double add_block(double sum, const float *logits, int n, float max)
+static double add_exps(double sum, const float *logits, int n, float max)
 {
     double e[BLOCK];
     for (int i = 0; i < n; i++) e[i] = fxi_exp((double)logits[i] - (double)max);
@@ -51,22 +51,22 @@ static double sum_where_infinite(const float *logits, int n_vocab, float max)
 
 static softmax softmax_of(const float *logits, int n_vocab)
 {
-    softmax s = {.max = fxi_max_of(logits, n_vocab)};
+    softmax s = {.max = fxi_logits_max(logits, n_vocab)};
     double sum = 0;
     if (isinf(s.max)) sum = sum_where_infinite(logits, n_vocab, s.max);
     for (int i = 0; i < n_vocab && !isinf(s.max); i += BLOCK)
-        sum = add_block(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
+        sum = add_exps(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
     s.log_sum = log(sum);
     return s;
 }
 
-static float logprob(const softmax *s, float logit)
+static float logprob_at(const softmax *s, float logit)
 {
     return logit > -INFINITY ? (float)(below_max(logit, s->max) - s->log_sum) : -INFINITY;
 }
 
 // Puts a token into the free place top[at], then in front of those before it that are less likely.
-static void insert(fx_logprob *top, int at, fx_logprob t)
+static void insert_likelier(fx_logprob *top, int at, fx_logprob t)
 {
     for (; at > 0 && top[at - 1].logprob < t.logprob; at--) top[at] = top[at - 1];
     top[at] = t;
@@ -77,18 +77,19 @@ static int find_top(const float *logits, int n_vocab, const softmax *s, int k, f
 {
     const int n = k < n_vocab ? k : n_vocab;
     if (n <= 0) return 0;
-    for (int i = 0; i < n; i++) insert(top, i, (fx_logprob){i, number(logits[i])});
+    for (int i = 0; i < n; i++)
+        insert_likelier(top, i, (fx_logprob){i, number_or_least(logits[i])});
     for (int i = n; i < n_vocab; i++)
-        if (logits[i] > top[n - 1].logprob) insert(top, n - 1, (fx_logprob){i, logits[i]});
-    for (int i = 0; i < n; i++) top[i].logprob = logprob(s, top[i].logprob);
+        if (logits[i] > top[n - 1].logprob) insert_likelier(top, n - 1, (fx_logprob){i, logits[i]});
+    for (int i = 0; i < n; i++) top[i].logprob = logprob_at(s, top[i].logprob);
     return n;
 }
 
 static int rank_of(const float *logits, int n_vocab, int32_t token)
 {
-    const float mine = number(logits[token]);
+    const float mine = number_or_least(logits[token]);
     int n_likelier = 0;
-    for (int i = 0; i < token; i++) n_likelier += number(logits[i]) >= mine;
+    for (int i = 0; i < token; i++) n_likelier += number_or_least(logits[i]) >= mine;
     for (int i = token + 1; i < n_vocab; i++) n_likelier += logits[i] > mine;
     return 1 + n_likelier;
 }
@@ -98,7 +99,7 @@ void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, 
 {
     const softmax s = softmax_of(logits, n_vocab);
     *out = (fx_token_prob){
-        .logprob = logprob(&s, logits[token]),
+        .logprob = logprob_at(&s, logits[token]),
         .rank = rank_of(logits, n_vocab, token),
         .top = top,
         .n_top = find_top(logits, n_vocab, &s, n_top, top),

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool grow(fxi_prob_log *l, int cap)
+static bool grow_log(fxi_prob_log *l, int cap)
 {
     fx_token_prob *tok = realloc(l->tok, (size_t)cap * sizeof *tok);
     if (tok) l->tok = tok;
@@ -25,7 +25,7 @@ static bool make_top(fxi_prob_log *l)
 
 bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p)
 {
-    if (l->n == l->cap && !grow(l, l->cap ? 2 * l->cap : 16)) return false;
+    if (l->n == l->cap && !grow_log(l, l->cap ? 2 * l->cap : 16)) return false;
     if (p->n_top && !make_top(l)) return false;
     l->tok[l->n] = *p;
     if (p->n_top)
@@ -37,7 +37,7 @@ bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p)
 bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from)
 {
     if (!from->n) return true;
-    if (!grow(to, from->cap) || (from->top && !make_top(to))) return false;
+    if (!grow_log(to, from->cap) || (from->top && !make_top(to))) return false;
     memcpy(to->tok, from->tok, (size_t)from->n * sizeof *to->tok);
     if (from->top) memcpy(to->top, from->top, (size_t)from->n * FX_MAX_TOP * sizeof *to->top);
     to->n = from->n;

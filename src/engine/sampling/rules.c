@@ -41,13 +41,13 @@ static bool any_applies(const fxi_sample_view *v)
            (has_repetition(r) && v->n_tok > 0) || (has_answer_penalty(r) && v->n_tok > v->n_prompt);
 }
 
-static void set(float *logit, float value)
+static void set_logit(float *logit, float value)
 {
     if (*logit == -INFINITY) return;
     *logit = value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value;
 }
 
-static void mask(float *logit, const int32_t *id, size_t n)
+static void mask_ids(float *logit, const int32_t *id, size_t n)
 {
     for (size_t i = 0; i < n; i++) logit[id[i]] = -INFINITY;
 }
@@ -62,11 +62,11 @@ static void copy_allowed(const fx_sampling *r, const float *logits, int n_vocab,
     for (size_t i = 0; i < r->n_allow; i++) logit[r->allow[i]] = logits[r->allow[i]];
 }
 
-static void add_bias(const fx_sampling *r, float *logit)
+static void apply_bias(const fx_sampling *r, float *logit)
 {
     for (size_t i = 0; i < r->n_bias; i++) {
         float *x = &logit[r->bias[i].token];
-        set(x, *x + r->bias[i].bias);
+        set_logit(x, *x + r->bias[i].bias);
     }
 }
 
@@ -75,7 +75,7 @@ static void penalise_repetition(const fxi_sample_view *v, float *logit, int32_t 
     const float r = v->rule->repetition_penalty;
     for (int i = 0; i < v->n_tok; i++) {
         float *x = &logit[v->tok[i]];
-        if (count[v->tok[i]]++ == 0) set(x, *x > 0 ? *x / r : *x * r);
+        if (count[v->tok[i]]++ == 0) set_logit(x, *x > 0 ? *x / r : *x * r);
     }
     for (int i = 0; i < v->n_tok; i++) count[v->tok[i]] = 0;
 }
@@ -86,8 +86,8 @@ static void penalise_answer(const fxi_sample_view *v, float *logit, int32_t *cou
     for (int i = v->n_prompt; i < v->n_tok; i++) {
         const int32_t id = v->tok[i], n = count[id];
         if (n == 0) continue; // has had its share
-        set(&logit[id], logit[id] - v->rule->presence_penalty);
-        set(&logit[id], logit[id] - v->rule->frequency_penalty * (float)n);
+        set_logit(&logit[id], logit[id] - v->rule->presence_penalty);
+        set_logit(&logit[id], logit[id] - v->rule->frequency_penalty * (float)n);
         count[id] = 0;
     }
 }
@@ -106,9 +106,9 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     float *logit = scratch->logit;
     if (!any_applies(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
-    mask(logit, r->ban, r->n_ban);
-    add_bias(r, logit);
-    if (is_too_short_to_end(v)) mask(logit, v->end, (size_t)v->n_end);
+    mask_ids(logit, r->ban, r->n_ban);
+    apply_bias(r, logit);
+    if (is_too_short_to_end(v)) mask_ids(logit, v->end, (size_t)v->n_end);
     if (has_repetition(r)) penalise_repetition(v, logit, scratch->count);
     if (has_answer_penalty(r)) penalise_answer(v, logit, scratch->count);
     return any_left(logit, n_vocab) ? logit : NULL;

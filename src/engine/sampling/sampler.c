@@ -13,7 +13,7 @@
 // are drawn in the order in which they were kept; where nothing asks for one, in that of ids.
 //
 // No full sort: the distance is cut into equal buckets, and the weight of each summed up. These
-// sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are
+// bucket_sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are
 // put in order, by a heap, and only up to the place that is looked for. At worst all are in one
 // bucket, and this is a heap of all. A small top_k goes without buckets, a draw in the order of
 // ids without candidates, and where the whole row is drawn from or cut by top_p, as is usual,
@@ -29,11 +29,11 @@
 #define GREEDY_BELOW 1e-5f
 
 enum {
-    BLOCK = 64,      // what is weighed at a time
-    N_BUCKET = 1024, // 8 KiB of sums
-    REACH = 32,      // -log of the weight from where all share the last bucket
-    FEW = 256,       // the largest top_k that goes without buckets
-    FULL = 16,       // so many times top_k candidates are sifted at a time
+    BLOCK = 64,        // what is weighed at a time
+    N_BUCKET = 1024,   // 8 KiB of bucket_sums
+    REACH = 32,        // -log of the weight from where all share the last bucket
+    SMALL_TOP_K = 256, // the largest top_k that goes without buckets
+    FULL = 16,         // so many times top_k candidates are sifted at a time
 };
 
 // The lowest id of the largest logit, 0 where none is a number.
@@ -52,7 +52,7 @@ typedef struct weights {
     double min_p; // who weighs less, or nothing, does not count
 } weights;
 
-static double weight(const weights *w, float logit)
+static double weight_of(const weights *w, float logit)
 {
     return fxi_exp(((double)logit - w->max) * w->inv_t);
 }
@@ -60,10 +60,10 @@ static double weight(const weights *w, float logit)
 // n <= BLOCK, as of all blocks.
 static void weigh_block(const weights *w, const float *logits, int n, double *q)
 {
-    for (int i = 0; i < n; i++) q[i] = weight(w, logits[i]);
+    for (int i = 0; i < n; i++) q[i] = weight_of(w, logits[i]);
 }
 
-static void weigh(const weights *w, const fxi_candidate *c, int n, double *q)
+static void weigh_candidates(const weights *w, const fxi_candidate *c, int n, double *q)
 {
     float logits[BLOCK]; // side by side, for SIMD
     for (int i = 0; i < n; i++) logits[i] = c[i].logit;
@@ -74,7 +74,7 @@ static void weigh(const weights *w, const fxi_candidate *c, int n, double *q)
 }
 
 // What is no number does not count either.
-static bool counts(const weights *w, double q)
+static bool does_count(const weights *w, double q)
 {
     return q > 0 && q >= w->min_p;
 }
@@ -85,34 +85,34 @@ typedef struct order {
     double scale; // buckets per unit of distance
 } order;
 
-static double distance(const order *o, float logit)
+static double distance_to(const order *o, float logit)
 {
     return fabs(o->centre - (double)logit);
 }
 
 // Of those that are equally far the likelier is the first; then the lower id.
-static bool before(const order *o, fxi_candidate a, fxi_candidate b)
+static bool comes_before(const order *o, fxi_candidate a, fxi_candidate b)
 {
-    const double far_a = distance(o, a.logit), far_b = distance(o, b.logit);
+    const double far_a = distance_to(o, a.logit), far_b = distance_to(o, b.logit);
     if (far_a != far_b) return far_a < far_b;
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
 // Never falls with the distance, so that the order of the buckets is that of their candidates.
-static int bucket_of(const order *o, float logit)
+static int bucket_at(const order *o, float logit)
 {
-    const double at = distance(o, logit) * o->scale;
+    const double at = distance_to(o, logit) * o->scale;
     return (int)(at < N_BUCKET - 1 ? at : N_BUCKET - 1);
 }
 
 // ---- the heap ----------------------------------------------------------------------------------
 
-static void sift_down(const order *o, fxi_candidate *c, int n, int i)
+static void sift_candidate(const order *o, fxi_candidate *c, int n, int i)
 {
     fxi_candidate moving = c[i];
     for (int child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(o, c[child + 1], c[child])) child++;
-        if (!before(o, c[child], moving)) break;
+        if (child + 1 < n && comes_before(o, c[child + 1], c[child])) child++;
+        if (!comes_before(o, c[child], moving)) break;
         c[i] = c[child];
     }
     c[i] = moving;
@@ -120,16 +120,16 @@ static void sift_down(const order *o, fxi_candidate *c, int n, int i)
 
 static void heapify(const order *o, fxi_candidate *c, int n)
 {
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(o, c, n, i);
+    for (int i = n / 2 - 1; i >= 0; i--) sift_candidate(o, c, n, i);
 }
 
 // Moves the first of the heap c[0..n) behind it, to c[n-1].
-static fxi_candidate pop(const order *o, fxi_candidate *c, int n)
+static fxi_candidate pop_first(const order *o, fxi_candidate *c, int n)
 {
     fxi_candidate top = c[0];
     c[0] = c[n - 1];
     c[n - 1] = top;
-    sift_down(o, c, n - 1, 0);
+    sift_candidate(o, c, n - 1, 0);
     return top;
 }
 
@@ -144,15 +144,15 @@ typedef struct queue {
 static queue queue_of(const order *o, fxi_candidate *c, int n)
 {
     int i = 1;
-    while (i < n && before(o, c[i - 1], c[i])) i++;
+    while (i < n && comes_before(o, c[i - 1], c[i])) i++;
     const bool sorted = i >= n;
     if (!sorted) heapify(o, c, n);
     return (queue){o, c, n, n, sorted};
 }
 
-static fxi_candidate take(queue *q)
+static fxi_candidate take_next(queue *q)
 {
-    if (!q->sorted) return pop(q->o, q->c, q->n--);
+    if (!q->sorted) return pop_first(q->o, q->c, q->n--);
     return q->c[q->n_all - q->n--];
 }
 
@@ -174,7 +174,7 @@ typedef struct kept {
 } kept;
 
 // All that are not -inf.
-static kept all_of(const float *logits, int n_vocab, fxi_candidate *cand)
+static kept list_all(const float *logits, int n_vocab, fxi_candidate *cand)
 {
     int n = 0;
     for (int i = 0; i < n_vocab; i++) {
@@ -189,7 +189,7 @@ static fxi_candidate bring_first(const order *o, int most, fxi_candidate *c, int
 {
     fxi_candidate last = c[0];
     queue q = queue_of(o, c, n);
-    for (int i = 0; i < most; i++) last = take(&q);
+    for (int i = 0; i < most; i++) last = take_next(&q);
     bring_taken(&q);
     return last;
 }
@@ -197,7 +197,7 @@ static fxi_candidate bring_first(const order *o, int most, fxi_candidate *c, int
 // The likeliest that are not -inf, `most` of them, if there are so many. They are sifted out of a
 // few times as many at a time, and from then on the least of them is the threshold that hardly any
 // logit passes.
-static kept few_of(const float *logits, int n_vocab, double max, int most, fxi_candidate *cand)
+static kept small_top_k(const float *logits, int n_vocab, double max, int most, fxi_candidate *cand)
 {
     const order o = {max, 1};
     const int n_full = FULL * most;
@@ -217,9 +217,9 @@ static kept few_of(const float *logits, int n_vocab, double max, int most, fxi_c
 
 // ---- buckets -----------------------------------------------------------------------------------
 
-typedef struct sums {
+typedef struct bucket_sums {
     double mass[N_BUCKET];
-} sums;
+} bucket_sums;
 
 // What is farther than the logits reach, or weighs next to nothing, needs no buckets.
 static order order_to(double centre, float least, const weights *w)
@@ -236,8 +236,8 @@ static order order_from(double centre, const kept *k, const weights *w)
     return order_to(centre, least, w);
 }
 
-// Drops what does not count, and sums up the rest.
-static void sum_up(kept *k, const weights *w, const order *o, sums *s)
+// Drops what does not count, and bucket_sums up the rest.
+static void sum_buckets(kept *k, const weights *w, const order *o, bucket_sums *s)
 {
     fxi_candidate *c = k->c;
     double q[BLOCK], mass = 0;
@@ -245,10 +245,10 @@ static void sum_up(kept *k, const weights *w, const order *o, sums *s)
     memset(s, 0, sizeof *s);
     for (int from = 0; from < k->n; from += BLOCK) {
         const int n_block = k->n - from < BLOCK ? k->n - from : BLOCK;
-        weigh(w, c + from, n_block, q);
+        weigh_candidates(w, c + from, n_block, q);
         for (int i = 0; i < n_block; i++) {
-            if (!counts(w, q[i])) continue;
-            s->mass[bucket_of(o, c[from + i].logit)] += q[i];
+            if (!does_count(w, q[i])) continue;
+            s->mass[bucket_at(o, c[from + i].logit)] += q[i];
             mass += q[i];
             c[n++] = c[from + i];
         }
@@ -259,7 +259,7 @@ static void sum_up(kept *k, const weights *w, const order *o, sums *s)
 
 // The bucket in which the running sum passes `target`, the last one that has any if rounding left a
 // rest. `run` is then the sum of those before it.
-static int find(const sums *s, double target, double *run)
+static int find_bucket(const bucket_sums *s, double target, double *run)
 {
     int found = 0;
     double sum = 0;
@@ -274,18 +274,18 @@ static int find(const sums *s, double target, double *run)
 
 // Drops what lies in a bucket after `last`, and moves what lies in it behind the rest; returns how
 // many lie before it.
-static int split(kept *k, const order *o, int last)
+static int split_at_bucket(kept *k, const order *o, int last)
 {
     fxi_candidate *c = k->c;
     int n = 0, n_before = 0;
     for (int i = 0; i < k->n; i++) { // no branches, which would be guessed wrong
         const fxi_candidate x = c[i];
         c[n] = x;
-        n += bucket_of(o, x.logit) <= last;
+        n += bucket_at(o, x.logit) <= last;
     }
     for (int i = 0; i < n; i++) {
         const fxi_candidate x = c[i];
-        if (bucket_of(o, x.logit) == last) continue;
+        if (bucket_at(o, x.logit) == last) continue;
         c[i] = c[n_before];
         c[n_before++] = x;
     }
@@ -293,34 +293,35 @@ static int split(kept *k, const order *o, int last)
     return n_before;
 }
 
-// Keeps the shortest run, in this order, that weighs `target`. The sums still serve for a draw from
+// Keeps the shortest run, in this order, that weighs `target`. The bucket_sums still serve for a draw from
 // it: those of the buckets before its end are right.
-static void keep_run(kept *k, const weights *w, const order *o, const sums *s, double target)
+static void keep_run(kept *k, const weights *w, const order *o, const bucket_sums *s, double target)
 {
     double run = 0, in_last = 0;
-    const int last = find(s, target, &run), n_before = split(k, o, last);
+    const int last = find_bucket(s, target, &run), n_before = split_at_bucket(k, o, last);
     queue q = queue_of(o, k->c + n_before, k->n - n_before);
-    while (q.n > 0 && run + in_last < target) in_last += weight(w, take(&q).logit);
+    while (q.n > 0 && run + in_last < target) in_last += weight_of(w, take_next(&q).logit);
     k->n = n_before + bring_taken(&q);
     k->mass = run + in_last;
 }
 
 // The first, in this order, with which the running sum passes `target`; the last one if rounding
 // left a rest.
-static int32_t draw(const kept *k, const weights *w, const order *o, const sums *s, double target)
+static int32_t draw_ordered(const kept *k, const weights *w, const order *o, const bucket_sums *s,
+                            double target)
 {
     fxi_candidate *c = k->c, drawn = c[0];
     double run = 0;
-    const int b = find(s, target, &run);
+    const int b = find_bucket(s, target, &run);
     int n = 0;
     for (int i = 0; i < k->n; i++) {
         c[n] = c[i];
-        n += bucket_of(o, c[i].logit) == b;
+        n += bucket_at(o, c[i].logit) == b;
     }
     queue q = queue_of(o, c, n);
     while (q.n > 0 && run <= target) {
-        drawn = take(&q);
-        run += weight(w, drawn.logit);
+        drawn = take_next(&q);
+        run += weight_of(w, drawn.logit);
     }
     return drawn.id;
 }
@@ -328,16 +329,17 @@ static int32_t draw(const kept *k, const weights *w, const order *o, const sums 
 // ---- what is kept ------------------------------------------------------------------------------
 
 // What top_k leaves.
-static kept likeliest(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
-                      fxi_candidate *cand)
+static kept keep_top_k(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
+                       fxi_candidate *cand)
 {
-    if (p->top_k > 0 && p->top_k <= FEW) return few_of(logits, n_vocab, w->max, p->top_k, cand);
-    kept k = all_of(logits, n_vocab, cand);
+    if (p->top_k > 0 && p->top_k <= SMALL_TOP_K)
+        return small_top_k(logits, n_vocab, w->max, p->top_k, cand);
+    kept k = list_all(logits, n_vocab, cand);
     if (p->top_k == 0 || p->top_k >= k.n) return k;
     const weights one = {.max = w->max};
     const order o = order_from(w->max, &k, w);
-    sums s;
-    sum_up(&k, &one, &o, &s);
+    bucket_sums s;
+    sum_buckets(&k, &one, &o, &s);
     keep_run(&k, &one, &o, &s, p->top_k);
     return k;
 }
@@ -354,7 +356,7 @@ static double mean_logit(const kept *k, const weights *w)
     for (int from = 0; from < k->n; from += BLOCK) {
         const fxi_candidate *c = k->c + from;
         const int n = k->n - from < BLOCK ? k->n - from : BLOCK;
-        weigh(w, c, n, q);
+        weigh_candidates(w, c, n, q);
         for (int i = 0; i < n; i++) sum += q[i] * ((double)c[i].logit - w->max);
     }
     return w->max + sum / k->mass;
@@ -363,17 +365,17 @@ static double mean_logit(const kept *k, const weights *w)
 static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float *logits,
                              int n_vocab, double unit, fxi_candidate *cand)
 {
-    kept k = likeliest(p, w, logits, n_vocab, cand);
+    kept k = keep_top_k(p, w, logits, n_vocab, cand);
     order o = order_from(w->max, &k, w);
-    sums s;
-    sum_up(&k, w, &o, &s);
+    bucket_sums s;
+    sum_buckets(&k, w, &o, &s);
     if (p->top_p < 1) keep_run(&k, w, &o, &s, (double)p->top_p * k.mass);
     if (has_typical(p)) {
         o = order_from(mean_logit(&k, w), &k, w);
-        sum_up(&k, w, &o, &s);
+        sum_buckets(&k, w, &o, &s);
         keep_run(&k, w, &o, &s, (double)p->typical_p * k.mass);
     }
-    return draw(&k, w, &o, &s, unit * k.mass);
+    return draw_ordered(&k, w, &o, &s, unit * k.mass);
 }
 
 // ---- all tokens in order, cut by top_p or not --------------------------------------------------
@@ -386,7 +388,7 @@ typedef struct row {
 } row;
 
 // Sums up what counts; returns the sum of all.
-FXI_ROW_LOOP static double row_sum_up(const row *r, sums *s)
+FXI_ROW_LOOP static double row_sum_buckets(const row *r, bucket_sums *s)
 {
     double q[BLOCK], mass = 0;
     int bucket[BLOCK];
@@ -394,8 +396,8 @@ FXI_ROW_LOOP static double row_sum_up(const row *r, sums *s)
     for (int i = 0; i < r->n; i += BLOCK) {
         const int n = r->n - i < BLOCK ? r->n - i : BLOCK;
         weigh_block(r->w, r->logits + i, n, q);
-        for (int k = 0; k < n; k++) bucket[k] = bucket_of(&r->o, r->logits[i + k]);
-        for (int k = 0; k < n; k++) s->mass[bucket[k]] += counts(r->w, q[k]) ? q[k] : 0;
+        for (int k = 0; k < n; k++) bucket[k] = bucket_at(&r->o, r->logits[i + k]);
+        for (int k = 0; k < n; k++) s->mass[bucket[k]] += does_count(r->w, q[k]) ? q[k] : 0;
     }
     for (int b = 0; b < N_BUCKET; b++) mass += s->mass[b];
     return mass;
@@ -417,7 +419,7 @@ static int block_gather(const row *r, int i, int b, fxi_candidate *cand)
     int n_found = 0;
     for (; i < end; i++) {
         const float x = r->logits[i];
-        if (bucket_of(&r->o, x) == b && counts(r->w, weight(r->w, x)))
+        if (bucket_at(&r->o, x) == b && does_count(r->w, weight_of(r->w, x)))
             cand[n_found++] = (fxi_candidate){x, i};
     }
     return n_found;
@@ -442,38 +444,39 @@ typedef struct cut {
     double before, mass; // of the buckets before; of the run
 } cut;
 
-static cut row_cut(const row *r, const sums *s, double target, fxi_candidate *cand)
+static cut row_cut(const row *r, const bucket_sums *s, double target, fxi_candidate *cand)
 {
     cut c = {0};
-    c.bucket = find(s, target, &c.before);
+    c.bucket = find_bucket(s, target, &c.before);
     double in_last = 0;
     for (queue q = row_queue(r, c.bucket, cand); q.n > 0 && c.before + in_last < target; c.n++)
-        in_last += weight(r->w, take(&q).logit);
+        in_last += weight_of(r->w, take_next(&q).logit);
     c.mass = c.before + in_last;
     return c;
 }
 
 // The first of the run with which the running sum passes `target`; rounding may leave a rest.
-static int32_t row_draw(const row *r, const sums *s, const cut *c, double target,
+static int32_t row_draw(const row *r, const bucket_sums *s, const cut *c, double target,
                         fxi_candidate *cand)
 {
     double run = 0;
     if (target >= c->mass) target = nextafter(c->mass, 0);
-    int b = find(s, target, &run);
+    int b = find_bucket(s, target, &run);
     if (b > c->bucket) b = c->bucket, run = c->before;
     queue q = row_queue(r, b, cand);
     const int most = b == c->bucket && c->n < q.n_all ? c->n : q.n_all;
-    fxi_candidate drawn = take(&q);
-    for (int n = 1; n < most && (run += weight(r->w, drawn.logit)) <= target; n++) drawn = take(&q);
+    fxi_candidate drawn = take_next(&q);
+    for (int n = 1; n < most && (run += weight_of(r->w, drawn.logit)) <= target; n++)
+        drawn = take_next(&q);
     return drawn.id;
 }
 
 static int32_t draw_from_row(const fx_sampling *p, const weights *w, const float *logits,
                              int n_vocab, double unit, fxi_candidate *cand)
 {
-    const row r = {w, order_to(w->max, fxi_min_of(logits, n_vocab), w), logits, n_vocab};
-    sums s;
-    const double mass = row_sum_up(&r, &s);
+    const row r = {w, order_to(w->max, fxi_logits_min(logits, n_vocab), w), logits, n_vocab};
+    bucket_sums s;
+    const double mass = row_sum_buckets(&r, &s);
     const cut all = {N_BUCKET - 1, n_vocab, 0, mass};
     const cut c = p->top_p < 1 ? row_cut(&r, &s, (double)p->top_p * mass, cand) : all;
     return row_draw(&r, &s, &c, unit * c.mass, cand);
@@ -482,21 +485,21 @@ static int32_t draw_from_row(const fx_sampling *p, const weights *w, const float
 // ---- where nothing asks for an order -----------------------------------------------------------
 
 // Adds what counts of logits[0..n), n <= BLOCK, to `sum`.
-static double add_block(const weights *w, const float *logits, int n, double sum)
+static double sum_block(const weights *w, const float *logits, int n, double sum)
 {
     double q[BLOCK];
     weigh_block(w, logits, n, q);
     for (int i = 0; i < n; i++)
-        if (counts(w, q[i])) sum += q[i];
+        if (does_count(w, q[i])) sum += q[i];
     return sum;
 }
 
 // The first of the ids from `id` on with which the running sum passes `target`, or n_vocab.
-static int32_t walk(const weights *w, const float *logits, int n_vocab, int id, double sum,
-                    double target)
+static int32_t walk_ids(const weights *w, const float *logits, int n_vocab, int id, double sum,
+                        double target)
 {
     for (; id < n_vocab; id++) {
-        sum = add_block(w, logits + id, 1, sum);
+        sum = sum_block(w, logits + id, 1, sum);
         if (sum > target) break;
     }
     return id;
@@ -510,19 +513,19 @@ static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, do
     double noted[N_BUCKET], sum = 0;
     for (int i = 0; i < n_vocab; i += BLOCK) {
         if (i % n_each == 0) noted[i / n_each] = sum;
-        sum = add_block(w, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, sum);
+        sum = sum_block(w, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, sum);
     }
     const double target = unit * sum;
     int at = (n_vocab - 1) / n_each;
     while (noted[at] > target) at--;
-    const int32_t id = walk(w, logits, n_vocab, at * n_each, noted[at], target);
+    const int32_t id = walk_ids(w, logits, n_vocab, at * n_each, noted[at], target);
     return id < n_vocab ? id : first_of(logits, n_vocab, (float)w->max); // rounding left a rest
 }
 
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                          int position, fxi_candidate *cand)
 {
-    const float max = fxi_max_of(logits, n_vocab);
+    const float max = fxi_logits_max(logits, n_vocab);
     if (p->temperature < GREEDY_BELOW || !isfinite(max)) return first_of(logits, n_vocab, max);
     const weights w = {(double)max, 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);

@@ -20,7 +20,7 @@
 
 // The largest of n logits, -inf if none is a number. Four running ones, which do not wait for each
 // other.
-static inline float fxi_max_of(const float *logits, int n)
+static inline float fxi_logits_max(const float *logits, int n)
 {
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     int i = 0;
@@ -32,7 +32,7 @@ static inline float fxi_max_of(const float *logits, int n)
 }
 
 // The least of n logits, inf if none is a number.
-static inline float fxi_min_of(const float *logits, int n)
+static inline float fxi_logits_min(const float *logits, int n)
 {
     float min[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
     int i = 0;
@@ -66,14 +66,14 @@ static const double fxi_exp_root[64] = {
     0x1.ea4afa2a490dap+0, 0x1.efa1bee615a27p+0, 0x1.f50765b6e4540p+0, 0x1.fa7c1819e90d8p+0,
 };
 
-static inline uint64_t fxi_bits_of(double x)
+static inline uint64_t fxi_bits_from_double(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline double fxi_from_bits(uint64_t bits)
+static inline double fxi_double_from_bits(uint64_t bits)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -91,10 +91,11 @@ static inline double fxi_exp(double x)
     const double r = (x - n * 0x1.62e42fee00000p-7) - n * 0x1.a39ef35793c76p-39;
     double p = 1.0 / 24 + r * (1.0 / 120);
     p = 1 + r * (1 + r * (0.5 + r * (1.0 / 6 + r * p)));
-    const uint64_t bits = fxi_bits_of(shifted);
-    const double power = fxi_from_bits(fxi_bits_of(fxi_exp_root[bits & 63]) + (bits >> 6 << 52));
-    const uint64_t too_low = fxi_bits_of(x - FXI_EXP_LOWEST) >> 63; // the sign
-    return fxi_from_bits(fxi_bits_of(p * power) & (too_low - 1));
+    const uint64_t bits = fxi_bits_from_double(shifted);
+    const double power =
+        fxi_double_from_bits(fxi_bits_from_double(fxi_exp_root[bits & 63]) + (bits >> 6 << 52));
+    const uint64_t too_low = fxi_bits_from_double(x - FXI_EXP_LOWEST) >> 63; // the sign
+    return fxi_double_from_bits(fxi_bits_from_double(p * power) & (too_low - 1));
 }
 
 #endif

@@ -287,12 +287,12 @@ static void test_max_of(void **state)
             float x[MAX];
             for (int i = 0; i < n; i++) x[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -INFINITY : -FLT_MAX;
             x[at] = -2;
-            assert_true(fxi_max_of(x, n) == -2);
+            assert_true(fxi_logits_max(x, n) == -2);
             x[at] = INFINITY;
-            assert_true(fxi_max_of(x, n) == INFINITY);
+            assert_true(fxi_logits_max(x, n) == INFINITY);
         }
     const float none[] = {NAN, NAN, -INFINITY, NAN, NAN};
-    for (int n = 0; n <= 5; n++) assert_true(fxi_max_of(none, n) == -INFINITY);
+    for (int n = 0; n <= 5; n++) assert_true(fxi_logits_max(none, n) == -INFINITY);
 }
 
 int main(void)
