@@ -38,7 +38,7 @@ const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes)
     return fxi_vocab_bytes(eng->vocab, id, n_bytes);
 }
 
-// fx_tokens and fxi_ids are the same thing on the two sides of the public border.
+// fx_tokens is the public form of fxi_ids.
 static fxi_ids ids_of(const fx_tokens *t)
 {
     return (fxi_ids){t->id, t->n, t->cap};

@@ -1,4 +1,4 @@
-// open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
+// open.c - what an engine is made of: options, vocabulary, threads, weights, KV cache, scratch.
 #include "base/clock.h"
 #include "base/memory.h"
 #include "engine/engine.h"
@@ -74,7 +74,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     return FX_OK;
 }
 
-// ---- what was opened ---------------------------------------------------------------------------
+// ---- fx_model_info -----------------------------------------------------------------------------
 
 static const char *base_name(const char *path)
 {
@@ -164,7 +164,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .n_layer = eng->info.n_layer,
         .row_bytes = fxi_model_kv_row_bytes(eng->model),
         .ctx_tok = eng->info.ctx_tok,
-        .max_seq = 2 * eng->opt.max_seq, // as many may be in the swap
+        .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,
@@ -206,7 +206,8 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     return fxi_step_make(eng, err);
 }
 
-// The vocabulary; *template gets the chat template beside it, where it has a file of its own.
+// Loads the vocabulary; *template becomes the chat template that lies beside it, if it has a file
+// of its own.
 static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template, fx_error *err)
 {
     const fx_options *o = &eng->opt;

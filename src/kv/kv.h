@@ -186,8 +186,8 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
     kv->ops->seq_prepare(kv, s, len_tok, deadline_step);
 }
 
-// Lets later sequences of the domain match the first n_tok tokens of s, whose ids are tok[0..n_tok).
-// s stays as it is.
+// Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
+// tok[0..n_tok). s stays as it is.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {

@@ -1,15 +1,15 @@
-// kv_vtensor.c - the KV manager that is libvtensor: each sequence one contiguous range of
+// kv_vtensor.c - the KV manager over libvtensor: each sequence is one contiguous range of
 // addresses.
 //
-// Planes 2 l and 2 l + 1 are the keys and values of layer l. A sequence of ours is a vt_seq, a
-// domain a vt_domain, and nothing else.
+// Planes 2 l and 2 l + 1 hold the keys and values of layer l. An fxi_kv_seq is a vt_seq, an
+// fxi_kv_domain a vt_domain.
 #include "kv/kv_managers.h"
 
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
 
-// Jobs that step does itself where there is no mapper thread.
+// Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
 
 typedef struct kv_vtensor {
@@ -34,7 +34,7 @@ static vt_domain *domain_of(const fxi_kv_domain *d)
     return (vt_domain *)d;
 }
 
-// libvtensor's tokens are unsigned, and never negative here.
+// libvtensor's token ids are unsigned; ours are never negative.
 static const uint32_t *vt_tok(const int32_t *tok)
 {
     return (const uint32_t *)tok;
@@ -136,12 +136,12 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
 {
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
-    const bool is_plain = !r.priority; // then what is worth more already stays so
+    const bool is_plain = !r.priority; // no retention: keeps a higher priority recorded before
     return status_of(
         vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r));
 }
 
-// Where a row crosses the border of two chunks, neither can be shared without the other's part.
+// A row that crosses the border of two chunks makes neither shareable without the other.
 static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 {
     const int whole_tok = manager_of(kv)->whole_tok;
@@ -177,7 +177,7 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
 {
     (void)kv;
     vt_status st = vt_seq_prepare(vt_of(s), (uint32_t)len_tok, (uint32_t)deadline_step);
-    (void)st; // extend works all the same
+    (void)st; // a hint: extend works without it
 }
 
 static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
@@ -220,7 +220,7 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     const kv_vtensor *k = manager_of(kv);
     vt_ahead policy = ahead_tok > 0 ? VT_AHEAD_SLACK : VT_AHEAD_NONE;
     vt_status st = vt_step(k->vt, policy, (uint32_t)ahead_tok, now_ms);
-    (void)st; // what could not be unmapped is tried again
+    (void)st; // what could not be unmapped is retried in the next step
     if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
 }
 

@@ -1,7 +1,7 @@
 // beam.h - beam search as data: candidates in, the best (parent, token) pairs out.
 //
 //   candidates   the 2 x width likeliest next tokens of each beam; among all of them the 2 x width
-//                with the largest sum of logprobs, ties to the lower beam, then to the likelier token
+//                with the largest sum of logprobs, ties to the lower beam, then the likelier token
 //   in order     a candidate that ends its text becomes a hypothesis; another one goes on, until
 //                width beams do (settle.c makes the sequences, fork.c gives them caches)
 //   score        sum of logprobs / tokens^length_penalty, over the tokens of the answer, the one

@@ -1,17 +1,15 @@
-// group.c - requests and their sequences as data: copied at submit, kept in the order in which they
-// are served, freed.
+// group.c - one request as data: copied at submit, ended, freed.
 #include "engine/engine.h"
 #include "engine/group/beam.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// What a step of priority is worth in waiting time.
-#define PRIORITY_MS 10000
+#define PRIORITY_MS 10000 // waiting time that one unit of priority is worth
 
 // ---- copies of what a request points to --------------------------------------------------------
 
-// NULL for an empty list. False: no memory.
+// Replaces a list by a copy, an empty one by NULL. False: no memory.
 static bool copy_bytes(const void **list, size_t n, size_t elem_bytes)
 {
     const void *from = *list;
@@ -40,7 +38,8 @@ static bool copy_tenant(fx_request *req)
     return req->tenant != NULL;
 }
 
-// Copies everything, also after a failure, so that everything may be freed.
+// Copies everything that the request points to. After a failure each pointer is a copy or NULL, so
+// that all may be freed.
 static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;
@@ -142,7 +141,7 @@ void fxi_group_free(fxi_group *g)
     free(g);
 }
 
-// ---- ending -------------------------------------------------------------------------------------
+// ---- ending ------------------------------------------------------------------------------------
 
 void fxi_group_finish(fxi_group *g, fx_finish why)
 {
@@ -151,6 +150,11 @@ void fxi_group_finish(fxi_group *g, fx_finish why)
         s->n_step = 0;
         if (s->state != FXI_SEQ_DONE && s->finish == FX_FINISH_NONE) s->finish = why;
     }
+}
+
+void fxi_group_finish_cancelled(fxi_group *g)
+{
+    if (atomic_load(&g->cancelled)) fxi_group_finish(g, FX_FINISH_CANCEL);
 }
 
 void fxi_group_fail(fxi_group *g, const char *error)

@@ -132,6 +132,7 @@ void fxi_group_free(fxi_group *g);
 // Decides the end of all sequences whose end is not decided yet.
 void fxi_group_finish(fxi_group *g, fx_finish why);
 void fxi_group_fail(fxi_group *g, const char *error); // with FX_FINISH_ERROR; a static line
+void fxi_group_finish_cancelled(fxi_group *g);        // the same if it was cancelled
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE
 
@@ -142,7 +143,5 @@ bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);
-// Decides the end of groups in the list that were cancelled.
-void fxi_lists_finish_cancelled(fxi_group_list *l);
 
 #endif

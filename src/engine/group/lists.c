@@ -73,9 +73,3 @@ void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
     eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
     g->state = to;
 }
-
-void fxi_lists_finish_cancelled(fxi_group_list *l)
-{
-    for (fxi_group *g = l->head; g; g = g->next)
-        if (atomic_load(&g->cancelled)) fxi_group_finish(g, FX_FINISH_CANCEL);
-}

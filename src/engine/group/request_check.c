@@ -1,8 +1,8 @@
-// check.c - what a request must be before it may wait: everything that could make it fail later for
-// reasons of its own is refused here, in one line that says what and where.
+// request_check.c - what a request must be: whatever would make it fail later for reasons of its
+// own is refused here, with one line that says what and where. Also what a request needs.
 //
-// The numbers with plain bounds stand in one table; lists of tokens, counts that depend on each
-// other, and what the KV budget can hold follow.
+// Numbers with plain bounds are in one table; lists of tokens, counts that depend on each other,
+// and the KV budget follow. Runs on the submitting thread.
 #include "engine/engine.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct number_rule {
     number_kind kind;
     size_t at; // in fx_request
     double min, max;
-    bool above; // min itself is not allowed
+    bool above; // min itself is out of range
     bool or_zero;
 } number_rule;
 
@@ -53,7 +53,7 @@ static double field_value(const fx_request *req, const number_rule *r)
 static bool number_is_good(const number_rule *r, double v)
 {
     if (r->or_zero && v == 0) return true;
-    return v <= r->max && (r->above ? v > r->min : v >= r->min); // false for what is no number
+    return v <= r->max && (r->above ? v > r->min : v >= r->min); // false for NaN
 }
 
 static fx_status check_numbers(const fx_request *req, fx_error *err)
@@ -152,9 +152,9 @@ static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_err
     return FX_OK;
 }
 
-// The prompt's chunks are shared but for the last; besides, each sequence may have a chunk more
-// while it gets a copy of a shared one. With no_cache nothing is shared any longer once the request
-// has been preempted to be computed again.
+// All chunks of the prompt but the last are shared; each sequence may hold one chunk more while it
+// gets a copy of a shared one. With no_cache, nothing is shared any longer once the request has
+// been preempted and computed again.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
 {
     const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = fxi_kv_bytes_for(eng->kv, 1);
@@ -164,8 +164,8 @@ uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_
     return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
 }
 
-// As asked for, or as the context has room; where nothing was asked for, as the budget has room for
-// all its sequences at that.
+// The requested length, clamped to the context; if none was requested, the longest that the budget
+// holds for all its sequences.
 int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
 {
     int room = eng->info.ctx_tok - (int)req->n_prompt;

@@ -1,15 +1,9 @@
-// text.c - from the bytes of tokens to text that may be shown.
-//
-//   token bytes --(decoder: whole characters)--> clean --(no stop string begins in what is left)-->
-//   shown
-//
-// The caller shows the first `show` bytes of clean and drops them. A character cut between tokens
-// waits in the decoder; a tail of clean that may be the beginning of a stop string waits there.
+// text.c - text that may be shown; see text.h.
 #include "engine/group/text.h"
 
 #include <string.h>
 
-// First place in clean where a stop string stands, and which one; SIZE_MAX if none does.
+// Offset in `clean` of the first stop string, and its index; SIZE_MAX if there is none.
 static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop, size_t *which)
 {
     size_t first = SIZE_MAX;
@@ -23,7 +17,7 @@ static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_sto
     return first;
 }
 
-// What follows the stop string is no part of the answer, nor is it, unless it is to be included.
+// The answer ends before the stop string, or after it if it is to be included.
 static size_t cut_at_stop(fxi_text *t, size_t at, const char *stop, size_t which)
 {
     t->stopped = true;
@@ -33,7 +27,7 @@ static size_t cut_at_stop(fxi_text *t, size_t at, const char *stop, size_t which
     return t->clean.n;
 }
 
-// Bytes at the end of clean that may be the beginning of this stop string.
+// Bytes at the end of `clean` that may begin this stop string.
 static size_t held_by_stop(const fxi_buf *clean, const char *stop)
 {
     size_t n = strlen(stop) - 1;

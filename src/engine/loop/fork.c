@@ -8,7 +8,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_FORK_TRIES 8
+#define MAX_FORK_TRIES 16
 
 static int longest_seq_tok(const fxi_group *g)
 {

@@ -38,7 +38,8 @@ static bool still_joined(const fx_engine *eng, const fxi_seq *s)
     return o && o->is_filling && o->n_recorded < s->join.n_tok;
 }
 
-// Whether o computes a prefix of s that is worth waiting for when `hit` tokens are recorded already.
+// Whether o computes a prefix of s that is worth waiting for when `hit` tokens are recorded
+// already.
 static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_tok)
 {
     if (o == s || !o->is_filling || !share_prefixes(o->group, s->group)) return false;

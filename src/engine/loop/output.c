@@ -1,11 +1,11 @@
-// answer.c - from sampled tokens to what the callbacks are told.
+// output.c - from drawn tokens to the events of a request.
 //
-//   open groups     every token is told as it comes, with the text that has become safe to show
+//   open groups     each token is emitted as it comes, with the text that has become safe to show
 //   hidden groups   (n_best, beam search) tokens and their probabilities are kept; when all
-//                   sequences have ended, the best are told token by token, like those of others
+//                   sequences have ended, the best answers are emitted token by token
 //
-// Which tokens end an answer: end-of-text tokens (unless ignore_eos), stop tokens; stop strings end
-// it as text. None does before min_tok.
+// An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or where its text
+// holds a stop string; never before min_tok.
 #include "engine/loop/loop.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static const char no_text_memory[] = "no memory for the text";
 
 // ---- events ------------------------------------------------------------------------------------
 
-// Which choice of the request an event is about, and whose tokens it tells.
+// The sequence whose tokens are emitted, and the choice that they are emitted as.
 typedef struct emitter {
     fxi_group *group;
     fxi_seq *s;
@@ -57,9 +57,7 @@ static void emit_end(const emitter *t, double score)
 {
     fxi_seq *s = t->s;
     size_t show = 0;
-    if (!fxi_text_end(&s->text, &show)) {
-        fxi_seq_fail(s, no_text_memory);
-    }
+    if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, no_text_memory);
     t->group->n_left--;
     emit_event(t, (fx_event){.text_bytes = show,
                              .token = -1,
@@ -103,7 +101,7 @@ static bool is_end_of_text(const fx_engine *eng, const fx_request *req, int32_t 
     return !req->ignore_eos && fxi_vocab_ends(eng->vocab, tok);
 }
 
-// The text that a token at this place of the answer adds; false: no memory.
+// Adds the text of the token at this position; *show bytes may be emitted. False: no memory.
 static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *show)
 {
     const fx_request *req = &s->group->req;
@@ -158,7 +156,7 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
 
 // ---- hidden groups -----------------------------------------------------------------------------
 
-// Tells a whole answer whose text has been thrown away while it was made.
+// Emits a whole answer. Its text was dropped while it was generated, and is made again.
 static void emit_answer(const fx_engine *eng, const emitter *t, double score)
 {
     fxi_seq *s = t->s;
@@ -189,10 +187,10 @@ static double mean_logprob(const fxi_seq *s)
 static bool is_better(const fxi_seq *a, const fxi_seq *b)
 {
     if (fxi_seq_ended_well(a) != fxi_seq_ended_well(b)) return fxi_seq_ended_well(a);
-    return mean_logprob(a) > mean_logprob(b); // of equal ones the earlier choice stays
+    return mean_logprob(a) > mean_logprob(b); // at equality the earlier choice stays
 }
 
-// The sequence with the best mean logprob that was not told yet; marked as told by UNBORN.
+// The DONE sequence with the best mean logprob; it becomes UNBORN, so that it is taken once.
 static fxi_seq *take_best(fxi_group *g)
 {
     fxi_seq *best = NULL;
@@ -204,7 +202,7 @@ static fxi_seq *take_best(fxi_group *g)
     return best;
 }
 
-// The k-th best hypothesis; NULL: there are fewer, or the search was broken off.
+// The k-th best hypothesis; NULL: there are fewer, or the search was cut short.
 static fxi_seq *beam_answer(const fxi_group *g, int k, double *score)
 {
     const fxi_beam *b = g->beam;
@@ -219,7 +217,7 @@ void fxi_output_hidden(const fx_engine *eng, fxi_group *g)
         double score = 0;
         fxi_seq *s = beam_answer(g, k, &score);
         if (!s) {
-            s = take_best(g); // also where a beam search was broken off
+            s = take_best(g); // also where a beam search was cut short
             score = mean_logprob(s);
         }
         emit_answer(eng, &(emitter){g, s, k}, fxi_seq_ended_well(s) ? score : 0);

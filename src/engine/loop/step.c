@@ -47,6 +47,12 @@ static void advance_seq(fx_engine *eng, int i)
     if (at_end) reach_end(eng, s, row + n_row - 1);
 }
 
+// A group that was cancelled while the model computed gets no more tokens and ends with this step.
+static void mark_cancelled(fx_engine *eng)
+{
+    for (fxi_group *g = eng->running.head; g; g = g->next) fxi_group_finish_cancelled(g);
+}
+
 void fxi_step_run(fx_engine *eng, int n_tok)
 {
     fxi_step *st = eng->step;
@@ -55,7 +61,7 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     const uint64_t start_us = fxi_now_us(eng);
     fxi_model_forward(eng->model, &batch, st->logits);
     fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
-    fxi_lists_finish_cancelled(&eng->running);
+    mark_cancelled(eng);
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
     fxi_draw_run(eng);

@@ -1,6 +1,6 @@
 // turn.c - the engine's loop, and the one place where groups end.
 //
-//   collect the inbox -> another budget -> end -> plan -> compute one step -> end -> publish figures
+//   collect the inbox -> another budget -> end -> plan -> compute one step -> end -> publish
 //
 // Everything below decides ends (`finish` of a sequence) and leaves acting on them to the turn, so
 // that a group stays valid from the beginning of a plan to the end of its step.
@@ -41,20 +41,29 @@ static void end_group(fx_engine *eng, fxi_group *g)
     fxi_inbox_forget(eng, g);
 }
 
-// Acts on every end that is decided in the list.
+// Acts on what is decided for one group.
+static void end_what_is_decided(fx_engine *eng, fxi_group *g)
+{
+    if (end_seqs(eng, g)) eng->n_freed++;
+    if (fxi_group_is_done(g)) end_group(eng, g);
+}
+
 static void end_decided(fx_engine *eng, fxi_group_list *l)
 {
     for (fxi_group *g = l->head, *next; g; g = next) {
         next = g->next;
-        if (end_seqs(eng, g)) eng->n_freed++;
-        if (fxi_group_is_done(g)) end_group(eng, g);
+        end_what_is_decided(eng, g);
     }
 }
 
+// One by one, since a callback may cancel groups that come later in the list.
 static void end_cancelled(fx_engine *eng, fxi_group_list *l)
 {
-    fxi_lists_finish_cancelled(l);
-    end_decided(eng, l);
+    for (fxi_group *g = l->head, *next; g; g = next) {
+        next = g->next;
+        fxi_group_finish_cancelled(g);
+        end_what_is_decided(eng, g);
+    }
 }
 
 // ---- the turn ----------------------------------------------------------------------------------

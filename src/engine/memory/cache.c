@@ -1,11 +1,12 @@
-// cache.c - what sequences leave behind for those that come later.
+// cache.c - the prefix cache: what sequences record for later ones, and what they begin with.
 //
-//   while a prompt is read    its whole chunks, as they are filled: others wait for them and share
-//   when it has been read     all of it, to the token
-//   at the answer's end       prompt and answer: the next turn of a chat begins with them
-//   when it is preempted      everything computed: what of it survives need not be computed again
+//   while a prompt is computed   its whole chunks, as they fill: others wait for them (join.c)
+//   when it is done              all of it, token-exactly
+//   at the end of the answer     prompt and answer: the next turn of a chat begins with them
+//   when it is preempted         everything computed: what survives is not computed again
 //
-// Recording is an extra: what fails is not recorded. A request with no_cache records nothing.
+// Recording is best-effort: an error leaves the prefix unrecorded. A request with no_cache neither
+// records nor matches.
 #include "engine/memory/room.h"
 
 #include <string.h>
@@ -27,7 +28,8 @@ static void record_seq(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)
 {
     if (!s->is_filling) return;
-    const bool waits_at_end = s->group->beam && fxi_group_n_live(s->group) > 1; // for other beams
+    const bool waits_at_end =
+        s->group->beam && fxi_group_n_live(s->group) > 1; // for the other beams
     s->is_filling = s->n_computed < s->n_tok - waits_at_end;
     int n_tok = s->n_computed;
     if (s->is_filling) n_tok = fxi_kv_whole_tok(eng->kv, n_tok);
@@ -39,7 +41,7 @@ void fxi_cache_record_all(fx_engine *eng, fxi_seq *s)
     if (s->kv) record_seq(eng, s, s->n_computed, (fxi_kv_keep){0});
 }
 
-// The time for which its prompt is kept begins when the last of its sequences lets go of it.
+// keep_s counts from the release of the last sequence, so each release records the prompt again.
 static void keep_prompt(fx_engine *eng, fxi_seq *s)
 {
     fxi_group *g = s->group;

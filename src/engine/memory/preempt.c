@@ -1,12 +1,12 @@
-// preempt.c - when memory is short: groups leave it, the last one first, always as a whole.
+// preempt.c - groups that leave memory, always as a whole, and come back.
 //
-//   recompute   what is computed is recorded in the prefix cache and released: idle prefixes go
-//               from the least recently used on, so that only as much is lost as must be
+//   recompute   what is computed is recorded in the prefix cache and released. Idle prefixes are
+//               evicted, the least recently used first, only as far as memory is needed
 //   swap        the caches are written to the swap and read back later
 //
-// The cheaper one is chosen: tokens to compute again at the measured rate of prompts, against the
-// bytes to be written and read at the measured rate of the swap. After a preemption, admissions
-// leave more room (headroom_tok, admit.c), so that memory does not come and go.
+// The cheaper one is chosen: tokens to compute again, at the measured rate of prompts, against
+// bytes to write and read, at the measured rate of the swap. After a preemption, admissions leave
+// more room (headroom_tok, admit.c), so that groups do not move in and out all the time.
 #include "engine/memory/room.h"
 
 #define MAX_HEADROOM_TOK 1024
@@ -17,15 +17,15 @@ static void smooth_rate(double *value, double now)
     *value = *value > 0 ? *value + SMOOTHING * (now - *value) : now;
 }
 
-// Only steps that are mostly prompt say what a prompt token takes.
+// Only steps that are mostly prompt show what a prompt token costs.
 void fxi_preempt_measure(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t us)
 {
     if (2 * n_prompt_tok > n_tok) smooth_rate(&eng->us_per_tok, (double)us / n_tok);
 }
 
-// ---- what it would cost ------------------------------------------------------------------------
+// ---- costs -------------------------------------------------------------------------------------
 
-// Tokens in the caches of a group, its prompt once.
+// Tokens in the caches of a group, its prompt counted once.
 static int n_tok_in_caches(const fxi_group *g)
 {
     const int n_prompt = (int)g->req.n_prompt;
@@ -90,7 +90,7 @@ static void note_preemption(fx_engine *eng, fxi_group *g)
 {
     eng->headroom_tok *= 2;
     if (eng->headroom_tok > MAX_HEADROOM_TOK) eng->headroom_tok = MAX_HEADROOM_TOK;
-    g->tried_at = ++eng->n_freed; // room for others; the victim itself waits for more
+    g->tried_at = ++eng->n_freed; // others may find room; the group itself waits for more
     pthread_mutex_lock(&eng->mu);
     eng->stats.n_preempt_swap += g->state == FXI_SWAPPED;
     eng->stats.n_preempt_recompute += g->state == FXI_WAITING;

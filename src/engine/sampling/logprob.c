@@ -1,31 +1,31 @@
 // logprob.c - how likely tokens are: log-softmax of a row of logits.
 //
-// The sum of exp(logit - max) is made in double over ids ascending, and each logprob is rounded to
-// float once, so that a token has one logprob however it is asked for. Order and rank are those of
-// the logits: two logprobs may round to the same float. The exp of some ids are made at a time, in
-// SIMD, and then added up one after the other.
+// exp(logit - max) is summed in double over ascending ids, and each logprob is rounded to float
+// once, so that a token has the same logprob whichever way it is requested. Order and rank are
+// those of the logits, since two logprobs may round to the same float. exp is computed for a block
+// of ids at a time, with SIMD, and then added in order.
 //
-// The likeliest are found in one pass: a short sorted array, and its last element as the threshold
-// that hardly any logit of a large vocabulary passes.
+// The likeliest tokens are found in one pass: a short sorted array whose last element is a
+// threshold that hardly any logit of a large vocabulary passes.
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/softmax.h"
 
 #include <math.h>
 
-enum { BLOCK = 64 }; // exp made at a time
+enum { BLOCK = 64 }; // exp computed at a time
 
 typedef struct softmax {
     float max;
     double log_sum; // log of the sum of exp(logit - max)
 } softmax;
 
-// What is no number counts as -inf.
+// NaN counts as -inf.
 static float number_or_least(float logit)
 {
     return logit > -INFINITY ? logit : -INFINITY;
 }
 
-// logit - max, where that is 0 also for infinite ones.
+// logit - max; 0 for equal infinities as well.
 static double below_max(float logit, float max)
 {
     return logit == max ? 0 : (double)logit - (double)max;
@@ -41,7 +41,7 @@ static double add_exps(double sum, const float *logits, int n, float max)
     return sum;
 }
 
-// Where the largest is infinite: each logit that equals it counts 1, all others nothing.
+// Where the largest logit is infinite: each one equal to it counts 1, all others 0.
 static double sum_where_infinite(const float *logits, int n_vocab, float max)
 {
     double sum = 0;
@@ -65,14 +65,15 @@ static float logprob_at(const softmax *s, float logit)
     return logit > -INFINITY ? (float)(below_max(logit, s->max) - s->log_sum) : -INFINITY;
 }
 
-// Puts a token into the free place top[at], then in front of those before it that are less likely.
+// Inserts a token into top[0..at), which is sorted; top[at] is free.
 static void insert_likelier(fx_logprob *top, int at, fx_logprob t)
 {
     for (; at > 0 && top[at - 1].logprob < t.logprob; at--) top[at] = top[at - 1];
     top[at] = t;
 }
 
-// The min(k, n_vocab) likeliest; returns how many. Until all are found, `logprob` holds the logit.
+// The min(k, n_vocab) likeliest; returns their number. Until all are found, `logprob` holds the
+// logit.
 static int find_top(const float *logits, int n_vocab, const softmax *s, int k, fx_logprob *top)
 {
     const int n = k < n_vocab ? k : n_vocab;

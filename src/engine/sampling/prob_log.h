@@ -1,12 +1,12 @@
-// prob_log.h - the probabilities of an answer's tokens, kept until they are told.
+// prob_log.h - the probabilities of an answer's tokens, kept until they are emitted.
 #ifndef FXI_ENGINE_PROB_LOG_H
 #define FXI_ENGINE_PROB_LOG_H
 
 #include "flexinfer/flexinfer.h"
 
 typedef struct fxi_prob_log {
-    fx_token_prob *tok; // [cap] n of them valid; their `top` is not
-    fx_logprob *top;    // [cap][FX_MAX_TOP], NULL while no token has any
+    fx_token_prob *tok; // [cap] the first n are valid, except their `top`
+    fx_logprob *top;    // [cap][FX_MAX_TOP]; NULL while no token has one
     int n, cap;
 } fxi_prob_log;
 

@@ -1,17 +1,17 @@
-// rules.c - what the rules of a request make of a row of logits before a token is drawn.
+// rules.c - applies the rules of a request to a row of logits before a token is drawn.
 //
-//   allow, ban    whatever is not allowed, or is banned, is masked: -inf
-//   bias          added; a token that is listed more than once gets them all, in the list's order
+//   allow, ban    tokens that are not allowed, or are banned, are masked: -inf
+//   bias          added; a token listed more than once gets each bias, in the order of the list
 //   min_tok       tokens that end the answer are masked while it is too short
 //   repetition    each token of prompt and answer, once: logit / r if positive, else logit * r
 //   presence      each token of the answer, once: logit - p
-//   frequency     the same: logit - f * how often the answer has it
+//   frequency     the same: logit - f * its count in the answer
 //
-// What is masked stays so, and no other rule makes a finite logit infinite: it stops at FLT_MAX, so
-// that huge biases leave numbers that can be compared and subtracted.
+// A masked token stays masked, and no other rule makes a finite logit infinite: values are clamped
+// to FLT_MAX, so that huge biases leave numbers that can be compared and subtracted.
 //
-// The tokens seen are counted in an array over the vocabulary, which is cleared by going through
-// the tokens again: short sequences pay for their length, not for the vocabulary.
+// Tokens are counted in an array over the vocabulary, cleared afterwards by going through the same
+// tokens: the cost follows the length of the sequence, not the size of the vocabulary.
 #include "engine/sampling/sampler.h"
 
 #include <float.h>
@@ -28,7 +28,7 @@ static bool has_repetition(const fx_sampling *r)
     return r->repetition_penalty != 0 && r->repetition_penalty != 1;
 }
 
-// Whether an answer so far makes a difference.
+// A penalty that depends on the answer so far.
 static bool has_answer_penalty(const fx_sampling *r)
 {
     return r->presence_penalty != 0 || r->frequency_penalty != 0;
@@ -85,7 +85,7 @@ static void penalise_answer(const fxi_sample_view *v, float *logit, int32_t *cou
     for (int i = v->n_prompt; i < v->n_tok; i++) count[v->tok[i]]++;
     for (int i = v->n_prompt; i < v->n_tok; i++) {
         const int32_t id = v->tok[i], n = count[id];
-        if (n == 0) continue; // has had its share
+        if (n == 0) continue; // penalised already
         set_logit(&logit[id], logit[id] - v->rule->presence_penalty);
         set_logit(&logit[id], logit[id] - v->rule->frequency_penalty * (float)n);
         count[id] = 0;

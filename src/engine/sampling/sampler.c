@@ -1,23 +1,26 @@
-// sampler.c - a token from a row of logits.
+// sampler.c - draws a token from a row of logits.
 //
-// With x = logit / temperature and p proportional to exp(x): min_p drops what is less likely than
-// min_p times the likeliest; top_k keeps the k likeliest of the rest (ties to the lower id); top_p
-// keeps the shortest run of those whose share of the kept mass reaches top_p; typical_p does the
-// same in the order of | -log p - H |, where H is the entropy of what is left. One number from the
-// counter-based generator then chooses. min_p and top_k both keep the first ones of one order, so
-// that it makes no difference that top_k comes first here.
+// With x = logit / temperature and p proportional to exp(x):
+//
+//   min_p      drops tokens less likely than min_p times the likeliest
+//   top_k      keeps the k likeliest of the rest, ties to the lower id
+//   top_p      keeps the shortest prefix, by likelihood, whose share of the kept mass reaches top_p
+//   typical_p  does the same in the order of | -log p - H |, where H is the entropy of what is left
+//
+// One number from the counter-based generator then chooses. min_p and top_k both keep a prefix of
+// the same order, so applying top_k first, as here, makes no difference.
 //
 // -log p is an affine function of the logit, and H, its mean, is the same function of the mean
-// logit. So the order of typical_p is that of the distance to the mean logit, and the order of
-// top_k and top_p that of the distance to the largest one: one way of ordering serves all. Tokens
-// are drawn in the order in which they were kept; where nothing asks for one, in that of ids.
+// logit. So typical_p orders by distance to the mean logit, and top_k and top_p by distance to the
+// largest one: one ordering serves all. Tokens are drawn in the order in which they were kept;
+// where no rule needs an order, in that of ids.
 //
-// No full sort: the distance is cut into equal buckets, and the weight of each summed up. These
-// bucket_sums tell in which bucket a run ends, or a draw falls. Only the candidates of that bucket are
-// put in order, by a heap, and only up to the place that is looked for. At worst all are in one
-// bucket, and this is a heap of all. A small top_k goes without buckets, a draw in the order of
-// ids without candidates, and where the whole row is drawn from or cut by top_p, as is usual,
-// only the buckets in which the run ends and the draw falls become candidates.
+// There is no full sort. Distances are cut into equal buckets, and the weights of each are summed.
+// The sums tell in which bucket a prefix ends or a draw falls. Only the candidates of that bucket
+// are ordered, by a heap, and only as far as needed. In the worst case all are in one bucket, and
+// this is a heap of all. A small top_k needs no buckets; a draw in the order of ids needs no
+// candidates; and where the whole row is drawn from, or cut by top_p alone, only the buckets where
+// the prefix ends and the draw falls become candidates.
 #include "engine/sampling/sampler.h"
 
 #include "base/rng.h"
@@ -29,14 +32,14 @@
 #define GREEDY_BELOW 1e-5f
 
 enum {
-    BLOCK = 64,        // what is weighed at a time
-    N_BUCKET = 1024,   // 8 KiB of bucket_sums
-    REACH = 32,        // -log of the weight from where all share the last bucket
-    SMALL_TOP_K = 256, // the largest top_k that goes without buckets
-    FULL = 16,         // so many times top_k candidates are sifted at a time
+    BLOCK = 64,        // logits weighed at a time
+    N_BUCKET = 1024,   // 8 KiB of sums
+    REACH = 32,        // -log of the weight from which on all share the last bucket
+    SMALL_TOP_K = 256, // largest top_k that needs no buckets
+    FULL = 16,         // times top_k: candidates collected before they are cut to top_k
 };
 
-// The lowest id of the largest logit, 0 where none is a number.
+// The lowest id that has this largest logit; 0 where all logits are NaN.
 static int32_t first_of(const float *logits, int n, float max)
 {
     for (int i = 0; i < n; i++)
@@ -48,8 +51,8 @@ static int32_t first_of(const float *logits, int n, float max)
 
 typedef struct weights {
     double max;   // largest logit
-    double inv_t; // 1 / temperature; 0: each weighs 1
-    double min_p; // who weighs less, or nothing, does not count
+    double inv_t; // 1 / temperature; 0: every weight is 1
+    double min_p; // tokens with less weight, or none, are skipped
 } weights;
 
 static double weight_of(const weights *w, float logit)
@@ -57,7 +60,7 @@ static double weight_of(const weights *w, float logit)
     return fxi_exp(((double)logit - w->max) * w->inv_t);
 }
 
-// n <= BLOCK, as of all blocks.
+// n <= BLOCK.
 static void weigh_block(const weights *w, const float *logits, int n, double *q)
 {
     for (int i = 0; i < n; i++) q[i] = weight_of(w, logits[i]);
@@ -65,7 +68,7 @@ static void weigh_block(const weights *w, const float *logits, int n, double *q)
 
 static void weigh_candidates(const weights *w, const fxi_candidate *c, int n, double *q)
 {
-    float logits[BLOCK]; // side by side, for SIMD
+    float logits[BLOCK]; // contiguous, for SIMD
     for (int i = 0; i < n; i++) logits[i] = c[i].logit;
     if (w->inv_t == 0)
         for (int i = 0; i < n; i++) q[i] = 1;
@@ -73,13 +76,13 @@ static void weigh_candidates(const weights *w, const fxi_candidate *c, int n, do
         weigh_block(w, logits, n, q);
 }
 
-// What is no number does not count either.
+// NaN is skipped as well.
 static bool does_count(const weights *w, double q)
 {
     return q > 0 && q >= w->min_p;
 }
 
-// The nearest to the centre is the first.
+// The nearest to the centre comes first.
 typedef struct order {
     double centre;
     double scale; // buckets per unit of distance
@@ -90,7 +93,7 @@ static double distance_to(const order *o, float logit)
     return fabs(o->centre - (double)logit);
 }
 
-// Of those that are equally far the likelier is the first; then the lower id.
+// At equal distance the likelier comes first, then the lower id.
 static bool comes_before(const order *o, fxi_candidate a, fxi_candidate b)
 {
     const double far_a = distance_to(o, a.logit), far_b = distance_to(o, b.logit);
@@ -98,7 +101,7 @@ static bool comes_before(const order *o, fxi_candidate a, fxi_candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-// Never falls with the distance, so that the order of the buckets is that of their candidates.
+// Monotonic in the distance, so that the order of buckets is that of their candidates.
 static int bucket_at(const order *o, float logit)
 {
     const double at = distance_to(o, logit) * o->scale;
@@ -123,7 +126,7 @@ static void heapify(const order *o, fxi_candidate *c, int n)
     for (int i = n / 2 - 1; i >= 0; i--) sift_candidate(o, c, n, i);
 }
 
-// Moves the first of the heap c[0..n) behind it, to c[n-1].
+// Moves the first of the heap c[0..n) to c[n-1].
 static fxi_candidate pop_first(const order *o, fxi_candidate *c, int n)
 {
     fxi_candidate top = c[0];
@@ -133,7 +136,7 @@ static fxi_candidate pop_first(const order *o, fxi_candidate *c, int n)
     return top;
 }
 
-// Candidates that are taken in order. They may be in order already, as ties are.
+// Candidates to take in order. They may be sorted already, as ties are.
 typedef struct queue {
     const order *o;
     fxi_candidate *c; // [n_all]
@@ -156,7 +159,7 @@ static fxi_candidate take_next(queue *q)
     return q->c[q->n_all - q->n--];
 }
 
-// Moves those that were taken to the front; returns how many they are.
+// Moves the taken ones to the front; returns their number.
 static int bring_taken(const queue *q)
 {
     const int n = q->n_all - q->n;
@@ -166,20 +169,20 @@ static int bring_taken(const queue *q)
 
 // ---- candidates --------------------------------------------------------------------------------
 
-// What may be drawn.
+// The candidates that may be drawn.
 typedef struct kept {
     fxi_candidate *c; // [n]
     int n;
     double mass; // sum of the weights
 } kept;
 
-// All that are not -inf.
+// All tokens that are not -inf.
 static kept list_all(const float *logits, int n_vocab, fxi_candidate *cand)
 {
     int n = 0;
     for (int i = 0; i < n_vocab; i++) {
         cand[n] = (fxi_candidate){logits[i], i};
-        n += logits[i] > -INFINITY; // nor what is no number
+        n += logits[i] > -INFINITY; // skips NaN as well
     }
     return (kept){.c = cand, .n = n};
 }
@@ -194,9 +197,9 @@ static fxi_candidate bring_first(const order *o, int most, fxi_candidate *c, int
     return last;
 }
 
-// The likeliest that are not -inf, `most` of them, if there are so many. They are sifted out of a
-// few times as many at a time, and from then on the least of them is the threshold that hardly any
-// logit passes.
+// The `most` likeliest tokens that are not -inf, or all if there are fewer. A few times as many are
+// collected and cut to `most`; from then on the least of them is a threshold that hardly any logit
+// passes.
 static kept small_top_k(const float *logits, int n_vocab, double max, int most, fxi_candidate *cand)
 {
     const order o = {max, 1};
@@ -204,7 +207,7 @@ static kept small_top_k(const float *logits, int n_vocab, double max, int most, 
     float least = -INFINITY;
     kept k = {.c = cand};
     for (int i = 0; i < n_vocab; i++) {
-        if (!(logits[i] > least)) continue; // nor what is no number
+        if (!(logits[i] > least)) continue; // skips NaN as well
         cand[k.n++] = (fxi_candidate){logits[i], i};
         if (k.n < n_full) continue;
         least = bring_first(&o, most, cand, k.n).logit;
@@ -221,7 +224,7 @@ typedef struct bucket_sums {
     double mass[N_BUCKET];
 } bucket_sums;
 
-// What is farther than the logits reach, or weighs next to nothing, needs no buckets.
+// Distances beyond the least logit, or with a negligible weight, need no buckets of their own.
 static order order_to(double centre, float least, const weights *w)
 {
     const double reach = fmin(w->max - (double)least, REACH / w->inv_t);
@@ -236,7 +239,7 @@ static order order_from(double centre, const kept *k, const weights *w)
     return order_to(centre, least, w);
 }
 
-// Drops what does not count, and bucket_sums up the rest.
+// Drops skipped candidates and sums the weights of the rest by bucket.
 static void sum_buckets(kept *k, const weights *w, const order *o, bucket_sums *s)
 {
     fxi_candidate *c = k->c;
@@ -257,8 +260,8 @@ static void sum_buckets(kept *k, const weights *w, const order *o, bucket_sums *
     k->mass = mass;
 }
 
-// The bucket in which the running sum passes `target`, the last one that has any if rounding left a
-// rest. `run` is then the sum of those before it.
+// The bucket in which the running sum passes `target`; if it never does, by rounding, the last one
+// that is not empty. *run becomes the sum of the buckets before it.
 static int find_bucket(const bucket_sums *s, double target, double *run)
 {
     int found = 0;
@@ -272,13 +275,13 @@ static int find_bucket(const bucket_sums *s, double target, double *run)
     return found;
 }
 
-// Drops what lies in a bucket after `last`, and moves what lies in it behind the rest; returns how
-// many lie before it.
+// Drops candidates of buckets after `last` and moves those of `last` behind the rest; returns the
+// number before it.
 static int split_at_bucket(kept *k, const order *o, int last)
 {
     fxi_candidate *c = k->c;
     int n = 0, n_before = 0;
-    for (int i = 0; i < k->n; i++) { // no branches, which would be guessed wrong
+    for (int i = 0; i < k->n; i++) { // branch-free: a branch would be mispredicted
         const fxi_candidate x = c[i];
         c[n] = x;
         n += bucket_at(o, x.logit) <= last;
@@ -293,8 +296,8 @@ static int split_at_bucket(kept *k, const order *o, int last)
     return n_before;
 }
 
-// Keeps the shortest run, in this order, that weighs `target`. The bucket_sums still serve for a draw from
-// it: those of the buckets before its end are right.
+// Keeps the shortest prefix in this order that weighs `target`. The sums can still be drawn from:
+// those of the buckets before its end stay right.
 static void keep_run(kept *k, const weights *w, const order *o, const bucket_sums *s, double target)
 {
     double run = 0, in_last = 0;
@@ -305,8 +308,8 @@ static void keep_run(kept *k, const weights *w, const order *o, const bucket_sum
     k->mass = run + in_last;
 }
 
-// The first, in this order, with which the running sum passes `target`; the last one if rounding
-// left a rest.
+// The first token, in this order, at which the running sum passes `target`; the last one if it
+// never does, by rounding.
 static int32_t draw_ordered(const kept *k, const weights *w, const order *o, const bucket_sums *s,
                             double target)
 {
@@ -326,9 +329,9 @@ static int32_t draw_ordered(const kept *k, const weights *w, const order *o, con
     return drawn.id;
 }
 
-// ---- what is kept ------------------------------------------------------------------------------
+// ---- top_k, top_p, typical_p, in this order ----------------------------------------------------
 
-// What top_k leaves.
+// What top_k keeps.
 static kept keep_top_k(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
                        fxi_candidate *cand)
 {
@@ -349,7 +352,7 @@ static bool has_typical(const fx_sampling *p)
     return p->typical_p > 0 && p->typical_p < 1;
 }
 
-// The sum is one of differences, which keeps it exact where logits are large and close.
+// Sums differences to the largest logit, which is exact where logits are large and close.
 static double mean_logit(const kept *k, const weights *w)
 {
     double q[BLOCK], sum = 0;
@@ -378,7 +381,7 @@ static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float
     return draw_ordered(&k, w, &o, &s, unit * k.mass);
 }
 
-// ---- all tokens in order, cut by top_p or not --------------------------------------------------
+// ---- the whole row by likelihood, cut by top_p or not ------------------------------------------
 
 typedef struct row {
     const weights *w;
@@ -387,7 +390,7 @@ typedef struct row {
     int n;
 } row;
 
-// Sums up what counts; returns the sum of all.
+// Sums the weights by bucket; returns the sum of all.
 FXI_ROW_LOOP static double row_sum_buckets(const row *r, bucket_sums *s)
 {
     double q[BLOCK], mass = 0;
@@ -403,7 +406,7 @@ FXI_ROW_LOOP static double row_sum_buckets(const row *r, bucket_sums *s)
     return mass;
 }
 
-// Whether any of the next logits from i on may lie in [low, high].
+// Whether any logit of the block from i on lies in [low, high].
 static bool block_meets(const row *r, int i, float low, float high)
 {
     const int n = r->n - i < BLOCK ? r->n - i : BLOCK;
@@ -412,7 +415,7 @@ static bool block_meets(const row *r, int i, float low, float high)
     return n_in > 0;
 }
 
-// Appends what counts of bucket b among the next logits from i on; returns how many there are.
+// Appends the tokens of bucket b in the block from i on; returns their number.
 static int block_gather(const row *r, int i, int b, fxi_candidate *cand)
 {
     const int end = r->n - i < BLOCK ? r->n : i + BLOCK;
@@ -425,8 +428,7 @@ static int block_gather(const row *r, int i, int b, fxi_candidate *cand)
     return n_found;
 }
 
-// What counts of one bucket, in order, into cand[n_vocab]. Blocks that have nothing near it are
-// passed over.
+// The tokens of one bucket, in order, in cand[n_vocab]. Blocks with no logit near it are skipped.
 static queue row_queue(const row *r, int b, fxi_candidate *cand)
 {
     const double centre = r->o.centre, step = 1 / r->o.scale;
@@ -438,10 +440,10 @@ static queue row_queue(const row *r, int b, fxi_candidate *cand)
     return queue_of(&r->o, cand, n_found);
 }
 
-// The shortest run that weighs `top_p` of all ends within a bucket, behind the first n of it.
+// Where the shortest prefix with top_p of the mass ends: in a bucket, after its first n tokens.
 typedef struct cut {
     int bucket, n;
-    double before, mass; // of the buckets before; of the run
+    double before, mass; // of the buckets before it; of the prefix
 } cut;
 
 static cut row_cut(const row *r, const bucket_sums *s, double target, fxi_candidate *cand)
@@ -455,7 +457,7 @@ static cut row_cut(const row *r, const bucket_sums *s, double target, fxi_candid
     return c;
 }
 
-// The first of the run with which the running sum passes `target`; rounding may leave a rest.
+// The first token of the prefix at which the running sum passes `target`.
 static int32_t row_draw(const row *r, const bucket_sums *s, const cut *c, double target,
                         fxi_candidate *cand)
 {
@@ -482,9 +484,9 @@ static int32_t draw_from_row(const fx_sampling *p, const weights *w, const float
     return row_draw(&r, &s, &c, unit * c.mass, cand);
 }
 
-// ---- where nothing asks for an order -----------------------------------------------------------
+// ---- the whole row by id -----------------------------------------------------------------------
 
-// Adds what counts of logits[0..n), n <= BLOCK, to `sum`.
+// Adds the weights of logits[0..n), n <= BLOCK, to `sum`.
 static double sum_block(const weights *w, const float *logits, int n, double sum)
 {
     double q[BLOCK];
@@ -494,7 +496,7 @@ static double sum_block(const weights *w, const float *logits, int n, double sum
     return sum;
 }
 
-// The first of the ids from `id` on with which the running sum passes `target`, or n_vocab.
+// The first id from `id` on at which the running sum passes `target`, or n_vocab.
 static int32_t walk_ids(const weights *w, const float *logits, int n_vocab, int id, double sum,
                         double target)
 {
@@ -505,8 +507,8 @@ static int32_t walk_ids(const weights *w, const float *logits, int n_vocab, int 
     return id;
 }
 
-// The running sum is noted at N_BUCKET places at most, so that the draw goes only through what
-// follows the last one before its place.
+// The running sum is noted at up to N_BUCKET places, so that the draw only walks from the last
+// place before its target.
 static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, double unit)
 {
     const int n_each = n_vocab / N_BUCKET / BLOCK * BLOCK + BLOCK;
@@ -519,7 +521,8 @@ static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, do
     int at = (n_vocab - 1) / n_each;
     while (noted[at] > target) at--;
     const int32_t id = walk_ids(w, logits, n_vocab, at * n_each, noted[at], target);
-    return id < n_vocab ? id : first_of(logits, n_vocab, (float)w->max); // rounding left a rest
+    return id < n_vocab ? id
+                        : first_of(logits, n_vocab, (float)w->max); // never passed, by rounding
 }
 
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,

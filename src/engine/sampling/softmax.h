@@ -1,4 +1,4 @@
-// softmax.h - what goes over a whole row of logits for each token: the largest, the least, and exp.
+// softmax.h - loops over a whole row of logits: the largest, the least, and exp.
 //
 // x = (n / 64) ln 2 + r with |r| <= ln 2 / 128, so that exp(x) is 2^(n / 64) from a table and the
 // exponent bits, times the first terms of the series of exp(r). The relative error is below 4e-16.
@@ -9,17 +9,16 @@
 #include <stdint.h>
 #include <string.h>
 
-// A function that loops over a row is compiled for wider vectors too, and the machine chooses when
-// the program starts. Sums and products are the same, one by one, and so are the bits. (The
-// thread sanitizer is not ready yet when that choice is made.)
+// A function that loops over a row is compiled for wider vectors as well, chosen when the program
+// starts. Every sum and product is the same, and so are the bits. (The choice is made before the
+// thread sanitizer is ready.)
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(FXI_TSAN)
 #    define FXI_ROW_LOOP __attribute__((target_clones("avx2", "default")))
 #else
 #    define FXI_ROW_LOOP
 #endif
 
-// The largest of n logits, -inf if none is a number. Four running ones, which do not wait for each
-// other.
+// The largest of n logits, -inf if all are NaN. Four independent chains.
 static inline float fxi_logits_max(const float *logits, int n)
 {
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -31,7 +30,7 @@ static inline float fxi_logits_max(const float *logits, int n)
     return max[0];
 }
 
-// The least of n logits, inf if none is a number.
+// The least of n logits, inf if all are NaN.
 static inline float fxi_logits_min(const float *logits, int n)
 {
     float min[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
@@ -43,7 +42,7 @@ static inline float fxi_logits_min(const float *logits, int n)
     return min[0];
 }
 
-// Below it exp gives 0; above it nothing is subnormal.
+// Below it exp gives 0; above it no result is subnormal.
 #define FXI_EXP_LOWEST (-708.0)
 
 // 2^(i / 64)
@@ -80,14 +79,14 @@ static inline double fxi_double_from_bits(uint64_t bits)
     return x;
 }
 
-// exp(x) for x <= 0, also -inf. exp(0) is 1. What is no number gives NaN or 0. The same x gives the
-// same bits alone and in a loop, which compilers turn into SIMD: nothing here branches or compares,
-// and the table stays in the nearest cache.
+// exp(x) for x <= 0, -inf included. exp(0) is 1; NaN gives NaN or 0. The same x gives the same bits
+// alone and in a loop that the compiler vectorises: nothing here branches or compares, and the
+// table stays in the L1 cache.
 static inline double fxi_exp(double x)
 {
-    const double shift = 0x1.8p52; // what is added to it is rounded to an integer, in the low bits
+    const double shift = 0x1.8p52; // adding it rounds to an integer in the low bits
     const double shifted = x * 0x1.71547652b82fep+6 + shift, n = shifted - shift;
-    // ln 2 / 64 in two parts, n times the first is exact
+    // ln 2 / 64 in two parts; n times the first is exact
     const double r = (x - n * 0x1.62e42fee00000p-7) - n * 0x1.a39ef35793c76p-39;
     double p = 1.0 / 24 + r * (1.0 / 120);
     p = 1 + r * (1 + r * (0.5 + r * (1.0 / 6 + r * p)));

@@ -238,7 +238,7 @@ static void test_choices_whose_forks_fail_some_times_end_well(void **state)
     static const fx_status hows[] = {FX_ENOSPACE, FX_EIO};
     static client c;
     for (int i = 0; i < 2; i++) {
-        run_with_failing_forks(&c, 2, 7, hows[i]);
+        run_with_failing_forks(&c, 2, 15, hows[i]);
         assert_true(forks_ended_well(&c));
         client_free(&c);
     }
