@@ -115,13 +115,28 @@ bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no
 // must be cleared.
 bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
 void fxi_seq_clear(fxi_seq *s); // frees all that it owns but its cache; UNBORN again
-// Its group runs, it is LIVE, has a cache, and its end is not decided.
-bool fxi_seq_may_compute(const fxi_seq *s);
 int fxi_seq_n_generated(const fxi_seq *s);
-int fxi_seq_n_left(const fxi_seq *s);        // tokens to compute
-bool fxi_seq_emits_prompt(const fxi_seq *s); // probabilities of its prompt are still to be emitted
 void fxi_seq_fail(fxi_seq *s, const char *error); // decides its end; `error` is a static line
 bool fxi_seq_ended_well(const fxi_seq *s);
+
+// Its group runs, it is LIVE, has a cache, and its end is not decided.
+static inline bool fxi_seq_may_compute(const fxi_seq *s)
+{
+    return s->group->state == FXI_RUNNING && s->state == FXI_SEQ_LIVE && s->kv &&
+           s->finish == FX_FINISH_NONE;
+}
+
+// Tokens to compute.
+static inline int fxi_seq_n_left(const fxi_seq *s)
+{
+    return s->n_tok - s->n_computed;
+}
+
+// Whether probabilities of its prompt are still to be emitted.
+static inline bool fxi_seq_emits_prompt(const fxi_seq *s)
+{
+    return s->group->req.prompt_logprobs && s->n_prompt_emitted < (int)s->group->req.n_prompt;
+}
 
 // ---- group.c -----------------------------------------------------------------------------------
 

@@ -9,22 +9,6 @@ int fxi_seq_n_generated(const fxi_seq *s)
     return s->n_tok ? s->n_tok - (int)s->group->req.n_prompt : 0;
 }
 
-int fxi_seq_n_left(const fxi_seq *s)
-{
-    return s->n_tok - s->n_computed;
-}
-
-bool fxi_seq_may_compute(const fxi_seq *s)
-{
-    return s->group->state == FXI_RUNNING && s->state == FXI_SEQ_LIVE && s->kv &&
-           s->finish == FX_FINISH_NONE;
-}
-
-bool fxi_seq_emits_prompt(const fxi_seq *s)
-{
-    return s->group->req.prompt_logprobs && s->n_prompt_emitted < (int)s->group->req.n_prompt;
-}
-
 void fxi_seq_fail(fxi_seq *s, const char *error)
 {
     s->finish = FX_FINISH_ERROR;
