@@ -14,7 +14,7 @@ typedef CUstream vti_cu_stream;
 typedef CUevent vti_cu_event;
 typedef CUmemAllocationProp vti_cu_prop;
 typedef CUmemAccessDesc vti_cu_access;
-#include "vtensor/cuda_driver.h"
+#include "vtensor/backend/cuda/cuda_driver.h"
 
 #define SAME_TYPE(member, symbol, parameters)                                             \
     _Static_assert(__builtin_types_compatible_p(__typeof__(((vti_cu_driver *)0)->member), \

@@ -2,7 +2,7 @@
 // runs: it compiles, or it does not.
 #include <cuda.h>
 
-#include "vtensor/cuda_driver.h"
+#include "vtensor/backend/cuda/cuda_driver.h"
 
 #define SAME_VALUE(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
 #define SAME_FIELD(our_type, our_field, their_type, their_field)                                 \

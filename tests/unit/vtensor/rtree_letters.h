@@ -6,7 +6,7 @@
 #ifndef RTREE_LETTERS_H
 #define RTREE_LETTERS_H
 
-#include "vtensor/rtree_node.h"
+#include "vtensor/tree/rtree_node.h"
 
 enum { N_REGION = 8, N_POSITION = 16 };
 

@@ -4,7 +4,7 @@
 
 #include "assert_vt.h"
 #include "family.h"
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 

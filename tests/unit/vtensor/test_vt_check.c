@@ -2,7 +2,7 @@
 // right again.
 
 #include "assert_vt.h"
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 #include "world.h"
 
 static world w;
@@ -73,8 +73,8 @@ BREAK(end_too_soon, w.m->vset.span[2]->n_end, uint32_t, -1)
 BREAK(owned_not_mapped, w.m->vset.span[0]->at[1], uint32_t, -1) // the region is 0: nothing
 BREAK(maps_no_region, w.m->vset.span[0]->at[1], uint32_t, 50)
 BREAK(mapped_not_created, w.m->vset.span[2]->at[5], uint32_t, w.m->vset.span[2]->home + 1)
-BREAK(lifted_and_mapped, w.m->vset.span[0]->lifted[1], uint32_t, 1)
-BREAK(lifted_count, w.m->vset.span[0]->n_lifted, uint32_t, 1)
+BREAK(detached_and_mapped, w.m->vset.span[0]->detached[1], uint32_t, 1)
+BREAK(detached_count, w.m->vset.span[0]->n_detached, uint32_t, 1)
 BREAK(run_count, w.m->vset.n_run, uint64_t, 1)
 BREAK(run_count_of_span, w.m->vset.span[0]->n_run, uint32_t, 1)
 BREAK(idle_count, w.m->vset.idle.n, uint32_t, 1)
@@ -88,8 +88,8 @@ BREAK(live_peak, w.m->tally.peak_tok, uint64_t, -200)
 BREAK(chunk_peak, w.m->tally.peak_chunks, uint64_t, -2)
 BREAK(over_budget, w.m->budget_chunks, uint64_t, -5)
 BREAK(over_max_runs, w.m->max_runs, uint64_t, 3) // no limit, and 3 more: a limit of 2
-BREAK(pledge, w.m->n_pledged, uint64_t, 1)
-BREAK(pledge_of_runs, w.m->runs_pledged, uint64_t, 1)
+BREAK(reserved_chunks, w.m->n_reserved, uint64_t, 1)
+BREAK(reserved_runs, w.m->runs_reserved, uint64_t, 1)
 BREAK(leaving, w.m->n_leaving, uint64_t, 1)
 BREAK(slots, w.m->swap.n_free, uint32_t, -1)
 BREAK(slot_free_twice, w.m->swap.free_slot[0], uint32_t, -1)
@@ -163,8 +163,8 @@ static void test_each_broken_invariant_is_found(void **state)
         {owned_not_mapped, "a span's runs are counted wrongly"},
         {maps_no_region, "a span maps a region that is none"},
         {mapped_not_created, "a chunk is mapped that has no memory"},
-        {lifted_and_mapped, "a chunk is lifted that is mapped, or not held"},
-        {lifted_count, "the lifted chunks are counted wrongly"},
+        {detached_and_mapped, "a chunk is detached that is mapped, or not held"},
+        {detached_count, "the detached chunks are counted wrongly"},
         {run_count, "the mappings are counted wrongly"},
         {run_count_of_span, "a span's runs are counted wrongly"},
         {idle_count, "a list of spans has another length"},
@@ -178,9 +178,9 @@ static void test_each_broken_invariant_is_found(void **state)
         {chunk_peak, "the peak of chunks is too low"},
         {over_budget, "more is created than the budget allows"},
         {over_max_runs, "more is mapped than the backend allows"},
-        {pledge, "a pledge was not redeemed"},
-        {pledge_of_runs, "a pledge was not redeemed"},
-        {leaving, "a pledge was not redeemed"},
+        {reserved_chunks, "a job has left a reservation"},
+        {reserved_runs, "a job has left a reservation"},
+        {leaving, "a job has left a reservation"},
         {slots, "the swap's slots do not add up"},
         {slot_free_twice, "a slot of the swap is free twice"},
         {slot_used_twice, "a slot of the swap is used twice"},

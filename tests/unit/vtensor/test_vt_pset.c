@@ -1,7 +1,7 @@
 // test_vt_pset.c - pSet and the sizes it is made for: structure alone.
 #include "unit/cmocka_all.h"
 
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 
 enum { PAGE = 4096 };
 
@@ -59,12 +59,12 @@ static void test_attics_are_filled_before_another_is_opened(void **state)
 {
     (void)state;
     uint32_t a, b;
-    assert_int_equal(vti_pset_attic(&ps, 5, &a), VT_OK);
+    assert_int_equal(vti_pset_tree_region(&ps, 5, &a), VT_OK);
     vti_pset_create(&ps, a, 5, 1);
     assert_false(vti_pset_is_home(&ps, a));
-    assert_int_equal(vti_pset_attic(&ps, 6, &b), VT_OK);
+    assert_int_equal(vti_pset_tree_region(&ps, 6, &b), VT_OK);
     assert_int_equal(a, b);
-    assert_int_equal(vti_pset_attic(&ps, 5, &b), VT_OK);
+    assert_int_equal(vti_pset_tree_region(&ps, 5, &b), VT_OK);
     assert_int_not_equal(a, b);
     vti_pset_destroy(&ps, a, 5, 1); // empty, it is a region like any other
     assert_int_equal(ps.region[a].home_of, VTI_NO_SPAN);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/rtree_node.h"
+#include "vtensor/tree/rtree_node.h"
 
 enum { MAX_TOK = 24, MAX_POSITION = 48, MAX_REGION = 200, N_SEQ = 6, N_DOMAIN = 3 };
 enum { MAX_STRING = 400 };

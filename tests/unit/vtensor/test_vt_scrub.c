@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "family.h"
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
 

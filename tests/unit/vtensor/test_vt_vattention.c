@@ -6,7 +6,7 @@
 
 #include "maps.h"
 #include "va_world.h"
-#include "vtensor/vattention_internal.h"
+#include "vtensor/vattention/vattention_internal.h"
 
 enum { PAGE_TOK = 32 }; // of va_small
 

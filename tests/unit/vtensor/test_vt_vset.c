@@ -1,7 +1,7 @@
 // test_vt_vset.c - vSet: spans, the idle list, the count of runs, addresses. Structure alone.
 #include "unit/cmocka_all.h"
 
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 
 enum { N_SPAN = 4, N_VIEW = 3, N_POSITION = 10 };
 
@@ -90,8 +90,8 @@ static void test_runs_are_counted(void **state)
     assert_int_equal(sp[0]->n_end, 7);
     set(0, 3, 4, VTI_NO_REGION, 0);
     assert_int_equal(sp[0]->n_end, 3);
-    assert_int_equal(vti_run(sp[0]->at, 0, N_POSITION), 3);
-    assert_int_equal(vti_run(sp[0]->at, 3, N_POSITION), 7); // of nothing
+    assert_int_equal(vti_run_length(sp[0]->at, 0, N_POSITION), 3);
+    assert_int_equal(vti_run_length(sp[0]->at, 3, N_POSITION), 7); // of nothing
     assert_int_equal(vs.n_run, 2);
     vti_vset_pop(&vs); // takes the run of span 3 along
     assert_int_equal(vs.n_run, 1);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/internal.h"
+#include "vtensor/structure/manager.h"
 #include "world.h"
 
 // splitmix64

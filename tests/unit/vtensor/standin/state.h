@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "standin.h"
-#include "vtensor/cuda_driver.h"
+#include "vtensor/backend/cuda/cuda_driver.h"
 
 enum {
     CU_INVALID_VALUE = 1,
