@@ -8,7 +8,7 @@ static uintptr_t addr_in(const vti_backing *b, uint32_t view)
     return b->addr + view * b->view_stride;
 }
 
-static vt_status map_up(const vti_backing *b)
+static vt_status map_views(const vti_backing *b)
 {
     for (; *b->n_view < b->n_view_all; (*b->n_view)++) {
         uint32_t v = *b->n_view;
@@ -47,7 +47,7 @@ vt_status vti_backing_make(const vti_backing *b)
     b->calls->create_calls++;
     VT_TRY(vti_calls_count(b->calls, b->vmm->ops->create(b->vmm, b->index, b->n)));
     *b->created = true;
-    vt_status st = map_up(b);
+    vt_status st = map_views(b);
     if (st != VT_OK) (void)vti_backing_drop(b);
     return st;
 }

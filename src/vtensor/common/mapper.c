@@ -146,7 +146,7 @@ static bool wait_for_job(vti_mapper *mp)
 
 // Work ahead has time: where all cores are busy, a thread that has just been woken must not take the
 // core from the one that woke it. It still gets its share.
-static void be_patient(void)
+static void set_batch_policy(void)
 {
     struct sched_param none = {0};
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
@@ -156,7 +156,7 @@ static void *mapper_main(void *arg)
 {
     vti_mapper *mp = arg;
     (void)pthread_setname_np(pthread_self(), "vtensor-mapper");
-    be_patient();
+    set_batch_policy();
     pthread_mutex_lock(&mp->mu);
     while (wait_for_job(mp)) do_job(mp, 0);
     pthread_mutex_unlock(&mp->mu);

@@ -53,7 +53,7 @@ void vti_swap_forget(vt_seq *s)
     s->n_swapped = 0;
 }
 
-static vt_status swap_opened(vt_manager *m)
+static vt_status open_swap_once(vt_manager *m)
 {
     vti_swap *sw = &m->swap;
     if (sw->n_slot == 0) return VT_EINVAL;
@@ -197,7 +197,7 @@ static vt_status swap_out_chunks_of(vt_seq *s, uint32_t n_out)
 static vt_status swap_out_seq(vt_seq *s)
 {
     vt_manager *m = s->m;
-    VT_TRY(swap_opened(m));
+    VT_TRY(open_swap_once(m));
     vti_job_settle(m, s->span);
     VT_TRY(vti_span_repair(m, s->span));
     uint32_t n_out = count_out(s);
@@ -213,7 +213,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
 }
 
 // Chunks for the entries from `i` on that are neighbours; *n of them. One may be there already.
-static vt_status back_some(vt_seq *s, uint32_t i, uint32_t *n)
+static vt_status back_chunks(vt_seq *s, uint32_t i, uint32_t *n)
 {
     vt_manager *m = s->m;
     vti_span *sp = s->span;
@@ -239,7 +239,7 @@ static vt_status read_chunk(vt_seq *s, const vti_swapped *c)
 static vt_status read_chunks(vt_seq *s)
 {
     for (uint32_t i = 0, n; i < s->n_swapped; i += n) {
-        VT_TRY(back_some(s, i, &n));
+        VT_TRY(back_chunks(s, i, &n));
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
     }
     return VT_OK;

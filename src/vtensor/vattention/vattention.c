@@ -187,7 +187,7 @@ static bool fits_better(const vti_va_req *a, const vti_va_req *b, uint32_t need)
 }
 
 // max_batch: all are active.
-static uint32_t best_fit(const vt_va *va, uint32_t need)
+static uint32_t best_fit_request(const vt_va *va, uint32_t need)
 {
     uint32_t best = va->geo.max_batch;
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
@@ -215,7 +215,7 @@ vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
     if (len_tok > va->geo.max_tok) return VT_EINVAL;
     vti_va_settle(va);
     uint32_t need = vti_va_groups_for(&va->geo, len_tok);
-    uint32_t i = best_fit(va, need);
+    uint32_t i = best_fit_request(va, need);
     if (i == va->geo.max_batch) return tally_answer(va, VT_NOSPACE);
     VT_TRY(vti_va_repair(va, i));
     VT_TRY(vti_va_wipe(va, i));
@@ -313,7 +313,7 @@ static void commit_lengths(vt_va *va, const uint32_t *len_tok, uint64_t ticket)
     }
 }
 
-static vt_status step_now(vt_va *va, const uint32_t *len_tok)
+static vt_status step_batch(vt_va *va, const uint32_t *len_tok)
 {
     uint64_t ticket = 0;
     va_sums s = plan_step(va, len_tok);
@@ -332,7 +332,7 @@ vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
     VT_TRY(check_step_lengths(va, len_tok));
     vti_va_settle(va);
     if (eager_reclaim || !va->deferred) vti_va_sweep(va);
-    return tally_answer(va, step_now(va, len_tok));
+    return tally_answer(va, step_batch(va, len_tok));
 }
 
 vt_status vt_va_step_async(vt_va *va, const uint32_t *len_tok)

@@ -76,7 +76,7 @@ void vti_va_run_commit(vt_va *va, const vti_va_run *run)
     if (!run->back && !run->created) va->count.reclaimed_groups += run->n;
 }
 
-static vt_status run_now(vt_va *va, vti_va_run *run)
+static vt_status do_and_commit(vt_va *va, vti_va_run *run)
 {
     vt_status st = vti_va_run_do(va, run, &va->tally);
     vti_va_run_commit(va, run);
@@ -95,7 +95,7 @@ vt_status vti_va_repair(vt_va *va, uint32_t reqid)
         .created = true,
         .n_view = r->tear.n_view,
     };
-    return run_now(va, &run);
+    return do_and_commit(va, &run);
 }
 
 vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group)
@@ -104,7 +104,7 @@ vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group)
     if (r->n_mapped >= n_group) return VT_OK;
     VT_TRY(vti_va_repair(va, reqid));
     vti_va_run run = vti_va_back_run(reqid, r->n_mapped, n_group - r->n_mapped);
-    return run_now(va, &run);
+    return do_and_commit(va, &run);
 }
 
 vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group)
@@ -112,7 +112,7 @@ vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group)
     VT_TRY(vti_va_repair(va, reqid));
     if (va->req[reqid].n_mapped <= n_group) return VT_OK;
     vti_va_run run = vti_va_shed_run(va, reqid, n_group);
-    return run_now(va, &run);
+    return do_and_commit(va, &run);
 }
 
 vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed)

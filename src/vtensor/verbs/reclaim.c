@@ -130,7 +130,7 @@ static uint32_t warm_from(const vti_span *sp, uint32_t end)
     return n;
 }
 
-static bool can_yield(vt_manager *m, const vti_span *sp, uint32_t end, uint64_t n_chunk)
+static bool can_free_chunks(vt_manager *m, const vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     uint64_t has = vti_spare_count(m, sp) + warm_from(sp, end);
     if (n_chunk > has) has += vti_rtree_evictable(m->rtree, m->now_ms);
@@ -143,7 +143,7 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static bool cut_one(vt_manager *m)
+static bool cut_one_prefix(vt_manager *m)
 {
     bool is_cut = vti_rtree_cut(m->rtree, m->now_ms);
     m->tally.prefix_evicted += is_cut;
@@ -155,7 +155,7 @@ static void give_up_prefixes(vt_manager *m, uint64_t n_chunk)
 {
     uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
     do vti_prefixes_evict(m, goal - least_of(goal, m->pset.n_in[VT_CHUNK_SPARE]));
-    while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one(m));
+    while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one_prefix(m));
 }
 
 // Others' spare chunks first, then sp's own behind `end`, then prefixes.
@@ -176,11 +176,12 @@ vt_status vti_room_make(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_ch
     if (budget_shortfall(m, n_chunk) == 0) return VT_OK;
     vti_jobs_settle(m);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
-    if (!can_yield(m, sp, end, budget_shortfall(m, n_chunk)))
+    if (!can_free_chunks(m, sp, end, budget_shortfall(m, n_chunk)))
         (void)vti_spans_reap(m, VTI_REAP_WAIT);
     uint64_t short_of = budget_shortfall(m, n_chunk);
     if (short_of == 0) return VT_OK;
-    return can_yield(m, sp, end, short_of) ? reclaim_for_span(m, sp, end, short_of) : VT_NOSPACE;
+    return can_free_chunks(m, sp, end, short_of) ? reclaim_for_span(m, sp, end, short_of)
+                                                 : VT_NOSPACE;
 }
 
 // Room for what is asked ahead: from free budget and from idle spans alone.

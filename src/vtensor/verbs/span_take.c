@@ -26,7 +26,7 @@ static uint64_t fit_cost(const vti_span *sp, span_want f)
 
 // The best fit; of equal ones the newest. Where nothing is known of the need: the newest that is
 // warm.
-static vti_span *best_idle(const vt_manager *m, span_want f)
+static vti_span *best_idle_span(const vt_manager *m, span_want f)
 {
     vti_span *best = NULL;
     bool unknown = f.need == 0 && f.n_alias == 0;
@@ -39,18 +39,18 @@ static vti_span *best_idle(const vt_manager *m, span_want f)
 }
 
 // What aliases will cover need not be wiped.
-static vt_status make_fit(vt_manager *m, vti_span *sp, uint32_t n_alias)
+static vt_status make_span_fit(vt_manager *m, vti_span *sp, uint32_t n_alias)
 {
     if (n_alias > 0) VT_TRY(vti_span_shed(m, sp, 0, n_alias, UINT32_MAX));
     return vti_span_clean(m, sp);
 }
 
 // The best idle span that can be cleaned; one that cannot is handed to nobody.
-static vti_span *idle_get(vt_manager *m, span_want f, vt_status *st)
+static vti_span *get_idle_span(vt_manager *m, span_want f, vt_status *st)
 {
     vti_span *sp;
-    while ((sp = best_idle(m, f)) != NULL) {
-        *st = make_fit(m, sp, f.n_alias);
+    while ((sp = best_idle_span(m, f)) != NULL) {
+        *st = make_span_fit(m, sp, f.n_alias);
         if (*st == VT_OK) break;
         sp->passed_over = true;
     }
@@ -65,13 +65,13 @@ vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t n_alias, vt
     uint32_t need = vti_geo_chunks(&m->geo, expect_tok);
     span_want f = {n_alias, need > n_alias ? need - n_alias : 0};
     (void)vti_spans_reap(m, VTI_REAP_TRY);
-    vti_span *sp = idle_get(m, f, &st);
+    vti_span *sp = get_idle_span(m, f, &st);
     if (!sp && m->vset.n_span < m->vset.n_max) {
         VT_TRY(vti_span_alloc(m, &sp));
     } else if (!sp) { // spans that the mapper works on, or that the device may still read
         vti_jobs_settle(m);
         (void)vti_spans_reap(m, VTI_REAP_WAIT);
-        sp = idle_get(m, f, &st);
+        sp = get_idle_span(m, f, &st);
     }
     if (!sp) return st;
     vti_vset_move(&m->vset, sp, VTI_SPAN_LIVE);

@@ -2,7 +2,7 @@
 // that neither the toolkit nor the driver must be there when this is built.
 //
 // Values, layouts and signatures are those of cuda.h; where a toolkit is installed, the tests
-// compare each of them with it at compile time (tests/unit/vtensor/cuda_h_*.c). Names that end in
+// compare each of them with it at compile time (tests/unit/vtensor/backend/cuda_h_*.c). Names that end in
 // _v2 are what cuda.h turns the plain names into: the plain ones are older interfaces.
 #ifndef VTI_CUDA_DRIVER_H
 #define VTI_CUDA_DRIVER_H

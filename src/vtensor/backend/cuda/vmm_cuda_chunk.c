@@ -16,19 +16,19 @@ static size_t bucket_for_index(uint64_t index, size_t n_bucket)
     return (size_t)((index * 0x9e3779b97f4a7c15ULL) >> 32) & (n_bucket - 1);
 }
 
-static void link_in(vti_cuda_chunks *t, vti_cuda_chunk *chunk)
+static void link_chunk(vti_cuda_chunks *t, vti_cuda_chunk *chunk)
 {
     vti_cuda_chunk **at = &t->bucket[bucket_for_index(chunk->index, t->n_bucket)];
     chunk->next = *at;
     *at = chunk;
 }
 
-static void move_all(vti_cuda_chunks *to, const vti_cuda_chunks *from)
+static void move_chunks(vti_cuda_chunks *to, const vti_cuda_chunks *from)
 {
     for (size_t i = 0; i < from->n_bucket; i++)
         for (vti_cuda_chunk *chunk = from->bucket[i], *next; chunk; chunk = next) {
             next = chunk->next;
-            link_in(to, chunk);
+            link_chunk(to, chunk);
         }
 }
 
@@ -38,7 +38,7 @@ static void grow_table(vti_cuda_chunks *t)
     vti_cuda_chunks more = {.n_bucket = 2 * t->n_bucket, .n = t->n};
     more.bucket = calloc(more.n_bucket, sizeof(vti_cuda_chunk *));
     if (!more.bucket) return;
-    move_all(&more, t);
+    move_chunks(&more, t);
     free(t->bucket);
     *t = more;
 }
@@ -71,7 +71,7 @@ static vt_status chunks_add(vti_cuda *c, vti_cuda_chunk *list)
     vt_status st = chunks_open(&c->chunks);
     for (vti_cuda_chunk *next; st == VT_OK && list; list = next) {
         next = list->next;
-        link_in(&c->chunks, list);
+        link_chunk(&c->chunks, list);
         if (++c->chunks.n > c->chunks.n_bucket) grow_table(&c->chunks);
     }
     pthread_mutex_unlock(&c->mu);

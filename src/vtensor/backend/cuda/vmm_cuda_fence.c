@@ -62,7 +62,7 @@ static fence_witness find_witness(const vti_cuda_fence *f, uint64_t ticket)
     return (fence_witness){NULL, f->last};
 }
 
-static bool look_up(vti_cuda *c, uint64_t ticket, fence_witness *w)
+static bool look_up_ticket(vti_cuda *c, uint64_t ticket, fence_witness *w)
 {
     pthread_mutex_lock(&c->mu);
     assert(ticket <= c->fence.last);
@@ -72,7 +72,7 @@ static bool look_up(vti_cuda *c, uint64_t ticket, fence_witness *w)
     return done;
 }
 
-static void note_done(vti_cuda *c, uint64_t ticket)
+static void note_ticket_done(vti_cuda *c, uint64_t ticket)
 {
     pthread_mutex_lock(&c->mu);
     if (c->fence.done < ticket) c->fence.done = ticket;
@@ -89,7 +89,7 @@ vt_status vti_cuda_fence_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *i
 {
     vti_cuda *c = vti_cuda_of(vmm);
     fence_witness w;
-    if (look_up(c, ticket, &w)) {
+    if (look_up_ticket(c, ticket, &w)) {
         *is_passed = true;
         return VT_OK;
     }
@@ -97,7 +97,7 @@ vt_status vti_cuda_fence_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *i
     VT_TRY(vti_cuda_enter(c, &pushed));
     vti_cu_result r = ask_driver(c, &w, wait);
     bool done = r == VTI_CU_SUCCESS;
-    if (done) note_done(c, w.ticket);
+    if (done) note_ticket_done(c, w.ticket);
     if (done || r == VTI_CU_NOT_READY) *is_passed = done;
     return vti_cuda_leave(c, pushed, done || r == VTI_CU_NOT_READY ? VT_OK : VT_EDEVICE);
 }

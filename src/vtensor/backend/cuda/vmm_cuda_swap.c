@@ -35,7 +35,7 @@ static swap_part part_at(const vti_cuda_swap *w, uint64_t offset, uint64_t end)
 }
 
 // A range begins with a granule and may end within one, which is its own to the end all the same.
-static uint64_t bits_of(const vti_cuda *c, const swap_part *p)
+static uint64_t granule_bits(const vti_cuda *c, const swap_part *p)
 {
     size_t n = (p->size_bytes - 1) / c->granularity + 1;
     uint64_t bits = n == MAX_GRANULES ? UINT64_MAX : ((uint64_t)1 << n) - 1;
@@ -100,7 +100,7 @@ static void pieces_free_unused(vti_cuda *c, uint64_t offset, size_t size_bytes)
 }
 
 // The kernels that write what is swapped out may still be in front of us.
-static vt_status copy_out(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes)
+static vt_status copy_to_swap(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes)
 {
     VT_TRY(vti_cuda_status(c->cu.stream_synchronize(c->user_stream)));
     vt_status st = VT_OK;
@@ -117,7 +117,7 @@ static void mark_used(vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
     for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
         swap_part p = part_at(&c->swap, at, end);
-        c->swap.piece[p.i].used |= bits_of(c, &p);
+        c->swap.piece[p.i].used |= granule_bits(c, &p);
         at += p.size_bytes;
     }
 }
@@ -133,11 +133,11 @@ static uint64_t swap_sum(const vti_cuda *c, uint64_t offset, size_t size_bytes)
     return sum;
 }
 
-static vt_status write_now(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes,
-                           uint64_t *sum)
+static vt_status swap_write_now(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes,
+                                uint64_t *sum)
 {
     vt_status st = pieces_open(c, offset, size_bytes);
-    if (st == VT_OK) st = copy_out(c, offset, src, size_bytes);
+    if (st == VT_OK) st = copy_to_swap(c, offset, src, size_bytes);
     if (st != VT_OK) {
         pieces_free_unused(c, offset, size_bytes);
         return st;
@@ -154,22 +154,22 @@ vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_
     assert_in_range(c, offset, size_bytes);
     bool pushed;
     VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, write_now(c, offset, src, size_bytes, sum));
+    return vti_cuda_leave(c, pushed, swap_write_now(c, offset, src, size_bytes, sum));
 }
 
 // What was never written, or was dropped, has no bytes to read.
-static bool all_used(const vti_cuda *c, uint64_t offset, size_t size_bytes)
+static bool all_granules_used(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
     for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
         swap_part p = part_at(&c->swap, at, end);
-        uint64_t bits = bits_of(c, &p);
+        uint64_t bits = granule_bits(c, &p);
         if ((c->swap.piece[p.i].used & bits) != bits) return false;
         at += p.size_bytes;
     }
     return true;
 }
 
-static vt_status read_now(vti_cuda *c, vti_cu_ptr dst, uint64_t offset, size_t size_bytes)
+static vt_status swap_read_now(vti_cuda *c, vti_cu_ptr dst, uint64_t offset, size_t size_bytes)
 {
     vt_status st = VT_OK;
     for (uint64_t at = offset, end = offset + size_bytes; at < end && st == VT_OK;) {
@@ -187,11 +187,11 @@ vt_status vti_cuda_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t
 {
     vti_cuda *c = vti_cuda_of(vmm);
     assert_in_range(c, offset, size_bytes);
-    if (!all_used(c, offset, size_bytes)) return VT_EDEVICE;
+    if (!all_granules_used(c, offset, size_bytes)) return VT_EDEVICE;
     *sum = swap_sum(c, offset, size_bytes);
     bool pushed;
     VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, read_now(c, dst, offset, size_bytes));
+    return vti_cuda_leave(c, pushed, swap_read_now(c, dst, offset, size_bytes));
 }
 
 void vti_cuda_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
@@ -200,7 +200,7 @@ void vti_cuda_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
     assert_in_range(c, offset, size_bytes);
     for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
         swap_part p = part_at(&c->swap, at, end);
-        c->swap.piece[p.i].used &= ~bits_of(c, &p);
+        c->swap.piece[p.i].used &= ~granule_bits(c, &p);
         at += p.size_bytes;
     }
     bool pushed;

@@ -70,7 +70,7 @@ static void assert_inside(const vti_swap_file *f, uint64_t offset, size_t size_b
     (void)f, (void)offset, (void)size_bytes;
 }
 
-static size_t piece_of(size_t size_bytes, size_t done)
+static size_t piece_length(size_t size_bytes, size_t done)
 {
     return size_bytes - done < PIECE_BYTES ? size_bytes - done : PIECE_BYTES;
 }
@@ -81,9 +81,9 @@ vt_status vti_swap_file_write(const vti_swap_file *f, uint64_t offset, const voi
     assert_inside(f, offset, size_bytes);
     if (!vti_file_may_reach(offset + size_bytes)) return VT_NOSPACE;
     uint64_t so_far = 0;
-    for (size_t done = 0; done < size_bytes; done += piece_of(size_bytes, done)) {
+    for (size_t done = 0; done < size_bytes; done += piece_length(size_bytes, done)) {
         const char *piece = (const char *)src + done;
-        size_t n = piece_of(size_bytes, done);
+        size_t n = piece_length(size_bytes, done);
         so_far = vt_vmm_checksum(so_far, piece, n);
         if (vti_file_write(f->fd, piece, n, (off_t)(offset + done))) continue;
         vt_status st = status_of_errno();
@@ -99,9 +99,9 @@ vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset,
 {
     assert_inside(f, offset, size_bytes);
     uint64_t so_far = 0;
-    for (size_t done = 0; done < size_bytes; done += piece_of(size_bytes, done)) {
+    for (size_t done = 0; done < size_bytes; done += piece_length(size_bytes, done)) {
         char *piece = (char *)dst + done;
-        size_t n = piece_of(size_bytes, done);
+        size_t n = piece_length(size_bytes, done);
         // The end of the file is a fault here as well: what is read was written.
         if (!vti_file_read(f->fd, piece, n, (off_t)(offset + done))) return VT_EDEVICE;
         so_far = vt_vmm_checksum(so_far, piece, n);
