@@ -110,15 +110,9 @@ static int bench_threads(int n_thread, int n_job)
     return 0;
 }
 
-static int n_usable_core(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 int main(int argc, char **argv)
 {
-    int n_thread = n_usable_core(), n_job = 20000;
+    int n_thread = fxi_usable_cores(), n_job = 20000;
     for (int i = 1; i < argc; i += 2) {
         int v = i + 1 < argc ? atoi(argv[i + 1]) : 0;
         if (v > 0 && !strcmp(argv[i], "--threads"))

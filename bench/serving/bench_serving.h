@@ -7,7 +7,8 @@
 #ifndef BENCH_SERVING_H
 #define BENCH_SERVING_H
 
-#include "engine/internal.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
 #include "figures.h"
 #include "model/arch.h"
 

@@ -31,7 +31,7 @@ typedef struct fresh {
 static uint64_t load_bytes(const bench *b, const world *w)
 {
     const int longest = PROMPT_TOK + b->size.squeezed_tok;
-    return (uint64_t)b->size.n_squeezed * w->kv.real->bytes_for(w->eng->kv, longest);
+    return (uint64_t)b->size.n_squeezed * fxi_kv_bytes_for(w->eng->kv, longest);
 }
 
 static void set_up(const bench *b, world *w, const fresh *f, way how)

@@ -42,12 +42,12 @@ static bool needs_chunk(const kv_probe *p, const fxi_kv *kv, int len_tok)
     return p->real->bytes_for(kv, len_tok) != p->real->bytes_for(kv, len_tok - 1);
 }
 
-static fx_status probe_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err)
+static fx_status probe_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     const kv_probe *p = (const kv_probe *)kv->ops;
     world *w = p->w;
     const double start = now_ns();
-    fx_status st = p->real->seq_extend(kv, s, len_tok, err);
+    fx_status st = p->real->seq_extend(kv, s, len_tok);
     const double ns = now_ns() - start;
     w->now.extend_ns += ns;
     if (w->every) samples_add(w->every, ns);
@@ -98,7 +98,7 @@ void world_open(world *w, const bench *b, world_size size)
 
 void world_close(world *w)
 {
-    fxi_engine_end_all(w->eng, FX_FINISH_ABORT);
+    fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
     w->eng->model->arch = w->model.real;
     w->eng->kv->ops = w->kv.real;
     fxi_engine_unload(w->eng);
@@ -109,7 +109,7 @@ void world_turn(world *w)
     w->now = (turn){0};
     w->n_turn++;
     const double start = now_ns();
-    (void)fxi_engine_turn(w->eng);
+    (void)fxi_turn_run(w->eng);
     w->now.ns = now_ns() - start;
     w->ns += w->now.ns;
     w->n_tok += (uint64_t)w->now.n_tok;
@@ -125,8 +125,8 @@ void world_finish(world *w)
 void world_empty(world *w)
 {
     fx_error err = {0};
-    must(w->kv.real->forget_idle(w->eng->kv, &err), "forget", &err);
-    must(w->kv.real->trim(w->eng->kv, 0, &err), "trim", &err);
+    must(fxi_kv_forget_idle(w->eng->kv), "forget", &err);
+    must(fxi_kv_trim(w->eng->kv, 0), "trim", &err);
     w->n_turn = w->n_tok = w->peak_bytes = 0;
     w->ns = 0;
 }

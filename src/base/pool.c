@@ -47,7 +47,7 @@ struct fxi_pool {
     pthread_t worker[];
 };
 
-static int usable_cores(void)
+int fxi_usable_cores(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
@@ -206,7 +206,7 @@ static fxi_pool *pool_alloc(int n_worker)
     size_t size = sizeof(fxi_pool) + (size_t)n_worker * sizeof(pthread_t);
     fxi_pool *p = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!p) return NULL;
-    *p = (fxi_pool){.spins = n_worker + 1 <= usable_cores()};
+    *p = (fxi_pool){.spins = n_worker + 1 <= fxi_usable_cores()};
     pthread_mutex_init(&p->mu, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);

@@ -11,6 +11,9 @@
 
 typedef struct fxi_pool fxi_pool;
 
+// CPU cores that this process may run on; 1 where the system does not say.
+int fxi_usable_cores(void);
+
 typedef void fxi_task_fn(void *arg, int task);
 
 // n_thread (1 to 4096) counts the caller: n_thread - 1 workers are started. Errors: FX_EINVAL,

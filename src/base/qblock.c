@@ -26,9 +26,9 @@ typedef struct scale_packing {
 
 typedef struct block_layout {
     int n;                     // codes
-    int d_at, m_at;            // m_at: -1 where there is none
+    int d_at, m_at;            // m_at: -1 if the type has none
     int sc_at;                 // of the scales
-    const scale_packing *pack; // of the scales; NULL where there are none
+    const scale_packing *pack; // of the scales; NULL: none
     bit_plane planes[2];       // of the codes
 } block_layout;
 
@@ -226,7 +226,7 @@ const fxi_qformat *fxi_qformat_find(fxi_dtype type)
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// The products in this order, each rounded to f32: as others compute them.
+// Products in this order, each rounded to f32, as in other programs.
 void fxi_qblock_to_f32(const fxi_qformat *f, const fxi_qblock *in, float *dst)
 {
     float d = fxi_f16_to_f32(in->d), m = fxi_f16_to_f32(in->m);

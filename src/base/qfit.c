@@ -114,7 +114,7 @@ static run_fit fit_range(const fxi_qformat *f, const float *x, float top)
     run_fit best = {0, lo};
     if (hi - lo < NOTHING) return best;
     float max_code = (float)((1 << f->bits) - 1), best_gain = 0, lanes[LANES] = {0};
-    for (int i = 0; i < f->sub; i++) lanes[i % LANES] += u[i] = x[i] - lo; // small beside x
+    for (int i = 0; i < f->sub; i++) lanes[i % LANES] += u[i] = x[i] - lo; // smaller than x
     float sum_u = add_lanes(lanes);
     for (int k = -N_TRIAL; k <= N_TRIAL; k++) {
         float inv = (max_code + (float)k * TRIAL_STEP) / (hi - lo);

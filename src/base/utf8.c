@@ -1,4 +1,4 @@
-// utf8.c - UTF-8, checked and decoded. The first two bytes of a sequence rule out what RFC 3629 excludes.
+// utf8.c - checks and decodes UTF-8: a sequence's first two bytes decide what RFC 3629 excludes.
 #include "base/utf8.h"
 
 #include <stdbool.h>

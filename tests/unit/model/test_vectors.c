@@ -55,13 +55,13 @@ static void rig_open(rig *r, const char *model_path, const char *kernel_path)
                           .ctx_tok = s->train_ctx_tok,
                           .max_seq = 2,
                           .budget_bytes = 64 << 20};
-    assert_int_equal(fxi_kv_find("vtensor")->open(&shape, &r->kv, &err), FX_OK);
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
     r->logits = malloc((size_t)s->n_vocab * sizeof(float));
 }
 
 static void rig_close(rig *r)
 {
-    r->kv->ops->close(r->kv);
+    fxi_kv_close(r->kv);
     fxi_model_free(r->model);
     fxi_pool_destroy(r->pool);
     fxi_gguf_close(r->g);
@@ -74,8 +74,8 @@ static void feed(rig *r, const int32_t *tok, int from, int to)
 {
     while (from < to) {
         int n = to - from < 64 ? to - from : 64;
-        assert_int_equal(r->kv->ops->seq_extend(r->kv, r->seq, from + n, NULL), FX_OK);
-        fxi_batch_seq seq = {r->kv->ops->seq_view(r->kv, r->seq), from, n, from + n == to};
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq, from + n), FX_OK);
+        fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), from, n, from + n == to};
         fxi_batch batch = {tok + from, n, &seq, 1};
         fxi_model_forward(r->model, &batch, r->logits);
         from += n;
@@ -121,7 +121,7 @@ static distance run_case(rig *r, const json_t *c, bool exact)
                  *logits = json_object_get(c, "logits");
     distance worst = {0};
     int done = 0;
-    assert_int_equal(r->kv->ops->seq_create(r->kv, 0, &r->seq, NULL), FX_OK);
+    assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq), FX_OK);
     for (size_t i = 0; i < json_array_size(positions); i++) {
         int upto = (int)json_integer_value(json_array_get(positions, i)) + 1, argmax;
         feed(r, tok, done, upto);
@@ -131,7 +131,7 @@ static distance run_case(rig *r, const json_t *c, bool exact)
             assert_int_equal(argmax,
                              json_integer_value(json_array_get(json_object_get(c, "argmax"), i)));
     }
-    r->kv->ops->seq_release(r->kv, r->seq);
+    fxi_kv_release(r->kv, r->seq);
     return worst;
 }
 

@@ -31,7 +31,7 @@ static bool decode_bytes(const fxi_decoder *d, const char *p, size_t n, fxi_buf 
         size_t good = fxi_utf8_check(p + at, n - at);
         if (!fxi_buf_add(out, p + at, good)) return false;
         at += good;
-        if (at == n || fxi_utf8_complete(p + at, n - at) == 0) break; // cut off: it waits
+        if (at == n || fxi_utf8_complete(p + at, n - at) == 0) break; // incomplete: it waits
         size_t bad = fxi_utf8_broken(p + at, n - at);
         if (!add_replacement(d, bad, out)) return false;
         at += bad;

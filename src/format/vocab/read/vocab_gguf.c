@@ -74,7 +74,7 @@ static fx_status read_types(gguf_reader *r)
 }
 
 //
-// Ids with a meaning
+// Special ids
 //
 
 // -1 where the key is absent or is 2^32 - 1, which some files write for "none".
