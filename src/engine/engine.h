@@ -1,22 +1,25 @@
 // engine.h - what an engine owns, which thread may touch it, and how it is opened.
 //
-// Every call leads down this list of shelves and, within a shelf, of files:
+// Calls among these files go down this list only:
 //
-//   engine.c open.c api.c      the thread, what an engine is made of, small public calls
-//   loop/                      what happens in a turn:
-//     turn                       the loop; the one place where groups end
-//     idle, inbox                idle memory; submitting, cancelling and counting, from any thread
-//     plan, prompts, admit, join who computes what in the next step
-//     step, step_batch, draw     one forward pass, and a token from each row of logits
-//     settle, fork               what follows: tokens appended, choices and beams forked
-//     output                     the events of a request
-//   memory/                    where caches are:
-//     room, budget               memory for a sequence that grows, another budget
-//     preempt, cache             leaving memory and coming back; prefixes recorded and matched
-//   group/                     requests as data:
-//     lists                      groups between their states
-//     group, beam, seq, text     their content; request_check: what they must be
-//   sampling/                  from a row of logits to a token
+//   engine, open, api           the thread, what an engine is made of, small public calls
+//   loop/                       what happens in a turn
+//     turn, idle                  the loop, the one place where groups end; idle memory
+//     plan, prompts, admit, join  who computes what in the next step
+//     step, step_batch            one forward pass and what follows from it
+//     settle, draw                the results: tokens appended, beams chosen; draws
+//     fork                        choices and beams, and forks that fail
+//     output                      the events of a request
+//     inbox                       what other threads may do: submit, cancel, read figures
+//   memory/                     where caches are
+//     room, budget                memory for a sequence that grows; another budget
+//     preempt                     groups that leave memory and come back
+//     cache                       prefixes recorded and matched
+//   group/                      requests as data
+//     lists                       groups between their states
+//     group, request_check        one request, and what it must be
+//     beam, seq, text             beams, sequences, text that may be shown
+//   sampling/                   from a row of logits to a token
 //
 // Threads: everything belongs to the engine thread, except what fx_engine marks as guarded by `mu`,
 // what is constant once the engine is open, and the atomics.

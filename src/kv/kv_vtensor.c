@@ -40,7 +40,7 @@ static const uint32_t *vt_tok(const int32_t *tok)
     return (const uint32_t *)tok;
 }
 
-static fx_status status_of(vt_status st)
+static fx_status kv_status_of(vt_status st)
 {
     static const fx_status map[] = {
         [VT_OK] = FX_OK,         [VT_NOSPACE] = FX_ENOSPACE, [VT_EDEVICE] = FX_EIO,
@@ -80,7 +80,7 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     const vt_status st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
         free(k);
-        return fxi_fail(err, status_of(st), "KV cache: manager: %s", vt_status_name(st));
+        return fxi_fail(err, kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
     k->kv.ops = &fxi_kv_vtensor;
     const size_t slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
@@ -101,7 +101,7 @@ static void kvv_close(fxi_kv *kv)
 static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
     vt_domain *d = NULL;
-    fx_status st = status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
+    fx_status st = kv_status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
     *out = (fxi_kv_domain *)d;
     return st;
 }
@@ -128,7 +128,7 @@ static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok,
         vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s, &hit);
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
-    return status_of(st);
+    return kv_status_of(st);
 }
 
 static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
@@ -137,7 +137,7 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
     const bool is_plain = !r.priority; // no retention: keeps a higher priority recorded before
-    return status_of(
+    return kv_status_of(
         vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r));
 }
 
@@ -155,14 +155,14 @@ static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
     vt_seq *s = NULL;
     vt_status st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
     *out = (fxi_kv_seq *)s;
-    return status_of(st);
+    return kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     (void)kv;
     vt_seq *child = NULL;
-    fx_status st = status_of(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child));
+    fx_status st = kv_status_of(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child));
     *out = (fxi_kv_seq *)child;
     return st;
 }
@@ -170,7 +170,7 @@ static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq
 static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     (void)kv;
-    return status_of(vt_seq_extend(vt_of(s), (uint32_t)len_tok));
+    return kv_status_of(vt_seq_extend(vt_of(s), (uint32_t)len_tok));
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
@@ -183,13 +183,13 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
 static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 {
     (void)kv;
-    return status_of(vt_seq_swap_out(vt_of(s)));
+    return kv_status_of(vt_seq_swap_out(vt_of(s)));
 }
 
 static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
     (void)kv;
-    return status_of(vt_seq_swap_in(vt_of(s)));
+    return kv_status_of(vt_seq_swap_in(vt_of(s)));
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -226,17 +226,17 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
+    return kv_status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
+    return kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
 }
 
 static fx_status kvv_forget_idle(fxi_kv *kv)
 {
-    return status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
+    return kv_status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
 }
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
@@ -257,7 +257,7 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
-    return status_of(vt_check(manager_of(kv)->vt, what));
+    return kv_status_of(vt_check(manager_of(kv)->vt, what));
 }
 
 const fxi_kv_ops fxi_kv_vtensor = {

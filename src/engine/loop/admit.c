@@ -56,7 +56,7 @@ static uint64_t promised_bytes(const fx_engine *eng)
 
 // ---- one group ---------------------------------------------------------------------------------
 
-typedef enum fxi_verdict { FXI_ADMITTED, FXI_PASSED_BY, FXI_NO_ROOM } fxi_verdict;
+typedef enum verdict { ADMITTED, PASSED_BY, NO_ROOM } verdict;
 
 static fxi_seq *first_live(fxi_group *g)
 {
@@ -75,18 +75,18 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
 
 // Once its first sequence is matched, it is known what the group needs. If that is too much after
 // all, the group goes back.
-static fxi_verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
+static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     fxi_seq *s = first_live(g);
-    if (fxi_cache_match(eng, s) != FX_OK) return FXI_NO_ROOM;
+    if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
     fxi_lists_move(eng, g, FXI_RUNNING);
     if (!is_alone && promised_bytes(eng) > eng->opt.kv_memory_bytes) {
         fxi_cache_release(eng, s);
         fxi_lists_move(eng, g, FXI_WAITING);
-        return FXI_NO_ROOM;
+        return NO_ROOM;
     }
     count_hit(eng, g, s);
-    return FXI_ADMITTED;
+    return ADMITTED;
 }
 
 static uint64_t hit_bytes(const fx_engine *eng, fxi_group *g)
@@ -103,31 +103,31 @@ static bool may_fit(const fx_engine *eng, fxi_group *g)
     return promised_bytes(eng) + need <= eng->opt.kv_memory_bytes;
 }
 
-static fxi_verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
+static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 {
-    if (fxi_cache_open_domain(eng, g) != FX_OK) return FXI_NO_ROOM;
-    if (fxi_join_waits(eng, first_live(g))) return FXI_PASSED_BY;
-    if (!is_alone && !may_fit(eng, g)) return FXI_NO_ROOM;
+    if (fxi_cache_open_domain(eng, g) != FX_OK) return NO_ROOM;
+    if (fxi_join_waits(eng, first_live(g))) return PASSED_BY;
+    if (!is_alone && !may_fit(eng, g)) return NO_ROOM;
     return try_match(eng, g, is_alone);
 }
 
-static fxi_verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
+static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g);
-    if (!is_alone && promised_bytes(eng) + need > eng->opt.kv_memory_bytes) return FXI_NO_ROOM;
-    if (fxi_preempt_swap_in(eng, g) != FX_OK) return FXI_NO_ROOM;
+    if (!is_alone && promised_bytes(eng) + need > eng->opt.kv_memory_bytes) return NO_ROOM;
+    if (fxi_preempt_swap_in(eng, g) != FX_OK) return NO_ROOM;
     fxi_lists_move(eng, g, FXI_RUNNING);
-    return FXI_ADMITTED;
+    return ADMITTED;
 }
 
-static fxi_verdict admit_group(fx_engine *eng, fxi_group *g)
+static verdict admit_group(fx_engine *eng, fxi_group *g)
 {
     const bool is_alone = !eng->running.head;
-    if (eng->running.n_seq + g->n_seq > eng->opt.max_seq) return FXI_NO_ROOM;
-    if (!is_alone && g->tried_at == eng->n_freed) return FXI_NO_ROOM; // nothing has changed since
+    if (eng->running.n_seq + g->n_seq > eng->opt.max_seq) return NO_ROOM;
+    if (!is_alone && g->tried_at == eng->n_freed) return NO_ROOM; // nothing has changed since
     const bool is_swapped = g->state == FXI_SWAPPED;
-    fxi_verdict v = is_swapped ? admit_swapped(eng, g, is_alone) : admit_waiting(eng, g, is_alone);
-    g->tried_at = v == FXI_NO_ROOM ? eng->n_freed : 0;
+    verdict v = is_swapped ? admit_swapped(eng, g, is_alone) : admit_waiting(eng, g, is_alone);
+    g->tried_at = v == NO_ROOM ? eng->n_freed : 0;
     return v;
 }
 
@@ -144,13 +144,13 @@ static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
-    fxi_verdict v = FXI_ADMITTED;
-    for (fxi_group *g = eng->waiting.head, *next; g && v != FXI_NO_ROOM && n_look < MAX_LOOK;
+    verdict v = ADMITTED;
+    for (fxi_group *g = eng->waiting.head, *next; g && v != NO_ROOM && n_look < MAX_LOOK;
          g = next) {
         const bool was_swapped = g->state == FXI_SWAPPED;
         next = g->next;
         v = admit_group(eng, g);
-        if (v == FXI_NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
-        n_look += v == FXI_PASSED_BY;
+        if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
+        n_look += v == PASSED_BY;
     }
 }

@@ -23,7 +23,7 @@ int fxi_idle_wait_s(const fx_engine *eng); // time to the next one; 0: none is l
 // ---- inbox.c: and fx_submit, fx_cancel, fx_set_kv_memory, fx_engine_stats ----------------------
 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
-void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // fx_cancel finds it no longer; frees it
+void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
 void fxi_inbox_wait(fx_engine *eng, int max_s); // for something to do, up to max_s; 0: for ever
 bool fxi_inbox_is_closing(fx_engine *eng);
 void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
@@ -52,7 +52,7 @@ void fxi_join_match_running(fx_engine *eng);
 
 // ---- step.c, step_scratch.c, step_batch.c, draw.c ----------------------------------------------
 
-// What is found out about one row of logits.
+// One row of logits and what is drawn from it.
 typedef struct fxi_draw {
     fxi_seq *s;
     int row;
@@ -100,7 +100,7 @@ void fxi_draw_run(fx_engine *eng); // all that were added, on all threads
 // ---- settle.c, fork.c --------------------------------------------------------------------------
 
 // Applies all draws in order: tokens are appended and emitted, beams chosen. Returns the number of
-// tokens drawn.
+// tokens generated; the beams of a group count as one.
 int fxi_settle_draws(fx_engine *eng);
 
 // Forks the choices of a group whose first sequence has computed the prompt. False: a fork failed;

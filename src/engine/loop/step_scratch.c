@@ -1,4 +1,4 @@
-// step_scratch.c - memory that steps reuse: a step allocates nothing.
+// step_scratch.c - memory that steps reuse, so that a step allocates nothing.
 #include "engine/loop/loop.h"
 
 #include <stdlib.h>

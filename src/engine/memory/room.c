@@ -17,7 +17,7 @@ static bool push_out_last(fx_engine *eng)
     return true;
 }
 
-static fx_status extend_seq(fx_engine *eng, fxi_seq *s, int n_step)
+static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 {
     return fxi_kv_extend(eng->kv, s->kv, s->n_computed + n_step);
 }
@@ -27,7 +27,7 @@ static fx_status extend_seq(fx_engine *eng, fxi_seq *s, int n_step)
 static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 {
     (void)fxi_kv_forget_idle(eng->kv);
-    return extend_seq(eng, s, n_step);
+    return extend_cache(eng, s, n_step);
 }
 
 // A group that has computed tokens that the prefix cache holds too, as one does whose prompt's
@@ -48,7 +48,7 @@ static bool start_again(fx_engine *eng, fxi_group *g)
 bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
 {
     fx_status st;
-    while ((st = extend_seq(eng, s, n_step)) == FX_ENOSPACE && push_out_last(eng))
+    while ((st = extend_cache(eng, s, n_step)) == FX_ENOSPACE && push_out_last(eng))
         if (s->group->state != FXI_RUNNING) return false;
     if (st == FX_ENOSPACE) st = extend_alone(eng, s, n_step);
     if (st == FX_ENOSPACE && start_again(eng, s->group)) return false;

@@ -31,8 +31,9 @@ typedef enum fxi_preempt_how { FXI_PREEMPT_CHEAPER, FXI_RECOMPUTE, FXI_SWAP } fx
 
 // Takes a running group out of memory, back to the waiting ones. The only function that does.
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how);
-// Brings a swapped group's caches back; its state is the caller's to change. FX_ENOSPACE: it stays
-// swapped out, unless nobody runs. After that and any other error it has no caches and is WAITING.
+// Brings a swapped group's caches back; the caller then changes its state. On FX_ENOSPACE while
+// others run it stays SWAPPED. After any other error, and where nobody runs, it has no caches and is
+// WAITING.
 fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
 // The swapped group that goes last loses its caches, which frees what they shared in memory. False:
 // there is none.
@@ -52,8 +53,8 @@ int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
 int fxi_cache_max_hit(const fxi_seq *s);
 // Gives s a cache that begins with what is recorded of it. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);
-void fxi_cache_record_progress(fx_engine *eng,
-                               fxi_seq *s);               // after a step that computed tokens of s
+// Call after a step that computed tokens of s: records its prompt as far as it goes.
+void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s);
 void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // everything computed
 void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect where it has no cache
 void fxi_cache_release_all(fx_engine *eng, fxi_group *g); // of all its sequences

@@ -1,7 +1,7 @@
-// test_allocation.c - no allocation in a step. No forward pass asks malloc for anything, in no
-// thread, over prompts neither; and the rest of a decoding step, from the plan to what clients
-// are told and whatever the rules, does so only where the tokens of an answer outgrow their
-// array, which then grows by half. Every call is seen here by way of the linker.
+// test_allocation.c - a step allocates nothing. No forward pass calls malloc, in any thread, for
+// prompts or decodes. The rest of a decoding step, from the plan to the events and under all rules,
+// allocates only where the tokens of an answer outgrow their array, which then grows by half. The
+// linker wraps every allocation function.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/unthreaded.h"

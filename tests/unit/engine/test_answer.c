@@ -1,5 +1,5 @@
-// test_answer.c - what a request is told: which tokens end an answer and what is told of them, the
-// probabilities of answers and prompts, scores, positions, and the end of every choice.
+// test_answer.c - the events of a request: which tokens end an answer and what is emitted of them,
+// the probabilities of answers and prompts, scores, positions, and the end of every choice.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -43,7 +43,7 @@ static const client_choice *run(void)
     return &c.choice[0];
 }
 
-// The greedy answer that the others are held against.
+// The greedy answer that the others are compared with.
 static void plain_answer(client_choice *out)
 {
     prompt p;
@@ -53,7 +53,7 @@ static void plain_answer(client_choice *out)
     client_free(&c);
 }
 
-// The first token of the answer that has not been there before and adds text, from `from` on.
+// The first token from `from` on that adds text and does not occur earlier in the answer.
 static int fresh_token(const client_choice *ch, int from)
 {
     for (int i = from; i < ch->n_tok; i++) {
@@ -115,7 +115,7 @@ static void test_stop_string_is_named(void **state)
         assert_int_equal(ch->stop_string, 1);
         const char *found = ch->text.p ? strstr(ch->text.p, stop) : NULL;
         assert_int_equal(found != NULL, include);
-        if (include) assert_int_equal(strlen(found), n_bytes); // nothing behind it
+        if (include) assert_int_equal(strlen(found), n_bytes); // nothing after it
         client_free(&c);
     }
     free(stop);
@@ -170,7 +170,7 @@ static void test_end_of_text(void **state)
     }
 }
 
-// min_tok takes away the only token that is allowed: an error of this request, told in one line.
+// min_tok masks the only token that is allowed: this request ends with an error, one line.
 static void test_rules_that_leave_nothing(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void test_logprobs_of_the_answer(void **state)
     client_free(&c);
 }
 
-// Logprobs are the model's, whatever the rules: a ban changes the token, not what is told of it.
+// Logprobs are the model's, whatever the rules: a ban changes the token, not its logprob.
 static void test_logprobs_come_before_the_rules(void **state)
 {
     (void)state;

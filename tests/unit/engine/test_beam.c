@@ -2,7 +2,8 @@
 // token.
 //
 // The reference keeps hypotheses as arrays and forks nothing: each step computes the logits of each
-// of them from its first token on. Stop tokens are many, so that hypotheses end at every length.
+// hypothesis from its first token on. There are many stop tokens, so that hypotheses end at every
+// length.
 #include "unit/cmocka_all.h"
 
 #include "base/rng.h"
@@ -225,7 +226,7 @@ static void test_beams_against_reference(void **state)
     unthreaded_close(eng);
 }
 
-// A stop string ends a hypothesis as a stop token does, and is not told.
+// A stop string ends a hypothesis as a stop token does, and is not emitted.
 static void test_stop_string_in_a_beam(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static double mean(const client_choice *ch)
     return sum / ch->n_tok;
 }
 
-// All choices told one by one, then only the best of them.
+// All choices emitted one by one, then only the best of them.
 static void test_best_are_told(void **state)
 {
     (void)state;

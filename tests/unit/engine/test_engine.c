@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// All requests at once must give what they gave alone. Returns how often someone was preempted.
+// All requests at once must answer what they answer alone. Returns the number of preemptions.
 static uint64_t check_together(fx_options opt)
 {
     static client c[N_REQUEST];
@@ -45,8 +45,7 @@ static void test_same_tokens_when_preempted(void **state)
     (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     const fx_model_info *info = fx_engine_info(eng);
-    uint64_t bytes =
-        (uint64_t)info->kv_bytes_per_tok * 400; // about two sequences' worth at their ends
+    uint64_t bytes = (uint64_t)info->kv_bytes_per_tok * 400; // about two sequences at full length
     fx_engine_close(eng);
     assert_true(check_together((fx_options){.n_thread = 2, .kv_memory_bytes = bytes}) > 0);
 }
@@ -76,7 +75,7 @@ static void test_ends(void **state)
     fx_engine_close(eng);
 }
 
-// Takes a piece of what greedy decoding says and asks to stop there.
+// Stops at a piece of the greedy answer.
 static void test_stop_string(void **state)
 {
     (void)state;
@@ -165,7 +164,7 @@ static void test_bad_requests(void **state)
     EXPECT(FX_EINVAL, r.sampling.top_k = -3);
     EXPECT(FX_EINVAL, r.stop = (const char *const[]){""}, r.n_stop = 1);
 #undef EXPECT
-    assert_int_equal(client_submit(&c, NULL), FX_OK); // it goes on serving
+    assert_int_equal(client_submit(&c, NULL), FX_OK); // it still serves
     client_wait(&c);
     assert_int_equal(c.choice[0].n_tok, 4);
     client_free(&c);
@@ -268,7 +267,7 @@ static void test_memory_follows_load(void **state)
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     fx_stats st;
     fx_engine_stats(eng, &st);
-    assert_int_equal(st.kv_mapped_bytes, 0); // nothing is seized at start
+    assert_int_equal(st.kv_mapped_bytes, 0); // nothing is mapped at start
     client c;
     prompt p = make_prompt(4);
     client_init(&c, eng, p.tok, p.n, 30);

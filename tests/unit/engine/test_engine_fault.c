@@ -1,8 +1,8 @@
-// test_engine_fault.c - every call to the KV manager fails once, in each way it can: the request that
-// needed it may end with an error, bystanders answer what they answer alone, nothing leaks, and the
-// engine goes on. Among the requests are choices that are forked and a beam search; in a second round
-// everyone is preempted again and again, by swap and by recompute, and the budget changes. Then forks
-// that fail in a row: some are retried, a group without progress ends.
+// test_engine_fault.c - every call to the KV manager fails once, with each error: the request that
+// needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
+// engine goes on. Among the requests are forked choices and a beam search; in a second round groups
+// are preempted again and again, by swap and by recompute, and the budget changes. Then forks that
+// fail in a row: they are retried, and a group that makes no progress ends.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -13,12 +13,12 @@
 
 enum { N_TOGETHER = 4 };
 
-// The manager's table with its calls replaced.
+// The manager's table, with calls that can fail.
 static struct {
     fxi_kv_ops ops;
     const fxi_kv_ops *real;
     int n_call, fail_at;     // the fail_at-th call fails, counted from 1
-    int n_fork, n_fork_fail; // so many forks fail from the first on
+    int n_fork, n_fork_fail; // forks so far; this many fail first
     fx_status how;
 } fault;
 
@@ -123,8 +123,8 @@ static void check_nothing_is_held(fx_engine *eng)
     assert_int_equal(st.kv_live_bytes, 0);
 }
 
-// Request i of those that run together: the first two as everyone's, then four choices of one, then a
-// beam search, both of which answer to themselves only.
+// Request i of those that run together: the first two are those of company.h, then four choices of
+// one request, then a beam search.
 static void start_one_of(client *c, prompt *p, fx_engine *eng, int i)
 {
     if (i < 2) {
@@ -140,7 +140,7 @@ static void start_one_of(client *c, prompt *p, fx_engine *eng, int i)
     assert_int_equal(client_submit(c, NULL), FX_OK);
 }
 
-// Whether all choices have ended as they should, with the same tokens (at temperature 0).
+// Whether all choices have ended well, with the same tokens (at temperature 0).
 static bool forks_ended_well(const client *c)
 {
     assert_int_equal(c->n_event_after_last, 0);
@@ -198,7 +198,7 @@ static void sweep_calls(bool is_disturbed, fx_status how)
     int n_bad, n_call = run(0, how, is_disturbed, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first ones, then ever fewer
+    for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
         run(i, how, is_disturbed, &n_bad);
         assert_in_range(n_bad, 0, 1);
     }
@@ -244,7 +244,7 @@ static void test_choices_whose_forks_fail_some_times_end_well(void **state)
     }
 }
 
-// Without progress there is an end, with one line that says why.
+// A group that makes no progress ends, with one line that says why.
 static void test_choices_that_can_never_be_forked_end_with_an_error(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_choices_that_can_never_be_forked_end_with_an_error(void **state
     }
 }
 
-// A beam search gets on by a token with each failure: it is computed again each time, and finds the
+// A beam search grows by a token with each failure: it is computed again each time, and finds the
 // same beams.
 static void test_beams_that_can_never_be_forked_find_the_same_answer(void **state)
 {

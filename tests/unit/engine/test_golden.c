@@ -36,7 +36,7 @@ static json_t *load(const char *path)
     return root;
 }
 
-// The engine's greedy tokens, as many as the golden ones; those must agree.
+// The engine's greedy tokens must equal the golden ones.
 static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *golden)
 {
     int32_t p[512], want[512];
@@ -63,7 +63,7 @@ static void test_storyteller(void **state)
     json_decref(root);
 }
 
-// Appends what the ids add to a text.
+// Appends the text of the ids.
 static void put_text(const fx_engine *eng, const fx_tokens *ids, char *text)
 {
     for (size_t i = 0; i < ids->n; i++) {
@@ -74,7 +74,7 @@ static void put_text(const fx_engine *eng, const fx_tokens *ids, char *text)
     *text = 0;
 }
 
-// The storyteller has seen no space behind the marks of a chat, and one in front of a text.
+// In training, the storyteller saw no space after the marks of a chat, and one before a text.
 static void test_storyteller_spaces(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// test_memory_use.c - memory follows the load: what a cancelled request held is free at once, in
-// whatever state it was; another budget holds from the next step on, at the cost of time alone;
-// what is idle goes back to the system.
+// test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
+// whatever its state; another budget holds from the next step on and costs nothing but time; idle
+// memory goes back to the system.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -19,7 +19,7 @@ static fx_engine *open_engine(uint64_t kv_bytes, uint64_t swap_bytes)
                       .step_tok = 24,
                       .swap_bytes = swap_bytes};
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
-    eng->ahead_tok = 0; // nothing but what is needed
+    eng->ahead_tok = 0; // map only what is needed
     return eng;
 }
 
@@ -67,7 +67,7 @@ typedef struct cancel_row {
     int n_turn;  // before it is cancelled
     bool is_preempted;
     fxi_preempt_how how;
-    fxi_group_state is; // what it must be then
+    fxi_group_state is; // the state it must have then
 } cancel_row;
 
 static const cancel_row cancel_rows[] = {
@@ -88,7 +88,7 @@ static const cancel_row cancel_rows[] = {
     {"swapped beams", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPED},
 };
 
-// Brings the request where it is to be cancelled.
+// Brings the request into the state in which it is cancelled.
 static void bring(fx_engine *eng, const cancel_row *row, uint64_t id)
 {
     const int max_seq = eng->opt.max_seq;
@@ -143,7 +143,7 @@ static void test_cancelled_requests_hold_nothing(void **state)
         check_cancel(&cancel_rows[i]);
 }
 
-// Others wait for the prompt that it computes: the next of them takes over.
+// Others wait for the prompt that it computes: the next one takes over.
 static void test_cancel_of_one_that_others_wait_for(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void submit_all(fx_engine *eng)
     }
 }
 
-// To the end of all of them; never is there more memory than the budget allows.
+// Until all have ended; mapped memory never exceeds the budget.
 static void finish_all(fx_engine *eng, uint64_t budget)
 {
     char what[128];
@@ -257,7 +257,7 @@ static void test_more_memory_lets_the_waiting_in(void **state)
     unthreaded_close(eng);
 }
 
-// A budget that does not hold a request that runs: it ends with an error, once it runs alone.
+// A running request that the budget does not hold ends with an error once it runs alone.
 static void test_too_little_memory_ends_a_request(void **state)
 {
     (void)state;
@@ -290,7 +290,7 @@ static uint64_t read_clock(void *ud)
 
 enum { S = 1000000 };
 
-// What is mapped so long after the last work, which ended at `since`.
+// Bytes mapped at this time after the last work, which ended at `since`.
 static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
 {
     clock_us = since + after_us;
@@ -298,7 +298,7 @@ static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
     return memory(eng).mapped_bytes;
 }
 
-// Leaves the first one's prompt and answer in the cache, and spare memory.
+// Leaves prompt and answer of the first one in the cache, and spare memory.
 static void work(fx_engine *eng)
 {
     for (int i = 0; i < N_REQUEST; i++) {
@@ -308,8 +308,8 @@ static void work(fx_engine *eng)
     }
 }
 
-// By the clock that the test turns: spare memory but for 1/16 of the budget goes after 5 s, the
-// prefixes after 10 minutes; work in between begins the time anew.
+// By the test's own clock: spare memory beyond 1/16 of the budget goes after 5 s, the prefixes
+// after 10 minutes; work in between restarts the time.
 static void test_idle_memory_goes_back(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// test_refusals.c - what cannot be served is refused at once, in one line that says what and where;
-// nobody else notices.
+// test_refusals.c - a request that cannot be served is refused at once, with one line that says
+// what and where; other requests are not affected.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -103,7 +103,7 @@ static void expect_refusal(const fx_request *req, fx_status want, const char *sa
     assert_null(strchr(err.text, '\n'));
 }
 
-// While another request runs, which answers what it answers alone.
+// Beside a running request, which answers what it answers alone.
 static void test_bad_requests(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_bad_requests(void **state)
     assert_int_equal(st.n_running, 0);
 }
 
-// What is just possible is served.
+// The largest possible requests are served.
 static void test_limits_are_allowed(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void test_limits_are_allowed(void **state)
     req.n_choice = MAX_SEQ;
     bits_ask(eng, &req, &told);
     assert_int_equal(told.n_choice, MAX_SEQ);
-    req = bits_request(prompt, 3, -1, &told); // as many as there is memory for
+    req = bits_request(prompt, 3, -1, &told); // as many as the memory holds
     req.n_choice = MAX_SEQ;
     bits_ask(eng, &req, &told);
     assert_int_equal(told.choice[MAX_SEQ - 1].finish, FX_FINISH_LENGTH);
@@ -155,7 +155,7 @@ static void test_limits_are_allowed(void **state)
 typedef struct queue_row {
     fx_options opt;
     int n_prompt, n_choice;
-    int n_ok; // requests that are taken before the first one runs
+    int n_ok; // requests accepted before the first one runs
     const char *says;
 } queue_row;
 
@@ -192,7 +192,7 @@ static void test_queues_are_bounded(void **state)
         {many, 250, 1, 12, ""},
         {few_tok, 30, 1, 3, "90 prompt tokens are waiting"},
         {few_tok, 10, 2, 10, "100 prompt tokens are waiting"},
-        {few_tok, 200, 1, 1, "200 prompt tokens are waiting"}, // one alone is always taken
+        {few_tok, 200, 1, 1, "200 prompt tokens are waiting"}, // a single one is always accepted
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_queue(&row[i]);
 }

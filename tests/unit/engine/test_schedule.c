@@ -1,7 +1,7 @@
-// test_schedule.c - who is served when: decodes never wait for prompts, short prompts do not wait for
-// long ones, order and priorities, who is preempted and how, and that memory does not come and go.
+// test_schedule.c - who is served when: decodes never wait for prompts, short prompts do not wait
+// for long ones; order and priorities; who is preempted and how; groups do not move in and out.
 //
-// The engine's turns are taken here, and its clock is ours.
+// The test runs the engine's turns and its clock.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -55,7 +55,7 @@ static void turns(fx_engine *eng, int n)
     }
 }
 
-// Takes turns until all of the first n requests have ended; returns how many.
+// Runs turns until the first n requests have ended; returns the number of turns.
 static int run_all(fx_engine *eng, int n)
 {
     int n_turn = 0;
@@ -80,7 +80,7 @@ static uint64_t n_recompute(const fx_engine *eng)
 
 // ---- prompts and streams -----------------------------------------------------------------------
 
-// Two streams get a token in every turn while a prompt of many steps is read.
+// Two streams get a token in every turn while a prompt of many steps is computed.
 static void test_prompts_do_not_stall_streams(void **state)
 {
     (void)state;
@@ -99,8 +99,8 @@ static void test_prompts_do_not_stall_streams(void **state)
     close_here(eng, 3);
 }
 
-// With a stream beside it a prompt gets as many tokens of a step as fit into step_ms at the rate that
-// was measured, and some whatever that is; alone it gets all.
+// Beside a stream, a prompt gets as many tokens of a step as fit into step_ms at the measured rate,
+// and a minimum in any case; alone it gets all.
 static void test_prompts_leave_time_to_streams(void **state)
 {
     (void)state;
@@ -126,8 +126,8 @@ static void test_prompts_leave_time_to_streams(void **state)
     }
 }
 
-// A short prompt that comes while a long one is read has its first token after two turns, and the
-// long one got half of each step at least.
+// A short prompt that arrives while a long one is computed has its first token after two turns, and
+// the long one gets at least half of each step.
 static void test_short_prompts_overtake(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_short_prompts_overtake(void **state)
     close_here(eng, 2);
 }
 
-// Many prompts of equal length: the first does not starve among those that came later.
+// Many prompts of equal length: the first does not starve among later ones.
 static void test_the_first_prompt_gets_half(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void test_the_first_prompt_gets_half(void **state)
 
 // ---- order -------------------------------------------------------------------------------------
 
-// With one place, requests run one after the other: who ends before whom?
+// With one place, requests run one after the other: which ends first?
 static void expect_order(fx_engine *eng, const int *order, int n)
 {
     for (int k = 0; k < n; k++) {
@@ -186,7 +186,7 @@ static void test_order_and_priority(void **state)
     close_here(eng, 5);
 }
 
-// Whoever has waited ten seconds for each step of priority goes first.
+// A request that has waited ten seconds per unit of priority goes first.
 static void test_nobody_starves(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void set_budget(fx_engine *eng, uint64_t bytes)
     if (fx_set_kv_memory(eng, bytes, &err) != FX_OK) fail_msg("%s", err.text);
 }
 
-// The lowest priority first, of equal ones the latest; a group with all its choices.
+// The lowest priority is preempted first, the latest of equal ones; a group with all its choices.
 static void test_victims(void **state)
 {
     (void)state;
@@ -276,7 +276,7 @@ static void test_the_cheaper_way(void **state)
     close_here(eng, 1);
 }
 
-// Steps that are mostly prompt say what a token takes, the others say nothing.
+// Only steps that are mostly prompt are measured.
 static void test_the_rate_of_prompts_is_measured(void **state)
 {
     (void)state;
@@ -290,8 +290,8 @@ static void test_the_rate_of_prompts_is_measured(void **state)
     close_here(eng, 0);
 }
 
-// Nothing shared is found again after a recompute without the cache: such choices are billed in full,
-// and with just that much memory they end however often they are preempted.
+// With no_cache, choices share nothing after a recompute: they are charged in full, and with just
+// that much memory they end however often they are preempted.
 static void test_choices_without_the_cache_are_billed_in_full(void **state)
 {
     (void)state;
@@ -319,8 +319,8 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     close_here(eng, 1);
 }
 
-// What a victim had computed is in the prefix cache: with room for it there is next to nothing to
-// compute again.
+// What a preempted group had computed is in the prefix cache: with room for it, almost nothing is
+// computed again.
 static void test_a_victims_prefix_stays(void **state)
 {
     (void)state;
@@ -339,8 +339,8 @@ static void test_a_victims_prefix_stays(void **state)
     close_here(eng, 1);
 }
 
-// Five requests that grow, and memory for two at their ends. Without hysteresis whoever comes back
-// is thrown out again a few tokens later.
+// Five requests that grow, and memory for two at full length. Without hysteresis, a group that
+// comes back is preempted again a few tokens later.
 static void test_memory_does_not_come_and_go(void **state)
 {
     (void)state;
@@ -358,8 +358,8 @@ static void test_memory_does_not_come_and_go(void **state)
     close_here(eng, 5);
 }
 
-// The budget is what one request takes at its end. Prompts that begin alike have been recorded in it, and
-// more come beside: each ends as it should, one after the other.
+// The budget is that of one request at full length. Prompts with a common beginning are recorded in
+// it, and more arrive: each ends well, one after the other.
 static void test_one_request_fills_the_budget(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void test_one_request_fills_the_budget(void **state)
     close_here(eng, 0);
 }
 
-// A budget below what a request needs even alone ends that request and no other.
+// A budget below the need of one request ends that request and no other.
 static void test_a_budget_too_small_for_one(void **state)
 {
     (void)state;

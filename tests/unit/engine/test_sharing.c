@@ -1,5 +1,5 @@
-// test_sharing.c - what requests share, counted to the token and to the chunk: equal prompts that
-// come together, beams, the turns of a chat; and what of it stays when memory is short.
+// test_sharing.c - what requests share, counted in tokens and in chunks: equal prompts that arrive
+// together, beams, the turns of a chat; and what stays when memory is short.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -79,8 +79,7 @@ static void submit_equal(fx_engine *eng, const equal_row *row, const int32_t *to
     for (int i = 0; i < row->n_request; i++) bits_finish(eng, &told[i]);
 }
 
-// The first of them computes the prompt; of each other one the last token is computed, for its
-// logits.
+// The first one computes the prompt; each other one computes only the last token, for its logits.
 static void check_equal(const equal_row *row)
 {
     int32_t tok[N_TOK];
@@ -121,7 +120,7 @@ static void test_tenants_share_nothing(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_equal(&row[i]);
 }
 
-// A request without the cache neither finds what others have left nor leaves anything.
+// A request with no_cache neither matches nor records anything.
 static void test_no_cache_leaves_nothing(void **state)
 {
     (void)state;
@@ -154,9 +153,9 @@ static bool is_new(const fxi_group *g, int i, int n)
     return true;
 }
 
-// Beams that are equal up to the end of a chunk have it in common, since they parted later; so have
-// those that have just parted their last chunk until they grow. So there are as many chunks in a
-// place as there are different beams up to its end.
+// Beams that are equal up to the end of a chunk share it, since they forked later; beams that have
+// just forked share their last chunk until they grow. So the number of chunks at a position is the
+// number of different beams up to its end.
 static int chunks_needed(const fxi_group *g, int per_chunk)
 {
     int n_chunk = 0;
@@ -210,8 +209,8 @@ static void test_beams_share_all_but_their_own(void **state)
 
 // ---- chats -------------------------------------------------------------------------------------
 
-// The next turn finds all that the turn before has computed, whichever of its choices it goes on
-// with: prompt and answer but for the answer's last token.
+// The next turn of a chat matches all that the previous one computed, whichever choice it goes on
+// with: prompt and answer, except the last token of the answer.
 static void test_next_turn_finds_the_last(void **state)
 {
     (void)state;
@@ -298,8 +297,8 @@ static void test_least_recently_used_goes_first(void **state)
     unthreaded_close(eng);
 }
 
-// What is worth more outlives any number of plain prefixes, also when a plain request has used it;
-// until its time is over, which counts from its end.
+// A prefix with a higher priority outlives any number of plain ones, even if a plain request has
+// used it, until its time is over, which counts from the end of its request.
 static void test_kept_prefixes_stay(void **state)
 {
     (void)state;
@@ -319,7 +318,7 @@ static void test_kept_prefixes_stay(void **state)
     unthreaded_close(eng);
 }
 
-// A request that runs for longer than its prompt is to be kept: the time begins at its end.
+// A request that runs for longer than keep_s: the time counts from its end.
 static void test_kept_from_the_end_on(void **state)
 {
     (void)state;

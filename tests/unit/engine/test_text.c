@@ -1,5 +1,5 @@
-// test_text.c - text is shown as early as it is safe, and never wrongly: however the bytes are cut
-// into tokens.
+// test_text.c - text is shown as early as is safe and never wrongly, however the bytes are cut into
+// tokens.
 #include "unit/cmocka_all.h"
 
 #include "engine/loop/loop.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// Feeds `bytes` in pieces of at most `piece` bytes; returns all that was shown, and whether a stop
+// Adds `bytes` in pieces of at most `piece` bytes; returns the text shown, and whether a stop
 // string ended it.
 static bool run(const char *bytes, size_t piece, const char *const *stop, size_t n_stop,
                 char *shown)
@@ -70,7 +70,7 @@ static void test_nothing_unsafe_is_shown_early(void **state)
     assert_int_equal(show, 3); // "st" may become "stop"
     fxi_buf_drop_front(&t.clean, show);
     assert_true(fxi_text_add(&t, "ay\xE2\x82", 4, stop, 1, &show));
-    assert_int_equal(show, 4); // "stay"; the cut-off character waits
+    assert_int_equal(show, 4); // "stay"; the incomplete character waits
     fxi_text_free(&t);
 }
 

@@ -32,8 +32,8 @@ static void test_unknown_manager(void **state)
     assert_null(kv);
 }
 
-// Every row of every plane is memory of its own, and stays what was written while others come, grow
-// and go.
+// Every row of every plane is separate memory, and keeps what was written while other sequences
+// come, grow and go.
 static void test_rows_are_apart(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void test_budget_is_a_normal_answer(void **state)
     assert_int_equal(stats.live_bytes, (uint64_t)(n_full - 1) * 500 * 6 * 256);
     fxi_kv_release(kv, s[0]);
     assert_int_equal(fxi_kv_extend(kv, s[n_full - 1], 500),
-                     FX_OK); // what was given back serves
+                     FX_OK); // released memory is reused
     fxi_kv_close(kv);
 }
 

@@ -1,9 +1,9 @@
 // test_same_bits.c - whatever the engine does to a request, its answer is the same to the last bit:
 // token ids, logprobs, ranks, the likeliest five, scores; and so are the keys and values in its
-// cache. What may be done to it is in variants.h.
+// cache. variants.h lists what is done to it.
 //
-// Here every pair of levels of all six axes meets, on storyteller of the most telling levels; a
-// long prompt takes the chunks; what is said by one request of several sequences is compared with
+// Here every pair of levels of all six axes is covered, on storyteller those of the most revealing
+// levels; a long prompt crosses chunks; one request with several sequences is compared with
 // separate requests that are forced along the same tokens; and the ledger is shown to find one
 // wrong byte. All combinations: test_same_bits_all.c.
 #include "unit/cmocka_all.h"
@@ -12,9 +12,9 @@
 
 enum { N_PROMPT = 66, N_LONG = RIG_MAX_PROMPT, N_GEN = 12, N_FEW = 5 };
 
-// ---- the same said by others -------------------------------------------------------------------
+// ---- the same answer by other requests ---------------------------------------------------------
 
-// A request for nothing but the probabilities of the prompt and of this answer to it.
+// A request for the probabilities of the prompt and of this answer to it, and nothing else.
 static void check_forced(rig *r, int kind, int choice)
 {
     static bits_answer forced;
@@ -28,13 +28,13 @@ static void check_forced(rig *r, int kind, int choice)
     req.prompt_logprobs = true;
     req.n_prompt_top = BITS_TOP;
     bits_ask(r->eng[choice % N_THREAD_LEVEL], &req, &forced);
-    assert_int_equal(forced.n_prompt_told, n_all - 1);
+    assert_int_equal(forced.n_prompt_emitted, n_all - 1);
     for (int i = 0; i < c->n_tok; i++)
         if (!bits_same_tok(&c->tok[i], &forced.prompt[r->n_prompt + i], what))
             fail_msg("%s, kind %d, choice %d, token %d: %s", r->name, kind, choice, i, what);
 }
 
-// A choice is what the first of this kind is.
+// Each choice equals the first choice of a request of this kind.
 static void expect_first_of(rig *r, int kind, const bits_choice *c)
 {
     char what[128];
@@ -42,7 +42,7 @@ static void expect_first_of(rig *r, int kind, const bits_choice *c)
         fail_msg("%s, kind %d: %s", r->name, kind, what);
 }
 
-// The first choice of several is what one alone is; greedy ones are all alike.
+// The first of several choices equals a single one; greedy choices are all equal.
 static void check_forks(rig *r)
 {
     static bits_answer a;
@@ -101,8 +101,8 @@ static void expect_found(rig *r, const fxi_seq *s, int position, int plane, int 
     assert_true(bits_ledger_check(r->ledger, r->eng[0], s, 0, &d));
 }
 
-// One wrong byte in any row is found and named. When it has been computed with, the first rows that
-// are wrong for it are those of the next layer.
+// One wrong byte in any row is found and named. Once a step has read it, the first rows that are
+// wrong because of it are those of the next layer.
 static void test_ledger_finds_a_byte(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_pairs_of_storyteller(void **state)
     rig_close(r);
 }
 
-// Rows of other sizes than f16 has.
+// Rows of a size that f16 does not have.
 static void test_pairs_of_cache_types(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ static const struct preempt_row {
     const char *name;
     bool is_done;
     fxi_preempt_how how;
-    bool forget; // and what was recorded is dropped, so that all is truly computed again
+    bool forget; // and what was recorded is dropped, so that everything is computed again
 } preempts[N_PREEMPT_LEVEL] = {
     {"never preempted", false, FXI_RECOMPUTE, false},
     {"recomputed at every step", true, FXI_RECOMPUTE, false},
@@ -31,7 +31,7 @@ static const struct preempt_row {
 
 static const struct start_row {
     const char *name;
-    int n_before;  // so many tokens of its prompt were a request before; -1: the same request was
+    int n_before;  // tokens of its prompt in an earlier request; -1: the same request ran before
     bool has_twin; // the same request runs beside it, submitted just before
     bool no_cache;
 } starts[N_START] = {
@@ -108,7 +108,7 @@ static void make_warm(const rig *r, fx_engine *eng, const variant *v)
     if (n) bits_ask(eng, &req, &before);
 }
 
-// Others that decode all the while.
+// Others that decode in the meantime.
 typedef struct company {
     uint64_t id[MAX_BATCH];
     int n, n_decoding;
@@ -142,7 +142,7 @@ static void dismiss_company(const company *c, fx_engine *eng)
 
 // ---- what is done to it ------------------------------------------------------------------------
 
-// The company decodes in every step; what is left of a step is a chunk.
+// The company decodes in every step; the rest of a step is a chunk.
 static void set_step(fx_engine *eng, const variant *v, int n_seq)
 {
     const int n_other = batches[v->batch] - 1;
@@ -172,8 +172,8 @@ static void preempt_all(fx_engine *eng, fxi_preempt_how how)
     }
 }
 
-// Where all that was computed is lost it is done after some more tokens only, or it would never
-// end. True: the caches are others now.
+// Where everything computed is lost, this happens only after some more tokens, or the request would
+// never end. True: the caches are new ones.
 static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
 {
     enum { LOSS_TOK = 5 };
@@ -190,7 +190,7 @@ static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
     return true;
 }
 
-// A cache, and how far it has been compared.
+// A cache, and its length compared so far.
 typedef struct watch {
     const fxi_kv_seq *kv;
     int n_seen;
@@ -210,7 +210,7 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
              d.position, d.in_values ? "values" : "keys", d.layer);
 }
 
-// Turns until all is told, with all that is done to the request in between.
+// Runs turns until the last event, and does to the request what the variant says.
 static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *told)
 {
     fx_engine *eng = r->eng[v->thread];
@@ -267,7 +267,7 @@ void rig_compare(rig *r, const variant *v)
     fail_msg("%s: %s", where, what);
 }
 
-// Columns of an orthogonal array: any two of (a + c b) mod n take all pairs of values.
+// Columns of an orthogonal array: any two columns (a + c b) mod n take all pairs of values.
 void rig_compare_pairs(rig *r, int n_level)
 {
     for (int i = 0; i < n_level * n_level; i++) {

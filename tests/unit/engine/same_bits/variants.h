@@ -1,9 +1,9 @@
 // variants.h - one request under everything that the engine may do to it.
 //
 // A variant is one level on each of six axes: tokens of the prompt in a step, sequences in the
-// batch, threads, how it is preempted at every step, what is cached when it starts, what it asks
-// for. What it is told is compared with what the same request was told alone, cold, in one piece on
-// one thread. Before that, after every turn, the rows of its caches are compared with the ledger
+// batch, threads, how it is preempted at every step, what is cached when it starts, what it
+// requests. Its events are compared with those of the same request alone, cold, in one piece on one
+// thread. Before that, after every turn, the rows of its caches are compared with the ledger
 // (bits.h), so that a failure names the first layer that differs.
 #ifndef TESTS_ENGINE_VARIANTS_H
 #define TESTS_ENGINE_VARIANTS_H
@@ -21,7 +21,7 @@ typedef struct variant {
 } variant;
 
 enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV }; // models
-// False where it is data that is not ours and not here; then it has said so.
+// False, with a message, where the model is not ours and its file is missing.
 bool model_is_present(int model);
 
 enum { RIG_MAX_PROMPT = 600, RIG_CTX_TOK = 1024, RIG_MAX_GEN = 24 };
@@ -39,14 +39,13 @@ typedef struct rig {
 // Prompts of n_prompt tokens, n_gen to be generated.
 rig *rig_open(int model, int n_prompt, int n_gen);
 void rig_close(rig *r);
-// The reference: what this kind of request is told when all levels are zero.
+// The reference: the answer to this kind of request when all levels are zero.
 const bits_answer *rig_want(rig *r, int kind);
 fx_request rig_request(const rig *r, int kind, bits_answer *out);
 void rig_make_cold(fx_engine *eng);
-// Runs the variant; fails the test, saying what differs and where, if anything does.
+// Runs the variant; fails the test with the first difference, if there is one.
 void rig_compare(rig *r, const variant *v);
-// Rows such that any two axes, of each its first n_level levels, take all pairs; n_level is a prime
-// number.
+// Runs rows in which any two axes take all pairs of their first n_level levels; n_level is prime.
 void rig_compare_pairs(rig *r, int n_level);
 void rig_check_preemptions(const rig *r); // there were many, of both kinds
 

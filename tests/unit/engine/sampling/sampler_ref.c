@@ -1,5 +1,5 @@
-// sampler_ref.c - every rule as its definition says it: lists are searched for each token, all
-// candidates are sorted, H is computed as an entropy.
+// sampler_ref.c - every rule exactly as defined: lists are searched for each token, all candidates
+// are sorted, H is computed as an entropy.
 #include "unit/engine/sampling/sampler_ref.h"
 
 #include "base/rng.h"
@@ -82,7 +82,7 @@ static double mass_of(const ref_item *it, int n)
     return mass;
 }
 
-// How many of the first ones reach this share of the mass of all n.
+// How many of the first reach this share of the mass of all n.
 static int run_of(double share, const ref_item *it, int n)
 {
     const double mass = mass_of(it, n);

@@ -1,5 +1,5 @@
-// sampler_ref.h - the rules and the draw once more, plain and slow: what src/engine/rules.c and
-// src/engine/sampler.c are compared with. Of src/engine it uses the types only.
+// sampler_ref.h - the rules and the draw again, plain and slow: the reference of rules.c and
+// sampler.c, of which it uses the types only.
 #ifndef TESTS_SAMPLER_REF_H
 #define TESTS_SAMPLER_REF_H
 
@@ -7,7 +7,7 @@
 
 #define REF_MAX_VOCAB 140000
 
-// The rules, token by token, into out[n_vocab]. False: nothing is left.
+// The rules, token by token, into out[n_vocab]. False: no token is left.
 bool ref_rules(const fxi_sample_view *v, const float *logits, int n_vocab, float *out);
 
 typedef struct ref_item {
@@ -16,8 +16,8 @@ typedef struct ref_item {
     double weight; // exp((logit - max) / temperature)
 } ref_item;
 
-// The tokens that may be drawn with temperature > 0, into out[REF_MAX_VOCAB] in the order in which
-// they are drawn from; returns how many.
+// The tokens that may be drawn with temperature > 0, in the order of the draw, into
+// out[REF_MAX_VOCAB]; returns their number.
 int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out);
 
 int32_t ref_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice,

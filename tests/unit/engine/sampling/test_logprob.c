@@ -40,7 +40,7 @@ static const fx_logprob *sorted(const float *logits, int n)
     return all;
 }
 
-// Half a unit of a float's last place, and what double sums lose.
+// Half a unit in the last place of a float, and the error of double sums.
 static void assert_near(float got, long double want)
 {
     if (isinf(want))
@@ -176,7 +176,7 @@ static const odd_case odd_cases[] = {
     {{NAN, 2, -INFINITY, 2}, 2, 4, 2},
 };
 
-// What is no number counts as -inf, and infinite ones give no NaN.
+// NaN counts as -inf, and infinite logits give no NaN.
 static void test_rows_with_odd_logits(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void test_rows_with_odd_logits(void **state)
     }
 }
 
-// Ascending logits, which every threshold lets in, and many of them; one is no number.
+// Many ascending logits, which pass every threshold; one is NaN.
 static void test_long_row(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_logits_far_apart(void **state)
 
 #define N_LOOP 64
 
-// In a loop, as SIMD, exp has the bits that it has alone.
+// In a vectorised loop, exp has the same bits as alone.
 static void check_exp(const double x[N_LOOP])
 {
     double in_loop[N_LOOP];
@@ -242,8 +242,8 @@ static void check_exp(const double x[N_LOOP])
     }
 }
 
-// Everywhere, near to 0, and around the middle between two powers of 2^(1/64), where the nearest
-// one changes.
+// Everywhere, near 0, and around the middle between two powers of 2^(1/64), where the nearest one
+// changes.
 static void test_exp(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void test_exp_at_its_ends(void **state)
     assert_false(fxi_exp(-(double)NAN) > 0);
 }
 
-// At every place of rows of every length around a multiple of four.
+// At every index of rows of every length around a multiple of four.
 static void test_max_of(void **state)
 {
     (void)state;

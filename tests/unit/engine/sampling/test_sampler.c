@@ -20,7 +20,7 @@ static fxi_candidate scratch_cand[REF_MAX_VOCAB];
 static int32_t scratch_count[REF_MAX_VOCAB];
 static fxi_sample_scratch scratch = {scratch_logit, scratch_cand, scratch_count};
 
-// The rules, and that they leave the scratch as they found it, and the row too.
+// The rules; they must leave the scratch and the row as they were.
 static const float *apply(const fxi_sample_view *v, const float *logits, int n_vocab)
 {
     static float before[REF_MAX_VOCAB];
@@ -222,7 +222,7 @@ static const kept_case kept_cases[] = {
      {1}},
 };
 
-// The token that a draw of `unit` means, -1: too near to a boundary to say.
+// The token that a draw of `unit` means; -1: too near to a boundary to decide.
 static int32_t expected(const kept_case *c, double unit)
 {
     int i = 0;
@@ -249,7 +249,7 @@ static void test_what_may_be_drawn(void **state)
     }
 }
 
-// Of equal weights, whose sums are exact, a half is a half.
+// Equal weights, whose sums are exact: a half is exactly a half.
 static void test_a_share_that_is_met_exactly(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void test_a_share_that_is_met_exactly(void **state)
         }
 }
 
-// What ties with the likeliest is no less likely.
+// A tie with the likeliest is as likely.
 static void test_min_p_1_keeps_all_that_tie(void **state)
 {
     (void)state;
@@ -316,10 +316,10 @@ static void test_draw_depends_on_its_key_alone(void **state)
         int32_t here = fxi_sampler_draw(&s, logits, N, 0, i, scratch_cand);
         differ += here != fxi_sampler_draw(&s, logits, N, 1, i, scratch_cand);
     }
-    assert_true(differ > 25); // choices have streams of their own
+    assert_true(differ > 25); // each choice has its own stream
 }
 
-// What draws in every way there is.
+// Every way of drawing.
 static const fx_sampling ways[] = {
     {.temperature = 0, .top_p = 1},
     {.temperature = 1, .top_p = 1},
@@ -367,7 +367,7 @@ static const fx_sampling spreads[] = {
     {.temperature = 2, .top_p = 0.9f, .typical_p = 0.8f},
 };
 
-// Every draw is one the rules allow, and the frequencies are the probabilities.
+// Every draw is allowed by the rules, and frequencies match the probabilities.
 static void check_frequencies(const fx_sampling *rule, uint64_t seed)
 {
     enum { DRAWS = 4000 };
@@ -404,7 +404,7 @@ static void test_frequencies(void **state)
 #define MAX_LIST 12
 #define MAX_TEXT 60
 
-// Random numbers of one case, each the next of its stream.
+// The random numbers of one case.
 typedef struct dice {
     uint64_t stream, index;
 } dice;
@@ -438,9 +438,9 @@ typedef struct random_case {
     fxi_sample_view view;
 } random_case;
 
-// The logits of one row: how far they spread, and what they are rounded to.
+// The logits of one row: their spread, and what they are rounded to.
 typedef struct row_kind {
-    double spread, step; // step 0: as they are
+    double spread, step; // step 0: not rounded
 } row_kind;
 
 static const row_kind row_kinds[] = {
@@ -469,7 +469,7 @@ static void make_row(dice *d, random_case *c)
         c->logits[below(d, c->n_vocab)] = one_in(d, 2) ? NAN : -INFINITY;
 }
 
-// Mostly low ids, so that lists and text meet each other.
+// Mostly low ids, so that lists and text overlap.
 static int32_t some_id(dice *d, int n_vocab)
 {
     return one_in(d, 2) && n_vocab > 8 ? below(d, 8) : below(d, n_vocab);
@@ -562,7 +562,7 @@ static void test_random_requests(void **state)
         n_null += got == NULL;
         n_itself += got == c.logits;
     }
-    assert_in_range(n_null, N_CASE / 200, N_CASE / 4); // the cases are what they are meant to be
+    assert_in_range(n_null, N_CASE / 200, N_CASE / 4); // the cases are as intended
     assert_in_range(n_itself, N_CASE / 200, N_CASE / 4);
 }
 
@@ -598,7 +598,7 @@ static void check_ways(int n_vocab, float temperature, int n_position)
     }
 }
 
-// Each logit is where a bucket begins, or the float before or after.
+// Each logit is at the beginning of a bucket, or the float before or after.
 static void test_edges_of_buckets(void **state)
 {
     (void)state;
@@ -614,8 +614,8 @@ static void test_edges_of_buckets(void **state)
     }
 }
 
-// Where a top_k ends with one of three levels, or one before or after. Each is as good as certain
-// to be drawn from.
+// top_k ends at one of three levels, or one before or after. Each is almost certain to be drawn
+// from.
 static void test_ends_of_levels(void **state)
 {
     (void)state;
@@ -637,7 +637,7 @@ static void test_sorted_rows(void **state)
     }
 }
 
-// What is far from the rest does not hide it.
+// An outlier does not hide the rest.
 static void test_rows_with_outliers(void **state)
 {
     (void)state;
@@ -671,8 +671,7 @@ static void check_by_id(int n_vocab, float temperature, double min_p, int positi
     assert_int_equal(fxi_sampler_draw(&s, long_row, n_vocab, 0, position, scratch_cand), want);
 }
 
-// More tokens than there are places at which the running sum is noted, times what is weighed at a
-// time.
+// More tokens than the number of noted places times the size of a block.
 static void test_large_vocabularies(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// sim.c - the turns of a run: what befalls the engine before each, and what must hold after it.
+// sim.c - the turns of a run: what happens to the engine before each, and what must hold after it.
 #include "unit/engine/sim/sim.h"
 
 #include "vmm_fault.h"
@@ -11,8 +11,8 @@
 
 enum {
     FIRST_CHECK_GAP = 64,
-    DRAIN_SLACK = 400,   // turns beyond those that the tokens left can take
-    MAX_IDLE_TURNS = 40, // in a row, while somebody waits or runs and no call fails
+    DRAIN_SLACK = 400,   // turns beyond what the remaining tokens can take
+    MAX_IDLE_TURNS = 40, // in a row, while requests wait or run and no call fails
 };
 
 #define CHECK(w, is_right, ...)                                                              \
@@ -125,7 +125,7 @@ static void submit(sim *w)
 
 // ---- what befalls the engine -------------------------------------------------------------------
 
-// Who the budget cannot hold even alone may end with an error.
+// A request that the budget cannot hold even alone may end with an error.
 static void note_budget(sim *w)
 {
     const uint64_t asked = w->eng->budget_bytes, is = w->eng->opt.kv_memory_bytes;
@@ -178,7 +178,7 @@ static void arm(sim *w)
     for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.error = true;
 }
 
-// The device is done with what it was given some turns ago.
+// The device finishes what it was given some turns ago.
 static void finish_work(sim *w)
 {
     if (!w->set.async) return;
@@ -192,7 +192,7 @@ static void arrive(sim *w)
     for (int i = any(w, 0, 3); i > 0 && w->burst > 0; i--, w->burst--) submit(w);
 }
 
-// Somebody leaves, at any time: between turns, while the model computes, or from a callback.
+// A client leaves, at any time: between turns, while the model computes, or from a callback.
 static void disturb(sim *w)
 {
     sim_request *r = any_live(w);
@@ -276,7 +276,7 @@ static int n_in_inbox(const fx_engine *eng, int *n_group)
     return n;
 }
 
-// What the engine counts is what there is.
+// The engine's counters are right.
 static void check_counts(sim *w)
 {
     const fx_engine *eng = w->eng;
@@ -294,7 +294,7 @@ static void check_counts(sim *w)
     CHECK(w, n_live(w) || !kv.live_bytes, "a sequence of nobody is left");
 }
 
-// Whoever serves somebody gets on, unless calls fail.
+// While there are requests, the engine makes progress, unless calls fail.
 static void check_progress(sim *w, bool was_busy)
 {
     fx_stats st;
@@ -335,7 +335,7 @@ static void reap(sim *w)
     }
 }
 
-// The manager proves its laws; with a device that answers.
+// The manager's invariants hold; the device answers.
 static void check_manager(sim *w)
 {
     const char *what = "no answer";
@@ -383,7 +383,7 @@ static uint64_t turns_left(const sim *w)
     return n;
 }
 
-// Nobody comes any more and nothing fails: everyone is served, in as many turns as that can take.
+// No more requests, no more faults: all are served, in a bounded number of turns.
 static void drain(sim *w)
 {
     disarm(w);
@@ -396,14 +396,14 @@ static void drain(sim *w)
     CHECK(w, !n_live(w), "%d requests are not served in time", n_live(w));
 }
 
-// After a long time without requests nothing is left.
+// After a long time without requests no memory is left.
 static void check_idle(sim *w)
 {
     static const uint64_t gap_s[] = {0, 6, 700};
-    w->eng->idle_since_us = 0; // again: what the device was busy with before can go now
+    w->eng->idle_since_us = 0; // again: what the device was busy with can go now
     for (int i = 0; i < 3 && !w->what[0]; i++) {
         w->clock_us += gap_s[i] * SECOND_US;
-        finish_work(w); // of before, and of now
+        finish_work(w); // earlier work, and this
         finish_work(w);
         (void)take_turn(w);
     }

@@ -1,7 +1,7 @@
-// sim.h - a world for the engine, all of which follows from one seed: the real scheduler and the
-// real manager of KV memory, a model that is a hash, a clock that is a number; and requests that
-// come in bursts, leave early, and find that budgets change, groups are preempted and calls to the
-// device fail. One thread; a run with the same seed is the same run.
+// sim.h - a world for the engine that follows from one seed: the real scheduler and the real
+// manager of KV memory, a model that is a hash, a clock that is a number, and requests that come in
+// bursts and leave early, while budgets change, groups are preempted and calls to the device fail.
+// One thread; the same seed gives the same run.
 //
 //   sim_law.c      the hash, its logits, and chance
 //   sim_model.c    the model: real memory that it reads back, or fake memory that keeps a record
@@ -20,7 +20,7 @@
 
 enum { SIM_MAX_LIVE = 40 };
 
-// What has happened in a run, or in many.
+// Counters of a run, or of many.
 #define SIM_TOTALS(X) \
     X(turns)          \
     X(requests)       \
@@ -43,10 +43,10 @@ typedef struct sim_totals {
 #undef SIM_TOTALS_FIELD
 } sim_totals;
 
-// What the seed has made of the world.
+// The world that the seed gives.
 typedef struct sim_setup {
     bool fake;  // memory
-    bool async; // of fake memory: a device that runs beside
+    bool async; // with fake memory: the device runs asynchronously
     int n_layer, ctx_tok;
     size_t row_bytes;
     uint64_t budget_bytes;
@@ -54,8 +54,8 @@ typedef struct sim_setup {
     int ahead_tok;
     uint64_t us_per_tok, us_per_turn;
     sim_taste taste;
-    bool faults, budgets, preemptions, crowded; // what befalls it
-    int preempt_gap;                            // turns between two that are forced, about
+    bool faults, budgets, preemptions, crowded; // what happens to it
+    int preempt_gap;                            // average number of turns between forced ones
     int max_live;                               // requests at once
     int n_turn;
 } sim_setup;
@@ -76,7 +76,7 @@ typedef struct sim {
     uint64_t ticket;  // of a fence of the fake device
     bool new_budget;  // was asked for in this turn
     bool in_callback; // of a request
-    int n_idle_turn;  // in a row, that did nothing although somebody waits or runs
+    int n_idle_turn;  // in a row, without progress although requests wait or run
     uint64_t n_done;  // ends and steps so far, as of the last turn
     uint64_t next_check, check_gap;
     sim_library library;
@@ -90,7 +90,7 @@ void sim_setup_draw(sim *w);
 bool sim_open(sim *w); // false: w->what says why
 
 // sim.c: one run. n_turn 0: as many turns as the seed says. spoil: the model writes wrong rows,
-// which are to be found. False: something was not as it must be, one line in what[256].
+// which must be found. False: something was wrong, one line in what[256].
 bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *what);
 
 #endif

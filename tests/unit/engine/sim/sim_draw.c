@@ -16,7 +16,7 @@ void sim_library_fill(sim_library *l, sim_rng *rng)
     l->n_past = 0;
     for (int k = 0; k < SIM_N_BASE; k++)
         for (int i = 0; i < SIM_MAX_CTX; i++) l->base[k][i] = any_text(rng);
-    // two that part late
+    // two that differ late
     memcpy(l->base[1], l->base[0], sizeof l->base[0] / 4);
 }
 
@@ -34,7 +34,7 @@ static int any_len(const sim_taste *t, sim_rng *rng)
 {
     if (sim_one_in(rng, t->long_prompts ? 3 : 12)) return sim_int(rng, t->ctx_tok / 2, t->ctx_tok);
     if (sim_one_in(rng, 6)) return sim_int(rng, 1, 3);
-    if (t->long_answers && !sim_one_in(rng, 3)) // and the memory runs out later
+    if (t->long_answers && !sim_one_in(rng, 3)) // so that memory runs out later
         return sim_int(rng, 1, t->ctx_tok / 6);
     return sim_int(rng, 1, t->ctx_tok / 2);
 }
@@ -55,7 +55,7 @@ static void draw_prompt(sim_request *r, const sim_taste *t, const sim_library *l
     const int n_past = l->n_past < SIM_N_PAST ? l->n_past : SIM_N_PAST;
     const sim_past *p = n_past ? &l->past[sim_int(rng, 0, n_past - 1)] : NULL;
     const int n_tok = any_len(t, rng), how = sim_int(rng, 0, 9);
-    if (how >= 8 && p) { // the next turn of a conversation
+    if (how >= 8 && p) { // the next turn of a chat
         add_front(r, p->tok, p->n_tok);
         add_tail(r, p->n_tok + sim_int(rng, 1, 12), rng);
     } else if (how >= 6 && p) { // again
@@ -142,7 +142,7 @@ static void draw_stops(sim_request *r, sim_rng *rng)
     for (int i = sim_int(rng, 0, 1); i >= 0; i--) r->stop_text[i] = (char)sim_int(rng, 1, 40);
 }
 
-static void draw_telling(sim_request *r, sim_rng *rng)
+static void draw_emitted(sim_request *r, sim_rng *rng)
 {
     fx_request *q = &r->req;
     q->logprobs = sim_one_in(rng, 4);
@@ -172,6 +172,6 @@ void sim_request_draw(sim_request *r, const sim_taste *t, const sim_library *l, 
     draw_choices(r, t, rng);
     draw_sampling(r, rng);
     draw_stops(r, rng);
-    draw_telling(r, rng);
+    draw_emitted(r, rng);
     draw_service(r, t, rng);
 }

@@ -1,9 +1,8 @@
-// sim_law.h - the simulator's language: which row of logits follows a run of tokens, by a hash of
-// all of them, and the random numbers that its world is made of.
+// sim_law.h - the simulator's language: the row of logits after a run of tokens, by a hash of all
+// of them; and the random numbers that its world is made of.
 //
-// Each plane of the cache has a hash of its own, which goes on from token to token. What a model
-// keeps in the row of a token in a plane is that hash, so that the next one can be made of what is
-// read back there.
+// Each plane of the cache has its own hash, updated from token to token. The model stores that hash
+// in the row of the token, and computes the next one from what it reads back.
 #ifndef TESTS_ENGINE_SIM_LAW_H
 #define TESTS_ENGINE_SIM_LAW_H
 
@@ -30,7 +29,7 @@ typedef struct sim_law {
     uint64_t seed;
     int n_plane;
     int32_t eos;
-    float eos_bias; // what it has more than others
+    float eos_bias; // added to its logit
 } sim_law;
 
 typedef struct sim_state {

@@ -15,7 +15,7 @@ static size_t row_bytes(const sim_model *m)
     return fxi_model_kv_row_bytes(&m->model);
 }
 
-// A run of the batch, and whose it is.
+// A run of the batch, and its sequence.
 typedef struct run {
     const fxi_batch_seq *b;
     const fxi_seq *s;
@@ -37,7 +37,7 @@ static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
     return NULL;
 }
 
-// What the engine says of the run must be what it has handed over.
+// The run must be what the engine knows of the sequence.
 static bool is_of(const run *r)
 {
     const fxi_batch_seq *b = r->b;
@@ -45,7 +45,7 @@ static bool is_of(const run *r)
            memcmp(r->tok, r->s->tok + b->pos, (size_t)b->n_tok * sizeof *r->tok) == 0;
 }
 
-// The hashes behind all tokens up to the run's end, by the sequence's tokens.
+// The hashes after each token up to the end of the run, from the tokens of the sequence.
 static void fill_states(sim_model *m, const run *r)
 {
     sim_state st = sim_law_begin(&m->law);
@@ -57,7 +57,7 @@ static void fill_states(sim_model *m, const run *r)
 
 // ---- real memory -------------------------------------------------------------------------------
 
-// All words of a row are the same hash, but for their place.
+// All words of a row are the same hash, except for their index.
 static uint64_t word_of(uint64_t hash, size_t i)
 {
     return hash + i;

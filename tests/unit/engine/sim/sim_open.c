@@ -1,5 +1,5 @@
-// sim_open.c - what the seed makes of the world, and an engine for it: without a file, without
-// threads, with the simulator's model, memory and clock.
+// sim_open.c - the world of a seed, and an engine for it: without files and threads, with the
+// simulator's model, memory and clock.
 #include "unit/engine/sim/sim.h"
 
 #include "vmm_fault.h"
@@ -13,7 +13,7 @@ enum { PAGE = 4096, CHUNK_MIN_TOK = 32 };
 
 // ---- the setup ---------------------------------------------------------------------------------
 
-// As the manager cuts it: the least whole pages that hold 32 tokens, in each plane.
+// As in the manager: the fewest whole pages that hold 32 tokens, in each plane.
 static uint64_t chunk_bytes(const sim_setup *s)
 {
     const uint64_t slice = (CHUNK_MIN_TOK * s->row_bytes + PAGE - 1) / PAGE * PAGE;
@@ -73,14 +73,14 @@ void sim_setup_draw(sim *w)
     s->faults = sim_one_in(&w->rng, 2);
     s->budgets = sim_one_in(&w->rng, 2);
     s->preemptions = sim_one_in(&w->rng, 2);
-    s->preempt_gap = sim_one_in(&w->rng, 2) ? 8 : 150; // often: hardly anyone runs beside another
+    s->preempt_gap = sim_one_in(&w->rng, 2) ? 8 : 150; // often: groups hardly run together
     s->crowded = sim_one_in(&w->rng, 2);
     s->n_turn = sim_int(&w->rng, 300, 2000);
 }
 
 // ---- the engine --------------------------------------------------------------------------------
 
-// Each look at the clock takes a moment, so that what the engine measures is not nothing.
+// Each reading advances the clock, so that the engine never measures zero.
 static uint64_t look_at_clock(void *ud)
 {
     sim *w = ud;

@@ -40,7 +40,7 @@ typedef struct scratch {
     int32_t count[SIM_N_VOCAB];
 } scratch;
 
-// The row after the rules, in s->logit or `row`; NULL: they leave nothing.
+// The row after the rules, in s->logit or `row`; NULL: no token is left.
 static const float *ruled(const sim_ask *k, const sim_answer *a, const float *row, scratch *s)
 {
     const fxi_sample_view v = {&k->req->sampling, a->tok, (int)k->req->n_prompt,

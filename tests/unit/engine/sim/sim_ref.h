@@ -1,6 +1,6 @@
-// sim_ref.h - what a request must answer, made in the plainest way: from the tokens alone, one
-// sequence after the other, nothing forked, no memory managed. Of the engine only the functions on
-// a row of logits are used (rules, draw, logprobs), which have references of their own.
+// sim_ref.h - what a request must answer, computed in the plainest way: from the tokens alone, one
+// sequence after the other, without forks and managed memory. It uses the engine's functions on a
+// row of logits only (rules, draw, logprobs), which have references of their own.
 #ifndef TESTS_ENGINE_SIM_REF_H
 #define TESTS_ENGINE_SIM_REF_H
 
@@ -27,22 +27,22 @@ typedef struct sim_answer {
     sim_state state;
     char text[SIM_MAX_CTX];
     int n_text;
-    int stop_from; // of the text: where a stop string may begin; -1: nowhere yet
+    int stop_from; // offset in the text where a stop string may begin; -1: none yet
     fx_finish finish;
     int stop_token, stop_string;
     double sum_logprob; // by the model's logits
-    double beam_sum;    // by those that the rules leave
+    double beam_sum;    // by the logits that the rules left
 } sim_answer;
 
 void sim_answer_begin(const sim_ask *k, sim_answer *a);    // the prompt
 int sim_answer_len(const sim_ask *k, const sim_answer *a); // tokens of the answer
 
-// What is drawn next; -1: the rules leave nothing.
+// The next token; -1: the rules leave none.
 int32_t sim_answer_next(const sim_ask *k, const sim_answer *a, int choice);
 void sim_answer_add(const sim_ask *k, sim_answer *a, int32_t tok);
 void sim_answer_all(const sim_ask *k, sim_answer *a, int choice); // from begin to its end
 
-// How likely tok is as the next one; top[FX_MAX_TOP] is where *out points.
+// Probability of tok as the next token; *out points to top[FX_MAX_TOP].
 void sim_answer_prob(const sim_ask *k, const sim_answer *a, int32_t tok, int n_top, fx_logprob *top,
                      fx_token_prob *out);
 

@@ -15,7 +15,7 @@ void sim_request_begin(sim_request *r, const sim_law *law, uint64_t id, int max_
     r->ask = sim_ask_make(law, &r->req, max_tok);
     r->prompt_state = sim_law_begin(law);
     sim_law_add(law, &r->prompt_state, r->prompt[0]);
-    r->n_prompt_told = 1; // the first is never told
+    r->n_prompt_emitted = 1; // the first is never emitted
     for (int i = 0; i < r->req.n_choice; i++) {
         sim_answer_begin(&r->ask, &r->choice[i].a);
         if (!max_tok) r->choice[i].a.finish = FX_FINISH_LENGTH;
@@ -61,13 +61,14 @@ static void check_prob(sim_request *r, const fx_event *ev, const sim_answer *a, 
 static void take_prompt_prob(sim_request *r, const fx_event *ev)
 {
     sim_answer a = {.state = r->prompt_state};
-    CHECK(r, r->req.prompt_logprobs && ev->choice == 0, "a prompt token is told unasked");
-    CHECK(r, ev->position == r->n_prompt_told, "prompt token %d is told, %d is next", ev->position,
-          r->n_prompt_told);
+    CHECK(r, r->req.prompt_logprobs && ev->choice == 0,
+          "a prompt token is emitted without request");
+    CHECK(r, ev->position == r->n_prompt_emitted, "prompt token %d is emitted, %d is next",
+          ev->position, r->n_prompt_emitted);
     CHECK(r, ev->token == r->prompt[ev->position], "another prompt token");
     check_prob(r, ev, &a, r->req.n_prompt_top);
     sim_law_add(r->ask.law, &r->prompt_state, ev->token);
-    r->n_prompt_told++;
+    r->n_prompt_emitted++;
 }
 
 // ---- tokens ------------------------------------------------------------------------------------
@@ -75,12 +76,11 @@ static void take_prompt_prob(sim_request *r, const fx_event *ev)
 static void take_token(sim_request *r, sim_choice *c, const fx_event *ev)
 {
     const bool open = !is_hidden(r);
-    CHECK(r, !r->may.no_token || !open, "choice %d is told a token after the end was asked for",
-          ev->choice);
-    CHECK(r, c->a.finish == FX_FINISH_NONE, "choice %d is told a token after its end", ev->choice);
-    CHECK(r, ev->position == c->a.n_tok, "choice %d: token %d is told, %d is next", ev->choice,
+    CHECK(r, !r->may.no_token || !open, "choice %d: a token after the cancellation", ev->choice);
+    CHECK(r, c->a.finish == FX_FINISH_NONE, "choice %d: a token after its end", ev->choice);
+    CHECK(r, ev->position == c->a.n_tok, "choice %d: token %d is emitted, %d is next", ev->choice,
           ev->position, c->a.n_tok);
-    CHECK(r, !r->req.prompt_logprobs || r->n_prompt_told == (int)r->req.n_prompt,
+    CHECK(r, !r->req.prompt_logprobs || r->n_prompt_emitted == (int)r->req.n_prompt,
           "a token before the prompt's probabilities");
     if (open) {
         const int32_t want = sim_answer_next(&r->ask, &c->a, ev->choice);
@@ -102,10 +102,11 @@ static bool ended_well(fx_finish f)
     return f == FX_FINISH_STOP || f == FX_FINISH_LENGTH;
 }
 
-// An error that the request has brought on itself: its rules leave no token, or no more answers.
+// An error of the request itself: its rules leave no token, or fewer answers.
 static bool has_own_error(const sim_request *r, const sim_choice *c, int choice)
 {
-    return is_hidden(r) || sim_answer_next(&r->ask, &c->a, choice) < 0; // of hidden ones: later
+    return is_hidden(r) ||
+           sim_answer_next(&r->ask, &c->a, choice) < 0; // hidden ones: checked later
 }
 
 static void check_broken_off(sim_request *r, const sim_choice *c, const fx_event *ev)

@@ -1,5 +1,5 @@
-// sim_request.h - one request of the simulator's world: what it asks for, drawn at random, and what
-// it has been told so far, which is checked against the reference as it comes.
+// sim_request.h - one request of the simulator's world: its fields, drawn at random, and its
+// events, checked against the reference as they come.
 #ifndef TESTS_ENGINE_SIM_REQUEST_H
 #define TESTS_ENGINE_SIM_REQUEST_H
 
@@ -19,7 +19,7 @@ typedef struct sim_past {
 
 typedef struct sim_library {
     int32_t base[SIM_N_BASE][SIM_MAX_CTX]; // beginnings that many prompts share
-    sim_past past[SIM_N_PAST];             // prompts and answers of before
+    sim_past past[SIM_N_PAST];             // earlier prompts and answers
     int n_past;                            // so far
 } sim_library;
 
@@ -28,19 +28,19 @@ void sim_library_add(sim_library *l, const sim_answer *a, int n_prompt);
 
 // ---- requests ----------------------------------------------------------------------------------
 
-// What has been told of a choice.
+// The events of a choice so far.
 typedef struct sim_choice {
-    sim_answer a; // of the tokens told
+    sim_answer a; // of the tokens emitted
     fxi_buf text;
     fx_finish finish;
     double score;
 } sim_choice;
 
-// How a request may end, besides by itself. The world keeps it up to date.
+// The ends that a request may have besides its own. The world keeps this up to date.
 typedef struct sim_leave {
     bool error, cancel, abort;
-    bool no_token; // it was cancelled before its tokens came: none may be told any longer
-    bool due;      // and before the turn: it ends in it
+    bool no_token; // it was cancelled before its tokens came: none may be emitted any more
+    bool due;      // and before the turn: it ends in this turn
 } sim_leave;
 
 typedef struct sim_request {
@@ -52,10 +52,10 @@ typedef struct sim_request {
     bool is_over; // has had its last event
     int n_ended;
     uint64_t n_event;
-    int n_prompt_told;
-    sim_state prompt_state; // behind the prompt tokens told
+    int n_prompt_emitted;
+    sim_state prompt_state; // after the prompt tokens emitted
     sim_choice choice[SIM_MAX_SEQ];
-    char wrong[160]; // the first thing that was not as it must be; empty: none
+    char wrong[160]; // the first thing that was wrong; empty: none
     // what req points to
     int32_t prompt[SIM_MAX_CTX + 16];
     fx_bias bias[2];
@@ -64,7 +64,7 @@ typedef struct sim_request {
     char stop_text[3];
 } sim_request;
 
-// What requests may be like.
+// What requests may look like.
 typedef struct sim_taste {
     int ctx_tok, max_seq;
     int n_tenant;
@@ -75,14 +75,15 @@ typedef struct sim_taste {
 // A request whose on_event and ud are left to the caller.
 void sim_request_draw(sim_request *r, const sim_taste *t, const sim_library *l, sim_rng *rng);
 
-// It has been accepted: from now on it is told things.
+// It was accepted: events may come from now on.
 void sim_request_begin(sim_request *r, const sim_law *law, uint64_t id, int max_tok);
 void sim_request_event(sim_request *r, const fx_event *ev);
-void sim_request_end(sim_request *r);         // frees what was told
-int sim_request_n_left(const sim_request *r); // tokens it may still have to compute, or be told
+void sim_request_end(sim_request *r); // frees the events
+int sim_request_n_left(
+    const sim_request *r); // tokens that may still have to be computed or emitted
 
-// sim_verdict.c: called with the last event, for a request whose answers are told at its end: they
-// are the best that the reference finds. NULL, or what is wrong.
+// sim_verdict.c: called with the last event of a request whose answers are emitted at its end: they
+// must be the best that the reference finds. NULL, or what is wrong.
 const char *sim_verdict(const sim_request *r);
 
 #endif

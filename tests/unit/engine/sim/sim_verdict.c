@@ -1,6 +1,6 @@
-// sim_verdict.c - answers that are told at the end of a request: of n_best, or of a beam search.
-// The reference computes all of them and finds the best; what is told must be these, in this order.
-// Where the request was broken off, each must at least be something that was under way.
+// sim_verdict.c - answers that are emitted at the end of a request: n_best and beam search. The
+// reference computes all of them and finds the best; these must be emitted, in this order. Where
+// the request was cut short, each must at least be one that was under way.
 #include "unit/engine/sim/sim_request.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void sort_answers(const sim_ask *k, sim_answer *a)
         }
 }
 
-// Broken off: told is the beginning of some choice, or all of one that has ended.
+// Cut short: each answer is the beginning of some choice, or all of one that has ended.
 static const char *check_part(const sim_request *r, const sim_answer *a)
 {
     for (int i = 0; i < r->req.n_choice; i++) {
@@ -118,7 +118,7 @@ static bool is_live(const sim_beams *b, const sim_answer *a)
     return false;
 }
 
-// Broken off: each that is told was a beam at its length.
+// Cut short: each answer was a beam at its length.
 static const char *check_beam_parts(const sim_request *r, sim_beams *b)
 {
     for (int n = 0; !b->is_over; n++) {

@@ -1,8 +1,8 @@
-// test_sim.c - many worlds (sim.h), one for each seed. A failure prints its seed, turn and what was
-// wrong, and
+// test_sim.c - many worlds (sim.h), one per seed. A failure prints its seed, its turn and what was
+// wrong.
 //
 //   FX_SIM_SEED=n test_sim                  runs that world again, exactly
-//   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have been taken
+//   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have passed
 //   FX_SIM_FIRST=n                          from that seed on
 //   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m turns before it ends
 #include "unit/cmocka_all.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TURNS 300000 // as long as everyone's tests are to take
+#define TURNS 300000 // of the default run
 
 static uint64_t env_or(const char *name, uint64_t other)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- what is told ------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 static bits_tok kept(const fx_event *ev)
 {
@@ -28,7 +28,7 @@ static void on_event(void *ud, const fx_event *ev)
     assert_false(a->last);
     assert_int_equal(c->finish, FX_FINISH_NONE);
     if (ev->token >= 0 && ev->position < ev->n_prompt) {
-        assert_int_equal(ev->position, ++a->n_prompt_told); // each once, in order
+        assert_int_equal(ev->position, ++a->n_prompt_emitted); // each once, in order
         a->prompt[ev->position] = kept(ev);
     } else if (ev->token >= 0) {
         assert_int_equal(ev->position, ev->n_prompt + c->n_tok);

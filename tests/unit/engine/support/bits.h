@@ -1,9 +1,10 @@
-// bits.h - what a request was told and what it leaves in the cache, kept to compare it bit for bit.
+// bits.h - the events of a request and the rows it leaves in the cache, kept to compare bit for
+// bit.
 //
-// The law is that the keys and values of a token depend on the tokens up to it and on nothing else:
-// not on what shares its step, not on who computed it, not on what has become of the cache since.
-// So a LEDGER keeps the rows of tokens under the tokens up to them, as they were first seen;
-// whatever cache is seen later, of whichever sequence, must hold the same bytes.
+// The law: the keys and values of a token depend on the tokens up to it and on nothing else,
+// neither on what shares its step, nor on the sequence that computed it, nor on what has happened
+// to the cache since. So a LEDGER keeps the rows of each token, under the tokens up to it, as first
+// seen; every cache seen later, of any sequence, must hold the same bytes.
 #ifndef TESTS_ENGINE_BITS_H
 #define TESTS_ENGINE_BITS_H
 
@@ -12,7 +13,7 @@
 
 enum { BITS_TOP = 5, BITS_MAX_CHOICE = 8, BITS_MAX_GEN = 64, BITS_MAX_PROMPT = 700 };
 
-// One token as it was told: four-byte fields only, zero where nothing was told.
+// One token as emitted: four-byte fields only, zero where not emitted.
 typedef struct bits_tok {
     int32_t tok;
     float logprob;
@@ -29,31 +30,31 @@ typedef struct bits_choice {
 } bits_choice;
 
 typedef struct bits_answer {
-    bits_tok prompt[BITS_MAX_PROMPT]; // by position, where it was asked for
-    int n_prompt_told;
+    bits_tok prompt[BITS_MAX_PROMPT]; // by position, where requested
+    int n_prompt_emitted;
     bits_choice choice[BITS_MAX_CHOICE];
     int n_choice, n_cached;
-    bool last; // all has been told
+    bool last; // the last event has come
 } bits_answer;
 
-// A greedy request whose events are kept in *out, which is emptied; to be changed and submitted.
+// A greedy request whose events go to *out, which is emptied. The caller changes and submits it.
 fx_request bits_request(const int32_t *prompt, int n_prompt, int max_tok, bits_answer *out);
 uint64_t bits_submit(fx_engine *eng, const fx_request *req); // fails the test if it is refused
-// Turns until all has been told.
+// Runs turns until the last event.
 void bits_finish(fx_engine *eng, const bits_answer *a);
 // Submits and finishes it.
 void bits_ask(fx_engine *eng, const fx_request *req, const bits_answer *a);
 // NULL: it has ended.
 fxi_group *bits_group(const fx_engine *eng, uint64_t id);
 
-// Floats by their bits. On a difference `what` says which token of which choice, and how.
+// Compares floats by their bits. On a difference `what` names the token, the choice and the values.
 bool bits_same_tok(const bits_tok *a, const bits_tok *b, char what[128]);
 bool bits_same_choice(const bits_choice *a, const bits_choice *b, char what[128]);
 bool bits_same_answer(const bits_answer *a, const bits_answer *b, char what[128]);
 
 typedef struct bits_ledger bits_ledger;
 
-// Where a cache differs from the ledger first: at the first such token in the first such layer.
+// The first difference to the ledger: the first such token in the first such layer.
 typedef struct bits_diff {
     int position, layer;
     bool in_values; // else in the keys
@@ -61,7 +62,7 @@ typedef struct bits_diff {
 
 bits_ledger *bits_ledger_make(const fx_engine *eng);
 void bits_ledger_free(bits_ledger *l);
-// Compares the rows of tokens [first, n_computed) of s, and takes down what the ledger does not
+// Compares the rows of tokens [first, n_computed) of s, and adds those that the ledger does not
 // have yet. False: *diff says where they differ.
 bool bits_ledger_check(bits_ledger *l, fx_engine *eng, const fxi_seq *s, int first,
                        bits_diff *diff);

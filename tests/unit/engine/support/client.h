@@ -1,5 +1,5 @@
-// client.h - a test's end of a request: submits, collects the events of all choices, waits for the
-// last.
+// client.h - a test's side of a request: submits it, collects the events of all choices, waits for
+// the last one.
 #ifndef TESTS_ENGINE_CLIENT_H
 #define TESTS_ENGINE_CLIENT_H
 
@@ -13,7 +13,7 @@
 
 typedef struct client_choice {
     int32_t tok[CLIENT_MAX_TOK];
-    fx_token_prob prob[CLIENT_MAX_TOK]; // where they were asked for, without `top`
+    fx_token_prob prob[CLIENT_MAX_TOK]; // where requested, without `top`
     fx_logprob top[CLIENT_MAX_TOK];     // the first of it, if there is one
     int n_tok;
     fxi_buf text;
@@ -26,10 +26,10 @@ typedef struct client_choice {
 
 typedef struct client {
     fx_engine *eng;
-    fx_request req; // to be filled in before client_submit
+    fx_request req; // the caller changes it before client_submit
     uint64_t id;
     client_choice choice[CLIENT_MAX_CHOICE];
-    fx_token_prob prompt_prob[CLIENT_MAX_TOK]; // by position, where they were asked for
+    fx_token_prob prompt_prob[CLIENT_MAX_TOK]; // by position, where requested
     int n_prompt_prob;
     int n_event_after_last; // must stay 0
     bool last;              // guarded by mu, like the choices
@@ -39,7 +39,7 @@ typedef struct client {
 
 void client_init(client *c, fx_engine *eng, const int32_t *prompt, size_t n_prompt, int max_tok);
 fx_status client_submit(client *c, fx_error *err);
-// Without an engine thread: turns until the last event.
+// Without an engine thread: runs turns until the last event.
 void client_run(client *c);
 void client_wait(client *c);               // until the last event
 void client_wait_tokens(client *c, int n); // until choice 0 has n tokens or ended

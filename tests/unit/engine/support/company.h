@@ -1,4 +1,4 @@
-// company.h - requests that are all different, and what each answers when it is alone.
+// company.h - requests that all differ, and what each answers when it runs alone.
 #ifndef TESTS_ENGINE_COMPANY_H
 #define TESTS_ENGINE_COMPANY_H
 
@@ -21,8 +21,7 @@ fx_engine *open_engine(fx_options opt);
 // Submits request i; the odd ones draw at random. c and p must outlive the request.
 void start_client(client *c, fx_engine *eng, prompt *p, int i);
 
-// What request i generates when it is alone: [N_REQUEST][N_GEN], filled by run_alone, a group set-up
-// of cmocka.
+// The tokens of request i when it runs alone, filled by run_alone, a group set-up of cmocka.
 extern int32_t alone[N_REQUEST][N_GEN];
 int run_alone(void **state);
 
