@@ -58,9 +58,9 @@ typedef struct vt_va_config {
     size_t row_bytes;   // bytes per token per plane
     uint32_t max_tok;   // longest request, in tokens
     uint32_t max_batch; // requests active at once; reqids are 0 .. max_batch-1
-    size_t
-        page_bytes; // of a page, one tensor's part of a group; a multiple of the backend's granularity;
-                    // 0: the smallest that holds 32 tokens. It may hold less than one token
+    size_t page_bytes;  // of a page, one tensor's part of a group: a multiple of the backend's
+                        // granularity; 0: the smallest that holds 32 tokens. It may hold less than
+                        // one token
     uint64_t budget_bytes; // physical memory at most; 0: none before vt_va_reserve_physical_pages
     bool megacache; // one tensor, with the planes of a token side by side: a page group is one page
     uint32_t eager_groups; // page groups that a look-ahead maps beyond the next token's; 0: 2,
