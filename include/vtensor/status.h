@@ -1,4 +1,4 @@
-// status.h - what every function of libvtensor answers.
+// status.h - the status that functions of libvtensor return, and the attributes of the API.
 #ifndef VTENSOR_STATUS_H
 #define VTENSOR_STATUS_H
 
@@ -16,9 +16,9 @@ extern "C" {
 
 typedef enum vt_status {
     VT_OK = 0,
-    VT_NOSPACE, // out of budget, addresses or mappings: a normal answer, try with less or later
+    VT_NOSPACE, // out of budget, addresses or mappings: a normal answer, retry with less or later
     VT_EDEVICE, // the system or the driver failed
-    VT_EINVAL,  // misuse: an argument out of range
+    VT_EINVAL,  // an argument is out of range, or does not fit the state
     VT_ENOMEM   // no host memory for the library's own bookkeeping
 } vt_status;
 

@@ -6,35 +6,34 @@
 //     vt_va_init(&cfg, &va);
 //     vt_va_alloc_reqid(va, n_prompt, &reqid);
 //     len_tok[reqid] = n_prompt;
-//     vt_va_step_async(va, len_tok);          // backed now; the next token is made ready beside us
+//     vt_va_step_async(va, len_tok);          // backed now; the next token is prefetched
 //     char *k = vt_va_tensor(va, 2 * layer);  // row: k + reqid x request_stride + t x token_stride
 //     ... kernels ...
 //     vt_va_free_reqid(va, reqid);  vt_va_cleanup(va);
 //
-// For each plane (the K or the V rows of one layer) there is one tensor of the whole batch,
-// [max_batch][max_tok][row_bytes], in addresses that never change. A request is a row of that
-// batch, named by its reqid; a kernel that takes strided tensors runs on it as it is. Memory comes
-// in page groups ("kvblocks"): a page in each plane at the same place of the same request. A step
-// is told the length of every request and backs what is missing; what a freed request leaves behind
-// stays mapped (deferred reclamation) and serves the request that takes its place, or gives its
-// memory to others when they need it.
+// Each plane (the K or the V rows of one layer) has one tensor for the whole batch,
+// [max_batch][max_tok][row_bytes], at addresses that never change. A request is a row of that
+// batch, named by its reqid; kernels that take strided tensors need no change. Memory comes in page
+// groups (the paper's "kvblocks"): a page in each plane at the same place of the same request. Each
+// step gets the length of every request and backs what is missing. The memory of a freed request
+// stays mapped (deferred reclamation): it serves the request that takes its place, or goes to
+// others that need memory.
 //
-// The other manager, vtensor.h, shares memory between sequences and swaps; this one is for engines
-// that address by batch row, and to compare with.
+// The other manager, vtensor.h, shares memory between sequences and swaps. This one is for engines
+// that address by batch row, and for comparison.
 //
-// Laws
-//  - Every call is all or nothing for what active requests hold: on an error their lengths, their
-//    memory and its bytes are as before. Memory that no active request needs may have gone back to
-//    the system, or more of it may be mapped than before; never more than the budget.
-//  - A step backs the whole batch or nothing. What an active request has been given is never taken.
-//  - A request that begins reads zero wherever it has not written: memory that another has used is
-//    wiped first. Beyond its length nothing readable is mapped in its row but its own or zeroed
-//    bytes.
-//  - Nothing is unmapped or wiped while work that the device was given may read it.
+// Rules
+//  - Every call is all or nothing for active requests: on an error their lengths, their memory and
+//    its bytes are as before. Memory that no active request needs may have returned to the system,
+//    or more may be mapped than before; never more than the budget.
+//  - A step backs the whole batch or nothing. Memory that an active request was given is not taken.
+//  - A new request reads zero wherever it has not written: memory that another request used is
+//    wiped first. Beyond its length, only its own or zeroed bytes are readable in its row.
+//  - Nothing is unmapped or wiped while work that was given to the device may read it.
 //  - vt_va_check proves the accounting.
 //
 // Threads. All calls on one instance come from one thread at a time, its owner. vt_va_step_async
-// starts a thread of the instance's own when it is called first.
+// starts the instance's worker thread when it is first called.
 #ifndef VTENSOR_VATTENTION_H
 #define VTENSOR_VATTENTION_H
 
@@ -53,17 +52,17 @@ typedef struct vt_va vt_va; // owned by one thread
 
 #define VT_VA_EAGER_NONE UINT32_MAX
 
-// All fields that are 0 and may be so take their default.
+// A field of 0 takes its default, if it has one.
 typedef struct vt_va_config {
     uint32_t n_plane;   // 2 x layers
     size_t row_bytes;   // bytes per token per plane
     uint32_t max_tok;   // longest request, in tokens
     uint32_t max_batch; // requests active at once; reqids are 0 .. max_batch-1
-    size_t page_bytes;  // of a page group in each tensor, a multiple of the backend's granularity;
-                        // 0: the smallest that holds 32 tokens. It may hold less than one token
+    size_t page_bytes;  // of a page, one tensor's part of a group: a multiple of the backend's
+                        // granularity; 0: the smallest that holds 32 tokens. It may hold less than
+                        // one token
     uint64_t budget_bytes; // physical memory at most; 0: none before vt_va_reserve_physical_pages
-    bool megacache; // one tensor in which the planes of a token lie side by side, so that a page
-                    // group is one page
+    bool megacache; // one tensor, with the planes of a token side by side: a page group is one page
     uint32_t eager_groups; // page groups that a look-ahead maps beyond the next token's; 0: 2,
                            // VT_VA_EAGER_NONE: none
     vt_vmm *vmm;           // backend, fresh; owned by the instance from a successful init on;
@@ -71,13 +70,13 @@ typedef struct vt_va_config {
 } vt_va_config;
 
 // Reserves the addresses of all tensors; allocates no physical memory.
-// Errors: VT_EINVAL (a zero where none may be, sizes that overflow, pages that are no multiple of
-// the granularity), VT_NOSPACE (no addresses, or max_batch x tensors is more than the mappings that
-// the system allows: use megacache, or a smaller batch), VT_ENOMEM, VT_EDEVICE. On error *out is
-// NULL and cfg->vmm stays the caller's; a backend that had been configured by then must be closed.
+// Errors: VT_EINVAL (a required field is zero, sizes overflow, page_bytes is not a multiple of the
+// granularity), VT_NOSPACE (no addresses, or max_batch x tensors exceeds the system's limit of
+// mappings: use megacache, or a smaller batch), VT_ENOMEM, VT_EDEVICE. On error *out is NULL and
+// cfg->vmm stays the caller's; it may have been configured and can then only be closed.
 VT_API VT_NODISCARD vt_status vt_va_init(const vt_va_config *cfg, vt_va **out);
 
-// Waits for the look-ahead and for the device, returns all memory, closes the backend. NULL is
+// Waits for the look-ahead and the device, returns all memory and closes the backend. NULL is
 // allowed.
 VT_API void vt_va_cleanup(vt_va *va);
 
@@ -91,60 +90,57 @@ vt_va_token_stride(const vt_va *va); // row_bytes, or with megacache n_plane x r
 
 // ---- Requests
 
-// Makes an inactive request active, with the length that the next step is expected to tell: of
-// those whose mapped groups suffice the one with the fewest, else the one with the most. Maps
-// nothing. Wipes what the request before has used; if that was freed just now, waits for the
-// device.
+// Activates an inactive request: of those whose mapped groups suffice for len_tok the one with the
+// fewest, else the one with the most. len_tok is the length expected in the next step. Maps
+// nothing. Wipes what the previous request used; if that was freed just now, waits for the device.
 // Errors: VT_EINVAL (len_tok > max_tok), VT_NOSPACE (max_batch are active), VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid);
 
-// Ends a request. With deferred reclamation its memory stays mapped, and nothing is waited for;
-// without it is unmapped at once (when the device is done with it; should that fail, by a later
-// step).
-// Errors: VT_EINVAL (not active), VT_EDEVICE (the request is active still).
+// Ends a request. With deferred reclamation its memory stays mapped, and the call does not wait.
+// Without it the call waits for the device and unmaps the memory (if that fails, a later step
+// does). Errors: VT_EINVAL (not active), VT_EDEVICE (the request is still active).
 VT_API VT_NODISCARD vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid);
 
 // ---- Once per iteration, before its kernels
 
-// Makes tokens [0, len_tok[reqid]) of every active request backed and writable memory; len_tok is
-// [max_batch], 0 for inactive requests. For what is missing, inactive requests give up memory, the
-// one longest inactive first, then active ones what they do not need. A length may become smaller;
-// what that sets free serves others from the next step on. eager_reclaim: first returns all memory
-// of inactive requests that the device is done with.
-// Errors: VT_EINVAL (a length > max_tok, or that of an inactive request not 0), VT_NOSPACE (budget,
-// or the system has no memory), VT_EDEVICE.
+// Makes sure that memory backs tokens [0, len_tok[reqid]) of every active request; len_tok is
+// [max_batch], 0 for inactive requests. If memory is missing, inactive requests give up theirs, the
+// longest inactive first, then active ones what they do not need. A length may shrink; the memory
+// that frees serves others from the next step on. eager_reclaim: first returns all memory of
+// inactive requests that the device has finished with. Errors: VT_EINVAL (a length > max_tok, or an
+// inactive request's not 0), VT_NOSPACE (budget, or the system has no memory), VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim);
 
-// The same without eager_reclaim, and then answers while a thread looks ahead: it maps what each
-// active request needs for one token more, and then for 2 to 9 more until eager_groups groups are
-// mapped beyond that. The first may take memory as a step does, the second only what the budget has
-// free. That it fails is not reported: the next step maps what is missing itself. Every call that
-// changes what is mapped waits for that thread first.
+// The same without eager_reclaim. After it returns, a thread looks ahead: it maps what each active
+// request needs for one more token, and then for 2 to 9 more until eager_groups groups are mapped
+// beyond that. The first part may take memory as a step does, the second uses free budget only. A
+// failure is not reported: the next step maps what is missing. Every call that changes mappings
+// first waits for that thread.
 // Errors: as vt_va_step; VT_ENOMEM (no thread can be started: nothing was done).
 VT_API VT_NODISCARD vt_status vt_va_step_async(vt_va *va, const uint32_t *len_tok);
 
-// Waits for the look-ahead, if one is under way, and takes over what it has mapped.
+// Waits for the look-ahead, if one is running, and takes over what it mapped.
 VT_API void vt_va_wait(vt_va *va);
 
 // ---- Memory
 
-// Sets how many page groups may exist at once: as many as fit. To shrink, memory that no active
-// request needs goes back to the system; to grow is to be allowed more, nothing is allocated ahead.
-// Errors: VT_NOSPACE (active requests need more than that), VT_EDEVICE: the budget is as before.
+// Sets the budget: as many page groups as fit size_bytes. Shrinking returns memory that no active
+// request needs to the system; growing allocates nothing.
+// Errors: VT_NOSPACE (active requests need more than that), VT_EDEVICE; the budget is as before.
 VT_API VT_NODISCARD vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes);
 
-// Page groups that active requests do not need: for admitting new ones. Waits for nothing.
+// Page groups that active requests do not need, for admitting new ones. Does not wait.
 VT_API uint64_t vt_va_num_free_kvblocks(const vt_va *va);
 
 // Page groups that a request of that length needs.
 VT_API uint64_t vt_va_kvblocks_for(const vt_va *va, uint32_t len_tok);
 
-// On at first. Once off, each step first unmaps what inactive requests hold and the device is done
-// with.
+// On by default. When off, each step first unmaps what inactive requests hold and the device has
+// finished with.
 VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
 
-// X(name, help): every counter and gauge there is, in one list. Gauges do not know what a
-// look-ahead that has not been taken over has mapped.
+// X(name, help): all counters and gauges. Gauges do not include what a look-ahead has mapped before
+// it is taken over.
 #define VT_VA_STATS(X)                                                                   \
     X(page_bytes, "bytes of a page of one tensor")                                       \
     X(group_bytes, "bytes of a page group, its pages in all tensors together")           \
@@ -187,12 +183,12 @@ typedef struct vt_va_request {
     uint32_t n_mapped; // page groups mapped, from token 0 on
 } vt_va_request;
 
-// All zero where there is no such request. As of the last look-ahead taken over.
+// All zero if there is no such request. As of the last look-ahead that was taken over.
 VT_API vt_va_request vt_va_look(const vt_va *va, uint32_t reqid);
 
 // Proves the invariants, and that the system holds and maps just as much. Waits for the look-ahead.
-// Slow; for tests, debug builds and idle moments. VT_OK; VT_EINVAL with the first broken invariant
-// in *what (a static string; may be NULL); VT_EDEVICE if the backend cannot tell.
+// Slow: for tests, debug builds and idle moments. Answers VT_OK, or VT_EINVAL with the first broken
+// invariant in *what (a static string; what may be NULL), or VT_EDEVICE if the backend cannot tell.
 VT_API VT_NODISCARD vt_status vt_va_check(vt_va *va, const char **what);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 //   unmap   from the last view down                     once the device has passed the ticket
 //   drop    unmap, then destroy
 //
-// Whatever happens, *created and *n_view say what holds afterwards. A range that fails half-way, and
-// whose undoing fails as well, can be dropped later.
+// Whatever happens, *created and *n_view say what holds afterwards. A range that fails half-way,
+// and whose undoing fails as well, can be dropped later.
 #ifndef VTI_BACKING_H
 #define VTI_BACKING_H
 

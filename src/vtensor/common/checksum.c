@@ -4,17 +4,17 @@
 //
 //   sum = sum x K + f(w)        f(w) = x ^ (x >> 32)  with  x = (w + C) x M        all modulo 2^64
 //
-// Bytes left over at the end are two words more: the bytes with zeros behind them, and how many
-// they are. K, C and M are the constants below; K and M are odd and f loses nothing, so a change of
-// one word, and so of one bit or byte, always changes the sum. Any other change leaves it as it was
-// by chance alone, one in 2^32 at worst (two words that changed places 8 GiB apart), mostly far
-// less. C lets zeros count, so that a file that lost its bytes and reads as zeros is found too.
+// Bytes left over at the end count as two more words: the bytes padded with zeros, and their
+// number. K, C and M are the constants below. K and M are odd and f is a bijection, so a change of
+// one word, and so of one bit or byte, always changes the sum. Any other change keeps the sum with
+// a chance of 2^-32 at worst (two words swapped 8 GiB apart), mostly far less. C makes zeros count,
+// so that a file that lost its bytes and reads as zeros is found too.
 //
-// A sum is all there is to carry from piece to piece: four steps are one,
+// Only the sum is carried from piece to piece. Four steps are done as one,
 //
 //   sum = sum x K^4 + f(w0) x K^3 + f(w1) x K^2 + f(w2) x K + f(w3)
 //
-// where only one product waits for the step before: 8 GB/s on a core, more than disks have.
+// in which only one product depends on the step before: 8 GB/s on a core, more than disks deliver.
 #include <endian.h>
 #include <string.h>
 

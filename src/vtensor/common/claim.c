@@ -8,7 +8,7 @@ vt_status vti_claim_check(vt_vmm *vmm, const vti_claim *claim, const char **brok
     uint64_t resident_bytes, mapped_bytes, n_mapping;
     VT_TRY(vmm->ops->resident(vmm, &resident_bytes));
     VT_TRY(vmm->ops->mapped(vmm, &mapped_bytes, &n_mapping));
-    bool merges = vmm->ops->max_runs(vmm) < UINT64_MAX; // else a mapping may be anything
+    bool merges = vmm->ops->max_runs(vmm) < UINT64_MAX; // else the system may split runs
     if (resident_bytes != claim->resident_bytes)
         *broken = "the system holds other memory than was created";
     else if (!claim->is_torn && mapped_bytes != claim->mapped_bytes)

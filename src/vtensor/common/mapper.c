@@ -1,28 +1,26 @@
 // mapper.c - the queue and the thread behind mapper.h.
 //
-// The states of a job, and who moves it:
+// The states of a job, and what moves it:
 //
 //   FREE    -> QUEUED    vti_mapper_post
 //   QUEUED  -> FREE      vti_mapper_cancel, vti_mapper_stop
 //   QUEUED  -> RUNNING   do_job, before the job is run
-//   RUNNING -> DONE      do_job, after it: whatever the outcome was, it is delivered
+//   RUNNING -> DONE      do_job, after it, whatever the outcome
 //   DONE    -> FREE      vti_mapper_wait, vti_mapper_take, vti_mapper_stop
 //
-// do_job is called by the thread, or by the owner where there is none; all others by the owner. So
-// a job becomes FREE, and ceases to be, by the owner's hand alone.
+// The thread calls do_job (without a thread, the owner does); only the owner calls the others. So
+// only the owner makes a job FREE, or makes it anything else.
 //
-// Where a job is follows from its state: QUEUED jobs lie in a binary heap, the most urgent on top,
-// the one that is RUNNING in `running`, DONE ones in a list, the first done first. Together they
-// are at most max_job, so both arrays have room for all. What is searched or moved in them is as
-// short.
+// The state of a job says where it is: QUEUED jobs are in a binary heap with the most urgent on
+// top, the RUNNING one in `running`, DONE ones in a list in the order in which they ended. Together
+// they are at most max_job, so both arrays have room for all.
 //
-// One lock guards all of that and the state of posted jobs. It is never held while a job runs: then
-// the owner may post, cancel and take, and who waits for another job is not held up.
+// One lock guards all of that and the state of posted jobs. It is not held while a job runs, so the
+// owner may post, cancel and take meanwhile.
 //
-// There are two things to sleep for, each with a condition of its own and one sleeper at most: the
-// thread for work, until the heap is not empty or the end has come; the owner for one job, until
-// its state is DONE. Both look at what they wait for under the lock, and who changes it holds the
-// lock and signals, so no wake-up is lost. Nobody looks without being woken.
+// There are two conditions with at most one sleeper each: the thread waits until the heap is not
+// empty or `stop` is set; the owner waits until one job is DONE. Both check under the lock, and
+// every change is made under the lock and signalled, so no wake-up is lost. Nobody polls.
 #include "mapper.h"
 
 #include <assert.h>
@@ -123,7 +121,7 @@ static vti_job *done_remove(vti_mapper *mp, uint32_t i)
     return job;
 }
 
-// Does the job at place i of the heap. The lock is held before and after, but not meanwhile.
+// Runs the job at place i of the heap. The lock is held before and after, but not meanwhile.
 static void do_job(vti_mapper *mp, uint32_t i)
 {
     vti_job *job = heap_remove(mp, i);
@@ -144,8 +142,8 @@ static bool wait_for_job(vti_mapper *mp)
     return !mp->stop;
 }
 
-// Work ahead has time: where all cores are busy, a thread that has just been woken must not take the
-// core from the one that woke it. It still gets its share.
+// Work ahead of need can wait: if all cores are busy, the woken thread must not preempt the thread
+// that woke it. It still gets its share.
 static void set_batch_policy(void)
 {
     struct sched_param none = {0};
@@ -163,8 +161,9 @@ static void *mapper_main(void *arg)
     return NULL;
 }
 
-// Signals are for the program's own threads, but for those that a fault of this very thread raises:
-// were they blocked, the system would end the process past the handler that reports crashes.
+// Signals are for the program's own threads, except those that a fault of this thread raises: if
+// they were blocked, the system would end the process without calling the handler that reports
+// crashes.
 static void block_signals(sigset_t *before)
 {
     static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -174,7 +173,7 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-// The thread inherits the mask, so that there is no moment at which a signal can reach it.
+// The thread inherits the mask, so no signal can reach it at any time.
 static bool start_thread(vti_mapper *mp)
 {
     sigset_t before;

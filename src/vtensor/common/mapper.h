@@ -1,11 +1,11 @@
-// mapper.h - a thread that does jobs for the owner of a manager, and the queue between them.
+// mapper.h - a thread that runs jobs for the owner of a manager, and the queue between them.
 //
-// A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) its
-// fields are the mapper's. The owner posts it, may take it back while it is still queued, or waits
-// until it is done; a job that is done stays so until the owner takes it. The queue is bounded and
+// A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) only
+// the mapper touches its fields. The owner posts it, may cancel it while it is queued, or waits
+// until it is done; a job that is DONE stays so until the owner takes it. The queue is bounded and
 // ordered by deadline, the nearest first, and among equals by the order of posting.
 //
-// The thread sleeps on a condition when there is nothing to do. No lock is held while a job runs.
+// The thread sleeps on a condition while there is nothing to do. No lock is held while a job runs.
 #ifndef VTI_MAPPER_H
 #define VTI_MAPPER_H
 

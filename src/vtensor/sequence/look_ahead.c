@@ -1,19 +1,18 @@
-// ahead.c - VTS, what is done before it is needed: prepare, and the step that looks ahead for
-// everybody.
+// look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for all.
 //
-// A span has one job at a time. What is asked for beyond it is kept in ahead_tok and posted when
-// the job comes back: in the next vt_step, or in vt_seq_wait.
+// A span has one job at a time. What is asked for beyond that job is kept in ahead_tok and posted
+// when the job comes back: in the next vt_step, or in vt_seq_wait.
 //
-// Urgency, as the deadline of a job, counted in steps from the first one on:
+// The deadline of a job is a step, counted from the first one on; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
-//   VTI_SOON             unmapping what a released sequence has shared
+//   VTI_SOON             unmapping what a released sequence shared
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
 //   VTI_RETURN           spare chunks beyond the high mark
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
 
-// The first position from n_owned on, below n_chunk, that nothing is mapped at; n_chunk: none.
+// The first position in [n_owned, n_chunk) where nothing is mapped; n_chunk: none.
 static uint32_t first_cold(const vti_span *sp, uint32_t n_chunk)
 {
     uint32_t p = sp->n_owned;
@@ -31,13 +30,13 @@ static vt_status post_back(vt_manager *m, vti_span *sp, uint32_t end, uint64_t d
     return vti_job_post(m, sp, VTI_JOB_BACK, first, n, deadline);
 }
 
-// A job that waits already is made more urgent if it must be.
+// A queued job is posted again if it must be more urgent.
 static vt_status post_ahead(vt_seq *s, uint32_t deadline)
 {
     vt_manager *m = s->m;
     uint64_t due = m->n_step + deadline;
     if (s->span->is_lent && s->span->job.deadline <= due) return VT_OK;
-    if (!vti_job_cancel(m, s->span)) return VT_OK; // it is being done
+    if (!vti_job_cancel(m, s->span)) return VT_OK; // it is running
     return post_back(m, s->span, vti_geo_chunks(&m->geo, s->ahead_tok), due);
 }
 
@@ -77,7 +76,7 @@ vt_status vt_seq_wait(vt_seq *s)
     return s->swapped ? VT_OK : vti_tally_answer(s->m, seq_wait(s));
 }
 
-// A hint that finds no room is no error: extend asks again.
+// If there is no room, extend will try again: no error.
 static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
 {
     uint64_t len_tok = (uint64_t)s->len_tok + n_more;
@@ -121,7 +120,7 @@ static vti_span *idle_for_refill(vt_manager *m)
     return vti_span_alloc(m, &fresh) == VT_OK ? fresh : NULL;
 }
 
-// Spare chunks for the next sequence, up to the low mark.
+// Makes spare chunks for the next sequence, up to the low mark.
 static void refill_spare(vt_manager *m)
 {
     uint64_t have = m->pset.n_in[VT_CHUNK_SPARE] + m->n_reserved;

@@ -1,4 +1,4 @@
-// manager_budget.c - what the owner may ask of the memory as a whole: trim, evict, set the budget.
+// manager_budget.c - trim, evict, and the budget: what the owner may ask of all memory.
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -21,7 +21,7 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
     return vti_tally_answer(m, st);
 }
 
-// A sequence that has ended may hold chunks of a prefix still.
+// A retired span may still hold chunks of a prefix, so it is reaped first.
 vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
     vti_jobs_settle(m);

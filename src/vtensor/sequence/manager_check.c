@@ -214,7 +214,7 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
     return NULL;
 }
 
-// 5, 6: the system's word.
+// 5, 6: compared with the system.
 static vt_status check_system(const manager_census *c, const char **broken)
 {
     const vt_manager *m = c->m;

@@ -23,7 +23,7 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     return m->budget_chunks > 0 ? VT_OK : VT_NOSPACE;
 }
 
-// What is allocated here manager_free frees, whatever of it is there.
+// manager_free frees all of this, also if only a part was allocated.
 static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
 {
     const vti_geo *g = &m->geo;
@@ -56,7 +56,7 @@ static vt_status backend_configure(vt_manager *m)
     return VT_OK;
 }
 
-// The backend is told last, so that it is untouched when anything fails.
+// The backend is configured last, so that it is untouched if anything fails.
 static vt_status manager_make(const vt_config *cfg, vt_vmm *vmm, vt_manager **out)
 {
     vt_manager *m = calloc(1, sizeof *m);
@@ -88,7 +88,7 @@ static void release_all(vt_manager *m)
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
 }
 
-// Best effort, and then once more: a device that fails may do so once only.
+// Tries twice: a device may fail once only.
 static void return_memory(vt_manager *m)
 {
     for (int effort = 0; effort < 2; effort++) {
@@ -104,7 +104,7 @@ void vt_manager_destroy(vt_manager *m)
     vti_jobs_settle(m);
     vti_mapper_stop(m->mapper);
     m->mapper = NULL;
-    m->mapper_kind = VT_MAPPER_OWNER; // no other one is started
+    m->mapper_kind = VT_MAPPER_OWNER; // no new thread is started
     release_all(m);
     vti_rtree_free(m->rtree); // its chunks are spare now
     m->rtree = NULL;

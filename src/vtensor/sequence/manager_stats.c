@@ -5,11 +5,11 @@
 static uint64_t live_bytes(const vt_manager *m, uint64_t n_tok)
 {
     const vti_geo *g = &m->geo;
-    uint64_t views = g->n_view; // stride_bytes holds all planes where there is one view
+    uint64_t views = g->n_view; // with one view, stride_bytes covers all planes
     return n_tok * views * g->stride_bytes;
 }
 
-// Of chunks with a sequence, whole, what is behind the sequences' lengths: only tails have any.
+// Bytes behind the lengths of the sequences in their tails; a shared tail counts for each.
 static uint64_t slack_bytes(const vt_manager *m)
 {
     const vti_geo *g = &m->geo;

@@ -7,7 +7,7 @@
 
 #include "vtensor/common/try.h"
 
-// The warm stretch from n_owned on becomes the sequence's.
+// The sequence takes over the warm stretch from n_owned on.
 static vt_status take_warm(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     uint32_t first = sp->n_owned, p = first;
@@ -24,7 +24,8 @@ static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     if (vti_span_cold_chunks(sp, n_chunk) > 0) {
         vti_job_settle(m, sp);
-        VT_TRY(vti_span_home(m, sp, sp->n_owned, n_chunk)); // for all, so that all can be given up
+        VT_TRY(vti_span_home(m, sp, sp->n_owned,
+                             n_chunk)); // for all at once, so that all can be undone
         VT_TRY(vti_room_make(m, sp, n_chunk, vti_span_cold_chunks(sp, n_chunk)));
     }
     VT_TRY(take_warm(m, sp, n_chunk));
@@ -35,7 +36,7 @@ static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
     return VT_OK;
 }
 
-// Chunks up to n_chunk become the sequence's, or none do. Those made in vain go back to the system.
+// The sequence gets all chunks up to n_chunk, or none: then those just made return to the system.
 static vt_status chunks_grow(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     uint32_t had = sp->n_owned, cold = had;
@@ -45,7 +46,7 @@ static vt_status chunks_grow(vt_manager *m, vti_span *sp, uint32_t n_chunk)
     m->tally.ready_misses += st == VT_OK && cold != n_chunk;
     if (st == VT_OK) return VT_OK;
     uint32_t was_dirty = sp->n_dirty;
-    (void)vti_span_drop(m, sp, had); // of chunks just made, which stay warm: nothing is unmapped
+    (void)vti_span_drop(m, sp, had); // they stay warm: nothing is unmapped
     sp->n_dirty = was_dirty;
     (void)vti_span_shed(m, sp, cold, n_chunk, UINT32_MAX);
     return st;
@@ -60,7 +61,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     size_t tail_bytes = vti_tail_blocked(s);
     if (tail_bytes > 0) VT_TRY(vti_tail_make_writable(s, tail_bytes, need));
     if (need <= sp->n_owned) return VT_OK;
-    if (vti_span_cold_chunks(sp, need) > 0) vti_jobs_take(m); // they may have been made by now
+    if (vti_span_cold_chunks(sp, need) > 0) vti_jobs_take(m); // a job may have made them by now
     return chunks_grow(m, sp, need);
 }
 
@@ -90,7 +91,7 @@ static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
     VT_TRY(vti_span_drop(m, s->span, vti_geo_chunks(&m->geo, len_tok)));
     s->tail_stale = vti_geo_tail_bytes(&m->geo, len_tok) > 0;
     vti_seq_set_len(s, len_tok);
-    (void)vti_strays_free(m); // what the device will not take back now stays spare and counted
+    (void)vti_strays_free(m); // what the device does not take back stays spare and counted
     return VT_OK;
 }
 

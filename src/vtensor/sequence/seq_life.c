@@ -38,7 +38,7 @@ void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     if (m->live_tok > m->tally.peak_tok) m->tally.peak_tok = m->live_tok;
 }
 
-// A prefix is used for as long as somebody holds it, so its idle time begins where this ends.
+// A prefix counts as used while a sequence references it: its idle time begins when that ends.
 void vti_seq_set_node(vt_seq *s, vti_node *node)
 {
     vti_rtree *t = s->m->rtree;

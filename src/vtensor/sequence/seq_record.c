@@ -1,5 +1,5 @@
-// seq_record.c - prefixes: record, retain, and the domains they are kept in. To record makes the tree
-// another holder of the sequence's chunks; nothing is copied before the sequence grows.
+// seq_record.c - record, retain, and domains. Recording makes the tree another holder of the
+// sequence's chunks; nothing is copied before the sequence grows.
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -25,7 +25,7 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
         vti_seq_set_node(s, node);
     else if (is_new)
         vti_rtree_drop(m->rtree, node);
-    (void)vti_strays_free(m); // a tail that this one supersedes; else it stays spare and counted
+    (void)vti_strays_free(m); // tails that this one supersedes
     return st;
 }
 
@@ -35,7 +35,7 @@ vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n
     return vti_tally_answer(s->m, seq_record(s, d, tok, n_tok, keep));
 }
 
-// The edge in which it ends is cut there: what is behind stays worth what it was.
+// The edge in which it ends is split there; what lies behind keeps its worth.
 static vt_status retain_path(vt_manager *m, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                              const vt_retention *keep)
 {

@@ -46,7 +46,7 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
     return vti_rtree_match(d, tok, n_tok).n_tok;
 }
 
-// The rows of a prefix that fill their last chunk in part, into a chunk of the sequence's own.
+// Copies the rows of the prefix's partly filled last chunk into a chunk of the sequence's own.
 static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 {
     vt_manager *m = s->m;
@@ -56,8 +56,7 @@ static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
     return vti_span_fetch(m, sp, p, region, vti_geo_tail_bytes(&m->geo, n_hit));
 }
 
-// Whether a conversation can go on where it ended: in the tail chunk itself, with its region for a
-// home.
+// Whether a conversation can continue in the tail chunk itself, with the chunk's region as home.
 static bool can_go_on(const vt_seq *s, uint32_t region)
 {
     const vt_manager *m = s->m;
@@ -68,8 +67,8 @@ static bool can_go_on(const vt_seq *s, uint32_t region)
            s->span->at[p] == VTI_NO_REGION && vti_tail_held_by_path(m, s->node, p, region, 0);
 }
 
-// The other way round than copy_tail: the sequence gets the chunk, the tree the copy. What is in it
-// of longer prefixes is wiped.
+// The reverse of copy_tail: the sequence gets the chunk, the tree the copy. Rows of longer prefixes
+// in the chunk are wiped.
 static vt_status take_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 {
     vt_manager *m = s->m;
@@ -98,8 +97,8 @@ static vt_status take_prefix(vt_seq *s, vti_prefix hit)
     return VT_OK;
 }
 
-// The node is referenced first, and kept whole: nothing of the path goes while room is made for the
-// tail.
+// The node is referenced and kept whole first, so that making room for the tail takes nothing of
+// the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vti_seq_set_node(s, hit.node);

@@ -1,11 +1,11 @@
-// swap.c - VTS, sequences whose content is elsewhere for a while: swap_out, swap_in.
+// seq_swap.c - swap_out and swap_in.
 //
-// The backend's swap is cut into slots of a chunk; slice v of the chunk in slot i lies at
-// i x chunk_bytes + v x slice_bytes. Only chunks that nobody shares go out: giving up a shared one
-// frees nothing. With each goes a checksum, which must be the same when it comes back.
+// The backend's swap is divided into slots of a chunk each; slice v of the chunk in slot i lies at
+// i x chunk_bytes + v x slice_bytes. Only chunks that are not shared are written: freeing a shared
+// one would free nothing. Each has a checksum, which is compared when it is read back.
 //
-//   out   write all, lift all, let go of them      a failure before the last: nothing is lost
-//   in    chunks at the same positions, read all   a failure: they are given up, the slots stay
+//   out   write all, detach all, drop them         on a failure before the last: nothing is lost
+//   in    back the same positions, read all        on a failure: shed again, the slots stay
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -75,8 +75,8 @@ static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t
     return vmm->ops->swap_read(vmm, addr, offset, n, sum);
 }
 
-// All slices of the chunk at c->position, to or from its slot; *sum depends on each and on their
-// order.
+// Copies all slices of the chunk at c->position to or from its slot; *sum depends on each slice and
+// on their order.
 static vt_status chunk_move(vt_manager *m, const vti_span *sp, const vti_swapped *c, slice_fn *move,
                             uint64_t *sum)
 {
@@ -97,7 +97,7 @@ static int by_position(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-// A chunk for what is out already may be mapped: where giving it up again has failed.
+// A position that is swapped out may have a chunk mapped, if undoing a swap_in failed.
 static bool chunk_is_out(const vt_seq *s, uint32_t position)
 {
     vti_swapped key = {.position = position};
@@ -119,8 +119,8 @@ static uint32_t count_out(const vt_seq *s)
     return n;
 }
 
-// Writes what goes out and lists it behind the n_had that are out already; *n counts what has a
-// slot.
+// Writes the chunks that go out and appends them to the list; *n counts the entries, which have
+// slots.
 static vt_status write_chunks(vt_seq *s, vti_swapped *list, uint32_t *n)
 {
     vt_manager *m = s->m;
@@ -143,7 +143,7 @@ static uint32_t next_run_out(const vt_seq *s, uint32_t *p)
     return n;
 }
 
-// What goes out may leave a hole in a run.
+// A chunk that goes out may leave a hole in a run.
 static vt_status room_for_holes(vt_seq *s)
 {
     int64_t more = 0;
@@ -190,7 +190,7 @@ static vt_status swap_out_chunks_of(vt_seq *s, uint32_t n_out)
     s->swapped = list;
     s->n_swapped = n;
     m->tally.swap_out_chunks += n_out;
-    (void)vti_strays_free(m); // what the device will not take back now stays spare and counted
+    (void)vti_strays_free(m); // what the device does not take back stays spare and counted
     return VT_OK;
 }
 
@@ -212,7 +212,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
     return vti_tally_answer(s->m, swap_out_seq(s));
 }
 
-// Chunks for the entries from `i` on that are neighbours; *n of them. One may be there already.
+// Backs *n entries from `i` on that are neighbours. The first may be there already.
 static vt_status back_chunks(vt_seq *s, uint32_t i, uint32_t *n)
 {
     vt_manager *m = s->m;
@@ -245,7 +245,7 @@ static vt_status read_chunks(vt_seq *s)
     return VT_OK;
 }
 
-// Gives up again the chunks that were made for what is swapped out.
+// Drops the chunks that were made for entries of the swap.
 static void undo_swap_in(vt_seq *s)
 {
     vt_manager *m = s->m;

@@ -11,25 +11,21 @@
 
 // ---- A tail that the tree holds too
 
-// The prefixes that hold the chunk mapped at a position get a copy of its first size_bytes instead,
-// in an attic. Pre: they are of the path that ends in `node`; there is room for a chunk.
 vt_status vti_tail_copy_to_tree(vt_manager *m, const vti_span *sp, vti_node *node,
                                 uint32_t position, size_t size_bytes)
 {
-    uint32_t attic, region = sp->at[position];
-    VT_TRY(vti_pset_tree_region(&m->pset, position, &attic));
-    VT_TRY(vti_chunks_alloc(m, attic, position, 1));
-    vt_status st = vti_span_store(m, sp, position, attic, size_bytes);
+    uint32_t copy, region = sp->at[position];
+    VT_TRY(vti_pset_tree_region(&m->pset, position, &copy));
+    VT_TRY(vti_chunks_alloc(m, copy, position, 1));
+    vt_status st = vti_span_store(m, sp, position, copy, size_bytes);
     if (st != VT_OK) {
-        (void)vti_chunks_free(m, attic, position, 1);
+        (void)vti_chunks_free(m, copy, position, 1);
         return st;
     }
-    vti_rtree_rename(m->rtree, node, position, region, attic);
+    vti_rtree_rename(m->rtree, node, position, region, copy);
     return VT_OK;
 }
 
-// Whether the prefixes that hold a chunk are all of the path that ends in `node`, and n_user spans
-// hold it.
 bool vti_tail_held_by_path(const vt_manager *m, const vti_node *node, uint32_t position,
                            uint32_t region, uint32_t n_user)
 {
@@ -38,15 +34,15 @@ bool vti_tail_held_by_path(const vt_manager *m, const vti_node *node, uint32_t p
            vti_rtree_names(m->rtree, node, position, region) == c.n_node;
 }
 
-// Where the sequence shares its tail chunk with prefixes of its own path alone, these get a copy,
-// and the chunk is the sequence's. *is_kept: so it is now. Pre: there is room for a chunk.
+// If the sequence shares its tail chunk with prefixes of its own path alone, they get a copy and
+// the sequence keeps the chunk. *is_kept: it did. Pre: there is room for a chunk.
 static vt_status keep_tail(vt_seq *s, bool *is_kept)
 {
     vt_manager *m = s->m;
     uint32_t p = s->span->n_owned - 1;
     *is_kept = vti_tail_held_by_path(m, s->node, p, s->span->at[p], 1);
     if (!*is_kept) return VT_OK;
-    // Rows beyond the length may be a longer prefix's.
+    // Rows beyond the length may belong to a longer prefix.
     size_t size_bytes =
         s->tail_stale ? m->geo.slice_bytes : vti_geo_tail_bytes(&m->geo, s->len_tok);
     return vti_tail_copy_to_tree(m, s->span, s->node, p, size_bytes);
@@ -54,15 +50,13 @@ static vt_status keep_tail(vt_seq *s, bool *is_kept)
 
 // ---- A tail that is to be written
 
-// Bytes of the tail chunk in each view, if the sequence may not write behind them as it is; 0: it
-// may.
 size_t vti_tail_blocked(const vt_seq *s)
 {
     const vti_span *sp = s->span;
     size_t tail_bytes = vti_geo_tail_bytes(&s->m->geo, s->len_tok);
     if (tail_bytes == 0) return 0;
     uint32_t p = sp->n_owned - 1;
-    if (sp->at[p] == VTI_NO_REGION) return 0; // in the swap, so it was its own
+    if (sp->at[p] == VTI_NO_REGION) return 0; // swapped out, so it was not shared
     bool shared = vti_pset_state(&s->m->pset, sp->at[p], p) == VT_CHUNK_SHARED;
     return shared || s->tail_stale ? tail_bytes : 0;
 }
@@ -74,8 +68,8 @@ static bool tail_is_shared(const vt_seq *s)
     return vti_pset_state(&s->m->pset, sp->at[p], p) == VT_CHUNK_SHARED;
 }
 
-// With no room for a copy: whether only the sequence's own prefix shared the tail, which is shorter
-// now.
+// Called if there is no room for a copy. If only the sequence's own prefix shares the tail, the
+// prefix is cut shorter: true.
 static bool tail_is_given_up(vt_seq *s)
 {
     const vti_span *sp = s->span;
@@ -85,8 +79,8 @@ static bool tail_is_given_up(vt_seq *s)
     return vti_rtree_give_up(s->m->rtree, s->node, p);
 }
 
-// A chunk for the sequence or for the tree, whoever is easier to serve. Room is made for all that
-// is coming, so that what is done first is not done in vain.
+// Either the sequence or the tree gets a new chunk, whichever is easier to serve. Room is made for
+// all chunks of the extend first, so that a later step does not fail.
 static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
 {
     vt_manager *m = s->m;
@@ -97,7 +91,7 @@ static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
     if (st == VT_NOSPACE && tail_is_given_up(s))
         st = vti_room_make(m, sp, end, vti_span_cold_chunks(sp, n_chunk));
     VT_TRY(st);
-    if (!tail_is_shared(s)) return VT_OK; // room has come from those who shared it
+    if (!tail_is_shared(s)) return VT_OK; // making room has ended the sharing
     VT_TRY(keep_tail(s, &is_kept));
     if (is_kept) return VT_OK;
     VT_TRY(vti_span_home(m, sp, p, end));
@@ -114,7 +108,7 @@ vt_status vti_tail_make_writable(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
     vti_span *sp = s->span;
     vti_job_settle(m, sp);
     VT_TRY(vti_span_repair(m, sp));
-    (void)vti_spans_reap(m, VTI_REAP_NOW); // one of them may have been the last other holder
+    (void)vti_spans_reap(m, VTI_REAP_NOW); // one may have been the last other holder
     if (tail_is_shared(s)) VT_TRY(tail_unshare(s, tail_bytes, n_chunk));
     if (s->tail_stale) {
         VT_TRY(vti_span_await_fence(m, sp));

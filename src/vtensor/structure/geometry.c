@@ -13,8 +13,8 @@ static bool config_in_range(const vt_config *c)
 }
 
 // The addresses of a span. A guard of at least one token lies before the first view and behind
-// each, so that a read of token -1 or max_tok faults. It is whole slices, so that slices of whole
-// huge pages are aligned for them.
+// each, so that a read of token -1 or max_tok faults. It is a multiple of the slice, so that slices
+// of huge pages are aligned.
 static bool lay_out_span(vti_geo *g)
 {
     size_t all_tok, view, views;
@@ -29,9 +29,9 @@ static bool lay_out_span(vti_geo *g)
            g->span_bytes <= PTRDIFF_MAX;
 }
 
-// All chunks that have an index fit a file's offsets. Then no sum of bytes or tokens overflows.
-// A region that is no span's home is there for chunks that others still hold, one at least; so
-// there are far more regions than spans, as far as offsets go.
+// All chunk indices fit the offsets of one file. Then no sum of bytes or tokens overflows. A region
+// that is no span's home is in use while somebody holds one of its chunks, so there are far more
+// regions than spans, as far as offsets allow.
 static bool count_regions(vti_geo *g)
 {
     size_t region_bytes;

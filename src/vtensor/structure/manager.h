@@ -4,9 +4,9 @@
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
 //   verbs/      VTO: chunks and spans are created, mapped and let go of; the backend and the
 //               structure change together
-//   tree/       rTree: recorded prefixes, and what they are worth
-//   structure/  pSet and vSet: chunks and spans as plain data
-//   common/     shared with vattention/: jobs and their thread, memory behind a range, checked sizes
+//   tree/       rTree: recorded prefixes, and what they are worth structure/  pSet and vSet: chunks
+//   and spans as plain data common/     shared with vattention/: jobs and their thread, memory
+//   behind a range, checked sizes
 // Beside them stand backend/ (host, cuda), which sees the backend port vmm.h and try.h alone, and
 // vattention/, a second manager over the same port, which uses common/ alone.
 //
@@ -80,9 +80,9 @@
 //                                          unmapped, warm ones stay
 //
 // Threads. The structure is the owner's. The mapper thread gets jobs: plain data that names the
-// chunks and addresses lent to it (mapper.h). The owner reserves what a job needs before it posts it
-// (n_reserved chunks, runs_reserved), does not touch what is lent, and commits the outcome when it
-// takes the job back. The synchronous path is the same jobs, run at once by the owner.
+// chunks and addresses lent to it (mapper.h). The owner reserves what a job needs before it posts
+// it (n_reserved chunks, runs_reserved), does not touch what is lent, and commits the outcome when
+// it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
 // Invariants; vt_check proves 1 to 9, the tests prove 10.
 //  1. A chunk's n_user is the number of spans, live or retired, that hold it below their n_owned,

@@ -1,5 +1,5 @@
-// pset.c - pSet: the physical chunks, ordered by index and reference-counted. Structure alone: it
-// says what is so, the verbs make it so.
+// pset.c - pSet: the physical chunks, ordered by index and reference-counted. It only records
+// facts; the verbs make them true.
 //
 //   index  0                  C                  2C                 3C
 //          | region 0         | region 1         | region 2         |    C = chunks_per_region
@@ -7,10 +7,10 @@
 //                                                                     c cached, o spare, . absent
 //
 // Indices cost nothing until their chunk is created: the host's memfd is sparse. So each span has a
-// region of its own for what it takes, and nobody else's chunks come between. A region outlives the
-// sequence that filled it for as long as others hold chunks of it.
+// region of its own for new chunks, with no other span's chunks between them. A region outlives the
+// sequence that filled it while others hold chunks of it.
 //
-// Every change of a chunk passes through chunk_set, which keeps the sums.
+// Every change of a chunk goes through chunk_set, which maintains the sums.
 #include "pset.h"
 
 #include <assert.h>
@@ -84,7 +84,7 @@ static void note_unused(vti_pset *ps, uint32_t region)
     if (region < ps->n_full && !in_use(ps, region)) ps->n_full = region;
 }
 
-// Room for one region more.
+// Makes room for one more region.
 static vt_status regions_grow(vti_pset *ps)
 {
     if (ps->n_region == ps->max_region) return VT_NOSPACE;
@@ -100,7 +100,7 @@ static vt_status regions_grow(vti_pset *ps)
     return VT_OK;
 }
 
-// The lowest region that is not in use, made if there is none.
+// The lowest region that is not in use; a new one if there is none.
 static vt_status region_find(vti_pset *ps, uint32_t *region)
 {
     while (ps->n_full < ps->n_region && in_use(ps, ps->n_full)) ps->n_full++;
@@ -125,7 +125,7 @@ vt_status vti_pset_open(vti_pset *ps, uint32_t span, uint32_t *region)
     return VT_OK;
 }
 
-// Attics are filled from the lowest on.
+// Tree regions are filled from the lowest on.
 vt_status vti_pset_tree_region(vti_pset *ps, uint32_t position, uint32_t *region)
 {
     for (*region = 0; *region < ps->n_region; (*region)++)
@@ -165,7 +165,7 @@ void vti_pset_destroy(vti_pset *ps, uint32_t region, uint32_t first, uint32_t n)
     note_unused(ps, region);
 }
 
-// One holder more, or one less.
+// Adds a holder, or removes one.
 static void holders_change(vti_pset *ps, uint32_t region, uint32_t position, int n_user, int n_node)
 {
     vti_chunk c = vti_pset_chunk(ps, region, position);

@@ -1,14 +1,14 @@
-// vset.c - vSet: the spans of addresses, all of one size, what each maps, and who is idle.
-// Structure alone: it says what is so, the verbs make it so.
+// vset.c - vSet: the spans of addresses, all of one size, what each maps, and which are
+// idle. It only records facts; the verbs make them true.
 //
-// Spans are made one by one as sequences need them and recycled until the manager dies. The lists
-// of the idle and the retired are ordered by the time of release:
+// Spans are made one by one as sequences need them, and recycled until the manager is destroyed.
+// The lists of the idle and the retired are ordered by the time of release:
 //
 //   newest <-> ... <-> oldest
 //     |                  |
-//     |                  reclaim gives the chunks of the longest idle back first
-//     the next sequence gets the newest of those that fit it equally well: its memory is the
-//     likeliest to be in caches
+//     |                  reclaim takes the chunks of the longest idle first
+//     of spans that fit equally well the next sequence gets the newest: its memory is most likely
+//     in a cache
 #include "vset.h"
 
 #include <assert.h>
@@ -155,9 +155,4 @@ uint32_t vti_span_cold_chunks(const vti_span *sp, uint32_t n_chunk)
     uint32_t n = 0;
     for (uint32_t p = sp->n_owned; p < n_chunk; p++) n += sp->at[p] == VTI_NO_REGION;
     return n;
-}
-
-bool vti_span_is_torn(const vti_span *sp)
-{
-    return sp->n_detached > 0 || (sp->tear.n > 0 && sp->tear.first < sp->n_owned);
 }

@@ -71,7 +71,12 @@ int32_t vti_span_runs_if(const vti_vset *vs, const vti_span *sp, uint32_t first,
 uint32_t vti_run_length(const uint32_t *at, uint32_t first,
                         uint32_t end);                               // positions of one region
 uint32_t vti_span_cold_chunks(const vti_span *sp, uint32_t n_chunk); // unmapped, n_owned to n_chunk
-bool vti_span_is_torn(const vti_span *sp); // memory of its sequence is not mapped
 uintptr_t vti_span_addr(const vti_geo *g, const vti_span *sp, uint32_t view, uint32_t position);
+
+// Whether memory of its sequence is not mapped.
+static inline bool vti_span_is_torn(const vti_span *sp)
+{
+    return sp->n_detached > 0 || (sp->tear.n > 0 && sp->tear.first < sp->n_owned);
+}
 
 #endif

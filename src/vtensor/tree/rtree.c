@@ -3,7 +3,7 @@
 // its run touches.
 //
 // With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one
-// node. Recording "abcx" with chunks in B cuts it after c, in the midst of the chunk at position 1:
+// node. Recording "abcx" with chunks in B cuts it after c, inside the chunk at position 1:
 //
 //   position  0    1    2                       0    1    2
 //   N       | ab | cd | ef |          upper   | ab | c  |            new
@@ -13,10 +13,9 @@
 //                                     leaf         |  x |            new; the rows of c and x
 //                                                    B1              are in B1
 //
-// Both parts hold the chunk at the cut: the law of a node's chunks is that they hold the rows of
-// all tokens of its path which lie in them, so the deeper one's is good for the longer path, and a
-// lookup takes it. N stays the same object, so that references of sequences still mean what they
-// did.
+// Both parts hold the chunk at the cut. A node's chunks hold the rows of all tokens of its path
+// that lie in them, so the chunk of the deeper node serves the longer path, and a lookup takes it.
+// N stays the same object, so references of sequences stay valid.
 //
 // Push, by where the common part of `tok` and the tree ends:
 //
@@ -25,22 +24,22 @@
 //   (3) at the end of a node, tok goes on           a leaf for the rest
 //   (4) inside an edge, tok goes on                 the edge is cut, a leaf below the upper part
 //
-// All memory that a push needs is got before anything is linked.
+// All memory that a push needs is allocated before anything is linked.
 //
-// Superseded tails. A conversation recorded turn by turn ends each time inside a chunk, which is
-// copied before it grows: in (3) the new leaf's first chunk has the rows of the parent's last one,
-// and more.
+// Superseded tails. A conversation that is recorded turn by turn ends inside a chunk each time, and
+// that chunk is copied before it grows: in (3) the new leaf's first chunk has the rows of the
+// parent's last one, and more.
 //
 //   parent  | ab | c  |               parent  | ab | c  |
 //             A0   A1                           A0   B1
 //   leaf         |  d | ef |    ->    leaf         |  d | ef |
 //                  B1   B2                           B1   B2
 //
-// So every node above the leaf that ends inside this chunk takes the leaf's, if no other node holds
-// the old one. Then the tree has surely let go of it: it is free at once, or when the sequences
-// that hold it go, one of which may meanwhile be left alone with it and write in place. Where
-// another node does hold it (the other side of a cut, another domain) a change would free nothing,
-// and pins would come to hold a chunk more.
+// So every node above the leaf that ends inside this chunk takes the leaf's chunk, if no other node
+// holds the old one. The tree then no longer holds the old chunk: it is free at once, or when its
+// sequences end; a sequence that is its only holder may write in place. If another node holds it
+// too (the other side of a cut, another domain), replacing it would free nothing, and pins would
+// hold one chunk more.
 #include "rtree_node.h"
 
 #include <stdlib.h>
@@ -86,7 +85,7 @@ void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at)
 
 // ---- Push
 
-// What a push may need.
+// The nodes that a push needs.
 typedef struct push_nodes {
     vti_node *upper, *leaf; // NULL: not needed
 } push_nodes;
@@ -107,7 +106,7 @@ static vt_status push_nodes_get(vti_rtree *t, vti_prefix hit, uint32_t n_tok, pu
 }
 
 // Puts `upper` between n and its parent; it takes as many of n's first tokens as it has room for.
-// Push will use it.
+// The push touches it afterwards.
 static void cut_edge(vti_rtree *t, vti_node *n, vti_node *upper)
 {
     uint32_t n_tok = upper->n_tok, n_position = vti_node_positions(t->geo, upper);
@@ -160,7 +159,7 @@ static void replace_chunk(vti_rtree *t, vti_node *n, uint32_t position, uint32_t
     *at = region;
 }
 
-// Nodes above the leaf give up chunks that its first one supersedes; see the top.
+// Nodes above the leaf release the chunks that its first one supersedes; see the top.
 static void supersede_tails(vti_rtree *t, const vti_node *leaf)
 {
     uint32_t position = vti_node_first(t->geo, leaf);
@@ -199,8 +198,8 @@ vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32
 
 // ---- Chunks that another chunk can replace
 
-// Whether the parent names another chunk where n begins, which nobody else holds, and n's is held by
-// a sequence. The first guarded child speaks for all.
+// Whether the parent holds another chunk where n begins that nobody else holds, and a sequence
+// holds n's. It is enough to ask this of the first guarded child.
 bool vti_rtree_has_double(const vti_rtree *t, const vti_node *n)
 {
     const vti_node *u = n->parent;

@@ -45,9 +45,9 @@ vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
 void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at);
 
 // [rPush] Makes tok[0 .. n_tok) a path of the tree; at[p] is the region whose chunk at position p
-// holds the rows of these tokens. What is there already is kept; the rest holds the chunks that at[]
-// names (NULL: all of it is there). *out is the node in which the path ends; it counts as used now.
-// Errors: VT_ENOMEM; the tree is then as before.
+// holds the rows of these tokens. What is there already is kept; the rest holds the chunks that
+// at[] names (NULL: all of it is there). *out is the node in which the path ends; it counts as used
+// now. Errors: VT_ENOMEM; the tree is then as before.
 vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                          const uint32_t *at, vti_node **out);
 
@@ -81,13 +81,13 @@ void vti_rtree_drop(vti_rtree *t, vti_node *leaf);
 // for vti_rtree_unref, which then frees them, and for vti_rtree_touch, which does nothing.
 void vti_rtree_forget(vt_domain *d);
 
-// For when no victim is left: releases a duplicated chunk, else truncates the least valuable leaf in
-// use by its last chunk, if its path alone holds it. Nodes above may be victims then. Walks the
+// For when no victim is left: releases a duplicated chunk, else truncates the least valuable leaf
+// in use by its last chunk, if its path alone holds it. Nodes above may be victims then. Walks the
 // tree. False: there is nothing to cut.
 bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms);
 
-// The prefix that ends in n loses the tokens with rows in this position, if that is its last one and
-// nothing goes on from there. True: no node holds the chunk any more. n may be NULL.
+// The prefix that ends in n loses the tokens with rows in this position, if that is its last one
+// and nothing goes on from there. True: no node holds the chunk any more. n may be NULL.
 bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position);
 
 // The node that cut leaves as it is, until another call; NULL: none.

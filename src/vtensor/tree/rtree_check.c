@@ -34,7 +34,7 @@ static const char *node_wrong(const vti_rtree *t, const vti_node *n)
     if (n->n_tok == 0) return "rtree: an empty node";
     if (n->start != vti_node_end(n->parent)) return "rtree: a gap between node and parent";
     if (n->domain != n->parent->domain) return "rtree: a node of another domain";
-    // Finds the other one where two begin alike.
+    // If two siblings begin alike, this finds the other one.
     if (vti_node_child(t, n->parent, n->tok[0]) != n) return "rtree: a node that is not found";
     return NULL;
 }

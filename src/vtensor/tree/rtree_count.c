@@ -13,7 +13,7 @@ static int compare_names(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// How many different names have been seen; forgets them.
+// How many different chunks were collected; clears the collection.
 static uint64_t count_seen(vti_rtree *t)
 {
     uint64_t n = 0;
@@ -23,7 +23,7 @@ static uint64_t count_seen(vti_rtree *t)
     return n;
 }
 
-// The chunks of a node that nobody else in the tree holds. The others are put among those seen.
+// Counts the chunks of a node that no other node holds, and collects the others.
 static uint64_t see_chunks(vti_rtree *t, const vti_node *n, bool cached_only)
 {
     uint64_t n_alone = 0;
@@ -51,7 +51,7 @@ uint64_t vti_rtree_evictable(vti_rtree *t, uint64_t now_ms)
 
 // ---- Pins
 
-// The chunks of n and what is above it, but for nodes that this round has passed already.
+// The same for n and all nodes above it, except those that this round has visited.
 static uint64_t see_path(vti_rtree *t, vti_node *n)
 {
     uint64_t n_alone = 0;
@@ -62,7 +62,7 @@ static uint64_t see_path(vti_rtree *t, vti_node *n)
     return n_alone;
 }
 
-// How many chunks pins would hold if n were pinned too.
+// How many chunks pinned nodes would hold if n were pinned too.
 static uint64_t count_pinned(vti_rtree *t, vti_node *n)
 {
     t->round++;

@@ -7,7 +7,7 @@
 // becomes possible when the other nodes below have gone.
 #include "rtree_node.h"
 
-// A leaf that nothing but sequences keeps.
+// A leaf that is kept by sequences alone.
 static bool is_used_leaf(const vti_node *n)
 {
     return n->n_ref > 0 && !vti_node_is_root(n) && n->domain && !n->child[VTI_FRONT] &&
@@ -19,7 +19,7 @@ static vti_chunk chunk_at(const vti_rtree *t, const vti_node *n, uint32_t i)
     return vti_pset_chunk(t->pset, n->region[i], vti_node_first(t->geo, n) + i);
 }
 
-// Whether the n_above nodes above n go with it: nothing keeps them but n.
+// Whether the n_above nodes above n could go with it: only n keeps them.
 static bool all_go_along(const vti_node *n, uint32_t n_above)
 {
     for (n = n->parent; n_above > 0; n_above--, n = n->parent)
@@ -27,8 +27,8 @@ static bool all_go_along(const vti_node *n, uint32_t n_above)
     return true;
 }
 
-// Whether no sequence holds the chunk at this place of a leaf, and no node that would stay: those
-// above name none but its first.
+// Whether neither a sequence holds the chunk at this place of a leaf, nor a node that would stay.
+// (Nodes above can hold only the leaf's first chunk.)
 static bool is_paths_alone(const vti_rtree *t, const vti_node *n, uint32_t i)
 {
     vti_chunk c = chunk_at(t, n, i);
@@ -37,7 +37,7 @@ static bool is_paths_alone(const vti_rtree *t, const vti_node *n, uint32_t i)
     return all_go_along(n, c.n_node - 1);
 }
 
-// Chunks at its end that are its path's alone.
+// How many chunks at its end only its path holds.
 static uint64_t n_to_cut(const vti_rtree *t, const vti_node *n)
 {
     uint32_t n_position = vti_node_positions(t->geo, n), n_kept = n_position;
@@ -46,7 +46,7 @@ static uint64_t n_to_cut(const vti_rtree *t, const vti_node *n)
     return n_position - n_kept;
 }
 
-// While a prefix is kept whole its chunks stay where they are.
+// While a prefix is kept whole, no chunk of a path is replaced.
 static bool has_double(const vti_rtree *t, const vti_node *n)
 {
     return !t->whole && !vti_node_is_root(n) && vti_rtree_has_double(t, n);
@@ -72,7 +72,8 @@ bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms)
     return least_of != NULL;
 }
 
-// The node and those above it that end in the same position, as far as nothing else keeps them.
+// Shortens the node and those above it that end in the same position, while nothing else keeps
+// them.
 bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position)
 {
     if (!n || !n->domain || vti_node_is_root(n)) return false;

@@ -40,7 +40,7 @@ static void heap_sift(vti_heap *h, vti_order order, size_t i)
 
 static void heap_add(vti_heap *h, vti_order order, vti_node *n)
 {
-    put_at(h, order, ++h->n, n); // push has reserved the place
+    put_at(h, order, ++h->n, n); // a push has reserved the room
     heap_sift(h, order, h->n);
 }
 
@@ -79,7 +79,7 @@ void vti_worth_leave(vti_rtree *t, vti_node *n)
 
 // ---- Room
 
-// A bigger array with what the old one had, or NULL.
+// A larger array with the contents of the old one, or NULL.
 static void *grow_array(void *old, size_t *cap, uint64_t want, size_t elem_bytes)
 {
     size_t more = want > 2 * *cap ? want : 2 * *cap;

@@ -9,7 +9,7 @@
 
 #include "vtensor/common/try.h"
 
-// Takes a node without children out of the tree; it lives on while sequences reference it.
+// Removes a node without children. It lives on while sequences reference it.
 static void node_remove(vti_rtree *t, vti_node *n)
 {
     vti_node *parent = n->parent;
@@ -93,7 +93,7 @@ static void domain_free(vt_domain *d)
     free(d);
 }
 
-// Frees a domain that has come to nothing.
+// Frees a domain that is closed, empty and not referenced.
 static void domain_settle(vt_domain *d)
 {
     if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child[VTI_FRONT]) domain_free(d);
@@ -181,7 +181,7 @@ void vti_rtree_drop(vti_rtree *t, vti_node *leaf)
     domain_settle(d);
 }
 
-// The tokens whose rows lie in the last position go, at least in part; a node may come to nothing.
+// Removes the tokens with rows in the last position. A node without tokens is removed.
 void vti_rtree_shorten(vti_rtree *t, vti_node *leaf)
 {
     uint32_t first = vti_node_first(t->geo, leaf), n_position = vti_node_positions(t->geo, leaf);

@@ -58,7 +58,7 @@ void vti_node_unlink(vti_rtree *t, vti_node *n)
     vti_node_detach(n);
 }
 
-// An empty shell for tokens [start, end), with their number set.
+// A node for tokens [start, end) whose tokens and regions are still to be filled in.
 vti_node *vti_node_new(const vti_geo *g, uint32_t start, uint32_t end)
 {
     size_t n_tok = end - start;

@@ -27,7 +27,7 @@ void vti_table_take(vti_table *tb, vti_link *l)
     tb->n--;
 }
 
-// Room for `more` members, one to a bucket on average.
+// Makes room for `more` members, one to a bucket on average.
 vt_status vti_table_reserve(vti_table *tb, size_t more)
 {
     vti_table grow_array = {.cap = tb->cap > 0 ? tb->cap : 16};

@@ -20,7 +20,7 @@
 // function that is told the time first drops the retention that has ended.
 #include "rtree_node.h"
 
-// n has become guarded, or is so no longer.
+// n has become guarded, or is no longer guarded.
 static void regroup_node(vti_rtree *t, vti_node *n)
 {
     if (!n->parent) return;
@@ -64,7 +64,7 @@ void vti_worth_expire(vti_rtree *t, uint64_t now_ms)
 
 static bool ends_before(const vt_retention *a, const vt_retention *b)
 {
-    return a->until_ms - 1 < b->until_ms - 1; // 0, never, is the latest
+    return a->until_ms - 1 < b->until_ms - 1; // 0 means never: the latest
 }
 
 static bool is_worth_more(const vt_retention *a, const vt_retention *b)
@@ -74,7 +74,7 @@ static bool is_worth_more(const vt_retention *a, const vt_retention *b)
     return ends_before(b, a);
 }
 
-// What the heir was given itself is not lost for what ends earlier.
+// The heir's own retention is not replaced by one that ends earlier.
 void vti_worth_inherit(vti_rtree *t, vti_node *heir, const vt_retention *keep)
 {
     if (vti_node_is_root(heir) || !is_worth_more(keep, &heir->keep)) return;
@@ -87,7 +87,7 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
     vti_node *end = n;
     t->clock++;
     for (; n; n = n->parent) n->used = t->clock;
-    vti_worth_settle(t, end); // those above have children and are in no order of use
+    vti_worth_settle(t, end); // nodes above have children and are in no heap by use
 }
 
 vti_node *vti_rtree_victim(vti_rtree *t, uint64_t now_ms)

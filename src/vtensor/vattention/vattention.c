@@ -1,12 +1,12 @@
-// vattention.c - the calls of vattention.h: what they ask for and in which order, so that each is
-// all or nothing. The picture and the invariants stand in vattention_internal.h.
+// vattention.c - the calls of vattention.h, each all or nothing. The design and the invariants are
+// in vattention_internal.h.
 //
 // A step:
 //
 //   check lengths | settle | plan: need, sums | fence | make room | grow | commit lengths
-//   nothing is changed yet ------------------------|  memory nobody needs moves | undone on failure
+//   nothing is changed yet ------------------------|  unneeded memory moves     | undone on failure
 //
-// The plan decides VT_NOSPACE by sums alone, before anything is touched: what active requests were
+// The plan decides VT_NOSPACE from sums, before anything is touched: what active requests were
 // given and what they ask for now (n_keep) must fit the budget; everything else can be taken. The
 // lengths, and with them what a later step may take, change last, when nothing can fail any more.
 #include "vattention_internal.h"
@@ -19,9 +19,9 @@
 
 enum { DEFAULT_EAGER_GROUPS = 2 };
 
-// ---- Geometry, with every product checked
+// ---- Geometry: every product is checked
 
-// The stride between requests is one number: that of the kernel and that of the mapping.
+// One stride between requests, for kernels and for mappings.
 static bool lay_out_tensors(vti_va_geo *g)
 {
     size_t used, tensor;
@@ -123,8 +123,8 @@ static vt_status wait_for_device(vt_va *va)
     return vti_va_is_passed(va, ticket, true, &is_passed);
 }
 
-// Everything here is tried twice: a device that fails may do so once only. False: something is
-// left, and its addresses with it, until the process ends.
+// Tries everything twice: a device may fail once only. False: some memory is left, and its
+// addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
     if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
@@ -179,7 +179,7 @@ static bool is_active(const vt_va *va, uint32_t reqid)
     return reqid < va->geo.max_batch && va->req[reqid].is_active;
 }
 
-// Both hold enough: the smaller one. Otherwise the one that holds more.
+// If both hold enough, the smaller one; otherwise the one that holds more.
 static bool fits_better(const vti_va_req *a, const vti_va_req *b, uint32_t need)
 {
     if (a->n_mapped >= need && b->n_mapped >= need) return a->n_mapped < b->n_mapped;
@@ -209,7 +209,7 @@ static void activate_request(vt_va *va, uint32_t reqid, uint32_t len_tok, uint32
     va->count.reused_groups += r->n_mapped < need ? r->n_mapped : need;
 }
 
-// What is torn may hold the bytes of the request before, so it goes too.
+// A tear may hold bytes of the previous request, so it is shed too.
 vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
 {
     if (len_tok > va->geo.max_tok) return VT_EINVAL;
@@ -233,7 +233,7 @@ static void deactivate_request(vt_va *va, uint32_t reqid, uint64_t fence)
     r->freed_at = ++va->n_free;
 }
 
-// A mark behind the work that uses the request, 0 where there can be none.
+// A ticket behind the work that uses the request; 0 if there can be none.
 static vt_status fence_for(vt_va *va, const vti_va_req *r, uint64_t *ticket)
 {
     *ticket = 0;
@@ -284,7 +284,7 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
     return s;
 }
 
-// What was mapped for the step has been seen by nobody.
+// No kernel has seen what was mapped for the step.
 static void undo_growth(vt_va *va, uint32_t n_req)
 {
     for (uint32_t i = 0; i < n_req; i++)
@@ -368,8 +368,7 @@ vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
     return VT_OK;
 }
 
-// More than the budget may be needed, between the allocs of requests and the step that does not get
-// it.
+// Between the allocs of requests and the step that fails, more than the budget may be needed.
 uint64_t vt_va_num_free_kvblocks(const vt_va *va)
 {
     uint64_t n = n_needed(va);

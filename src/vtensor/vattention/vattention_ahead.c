@@ -1,26 +1,26 @@
-// vattention_ahead.c - step_async's second half: memory for the next tokens, mapped while the
+// vattention_ahead.c - the second half of step_async: memory for the next tokens, mapped while the
 // kernels run.
 //
-//   owner   plan      1. the next token of every active request: what is missing for it
-//                     2. where the budget has no room for that: what others give up (each_victim)
-//                     3. tokens 2 to 9 ahead, until eager_groups groups, out of free room alone
+//   owner   plan      1. what is missing for the next token of every active request
+//                     2. if the budget has no room for that: what others give up (each_victim)
+//                     3. tokens 2 to 9 ahead, up to eager_groups groups, from free room alone
 //   owner   post      the list [sheds | next tokens | further ones] is lent
-//   worker  job_run   the runs in this order, up to the first failure
-//   owner   settle    waits, commits the runs that were tried
+//   worker  job_run   does the runs in this order, up to the first failure
+//   owner   settle    waits, and commits the runs that were tried
 //
-// The credit of a job is reserved by its order: what it backs is within the room there was and what
-// its sheds, done before, have returned. The owner changes no mapping until it has settled, so
-// nobody else draws on that.
+// A job stays within the budget because of its order: it backs what the room allowed, and what its
+// own sheds, done before, have returned. The owner changes no mapping until it has settled, so
+// nobody else uses that room.
 #include "vattention_internal.h"
 
 #include <assert.h>
 
 enum { FURTHEST_TOK = 9 };
 
-// What is left to plan with.
+// The budget of the plan.
 typedef struct va_plan {
-    uint64_t n_short;  // groups to be shed still
-    uint64_t n_credit; // groups that may be backed still
+    uint64_t n_short;  // groups still to be shed
+    uint64_t n_credit; // groups that may still be backed
 } va_plan;
 
 static void job_run(void *ctx, vti_job *base)
@@ -44,14 +44,14 @@ static void lend_run(vt_va *va, vti_va_run run)
     va->job.run[va->job.n_run++] = run;
 }
 
-// Groups needed when n_more tokens more are there.
+// Groups that the request needs with n_more more tokens.
 static uint32_t need_with(const vt_va *va, const vti_va_req *r, uint32_t n_more)
 {
     uint32_t left = va->geo.max_tok - r->len_tok;
     return vti_va_groups_for(&va->geo, r->len_tok + (n_more < left ? n_more : left));
 }
 
-// What is torn is left for a step to mend.
+// A torn request is left to the next step, which repairs it.
 static bool looks_ahead(const vti_va_req *r)
 {
     return r->is_active && r->tear.n == 0;
@@ -96,8 +96,7 @@ static void lend_next_token(vt_va *va, va_plan *p)
     }
 }
 
-// Gives each request what it lacks for n_more tokens, out of *left groups. n_had: where those
-// begin.
+// Plans what each request lacks for n_more tokens, from *left groups.
 static void want_further(vt_va *va, uint32_t n_more, uint64_t *left)
 {
     for (uint32_t i = 0; *left > 0 && i < va->geo.max_batch; i++) {
@@ -111,7 +110,7 @@ static void want_further(vt_va *va, uint32_t n_more, uint64_t *left)
     }
 }
 
-// Credit is left only where all next tokens have theirs and nothing was shed for them.
+// Credit is left only if all next tokens have their groups and nothing was shed for them.
 static void lend_further(vt_va *va, const va_plan *p)
 {
     uint64_t left = va->eager_groups < p->n_credit ? va->eager_groups : p->n_credit;

@@ -1,5 +1,5 @@
 // vattention_check.c - vt_va_check, which proves the invariants of vattention_internal.h by their
-// numbers, and the statistics. Gauges are computed when asked, so that they cannot drift; only
+// numbers, and the statistics: gauges are computed when asked, so that they cannot drift; only
 // counters are kept.
 #include "vattention_internal.h"
 

@@ -1,11 +1,12 @@
 // vattention_group.c - page groups and the backend: runs, and the requests they belong to.
 //
-//   run_do       backend calls alone, by the owner or the worker (backing.h). Whatever happens,
-//                `created` and `n_view` of the run say what is so afterwards
-//   run_commit   from these two alone: mapped in all views, torn, or gone
+//   run_do       backend calls alone, by the owner or the worker (backing.h). Afterwards `created`
+//   and
+//                `n_view` of the run say what holds
+//   run_commit   derives from these two alone: mapped in all views, torn, or gone
 //
-// So a SHED that fails half-way and a BACK that cannot be undone are one state, and one more SHED
-// mends it.
+// So a SHED that fails half-way and a BACK that cannot be undone end in the same state, and one
+// more SHED repairs it.
 #include "vattention_internal.h"
 
 #include "vtensor/common/try.h"
@@ -58,7 +59,7 @@ vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t)
     return run->back ? vti_backing_make(&b) : vti_backing_drop(&b);
 }
 
-// Groups that the request has at the run's positions, mapped or torn.
+// Groups of the request from the run's first position on, mapped or torn.
 static uint32_t n_held(const vti_va_req *r, const vti_va_run *run)
 {
     return r->n_mapped + r->tear.n - run->first;
@@ -83,7 +84,7 @@ static vt_status do_and_commit(vt_va *va, vti_va_run *run)
     return st;
 }
 
-// What is torn was fresh, or had its fence passed when it was torn.
+// No fence is needed: the groups were fresh, or their fence was passed before they were torn.
 vt_status vti_va_repair(vt_va *va, uint32_t reqid)
 {
     const vti_va_req *r = &va->req[reqid];
@@ -122,7 +123,7 @@ vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed
     return vti_calls_count(&va->tally, va->vmm->ops->passed(va->vmm, fence, wait, is_passed));
 }
 
-// Pre: inactive, nothing torn. A failure wipes some of it, and what is wiped is still to be wiped.
+// Pre: inactive, nothing torn. After a failure all of it is still to be wiped.
 vt_status vti_va_wipe(vt_va *va, uint32_t reqid)
 {
     vti_va_req *r = &va->req[reqid];

@@ -1,33 +1,35 @@
-// vattention_internal.h - what the files of vattention.h share.
+// vattention_internal.h - the design of the manager behind vattention.h, and what its files share.
+// It leans on the backend port and on common/ alone.
 //
 // A tensor ("view": one for each plane, or one in all with megacache), and what is mapped in it:
 //
 //   base                    + request_stride          + 2 x request_stride
 //   | request 0             | request 1               | ...                 | guard | next view
 //   | 0 1 2 3 4 5 - - - - - | 0 1 2 - - - - - - - - - |
-//     `need'                                            page groups (p: created, -: none)
+//     `need'                                            page groups (digit: created, -: none)
 //     `----- mapped
 //
-// A page group is a chunk of vmm.h: index = reqid x groups_per_request + position, mapped at that
-// position of that request in every view and nowhere else. So its name, its place in the memfd and
-// its addresses all follow from (reqid, position); what a request has is always a prefix of its
-// positions, and in each view one mapping of the system. To move memory from one request to another
-// is to destroy a group here and to create one there.
+// A page group is a chunk of vmm.h: index = reqid x groups_per_request + position. It is mapped at
+// that position of that request in every view and nowhere else, so its index, its place in the
+// memfd and its addresses follow from (reqid, position). A request always has a prefix of its
+// positions: one mapping of the system in each view. To move memory from one request to another, a
+// group is destroyed here and created there.
 //
-//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ... groups_per_request
+//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ...
+//   groups_per_request
 //
-//   n_need    its length needs them: never taken while it is active
+//   n_need    its length needs them: not taken while it is active
 //   n_dirty   kernels may have written or read below: wiped before another request begins here, and
 //             unmapped or wiped only when the fence is passed
 //   tear      behind the mapped ones, groups that are created but mapped in the first views only:
-//             the device failed while they were mapped or unmapped, and again when that was undone.
-//             Nothing is mapped behind them before they are gone (mended)
+//             the device failed while they were mapped or unmapped, and again at the undoing.
+//             Nothing is mapped behind them before they are repaired, that is, shed
 //
 // All changes of mappings are runs: neighbouring groups of one request that are BACKed (created,
-// mapped) or SHED (unmapped, destroyed). A run is plain data, done by vti_va_run_do, which calls
-// the backend and reads of the instance only what never changes, and committed by
-// vti_va_run_commit, the owner's. A step does both at once. A look-ahead lends the worker a list of
-// runs (a job); until vti_va_settle has taken it back, the owner changes no mapping.
+// mapped) or SHED (unmapped, destroyed). A run is plain data. vti_va_run_do calls the backend, and
+// reads only fields of the instance that never change; the owner commits the outcome with
+// vti_va_run_commit. A step does both at once. A look-ahead lends the worker a list of runs (a
+// job); until vti_va_settle has taken it back, the owner changes no mapping.
 //
 //   IDLE --alloc_reqid--> ACTIVE --step, step_async: need follows the length--> ACTIVE
 //     ^                     |
@@ -39,9 +41,9 @@
 //  2. An inactive request has length 0 and needs nothing; n_need follows from the length; what
 //     kernels were given of an active request (n_given) is needed and mapped.
 //  3. n_created = sum of n_mapped + tear.n, at most the budget.
-//  4. The system holds n_created groups and maps as many pages as 1 implies, in no more mappings
-//     than one for each request and view.
-//  5. No job is out, after a settle.
+//  4. The system holds n_created groups and maps as many pages as 1 implies, in at most one mapping
+//     for each request and view.
+//  5. No job is out after a settle.
 #ifndef VTI_VATTENTION_INTERNAL_H
 #define VTI_VATTENTION_INTERNAL_H
 
@@ -66,18 +68,18 @@ typedef struct vti_va_req {
     bool is_active;
     uint32_t len_tok;
     uint32_t n_need, n_mapped, n_dirty;
-    uint32_t n_given; // of n_need, what the last step has backed: 0 between alloc and step
+    uint32_t n_given; // of n_need, what the last step backed: 0 between alloc and step
     vti_va_tear tear;
     uint64_t fence;    // behind the last work that may touch groups below n_dirty but not needed
     uint64_t freed_at; // number of the free that ended it; 0: never used
-    // scratch of one call
+    // scratch space of one call
     uint32_t n_keep; // groups that a reclaim leaves
-    uint32_t n_want; // groups that a step is to end with, at least; or is to look ahead to
+    uint32_t n_want; // groups that a step must end with, at least; or that a look-ahead aims at
     uint32_t n_had;  // mapped before the step
 } vti_va_req;
 
-// BACK: created = false, n_view = 0 at first. Otherwise SHED: created and mapped in views [0,
-// n_view). Both fields then say what is so now, whatever failed.
+// A BACK begins with created = false and n_view = 0, a SHED created and mapped in views [0,
+// n_view). Afterwards both fields say what holds, whatever failed.
 typedef struct vti_va_run {
     bool back;
     uint32_t req, first, n;
@@ -86,7 +88,7 @@ typedef struct vti_va_run {
     uint32_t n_view;
 } vti_va_run;
 
-// What is lent to the worker. It does the runs in order and stops at the first that fails.
+// The work of a look-ahead. The worker does the runs in order and stops at the first that fails.
 typedef struct vti_va_job {
     vti_job base; // the mapper's handle, first
     uint32_t n_run;
@@ -127,20 +129,21 @@ vti_va_run vti_va_shed_run(const vt_va *va, uint32_t reqid, uint32_t first);
 vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t);
 void vti_va_run_commit(vt_va *va, const vti_va_run *run);
 vt_status vti_va_repair(vt_va *va, uint32_t reqid);
-// To n_group or more mapped groups. On error some may be torn that were not.
+// Maps up to n_group groups. On an error the request may be torn.
 vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group);
-// To n_group or fewer mapped groups, and nothing torn. On error less is gone.
+// Sheds down to n_group groups, and what is torn. On an error fewer are gone.
 vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group);
 vt_status vti_va_wipe(vt_va *va, uint32_t reqid);
 vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed);
 
-// vattention_reclaim.c: who gives up memory. n_keep is set by the caller, or by keep_needed.
-// visit is offered each request that has more than n_keep, the first to give first; false: enough.
+// vattention_reclaim.c: which requests give up memory. n_keep is set by the caller, or by
+// keep_needed. visit is called for each request that has more than n_keep, in the order in which
+// they give; it answers false to end the walk.
 void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx);
 void vti_va_keep_needed(vt_va *va);
-// Until n_created <= most. Pre: what is kept allows it, unless the device fails.
+// Sheds until n_created <= most. Pre: the sum of n_keep allows it. Errors: VT_EDEVICE.
 vt_status vti_va_make_room(vt_va *va, uint64_t most);
-// Returns what inactive requests hold and the device is done with. Failures are counted, no more.
+// Returns what inactive requests hold and the device has finished with. Failures are only counted.
 void vti_va_sweep(vt_va *va);
 
 // vattention_ahead.c: the look-ahead.

@@ -1,11 +1,12 @@
-// vattention_reclaim.c - who gives up memory, and in which order.
+// vattention_reclaim.c - which requests give up memory, and in which order.
 //
-//   1. inactive requests, the one longest inactive first: the device is done with it most likely,
-//      and the one that ended last is the one whose size is like the next one's
+//   1. inactive requests, the longest inactive first: the device is most likely done with it, and
+//   the
+//      most recent one is the most likely to suit the next request
 //   2. active ones, from the highest reqid down, what they have beyond n_keep
 //
-// From the end of what is mapped: a request keeps a prefix, which its next owner finds ready. What
-// is torn is nobody's to use and goes before all.
+// Groups go from the end of what is mapped: a request keeps a prefix, which its next user finds
+// ready. Torn groups are of no use to anybody and go first.
 #include "vattention_internal.h"
 
 void vti_va_keep_needed(vt_va *va)
@@ -40,7 +41,7 @@ void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void
 }
 
 typedef struct va_goal {
-    uint64_t most; // groups to be left
+    uint64_t most; // groups that may stay
     vt_status st;  // the last failure
 } va_goal;
 
@@ -67,7 +68,7 @@ static void repair_all(vt_va *va, va_goal *to)
         note_failure(to, vti_va_repair(va, i));
 }
 
-// One that fails is passed over, and others give up more.
+// A request that fails is passed over, and others give up more.
 vt_status vti_va_make_room(vt_va *va, uint64_t most)
 {
     va_goal to = {.most = most, .st = VT_OK};

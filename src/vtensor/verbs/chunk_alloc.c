@@ -1,5 +1,5 @@
-// chunk_alloc.c - vAlloc and vFree of spans, pAlloc and pFree of chunks: the backend's call, and the
-// structure in step with it.
+// chunk_alloc.c - vAlloc and vFree of spans, pAlloc and pFree of chunks: the backend's call, and
+// the structure in step with it.
 #include "verbs.h"
 
 #include <assert.h>
@@ -26,8 +26,8 @@ static vt_status vfree_try(vt_manager *m, vti_span *sp)
     return vti_tally_backend(m, m->vmm->ops->unreserve(m->vmm, sp->addr, m->geo.span_bytes));
 }
 
-// Spans are freed with their manager only. What the backend refuses twice to let go of stays the
-// system's until the process ends: addresses are not given back where something may be mapped.
+// Spans are freed with their manager only. If the backend fails twice, the addresses stay reserved
+// until the process ends: they are not returned where something may be mapped.
 void vti_span_free(vt_manager *m, vti_span *sp)
 {
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);

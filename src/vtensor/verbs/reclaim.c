@@ -2,9 +2,8 @@
 // prefixes are evicted.
 //
 // Memory is taken in this order:
-//   1. stray chunks (strays.c);
-//   2. warm chunks of idle spans, the longest idle first;
-//   3. warm chunks of live spans, beyond the end of their sequence; then of retired spans, for which
+//   1. stray chunks (strays.c); 2. warm chunks of idle spans, the longest idle first; 3. warm
+//   chunks of live spans, beyond the end of their sequence; then of retired spans, for which
 //      the device must be waited for;
 //   4. prefixes that nobody uses, the least worth first (their chunks become 1).
 // A span gives its last chunks first, so that a prefix of its positions stays mapped. A span that
@@ -27,7 +26,7 @@ static vti_span *next_in_state(const vti_vset *vs, vti_span_state state, uint32_
     return NULL;
 }
 
-// The span behind sp in the order above; the first for NULL.
+// The next span in the order above; the first for NULL.
 static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
 {
     vti_span *next = NULL;
@@ -38,7 +37,7 @@ static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
     return next ? next : next_in_state(vs, VTI_SPAN_RETIRED, among ? sp->id + 1 : 0);
 }
 
-// What a failed undoing has left mapped in some views is unmapped, and then stray.
+// Repairs all spans: chunks that a tear has left mapped in some views become stray.
 static vt_status repair_all(vt_manager *m)
 {
     vt_status st = VT_OK;
@@ -50,7 +49,7 @@ static vt_status repair_all(vt_manager *m)
     return st;
 }
 
-// Gives up to max_n warm chunks of a span back; *n_freed grows by what has gone. (A job that ends
+// Sheds up to max_n warm chunks of a span; *n_freed grows by their number. (A job that ends
 // meanwhile may add some.)
 static vt_status shed_counted(vt_manager *m, vti_span *sp, uint64_t max_n, uint64_t *n_freed)
 {
@@ -70,8 +69,6 @@ static vt_status sweep_counted(vt_manager *m, uint64_t *n_freed)
     return swept != VT_OK ? swept : st;
 }
 
-// Gives n_chunk of the spare chunks back, not those of `besides`.
-// Errors: VT_NOSPACE (there are not so many), VT_EDEVICE.
 vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides)
 {
     uint64_t n_freed = 0;
@@ -85,8 +82,8 @@ vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *bes
     return st != VT_OK ? st : VT_NOSPACE;
 }
 
-// By the mapper where there is one. What the device will not take back stays spare and counted; the
-// next release or step tries again.
+// The mapper does it, if there is one. Chunks that the device does not take back stay spare and
+// counted; the next release or step tries again.
 void vti_spare_return_excess(vt_manager *m)
 {
     uint64_t spare = vti_spare_count(m, NULL), stays = m->spare_high_chunks + m->n_leaving;
@@ -150,7 +147,7 @@ static bool cut_one_prefix(vt_manager *m)
     return is_cut;
 }
 
-// Prefixes that nobody uses first, then what those in use can do without.
+// First evicts prefixes that nobody uses, then cuts those in use.
 static void give_up_prefixes(vt_manager *m, uint64_t n_chunk)
 {
     uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
@@ -158,7 +155,7 @@ static void give_up_prefixes(vt_manager *m, uint64_t n_chunk)
     while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one_prefix(m));
 }
 
-// Others' spare chunks first, then sp's own behind `end`, then prefixes.
+// Takes others' spare chunks first, then those of sp behind `end`, then prefixes.
 static vt_status reclaim_for_span(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     uint64_t n_other = least_of(n_chunk, vti_spare_count(m, sp));
@@ -168,9 +165,6 @@ static vt_status reclaim_for_span(vt_manager *m, vti_span *sp, uint32_t end, uin
     return n_own > 0 ? vti_span_shed(m, sp, end, UINT32_MAX, (uint32_t)n_own) : VT_OK;
 }
 
-// Room in the budget for n_chunk chunks more, which sp wants below position `end`; its own warm ones
-// there stay. Where what may be given back cannot make up for them, none of it is lost. sp may be
-// NULL.
 vt_status vti_room_make(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     if (budget_shortfall(m, n_chunk) == 0) return VT_OK;
@@ -184,7 +178,6 @@ vt_status vti_room_make(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_ch
                                                  : VT_NOSPACE;
 }
 
-// Room for what is asked ahead: from free budget and from idle spans alone.
 vt_status vti_room_from_idle(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
 {
     uint64_t short_of = budget_shortfall(m, n_chunk), idle = 0;
@@ -200,7 +193,7 @@ bool vti_runs_fit(const vt_manager *m, int64_t n_run)
     return n_run <= 0 || (uint64_t)all <= m->max_runs / m->geo.n_view;
 }
 
-// Room for n_run runs more in each view. Only a span that gives all its chunks back frees some.
+// Only a span that gives all its chunks back frees runs.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, int64_t n_run)
 {
     vt_status st = VT_NOSPACE;

@@ -10,7 +10,7 @@ static bool place_is_free(const vt_manager *m, uint32_t region, uint32_t positio
     return st == VT_CHUNK_ABSENT || st == VT_CHUNK_SPARE;
 }
 
-// Places from `first` on where nothing is mapped and the home has no chunk, up to `end`.
+// How many positions from `first` on, up to `end`, have nothing mapped and no chunk in the home.
 static uint32_t absent_stretch(const vt_manager *m, const vti_span *sp, uint32_t first,
                                uint32_t end)
 {
@@ -21,8 +21,8 @@ static uint32_t absent_stretch(const vt_manager *m, const vti_span *sp, uint32_t
     return p - first;
 }
 
-// Where the system itself is short, all spare chunks and then all idle prefixes go back to it
-// before VT_NOSPACE is answered.
+// If the system itself is short of memory, all spare chunks and then all idle prefixes are returned
+// to it before the answer is VT_NOSPACE.
 static vt_status back_now(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     vt_status st = vti_job_now(m, sp, VTI_JOB_BACK, first, n);
@@ -39,7 +39,7 @@ static vt_status back_now(vt_manager *m, vti_span *sp, uint32_t first, uint32_t 
 
 // ---- Home
 
-// Prefixes are evicted where they hold all regions there may be.
+// If all regions are in use, prefixes that hold them are evicted.
 static vt_status home_open(vt_manager *m, vti_span *sp)
 {
     vt_status st;
@@ -60,7 +60,7 @@ static bool all_places_free(const vt_manager *m, uint32_t region, uint32_t first
     return true;
 }
 
-// Whether the region of the chunk before can be the home from `first` on.
+// Whether the region of the previous chunk can be the home from `first` on.
 static bool home_is_adoptable(const vt_manager *m, const vti_span *sp, uint32_t first, uint32_t end)
 {
     if (first == 0 || sp->at[first - 1] == VTI_NO_REGION) return false;
@@ -68,14 +68,13 @@ static bool home_is_adoptable(const vt_manager *m, const vti_span *sp, uint32_t 
     return m->pset.region[region].home_of == VTI_NO_SPAN && all_places_free(m, region, first, end);
 }
 
-// A home that has nothing yet is given up for one that continues the last run.
+// An empty home is left for one that continues the last run.
 static bool home_serves(const vt_manager *m, const vti_span *sp, uint32_t first, uint32_t end)
 {
     if (sp->home == VTI_NO_REGION || !all_places_free(m, sp->home, first, end)) return false;
     return vti_pset_region_created(&m->pset, sp->home) > 0 || !home_is_adoptable(m, sp, first, end);
 }
 
-// Sees to it that the home has nobody's chunks at [first, end).
 vt_status vti_span_home(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end)
 {
     if (home_serves(m, sp, first, end)) return VT_OK;
@@ -88,8 +87,6 @@ vt_status vti_span_home(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
 
 // ---- Backing
 
-// How many places from `first` on a job may back at once: *n, 1 at least, not beyond `end`.
-// Pre: nothing is mapped at `first`.
 vt_status vti_span_stretch(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n)
 {
     vti_job_settle(m, sp);
@@ -100,7 +97,6 @@ vt_status vti_span_stretch(vt_manager *m, vti_span *sp, uint32_t first, uint32_t
     return VT_OK;
 }
 
-// Makes warm chunks from `first` on, *n of them, 1 at least and not beyond `end`.
 vt_status vti_span_back(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n)
 {
     VT_TRY(vti_span_stretch(m, sp, first, end, n));

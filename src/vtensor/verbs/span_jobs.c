@@ -1,5 +1,5 @@
-// span_jobs.c - work on spare chunks as plain data, so that the owner and the mapper thread do it in
-// the same way.
+// span_jobs.c - work on spare chunks as plain data, so that the owner and the mapper thread do it
+// in the same way.
 //
 //   owner:   fill_job      what is to be done; chunks and runs are reserved for it
 //   either:  vti_job_run   backend calls alone; a failure is undone if possible, and reported
@@ -58,7 +58,7 @@ static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
     return VT_OK;
 }
 
-// ctx: the manager, of which only what never changes is read.
+// ctx: the manager, of which only fields that never change are read.
 void vti_job_run(void *ctx, vti_job *job)
 {
     static vt_status (*const run[])(const vti_geo *, vt_vmm *, vti_job *) = {
@@ -131,7 +131,7 @@ static void commit_shed(vt_manager *m, vti_span *sp, const vti_job *job)
     if (!job->created) vti_pset_destroy(&m->pset, job->region, job->first, job->n);
 }
 
-// Half unmapped, it is to be mapped again.
+// If it is half unmapped, it will be mapped again.
 static void commit_unmap(vt_manager *m, vti_span *sp, const vti_job *job)
 {
     if (job->n_view > 0) {
@@ -195,8 +195,8 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t 
     return VT_OK;
 }
 
-// A job has come back from the mapper. Its failure is the sequence's to hear of that asked for it,
-// if it lives still.
+// Commits a job that the mapper has returned. A failure is reported to the sequence that asked for
+// it, if it is still alive.
 static void commit_returned(vt_manager *m, vti_span *sp)
 {
     sp->is_lent = false;
@@ -231,14 +231,14 @@ static void job_wait(vt_manager *m, vti_span *sp)
     commit_returned(m, sp);
 }
 
-// A job that has not begun is done at once rather than waited for behind others.
+// A job that has not begun is done at once; waiting for it could mean waiting for others.
 vt_status vti_job_finish(vt_manager *m, vti_span *sp)
 {
     if (!sp->is_lent) return VT_OK;
     vti_job job = sp->job;
     if (vti_job_cancel(m, sp)) return vti_job_now(m, sp, job.kind, job.first, job.n);
     job_wait(m, sp);
-    return VT_OK; // how it ended the sequence has heard
+    return VT_OK; // the outcome was reported to the sequence
 }
 
 void vti_job_settle(vt_manager *m, vti_span *sp)

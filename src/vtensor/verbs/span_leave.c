@@ -27,8 +27,8 @@ static bool stays_warm(const vt_manager *m, const vti_span *sp, uint32_t positio
            vti_pset_state(&m->pset, region, position) == VT_CHUNK_OWNED;
 }
 
-// Where the run begins that ends at `end` and goes on no further than `keep`, of chunks that do not
-// stay.
+// Where the run of chunks that do not stay begins, which ends at `end` and does not reach below
+// `keep`.
 static uint32_t leaving_run(const vt_manager *m, const vti_span *sp, uint32_t keep, uint32_t end)
 {
     uint32_t first = end - 1, region = sp->at[first];
@@ -36,7 +36,7 @@ static uint32_t leaving_run(const vt_manager *m, const vti_span *sp, uint32_t ke
     return first;
 }
 
-// The last run in [keep, *end) that does not stay; false: none. *end is where it begins.
+// The last run in [keep, *end) that does not stay; false: none. *end becomes its beginning.
 static bool next_leaving(const vt_manager *m, const vti_span *sp, uint32_t keep, uint32_t *end,
                          uint32_t *n)
 {
@@ -65,7 +65,7 @@ static vt_status detach_all(vt_manager *m, vti_span *sp, uint32_t first)
     return VT_OK;
 }
 
-// n_owned: none does.
+// The first position that does not stay warm; n_owned: all do.
 static uint32_t first_leaving(const vt_manager *m, const vti_span *sp, uint32_t keep)
 {
     uint32_t end = sp->n_owned, first = end, n;
@@ -73,8 +73,8 @@ static uint32_t first_leaving(const vt_manager *m, const vti_span *sp, uint32_t 
     return first;
 }
 
-// A live span keeps no warm chunks behind a hole: it would have a run more than before. (Shedding
-// mends, and then what was detached is to be detached again.)
+// A live span keeps no warm chunks behind a hole: it would have one run more than before. (Shedding
+// repairs the span, so it comes first.)
 static vt_status detach_for(vt_manager *m, vti_span *sp, uint32_t keep)
 {
     if (sp->state != VTI_SPAN_LIVE) return detach_leaving(m, sp, keep);
@@ -83,8 +83,6 @@ static vt_status detach_for(vt_manager *m, vti_span *sp, uint32_t keep)
     return detach_all(m, sp, first_leaving(m, sp, keep));
 }
 
-// Lets go of the positions from `keep` on. Chunks of its home that nobody else holds stay mapped,
-// as warm and dirty ones; the others are unmapped.
 vt_status vti_span_drop(vt_manager *m, vti_span *sp, uint32_t keep)
 {
     vti_job_settle(m, sp);
@@ -115,7 +113,7 @@ static vt_status device_is_done(vt_manager *m, vti_span *sp, bool wait, bool *is
     return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, sp->fence, wait, is_done));
 }
 
-// Has the mapper unmap a run that others hold: where there is much of it, that takes long.
+// The mapper unmaps a run that others hold: a long one takes long.
 static bool unmap_beside(vt_manager *m, vti_span *sp)
 {
     uint32_t end = sp->n_owned, n;
@@ -124,7 +122,7 @@ static bool unmap_beside(vt_manager *m, vti_span *sp)
            vti_job_post(m, sp, VTI_JOB_UNMAP, end, n, VTI_SOON) == VT_OK;
 }
 
-// A home of which others hold chunks is theirs from now on.
+// A home whose chunks others hold is left to them.
 static vt_status reap_now(vt_manager *m, vti_span *sp)
 {
     bool shared = home_is_shared(m, sp);
@@ -135,7 +133,7 @@ static vt_status reap_now(vt_manager *m, vti_span *sp)
     return VT_OK;
 }
 
-// What was asked for ahead is not needed any more.
+// Cancels the job that is out, if it can; it is no longer needed.
 static bool job_is_quiet(vt_manager *m, vti_span *sp, vti_reap how)
 {
     if (how == VTI_REAP_TRY)
@@ -153,7 +151,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, vti_reap how)
     return reap_now(m, sp);
 }
 
-// A failing device leaves a span retired, and it is tried again.
+// If the device fails, a span stays retired and is tried again later.
 vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;

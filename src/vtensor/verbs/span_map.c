@@ -57,7 +57,6 @@ static bool tear_shows(const vti_tear *t, uint32_t region, uint32_t first, uint3
     return t->n > 0 && t->region == region && t->first < first + n && first < t->first + t->n;
 }
 
-// Sees to it that no tear shows chunks that nobody holds any more: they are to be destroyed.
 vt_status vti_tears_repair(vt_manager *m, uint32_t region, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < m->vset.n_span; i++)
@@ -89,8 +88,6 @@ vt_status vti_span_map(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, 
     return place_region(m, sp, first, n, region, use);
 }
 
-// What was just mapped, and no kernel has read, gives way to what was there before: now, or when it
-// is mended.
 void vti_span_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t region)
 {
     assert(sp->tear.n == 0);
@@ -115,8 +112,6 @@ static void set_detached(vti_span *sp, uint32_t first, uint32_t n, uint32_t regi
     sp->n_detached += region != VTI_NO_REGION ? n : -n;
 }
 
-// Unmaps a run that stays held, so that it can come back: vti_span_drop_detached lets go of what was
-// detached, vti_span_repair maps it again.
 vt_status vti_span_detach(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     uint32_t region = sp->at[first];

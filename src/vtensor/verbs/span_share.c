@@ -5,7 +5,6 @@
 
 #include "vtensor/common/try.h"
 
-// The chunks mapped at [first, first + n) hold tokens from now on. Pre: first = n_owned.
 void vti_span_hold(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     assert(first == sp->n_owned);
@@ -13,7 +12,6 @@ void vti_span_hold(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
     sp->n_owned += n;
 }
 
-// The span becomes one more holder of chunks. Pre: nothing is mapped there; first = n_owned.
 vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
                          vt_vmm_use use)
 {
@@ -23,8 +21,6 @@ vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n
     return VT_OK;
 }
 
-// Shares the chunks that at[0 .. n) names. On failure some are shared already. Pre: nothing is held
-// yet; no eviction can take these chunks away.
 vt_status vti_span_alias(vt_manager *m, vti_span *sp, const uint32_t *at, uint32_t n)
 {
     assert(sp->n_owned == 0);
@@ -46,8 +42,6 @@ static vt_status copy_in_place(vt_manager *m, vti_span *sp, uint32_t position, s
     return st;
 }
 
-// The span gets a chunk of its own for a shared one that it holds, with the first size_bytes of
-// each view. Pre: the home's place is free (vti_span_home) and there is room for a chunk.
 vt_status vti_span_unshare(vt_manager *m, vti_span *sp, uint32_t position, size_t size_bytes)
 {
     uint32_t from = sp->at[position];

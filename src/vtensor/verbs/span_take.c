@@ -1,19 +1,19 @@
 // span_take.c - the span for a new sequence: the idle one that fits best, or a new one.
 //
-// A span is wiped when it is taken, or before by the mapper, but not at release: chunks that go back
-// to the system meanwhile need no wiping, and release stays cheap. It cannot wait until extend,
-// since the new owner can read everything mapped under its span from the start.
+// A span is wiped when it is taken, or before by the mapper, but not at release: chunks that go
+// back to the system meanwhile need no wiping, and release stays cheap. It cannot wait until
+// extend, since the new owner can read everything mapped under its span from the start.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"
 
-// What a sequence that aliases n_alias chunks and then needs `need` of its own finds in a span.
+// What a sequence wants of its span: n_alias chunks are aliased, then `need` chunks of its own.
 typedef struct span_want {
     uint32_t n_alias, need;
 } span_want;
 
-// Chunks to make and chunks to clear out of the way; then chunks too many. (Warm chunks mostly end
-// where the map ends and have no gaps.)
+// First counts chunks to be made and chunks that are in the way, then chunks too many. (Warm chunks
+// mostly end where the map ends and have no gaps.)
 static uint64_t fit_cost(const vti_span *sp, span_want f)
 {
     uint32_t behind = sp->n_end > f.n_alias ? sp->n_end - f.n_alias : 0;
@@ -24,7 +24,7 @@ static uint64_t fit_cost(const vti_span *sp, span_want f)
     return ((lacking + in_the_way) << 32) + surplus;
 }
 
-// The best fit; of equal ones the newest. Where nothing is known of the need: the newest that is
+// The best fit, and among equals the newest. If nothing is known of the need: the newest that is
 // warm.
 static vti_span *best_idle_span(const vt_manager *m, span_want f)
 {
@@ -38,14 +38,14 @@ static vti_span *best_idle_span(const vt_manager *m, span_want f)
     return best;
 }
 
-// What aliases will cover need not be wiped.
+// Positions that aliases will cover need no wiping.
 static vt_status make_span_fit(vt_manager *m, vti_span *sp, uint32_t n_alias)
 {
     if (n_alias > 0) VT_TRY(vti_span_shed(m, sp, 0, n_alias, UINT32_MAX));
     return vti_span_clean(m, sp);
 }
 
-// The best idle span that can be cleaned; one that cannot is handed to nobody.
+// The best idle span that can be wiped. A span that cannot be wiped is not handed out.
 static vti_span *get_idle_span(vt_manager *m, span_want f, vt_status *st)
 {
     vti_span *sp;

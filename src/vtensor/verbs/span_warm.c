@@ -18,7 +18,6 @@ static uint32_t warm_stretch(const vti_span *sp, uint32_t first, uint32_t end, u
     return end;
 }
 
-// Gives warm chunks of [first, end) back to the system, the last ones first, max_n at most.
 vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t max_n)
 {
     vti_job_settle(m, sp);
@@ -33,7 +32,6 @@ vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
     return VT_OK;
 }
 
-// The same with an idle span's last stretch, by the mapper. Answers how many chunks that are.
 uint32_t vti_span_shed_beside(vt_manager *m, vti_span *sp, uint64_t max_n)
 {
     uint32_t from, end;
@@ -63,7 +61,6 @@ bool vti_span_dirty(const vti_span *sp, uint32_t *first, uint32_t *n)
     return end > 0;
 }
 
-// Wipes the warm chunks.
 vt_status vti_span_clean(vt_manager *m, vti_span *sp)
 {
     vti_job_settle(m, sp);

@@ -54,7 +54,6 @@ vt_status vti_strays_free(vt_manager *m)
     return st;
 }
 
-// A spare chunk that is mapped nowhere may hold anything: it is not used again.
 vt_status vti_stray_free_at(vt_manager *m, vti_span *sp, uint32_t position)
 {
     bool spare = vti_pset_state(&m->pset, sp->home, position) == VT_CHUNK_SPARE;

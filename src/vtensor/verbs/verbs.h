@@ -2,8 +2,8 @@
 // file that defines it, the lowest first. In brackets, the operation of the vTensor paper. (rPush
 // and rPrefixMatch are vti_rtree_push and vti_rtree_match of tree/rtree.h.)
 //
-// A verb that fails has changed nothing, unless its comment says what may be left. Errors, where not
-// stated otherwise: VT_NOSPACE and VT_EDEVICE of the backend, VT_ENOMEM.
+// A verb that fails has changed nothing, unless its comment says what may be left. Errors, where
+// not stated otherwise: VT_NOSPACE and VT_EDEVICE of the backend, VT_ENOMEM.
 #ifndef VTI_VERBS_H
 #define VTI_VERBS_H
 
@@ -27,7 +27,8 @@ vt_status vti_span_quiesce(vt_manager *m, vti_span *sp);
 vt_status vti_span_map(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
                        vt_vmm_use use);
 vt_status vti_span_unmap(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n); // [Unmap]
-// Undoes a Map of one position before a kernel has seen it: `region` again. A failure leaves a tear.
+// Undoes a Map of one position before a kernel has seen it: `region` again. A failure leaves a
+// tear.
 void vti_span_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t region);
 // Unmaps one run that stays held: vti_span_drop_detached lets go of it, vti_span_repair maps it
 // again.
@@ -55,7 +56,8 @@ vt_status vti_chunks_alloc(vt_manager *m, uint32_t region, uint32_t first, uint3
 // [pFree] Pre: SPARE, and mapped nowhere but in tears.
 vt_status vti_chunks_free(vt_manager *m, uint32_t region, uint32_t first, uint32_t n);
 
-// span_jobs.c: the same for spare chunks, at once or beside the owner. A span has one job at a time.
+// span_jobs.c: the same for spare chunks, at once or beside the owner. A span has one job at a
+// time.
 void vti_job_run(void *manager, vti_job *job); // either thread: backend calls alone
 vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
@@ -125,8 +127,8 @@ void vti_span_hold(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);
 // The span becomes one more holder of chunks. Pre: nothing is mapped there; first = n_owned.
 vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
                          vt_vmm_use use);
-// Shares the chunks that at[0 .. n) names. On an error some are shared already. Pre: nothing is held
-// yet; no eviction can take these chunks away.
+// Shares the chunks that at[0 .. n) names. On an error some are shared already. Pre: nothing is
+// held yet; no eviction can take these chunks away.
 vt_status vti_span_alias(vt_manager *m, vti_span *sp, const uint32_t *at, uint32_t n);
 // Replaces a shared chunk by a copy of the first size_bytes of each view. Pre: the home's place is
 // free (vti_span_home) and there is room for a chunk.

@@ -1,9 +1,9 @@
-// cuda_driver.h - the part of NVIDIA's driver interface that vmm_cuda.c needs, declared here so
-// that neither the toolkit nor the driver must be there when this is built.
+// cuda_driver.h - the part of NVIDIA's driver interface that this backend needs, declared here so
+// that it builds without the toolkit and the driver.
 //
 // Values, layouts and signatures are those of cuda.h; where a toolkit is installed, the tests
-// compare each of them with it at compile time (tests/unit/vtensor/backend/cuda_h_*.c). Names that end in
-// _v2 are what cuda.h turns the plain names into: the plain ones are older interfaces.
+// compare each of them with it at compile time (tests/unit/vtensor/backend/cuda_h_*.c). Names that
+// end in _v2 are what cuda.h turns the plain names into: the plain ones are older interfaces.
 #ifndef VTI_CUDA_DRIVER_H
 #define VTI_CUDA_DRIVER_H
 
@@ -57,8 +57,8 @@ enum {
     VTI_CU_ACCESS_READWRITE = 3,
     VTI_CU_GRANULARITY_MINIMUM = 0,
 
-    VTI_CU_STREAM_NON_BLOCKING = 1, // does not wait for the default stream, nor that for it
-    VTI_CU_EVENT_BLOCKING_SYNC = 1, // who waits sleeps
+    VTI_CU_STREAM_NON_BLOCKING = 1, // not ordered against the default stream
+    VTI_CU_EVENT_BLOCKING_SYNC = 1, // a waiting thread sleeps
     VTI_CU_EVENT_DISABLE_TIMING = 2,
 };
 
@@ -114,8 +114,9 @@ typedef struct vti_cu_driver {
 } vti_cu_driver;
 #undef VTI_CU_MEMBER
 
-// Loads libcuda.so.1 and every function above. VT_EDEVICE: *why says what is missing (static); then
-// too vti_cu_unload is to be called, which may be called on one that is not loaded.
+// Loads libcuda.so.1 and every function above. Errors: VT_EDEVICE; *why says what is missing
+// (static). vti_cu_unload must be called also after an error; it may be called on a driver that is
+// not loaded.
 VT_NODISCARD vt_status vti_cu_load(vti_cu_driver *cu, const char **why);
 void vti_cu_unload(vti_cu_driver *cu);
 

@@ -1,42 +1,43 @@
 // vmm_cuda.c - the backend on a GPU: the driver's virtual memory management.
 //
-//   vmm_cuda.c        addresses: reserve, map, unmap, zero, fetch; opening and closing
-//   vmm_cuda_chunk.c  physical memory: create, destroy, and the table of chunks
-//   vmm_cuda_fence.c  fence, passed
-//   vmm_cuda_swap.c   the swap in pinned host memory
-//   cuda_driver.c     loads libcuda.so.1
+//   vmm_cuda.c          addresses: reserve, map, unmap, zero, fetch; opening and closing
+//   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
+//   vmm_cuda_context.c  the current context, and the driver's answers
+//   vmm_cuda_fence.c    fence, passed
+//   vmm_cuda_swap.c     the swap in pinned host memory
+//   cuda_driver.c       loads libcuda.so.1
 //
 //   reserve    cuMemAddressReserve
 //   create     cuMemCreate, a handle for each slice
-//   map        cuMemMap for each handle, cuMemSetAccess once for the run; fresh ones are wiped
+//   map        cuMemMap for each handle, cuMemSetAccess once for the run; fresh handles are wiped
 //   unmap      cuMemUnmap once for the run
-//   fetch      the slice into a window of its own, a copy, and out again; store the same
+//   fetch      maps the slice in a window, copies, unmaps it; store does the same
 //   destroy    cuMemRelease for each handle
 //
-// What the driver's documentation asks for, and how it is kept:
-// - Sizes of handles and addresses of mappings are multiples of the granularity, asked of the
-//   driver for just this kind of memory. A handle is mapped from offset 0 and is unmapped whole, so
-//   a slice is a handle. One cuMemUnmap may end many mappings that lie side by side, and one
-//   cuMemSetAccess may open them.
-// - A mapping cannot be touched before its access is set, and loses that when it is unmapped.
-// - A handle's memory lives until the handle is released and nothing maps it any longer. Its bytes
-//   are not promised to be zero: a handle is wiped where it is mapped first, before map returns.
-// - Two addresses of one handle are not coherent while what writes through one of them runs: a
-//   kernel that is on the device beside the write may read old bytes through the other. It is
-//   whole operations in stream order that see each other. The manager gives no kernel an address to
-//   write to that others read (shared chunks are read-only), and fetch waits for the user's stream
-//   before it reads through its window.
-// - Unmapping does not wait for kernels in a way to rely on: that is what fences are for.
+// What the driver's documentation requires, and how it is met:
+// - Sizes of handles and addresses of mappings are multiples of the granularity that the driver
+//   reports for this kind of memory. A handle is mapped from offset 0 and unmapped whole, so a
+//   slice is a handle. One cuMemUnmap may end many neighbouring mappings, and one cuMemSetAccess
+//   may open them.
+// - A mapping cannot be touched before its access is set, and loses the access when it is unmapped.
+// - The memory of a handle lives until the handle is released and no longer mapped. It is not
+//   promised to be zero: a handle is wiped when it is first mapped, before map returns.
+// - Two addresses of one handle are not coherent while a write through one of them runs: a kernel
+//   that runs beside the write may read old bytes through the other address. Only whole operations
+//   in stream order see each other. The manager lets no kernel write to an address that others read
+//   (shared chunks are read-only), and fetch waits for the user's stream before it reads through
+//   its window.
+// - Unmapping does not reliably wait for kernels: that is what fences are for.
 //
-// Order on the device: wiping, zero and the copies run in a stream of our own that does not wait
-// for the user's, and are waited for, so they are done when a call returns. fetch, store and
-// swap_write read what kernels may be about to write, so they wait for the user's stream first.
-// zero, swap_read and the destination of fetch do not: what is written there must be quiet already,
-// as for unmap. None of them may be called while the user's stream is being captured into a graph.
+// Order on the device: wiping, zero and copies run in a stream of our own that is not ordered
+// against the user's, and each call waits for them. fetch, store and swap_write read bytes that
+// queued kernels may still write, so they wait for the user's stream first. zero, swap_read and the
+// destination of fetch do not: nothing may use the bytes there any longer, as for unmap. None of
+// these calls may be made while the user's stream is being captured into a graph.
 //
-// Threads: the context current at open is made current for each call, in any thread. `mu` guards
-// the table of chunks and the fences and is never held across a call of the driver. The window for
-// fetch and store is handed on under a flag and a condition.
+// Threads: the context that was current at open is made current for each call, in any thread. `mu`
+// guards the table of chunks and the fences and is never held across a call of the driver. A flag
+// and a condition hand the window for fetch and store from thread to thread.
 #include "vmm_cuda.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static size_t cuda_granularity(vt_vmm *vmm)
     return vti_cuda_of(vmm)->granularity;
 }
 
-// The driver has no limit that it tells.
+// The driver reports no limit.
 static uint64_t cuda_max_runs(vt_vmm *vmm)
 {
     (void)vmm;
@@ -103,7 +104,7 @@ static vti_cuda_slice *slice_at(vti_cuda *c, uint32_t slice, uint64_t index)
     return &vti_cuda_chunk_find(c, index)->slice[slice];
 }
 
-// Fresh slices from number i on, one after another.
+// How many slices from number i on are fresh, without a gap.
 static uint64_t count_fresh(vti_cuda *c, uint32_t slice, uint64_t index, uint64_t n, uint64_t i)
 {
     uint64_t first = i;
@@ -128,7 +129,7 @@ static vt_status start_wiping(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint
     return VT_OK;
 }
 
-// Also where it fails nothing of it runs any longer afterwards: the caller is about to unmap.
+// Even if it fails, no memset runs afterwards: the caller will unmap.
 static vt_status wipe_fresh(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
                             uint64_t n)
 {
@@ -156,7 +157,7 @@ static vt_status map_now(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t 
     uint64_t i = 0;
     for (; i < n && st == VT_OK; i += st == VT_OK) {
         const vti_cuda_slice *s = slice_at(c, slice, index + i);
-        if (s->memory == VTI_CUDA_NONE) // lost when it could be neither destroyed nor made again
+        if (s->memory == VTI_CUDA_NONE) // lost: it could be neither destroyed nor created again
             st = VT_EDEVICE;
         else
             st = vti_cuda_status(c->cu.mem_map(addr + i * each, each, 0, s->handle, 0));
@@ -167,7 +168,7 @@ static vt_status map_now(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t 
     return st;
 }
 
-// On a device every page is present once it is mapped, so all uses are alike.
+// On a GPU every page is present once it is mapped, so `use` makes no difference.
 static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
@@ -209,7 +210,7 @@ static void window_give(vti_cuda *c)
     pthread_mutex_unlock(&c->mu);
 }
 
-// What goes through the window: bytes of one slice, in or out.
+// A copy through the window: bytes of one slice, in or out.
 typedef struct window_copy {
     uint32_t slice;
     uint64_t index;
@@ -227,8 +228,8 @@ static vt_status copy_by_window(vti_cuda *c, const window_copy *w)
     return vti_cuda_finish(c, vti_cuda_status(r));
 }
 
-// When the copy is there and only the window cannot be emptied, the call has succeeded; the next
-// one tries to empty it first.
+// If the copy is done and only unmapping the window fails, the call has succeeded; the next one
+// unmaps the window first.
 static vt_status pass_now(vti_cuda *c, const window_copy *w)
 {
     if (c->window_stuck) VT_TRY(unmap_now(c, c->window, c->geo.slice_bytes));
@@ -280,7 +281,7 @@ static vt_status cuda_resident(vt_vmm *vmm, uint64_t *size_bytes)
     return VT_OK;
 }
 
-// To the driver each handle that is mapped somewhere is a mapping.
+// For the driver, each mapped handle is a mapping.
 static vt_status cuda_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
 {
     vti_cuda *c = vti_cuda_of(vmm);
@@ -303,7 +304,7 @@ static void close_device_side(vti_cuda *c)
     (void)vti_cuda_leave(c, pushed, VT_OK);
 }
 
-// Also of one that is opened half.
+// Also closes a backend whose opening has failed.
 static void cuda_close(vt_vmm *vmm)
 {
     vti_cuda *c = vti_cuda_of(vmm);
@@ -345,7 +346,7 @@ static vt_status refuse_open(const char **why, const char *reason)
     return VT_EDEVICE;
 }
 
-// The context must be one of the device that is asked for: its memory and its stream go together.
+// The context must belong to the configured device: memory and stream go together.
 static vt_status find_device(vti_cuda *c, const char **why)
 {
     vti_cu_context context = NULL;

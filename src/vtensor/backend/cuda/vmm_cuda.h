@@ -1,4 +1,4 @@
-// vmm_cuda.h - what the files of the backend on a GPU share; the design stands in vmm_cuda.c.
+// vmm_cuda.h - what the files of the GPU backend share; the design is in vmm_cuda.c.
 #ifndef VTI_VMM_CUDA_H
 #define VTI_VMM_CUDA_H
 
@@ -23,8 +23,8 @@ typedef struct vti_cuda_slice {
     vti_cuda_memory memory;
 } vti_cuda_slice;
 
-// A chunk that is created. It stays where it is until it is destroyed, and only the thread that is
-// busy with this chunk looks into it.
+// A chunk that is created. The record does not move until the chunk is destroyed, and only the
+// thread that works on this chunk reads it.
 typedef struct vti_cuda_chunk {
     uint64_t index;
     struct vti_cuda_chunk *next; // in its bucket
@@ -43,13 +43,13 @@ enum { VTI_CUDA_N_MARK = 64 };
 // A mark in the user's stream.
 typedef struct vti_cuda_mark {
     vti_cu_event event; // NULL: never needed yet
-    bool recorded;      // the event stands for this slot's last ticket
+    bool recorded;      // the event belongs to this slot's last ticket
 } vti_cuda_mark;
 
 // Tickets 1 .. last. That of ticket t lies in slot t % N until ticket t + N takes its place.
 typedef struct vti_cuda_fence {
     uint64_t last;
-    uint64_t done; // all work in front of this ticket is done
+    uint64_t done; // all work before this ticket is done
     vti_cuda_mark mark[VTI_CUDA_N_MARK];
 } vti_cuda_fence;
 
@@ -97,15 +97,16 @@ static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
 }
 
 // vmm_cuda_context.c
-// The driver works in the context that is current in the calling thread. enter makes ours that,
-// leave puts back what was, and passes st on.
+// The driver works in the context that is current in the calling thread. enter makes our context
+// current; leave restores the previous one and answers st.
 VT_NODISCARD vt_status vti_cuda_enter(vti_cuda *c, bool *pushed);
 vt_status vti_cuda_leave(vti_cuda *c, bool pushed, vt_status st);
 
 VT_NODISCARD vt_status vti_cuda_status(vti_cu_result r); // out of memory: VT_NOSPACE
 VT_NODISCARD vt_status vti_cuda_hard(vt_status st);      // of calls that never answer VT_NOSPACE
 
-// Waits for all that our stream was given, whatever st; the first failure of the two.
+// Waits for all work in our own stream, whatever st is. Answers st, or else the failure of the
+// wait.
 VT_NODISCARD vt_status vti_cuda_finish(vti_cuda *c, vt_status st);
 
 // vmm_cuda_chunk.c

@@ -1,8 +1,7 @@
 // vmm_cuda_chunk.c - physical memory of the GPU: a handle of slice_bytes for each slice of a chunk.
 //
-// Indices are many more than chunks, so the created ones are in a hash table of chained records. A
-// record never moves, so whoever has found one may use it without the lock, as long as nobody
-// destroys that chunk.
+// There are far more indices than chunks, so the created ones are in a hash table with chaining. A
+// record does not move, so it may be used without the lock while nobody destroys that chunk.
 #include "vmm_cuda.h"
 
 #include <stdlib.h>

@@ -1,16 +1,15 @@
-// vmm_cuda_fence.c - marks in the user's stream: an event for each ticket, in a ring.
+// vmm_cuda_fence.c - fences in the user's stream: an event for each ticket, in a ring.
 //
-// Events of one stream are passed in the order of their recording, so an event answers for its own
+// Events of one stream complete in the order of their recording, so an event answers for its own
 // ticket and for all before it. That is why
-//   - the ring may be short: who asks for a ticket whose slot was taken since is answered by the
-//     oldest event that is left;
-//   - a slot may be recorded anew while another thread still asks its event for the ticket before:
-//     the answer comes later than it could, and is not wrong;
+//   - the ring may be short: if a ticket's slot was reused, the oldest event that is left answers;
+//   - a slot may be recorded again while another thread still queries its event for the ticket
+//     before: the answer comes later than it could, but is not wrong;
 //   - a ticket whose event could not be created or recorded does no harm: a later event answers for
-//     it, or else the whole stream is asked. So fence never fails.
+//     it, or else the whole stream is queried. So fence never fails.
 #include "vmm_cuda.h"
 
-// Takes the next ticket and its slot, whose event stands for nothing until it is recorded.
+// Takes the next ticket and its slot, whose event is invalid until it is recorded.
 static vti_cuda_mark *take_ticket(vti_cuda *c, uint64_t *ticket)
 {
     pthread_mutex_lock(&c->mu);
@@ -30,7 +29,7 @@ static vti_cu_event record_event(vti_cuda *c, vti_cu_event event, bool *recorded
     return event;
 }
 
-// Only the owner sets fences, so between the two locks nobody else changes the slot.
+// Only the owner sets fences, so nobody else changes the slot between the two locks.
 vt_status vti_cuda_fence_set(vt_vmm *vmm, uint64_t *ticket)
 {
     vti_cuda *c = vti_cuda_of(vmm);
@@ -45,13 +44,13 @@ vt_status vti_cuda_fence_set(vt_vmm *vmm, uint64_t *ticket)
     return vti_cuda_leave(c, pushed, VT_OK);
 }
 
-// Whom to ask for a ticket.
+// What to query for a ticket.
 typedef struct fence_witness {
     vti_cu_event event; // NULL: the whole stream
     uint64_t ticket;    // what it answers for
 } fence_witness;
 
-// The earliest event that is recorded at or behind the ticket. Pre: mu is held.
+// The earliest recorded event at or behind the ticket. Pre: mu is held.
 static fence_witness find_witness(const vti_cuda_fence *f, uint64_t ticket)
 {
     uint64_t oldest = f->last < VTI_CUDA_N_MARK ? 1 : f->last - VTI_CUDA_N_MARK + 1;

@@ -1,14 +1,14 @@
-// vmm_cuda_swap.c - the swap of the backend on a GPU: pinned host memory, in pieces.
+// vmm_cuda_swap.c - the swap of the GPU backend: pinned host memory, in pieces.
 //
 //   offset 0                    piece_bytes                 2 x piece_bytes       size_bytes
 //          | piece 0: granules  | piece 1                   | ...                 |
 //          | # # . . # . . .    | (no memory)               |                     |
 //
-// Pinned memory is taken from the whole machine, and taking it is slow: a piece is allocated when
-// something is written into it first and freed when its last granule in use is dropped.
+// Pinned memory is withdrawn from the whole machine, and pinning is slow: a piece is allocated at
+// the first write into it, and freed when its last granule in use is dropped.
 //
-// Invariants, between calls: a piece has memory if and only if a granule of it is in use; but where
-// the driver fails to free it, the memory stays and is used again.
+// Invariant, between calls: a piece has memory if and only if one of its granules is in use, except
+// that memory which the driver fails to free stays and is reused.
 #include "vmm_cuda.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static swap_part part_at(const vti_cuda_swap *w, uint64_t offset, uint64_t end)
     return p;
 }
 
-// A range begins with a granule and may end within one, which is its own to the end all the same.
+// A range begins with a granule; if it ends within one, all of that granule belongs to it.
 static uint64_t granule_bits(const vti_cuda *c, const swap_part *p)
 {
     size_t n = (p->size_bytes - 1) / c->granularity + 1;
@@ -99,7 +99,7 @@ static void pieces_free_unused(vti_cuda *c, uint64_t offset, size_t size_bytes)
         piece_free_unused(c, &c->swap.piece[i]);
 }
 
-// The kernels that write what is swapped out may still be in front of us.
+// Kernels that write what is swapped out may still be queued.
 static vt_status copy_to_swap(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes)
 {
     VT_TRY(vti_cuda_status(c->cu.stream_synchronize(c->user_stream)));
@@ -157,7 +157,7 @@ vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_
     return vti_cuda_leave(c, pushed, swap_write_now(c, offset, src, size_bytes, sum));
 }
 
-// What was never written, or was dropped, has no bytes to read.
+// Bytes that were never written, or were dropped, cannot be read.
 static bool all_granules_used(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
     for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
@@ -181,7 +181,7 @@ static vt_status swap_read_now(vti_cuda *c, vti_cu_ptr dst, uint64_t offset, siz
     return vti_cuda_hard(vti_cuda_finish(c, st));
 }
 
-// The sum is taken before the bytes go to the device: it is of what was found.
+// The sum is of the bytes found, before they go to the device.
 vt_status vti_cuda_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                              uint64_t *sum)
 {

@@ -1,14 +1,14 @@
 // host_system.c - see host_system.h.
 //
-// All files are read with plain read() into the stack, so that asking about mappings makes none.
+// All files are read with plain read() into the stack, so that counting mappings makes none.
 //
 // A line of /proc/self/maps:
 //
 //     7f5e00000000-7f5e00200000 rw-s 00100000 00:01 2051      /memfd:vtensor
 //
-// Its end is a name that anything may stand in, so only the front is read: addresses, permissions,
+// The name at its end may contain anything, so only the front is read: addresses, permissions,
 // offset, device and inode. Between two reads the system may have moved the borders of a mapping
-// that was told already; addresses only count once.
+// that was read already; addresses count only once.
 #include "host_system.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 enum {
     DEFAULT_MAX_MAPS = 65530,
     SMALL_BYTES = 128, // of a file with one line
-    FRONT_BYTES = 128, // of a line of maps: all but the name take 88 at most
+    FRONT_BYTES = 128, // of a line of maps: everything but the name takes at most 88
     READ_BYTES = 1 << 14,
 };
 
@@ -63,7 +63,7 @@ uint64_t vti_system_max_maps(void)
     return read_count("/proc/sys/vm/max_map_count", DEFAULT_MAX_MAPS);
 }
 
-// Whether the choice that stands in brackets is one of the words: "always [advise] never".
+// Whether the choice in brackets is one of the words: "always [advise] never".
 static bool is_chosen(const char *path, const char *const *words, size_t n_word)
 {
     char text[SMALL_BYTES];
@@ -108,11 +108,11 @@ uint64_t vti_system_huge_pages(size_t huge_page_bytes)
 typedef struct maps_tally {
     dev_t device;
     ino_t inode;
-    uint64_t counted_to; // addresses below were told already
+    uint64_t counted_to; // addresses below are counted
     uint64_t size_bytes, n_mapping;
 } maps_tally;
 
-// Reads a number and the one character that must follow it.
+// Reads a number and the character that must follow it.
 static bool take_number(const char **at, int base, char after, unsigned long long *out)
 {
     char *end;
@@ -149,7 +149,7 @@ static bool count_line(maps_tally *t, const char *line)
     return true;
 }
 
-// Cuts what comes in blocks of any size into lines, of which it keeps the fronts.
+// Splits blocks of any size into lines and keeps the front of each.
 static bool count_map_lines(maps_tally *t, int fd)
 {
     char block[READ_BYTES], front[FRONT_BYTES];

@@ -1,4 +1,4 @@
-// host_system.h - what the system tells about memory, for the host backend: files of /proc and
+// host_system.h - what the system reports about memory, for the host backend: files of /proc and
 // /sys.
 #ifndef VTI_HOST_SYSTEM_H
 #define VTI_HOST_SYSTEM_H
@@ -9,18 +9,18 @@
 
 #include "vtensor/status.h"
 
-// Mappings that the system lets a process have.
+// How many mappings a process may have.
 uint64_t vti_system_max_maps(void);
 
-// Bytes of a transparent huge page of shared memory; 0 where the system gives none.
+// Bytes of a transparent huge page of shared memory; 0 if the system gives none.
 size_t vti_system_thp_bytes(void);
 
-// Huge pages of that size that are set aside or may be made when asked for; 0 also where the system
-// does not know the size.
+// How many huge pages of that size are reserved or may be made on demand; 0 also if the system does
+// not support the size.
 uint64_t vti_system_huge_pages(size_t huge_page_bytes);
 
-// Bytes of addresses where this process has mapped the file, and in how many mappings. Exact if no
-// thread maps or unmaps meanwhile. Errors: VT_EDEVICE.
+// Bytes of addresses where this process maps the file, and in how many mappings. Exact if no thread
+// maps or unmaps meanwhile. Errors: VT_EDEVICE.
 vt_status vti_system_mapped(dev_t device, ino_t inode, uint64_t *size_bytes, uint64_t *n_mapping);
 
 #endif

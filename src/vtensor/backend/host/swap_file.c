@@ -1,12 +1,12 @@
 // swap_file.c - see swap_file.h.
 //
-// - The file has no name from the start (O_TMPFILE), or where the file system does not know that,
-//   from the moment after it was made: whatever becomes of the process, its room goes back.
-// - It takes room as it is written, and a full disk is found then; what was written in vain is
-//   dropped, so that the rest of the machine has its room again.
+// - The file has no name from the start (O_TMPFILE), or if the file system does not support that,
+//   it is unlinked right after it is created: its room is freed however the process ends.
+// - It takes room as it is written, so a full disk is found then; a write that fails is dropped, so
+//   that its room is free for others.
 // - Bytes are summed and written in pieces that stay in the cache between the two.
-// - Beyond RLIMIT_FSIZE a write does not only fail: SIGXFSZ ends the process. So the limit is asked
-//   for each time; it may be changed while we run.
+// - Beyond RLIMIT_FSIZE a write does not only fail: SIGXFSZ ends the process. The limit may change
+//   at any time, so it is checked at each write.
 #include "swap_file.h"
 
 #include <assert.h>
@@ -45,7 +45,7 @@ static int open_and_unlink(const char *dir)
     return fd;
 }
 
-// Kernels and file systems that do not know O_TMPFILE take it for a wish to write to a directory.
+// Kernels and file systems without O_TMPFILE understand it as opening a directory for writing.
 static int open_nameless(const char *dir)
 {
     int fd = open(dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -102,7 +102,7 @@ vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset,
     for (size_t done = 0; done < size_bytes; done += piece_length(size_bytes, done)) {
         char *piece = (char *)dst + done;
         size_t n = piece_length(size_bytes, done);
-        // The end of the file is a fault here as well: what is read was written.
+        // The end of the file is an error, too: these bytes were written.
         if (!vti_file_read(f->fd, piece, n, (off_t)(offset + done))) return VT_EDEVICE;
         so_far = vt_vmm_checksum(so_far, piece, n);
     }
@@ -110,7 +110,7 @@ vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset,
     return VT_OK;
 }
 
-// Not every file system can; then the room is used again when these bytes are written next.
+// Not every file system can; then the room is reused when these bytes are written again.
 void vti_swap_file_drop(const vti_swap_file *f, uint64_t offset, size_t size_bytes)
 {
     assert_inside(f, offset, size_bytes);

@@ -10,38 +10,37 @@
 //   create     fallocate, a range for each slice
 //   destroy    punch holes
 //   fetch      pread, so the chunk is mapped nowhere for it
-//   store      pwrite; huge pages that were set aside know none, so there by way of a mapping
+//   store      pwrite; hugetlbfs has no write, so on reserved huge pages through a mapping
 //   resident   st_blocks
 //   mapped     /proc/self/maps, see host_system.h
 //   swap       see swap_file.h
 //
-// - The file is as long as all indices, and sealed so: its holes cost nothing, and no mapping can
-//   ever lie beyond its end.
+// - The file is as long as all indices, and sealed: its holes cost nothing, and no mapping can lie
+//   beyond its end.
 // - Neighbouring indices are neighbours in every plane of the file, so their mappings merge into
 //   one however many calls made them.
-// - Populating: touching pages one by one later costs 5 to 12 times more than at map time, and
-//   MADV_POPULATE_WRITE two thirds of MAP_POPULATE, which reads: pages that fallocate has made are
-//   cleared when they are touched first. But where others have mapped the pages already and they
-//   are only read, a fault maps 16 of them, and populating costs as much as copying the bytes
-//   would; so aliases are not populated.
-// - The system lets a process have vm.max_map_count mappings. A run costs up to two, itself and the
-//   reserved addresses behind it. At the limit mmap fails, and not only ours: threads could not be
-//   started and malloc could not grow. So max_runs leaves an eighth of them to the rest of the
-//   process. Where that is used up all the same, ENOMEM of mmap is VT_NOSPACE like any other.
+// - Populating: touching pages one by one later costs 5 to 12 times more than populating at map
+//   time, and MADV_POPULATE_WRITE costs two thirds of MAP_POPULATE, which reads first (pages of
+//   fallocate are cleared at the first touch). But a page that others have mapped and that is only
+//   read is mapped 16 at a time by a fault, and populating would cost as much as copying the bytes;
+//   so aliases are not populated.
+// - A process may have vm.max_map_count mappings. A run costs up to two: itself and the reserved
+//   addresses behind it. At the limit every mmap fails: threads could not start and malloc could
+//   not grow. So max_runs leaves an eighth of the limit to the rest of the process. If that is used
+//   up too, ENOMEM of mmap is VT_NOSPACE like any other.
 //
-// Huge pages, which make mapping and first reads cheaper, come in two ways:
+// Huge pages make mapping and first reads cheaper. There are two kinds:
 //
-// - Set aside by the administrator (vt_vmm_host_open_huge, MFD_HUGETLB). Then they are the unit of
-//   everything. fallocate takes them for good, so a page that is missing is found by create, and no
-//   mapping ever raises SIGBUS.
-// - Transparent ones, where the system gives them to shared memory (shmem_enabled) and slices are
-//   whole ones. With `advise` the system gives them to mappings that ask, not to fallocate: create
-//   maps the range for a moment, asks and touches it, and fallocate then fills what is missing.
-//   Reservations are aligned for them. Where the administrator has made them the rule (always,
-//   within_size, force), the system may back more than was asked for, and st_blocks shows it.
+// - Reserved by the administrator (vt_vmm_host_open_huge, MFD_HUGETLB). Then they are the
+//   granularity. fallocate takes them for good, so create finds a missing page, and no mapping
+//   raises SIGBUS.
+// - Transparent ones, if the system gives them to shared memory (shmem_enabled) and slices are
+//   whole huge pages. With `advise` the system gives them to mappings that ask, not to fallocate:
+//   create maps the range for a moment, asks for huge pages and touches it, and fallocate then
+//   fills what is missing. Reservations are aligned for them. If the administrator has set always,
+//   within_size or force, the system may back more than was asked for, and st_blocks shows it.
 //
-// After configure nothing of the struct but the swap changes, so calls on different chunks may run
-// at once.
+// After configure only the swap's fields change, so calls on different chunks may run at once.
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +110,7 @@ static vt_status file_resize(int fd, uint64_t size_bytes)
     return rc == 0 ? VT_OK : status_of_errno();
 }
 
-// Those of the system, if slices are whole ones. Pages that were set aside are huge already.
+// The size of transparent huge pages, if slices are whole ones; 0 on reserved huge pages.
 static size_t thp_of_slices(const vmm_host *h)
 {
     size_t thp_bytes = vti_system_thp_bytes();
@@ -142,7 +141,7 @@ static uint64_t host_max_runs(vt_vmm *vmm)
     return host_of(vmm)->max_runs;
 }
 
-// Reserves more than is wanted and gives back what is not.
+// Reserves more than is wanted, for the alignment, and returns the rest.
 static vt_status host_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
     vmm_host *h = host_of(vmm);
@@ -153,7 +152,7 @@ static vt_status host_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
     char *p = mmap(NULL, size_bytes + slack, PROT_NONE, RESERVED_FLAGS, -1, 0);
     if (p == MAP_FAILED) return status_of_errno();
     size_t head = (align - (uintptr_t)p % align) % align, tail = slack - head;
-    char *begin = p; // of what is still ours
+    char *begin = p; // of what is still reserved
     if (head == 0 || munmap(p, head) == 0) {
         begin = p + head;
         *addr = (uintptr_t)begin;
@@ -180,8 +179,8 @@ static vt_status file_allocate(const vmm_host *h, int mode, off_t offset, size_t
     return vti_file_allocate(h->fd, mode, offset, size_bytes) ? VT_OK : status_of_errno();
 }
 
-// Asks for huge pages under a range by way of a mapping that lasts as long as this call. What the
-// system does not do is not missed: it is filled with small pages after.
+// Asks for huge pages under a range through a temporary mapping. It may fail: the range is filled
+// with small pages afterwards.
 static void prefer_huge(const vmm_host *h, off_t offset, size_t size_bytes)
 {
     size_t room_bytes = size_bytes + h->thp_bytes;
@@ -194,7 +193,7 @@ static void prefer_huge(const vmm_host *h, off_t offset, size_t size_bytes)
     (void)munmap(room, room_bytes);
 }
 
-// In pieces, so that signals that come at a steady beat cannot interrupt it for ever.
+// In pieces, so that periodic signals cannot interrupt it for ever.
 static vt_status slice_fill(const vmm_host *h, uint32_t slice, uint64_t index, uint64_t n)
 {
     off_t offset = host_offset(h, slice, index);
@@ -210,7 +209,7 @@ static vt_status slice_fill(const vmm_host *h, uint32_t slice, uint64_t index, u
     return VT_OK;
 }
 
-// Punching where nothing is does no harm.
+// Punching a hole in a hole does no harm.
 static vt_status slice_punch(const vmm_host *h, uint32_t slice, uint64_t index, uint64_t n)
 {
     return file_allocate(h, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -230,7 +229,7 @@ static vt_status host_create(vt_vmm *vmm, uint64_t index, uint64_t n)
     return st;
 }
 
-// On a memfd punching whole pages cannot fail. Should it, what is gone already is filled again.
+// On a memfd, punching whole pages cannot fail. If it does, what is gone already is filled again.
 static vt_status host_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
     vmm_host *h = host_of(vmm);
@@ -242,22 +241,22 @@ static vt_status host_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
     return VT_EDEVICE;
 }
 
-// mmap of a file with MAP_FIXED may have removed what was there before it failed. If so, tries to
-// reserve the hole again, before another thread's mapping is placed there; else does nothing.
+// mmap of a file with MAP_FIXED may have removed the reservation before it failed. If so, this
+// tries to reserve the hole again before another thread's mapping is placed there.
 static vt_status put_reservation_back(uintptr_t addr, size_t size_bytes, vt_status st)
 {
     (void)mmap((void *)addr, size_bytes, PROT_NONE, RESERVED_FLAGS | MAP_FIXED_NOREPLACE, -1, 0);
     return st;
 }
 
-// Lets the system put huge pages under it later, where create got small ones.
+// Lets the system replace small pages by huge ones later.
 static void advise_huge(const vmm_host *h, uintptr_t addr, size_t size_bytes)
 {
     if (h->thp_bytes > 0 && addr % h->thp_bytes == 0)
         (void)madvise((void *)addr, size_bytes, MADV_HUGEPAGE);
 }
 
-// What cannot be populated is mapped all the same.
+// A failure is ignored: the range is mapped all the same.
 static void populate_range(const vmm_host *h, uintptr_t addr, size_t size_bytes)
 {
     if (h->populate_flag == 0) (void)madvise((void *)addr, size_bytes, MADV_POPULATE_WRITE);
@@ -278,8 +277,8 @@ static vt_status host_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t 
     return VT_OK;
 }
 
-// Here a failure leaves the mapping as it was: what is mapped anew has no file and no pages, so
-// only the checks in front can fail (the count of mappings, the address space).
+// A failure leaves the mapping as it was: the new mapping has no file and no pages, so only the
+// checks before the change can fail (the count of mappings, the address space).
 static vt_status host_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     (void)vmm;
@@ -287,7 +286,7 @@ static vt_status host_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
     return p != MAP_FAILED ? VT_OK : VT_EDEVICE;
 }
 
-// Straight from the file to where it is wanted: no mapping of the chunk is needed.
+// Reads the file directly into the destination: no mapping of the chunk is needed.
 static vt_status host_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
                             size_t offset, size_t size_bytes)
 {
@@ -328,7 +327,7 @@ static vt_status host_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
     return VT_OK;
 }
 
-// Nothing runs beside the caller.
+// On the host, nothing runs beside the caller.
 static vt_status host_fence(vt_vmm *vmm, uint64_t *ticket)
 {
     (void)vmm;
@@ -414,7 +413,7 @@ static const vt_vmm_ops host_ops = {
     .close = host_close,
 };
 
-// Linux before 6.3 does not know MFD_NOEXEC_SEAL; later ones may be set up to ask for it.
+// Linux before 6.3 does not know MFD_NOEXEC_SEAL; later ones may be configured to require it.
 static int open_memfd(unsigned flags)
 {
     flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
