@@ -3,8 +3,8 @@
 //
 // Two figures are bounded: the largest difference relative to its row's largest logit, and the root
 // mean square of all differences relative to that of the logits.
-//   - Weights of f32, f16 and bf16 widen exactly, and the vectors keep keys and values in f16 as the
-//     cache does, so only the order of f32 sums differs: 1e-4 (measured: about 1e-5).
+//   - Weights of f32, f16 and bf16 widen exactly, and the vectors keep keys and values in f16 as
+//     the cache does, so only the order of f32 sums differs: 1e-4 (measured: about 1e-5).
 //   - Q8_0 layers round their activations to 8 bits as well, in blocks of 32; the vectors keep them
 //     in f32. The step is the block's max|x| / 127; for normal numbers max|x| is about 2.5 sigma,
 //     so the error of a number, and of a sum of products, is 2.5 / 127 / sqrt(12) = 0.57 % of
