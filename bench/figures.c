@@ -1,3 +1,4 @@
+// See figures.h.
 #include "figures.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@ void samples_add(samples *s, double v)
     s->v[s->n++] = v;
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -37,7 +38,7 @@ static int by_size(const void *a, const void *b)
 double samples_at(samples *s, double quantile)
 {
     if (s->n == 0) return NAN;
-    qsort(s->v, s->n, sizeof *s->v, by_size);
+    qsort(s->v, s->n, sizeof *s->v, compare_doubles);
     size_t i = (size_t)((double)s->n * quantile);
     return s->v[i < s->n ? i : s->n - 1];
 }
@@ -53,8 +54,8 @@ void samples_free(samples *s)
     *s = (samples){0};
 }
 
-static void verdict(FILE *to, const char *what, double is, double wanted, const char *unit,
-                    bool good)
+static void print_verdict(FILE *to, const char *what, double is, double wanted, const char *unit,
+                          bool good)
 {
     fprintf(to, "  %-12s  %s: ", isnan(is) ? "not measured" : good ? "pass" : "FAIL", what);
     if (!isnan(is)) fprintf(to, "%.4g %s, ", is, unit);
@@ -63,10 +64,10 @@ static void verdict(FILE *to, const char *what, double is, double wanted, const 
 
 void goal(FILE *to, const char *what, double is, double most, const char *unit)
 {
-    verdict(to, what, is, most, unit, is <= most);
+    print_verdict(to, what, is, most, unit, is <= most);
 }
 
 void goal_least(FILE *to, const char *what, double is, double least, const char *unit)
 {
-    verdict(to, what, is, least, unit, is >= least);
+    print_verdict(to, what, is, least, unit, is >= least);
 }

@@ -1,6 +1,6 @@
-// figures.h - what benches make of many measurements: quantiles, and a goal's verdict.
+// figures.h - shared by all benches: time, quantiles of samples, and whether a goal is reached.
 //
-// Out of memory ends the program with a line on stderr and status 1.
+// If memory runs out, the program ends with a line on stderr and status 1.
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 double now_ns(void); // since some moment in the past
-void *need(void *p); // p, which is not NULL
+void *need(void *p); // p; ends the program if it is NULL
 
 typedef struct samples {
     double *v;
@@ -20,7 +20,8 @@ double samples_at(samples *s, double quantile); // sorts; 0: the least, 0.5: the
 void samples_clear(samples *s);                 // keeps the memory
 void samples_free(samples *s);
 
-// A line: pass, FAIL, or of NAN not measured. The figure is to be at most, or at least, so much.
+// Print a line that says pass, FAIL, or not measured (if `is` is NaN): the figure should be at most
+// `most`, or at least `least`.
 void goal(FILE *to, const char *what, double is, double most, const char *unit);
 void goal_least(FILE *to, const char *what, double is, double least, const char *unit);
 

@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Of the same objects, since all of this project is position-independent.
-add_library(vtensor_shared SHARED $<TARGET_OBJECTS:vtensor>)
+add_library(vtensor_shared SHARED $<TARGET_OBJECTS:vtensor> $<TARGET_OBJECTS:vtensor_vattention>)
 target_link_libraries(vtensor_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} fx_flags)
 target_link_options(vtensor_shared PRIVATE -Wl,--as-needed)
 if(NOT FX_SANITIZE) # their runtime comes with the program

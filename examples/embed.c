@@ -19,14 +19,14 @@ typedef struct chat {
     uint32_t tok[MAX_TOK];
 } chat;
 
-static void must(vt_status st, const char *what)
+static void must_succeed(vt_status st, const char *what)
 {
     if (st == VT_OK) return;
     fprintf(stderr, "embed: %s: %s\n", what, vt_status_name(st));
     exit(1);
 }
 
-static float *row(const chat *c, uint32_t plane, uint32_t t)
+static float *row_of(const chat *c, uint32_t plane, uint32_t t)
 {
     return (float *)((char *)vt_seq_plane(c->kv, plane) + t * vt_seq_stride(c->kv));
 }
@@ -37,8 +37,8 @@ static void forward(const chat *c, uint32_t from, uint32_t to)
     for (uint32_t layer = 0; layer < N_LAYER; layer++)
         for (uint32_t t = from; t < to; t++)
             for (uint32_t i = 0; i < N_DIM; i++) {
-                row(c, 2 * layer, t)[i] = (float)c->tok[t];
-                row(c, 2 * layer + 1, t)[i] = (float)(t + layer + i);
+                row_of(c, 2 * layer, t)[i] = (float)c->tok[t];
+                row_of(c, 2 * layer + 1, t)[i] = (float)(t + layer + i);
             }
 }
 
@@ -53,7 +53,7 @@ static double attend(const char *k, const char *v, size_t stride, uint32_t n_tok
     return sum;
 }
 
-static void verify(const chat *c)
+static void verify_rows(const chat *c)
 {
     for (uint32_t layer = 0; layer < N_LAYER; layer++) {
         double expected = 0;
@@ -67,22 +67,22 @@ static void verify(const chat *c)
     }
 }
 
-static void grow(chat *c, uint32_t n_tok)
+static void grow_to(chat *c, uint32_t n_tok)
 {
     uint32_t from = vt_seq_len(c->kv);
-    must(vt_seq_extend(c->kv, n_tok), "extend");
+    must_succeed(vt_seq_extend(c->kv, n_tok), "extend");
     forward(c, from, n_tok);
-    verify(c);
+    verify_rows(c);
 }
 
-static void say(chat *c, uint32_t tok)
+static void say_token(chat *c, uint32_t tok)
 {
     uint32_t n_tok = vt_seq_len(c->kv);
     c->tok[n_tok] = tok;
-    grow(c, n_tok + 1);
+    grow_to(c, n_tok + 1);
 }
 
-static void show(const vt_manager *m, const char *step)
+static void show_step(const vt_manager *m, const char *step)
 {
     static uint64_t kib_before;
     vt_stats s;
@@ -103,7 +103,7 @@ static vt_manager *make_manager(void)
     cfg.max_tok = MAX_TOK;
     cfg.max_seq = 8;
     cfg.budget_bytes = 64 << 20;
-    must(vt_manager_create(&cfg, &m), "create the manager");
+    must_succeed(vt_manager_create(&cfg, &m), "create the manager");
     return m;
 }
 
@@ -113,43 +113,43 @@ int main(void)
     vt_domain *d;
     uint32_t n_hit;
     vt_manager *m = make_manager();
-    must(vt_domain_open(m, "toy", 3, &d), "open the domain");
+    must_succeed(vt_domain_open(m, "toy", 3, &d), "open the domain");
     printf("%-42s %6s %6s %6s %6s %6s   (KiB)\n", "step", "cost", "mapped", "tokens", "shared",
            "cached");
-    show(m, "a manager");
+    show_step(m, "a manager");
 
     for (uint32_t t = 0; t < N_PROMPT; t++) first.tok[t] = 1000 + 7 * t % 101;
-    must(vt_seq_create(m, N_PROMPT, &first.kv), "create");
-    grow(&first, N_PROMPT);
-    show(m, "create, and extend by a prompt of 300");
-    must(vt_seq_record(first.kv, d, first.tok, N_PROMPT, NULL), "record");
-    show(m, "record it for others");
+    must_succeed(vt_seq_create(m, N_PROMPT, &first.kv), "create");
+    grow_to(&first, N_PROMPT);
+    show_step(m, "create, and extend by a prompt of 300");
+    must_succeed(vt_seq_record(first.kv, d, first.tok, N_PROMPT, NULL), "record");
+    show_step(m, "record it for others");
 
     for (int i = 0; i < N_FORK; i++) {
         fork[i] = first;
-        must(vt_seq_fork(first.kv, N_PROMPT, &fork[i].kv), "fork");
-        verify(&fork[i]);
+        must_succeed(vt_seq_fork(first.kv, N_PROMPT, &fork[i].kv), "fork");
+        verify_rows(&fork[i]);
     }
-    show(m, "three forks of it");
-    for (int i = 0; i < N_FORK; i++) say(&fork[i], 2000 + (uint32_t)i);
-    show(m, "each goes its own way: a tail is copied");
+    show_step(m, "three forks of it");
+    for (int i = 0; i < N_FORK; i++) say_token(&fork[i], 2000 + (uint32_t)i);
+    show_step(m, "each goes its own way: a tail is copied");
 
     for (uint32_t t = 0; t < N_PROMPT; t++) other.tok[t] = first.tok[t] + (t >= N_COMMON);
-    must(vt_seq_match(d, other.tok, N_PROMPT, 0, &other.kv, &n_hit), "match");
-    verify(&other); // the rows of tokens 0 .. n_hit-1 are there
-    grow(&other, N_PROMPT);
-    show(m, "match a prompt whose first 250 are the same");
+    must_succeed(vt_seq_match(d, other.tok, N_PROMPT, 0, &other.kv, &n_hit), "match");
+    verify_rows(&other); // the rows of tokens 0 .. n_hit-1 are there
+    grow_to(&other, N_PROMPT);
+    show_step(m, "match a prompt whose first 250 are the same");
     if (n_hit != N_COMMON) return fprintf(stderr, "embed: %" PRIu32 " matched\n", n_hit), 1;
 
-    for (int i = 0; i < N_FORK; i++) verify(&fork[i]), vt_seq_release(fork[i].kv);
+    for (int i = 0; i < N_FORK; i++) verify_rows(&fork[i]), vt_seq_release(fork[i].kv);
     vt_seq_release(other.kv);
-    verify(&first);
+    verify_rows(&first);
     vt_seq_release(first.kv);
-    show(m, "all released: the prompt stays, for a while");
-    must(vt_trim(m, 0, NULL), "trim");
-    must(vt_evict(m, UINT64_MAX, NULL), "evict");
-    show(m, "trim and evict");
-    must(vt_check(m, NULL), "check");
+    show_step(m, "all released: the prompt stays, for a while");
+    must_succeed(vt_trim(m, 0, NULL), "trim");
+    must_succeed(vt_evict(m, UINT64_MAX, NULL), "evict");
+    show_step(m, "trim and evict");
+    must_succeed(vt_check(m, NULL), "check");
     vt_domain_close(d);
     vt_manager_destroy(m);
     return 0;

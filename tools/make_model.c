@@ -2,13 +2,12 @@
 // and tests have models of real sizes:
 //
 //     make_model -o FILE --layers 22 --dim 2048 --ffn 5632 --heads 32 --kv-heads 4 --vocab 32000
-//     --type q8_0
+//         --type q8_0
 //
-// Weights are spread so that activations stay near 1 in size: a matrix of n_in columns by 1 /
-// sqrt(n_in), those that add to the residual stream by 1 / sqrt(2 * layers) less, the output so
-// that logits have a standard deviation of 2. Number i of tensor t is a function of (seed, t, i)
-// alone: equal options give equal files, on any number of threads. Memory: one batch of numbers,
-// whatever the model's size.
+// Standard deviations keep activations near 1: 1 / sqrt(n_in) for a matrix of n_in columns, divided
+// by sqrt(2 * layers) if it adds to the residual stream; the output matrix gives logits a standard
+// deviation of 2. Number i of tensor t depends only on (seed, t, i): equal options give equal
+// files, with any number of threads. Memory: one batch of numbers, whatever the model's size.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +23,7 @@
 #include "make_vocab.h"
 
 enum {
-    TASK_ELEMS =
-        1 << 14, // one thread's share of a batch; a multiple of every block and of DRAW_ELEMS
+    TASK_ELEMS = 1 << 14, // of a task; a multiple of every block and of DRAW_ELEMS
     BATCH_ELEMS = 1 << 20,
     DRAW_ELEMS = 256,
     MAX_THREADS = 16,
@@ -55,17 +53,18 @@ static const fxi_opt opts[] = {
     {"vocab", 0, "N", FXI_OPT_INT, MADE_MIN_TOKENS, MADE_MAX_TOKENS, "4096", FIELD(n_vocab), 1,
      "tokens"},
     {"ctx", 0, "N", FXI_OPT_INT, 1, 1 << 24, "2048", FIELD(n_ctx), 1, "positions"},
-    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1, "of the matrices, as below"},
-    {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "of the random weights"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", FIELD(type), 1,
+     "type of the matrices, see below"},
+    {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "seed of the random weights"},
     {"tied", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(tied), 1,
      "the embedding is the output matrix"},
 };
 
 static const fxi_opt_table opt_table = {opts, sizeof opts / sizeof *opts, "MAKE_MODEL_"};
 
-typedef struct mix { // what --type names
+typedef struct mix { // a value of --type
     const char *name;
-    fxi_dtype type, finer; // of most matrices, and of those that matter most
+    fxi_dtype type, finer; // of most matrices, and of the most sensitive ones
     uint32_t file_type;    // general.file_type
 } mix;
 
@@ -83,27 +82,27 @@ static const mix mixes[] = {
 #define TYPE_NAMES \
     "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k, q4_k_m or q5_k_m"
 
-typedef struct maker {
+typedef struct model_maker {
     options o;
     const mix *mix;
     fxi_gguf_writer *w;
     fxi_pool *pool;
     unsigned char *batch; // encoded numbers, at most BATCH_ELEMS
-} maker;
+} model_maker;
 
 //
 // The list of tensors
 //
 
-typedef enum width { ONE, DIM, FFN, KV, VOCAB } width; // a size along a dimension
+typedef enum width { ONE, DIM, FFN, KV, VOCAB } width; // the size of a dimension
 
 typedef enum spread { NORM, MATRIX, RESIDUAL, EMBEDDING, OUTPUT } spread;
 
 typedef struct tensor {
-    const char *name; // behind "blk.N." for those of a block
+    const char *name; // without "blk.N."
     width ne0, ne1;
     spread spread;
-    bool sensitive; // of a finer type in some blocks
+    bool sensitive; // has the finer type in some blocks
 } tensor;
 
 static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, false};
@@ -119,10 +118,10 @@ static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, false};
 
 enum { N_OF_BLOCK = sizeof of_block / sizeof *of_block, NO_BLOCK = -1 };
 
-typedef void visit_fn(maker *m, const tensor *t, int block, uint32_t index);
+typedef void visit_fn(model_maker *m, const tensor *t, int block, uint32_t index);
 
 // All tensors in the file's order.
-static void visit_tensors(maker *m, visit_fn *visit)
+static void visit_tensors(model_maker *m, visit_fn *visit)
 {
     uint32_t index = 0;
     visit(m, &embedding, NO_BLOCK, index++);
@@ -132,7 +131,7 @@ static void visit_tensors(maker *m, visit_fn *visit)
     if (!m->o.tied) visit(m, &output, NO_BLOCK, index++);
 }
 
-static uint64_t size_along(const maker *m, width w)
+static uint64_t size_along(const model_maker *m, width w)
 {
     const options *o = &m->o;
     const int size[] = {[ONE] = 1,
@@ -143,17 +142,17 @@ static uint64_t size_along(const maker *m, width w)
     return (uint64_t)size[w];
 }
 
-// Finer types go to the output matrix, and to sensitive matrices in the first and the last eighth
-// of the blocks and in every third one between.
-static bool is_finer(const maker *m, const tensor *t, int block)
+// The output matrix has the finer type, and so have sensitive matrices in the first and last eighth
+// of the blocks and in every third block between.
+static bool is_finer(const model_maker *m, const tensor *t, int block)
 {
     if (block == NO_BLOCK) return t->spread == OUTPUT || m->o.tied;
     int n = m->o.n_layer;
     return t->sensitive && (block < n / 8 || block >= 7 * n / 8 || (block - n / 8) % 3 == 2);
 }
 
-// Rows that a _K type's blocks do not fill are stored as Q8_0 or F16.
-static fxi_dtype type_of(const maker *m, const tensor *t, int block)
+// Rows that are not a whole number of a _K type's blocks are stored as Q8_0 or F16.
+static fxi_dtype type_of(const model_maker *m, const tensor *t, int block)
 {
     if (t->spread == NORM) return FXI_F32;
     fxi_dtype type = is_finer(m, t, block) ? m->mix->finer : m->mix->type;
@@ -162,7 +161,7 @@ static fxi_dtype type_of(const maker *m, const tensor *t, int block)
     return n_in % FXI_Q8_0_ELEMS == 0 ? FXI_Q8_0 : FXI_F16;
 }
 
-static void declare(maker *m, const tensor *t, int block, uint32_t index)
+static void declare_tensor(model_maker *m, const tensor *t, int block, uint32_t index)
 {
     (void)index;
     char name[64];
@@ -178,14 +177,14 @@ static void declare(maker *m, const tensor *t, int block, uint32_t index)
 // Numbers
 //
 
-typedef struct draw {
+typedef struct number_draw {
     uint64_t seed;
     uint32_t stream;     // the tensor
     uint64_t first, end; // numbers of this batch; first is a multiple of DRAW_ELEMS
     float mean, step;
     fxi_dtype type;
     unsigned char *dst;
-} draw;
+} number_draw;
 
 static size_t encoded_bytes(fxi_dtype type, uint64_t n_elem)
 {
@@ -193,9 +192,9 @@ static size_t encoded_bytes(fxi_dtype type, uint64_t n_elem)
     return n_elem / info->block_elems * info->block_bytes;
 }
 
-// Numbers i.. of the tensor, and up to 7 behind the n-th: each 128 random bits make eight of them. The sum of two
-// bytes is near enough to normal. Pre: i is a multiple of 8.
-static void draw_numbers(const draw *d, uint64_t i, size_t n, float dst[DRAW_ELEMS])
+// Draws n numbers of the tensor from number i on, rounded up to a multiple of 8: each 128 random
+// bits make eight. The sum of two bytes is near enough to normal. Pre: i is a multiple of 8.
+static void draw_numbers(const number_draw *d, uint64_t i, size_t n, float dst[DRAW_ELEMS])
 {
     const uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
     unsigned char r[16];
@@ -210,9 +209,9 @@ static void draw_numbers(const draw *d, uint64_t i, size_t n, float dst[DRAW_ELE
     }
 }
 
-static void draw_task(void *arg, int task)
+static void draw_numbers_task(void *arg, int task)
 {
-    const draw *d = arg;
+    const number_draw *d = arg;
     float x[DRAW_ELEMS];
     uint64_t at = d->first + (uint64_t)task * TASK_ELEMS;
     uint64_t end = at + TASK_ELEMS < d->end ? at + TASK_ELEMS : d->end;
@@ -223,8 +222,8 @@ static void draw_task(void *arg, int task)
     }
 }
 
-// Standard deviation of a tensor's numbers.
-static double stddev_of(const maker *m, const tensor *t)
+// The standard deviation of a tensor's numbers.
+static double stddev_of(const model_maker *m, const tensor *t)
 {
     const double by_width = 1 / sqrt((double)size_along(m, t->ne0));
     const double stddev[] = {[NORM] = 0.1,
@@ -235,19 +234,19 @@ static double stddev_of(const maker *m, const tensor *t)
     return stddev[t->spread];
 }
 
-static void write_tensor(maker *m, const tensor *t, int block, uint32_t index)
+static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t index)
 {
     const double byte_sum_stddev = sqrt(2 * (256.0 * 256 - 1) / 12);
     uint64_t n = size_along(m, t->ne0) * size_along(m, t->ne1);
-    draw d = {.seed = m->o.seed,
-              .stream = index,
-              .mean = t->spread == NORM ? 1 : 0,
-              .step = (float)(stddev_of(m, t) / byte_sum_stddev),
-              .type = type_of(m, t, block),
-              .dst = m->batch};
+    number_draw d = {.seed = m->o.seed,
+                     .stream = index,
+                     .mean = t->spread == NORM ? 1 : 0,
+                     .step = (float)(stddev_of(m, t) / byte_sum_stddev),
+                     .type = type_of(m, t, block),
+                     .dst = m->batch};
     for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
         d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
-        fxi_pool_run(m->pool, draw_task, &d,
+        fxi_pool_run(m->pool, draw_numbers_task, &d,
                      (int)((d.end - d.first + TASK_ELEMS - 1) / TASK_ELEMS));
         fxi_gguf_write_data(m->w, d.dst, encoded_bytes(d.type, d.end - d.first));
     }
@@ -257,7 +256,7 @@ static void write_tensor(maker *m, const tensor *t, int block, uint32_t index)
 // Keys
 //
 
-static void write_model_keys(const maker *m)
+static void write_model_keys(const model_maker *m)
 {
     const options *o = &m->o;
     const struct {
@@ -282,7 +281,7 @@ static void write_model_keys(const maker *m)
     fxi_gguf_write_f32(m->w, "llama.rope.freq_base", 10000);
 }
 
-static void write_vocab_keys(const maker *m, const made_vocab *v)
+static void write_vocab_keys(const model_maker *m, const made_vocab *v)
 {
     fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
     fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v->piece, v->n);
@@ -294,7 +293,7 @@ static void write_vocab_keys(const maker *m, const made_vocab *v)
     fxi_gguf_write_bool(m->w, "tokenizer.ggml.add_bos_token", true);
 }
 
-static fx_status write_keys(const maker *m, fx_error *err)
+static fx_status write_keys(const model_maker *m, fx_error *err)
 {
     made_vocab v;
     if (!made_vocab_create((size_t)m->o.n_vocab, &v))
@@ -309,7 +308,7 @@ static fx_status write_keys(const maker *m, fx_error *err)
 // The program
 //
 
-static fx_status check_type(maker *m, fx_error *err)
+static fx_status find_mix(model_maker *m, fx_error *err)
 {
     for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
         if (!strcasecmp(mixes[i].name, m->o.type)) {
@@ -319,12 +318,12 @@ static fx_status check_type(maker *m, fx_error *err)
     return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is none of " TYPE_NAMES, m->o.type);
 }
 
-static fx_status check_options(maker *m, const fxi_opt_rest *rest, fx_error *err)
+static fx_status check_options(model_maker *m, const fxi_opt_rest *rest, fx_error *err)
 {
     const options *o = &m->o;
     if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is no option", rest->arg[0]);
     if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
-    FX_TRY(check_type(m, err));
+    FX_TRY(find_mix(m, err));
     if (o->dim % o->n_head || o->dim / o->n_head % 2)
         return fxi_fail(err, FX_EINVAL, "--dim %d does not give %d --heads of an even width",
                         o->dim, o->n_head);
@@ -339,12 +338,12 @@ static fx_status check_options(maker *m, const fxi_opt_rest *rest, fx_error *err
     return FX_OK;
 }
 
-static fx_status write_file(maker *m, fx_error *err)
+static fx_status write_file(model_maker *m, fx_error *err)
 {
     FX_TRY(fxi_gguf_writer_open(m->o.path, &m->w, err));
     fx_status st = write_keys(m, err);
     if (st == FX_OK) {
-        visit_tensors(m, declare);
+        visit_tensors(m, declare_tensor);
         fxi_gguf_begin_data(m->w);
         visit_tensors(m, write_tensor);
     }
@@ -352,7 +351,7 @@ static fx_status write_file(maker *m, fx_error *err)
     return st == FX_OK ? end : st;
 }
 
-static fx_status make(maker *m, fx_error *err)
+static fx_status make_model(model_maker *m, fx_error *err)
 {
     long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
     FX_TRY(fxi_pool_create(n_cpu < 1             ? 1
@@ -376,14 +375,15 @@ static int print_help(void)
         "TYPE is " TYPE_NAMES ".\n"
         "q4_k_m and q5_k_m are q4_k and q5_k with q6_k for the output matrix, and for attn_v and\n"
         "ffn_down in the first and last eighth of the blocks and every third one between.\n"
-        "Of a type that ends in _k or _k_m, matrices whose rows are no multiple of 256 are stored\n"
-        "as q8_0, and those that are no multiple of 32 as f16.\n",
+        "With types that end in _k or _k_m, matrices whose rows are not a multiple of 256 are "
+        "stored\n"
+        "as q8_0, or as f16 if they are not a multiple of 32 either.\n",
         stdout);
     fxi_buf_free(&help);
     return 0;
 }
 
-static int fail(const fx_error *err, int exit_status)
+static int print_error(const fx_error *err, int exit_status)
 {
     fprintf(stderr, "make_model: %s%s\n", err->text, exit_status == 2 ? " (see --help)" : "");
     return exit_status;
@@ -391,12 +391,12 @@ static int fail(const fx_error *err, int exit_status)
 
 int main(int argc, char **argv)
 {
-    maker m = {0};
+    model_maker m = {0};
     fx_error err;
     fxi_opt_rest rest;
     if (fxi_opt_parse(&opt_table, 1, argc - 1, argv + 1, &m.o, &rest, &err) != FX_OK)
-        return fail(&err, 2);
+        return print_error(&err, 2);
     if (rest.help) return print_help();
-    if (check_options(&m, &rest, &err) != FX_OK) return fail(&err, 2);
-    return make(&m, &err) == FX_OK ? 0 : fail(&err, 1);
+    if (check_options(&m, &rest, &err) != FX_OK) return print_error(&err, 2);
+    return make_model(&m, &err) == FX_OK ? 0 : print_error(&err, 1);
 }

@@ -1,12 +1,12 @@
 // make_vocab.c - a SentencePiece-like vocabulary, built by rule.
 //
 //   <unk> <s> </s>, 256 byte tokens, single characters,
-//   then from frequent to rare: English words, endings, runs of spaces, syllables, words of two
+//   then, from frequent to rare: English words, endings, runs of spaces, syllables, words of two
 //   syllables
 //
-// A piece's score is minus its rank. Whatever is longer than a character is added as the join of
-// two pieces that stand before it, so that merging has a way to it, and words also with the space
-// mark in front.
+// A piece's score is minus its rank. Pieces longer than a character are added as the concatenation
+// of two earlier pieces, so that merging can reach them; words are also added with a leading space
+// mark.
 #include "make_vocab.h"
 
 #include <assert.h>
@@ -25,12 +25,12 @@ typedef struct builder {
     size_t slot_mask;
 } builder;
 
-static bool full(const builder *b)
+static bool is_full(const builder *b)
 {
     return b->v->n == b->limit;
 }
 
-static int32_t *find_slot(const builder *b, const char *piece)
+static int32_t *find_piece_slot(const builder *b, const char *piece)
 {
     uint64_t h = 14695981039346656037u; // FNV-1a
     for (const char *c = piece; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211u;
@@ -42,8 +42,8 @@ static int32_t *find_slot(const builder *b, const char *piece)
 
 static void add_typed(builder *b, const char *piece, int32_t type, float score)
 {
-    int32_t *slot = find_slot(b, piece);
-    if (full(b) || *slot >= 0) return;
+    int32_t *slot = find_piece_slot(b, piece);
+    if (is_full(b) || *slot >= 0) return;
     made_vocab *v = b->v;
     char *dst = v->pool + v->n * PIECE_BYTES;
     v->piece[v->n] = (fxi_str){dst, (size_t)snprintf(dst, PIECE_BYTES, "%s", piece)};
@@ -52,13 +52,13 @@ static void add_typed(builder *b, const char *piece, int32_t type, float score)
     *slot = (int32_t)v->n++;
 }
 
-static void add(builder *b, const char *piece)
+static void add_piece(builder *b, const char *piece)
 {
     add_typed(b, piece, NORMAL, -(float)(b->v->n - MADE_FIRST_BYTE - 256));
 }
 
-// Every piece is made here or is a literal of this file, so that the room is known to be enough.
-static void join(char dst[PIECE_BYTES], const char *left, const char *right)
+// Every piece is made here or is a literal of this file, so it fits PIECE_BYTES.
+static void join_pieces(char dst[PIECE_BYTES], const char *left, const char *right)
 {
     size_t n = strlen(left), m = strlen(right);
     assert(n + m < PIECE_BYTES);
@@ -69,20 +69,20 @@ static void join(char dst[PIECE_BYTES], const char *left, const char *right)
 static void add_join(builder *b, const char *left, const char *right)
 {
     char both[PIECE_BYTES];
-    join(both, left, right);
-    add(b, left);
-    add(b, right);
-    add(b, both);
+    join_pieces(both, left, right);
+    add_piece(b, left);
+    add_piece(b, right);
+    add_piece(b, both);
 }
 
-// All beginnings of the word, each one character longer than the one before.
+// Adds all beginnings of the word, each one character longer than the previous one.
 static void add_grown(builder *b, const char *word)
 {
     char left[PIECE_BYTES] = {word[0]};
     for (size_t n = 1; word[n]; n++) {
         const char right[2] = {word[n], 0};
         add_join(b, left, right);
-        join(left, left, right);
+        join_pieces(left, left, right);
     }
 }
 
@@ -90,7 +90,7 @@ static void add_grown(builder *b, const char *word)
 // The parts, in order
 //
 
-static void add_specials(builder *b)
+static void add_special_tokens(builder *b)
 {
     char piece[8];
     add_typed(b, "<unk>", UNKNOWN, 0);
@@ -104,8 +104,8 @@ static void add_specials(builder *b)
 
 static void add_characters(builder *b)
 {
-    add(b, SPACE);
-    for (char c = '!'; c <= '~'; c++) add(b, (const char[2]){c, 0});
+    add_piece(b, SPACE);
+    for (char c = '!'; c <= '~'; c++) add_piece(b, (const char[2]){c, 0});
 }
 
 static void add_words(builder *b)
@@ -134,7 +134,7 @@ static void add_words(builder *b)
         "He",     "She",    "It",     "And",     "But",   "In",      "They",   "There",   "This",
         "What",
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words && !full(b); i++) {
+    for (size_t i = 0; i < sizeof words / sizeof *words && !is_full(b); i++) {
         add_grown(b, words[i]);
         add_join(b, SPACE, words[i]);
     }
@@ -173,8 +173,8 @@ static void add_syllable(builder *b, size_t i, char dst[PIECE_BYTES])
     const char *onset = onsets[i % COUNT(onsets)];
     const char *nucleus = nuclei[i / COUNT(onsets) % COUNT(nuclei)];
     const char *coda = codas[i / COUNT(onsets) / COUNT(nuclei)];
-    join(open, onset, nucleus);
-    join(dst, open, coda);
+    join_pieces(open, onset, nucleus);
+    join_pieces(dst, open, coda);
     add_grown(b, open);
     if (!*coda) return;
     add_grown(b, coda);
@@ -184,27 +184,27 @@ static void add_syllable(builder *b, size_t i, char dst[PIECE_BYTES])
 static void add_syllables(builder *b)
 {
     char s[PIECE_BYTES];
-    for (size_t i = 0; i < N_SYLLABLE && !full(b); i++) {
+    for (size_t i = 0; i < N_SYLLABLE && !is_full(b); i++) {
         add_syllable(b, i, s);
         add_join(b, SPACE, s);
     }
 }
 
-// Pairs of syllables so that neighbours in rank begin and end differently; each pair comes once.
+// Pairs of syllables, each once, such that neighbours in rank begin and end differently.
 static void add_two_syllables(builder *b)
 {
     char left[PIECE_BYTES], right[PIECE_BYTES], word[PIECE_BYTES];
-    for (size_t i = 0; !full(b); i++) {
+    for (size_t i = 0; !is_full(b); i++) {
         size_t first = i % N_SYLLABLE;
         add_syllable(b, first, left);
         add_syllable(b, (i / N_SYLLABLE + 7 * first) % N_SYLLABLE, right);
         add_join(b, left, right);
-        join(word, left, right);
+        join_pieces(word, left, right);
         add_join(b, SPACE, word);
     }
 }
 
-static bool allocate(builder *b, size_t n)
+static bool alloc_builder(builder *b, size_t n)
 {
     made_vocab *v = b->v;
     size_t n_slot = 1;
@@ -221,12 +221,12 @@ static bool allocate(builder *b, size_t n)
 
 bool made_vocab_create(size_t n, made_vocab *out)
 {
-    static void (*const parts[])(builder *) = {add_specials,     add_characters, add_words,
-                                               add_endings,      add_spaces,     add_syllables,
+    static void (*const parts[])(builder *) = {add_special_tokens, add_characters, add_words,
+                                               add_endings,        add_spaces,     add_syllables,
                                                add_two_syllables};
     *out = (made_vocab){0};
     builder b = {.v = out, .limit = n};
-    bool ok = allocate(&b, n);
+    bool ok = alloc_builder(&b, n);
     for (size_t i = 0; ok && i < COUNT(parts); i++) parts[i](&b);
     free(b.slot);
     if (!ok) made_vocab_free(out);

@@ -1,4 +1,4 @@
-// make_vocab.h - a plausible vocabulary of any size for models with random weights.
+// make_vocab.h - makes a plausible vocabulary of any size, for models with random weights.
 #ifndef FX_TOOLS_MAKE_VOCAB_H
 #define FX_TOOLS_MAKE_VOCAB_H
 
@@ -9,7 +9,7 @@ enum {
     MADE_BOS,
     MADE_EOS,
     MADE_FIRST_BYTE,
-    MADE_MIN_TOKENS = 384, // special tokens, bytes and every printable character of ASCII fit
+    MADE_MIN_TOKENS = 384, // room for special tokens, bytes and all printable ASCII characters
     MADE_MAX_TOKENS = 1 << 20,
 };
 
@@ -21,8 +21,8 @@ typedef struct made_vocab {
     char *pool;     // the pieces' bytes
 } made_vocab;
 
-// Pre: MADE_MIN_TOKENS <= n <= MADE_MAX_TOKENS. The same n gives the same vocabulary. False when
-// memory is short.
+// Pre: MADE_MIN_TOKENS <= n <= MADE_MAX_TOKENS. The same n gives the same vocabulary. False: out of
+// memory.
 bool made_vocab_create(size_t n, made_vocab *out);
 void made_vocab_free(made_vocab *v);
 

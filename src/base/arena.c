@@ -1,3 +1,4 @@
+// arena.c - slabs, the newest first; pieces are cut from the newest.
 #include "base/arena.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static void *slab_memory(size_t size_bytes)
     if (size_bytes < HUGE_BYTES) return aligned_alloc(LINE_BYTES, round_up(size_bytes, LINE_BYTES));
     size_bytes = round_up(size_bytes, HUGE_BYTES);
     void *p = aligned_alloc(HUGE_BYTES, size_bytes);
-    if (p) (void)madvise(p, size_bytes, MADV_HUGEPAGE); // a wish
+    if (p) (void)madvise(p, size_bytes, MADV_HUGEPAGE); // a hint
     return p;
 }
 

@@ -1,9 +1,9 @@
-// arena.h - memory for what is made piece by piece and freed as a whole, like a model's weights.
+// arena.h - memory that is allocated piece by piece and freed as a whole, like a model's weights.
 //
-// Pieces lie close to each other in few large slabs. Slabs of megabytes begin on a huge page and
-// ask the system for such pages: reading all weights for every token otherwise waits for the
-// translation of hundreds of thousands of small ones, and a slab for each piece would round each of
-// them up to a huge page. What a slab holds beyond its pieces is address space, not memory.
+// Pieces are packed into few large slabs. Slabs of megabytes are aligned to huge pages and ask the
+// system for them: a forward pass reads all weights and would otherwise wait for the translation of
+// hundreds of thousands of small pages, and a slab for each piece would round each up to a huge
+// page. The unused rest of a slab is address space, not memory.
 #ifndef FXI_BASE_ARENA_H
 #define FXI_BASE_ARENA_H
 
@@ -15,9 +15,9 @@ typedef struct fxi_arena {       // all zero: empty
     char *at, *end;              // what is left of it
 } fxi_arena;
 
-// size_bytes at a multiple of 64, not cleared; NULL when memory is short. A new slab, where one is
-// needed, has room for some more_bytes beyond them: a guess of what the next calls will take. One
-// thread at a time.
+// Allocates size_bytes, aligned to 64, not cleared; NULL: out of memory. If a new slab is needed,
+// it has room for more_bytes beyond: an estimate of what the next calls will take. One thread at a
+// time.
 void *fxi_arena_take(fxi_arena *a, size_t size_bytes, uint64_t more_bytes);
 
 void fxi_arena_free(fxi_arena *a); // all of it; *a is empty then

@@ -1,3 +1,4 @@
+// base64.c - four characters to three bytes, strictly.
 #include "base/base64.h"
 
 #include <stdint.h>
@@ -15,7 +16,7 @@ size_t fxi_base64_room(size_t n)
     return n / 4 * 3 + 3;
 }
 
-// Characters of four, the last of which may be padding: how many are digits, -1 for bad padding.
+// The number of digits among four characters, the last of which may be padding; -1: bad padding.
 static int digits_of(const char *four, bool last)
 {
     if (four[3] != '=') return 4;

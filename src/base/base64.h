@@ -1,15 +1,15 @@
-// base64.h - the usual alphabet (RFC 4648, section 4), as files hold bytes as text.
+// base64.h - decodes base64 (RFC 4648, section 4).
 #ifndef FXI_BASE_BASE64_H
 #define FXI_BASE_BASE64_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// Bytes that fxi_base64_decode may write for n characters.
+// The most bytes that fxi_base64_decode writes for n characters.
 size_t fxi_base64_room(size_t n);
 
-// Decodes s[0..n) into dst; *n_bytes is how many came out. False: a character of another alphabet,
-// a length that no bytes have, bits that should be zero, or "=" anywhere but as padding at the end.
+// Decodes s[0..n) into dst; *n_bytes is the length of the result. False: a character outside the
+// alphabet, an impossible length, unused bits that are not zero, or "=" anywhere but at the end.
 bool fxi_base64_decode(const char *s, size_t n, unsigned char *dst, size_t *n_bytes);
 
 #endif

@@ -1,3 +1,4 @@
+// buf.c - a byte buffer that doubles its memory.
 #include "base/buf.h"
 
 #include <stdint.h>

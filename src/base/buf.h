@@ -1,4 +1,4 @@
-// buf.h - a growable run of bytes. Zero-initialised is empty and valid; one owner, no locking.
+// buf.h - a growable byte buffer. All zero is empty and valid; one owner, no locking.
 #ifndef FXI_BASE_BUF_H
 #define FXI_BASE_BUF_H
 
@@ -12,14 +12,14 @@ typedef struct fxi_buf {
     size_t n, cap;
 } fxi_buf;
 
-// All return false, with the buffer as it was, when memory is short.
+// These return false, and leave the buffer as it was, when out of memory.
 bool fxi_buf_reserve(fxi_buf *b, size_t more_bytes);
 bool fxi_buf_add(fxi_buf *b, const void *src, size_t n_bytes);
 bool fxi_buf_str(fxi_buf *b, const char *s);
 __attribute__((format(printf, 2, 3))) bool fxi_buf_fmt(fxi_buf *b, const char *fmt, ...);
 
 void fxi_buf_drop_front(fxi_buf *b, size_t n_bytes); // pre: n_bytes <= b->n
-void fxi_buf_clear(fxi_buf *b);                      // empties, keeps the memory
-void fxi_buf_free(fxi_buf *b);                       // empty and zero again
+void fxi_buf_clear(fxi_buf *b);                      // empties it, keeps its memory
+void fxi_buf_free(fxi_buf *b);                       // all zero again
 
 #endif

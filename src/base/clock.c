@@ -1,3 +1,4 @@
+// clock.c - CLOCK_MONOTONIC in seconds.
 #include "base/clock.h"
 
 #include <time.h>

@@ -1,7 +1,7 @@
-// clock.h - time that never goes back.
+// clock.h - a monotonic clock.
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
-double fxi_now_s(void); // seconds since some moment in the past
+double fxi_now_s(void); // seconds since an arbitrary moment
 
 #endif

@@ -1,3 +1,4 @@
+// dtype.c - the table of number formats; f16 and bf16 to and from f32.
 #include "base/dtype.h"
 
 #include <string.h>

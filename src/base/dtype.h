@@ -1,9 +1,8 @@
-// dtype.h - the number formats of tensors, as GGUF numbers them, and the ones this engine computes
+// dtype.h - the number formats of tensors, by GGUF's numbers, and which of them the engine computes
 // with.
 //
-// A tensor's row is cut into blocks of `block_elems` numbers in `block_bytes` bytes. The table
-// knows every type the format names, so that a file's sizes can be checked even where we cannot run
-// it.
+// A tensor's row consists of blocks of `block_elems` numbers in `block_bytes` bytes. The table has
+// every type of the format, so sizes in a file can be checked even if the engine cannot run it.
 #ifndef FXI_BASE_DTYPE_H
 #define FXI_BASE_DTYPE_H
 
@@ -25,7 +24,7 @@ typedef enum fxi_dtype { // GGUF's numbers
     FXI_Q5_K = 13,
     FXI_Q6_K = 14,
     FXI_BF16 = 30,
-    FXI_DTYPE_END // behind the last one we run
+    FXI_DTYPE_END // one past the last type that runs
 } fxi_dtype;
 
 typedef struct fxi_dtype_info {
@@ -33,12 +32,12 @@ typedef struct fxi_dtype_info {
     const char *name;     // "Q8_0"
     uint32_t block_elems; // numbers per block
     uint32_t block_bytes; // bytes per block
-    bool runs;            // true: weights of this type can be computed with
+    bool runs;            // the engine computes with weights of this type
 } fxi_dtype_info;
 
-// NULL for a number the format does not name (or has withdrawn).
+// NULL: the format has no (or no longer) such number.
 const fxi_dtype_info *fxi_dtype_find(uint32_t id);
-// By name, in either case ("q8_0"); NULL if unknown.
+// By name, in upper or lower case ("q8_0"); NULL: unknown.
 const fxi_dtype_info *fxi_dtype_by_name(const char *name);
 
 #define FXI_Q8_0_ELEMS 32
@@ -51,15 +50,16 @@ typedef struct fxi_block_q8_0 {
 
 _Static_assert(sizeof(fxi_block_q8_0) == 34, "Q8_0 is 34 bytes on disk");
 
-// Exact conversions of one number; to 16 bits rounds to nearest, ties to even, keeps inf and NaN.
+// One number. To 32 bits is exact; to 16 bits rounds to nearest, ties to even. inf and NaN are
+// kept.
 float fxi_f16_to_f32(uint16_t h);
 uint16_t fxi_f32_to_f16(float f);
 float fxi_bf16_to_f32(uint16_t h);
 uint16_t fxi_f32_to_bf16(float f);
 
-// One row of n_elem numbers from and to f32 (rows.c), at any address. Pre: type is a fxi_dtype,
-// n_elem a multiple of its block_elems. To f32 every product is rounded once, in the order of the
-// format's description. From f32 numbers are finite; block types choose their scales for a small
+// rows.c: one row of n_elem numbers, at any address. Pre: type is an fxi_dtype, n_elem a multiple
+// of its block_elems. To f32, every product is rounded once, in the order that the format's
+// description gives. From f32, numbers must be finite; block types choose scales for a small
 // squared error (qblock.h), the same bits on every machine.
 void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst);
 void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst);

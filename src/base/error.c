@@ -1,3 +1,4 @@
+// error.c - fills an error, adds a prefix.
 #include "base/error.h"
 
 #include <stdarg.h>

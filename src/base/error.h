@@ -1,4 +1,4 @@
-// error.h - how an error is made and passed on.
+// error.h - makes an error and passes it on.
 #ifndef FXI_BASE_ERROR_H
 #define FXI_BASE_ERROR_H
 
@@ -10,10 +10,11 @@
 __attribute__((format(printf, 3, 4))) void fxi_error_set(fx_error *err, fx_status st,
                                                          const char *fmt, ...);
 
-// Puts "prefix: " before the text of an error on its way up; returns its status.
+// Puts "prefix: " before the text of an error on its way up; returns its status (FX_EINTERNAL if
+// err is NULL).
 __attribute__((format(printf, 2, 3))) fx_status fxi_fail_in(fx_error *err, const char *fmt, ...);
 
-// Forwards a failure.
+// Returns the status from the calling function unless it is FX_OK.
 #define FX_TRY(expr)                                \
     do {                                            \
         fx_status fx_try_st_ = (expr);              \

@@ -1,9 +1,8 @@
-// memory.c - reads what Linux tells of memory: /proc/meminfo, and the files of memory cgroups in
-// both of their versions.
+// memory.c - reads /proc/meminfo and the files of memory cgroups, versions 1 and 2.
 //
-// A cgroup is a folder below a mount, and its limit holds for all that is below it: the walk goes
-// from the process's own folder up to the mount. Whatever cannot be read or makes no sense is
-// NO_LIMIT, so that the least of all figures is the answer and no error needs a path of its own.
+// A cgroup is a folder below a mount, and its limit holds for everything below it: the walk goes
+// from the process's own folder up to the mount. A value that cannot be read or makes no sense is
+// NO_LIMIT, so the minimum of all values is the answer and no error needs a path of its own.
 #include "base/memory.h"
 
 #include <fcntl.h>
@@ -13,44 +12,43 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_LIMIT UINT64_MAX
-#define ABSURD_BYTES \
-    (1ull << 60)        // so much is nobody's memory: version 1 writes 2^63 for "no limit"
-#define TEXT_BYTES 8192 // of a file; what is beyond is not looked at
-#define PATH_BYTES 4096
+#define NO_LIMIT     UINT64_MAX
+#define ABSURD_BYTES (1ull << 60) // more than any machine has: version 1 writes 2^63 for "no limit"
+#define TEXT_BYTES   8192         // of a file; the rest is ignored
+#define PATH_BYTES   4096
 
-// What a version of cgroups calls its files.
-typedef struct flavour {
+// The file names of a version of cgroups.
+typedef struct cgroup_version {
     const char *mount;    // below the root
-    const char *limit[2]; // the lower one holds; NULL: there is none
+    const char *limit[2]; // the lower one holds; NULL: none
     const char *usage;
-    const char *cache; // of memory.stat: page cache not used lately, of the group and all below it
-} flavour;
+    const char *cache; // in memory.stat: inactive page cache of the group and all below it
+} cgroup_version;
 
-static const flavour version_1 = {.mount = "/sys/fs/cgroup/memory",
-                                  .limit = {"memory.limit_in_bytes", NULL},
-                                  .usage = "memory.usage_in_bytes",
-                                  .cache = "total_inactive_file"};
-static const flavour version_2 = {.mount = "/sys/fs/cgroup",
-                                  .limit = {"memory.max", "memory.high"},
-                                  .usage = "memory.current",
-                                  .cache = "inactive_file"};
+static const cgroup_version version_1 = {.mount = "/sys/fs/cgroup/memory",
+                                         .limit = {"memory.limit_in_bytes", NULL},
+                                         .usage = "memory.usage_in_bytes",
+                                         .cache = "total_inactive_file"};
+static const cgroup_version version_2 = {.mount = "/sys/fs/cgroup",
+                                         .limit = {"memory.max", "memory.high"},
+                                         .usage = "memory.current",
+                                         .cache = "inactive_file"};
 
 // A memory cgroup of this process.
-typedef struct group {
+typedef struct cgroup_dir {
     const char *root;
-    const flavour *kind;
+    const cgroup_version *kind;
     char *path; // below the mount: "/a/b", or "" for the mount itself
-} group;
+} cgroup_dir;
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 // ---- text ---------------------------------------------------------------------------------------
 
-static size_t read_all(int fd, char *text, size_t max_bytes)
+static size_t read_fd(int fd, char *text, size_t max_bytes)
 {
     size_t n = 0;
     while (n < max_bytes) {
@@ -61,22 +59,22 @@ static size_t read_all(int fd, char *text, size_t max_bytes)
     return n;
 }
 
-// The file as one string, "" if it cannot be read. What is too long is cut at the end of a line:
-// half a number is a wrong one.
-static void read_text(const char *path, char text[TEXT_BYTES])
+// The file as one string, "" if it cannot be read. A long file is cut at the end of a line: half a
+// number would be a wrong one.
+static void read_text_file(const char *path, char text[TEXT_BYTES])
 {
     text[0] = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
-    size_t n = read_all(fd, text, TEXT_BYTES - 1);
+    size_t n = read_fd(fd, text, TEXT_BYTES - 1);
     close(fd);
     if (n == TEXT_BYTES - 1)
         while (n > 0 && text[n - 1] != '\n') n--;
     text[n] = 0;
 }
 
-// The number that s begins with; NO_LIMIT if there is none ("max"), or an absurd one.
-static uint64_t number_at(const char *s)
+// The number that s begins with; NO_LIMIT if there is none ("max") or it is absurd.
+static uint64_t leading_number(const char *s)
 {
     uint64_t v = 0;
     size_t n = strspn(s, "0123456789");
@@ -89,13 +87,13 @@ static uint64_t number_at(const char *s)
 }
 
 // The number in the line "key  123"; NO_LIMIT if there is none.
-static uint64_t number_of(const char *text, const char *key)
+static uint64_t number_after(const char *text, const char *key)
 {
     size_t n = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
         if (strncmp(line, key, n) != 0 || line[n] != ' ') continue;
-        return number_at(line + n + strspn(line + n, " "));
+        return leading_number(line + n + strspn(line + n, " "));
     }
     return NO_LIMIT;
 }
@@ -112,56 +110,56 @@ static uint64_t machine_left_bytes(const char *root)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
     if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= PATH_BYTES) return physical_bytes();
-    read_text(path, text);
-    uint64_t kib = number_of(text, "MemAvailable:");
+    read_text_file(path, text);
+    uint64_t kib = number_after(text, "MemAvailable:");
     return kib < ABSURD_BYTES / 1024 ? kib * 1024 : physical_bytes();
 }
 
 // ---- one cgroup ---------------------------------------------------------------------------------
 
 // Reads a file of the group into text, "" if there is none.
-static void read_group_file(const group *g, const char *name, char text[TEXT_BYTES])
+static void read_group_file(const cgroup_dir *g, const char *name, char text[TEXT_BYTES])
 {
     char path[PATH_BYTES];
     int n = snprintf(path, sizeof path, "%s%s%s/%s", g->root, g->kind->mount, g->path, name);
     text[0] = 0;
-    if (n < PATH_BYTES) read_text(path, text);
+    if (n < PATH_BYTES) read_text_file(path, text);
 }
 
-static uint64_t limit_bytes(const group *g)
+static uint64_t limit_bytes(const cgroup_dir *g)
 {
     char text[TEXT_BYTES];
     uint64_t limit = NO_LIMIT;
     for (int i = 0; i < 2 && g->kind->limit[i]; i++) {
         read_group_file(g, g->kind->limit[i], text);
-        limit = least(limit, number_at(text));
+        limit = smaller_of(limit, leading_number(text));
     }
     return limit;
 }
 
-// What cannot be given back; 0 if it is not known.
-static uint64_t usage_bytes(const group *g)
+// Memory that cannot be reclaimed; 0 if unknown.
+static uint64_t usage_bytes(const cgroup_dir *g)
 {
     char text[TEXT_BYTES];
     read_group_file(g, g->kind->usage, text);
-    uint64_t usage = number_at(text);
+    uint64_t usage = leading_number(text);
     if (usage == NO_LIMIT) return 0;
     read_group_file(g, "memory.stat", text);
-    uint64_t cache = number_of(text, g->kind->cache);
-    return cache == NO_LIMIT ? usage : usage - least(usage, cache);
+    uint64_t cache = number_after(text, g->kind->cache);
+    return cache == NO_LIMIT ? usage : usage - smaller_of(usage, cache);
 }
 
-static uint64_t group_left_bytes(const group *g)
+static uint64_t group_left_bytes(const cgroup_dir *g)
 {
     uint64_t limit = limit_bytes(g);
     if (limit == NO_LIMIT) return NO_LIMIT;
-    return limit - least(limit, usage_bytes(g));
+    return limit - smaller_of(limit, usage_bytes(g));
 }
 
 // ---- all cgroups --------------------------------------------------------------------------------
 
-// In a container the path may be the host's and mean nothing below the mount that is seen here.
-static bool is_below_mount(const group *g)
+// In a container the path may be the host's and not exist below the mount seen here.
+static bool is_below_mount(const cgroup_dir *g)
 {
     char path[PATH_BYTES];
     if (g->path[0] != '/' || strstr(g->path, "/..")) return false;
@@ -170,13 +168,13 @@ static bool is_below_mount(const group *g)
 }
 
 // The group and its ancestors; its path is cut on the way up.
-static uint64_t line_left_bytes(group *g)
+static uint64_t line_left_bytes(cgroup_dir *g)
 {
     if (!is_below_mount(g)) g->path[0] = 0;
     uint64_t left = group_left_bytes(g);
     while (g->path[0]) {
         *strrchr(g->path, '/') = 0;
-        left = least(left, group_left_bytes(g));
+        left = smaller_of(left, group_left_bytes(g));
     }
     return left;
 }
@@ -188,13 +186,13 @@ static bool lists_memory(char *controllers)
     return false;
 }
 
-// Of a line "4:cpu,memory:/path" (version 1), or "0::/path" (version 2).
+// What is left by a line "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
 static uint64_t named_left_bytes(const char *root, char *line)
 {
     strsep(&line, ":");
     char *controllers = strsep(&line, ":");
     if (!line) return NO_LIMIT;
-    group g = {.root = root, .kind = &version_2, .path = line};
+    cgroup_dir g = {.root = root, .kind = &version_2, .path = line};
     if (controllers[0]) {
         if (!lists_memory(controllers)) return NO_LIMIT;
         g.kind = &version_1;
@@ -206,15 +204,15 @@ static uint64_t cgroups_left_bytes(const char *root)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
     if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= PATH_BYTES) return NO_LIMIT;
-    read_text(path, text);
+    read_text_file(path, text);
     uint64_t left = NO_LIMIT;
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-        left = least(left, named_left_bytes(root, line));
+        left = smaller_of(left, named_left_bytes(root, line));
     return left;
 }
 
 uint64_t fxi_free_memory_bytes(const char *root)
 {
-    uint64_t left = least(machine_left_bytes(root), cgroups_left_bytes(root));
+    uint64_t left = smaller_of(machine_left_bytes(root), cgroups_left_bytes(root));
     return left == NO_LIMIT ? 0 : left;
 }

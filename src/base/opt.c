@@ -1,3 +1,4 @@
+// opt.c - the option table: parsers of values, sources of values, the command line, help.
 #include "base/opt.h"
 
 #include <ctype.h>
@@ -9,8 +10,8 @@
 
 // ---- values: one parser per type ----------------------------------------------------------------
 //
-// A parser stores the value and returns true, or returns false and leaves the field alone; the one
-// error line is made by the caller from the type's `what` and the row's bounds.
+// A parser stores the value and returns true, or returns false and leaves the field alone; the
+// caller makes the error from the type's `what` and the row's bounds.
 
 static bool in_bounds(const fxi_opt *o, double v)
 {
@@ -76,7 +77,7 @@ static bool parse_float(const fxi_opt *o, const char *s, void *field)
     return true;
 }
 
-// The power of two a size's ending stands for ("", "K", "M", "GB", "TiB"), -1 if it is none.
+// The power of two of a size's suffix ("", "K", "M", "GB", "TiB"), -1 for other suffixes.
 static int size_shift(const char *s)
 {
     static const char unit[] = "KMGT";
@@ -127,8 +128,8 @@ static bool parse_ints(const fxi_opt *o, const char *s, void *field)
 
 static const struct {
     bool (*parse)(const fxi_opt *o, const char *s, void *field);
-    const char *what; // what a value of this type is, for error lines
-    bool bounded;     // whether the bounds belong into that line
+    const char *what; // names a value of this type in errors
+    bool bounded;     // errors show the bounds
 } type_table[FXI_OPT_N_TYPE] = {
     [FXI_OPT_FLAG] = {parse_flag, "yes or no", false},
     [FXI_OPT_INT] = {parse_int, "a whole number", true},
@@ -151,8 +152,8 @@ static fx_status wrong_value(const fxi_opt *o, const char *source, const char *s
                            what, o->min, o->max);
 }
 
-static fx_status store(const fxi_opt *o, const char *source, const char *s, void *out,
-                       fx_error *err)
+static fx_status store_value(const fxi_opt *o, const char *source, const char *s, void *out,
+                             fx_error *err)
 {
     if (type_table[o->type].parse(o, s, (char *)out + o->offset)) return FX_OK;
     return wrong_value(o, source, s, err);
@@ -160,13 +161,11 @@ static fx_status store(const fxi_opt *o, const char *source, const char *s, void
 
 // ---- defaults and environment -------------------------------------------------------------------
 
-#define ENV_NAME_BYTES 64
-
-static void env_name(const fxi_opt_table *t, const fxi_opt *o, char name[ENV_NAME_BYTES])
+void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OPT_ENV_BYTES])
 {
     size_t n = 0;
-    for (const char *s = t->env_prefix; *s && n < ENV_NAME_BYTES - 1; s++) name[n++] = *s;
-    for (const char *s = o->name; *s && n < ENV_NAME_BYTES - 1; s++)
+    for (const char *s = t->env_prefix; *s && n < FXI_OPT_ENV_BYTES - 1; s++) name[n++] = *s;
+    for (const char *s = o->name; *s && n < FXI_OPT_ENV_BYTES - 1; s++)
         name[n++] = *s == '-' ? '_' : (char)toupper((unsigned char)*s);
     name[n] = 0;
 }
@@ -175,7 +174,8 @@ static fx_status preset_all(const fxi_opt_table *t, unsigned command, void *out,
 {
     for (size_t i = 0; i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
-        if ((o->commands & command) && o->preset) FX_TRY(store(o, o->name, o->preset, out, err));
+        if ((o->commands & command) && o->preset)
+            FX_TRY(store_value(o, o->name, o->preset, out, err));
     }
     return FX_OK;
 }
@@ -186,10 +186,10 @@ static fx_status take_environment(const fxi_opt_table *t, unsigned command, void
     for (size_t i = 0; i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
         if (!(o->commands & command)) continue;
-        char name[ENV_NAME_BYTES];
-        env_name(t, o, name);
+        char name[FXI_OPT_ENV_BYTES];
+        fxi_opt_env_name(t, o, name);
         const char *s = getenv(name);
-        if (s && *s) FX_TRY(store(o, name, s, out, err));
+        if (s && *s) FX_TRY(store_value(o, name, s, out, err));
     }
     return FX_OK;
 }
@@ -218,8 +218,8 @@ static const fxi_opt *find_short(const fxi_opt_table *t, unsigned command, char 
 
 #define MAX_NAME 32
 
-// How many letters must be put in, taken out or changed to make b of a[0..n) (Levenshtein).
-static int distance(const char *a, size_t n, const char *b)
+// The Levenshtein distance of a[0..n) and b.
+static int edit_distance(const char *a, size_t n, const char *b)
 {
     int row[MAX_NAME + 1];
     size_t m = strlen(b);
@@ -239,14 +239,15 @@ static int distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-// The name most like a mistyped one; NULL if none is near.
-static const char *nearest(const fxi_opt_table *t, unsigned command, const char *name, size_t n)
+// The name most similar to a mistyped one; NULL: none is similar.
+static const char *nearest_name(const fxi_opt_table *t, unsigned command, const char *name,
+                                size_t n)
 {
     const char *best = NULL;
-    int best_distance = 3; // from here on it is another word
+    int best_distance = 3; // too different
     for (size_t i = 0; i < t->n_opt; i++) {
         if (!(t->opt[i].commands & command)) continue;
-        int d = distance(name, n, t->opt[i].name);
+        int d = edit_distance(name, n, t->opt[i].name);
         if (d >= best_distance || d >= (int)n) continue;
         best_distance = d;
         best = t->opt[i].name;
@@ -257,7 +258,7 @@ static const char *nearest(const fxi_opt_table *t, unsigned command, const char 
 static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const char *name, size_t n,
                               fx_error *err)
 {
-    const char *near = nearest(t, command, name, n);
+    const char *near = nearest_name(t, command, name, n);
     if (!near)
         return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'", n < 60 ? (int)n : 60, name);
     return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'; did you mean '--%s'?", (int)n, name,
@@ -266,27 +267,27 @@ static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const ch
 
 // ---- the command line ---------------------------------------------------------------------------
 
-typedef struct scan {
+typedef struct opt_scan {
     const fxi_opt_table *t;
     unsigned command;
     int argc, i; // argv[i] is the argument being looked at
     char *const *argv;
     void *out;
     fx_error *err;
-} scan;
+} opt_scan;
 
-// Stores the value of `o`: `attached` if there is one, else the argument after it.
-static fx_status take_value(scan *s, const fxi_opt *o, const char *source, const char *attached)
+// Stores the value of `o`: `attached`, if there is one, otherwise the next argument.
+static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, const char *attached)
 {
     if (o->type == FXI_OPT_FLAG)
-        return store(o, source, attached ? attached : "yes", s->out, s->err);
-    if (attached) return store(o, source, attached, s->out, s->err);
+        return store_value(o, source, attached ? attached : "yes", s->out, s->err);
+    if (attached) return store_value(o, source, attached, s->out, s->err);
     if (s->i + 1 >= s->argc)
         return fxi_fail(s->err, FX_EINVAL, "%s: a value is missing (%s)", source, o->arg);
-    return store(o, source, s->argv[++s->i], s->out, s->err);
+    return store_value(o, source, s->argv[++s->i], s->out, s->err);
 }
 
-static fx_status take_long(scan *s, const char *name)
+static fx_status take_long(opt_scan *s, const char *name)
 {
     size_t n = strcspn(name, "=");
     const fxi_opt *o = find_long(s->t, s->command, name, n);
@@ -296,7 +297,7 @@ static fx_status take_long(scan *s, const char *name)
     return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
 }
 
-static fx_status take_short(scan *s, const char *letters)
+static fx_status take_short(opt_scan *s, const char *letters)
 {
     const fxi_opt *o = find_short(s->t, s->command, letters[0]);
     if (!o || (o->type == FXI_OPT_FLAG && letters[1]))
@@ -318,7 +319,7 @@ static bool asks_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-static fx_status take_arguments(scan *s, fxi_opt_rest *rest)
+static fx_status take_arguments(opt_scan *s, fxi_opt_rest *rest)
 {
     bool options = true;
     for (s->i = 0; s->i < s->argc; s->i++) {
@@ -340,7 +341,7 @@ static fx_status take_arguments(scan *s, fxi_opt_rest *rest)
 fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char *const *argv,
                         void *out, fxi_opt_rest *rest, fx_error *err)
 {
-    scan s = {.t = t, .command = command, .argc = argc, .argv = argv, .out = out, .err = err};
+    opt_scan s = {.t = t, .command = command, .argc = argc, .argv = argv, .out = out, .err = err};
     *rest = (fxi_opt_rest){.n = 0};
     FX_TRY(preset_all(t, command, out, err));
     FX_TRY(take_environment(t, command, out, err));

@@ -1,16 +1,15 @@
-// How a job is handed out. One 64-bit word, the ticket, holds everything that decides whether there
-// is work:
+// pool.c - how tasks are handed out. One 64-bit word, the ticket, says whether there is work:
 //
 //     | job number (32) | n_task (16) | next task (16) |
 //
 // A thread takes task `next` by a compare-and-swap of the ticket to next + 1, and only while next <
 // n_task. Success proves that the job it saw is still running (its task was not taken, so the job
-// is not done, so the caller has not begun another): the job's fn and arg, read before the swap,
-// are the right ones. A worker that was away for a while finds a used-up ticket and goes back to
-// sleep; nobody waits for it. The caller waits for n_done == n_task alone.
+// is not done, so the caller has not started another): the job's fn and arg, read before the swap,
+// are the right ones. A worker that was descheduled finds a used-up ticket and goes back to sleep;
+// nobody waits for it. The caller waits for n_done == n_task only.
 //
-// Sleeping: a sleeper raises its flag under the lock and then looks once more at the word it waits
-// for; whoever changes that word looks at the flag afterwards. Both are sequentially consistent, so
+// Sleeping: a sleeper raises its flag under the lock and then checks the word it waits for once
+// more; whoever changes that word checks the flag afterwards. Both are sequentially consistent, so
 // one of them sees the other.
 #include "base/pool.h"
 
@@ -24,11 +23,11 @@
 #include "base/clock.h"
 
 #define MAX_TASK   0xffff // of one ticket
-#define SPIN_S     50e-6  // how long an idle thread looks for the next job before it sleeps
-#define SPIN_BATCH 32     // pauses between two looks at the clock
+#define SPIN_S     50e-6  // an idle thread spins this long before it sleeps
+#define SPIN_BATCH 32     // pauses between two readings of the clock
 
-// Three cache lines that threads fight for or share: the job, what is done of it, and what is
-// written only when somebody sleeps or the pool ends.
+// Cache lines by who writes them: the job, its progress, what is written only when a thread sleeps
+// or the pool ends, and the lock.
 struct fxi_pool {
     _Alignas(64) _Atomic uint64_t ticket;
     _Atomic(fxi_task_fn *) fn; // fn, arg, first: written by the caller between jobs
@@ -43,12 +42,12 @@ struct fxi_pool {
     bool spins;
     int n_worker;
 
-    _Alignas(64) pthread_mutex_t mu; // guards nothing but the sleeping
+    _Alignas(64) pthread_mutex_t mu; // for sleeping only
     pthread_cond_t work, done;
     pthread_t worker[];
 };
 
-static int usable_cores(void)
+int fxi_usable_cores(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
@@ -68,8 +67,8 @@ static bool has_task(uint64_t ticket)
     return (ticket & 0xffff) < (ticket >> 16 & 0xffff);
 }
 
-// Takes a task of the current job, if any is left, and does it: *n_task is how many the job has.
-static bool do_one(fxi_pool *p, int *n_task)
+// Takes a task of the current job, if any is left, and runs it; *n_task: tasks of that job.
+static bool run_one_task(fxi_pool *p, int *n_task)
 {
     uint64_t t = atomic_load(&p->ticket);
     while (has_task(t)) {
@@ -84,12 +83,12 @@ static bool do_one(fxi_pool *p, int *n_task)
     return false;
 }
 
-// Does what there is to do. Tasks are told as done together: until then their job cannot end, so
-// all of them are of one job.
+// Runs tasks while there are any, then reports them as done together: until then their job cannot
+// end, so all of them belong to one job.
 static void pool_work(fxi_pool *p)
 {
     int n_mine = 0, n_task = 0;
-    while (do_one(p, &n_task)) n_mine++;
+    while (run_one_task(p, &n_task)) n_mine++;
     if (!n_mine) return;
     int n_done = n_mine + atomic_fetch_add(&p->n_done, n_mine);
     if (n_done == n_task && atomic_load(&p->caller_sleeps)) {
@@ -207,7 +206,7 @@ static fxi_pool *pool_alloc(int n_worker)
     size_t size = sizeof(fxi_pool) + (size_t)n_worker * sizeof(pthread_t);
     fxi_pool *p = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!p) return NULL;
-    *p = (fxi_pool){.spins = n_worker + 1 <= usable_cores()};
+    *p = (fxi_pool){.spins = n_worker + 1 <= fxi_usable_cores()};
     pthread_mutex_init(&p->mu, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);

@@ -1,7 +1,7 @@
-// qblock.c - where the fields of a block lie on disk.
+// qblock.c - the layout of each block format on disk.
 //
-// Nearly everything is made of planes. A plane keeps `width` bits of each of a row of integers; of
-// `run` bytes in a row, the lowest bits belong to the next `run` integers, the bits above to the
+// Nearly everything is made of planes. A plane keeps `width` bits of each of a row of integers; in
+// `run` consecutive bytes, the lowest bits belong to the next `run` integers, the bits above to the
 // `run` after those, and so on:
 //
 //     width 4, run 16:    byte 0 = integers 0 and 16, byte 1 = 1 and 17, .. byte 15 = 15 and 31
@@ -12,25 +12,25 @@
 
 #include <string.h>
 
-typedef struct plane {
+typedef struct bit_plane {
     int at;         // first byte in the block
     int width, run; // as above
     int shift;      // the integer's bits begin here; width 0: no such plane
-} plane;
+} bit_plane;
 
 // How the scales of a _K type are packed. b: their first byte.
-typedef struct packing {
+typedef struct scale_packing {
     void (*get)(const uint8_t *b, fxi_qblock *out);
     void (*put)(const fxi_qblock *in, uint8_t *b);
-} packing;
+} scale_packing;
 
-typedef struct layout {
-    int n;               // codes
-    int d_at, m_at;      // m_at: -1 where there is none
-    int sc_at;           // of the scales
-    const packing *pack; // of the scales; NULL where there are none
-    plane planes[2];     // of the codes
-} layout;
+typedef struct block_layout {
+    int n;                     // codes
+    int d_at, m_at;            // m_at: -1 if the type has none
+    int sc_at;                 // of the scales
+    const scale_packing *pack; // of the scales; NULL: none
+    bit_plane planes[2];       // of the codes
+} block_layout;
 
 static uint16_t get_u16(const uint8_t *b)
 {
@@ -45,7 +45,7 @@ static void put_u16(uint8_t *b, uint16_t v)
 }
 
 // Sets the plane's bits of v [n].
-static void get_plane(const uint8_t *block, const plane *p, int n, uint8_t *v)
+static void get_plane(const uint8_t *block, const bit_plane *p, int n, uint8_t *v)
 {
     const uint8_t *b = block + p->at, mask = (uint8_t)((1 << p->width) - 1);
     for (int i = 0; i < n; b += p->run)
@@ -55,7 +55,7 @@ static void get_plane(const uint8_t *block, const plane *p, int n, uint8_t *v)
 }
 
 // The plane's bytes are 0 before.
-static void put_plane(uint8_t *block, const plane *p, int n, const uint8_t *v)
+static void put_plane(uint8_t *block, const bit_plane *p, int n, const uint8_t *v)
 {
     uint8_t *b = block + p->at, mask = (uint8_t)((1 << p->width) - 1);
     for (int i = 0; i < n; b += p->run)
@@ -64,7 +64,7 @@ static void put_plane(uint8_t *block, const plane *p, int n, const uint8_t *v)
                 b[k] |= (uint8_t)((v[i + k] >> p->shift & mask) << bit);
 }
 
-static void read_block(const layout *l, const void *block, fxi_qblock *out)
+static void read_block(const block_layout *l, const void *block, fxi_qblock *out)
 {
     const uint8_t *b = block;
     *out = (fxi_qblock){.d = get_u16(b + l->d_at)};
@@ -74,7 +74,7 @@ static void read_block(const layout *l, const void *block, fxi_qblock *out)
         if (l->planes[i].width) get_plane(b, &l->planes[i], l->n, out->code);
 }
 
-static void write_block(const layout *l, const fxi_qblock *in, size_t n_bytes, void *block)
+static void write_block(const block_layout *l, const fxi_qblock *in, size_t n_bytes, void *block)
 {
     uint8_t *b = memset(block, 0, n_bytes);
     put_u16(b + l->d_at, in->d);
@@ -102,7 +102,7 @@ static void put_halves(const fxi_qblock *in, uint8_t *b)
 
 // Q3_K, 12 bytes: sc + 32 in two planes.
 enum { Q3_K_BIAS = 32 };
-static const plane q3_k_scales[2] = {{0, 4, 8, 0}, {8, 2, 4, 4}};
+static const bit_plane q3_k_scales[2] = {{0, 4, 8, 0}, {8, 2, 4, 4}};
 
 static void get_biased(const uint8_t *b, fxi_qblock *out)
 {
@@ -152,21 +152,21 @@ static void put_bytes(const fxi_qblock *in, uint8_t *b)
     memcpy(b, in->sc, sizeof in->sc);
 }
 
-static const packing halves = {get_halves, put_halves}, biased = {get_biased, put_biased},
-                     pairs = {get_pairs, put_pairs}, bytes = {get_bytes, put_bytes};
+static const scale_packing halves = {get_halves, put_halves}, biased = {get_biased, put_biased},
+                           pairs = {get_pairs, put_pairs}, bytes = {get_bytes, put_bytes};
 
 // ---- blocks ------------------------------------------------------------------------------------
 
 //                          n    d    m   sc  packing    planes
-static const layout q4_0 = {32, 0, -1, 0, NULL, {{2, 4, 16, 0}}};
-static const layout q4_1 = {32, 0, 2, 0, NULL, {{4, 4, 16, 0}}};
-static const layout q5_0 = {32, 0, -1, 0, NULL, {{6, 4, 16, 0}, {2, 1, 1, 4}}};
-static const layout q5_1 = {32, 0, 2, 0, NULL, {{8, 4, 16, 0}, {4, 1, 1, 4}}};
-static const layout q2_k = {256, 80, 82, 0, &halves, {{16, 2, 32, 0}}};
-static const layout q3_k = {256, 108, -1, 96, &biased, {{32, 2, 32, 0}, {0, 1, 32, 2}}};
-static const layout q4_k = {256, 0, 2, 4, &pairs, {{16, 4, 32, 0}}};
-static const layout q5_k = {256, 0, 2, 4, &pairs, {{48, 4, 32, 0}, {16, 1, 32, 4}}};
-static const layout q6_k = {256, 208, -1, 192, &bytes, {{0, 4, 64, 0}, {128, 2, 32, 4}}};
+static const block_layout q4_0 = {32, 0, -1, 0, NULL, {{2, 4, 16, 0}}};
+static const block_layout q4_1 = {32, 0, 2, 0, NULL, {{4, 4, 16, 0}}};
+static const block_layout q5_0 = {32, 0, -1, 0, NULL, {{6, 4, 16, 0}, {2, 1, 1, 4}}};
+static const block_layout q5_1 = {32, 0, 2, 0, NULL, {{8, 4, 16, 0}, {4, 1, 1, 4}}};
+static const block_layout q2_k = {256, 80, 82, 0, &halves, {{16, 2, 32, 0}}};
+static const block_layout q3_k = {256, 108, -1, 96, &biased, {{32, 2, 32, 0}, {0, 1, 32, 2}}};
+static const block_layout q4_k = {256, 0, 2, 4, &pairs, {{16, 4, 32, 0}}};
+static const block_layout q5_k = {256, 0, 2, 4, &pairs, {{48, 4, 32, 0}, {16, 1, 32, 4}}};
+static const block_layout q6_k = {256, 208, -1, 192, &bytes, {{0, 4, 64, 0}, {128, 2, 32, 4}}};
 
 #define CODEC(name, n_bytes)                                    \
     static void name##_read(const void *block, fxi_qblock *out) \
@@ -226,7 +226,7 @@ const fxi_qformat *fxi_qformat_find(fxi_dtype type)
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// The products in this order, each rounded to f32: as others compute them.
+// Products in this order, each rounded to f32, as in other programs.
 void fxi_qblock_to_f32(const fxi_qformat *f, const fxi_qblock *in, float *dst)
 {
     float d = fxi_f16_to_f32(in->d), m = fxi_f16_to_f32(in->m);

@@ -1,4 +1,4 @@
-// qblock.h - GGUF's block formats taken apart: what a block of quantised numbers says, in one form
+// qblock.h - GGUF's block formats unpacked: the fields of a block of quantised numbers, in one form
 // for all types.
 //
 // Number i of a block is
@@ -6,8 +6,8 @@
 //     types of 32:           d x (code[i] - zero) [+ m]
 //     types of 256 ("_K"):   d x sc[j] x (code[i] - zero) [- m x mn[j]],   j = i / sub
 //
-// d and m are stored as f16. The formats are those of GGUF's published description; every file that
-// other programs write is read exactly.
+// d and m are stored as f16. The formats are GGUF's, as published: files of other programs are read
+// exactly.
 #ifndef FXI_BASE_QBLOCK_H
 #define FXI_BASE_QBLOCK_H
 
@@ -15,11 +15,11 @@
 
 #define FXI_QBLOCK_MAX 256 // numbers in a block at most
 
-// A block's fields. What its type does not have is 0.
+// A block's fields; those its type does not have are 0.
 typedef struct fxi_qblock {
     uint16_t d, m;                // f16
-    int8_t sc[16];                // of the runs of `sub` numbers, _K types
-    uint8_t mn[16];               // the same
+    int8_t sc[16];                // scales of the runs of `sub` numbers, _K types
+    uint8_t mn[16];               // their offsets
     uint8_t code[FXI_QBLOCK_MAX]; // 0 .. 2^bits - 1
 } fxi_qblock;
 
@@ -28,9 +28,9 @@ typedef struct fxi_qformat {
     int n;                                            // numbers in a block: 32 or 256
     int sub;                                          // numbers that share a scale: 32 or 16
     int bits;                                         // of a code
-    int zero;                                         // the code of 0
-    bool has_min;                                     // m (and mn) count
-    int sc_min, sc_max;                               // what sc may be; mn is 0 .. sc_max
+    int zero;                                         // the code that means 0
+    bool has_min;                                     // m (and mn) are used
+    int sc_min, sc_max;                               // range of sc; mn is 0 .. sc_max
     void (*read)(const void *block, fxi_qblock *out); // block: at any address
     void (*write)(const fxi_qblock *in, void *block);
 } fxi_qformat;
@@ -38,12 +38,11 @@ typedef struct fxi_qformat {
 // NULL for types that are not made of such blocks.
 const fxi_qformat *fxi_qformat_find(fxi_dtype type);
 
-// The block's numbers: dst [n].
+// Dequantises a block to dst [n].
 void fxi_qblock_to_f32(const fxi_qformat *f, const fxi_qblock *in, float *dst);
 
-// The block nearest to x [n], or close to it: scales are searched for, not only taken from the
-// largest number. The same bits on every machine. Numbers beyond the format become the largest it
-// has. Pre: x is finite.
+// A block close to x [n]: scales are searched for, not just taken from the largest number. The same
+// bits on every machine. Numbers beyond the format's range become its largest. Pre: x is finite.
 void fxi_qblock_from_f32(const fxi_qformat *f, const float *x, fxi_qblock *out);
 
 #endif

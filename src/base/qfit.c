@@ -1,11 +1,11 @@
-// qfit.c - numbers to blocks: scales and codes with a small squared error.
+// qfit.c - quantises numbers to blocks: scales and codes with a small squared error.
 //
-// A run of numbers that share a scale is fitted first, as if its scale (and offset) were stored
-// exactly: steps a little wider and narrower than the range asks for are tried; with the codes that
-// each gives, the best scale and offset follow by least squares, and the best trial wins. Then
-// scales and offsets are rounded to what the type stores, and the codes taken anew with those.
+// First each run of numbers that share a scale is fitted, as if its scale (and offset) were stored
+// exactly: steps slightly wider and narrower than the range requires are tried; for the codes of
+// each, least squares gives the best scale and offset, and the best trial wins. Then scales and
+// offsets are rounded to what the type stores, and the codes are computed again with those.
 //
-// Sums run in LANES lanes, so that the compiler may use vectors and the result is the same on every
+// Sums run in LANES lanes, so the compiler may vectorise them and the result is the same on every
 // machine.
 #include <math.h>
 #include <string.h>
@@ -16,24 +16,24 @@ enum { LANES = 4, MAX_SUB = 32, MAX_RUN = 16 };
 
 #define F16_MAX 65504.0f
 
-// Every type ends below this, and squares of it can be summed.
+// Beyond every type's range, and small enough that sums of its squares do not overflow.
 #define LARGEST 0x1p30f
 
 // A range below this is 0 for every type: the finest step of an f16 scale is 2^-24.
 #define NOTHING 0x1p-40f
 
-typedef struct fit { // of a run: x ~ scale x (code - zero) + min
+typedef struct run_fit { // of a run: x ~ scale x (code - zero) + min
     float scale, min;
-} fit;
+} run_fit;
 
-static float clamp(float x, float lo, float hi)
+static float clamp_to(float x, float lo, float hi)
 {
     x = x > lo ? x : lo;
     return x < hi ? x : hi;
 }
 
 // To the nearest whole number, halves to even. Pre: |x| < 2^22.
-static float nearest(float x)
+static float round_even(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
@@ -43,47 +43,47 @@ static float add_lanes(const float v[LANES])
     return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-// The nearest f16, but finite, and 0 for 0 alone: a step too wide is better than none.
+// The nearest f16, but finite, and 0 only for 0: too wide a step is better than none.
 static uint16_t to_f16(float x)
 {
-    uint16_t h = fxi_f32_to_f16(clamp(x, -F16_MAX, F16_MAX));
+    uint16_t h = fxi_f32_to_f16(clamp_to(x, -F16_MAX, F16_MAX));
     return x != 0 && !(h & 0x7fff) ? h | 1 : h;
 }
 
 // ---- one run -----------------------------------------------------------------------------------
 
-// Trials go from N_TRIAL quarters of a code below the whole range to as many above.
+// Trials go from N_TRIAL quarters of a code below the full range to as many above.
 enum { N_TRIAL = 4 };
 #define TRIAL_STEP 0.25f
 
-typedef struct sums { // over a run; q: its codes less zero, x: its numbers
+typedef struct run_sums { // over a run; q: its codes less zero, x: its numbers
     float q, qq, qx;
-} sums;
+} run_sums;
 
 // The codes of x [n] with steps of 1 / inv, none below lo or above hi. n: a multiple of LANES.
-static sums try_step(const float *x, int n, float inv, float lo, float hi)
+static run_sums try_step(const float *x, int n, float inv, float lo, float hi)
 {
     float c[MAX_SUB], q[LANES] = {0}, qq[LANES] = {0}, qx[LANES] = {0};
-    for (int i = 0; i < n; i++) c[i] = nearest(clamp(x[i] * inv, lo, hi));
+    for (int i = 0; i < n; i++) c[i] = round_even(clamp_to(x[i] * inv, lo, hi));
     for (int i = 0; i < n; i += LANES)
         for (int l = 0; l < LANES; l++) q[l] += c[i + l];
     for (int i = 0; i < n; i += LANES)
         for (int l = 0; l < LANES; l++) qq[l] += c[i + l] * c[i + l];
     for (int i = 0; i < n; i += LANES)
         for (int l = 0; l < LANES; l++) qx[l] += c[i + l] * x[i + l];
-    return (sums){add_lanes(q), add_lanes(qq), add_lanes(qx)};
+    return (run_sums){add_lanes(q), add_lanes(qq), add_lanes(qx)};
 }
 
-// Without an offset. The number farthest from 0 gets the lowest code, of which there is one more.
-static fit fit_scale(const fxi_qformat *f, const float *x)
+// Without an offset. The number farthest from 0 gets the lowest code: there is one more of these.
+static run_fit fit_scale(const fxi_qformat *f, const float *x)
 {
     float peak = 0, zero = (float)f->zero, best = 0;
     for (int i = 0; i < f->sub; i++) peak = fabsf(x[i]) > fabsf(peak) ? x[i] : peak;
-    fit r = {0, 0};
+    run_fit r = {0, 0};
     if (fabsf(peak) < NOTHING) return r;
     for (int k = -N_TRIAL; k <= N_TRIAL; k++) {
         float inv = -(zero + (float)k * TRIAL_STEP) / peak;
-        sums s = try_step(x, f->sub, inv, -zero, zero - 1);
+        run_sums s = try_step(x, f->sub, inv, -zero, zero - 1);
         float gain = s.qx * (s.qx / s.qq); // sum x^2 less the squared error
         if (gain > best) best = gain, r.scale = s.qx / s.qq;
     }
@@ -91,10 +91,10 @@ static fit fit_scale(const fxi_qformat *f, const float *x)
 }
 
 // Least squares of u ~ scale x q + offset, offset <= top. sum_u: of u [n].
-static fit solve(const sums *s, float n, float sum_u, float top)
+static run_fit solve_least_squares(const run_sums *s, float n, float sum_u, float top)
 {
     float det = n * s->qq - s->q * s->q;
-    fit r = {0, sum_u / n};
+    run_fit r = {0, sum_u / n};
     if (det > 0) {
         r.scale = (n * s->qx - s->q * sum_u) / det;
         r.min = (sum_u - r.scale * s->q) / n;
@@ -107,32 +107,32 @@ static fit solve(const sums *s, float n, float sum_u, float top)
 }
 
 // With an offset, which is at most `top`.
-static fit fit_range(const fxi_qformat *f, const float *x, float top)
+static run_fit fit_range(const fxi_qformat *f, const float *x, float top)
 {
     float lo = x[0] < top ? x[0] : top, hi = lo, u[MAX_SUB], n = (float)f->sub;
     for (int i = 0; i < f->sub; i++) lo = x[i] < lo ? x[i] : lo, hi = x[i] > hi ? x[i] : hi;
-    fit best = {0, lo};
+    run_fit best = {0, lo};
     if (hi - lo < NOTHING) return best;
     float max_code = (float)((1 << f->bits) - 1), best_gain = 0, lanes[LANES] = {0};
-    for (int i = 0; i < f->sub; i++) lanes[i % LANES] += u[i] = x[i] - lo; // small beside x
+    for (int i = 0; i < f->sub; i++) lanes[i % LANES] += u[i] = x[i] - lo; // smaller than x
     float sum_u = add_lanes(lanes);
     for (int k = -N_TRIAL; k <= N_TRIAL; k++) {
         float inv = (max_code + (float)k * TRIAL_STEP) / (hi - lo);
-        sums s = try_step(u, f->sub, inv, 0, max_code);
-        fit r = solve(&s, n, sum_u, top - lo);
+        run_sums s = try_step(u, f->sub, inv, 0, max_code);
+        run_fit r = solve_least_squares(&s, n, sum_u, top - lo);
         float gain = 2 * (r.scale * s.qx + r.min * sum_u - r.scale * r.min * s.q) -
                      r.scale * r.scale * s.qq - n * r.min * r.min;
-        if (gain > best_gain) best_gain = gain, best = (fit){r.scale, lo + r.min};
+        if (gain > best_gain) best_gain = gain, best = (run_fit){r.scale, lo + r.min};
     }
     return best;
 }
 
-static void set_codes(const fxi_qformat *f, const float *x, fit r, uint8_t *code)
+static void set_codes(const fxi_qformat *f, const float *x, run_fit r, uint8_t *code)
 {
     float inv = r.scale != 0 ? 1 / r.scale : 0, lo = (float)-f->zero;
     float hi = lo + (float)((1 << f->bits) - 1);
     for (int i = 0; i < f->sub; i++)
-        code[i] = (uint8_t)((int)nearest(clamp((x[i] - r.min) * inv, lo, hi)) + f->zero);
+        code[i] = (uint8_t)((int)round_even(clamp_to((x[i] - r.min) * inv, lo, hi)) + f->zero);
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
@@ -140,15 +140,15 @@ static void set_codes(const fxi_qformat *f, const float *x, fit r, uint8_t *code
 // Types of 32: one run.
 static void fit_one(const fxi_qformat *f, const float *x, fxi_qblock *out)
 {
-    fit r = f->has_min ? fit_range(f, x, LARGEST) : fit_scale(f, x);
+    run_fit r = f->has_min ? fit_range(f, x, LARGEST) : fit_scale(f, x);
     out->d = to_f16(r.scale);
-    out->m = fxi_f32_to_f16(clamp(r.min, -F16_MAX, F16_MAX));
-    set_codes(f, x, (fit){fxi_f16_to_f32(out->d), fxi_f16_to_f32(out->m)}, out->code);
+    out->m = fxi_f32_to_f16(clamp_to(r.min, -F16_MAX, F16_MAX));
+    set_codes(f, x, (run_fit){fxi_f16_to_f32(out->d), fxi_f16_to_f32(out->m)}, out->code);
 }
 
-// v [n_run] as whole multiples, lo to hi, of a step; the step as f16. The value farthest from 0
-// gets the multiple that is, or one less: the step is rounded away from 0, since what is beyond
-// the last multiple would be lost, and steps of small numbers are coarse.
+// Writes v [n_run] as integer multiples, lo to hi, of a step, and returns the step as f16. The
+// value farthest from 0 gets the outermost multiple or one less: the step is rounded away from 0,
+// since values beyond the last multiple would be lost, and small f16 steps are coarse.
 static uint16_t share_step(const float *v, int n_run, int lo, int hi, int *multiple)
 {
     float peak = 0;
@@ -158,11 +158,11 @@ static uint16_t share_step(const float *v, int n_run, int lo, int hi, int *multi
     if (fabsf(fxi_f16_to_f32(h)) < fabsf(want) && fabsf(want) < F16_MAX) h++;
     float step = fxi_f16_to_f32(h);
     for (int j = 0; j < n_run; j++)
-        multiple[j] = step != 0 ? (int)nearest(clamp(v[j] / step, (float)lo, (float)hi)) : 0;
+        multiple[j] = step != 0 ? (int)round_even(clamp_to(v[j] / step, (float)lo, (float)hi)) : 0;
     return h;
 }
 
-static void set_scales(const fxi_qformat *f, const fit *r, fxi_qblock *out)
+static void set_scales(const fxi_qformat *f, const run_fit *r, fxi_qblock *out)
 {
     float scale[MAX_RUN] = {0}, depth[MAX_RUN] = {0};
     int sc[MAX_RUN], mn[MAX_RUN], n_run = f->n / f->sub;
@@ -177,21 +177,21 @@ static void set_scales(const fxi_qformat *f, const fit *r, fxi_qblock *out)
 // _K types.
 static void fit_runs(const fxi_qformat *f, const float *x, fxi_qblock *out)
 {
-    fit r[MAX_RUN];
+    run_fit r[MAX_RUN];
     int n_run = f->n / f->sub;
     for (int j = 0; j < n_run; j++)
         r[j] = f->has_min ? fit_range(f, x + j * f->sub, 0) : fit_scale(f, x + j * f->sub);
     set_scales(f, r, out);
     float d = fxi_f16_to_f32(out->d), m = fxi_f16_to_f32(out->m);
     for (int j = 0; j < n_run; j++)
-        set_codes(f, x + j * f->sub, (fit){d * (float)out->sc[j], -(m * (float)out->mn[j])},
+        set_codes(f, x + j * f->sub, (run_fit){d * (float)out->sc[j], -(m * (float)out->mn[j])},
                   out->code + j * f->sub);
 }
 
 void fxi_qblock_from_f32(const fxi_qformat *f, const float *x, fxi_qblock *out)
 {
     float within[FXI_QBLOCK_MAX];
-    for (int i = 0; i < f->n; i++) within[i] = clamp(x[i], -LARGEST, LARGEST);
+    for (int i = 0; i < f->n; i++) within[i] = clamp_to(x[i], -LARGEST, LARGEST);
     *out = (fxi_qblock){0};
     (f->sc_max > 0 ? fit_runs : fit_one)(f, within, out);
 }

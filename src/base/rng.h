@@ -1,14 +1,14 @@
-// rng.h - a counter-based generator: the i-th number is a function of its key and i alone, so that
-// a draw does not depend on what was drawn before, by whom, or in which batch.
+// rng.h - a counter-based generator: the i-th number is a function of its key and i only, so a draw
+// does not depend on earlier draws, on who draws, or on the batch.
 //
-// It is Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as
-// 1, 2, 3, SC'11).
+// Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2,
+// 3, SC'11).
 #ifndef FXI_BASE_RNG_H
 #define FXI_BASE_RNG_H
 
 #include <stdint.h>
 
-// The block for (key, counter): four words of 32 random bits.
+// The block for (key, counter): four words of 32 random bits each.
 void fxi_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 
 // 64 random bits for (seed, stream, index).

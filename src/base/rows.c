@@ -1,4 +1,4 @@
-// rows.c - rows of numbers, from and to f32. Block types other than Q8_0 go through fxi_qblock.
+// rows.c - rows of numbers to and from f32. Block types other than Q8_0 go through fxi_qblock.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void f32_from_f32(const float *src, size_t n, void *dst)
     memcpy(dst, src, n * sizeof *src);
 }
 
-// Rows come from files: 16-bit numbers may lie at any address.
+// Rows come from files: 16-bit numbers may be unaligned.
 static void f16_to_f32(const void *src, size_t n, float *dst)
 {
     for (size_t i = 0; i < n; i++) {
@@ -61,7 +61,7 @@ static void q8_0_to_f32(const void *src, size_t n, float *dst)
     }
 }
 
-// To the nearest whole number, halves away from zero. Pre: |x| < 2^22.
+// To the nearest integer, halves away from zero. Pre: |x| < 2^22.
 static float round_away(float x)
 {
     int whole = (int)x;
@@ -69,7 +69,7 @@ static float round_away(float x)
     return (float)(whole + (rest >= 0.5f) - (rest <= -0.5f));
 }
 
-// d = max|x| / 127 is stored as f16; the integers are taken with the d that was not rounded yet.
+// d = max|x| / 127 is stored as f16; the integers are computed with the unrounded d.
 static fxi_block_q8_0 q8_0_block(const float *x)
 {
     float amax = 0;
@@ -103,7 +103,7 @@ static const struct row_codec {
     {FXI_Q8_0, q8_0_to_f32, q8_0_from_f32},
 };
 
-// NULL for block types that have no codec of their own.
+// NULL for block types without a codec of their own.
 static const struct row_codec *codec_find(fxi_dtype type)
 {
     for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++)

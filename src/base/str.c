@@ -1,3 +1,4 @@
+// str.c - comparisons of byte runs.
 #include "base/str.h"
 
 #include <string.h>
@@ -12,4 +13,11 @@ int fxi_str_compare(fxi_str a, fxi_str b)
 bool fxi_str_is(fxi_str s, const char *text)
 {
     return s.n == strlen(text) && !memcmp(s.p, text, s.n);
+}
+
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fxi_str_is(s, list[i])) return true;
+    return false;
 }

@@ -4,13 +4,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 typedef struct fxi_str { // not NUL-terminated
     const char *p;
     size_t n;
 } fxi_str;
 
-int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a beginning before the whole
+// The text without its NUL; lives as long as the text.
+static inline fxi_str fxi_str_of(const char *text)
+{
+    return (fxi_str){text, strlen(text)};
+}
+
+int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a prefix before the whole
 bool fxi_str_is(fxi_str s, const char *text);
+bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n); // one of list[0..n)
 
 #endif

@@ -1,8 +1,7 @@
+// utf8.c - checks and decodes UTF-8: a sequence's first two bytes decide what RFC 3629 excludes.
 #include "base/utf8.h"
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 
 int fxi_utf8_len(unsigned char first)
 {
@@ -23,9 +22,8 @@ static bool second_fits(unsigned char first, unsigned char second)
     return second >= 0x80 && second <= 0xBF;
 }
 
-// How many of the first n bytes at s are the valid beginning of the sequence that starts there; 0
-// if none is.
-static size_t valid_beginning(const unsigned char *s, size_t n)
+// The length of the longest valid prefix, in s[0..n), of the sequence that starts there; 0: none.
+static size_t valid_prefix(const unsigned char *s, size_t n)
 {
     size_t len = (size_t)fxi_utf8_len(s[0]);
     if (!len || n == 1 || len == 1) return len ? 1 : 0;
@@ -35,26 +33,15 @@ static size_t valid_beginning(const unsigned char *s, size_t n)
     return i;
 }
 
-// Bytes of ASCII at the beginning, in whole words.
-static size_t ascii_beginning(const unsigned char *s, size_t n)
-{
-    size_t i = 0;
-    for (uint64_t w; i + sizeof w <= n; i += sizeof w) {
-        memcpy(&w, s + i, sizeof w);
-        if (w & 0x8080808080808080u) break;
-    }
-    return i;
-}
-
 size_t fxi_utf8_check(const char *s, size_t n)
 {
     const unsigned char *u = (const unsigned char *)s;
     size_t i = 0;
     while (i < n) {
-        i += ascii_beginning(u + i, n - i);
+        i += fxi_utf8_ascii(s + i, n - i);
         if (i == n) break;
         size_t len = (size_t)fxi_utf8_len(u[i]);
-        if (!len || valid_beginning(u + i, n - i) < len) return i;
+        if (!len || valid_prefix(u + i, n - i) < len) return i;
         i += len;
     }
     return n;
@@ -62,7 +49,7 @@ size_t fxi_utf8_check(const char *s, size_t n)
 
 size_t fxi_utf8_broken(const char *s, size_t n)
 {
-    size_t valid = valid_beginning((const unsigned char *)s, n);
+    size_t valid = valid_prefix((const unsigned char *)s, n);
     return valid ? valid : 1;
 }
 
@@ -73,7 +60,7 @@ size_t fxi_utf8_complete(const char *s, size_t n)
         size_t at = n - back;
         size_t len = (size_t)fxi_utf8_len(u[at]);
         if ((u[at] & 0xC0) == 0x80) continue;
-        bool cut_off = len > back && valid_beginning(u + at, back) == back;
+        bool cut_off = len > back && valid_prefix(u + at, back) == back;
         return cut_off ? at : n;
     }
     return n;

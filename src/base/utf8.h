@@ -4,24 +4,37 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-// Bytes of the sequence that begins with this byte; 0 for a byte that begins none.
+// Bytes of ASCII that s[0..n) begins with.
+static inline size_t fxi_utf8_ascii(const char *s, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t w; i + sizeof w <= n; i += sizeof w) {
+        memcpy(&w, s + i, sizeof w);
+        if (w & 0x8080808080808080u) break;
+    }
+    while (i < n && !(s[i] & 0x80)) i++;
+    return i;
+}
+
+// The length of the sequence that begins with this byte; 0 for a byte that begins none.
 int fxi_utf8_len(unsigned char first);
 
-// n if s[0..n) is valid, otherwise the position of the first sequence that is not (a cut-off last
-// one included).
+// n if s[0..n) is valid, otherwise the position of the first invalid sequence (a cut-off last one
+// included).
 size_t fxi_utf8_check(const char *s, size_t n);
 
-// Bytes of the sequence at s[0..n), n > 0, that is not valid: of its longest beginning that could
-// still have become valid, and at least one.
+// For an invalid sequence at s[0..n), n > 0: the length of its longest prefix that could still have
+// become valid, at least 1.
 size_t fxi_utf8_broken(const char *s, size_t n);
 
 // The length of s[0..n) without a last sequence that is valid so far but cut off: what may be sent
 // while more bytes are to come. Bytes that can never become valid are not held back.
 size_t fxi_utf8_complete(const char *s, size_t n);
 
-// The character at s[0..n), n > 0, and how many bytes it has. Bytes that begin none, or one that is
-// cut off, are a character each.
+// The character at s[0..n), n > 0, and its length. A byte that begins no sequence, or a cut-off
+// one, is a character of its own.
 int32_t fxi_utf8_at(const char *s, size_t n, size_t *n_bytes);
 
 #endif

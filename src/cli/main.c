@@ -1,6 +1,6 @@
-// main.c - the table of commands, and what is common to all: options, help, and the state of stdout
-// at the end.
-#include "cli/cli.h"
+// main.c - what is common to all commands: options, help, and the state of stdout at the end.
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,45 +9,26 @@
 
 static int cmd_help(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
-typedef struct command {
-    const char *name;
+static const struct {
     unsigned bit;
     int (*call)(const fxi_cli_options *o, const fxi_opt_rest *rest);
-    int min_rest, max_rest; // arguments that are no options
-    bool needs_model;
-    const char *synopsis, *about;
-    const char *note; // beneath the options in help; NULL: nothing
-} command;
-
-static const char bench_note[] =
-    "Each batch is run with prompts of each length; rates are of all sequences together.\n"
-    "Every prompt is new: no cached prefix helps. The share is that of the limit, in time:\n\n"
-    "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
-    "          where the kernels use it for most weights, else f32); weights read once\n"
-    "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
-    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
-
-static const command commands[] = {
-    {"serve", FXI_CMD_SERVE, fxi_cmd_serve, 0, 0, true, "-m FILE [options]",
-     "answer OpenAI-compatible requests over HTTP", NULL},
-    {"run", FXI_CMD_RUN, fxi_cmd_run, 0, 0, true, "-m FILE [-p TEXT] [options]",
-     "complete a text; without -p, chat in the terminal", NULL},
-    {"tokenize", FXI_CMD_TOKENIZE, fxi_cmd_tokenize, 0, 0, true, "-m FILE [--decode] < TEXT",
-     "text on stdin to token ids on one line, or back", NULL},
-    {"inspect", FXI_CMD_INSPECT, fxi_cmd_inspect, 1, 1, false, "FILE",
-     "show what a GGUF file holds", NULL},
-    {"bench", FXI_CMD_BENCH, fxi_cmd_bench, 0, 0, true, "-m FILE [options]",
-     "measure prompt and decode speed beside the machine's limits", bench_note},
-    {"help", FXI_CMD_HELP, cmd_help, 0, 1, false, "[COMMAND]", "show this, or a command's options",
-     NULL},
+} entries[FXI_N_COMMAND] = {
+    {FXI_CMD_SERVE, fxi_cmd_serve},       {FXI_CMD_RUN, fxi_cmd_run},
+    {FXI_CMD_TOKENIZE, fxi_cmd_tokenize}, {FXI_CMD_INSPECT, fxi_cmd_inspect},
+    {FXI_CMD_BENCH, fxi_cmd_bench},       {FXI_CMD_HELP, cmd_help},
 };
 
-#define N_COMMAND (sizeof commands / sizeof commands[0])
-
-static const command *find_command(const char *name)
+static int call_command(unsigned bit, const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    for (size_t i = 0; i < N_COMMAND; i++)
-        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    int i = 0;
+    while (entries[i].bit != bit) i++;
+    return entries[i].call(o, rest);
+}
+
+static const fxi_cli_command *find_command(const char *name)
+{
+    for (int i = 0; i < FXI_N_COMMAND; i++)
+        if (strcmp(fxi_cli_commands[i].name, name) == 0) return &fxi_cli_commands[i];
     return NULL;
 }
 
@@ -57,13 +38,12 @@ static void print_overview(FILE *to)
 {
     fprintf(to, "flexinfer %s - serves language models from a KV cache in virtual memory\n\n",
             fx_version());
-    for (size_t i = 0; i < N_COMMAND; i++)
-        fprintf(to, "  flexinfer %-9s%-29s%s\n", commands[i].name, commands[i].synopsis,
-                commands[i].about);
+    for (const fxi_cli_command *c = fxi_cli_commands; c < fxi_cli_commands + FXI_N_COMMAND; c++)
+        fprintf(to, "  flexinfer %-9s%-29s%s\n", c->name, c->synopsis, c->about);
     fprintf(to, "\n'flexinfer help COMMAND' lists a command's options.\n");
 }
 
-static int print_command(const command *cmd)
+static int print_command(const fxi_cli_command *cmd)
 {
     fxi_buf rows = {0};
     if (!fxi_opt_help(&fxi_cli_table, cmd->bit, &rows))
@@ -98,15 +78,15 @@ static int cmd_help(const fxi_cli_options *o, const fxi_opt_rest *rest)
         print_overview(stdout);
         return 0;
     }
-    const command *cmd = find_command(rest->arg[0]);
+    const fxi_cli_command *cmd = find_command(rest->arg[0]);
     return cmd ? print_command(cmd) : unknown_command(rest->arg[0]);
 }
 
 // ---- one command --------------------------------------------------------------------------------
 
-// What is wrong with the arguments as a whole; NULL if nothing is.
-static const char *complaint(const command *cmd, const fxi_cli_options *o, const fxi_opt_rest *rest,
-                             char text[128])
+// What is wrong with the arguments as a whole; NULL: nothing.
+static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_options *o,
+                                  const fxi_opt_rest *rest, char text[128])
 {
     if (cmd->needs_model && (!o->model || !o->model[0])) return "a model is needed: -m FILE";
     if (rest->n < cmd->min_rest) return "a file is needed";
@@ -115,7 +95,7 @@ static const char *complaint(const command *cmd, const fxi_cli_options *o, const
     return text;
 }
 
-static int run_command(const command *cmd, int argc, char **argv)
+static int run_command(const fxi_cli_command *cmd, int argc, char **argv)
 {
     fx_error err;
     fxi_opt_rest rest;
@@ -124,8 +104,8 @@ static int run_command(const command *cmd, int argc, char **argv)
     if (fxi_opt_parse(&fxi_cli_table, cmd->bit, argc, argv, &o, &rest, &err) != FX_OK)
         return usage_error(cmd->name, err.text);
     if (rest.help) return print_command(cmd);
-    const char *wrong = complaint(cmd, &o, &rest, text);
-    return wrong ? usage_error(cmd->name, wrong) : cmd->call(&o, &rest);
+    const char *wrong = find_complaint(cmd, &o, &rest, text);
+    return wrong ? usage_error(cmd->name, wrong) : call_command(cmd->bit, &o, &rest);
 }
 
 static bool is_one_of(const char *arg, const char *a, const char *b)
@@ -133,7 +113,7 @@ static bool is_one_of(const char *arg, const char *a, const char *b)
     return strcmp(arg, a) == 0 || strcmp(arg, b) == 0;
 }
 
-static int dispatch(int argc, char **argv)
+static int run_arguments(int argc, char **argv)
 {
     if (argc < 2) {
         print_overview(stderr);
@@ -147,14 +127,14 @@ static int dispatch(int argc, char **argv)
         print_overview(stdout);
         return 0;
     }
-    const command *cmd = find_command(argv[1]);
+    const fxi_cli_command *cmd = find_command(argv[1]);
     return cmd ? run_command(cmd, argc - 2, argv + 2) : unknown_command(argv[1]);
 }
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_DFL); // `flexinfer ... | head -1` ends quietly, whatever we inherited
-    int rc = dispatch(argc, argv);
+    signal(SIGPIPE, SIG_DFL); // `flexinfer ... | head -1` ends quietly, whatever was inherited
+    int rc = run_arguments(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (rc == 0) rc = fxi_cli_fail("cannot write to stdout: %s", strerror(errno));
     }

@@ -1,3 +1,4 @@
+// options.c - the options of all commands as one table.
 #include "cli/cli.h"
 
 #include <limits.h>
@@ -12,45 +13,45 @@ enum {
 // clang-format off
 static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model, a GGUF file"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "where the vocabulary is: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
-    {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "of chats: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
+    {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
-    {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to go on from; without it: a chat"},
-    {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "tokens at most; -1: to the end of the text"},
-    {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0 is greedy, higher is wilder"},
-    {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "draw among the K likeliest; 0: all"},
-    {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "draw among those that make up P; 1: all"},
-    {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop those below P times the likeliest"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "same seed, same text (default: a new one)"},
-    {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "go on after the end of a text"},
+    {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
+    {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate; -1: until the text or the context ends"},
+    {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0: greedy; higher is more random"},
+    {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "sample from the K likeliest tokens; 0: all"},
+    {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "sample from the likeliest tokens that make up probability P; 1: all"},
+    {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop tokens less likely than P times the likeliest"},
+    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
+    {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "go on after the end-of-text token"},
 
-    {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the token that begins a text"},
-    {"decode", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(decode), FXI_CMD_TOKENIZE, "the other way round: ids on stdin to text"},
+    {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},
+    {"decode", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(decode), FXI_CMD_TOKENIZE, "the reverse: ids on stdin to text"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once"},
     {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
-    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after them"},
-    {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each; medians are shown"},
-    {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "a line for each figure instead of a table"},
+    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
+    {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
+    {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
 
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
-    {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "longest text in tokens; 0: what the model knows"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "budget of the KV cache, like 2G; 0: half of the memory that is free"},
-    {"kv-type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", AT(kv_type), ENGINE, "numbers of the KV cache: f16, bf16, f32 or q8_0"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "room on disk for preempted sequences, like 4G; 0: none, they are computed again"},
-    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "where that room is (default: $TMPDIR or /tmp)"},
-    {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "tokens that one step computes at most; 0: 512"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE, "sequences that run together; 0: 64"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE, "time for prompts in a step while others decode; 0: 250"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "time for prompts in a step while others decode; 0: all they take"},
-    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait beyond those; 0: 1024"},
+    {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G; 0: half of the free memory"},
+    {"kv-type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache: f16, bf16, f32 or q8_0"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
+    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "folder of the swap file (default: $TMPDIR or /tmp)"},
+    {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE, "most sequences to run together; 0: 64"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE, "milliseconds for prompts in a step while others decode; 0: 250"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
+    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
 };
 // clang-format on

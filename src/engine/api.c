@@ -1,5 +1,5 @@
 // api.c - the small public calls: defaults, tokens, what was opened, what the machine can do.
-#include "engine/internal.h"
+#include "engine/engine.h"
 #include "kernels/probe.h"
 
 #include <stdlib.h>
@@ -38,13 +38,13 @@ const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes)
     return fxi_vocab_bytes(eng->vocab, id, n_bytes);
 }
 
-// fx_tokens and fxi_ids are the same thing on the two sides of the public border.
+// fx_tokens is the public form of fxi_ids.
 static fxi_ids ids_of(const fx_tokens *t)
 {
     return (fxi_ids){t->id, t->n, t->cap};
 }
 
-static void give_back(fx_tokens *t, const fxi_ids *ids)
+static void return_ids(fx_tokens *t, const fxi_ids *ids)
 {
     *t = (fx_tokens){ids->id, ids->n, ids->cap};
 }
@@ -60,7 +60,7 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
         st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st == FX_OK) st = fxi_vocab_encode(eng->vocab, text, n_bytes, how, &ids, err);
     if (st != FX_OK) ids.n = out->n;
-    give_back(out, &ids);
+    return_ids(out, &ids);
     return st;
 }
 
@@ -83,7 +83,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
     const fxi_chat_request c = chat_request(q);
     fxi_ids ids = ids_of(out);
     fx_status st = fxi_chat_encode(eng->chat, eng->vocab, &c, &ids, err);
-    give_back(out, &ids);
+    return_ids(out, &ids);
     return st;
 }
 

@@ -1,29 +1,49 @@
-// open.c - from options to an engine that could run: file, vocabulary, threads, weights, cache.
+// open.c - what an engine is made of: options, vocabulary, threads, weights, KV cache, scratch.
+#include "base/clock.h"
 #include "base/memory.h"
-#include "engine/internal.h"
-#include "format/vocab/vocab_open.h"
+#include "engine/engine.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+#include "format/vocab.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CTX_TOK (1 << 24)
-#define MAX_THREAD  1024
-#define MIN_CTX_TOK 16 // a budget that holds fewer tokens than this serves nobody
+#define MAX_CTX_TOK      (1 << 24)
+#define MAX_THREAD       1024
+#define AHEAD_TOK        16
+#define SWAP_US_PER_BYTE 1e-3 // until it has been measured
 
 #define KV_SHARE_OF_FREE 2 // half of what is free
 
-// ---- options -----------------------------------------------------------------------------------
+// ---- before anything is loaded -----------------------------------------------------------------
 
-int fxi_usable_cores(void)
+static uint64_t monotonic_us(void *ud)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    return CPU_COUNT(&set);
+    (void)ud;
+    return (uint64_t)(fxi_now_s() * 1e6);
 }
 
-static fx_status check_range(const char *what, int v, int max, fx_error *err)
+fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
+{
+    eng->now_us = monotonic_us;
+    eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
+    eng->ahead_tok = AHEAD_TOK;
+    eng->n_freed = 1;
+    eng->swap_us_per_byte = SWAP_US_PER_BYTE;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_mutex_init(&eng->mu, NULL);
+    if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
+}
+
+// ---- options -----------------------------------------------------------------------------------
+
+static fx_status check_option(const char *what, int v, int max, fx_error *err)
 {
     if (v < 0 || v > max)
         return fxi_fail(err, FX_EINVAL, "%s: %d is not from 0 to %d", what, v, max);
@@ -33,12 +53,12 @@ static fx_status check_range(const char *what, int v, int max, fx_error *err)
 static fx_status fill_options(fx_options *o, fx_error *err)
 {
     if (!o->model_path) return fxi_fail(err, FX_EINVAL, "no model file is named");
-    FX_TRY(check_range("threads", o->n_thread, MAX_THREAD, err));
-    FX_TRY(check_range("context", o->ctx_tok, MAX_CTX_TOK, err));
-    FX_TRY(check_range("sequences", o->max_seq, 1 << 14, err));
-    FX_TRY(check_range("queue", o->max_queue, 1 << 24, err));
-    FX_TRY(check_range("step tokens", o->step_tok, 1 << 16, err));
-    FX_TRY(check_range("step time", o->step_ms, 1 << 20, err));
+    FX_TRY(check_option("threads", o->n_thread, MAX_THREAD, err));
+    FX_TRY(check_option("context", o->ctx_tok, MAX_CTX_TOK, err));
+    FX_TRY(check_option("sequences", o->max_seq, 1 << 14, err));
+    FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
+    FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
+    FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -54,7 +74,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     return FX_OK;
 }
 
-// ---- what was opened ---------------------------------------------------------------------------
+// ---- fx_model_info -----------------------------------------------------------------------------
 
 static const char *base_name(const char *path)
 {
@@ -129,35 +149,6 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return FX_OK;
 }
 
-// The longest sequence that the budget holds when it is alone.
-static int budget_tok(const fx_engine *eng)
-{
-    int low = 0, high = eng->info.ctx_tok;
-    while (low < high) {
-        int mid = low + (high - low + 1) / 2;
-        if (eng->kv->ops->bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    return low;
-}
-
-static int shortest_tok(const fx_engine *eng)
-{
-    return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
-}
-
-fx_status fxi_engine_check_budget(const fx_engine *eng, uint64_t bytes, fx_error *err)
-{
-    const int n_tok = shortest_tok(eng);
-    const uint64_t least = eng->kv->ops->bytes_for(eng->kv, n_tok);
-    if (bytes < least)
-        return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
-                        (unsigned long long)bytes, (unsigned long long)least, n_tok);
-    return FX_OK;
-}
-
 static void default_budget(fx_engine *eng)
 {
     if (!eng->opt.kv_memory_bytes)
@@ -173,21 +164,21 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .n_layer = eng->info.n_layer,
         .row_bytes = fxi_model_kv_row_bytes(eng->model),
         .ctx_tok = eng->info.ctx_tok,
-        .max_seq = 2 * eng->opt.max_seq, // as many may be in the swap
+        .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,
         .vmm = eng->vmm,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_find("vtensor")->open(&shape, &eng->kv, err));
-    int n_tok = budget_tok(eng);
-    if (n_tok < shortest_tok(eng))
+    FX_TRY(fxi_kv_open("vtensor", &shape, &eng->kv, err));
+    int n_tok = fxi_budget_tok(eng);
+    if (n_tok < fxi_budget_least_tok(eng))
         return fxi_fail(err, FX_ENOSPACE,
                         "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
                         (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-                        (unsigned long long)eng->kv->ops->bytes_for(eng->kv, shortest_tok(eng)),
-                        shortest_tok(eng));
+                        (unsigned long long)fxi_kv_bytes_for(eng->kv, fxi_budget_least_tok(eng)),
+                        fxi_budget_least_tok(eng));
     eng->info.ctx_tok = n_tok;
     return FX_OK;
 }
@@ -210,12 +201,13 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
 {
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
-    eng->reader = malloc((size_t)eng->opt.max_seq * fxi_reader_bytes());
+    eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     if (!eng->reader) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
     return fxi_step_make(eng, err);
 }
 
-// The vocabulary; *template gets the chat template beside it, where it has a file of its own.
+// Loads the vocabulary; *template becomes the chat template that lies beside it, if it has a file
+// of its own.
 static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template, fx_error *err)
 {
     const fx_options *o = &eng->opt;
@@ -265,7 +257,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_step_free(eng);
     free(eng->reader);
     free(eng->end_tok);
-    if (eng->kv) eng->kv->ops->close(eng->kv);
+    fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);

@@ -1,9 +1,9 @@
-// gguf.h - a GGUF file (versions 2 and 3, little endian), mapped and never trusted.
+// gguf.h - reads a GGUF file (versions 2 and 3, little endian), mapped and never trusted.
 //
 // Every count, offset, length and type in the file is checked before it is used, with arithmetic
-// that cannot overflow; a broken file gives one line that says what is wrong where. Nothing is
-// copied: strings and tensors point into the mapping and live as long as the fxi_gguf. Immutable
-// after open: any thread may read.
+// that cannot overflow; the error for a broken file is one line that says what is wrong and where.
+// Nothing is copied: strings and tensors point into the mapping and live as long as the fxi_gguf.
+// Immutable after open: any thread may read.
 #ifndef FXI_FORMAT_GGUF_H
 #define FXI_FORMAT_GGUF_H
 
@@ -37,15 +37,14 @@ typedef enum fxi_gguf_type { // the format's numbers
 typedef struct fxi_gguf_kv {
     fxi_str key;
     fxi_gguf_type type;         // of the value
-    fxi_gguf_type elem_type;    // FXI_GGUF_ARRAY: of its elements (never an array)
-    uint64_t n_elem;            // FXI_GGUF_ARRAY: how many; otherwise 1
-    const unsigned char *value; // first byte in the file: of the scalar, of the string's length, of
-                                // the first element
+    fxi_gguf_type elem_type;    // of an array's elements (never an array); otherwise `type`
+    uint64_t n_elem;            // of an array; otherwise 1
+    const unsigned char *value; // in the file: scalar, string's length, or first element
 } fxi_gguf_kv;
 
 // "u32", "string", "array", ..
 const char *fxi_gguf_type_name(fxi_gguf_type type);
-// Bytes of one value; 0 for strings and arrays, whose size is in the file.
+// Bytes of one value; 0 for strings and arrays, whose sizes vary.
 size_t fxi_gguf_type_bytes(fxi_gguf_type type);
 
 #define FXI_GGUF_MAX_DIM 4
@@ -54,21 +53,22 @@ typedef struct fxi_gguf_tensor {
     fxi_str name;
     const fxi_dtype_info *type;
     uint32_t n_dim;
-    uint64_t ne[FXI_GGUF_MAX_DIM]; // numbers along each dimension, fastest first; 1 beyond n_dim
+    uint64_t ne[FXI_GGUF_MAX_DIM]; // size of each dimension, fastest first; 1 beyond n_dim
     uint64_t offset;               // from the start of the tensor data
     uint64_t size_bytes;
     const void *data;
 } fxi_gguf_tensor;
 
-// Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM; texts begin with the path. While it is open the file must
-// not be cut short by others: reading a mapped page that is gone kills a process.
+// Maps and parses a file; the caller closes *out. Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM; texts
+// begin with the path. Nobody may truncate the file while it is open: reading a page behind its end
+// kills the process.
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
 // The same over bytes in memory, which must outlive it; `name` stands in error texts.
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
-// Says that n_bytes at p, of the file, will not be needed soon: their memory counts as ours no
-// more. Reading them later is allowed and takes its time. Other threads may read meanwhile.
+// Drops n_bytes at p, part of the file, from the process's resident memory: they are not needed
+// soon. They may be read again later, at the cost of page faults. Other threads may read meanwhile.
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes);
 
 const char *fxi_gguf_name(const fxi_gguf *g); // as given to open or parse
@@ -76,14 +76,15 @@ uint32_t fxi_gguf_version(const fxi_gguf *g);
 uint64_t fxi_gguf_size(const fxi_gguf *g); // bytes of the file
 uint64_t fxi_gguf_n_kv(const fxi_gguf *g);
 uint64_t fxi_gguf_n_tensor(const fxi_gguf *g);
+// Pre: i < n_kv, i < n_tensor.
 const fxi_gguf_kv *fxi_gguf_kv_at(const fxi_gguf *g, uint64_t i);
 const fxi_gguf_tensor *fxi_gguf_tensor_at(const fxi_gguf *g, uint64_t i);
 const fxi_gguf_kv *fxi_gguf_find(const fxi_gguf *g, const char *key);             // NULL if absent
 const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name); // NULL if absent
 
-// Typed readers. Any integer type is taken where the value fits; a wrong type or range is
-// FX_EFORMAT naming the key. An absent key leaves *out untouched and returns FX_OK, unless `must`,
-// then FX_EFORMAT "missing key ...".
+// Typed readers. Any integer type is accepted if the value fits; a wrong type or range is
+// FX_EFORMAT and names the key. An absent key leaves *out untouched and returns FX_OK or, if
+// `must`, FX_EFORMAT "missing key ...".
 fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *out, fx_error *err);
 fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err);
 fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err);
@@ -91,12 +92,12 @@ fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *o
 // An array of the given element type; *out is NULL if absent and not `must`.
 fx_status fxi_gguf_array(const fxi_gguf *g, const char *key, bool must, fxi_gguf_type elem_type,
                          const fxi_gguf_kv **out, fx_error *err);
-// Element i of an array of numbers (any integer type; f32 or f64 for the float form) or the scalar
-// itself with i = 0. Pre: i < n_elem and a fitting type.
+// Element i of an array of numbers, or a scalar with i = 0. Pre: i < n_elem; any integer type for
+// int_at, f32 or f64 for float_at.
 int64_t fxi_gguf_int_at(const fxi_gguf_kv *kv, uint64_t i);
 double fxi_gguf_float_at(const fxi_gguf_kv *kv, uint64_t i);
-// Walks an array of strings in order: *cursor starts at kv->value and is moved behind the string
-// returned.
+// Walks an array of strings in order: *cursor starts at kv->value and moves past the string
+// returned. Pre: a string is left.
 fxi_str fxi_gguf_next_str(const unsigned char **cursor);
 
 #endif

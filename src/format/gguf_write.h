@@ -1,8 +1,8 @@
 // gguf_write.h - writes GGUF version 3, for the project's own tools and tests.
 //
-// Keys first, then the tensors' names and shapes, then fxi_gguf_writer_begin_data, then each
-// tensor's bytes in the order declared. The first failure is kept and returned by finish; calls
-// after it do nothing.
+// Write the keys, declare the tensors, call fxi_gguf_begin_data, then write each tensor's bytes in
+// the order declared. The first failure is kept and returned by finish; calls after it do nothing.
+// One thread at a time.
 #ifndef FXI_FORMAT_GGUF_WRITE_H
 #define FXI_FORMAT_GGUF_WRITE_H
 
@@ -25,14 +25,14 @@ void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, 
 void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
                              const uint64_t *ne);
 void fxi_gguf_begin_data(fxi_gguf_writer *w);
-// Bytes of the next tensor, in one call or in pieces; padding is put between tensors.
+// Bytes of the next tensor, in one or several calls; padding between tensors is added.
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes);
 
-// FX_OK while nothing has failed: asked by whoever has much more to write.
+// FX_OK while nothing has failed: lets a caller with much data left stop early.
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
 
-// Closes the file. FX_OK only if every byte was written and every declared tensor is complete;
-// otherwise the file is removed. w is freed in any case.
+// Closes the file and frees w. FX_OK only if every byte was written and every declared tensor is
+// complete; otherwise the file is removed.
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
 
 #endif

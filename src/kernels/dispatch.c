@@ -1,4 +1,4 @@
-// The one place that knows which paths exist and what each needs of the CPU.
+// The one place that knows which paths exist and which CPU features each needs.
 #include <string.h>
 
 #ifdef FXI_X86
@@ -20,7 +20,7 @@ static bool has_avx2(void)
            __builtin_cpu_supports("f16c");
 }
 
-// Leaf 7, subleaf 1: not every compiler's __builtin_cpu_supports knows the name.
+// CPUID leaf 7, subleaf 1: not every compiler's __builtin_cpu_supports knows the feature.
 static bool has_avx2_vnni(void)
 {
     unsigned a, b, c, d;
@@ -39,9 +39,9 @@ static bool has_avx512_vnni(void)
 }
 #endif
 
-// Best first. AVX-512 without VNNI stands before AVX2 with VNNI because its floats are twice as
-// fast; no CPU is known that would have to choose between the two.
-static const struct path {
+// Best first. AVX-512 without VNNI comes before AVX2 with VNNI because its floats are twice as
+// fast; no known CPU has to choose between the two.
+static const struct kernel_path {
     const fxi_kernels *table;
     const fxi_probe_loops *probe;
     bool (*runs_here)(void);
@@ -55,7 +55,7 @@ static const struct path {
     {&fxi_kernels_ref, &fxi_probe_loops_ref, has_any},
 };
 
-static const struct path *path_find(const char *want)
+static const struct kernel_path *find_path(const char *want)
 {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if ((!want || !strcmp(want, paths[i].table->name)) && paths[i].runs_here())
@@ -65,11 +65,11 @@ static const struct path *path_find(const char *want)
 
 const fxi_kernels *fxi_kernels_get(const char *want)
 {
-    const struct path *p = path_find(want);
+    const struct kernel_path *p = find_path(want);
     return p ? p->table : NULL;
 }
 
 const fxi_probe_loops *fxi_probe_loops_get(void)
 {
-    return path_find(NULL)->probe;
+    return find_path(NULL)->probe;
 }

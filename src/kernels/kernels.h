@@ -1,9 +1,9 @@
-// kernels.h - the numeric operations a forward pass is made of, and their order of rounding.
+// kernels.h - the numeric operations of a forward pass, and their order of rounding.
 //
-// THE LAW OF ORDER. Each result is defined down to the last bit by the text below; ref/ states it
-// in plain C, every other path must give the same bits (tests compare with ==). So a token's logits
-// depend on nothing but its own sequence: not on the batch, the chunking of the prompt, the number
-// of threads, or the instruction set.
+// THE LAW OF ORDER. The text below defines each result down to the last bit; ref/ states it in
+// plain C, and every other path must give the same bits (tests compare with ==). So a token's
+// logits depend on nothing but its own sequence: not on the batch, the chunking of the prompt, the
+// number of threads, or the instruction set.
 //
 //  linear, float weights
 //      y[o] is one chain of fused multiply-adds over k = 0, 1, .., n_in-1, starting from +0:
@@ -15,10 +15,10 @@
 //          acc = fma(dw x (float)s, dx, acc)
 //          acc = fma(min, dx x (float)sum, acc)   with a minimum: Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
 //      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/qblock.h); the products
-//      dw x (float)s, where a zero is +0, and dx x (float)sum are rounded
+//      dw x (float)s (a zero counts as +0) and dx x (float)sum are rounded
 //  sum16
-//      how a sum of n numbers is taken: lane j of 16 starts from +0 and adds the elements j, j+16,
-//      j+32, .. in ascending order (fma where they are products), then lanes are folded in halves:
+//      the sum of n numbers: lane j of 16 starts from +0 and adds the elements j, j+16, j+32, .. in
+//      ascending order (by fma if they are products), then the lanes are folded in halves:
 //      a[j] += a[j+8], +4, +2, +1
 //  rms_norm
 //      mean = sum16(x * x) / n; y = (x * (1 / sqrtf(mean + eps))) * w
@@ -27,10 +27,10 @@
 //  attention
 //      see attention below
 //
-// The law speaks of finite numbers. NaN and inf pass through as they will, but never harm memory.
+// The law holds for finite numbers. NaN and inf give unspecified results, but never corrupt memory.
 //
-// A kernel's arguments are plain data. Kernels never allocate, never fail, know no threads: `tasks`
-// are cut by callers along the units named here (output panels, heads, segments), which never
+// Arguments of kernels are plain data. Kernels do not allocate, cannot fail and know no threads:
+// callers divide the work along the units named here (output panels, heads, segments), which never
 // changes a bit.
 #ifndef FXI_KERNELS_H
 #define FXI_KERNELS_H
@@ -44,10 +44,10 @@
 
 // ---- linear layers -----------------------------------------------------------------------------
 
-#define FXI_PANEL 16 // outputs that lie interleaved, the unit of packing and of parallel work
+#define FXI_PANEL 16 // interleaved outputs: the unit of packing and of parallel work
 
-// Weights of one linear layer, packed into panels (linear.c says how). Each panel begins at a
-// multiple of 64 bytes. Outputs beyond n_out in the last panel are zero weights.
+// Weights of one linear layer, packed into panels (layout: linear.c). Each panel begins at a
+// multiple of 64 bytes. The weights of outputs beyond n_out in the last panel are zero.
 typedef struct fxi_linear {
     fxi_dtype type;
     int n_in, n_out; // n_in >= 1, a multiple of the numbers in the type's block
@@ -57,75 +57,72 @@ typedef struct fxi_linear {
 int fxi_linear_n_panel(int n_out);
 size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in); // from panel to panel; a multiple of 64
 size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a multiple of 64
-// Packs panel p from rows in GGUF's layout: rows is [n_out][n_in] numbers of w->type, at any
-// address.
+// Packs one panel. rows: [n_out][n_in] numbers of w->type in GGUF's layout, at any address.
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
 
-// Row `row` (an output) as f32, [n_in]: the bits that fxi_row_to_f32 gives for that row of the
-// file.
+// Row `row` (an output) as f32, [n_in]: bit-identical to fxi_row_to_f32 of that row of the file.
 void fxi_linear_row(const fxi_linear *w, int row, float *dst);
 // Whether a layer with these weights reads activations rounded to Q8, not f32.
 bool fxi_linear_reads_q8(const fxi_linear *w);
 
-// Activations as linear layers read them: f32 rows, or the same rows rounded to Q8 (only those of
-// the two that the weights need are read). q: [n_tok][n_in], d: [n_tok][n_in / 32], sum:
-// [n_tok][n_in / 16] the sums of runs of 16 of q.
+// Activations as linear layers read them: f32 rows, or the same rows rounded to Q8. Only the form
+// that the weights need is read (fxi_linear_reads_q8).
 typedef struct fxi_act {
     const float *x; // [n_tok][n_in]
-    int8_t *q;
-    float *d;
-    int32_t *sum;
+    int8_t *q;      // [n_tok][n_in]
+    float *d;       // [n_tok][n_in / 32]
+    int32_t *sum;   // [n_tok][n_in / 16] sums of runs of 16 of q
 } fxi_act;
 
 // ---- attention ---------------------------------------------------------------------------------
 
 #define FXI_ATTN_SEGMENT 256 // positions per segment of a walk over the cache
-#define FXI_ATTN_TILE    64  // positions that fast paths take at a time; not part of the law
+#define FXI_ATTN_TILE    64  // positions that fast paths process at a time; not part of the law
 #define FXI_ATTN_MAX_TOK 32
 
-// Bytes of n neighbouring numbers of a cache's row. A cache is F32, F16, BF16 or, where head_dim is
-// a multiple of 32, Q8_0: then n is one too.
+// Bytes of n neighbouring numbers of a cache's row. A cache is F32, F16, BF16 or, if head_dim is a
+// multiple of 32, Q8_0; for Q8_0, n is a multiple of 32 too.
 size_t fxi_kv_bytes(fxi_dtype type, int n);
 
-// The query rows of some head groups: for each of n_kv_head KV heads from kv_head on the `group`
-// query heads that read it (heads kv_head * group and on), for n_tok neighbouring tokens of one
-// sequence. Heads of a call cost less than in calls of their own where tokens are few: their rows
-// of the cache are neighbours in memory.
+// One call of attention: n_tok neighbouring tokens of one sequence and n_kv_head KV heads from
+// kv_head on, each with the `group` query heads that read it (KV head h: query heads h * group and
+// on). For few tokens, one call for many heads is faster than a call per head, because the heads'
+// rows of the cache are neighbours in memory.
 typedef struct fxi_attn {
     fxi_kv_view view;
     fxi_dtype kv_type; // of the cache, see fxi_kv_bytes
     int layer;
-    int kv_head, n_kv_head, n_head, head_dim, group; // n_head: of all query heads of the model
-    int n_tok;      // tokens; n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
-    int pos;        // position of the first; token i sees positions 0 .. pos + i
+    int kv_head, n_kv_head, n_head, head_dim, group; // n_head: all query heads of the model
+    int n_tok;                                       // n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
+    int pos;        // position of the first token; token i attends to positions 0 .. pos + i
     const float *q; // [n_tok][n_head][head_dim] from the first token on, all heads
     float *out;     // same shape
     float scale;    // multiplies every q . k
-    float *scratch; // fxi_attn_scratch floats for the partial results
+    float *scratch; // fxi_attn_scratch floats
 } fxi_attn;
 
-// Attention of one fxi_attn, defined for each query row by itself: with q' = q * scale, the
-// positions 0 .. pos + i are cut into segments of 256. Within a segment, j ascending:
+// Attention is defined for each query row on its own. With q' = q * scale, the positions
+// 0 .. pos + i are cut into segments of 256. Within a segment, for ascending j:
 //   s[j] is one chain over d = 0, 1, .. from +0:    s = fma(q'[d], k[j][d], s)
 //   m = max(s[0], ..);  p[j] = expf(s[j] - m);  l = sum16(p)
 //   acc[d] is one chain over j from +0:             acc = fma(p[j], v[j][d], acc)
 // Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
 //   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
-// out = acc * (1 / l). The sum with +0 turns -0 into +0, so that positions of weight 0 behind a
-// row's last change nothing. No position after pos + n_tok - 1 is ever read.
-
-// Keys and values are what the cache's numbers are in f32: of Q8_0, scale times integer, exact.
+// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 behind a row's
+// last one change nothing. No position after pos + n_tok - 1 is ever read.
+//
+// Keys and values are the cache's numbers as f32; for Q8_0 scale times integer, exactly.
 
 // Floats of scratch that one attention call needs.
 size_t fxi_attn_scratch(int group, int head_dim);
 
-// What one query row has of one segment, where calls share out a walk: m, l, and from 16 on acc.
+// The partial result of one query row and one segment: m, l, and from float 16 on acc.
 #define FXI_ATTN_PART_ACC 16
 int fxi_attn_n_segment(int n_pos);
 size_t fxi_attn_part_floats(int head_dim);
 
-// Initialisers of fxi_kernels.linear: one function for all block types.
+// Initialisers of fxi_kernels.linear that use one function for all block types.
 #define FXI_QUANT_TYPES(fn)                                                              \
     [FXI_Q4_0] = fn, [FXI_Q4_1] = fn, [FXI_Q5_0] = fn, [FXI_Q5_1] = fn, [FXI_Q8_0] = fn, \
     [FXI_Q2_K] = fn, [FXI_Q3_K] = fn, [FXI_Q4_K] = fn, [FXI_Q5_K] = fn, [FXI_Q6_K] = fn
@@ -138,14 +135,14 @@ typedef void fxi_linear_fn(const fxi_linear *w, const fxi_act *a, int n_tok, int
 typedef struct fxi_kernels {
     const char *name; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"
 
-    // y[t][o] for t in [0, n_tok) and the outputs of the panels [panel0, panel1): y + t * ldy + o,
-    // o < n_out. n_tok >= 1; bits do not depend on how tokens and panels are cut into calls. Fast
-    // when a call's panels are a multiple of 4 and tokens are not cut.
-    fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not run
+    // Writes y[t][o], at y + t * ldy + o, for t in [0, n_tok) and the outputs o < n_out of the
+    // panels [panel0, panel1). n_tok >= 1. Bits do not depend on how tokens and panels are divided
+    // into calls. Fastest if the panels of a call are a multiple of 4 and it has all tokens.
+    fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not supported
 
-    // One row of n numbers (n a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest even
-    // of x * (1 / d), sum of q per run of 16. Where 1 / d is inf (max|x| below about 2^-121), d and
-    // all q are 0.
+    // Rounds a row of n numbers (a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest
+    // even of x * (1 / d), sum of q per run of 16. If 1 / d is inf (max|x| below about 2^-121), d
+    // and all q are 0.
     void (*quant_q8)(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 
     void (*rms_norm)(const float *x, const float *w, int n, float eps, float *y); // y may be x
@@ -156,20 +153,20 @@ typedef struct fxi_kernels {
     // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                  const float *sin);
-    // One row of f32 to a cache's type: how K and V enter it. 16 bits: round to nearest even; Q8_0:
-    // blocks of 32 as quant_q8 gives them, their scale rounded to f16.
+    // Stores a row of f32 as the cache's type. 16 bits: rounded to nearest even; Q8_0: blocks of 32
+    // as quant_q8 gives them, their scale rounded to f16.
     void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);
 
-    // The whole of it; and the same in two steps, by any threads: attention_part for runs of
-    // segments that together are all of them, then attention_merge. part: [n_kv_head][n_segment]
-    // [n_tok * group][fxi_attn_part_floats].
+    // All of a call; or the same in two steps, on any threads: attention_part for ranges of
+    // segments that together cover all of them, then attention_merge.
+    // part: [n_kv_head][n_segment][n_tok * group][fxi_attn_part_floats].
     void (*attention)(const fxi_attn *a);
     void (*attention_part)(const fxi_attn *a, int segment0, int segment1, float *part);
     void (*attention_merge)(const fxi_attn *a, const float *part);
 } fxi_kernels;
 
-// The best table for this machine. `want` (may be NULL) names a path instead: NULL is returned if
-// this machine cannot run it or it is unknown.
+// The table of path `want`, or the best one for this machine if want is NULL. NULL if the path is
+// unknown or this machine cannot run it.
 const fxi_kernels *fxi_kernels_get(const char *want);
 
 #endif

@@ -1,9 +1,9 @@
-// kv_view.h - what an attention kernel sees of a sequence's cache: plain data, never a manager.
+// kv_view.h - a sequence's cache as an attention kernel sees it: plain data, no manager.
 //
 // Plane 2 l holds the keys of layer l, plane 2 l + 1 its values. The row of token t in plane p,
-// [n_kv_head, head_dim] numbers of the cache's type, begins at
+// [n_kv_head][head_dim] numbers of the cache's type, begins at
 //     base + p x plane_stride_bytes + t x tok_stride_bytes,
-// or, where the cache lies in blocks of 2^block_shift tokens that a table names, at
+// or, if the cache consists of blocks of 2^block_shift tokens that a table lists, at
 //     base + p x plane_stride_bytes + table[t / block] x block_stride_bytes
 //          + t % block x tok_stride_bytes.
 #ifndef FXI_KERNELS_KV_VIEW_H
@@ -16,7 +16,7 @@ typedef struct fxi_kv_view {
     char *base;
     size_t plane_stride_bytes;
     size_t tok_stride_bytes;
-    const int32_t *table; // NULL: one run of addresses
+    const int32_t *table; // NULL: the sequence is contiguous
     int block_shift;      // 4 to 8
     size_t block_stride_bytes;
 } fxi_kv_view;

@@ -1,21 +1,21 @@
-// How the weights of a linear layer lie in memory. All paths read the one layout, so a model packed
-// once can be run by any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
+// How the weights of a linear layer lie in memory. All paths read this one layout, so a packed
+// model runs on any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
 //
 //   float types    k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
 //
-//   block types    codes, block after block of 32 along k. Eight vectors of 64 codes make a block:
-//                  vector g has k = 4g .. 4g+3 of o0, the same of o1, .. of o15: what one lane of
-//                  VPDPBUSD multiplies. Codes of 8 bits lie so. Shorter ones are cut into planes of
-//                  4, 2 or 1 bits (5 bits: 4 + 1, 6: 4 + 2, 3: 2 + 1), the low plane first. A plane
-//                  of b bits is b vectors of 64 bytes; the bits of vector g are in vector g % b,
-//                  from bit (g / b) x b on.
+//   block types    First the codes, block after block of 32 along k. A block is eight vectors of 64
+//                  codes: vector g has k = 4g .. 4g+3 of o0, the same of o1, .. of o15, so that one
+//                  lane of VPDPBUSD multiplies one output's four. Codes of 8 bits are stored like
+//                  that. Shorter codes are split into planes of 4, 2 or 1 bits (5 bits: 4 + 1, 6:
+//                  4 + 2, 3: 2 + 1), the low plane first. A plane of b bits is b vectors of 64
+//                  bytes; the bits of vector g are in vector g % b, from bit (g / b) x b on.
 //                  Then the scales. Types of 32: for each block d of o0 .. o15 (f16), then m of
-//                  them if there is one. Types of 256: for each 256 along k d, then m if there is
-//                  one; then for each run of 16 or 32 the bytes sc of o0 .. o15, then mn of them
-//                  (Q2_K: mn is the upper half of sc's byte).
+//                  them if the type has one. Types of 256: for each 256 along k d, then m if the
+//                  type has one; then for each run of 16 or 32 the bytes sc of o0 .. o15, then mn
+//                  of them (Q2_K: mn is the upper half of sc's byte).
 //
-// A code is stored as it is in the file, unsigned: VPDPBUSD wants one side so. Q8_0's is the
-// number + 128.
+// Codes are stored unsigned, as in the file, because VPDPBUSD needs one unsigned operand. A code of
+// Q8_0 is the number + 128.
 #include "kernels/linear.h"
 
 #include <string.h>
@@ -64,8 +64,8 @@ fxi_qpanel fxi_qpanel_of(fxi_dtype type)
     return q;
 }
 
-// The plane of the bits `shift` and on of a block's 32 codes. The plane is zero before.
-static void plane_put(uint8_t *plane, int bits, int lane, const uint8_t *code, int shift)
+// Stores the plane of the bits from `shift` on of a block's 32 codes. Pre: the plane is zero.
+static void pack_plane(uint8_t *plane, int bits, int lane, const uint8_t *code, int shift)
 {
     const int mask = (1 << bits) - 1;
     for (int g = 0; g < FXI_Q_BLOCK / 4; g++) {
@@ -75,27 +75,27 @@ static void plane_put(uint8_t *plane, int bits, int lane, const uint8_t *code, i
     }
 }
 
-static int plane_get(const uint8_t *plane, int bits, int lane, int k)
+static int packed_bits(const uint8_t *plane, int bits, int lane, int k)
 {
     int g = k / 4;
     return plane[g % bits * 64 + 4 * lane + k % 4] >> g / bits * bits & ((1 << bits) - 1);
 }
 
 // at: the block's codes in the panel
-static void codes_put(const fxi_qpanel *q, uint8_t *at, int lane, const uint8_t *code)
+static void pack_codes(const fxi_qpanel *q, uint8_t *at, int lane, const uint8_t *code)
 {
-    plane_put(at, q->lo_bits, lane, code, 0);
-    if (q->hi_bits) plane_put(at + 64 * q->lo_bits, q->hi_bits, lane, code, q->lo_bits);
+    pack_plane(at, q->lo_bits, lane, code, 0);
+    if (q->hi_bits) pack_plane(at + 64 * q->lo_bits, q->hi_bits, lane, code, q->lo_bits);
 }
 
-static int code_get(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
+static int packed_code(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
 {
-    int lo = plane_get(at, q->lo_bits, lane, k);
+    int lo = packed_bits(at, q->lo_bits, lane, k);
     if (!q->hi_bits) return lo;
-    return lo | plane_get(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
+    return lo | packed_bits(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
 }
 
-static void scales_put(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
+static void pack_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
 {
     memcpy(at + 2 * lane, &blk->d, 2);
     if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
@@ -116,10 +116,10 @@ static void pack_quant_row(const fxi_qpanel *q, uint8_t *panel, int lane, const 
     for (int g = 0; g < n_in / q->f->n; g++) {
         fxi_qblock blk = {0};
         q->f->read(row + (size_t)g * block_bytes, &blk);
-        scales_put(q, panel + fxi_qpanel_scale_at(q, n_in, g), lane, &blk);
+        pack_scales(q, panel + fxi_qpanel_scale_at(q, n_in, g), lane, &blk);
         for (int k = 0; k < q->f->n; k += FXI_Q_BLOCK)
-            codes_put(q, panel + fxi_qpanel_code_at(q, (g * q->f->n + k) / FXI_Q_BLOCK), lane,
-                      blk.code + k);
+            pack_codes(q, panel + fxi_qpanel_code_at(q, (g * q->f->n + k) / FXI_Q_BLOCK), lane,
+                       blk.code + k);
     }
 }
 
@@ -130,8 +130,8 @@ static float f16_at(const uint8_t *at, int i)
     return fxi_f16_to_f32(h);
 }
 
-// Scale and minimum of number k (below f->n) of a group. at: the group's scales
-static fxi_qnumber scales_get(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
+// Scale and minimum of number k (k < f->n) of a group. at: the group's scales
+static fxi_qnumber packed_scales(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
 {
     float d = f16_at(at, lane), m = q->f->has_min ? f16_at(at, FXI_PANEL + lane) : 0;
     if (!q->n_sub) return (fxi_qnumber){.scale = d, .min = m};
@@ -148,14 +148,14 @@ fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, 
 {
     const uint8_t *at = panel;
     fxi_qnumber n =
-        scales_get(q, at + fxi_qpanel_scale_at(q, n_in, k / q->f->n), lane, k % q->f->n);
-    n.code = code_get(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK);
+        packed_scales(q, at + fxi_qpanel_scale_at(q, n_in, k / q->f->n), lane, k % q->f->n);
+    n.code = packed_code(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK);
     return n;
 }
 
 // ---- all types ---------------------------------------------------------------------------------
 
-// Number k of the row goes to [k][lane]. elem is 2 or 4 bytes.
+// Stores number k of the row at [k][lane]. elem: bytes of a number, 2 or 4.
 static void pack_float_row(char *panel, int lane, const char *row, int n_in, size_t elem)
 {
     for (int k = 0; k < n_in; k++)
@@ -169,8 +169,8 @@ void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
     const fxi_qpanel q = quant ? fxi_qpanel_of(w->type) : (fxi_qpanel){0};
     size_t row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes;
     char *panel = fxi_linear_panel(w, p);
-    memset(panel, 0,
-           fxi_linear_panel_bytes(w->type, w->n_in)); // scales of 0 where there is no output
+    // Outputs that do not exist get scales of 0.
+    memset(panel, 0, fxi_linear_panel_bytes(w->type, w->n_in));
     for (int o = 0; o < FXI_PANEL && p * FXI_PANEL + o < w->n_out; o++) {
         const char *row = (const char *)rows + (size_t)(p * FXI_PANEL + o) * row_bytes;
         if (quant)
@@ -180,18 +180,18 @@ void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
     }
 }
 
-static void quant_row(const fxi_linear *w, const uint8_t *panel, int lane, float *dst)
+static void unpack_quant_row(const fxi_linear *w, const uint8_t *panel, int lane, float *dst)
 {
     const fxi_qpanel q = fxi_qpanel_of(w->type);
     for (int k = 0; k < w->n_in; k += q.f->sub, dst += q.f->sub) {
-        const fxi_qnumber n =
-            scales_get(&q, panel + fxi_qpanel_scale_at(&q, w->n_in, k / q.f->n), lane, k % q.f->n);
+        const fxi_qnumber n = packed_scales(
+            &q, panel + fxi_qpanel_scale_at(&q, w->n_in, k / q.f->n), lane, k % q.f->n);
         const uint8_t *block = panel + fxi_qpanel_code_at(&q, k / FXI_Q_BLOCK);
         for (int i = 0; i < q.f->sub; i++)
             dst[i] =
-                n.scale * (float)(code_get(&q, block, lane, (k + i) % FXI_Q_BLOCK) - q.f->zero);
+                n.scale * (float)(packed_code(&q, block, lane, (k + i) % FXI_Q_BLOCK) - q.f->zero);
         for (int i = 0; q.f->has_min && i < q.f->sub; i++)
-            dst[i] += n.min; // not + 0, for -0's sake
+            dst[i] += n.min; // adding 0 would turn -0 into +0
     }
 }
 
@@ -201,7 +201,7 @@ void fxi_linear_row(const fxi_linear *w, int row, float *dst)
     const int lane = row % FXI_PANEL;
     const size_t elem = fxi_dtype_find(w->type)->block_bytes;
     if (fxi_linear_reads_q8(w)) {
-        quant_row(w, (const uint8_t *)panel, lane, dst);
+        unpack_quant_row(w, (const uint8_t *)panel, lane, dst);
         return;
     }
     for (int k = 0; k < w->n_in; k++)

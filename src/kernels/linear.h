@@ -1,5 +1,4 @@
-// linear.h - where things lie in a packed panel (the layout itself: linear.c), and single numbers
-// of it.
+// linear.h - addresses inside a packed panel, and single numbers of it. The layout: linear.c.
 #ifndef FXI_KERNELS_LINEAR_H
 #define FXI_KERNELS_LINEAR_H
 
@@ -13,20 +12,20 @@ static inline void *fxi_linear_panel(const fxi_linear *w, int p)
     return (char *)w->data + (size_t)p * fxi_linear_panel_bytes(w->type, w->n_in);
 }
 
-// How a block type's panel is laid out, derived from its qformat.
+// The layout of a block type's panel, derived from its qformat.
 typedef struct fxi_qpanel {
     const fxi_qformat *f;
-    int lo_bits, hi_bits; // a code is cut into two planes
+    int lo_bits, hi_bits; // a code is split into two planes
     size_t code_bytes;    // of one block: 64 for each bit
     size_t scale_bytes;   // of one group of scales: those of f->n numbers along k
     int n_sub;            // scales of each output in such a group
-    size_t head_bytes;    // before them in the group: d, and m where there is one
+    size_t head_bytes;    // of d, and of m if the type has one, before the scales
     bool nibbles;         // scale and minimum share a byte
 } fxi_qpanel;
 
 fxi_qpanel fxi_qpanel_of(fxi_dtype type); // Pre: a block type
 
-// Byte offsets within a panel: of block b's codes, and of the g-th group of scales.
+// Byte offsets within a panel: of the codes of block b, and of scale group g.
 static inline size_t fxi_qpanel_code_at(const fxi_qpanel *q, int b)
 {
     return (size_t)b * q->code_bytes;
@@ -37,7 +36,7 @@ static inline size_t fxi_qpanel_scale_at(const fxi_qpanel *q, int n_in, int g)
     return (size_t)(n_in / FXI_Q_BLOCK) * q->code_bytes + (size_t)g * q->scale_bytes;
 }
 
-// Number k of one output of a panel, taken apart: w = scale x (code - zero) + min.
+// Number k of one output of a panel: w = scale x (code - zero) + min.
 typedef struct fxi_qnumber {
     int code;
     float scale, min;

@@ -10,44 +10,44 @@
 #define BUFFER_BYTES ((size_t)256 << 20)
 #define SLICE_BYTES  ((size_t)1 << 20) // what one task reads
 #define N_SLICE      ((int)(BUFFER_BYTES / SLICE_BYTES))
-#define N_TRY        5 // the best of them counts: everything else that ran only slowed it
+#define N_TRY        5 // the best one counts: whatever else runs can only slow it down
 
-typedef struct probe {
+typedef struct probe_run {
     const fxi_probe_loops *loops;
     float *buffer;
     int n_round;
-    volatile float sink; // results nobody needs, so that they are computed
-} probe;
+    volatile float sink; // keeps unused results from being optimised away
+} probe_run;
 
 static void fill_slice(void *arg, int task)
 {
-    probe *p = arg;
+    probe_run *p = arg;
     memset((char *)p->buffer + (size_t)task * SLICE_BYTES, 0x3e, SLICE_BYTES);
 }
 
 static void read_slice(void *arg, int task)
 {
-    probe *p = arg;
+    probe_run *p = arg;
     const float *at = p->buffer + (size_t)task * (SLICE_BYTES / sizeof(float));
     float s = p->loops->read(at, SLICE_BYTES / sizeof(float));
-    if (s < 0) p->sink = s; // never; tasks share the probe
+    if (s < 0) p->sink = s; // never happens; tasks share the probe
 }
 
 static void run_fma(void *arg, int task)
 {
-    probe *p = arg;
+    probe_run *p = arg;
     (void)task;
     if (p->loops->fma(1, p->n_round) < 0) p->sink = 0;
 }
 
 static void run_int8(void *arg, int task)
 {
-    probe *p = arg;
+    probe_run *p = arg;
     (void)task;
     if (p->loops->int8(1, p->n_round) < 0) p->sink = 0;
 }
 
-static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe *p, int n_task)
+static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe_run *p, int n_task)
 {
     double best = 1e9;
     for (int i = 0; i < N_TRY; i++) {
@@ -59,8 +59,8 @@ static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe *p, int n_task
     return best;
 }
 
-// Operations per second of all threads, op_per_round of them in each round of fn.
-static double peak(fxi_pool *pool, fxi_task_fn *fn, probe *p, double op_per_round)
+// Operations per second of all threads, with op_per_round of them in each round of fn.
+static double peak_rate(fxi_pool *pool, fxi_task_fn *fn, probe_run *p, double op_per_round)
 {
     int n_thread = fxi_pool_n_thread(pool);
     p->n_round = 1000000;
@@ -69,14 +69,14 @@ static double peak(fxi_pool *pool, fxi_task_fn *fn, probe *p, double op_per_roun
 
 fx_status fxi_probe_machine(fxi_pool *pool, fxi_probe *out, fx_error *err)
 {
-    probe p = {.loops = fxi_probe_loops_get()};
+    probe_run p = {.loops = fxi_probe_loops_get()};
     p.buffer = aligned_alloc((size_t)2 << 20, BUFFER_BYTES);
     if (!p.buffer) return fxi_fail(err, FX_ENOMEM, "no memory for a buffer to measure with");
     madvise(p.buffer, BUFFER_BYTES, MADV_HUGEPAGE);
     fxi_pool_run(pool, fill_slice, &p, N_SLICE);
     out->read_gb_s = (double)BUFFER_BYTES / best_seconds(pool, read_slice, &p, N_SLICE) * 1e-9;
     free(p.buffer);
-    out->fma_gflop_s = peak(pool, run_fma, &p, p.loops->fma_flop) * 1e-9;
-    out->int8_gop_s = p.loops->int8 ? peak(pool, run_int8, &p, p.loops->int8_op) * 1e-9 : 0;
+    out->fma_gflop_s = peak_rate(pool, run_fma, &p, p.loops->fma_flop) * 1e-9;
+    out->int8_gop_s = p.loops->int8 ? peak_rate(pool, run_int8, &p, p.loops->int8_op) * 1e-9 : 0;
     return FX_OK;
 }

@@ -1,13 +1,25 @@
-// kv.h - what the engine asks of a manager of KV memory, whichever it is.
+// kv.h - the port between the engine and a manager of KV memory.
 //
-// A manager holds the cache of many sequences under one byte budget. The engine matches a sequence
-// with the prefixes recorded so far, extends it before each forward pass that writes new tokens,
-// hands its view (plain addresses) to the model, records what later ones may share, and releases
-// it. All calls come from the engine thread. Every operation is all or nothing: after an error the
-// sequence is as before.
+// A manager keeps the caches of many sequences under one byte budget. For each sequence the engine
 //
-// Errors everywhere: FX_ENOSPACE (the budget is used up: the scheduler preempts or waits), FX_EIO
-// (the system failed), FX_ENOMEM, FX_EINVAL (more tokens than a sequence may have).
+//   creates it, or matches it with the prefixes recorded so far  (fxi_kv_create, fxi_kv_match)
+//   extends it before every forward pass that writes new tokens  (fxi_kv_extend)
+//   hands its addresses to the model                             (fxi_kv_get_view)
+//   records what later sequences may share                       (fxi_kv_record)
+//   releases it                                                  (fxi_kv_release)
+//
+// Callers use the inline functions below; each states the whole contract of its slot in the table
+// fxi_kv_ops, which a manager fills.
+//
+// Thread: the engine thread, except fxi_kv_bytes_for, which any thread may call.
+//
+// Errors: an operation that fails has changed nothing. Every fx_status here is one of
+//   FX_OK
+//   FX_ENOSPACE  the budget, the places for sequences or the swap are used up: a normal answer, the
+//                engine preempts or waits
+//   FX_EIO       the system refused memory or a mapping, or the swap file failed
+//   FX_ENOMEM    no host memory
+//   FX_EINVAL    more tokens than a sequence may have
 #ifndef FXI_KV_H
 #define FXI_KV_H
 
@@ -21,105 +33,241 @@ struct vt_vmm;
 
 typedef struct fxi_kv fxi_kv;
 typedef struct fxi_kv_seq fxi_kv_seq;
-typedef struct fxi_kv_domain fxi_kv_domain; // within which prefixes are shared
+typedef struct fxi_kv_domain fxi_kv_domain; // sequences share prefixes within one domain only
 
 typedef struct fxi_kv_shape {
     int n_layer;
-    size_t row_bytes;      // of one token in one plane: [n_kv_head, head_dim] of the cache's type
+    size_t row_bytes;      // one token in one plane: [n_kv_head][head_dim] of the cache's type
     int ctx_tok;           // longest sequence
     int max_seq;           // sequences alive at once, swapped ones included
     uint64_t budget_bytes; // physical memory
-    const char *swap_dir;  // where swapped sequences go; NULL: nowhere
-    uint64_t swap_bytes;   // room there, 0: no swap
-    struct vt_vmm *vmm;    // memory to manage, the manager's from a successful open on; NULL: the
-                           // host's
-    bool single_thread;    // work ahead is done inside of step, on the caller's thread
+    const char *swap_dir;  // directory of the swap file; NULL: no swap
+    uint64_t swap_bytes;   // size of the swap; 0: no swap
+    struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
+                           // succeeded. NULL: the host's
+    bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 
-// Where the bytes of the budget are, as one moment's picture.
+// A snapshot of where the bytes of the budget are.
 typedef struct fxi_kv_stats {
     uint64_t budget_bytes;
-    uint64_t mapped_bytes;  // physical memory in use
-    uint64_t held_bytes;    // of it, held by sequences, shared chunks once
-    uint64_t cached_bytes;  // of it, held by recorded prefixes alone: given up when memory is short
-    uint64_t live_bytes;    // bytes that hold tokens of sequences, shared ones once for each
+    uint64_t mapped_bytes; // physical memory in use
+    uint64_t held_bytes;   // part of it held by sequences, shared chunks counted once
+    uint64_t
+        cached_bytes;    // part of it held by recorded prefixes alone: evicted when memory is short
+    uint64_t live_bytes; // bytes that hold tokens of sequences, shared ones once per sequence
     uint64_t swapped_bytes; // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
 
-// What a recorded prefix is worth when memory is short.
+// How long a recorded prefix is worth keeping when memory is short.
 typedef struct fxi_kv_keep {
-    int priority;      // 0 .. 7; 0: what is worth more already stays so
-    uint64_t until_ms; // by the clock of step; 0: as long as it lasts
+    int priority;      // 0 .. 7; 0 never lowers a higher priority recorded before
+    uint64_t until_ms; // the priority holds until then, by the clock of fxi_kv_step; 0: no limit
 } fxi_kv_keep;
 
-enum {                     // capabilities
-    FXI_KV_CONTIGUOUS = 1, // a sequence is one run of addresses: views need no table
-    FXI_KV_ELASTIC = 2,    // memory follows the load and goes back to the system
-    FXI_KV_PREFIX = 4,     // match finds what was recorded
-    FXI_KV_FORK = 8,       // fork shares memory
-    FXI_KV_SWAP = 16,      // swap_out works, where there is room
+enum {               // capabilities
+    FXI_KV_SWAP = 1, // swap_out and swap_in work, as far as swap_bytes go
 };
 
+// What a manager implements. The inline functions of the same names say what each slot must do.
 typedef struct fxi_kv_ops {
     const char *name; // "vtensor"
     unsigned caps;
     fx_status (*open)(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
-    void (*close)(fxi_kv *kv); // releases all sequences
+    void (*close)(fxi_kv *kv);
 
-    // The domain with this key; each open is to be closed. What is recorded in it stays.
-    fx_status (*domain_open)(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
-                             fx_error *err);
+    fx_status (*domain_open)(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
     void (*domain_close)(fxi_kv *kv, fxi_kv_domain *d);
-    // How many of the first n_tok tokens are recorded.
     int (*peek)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok);
 
-    // A new, empty sequence; it is likely to grow to expect_tok.
-    fx_status (*seq_create)(fxi_kv *kv, int expect_tok, fxi_kv_seq **out, fx_error *err);
-    // A new sequence that begins with the longest recorded prefix of tok[0..n_tok): *n_hit tokens.
+    fx_status (*seq_create)(fxi_kv *kv, int expect_tok, fxi_kv_seq **out);
     fx_status (*seq_match)(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                           int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err);
-    // A new sequence that begins with the first len_tok tokens of s.
-    fx_status (*seq_fork)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out, fx_error *err);
-    // Backs tokens [0, len_tok); what was written stays.
-    fx_status (*seq_extend)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err);
-    // Has memory for tokens [0, len_tok) made ready beside the caller. A hint: there is no answer.
+                           int expect_tok, fxi_kv_seq **out, int *n_hit);
+    fx_status (*seq_fork)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out);
+    fx_status (*seq_extend)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
     void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step);
-    // Lets later sequences of the domain match the first n_tok tokens of s, which are tok.
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
-                            int n_tok, const fxi_kv_keep *keep, fx_error *err);
-    // The most of the first n_tok tokens that can be recorded without a copy when s grows.
+                            int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
-    // Moves what only s holds out of memory, and back. Between, s may only be released.
-    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, fx_error *err);
-    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, fx_error *err);
+    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s);
+    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
-    // Valid until the next extend or release of this sequence.
     fxi_kv_view (*seq_view)(const fxi_kv *kv, const fxi_kv_seq *s);
 
-    // Physical bytes that a sequence of len_tok tokens takes, alone.
     uint64_t (*bytes_for)(const fxi_kv *kv, int len_tok);
-    // Once per step, before the forward pass: memory is made ready beside it for sequences that
-    // have less than ahead_tok tokens of room left. now_ms never goes back.
     void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
-    // FX_ENOSPACE: sequences hold more than that; nothing has changed.
-    fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes, fx_error *err);
-    // Gives idle memory back to the system (FXI_KV_ELASTIC): spare memory beyond keep_bytes.
-    fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes, fx_error *err);
-    // Drops recorded prefixes that nobody uses, and gives their memory back.
-    fx_status (*forget_idle)(fxi_kv *kv, fx_error *err);
+    fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
+    fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
+    fx_status (*forget_idle)(fxi_kv *kv);
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
-    // Proves the manager's invariants; the first broken one in *what. For tests.
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
-// A manager begins with its table; what follows is its own.
+// A manager's own struct begins with this one.
 struct fxi_kv {
     const fxi_kv_ops *ops;
 };
 
-// By name; NULL if unknown.
-const fxi_kv_ops *fxi_kv_find(const char *name);
+// ---- life --------------------------------------------------------------------------------------
+
+// Opens the manager of this name. Errors, with a line in *err: FX_EINVAL (no manager of this name,
+// or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence), FX_ENOMEM, FX_EIO; then
+// *out is NULL. (kv_registry.c)
+fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
+
+// Releases all sequences and all memory. NULL is allowed.
+static inline void fxi_kv_close(fxi_kv *kv)
+{
+    if (kv) kv->ops->close(kv);
+}
+
+static inline bool fxi_kv_can_swap(const fxi_kv *kv)
+{
+    return kv->ops->caps & FXI_KV_SWAP;
+}
+
+// ---- domains -----------------------------------------------------------------------------------
+
+// The domain with this key, made if there is none. Every open needs its own close.
+static inline fx_status fxi_kv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes,
+                                           fxi_kv_domain **out)
+{
+    return kv->ops->domain_open(kv, key, key_bytes, out);
+}
+
+// What is recorded in the domain stays.
+static inline void fxi_kv_domain_close(fxi_kv *kv, fxi_kv_domain *d)
+{
+    kv->ops->domain_close(kv, d);
+}
+
+// Length of the longest recorded prefix of tok[0..n_tok), in tokens.
+static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok,
+                              int n_tok)
+{
+    return kv->ops->peek(kv, d, tok, n_tok);
+}
+
+// ---- sequences ---------------------------------------------------------------------------------
+
+// A new, empty sequence. expect_tok is a hint: the length that it will probably reach.
+static inline fx_status fxi_kv_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
+{
+    return kv->ops->seq_create(kv, expect_tok, out);
+}
+
+// A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit tokens long.
+// Whole chunks are shared; the rows of a last, partly matched chunk are copied.
+static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                                     int expect_tok, fxi_kv_seq **out, int *n_hit)
+{
+    return kv->ops->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit);
+}
+
+// A new sequence that begins with the first len_tok tokens of s and shares their memory.
+static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
+{
+    return kv->ops->seq_fork(kv, s, len_tok, out);
+}
+
+// Backs tokens [0, len_tok) with memory that s alone may write beyond its present length; rows that
+// were written stay. Never shrinks.
+static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    return kv->ops->seq_extend(kv, s, len_tok);
+}
+
+// Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the
+// caller's thread.
+static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
+{
+    kv->ops->seq_prepare(kv, s, len_tok, deadline_step);
+}
+
+// Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
+// tok[0..n_tok). s stays as it is.
+static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
+                                      const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
+{
+    return kv->ops->seq_record(kv, s, d, tok, n_tok, keep);
+}
+
+// The largest part of n_tok tokens that ends where chunks end in every plane: it can be recorded
+// without a copy once s grows.
+static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
+{
+    return kv->ops->whole_tok(kv, n_tok);
+}
+
+// Writes the memory that s alone holds to the swap and frees it. Until fxi_kv_swap_in, s may only
+// be swapped out again, which also frees what is no longer shared, and released.
+static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+{
+    return kv->ops->seq_swap_out(kv, s);
+}
+
+// Reads it back, bit for bit. No effect on a sequence that is in memory.
+static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+{
+    return kv->ops->seq_swap_in(kv, s);
+}
+
+// Ends the sequence, swapped out or not.
+static inline void fxi_kv_release(fxi_kv *kv, fxi_kv_seq *s)
+{
+    kv->ops->seq_release(kv, s);
+}
+
+// Where the rows of s are; valid until s is extended, swapped out or released.
+static inline fxi_kv_view fxi_kv_get_view(const fxi_kv *kv, const fxi_kv_seq *s)
+{
+    return kv->ops->seq_view(kv, s);
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// Physical bytes that a sequence of len_tok tokens takes when it shares nothing. From any thread.
+static inline uint64_t fxi_kv_bytes_for(const fxi_kv *kv, int len_tok)
+{
+    return kv->ops->bytes_for(kv, len_tok);
+}
+
+// Call once per step, before the forward pass: memory is made ready, beside that pass, for
+// sequences with less than ahead_tok tokens of room left. now_ms never decreases.
+static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+{
+    kv->ops->step(kv, ahead_tok, now_ms);
+}
+
+// FX_ENOSPACE: sequences hold more than that.
+static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
+{
+    return kv->ops->set_budget(kv, budget_bytes);
+}
+
+// Returns spare memory beyond keep_bytes to the system.
+static inline fx_status fxi_kv_trim(fxi_kv *kv, uint64_t keep_bytes)
+{
+    return kv->ops->trim(kv, keep_bytes);
+}
+
+// Evicts every recorded prefix that no sequence uses.
+static inline fx_status fxi_kv_forget_idle(fxi_kv *kv)
+{
+    return kv->ops->forget_idle(kv);
+}
+
+static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)
+{
+    kv->ops->stats(kv, out);
+}
+
+// For tests: proves the manager's invariants. On failure *what is the first one that is broken.
+static inline fx_status fxi_kv_check(fxi_kv *kv, const char **what)
+{
+    return kv->ops->check(kv, what);
+}
 
 #endif

@@ -1,25 +1,25 @@
-// kv_vtensor.c - the KV manager that is libvtensor: each sequence one contiguous range of
+// kv_vtensor.c - the KV manager over libvtensor: each sequence is one contiguous range of
 // addresses.
 //
-// Planes 2 l and 2 l + 1 are the keys and values of layer l. A sequence of ours is a vt_seq, a
-// domain a vt_domain, and nothing else.
-#include "kv/managers.h"
+// Planes 2 l and 2 l + 1 hold the keys and values of layer l. An fxi_kv_seq is a vt_seq, an
+// fxi_kv_domain a vt_domain.
+#include "kv/kv_managers.h"
 
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
 
-// Jobs that step does itself where there is no mapper thread.
+// Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
 
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
-    int whole_tok;  // the fewest tokens whose rows end where chunks do
+    int whole_tok;  // smallest number of tokens whose rows end where a chunk ends
     bool single_thread;
 } kv_vtensor;
 
-static kv_vtensor *self(const fxi_kv *kv)
+static kv_vtensor *manager_of(const fxi_kv *kv)
 {
     return (kv_vtensor *)kv;
 }
@@ -34,20 +34,19 @@ static vt_domain *domain_of(const fxi_kv_domain *d)
     return (vt_domain *)d;
 }
 
-// libvtensor's tokens are unsigned, and never negative here.
+// libvtensor's token ids are unsigned; ours are never negative.
 static const uint32_t *vt_tok(const int32_t *tok)
 {
     return (const uint32_t *)tok;
 }
 
-static fx_status forward_status(vt_status st, const char *what, fx_error *err)
+static fx_status status_of(vt_status st)
 {
     static const fx_status map[] = {
         [VT_OK] = FX_OK,         [VT_NOSPACE] = FX_ENOSPACE, [VT_EDEVICE] = FX_EIO,
         [VT_EINVAL] = FX_EINVAL, [VT_ENOMEM] = FX_ENOMEM,
     };
-    if (st == VT_OK) return FX_OK;
-    return fxi_fail(err, map[st], "KV cache: %s: %s", what, vt_status_name(st));
+    return map[st];
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -78,10 +77,10 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     vt_config cfg = config_of(shape);
-    fx_status st = forward_status(vt_manager_create(&cfg, &k->vt), "manager", err);
-    if (st != FX_OK) {
+    const vt_status st = vt_manager_create(&cfg, &k->vt);
+    if (st != VT_OK) {
         free(k);
-        return st;
+        return fxi_fail(err, status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
     k->kv.ops = &fxi_kv_vtensor;
     const size_t slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
@@ -93,17 +92,16 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
 
 static void kvv_close(fxi_kv *kv)
 {
-    vt_manager_destroy(self(kv)->vt);
-    free(self(kv));
+    vt_manager_destroy(manager_of(kv)->vt);
+    free(manager_of(kv));
 }
 
 // ---- prefixes ----------------------------------------------------------------------------------
 
-static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
-                                 fx_error *err)
+static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
     vt_domain *d = NULL;
-    fx_status st = forward_status(vt_domain_open(self(kv)->vt, key, key_bytes, &d), "domain", err);
+    fx_status st = status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
     *out = (fxi_kv_domain *)d;
     return st;
 }
@@ -121,7 +119,7 @@ static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok
 }
 
 static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                               int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err)
+                               int expect_tok, fxi_kv_seq **out, int *n_hit)
 {
     (void)kv;
     vt_seq *s = NULL;
@@ -130,70 +128,68 @@ static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok,
         vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s, &hit);
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
-    return forward_status(st, "match", err);
+    return status_of(st);
 }
 
 static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
-                                int n_tok, const fxi_kv_keep *keep, fx_error *err)
+                                int n_tok, const fxi_kv_keep *keep)
 {
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
-    const bool is_plain = !r.priority; // then what is worth more already stays so
-    return forward_status(
-        vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r),
-        "record", err);
+    const bool is_plain = !r.priority; // no retention: keeps a higher priority recorded before
+    return status_of(
+        vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r));
 }
 
-// Where a row crosses the border of two chunks, neither can be shared without the other's part.
+// A row that crosses the border of two chunks makes neither shareable without the other.
 static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 {
-    const int whole_tok = self(kv)->whole_tok;
+    const int whole_tok = manager_of(kv)->whole_tok;
     return n_tok / whole_tok * whole_tok;
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
 
-static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out, fx_error *err)
+static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
 {
     vt_seq *s = NULL;
-    vt_status st = vt_seq_create(self(kv)->vt, (uint32_t)expect_tok, &s);
+    vt_status st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
     *out = (fxi_kv_seq *)s;
-    return forward_status(st, "create", err);
+    return status_of(st);
 }
 
-static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out,
-                              fx_error *err)
+static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     (void)kv;
     vt_seq *child = NULL;
-    fx_status st = forward_status(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child), "fork", err);
+    fx_status st = status_of(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child));
     *out = (fxi_kv_seq *)child;
     return st;
 }
 
-static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err)
+static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     (void)kv;
-    return forward_status(vt_seq_extend(vt_of(s), (uint32_t)len_tok), "extend", err);
+    return status_of(vt_seq_extend(vt_of(s), (uint32_t)len_tok));
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
     (void)kv;
     vt_status st = vt_seq_prepare(vt_of(s), (uint32_t)len_tok, (uint32_t)deadline_step);
-    (void)st; // extend works all the same
+    (void)st; // a hint: extend works without it
 }
 
-static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 {
     (void)kv;
-    return forward_status(vt_seq_swap_out(vt_of(s)), "swap out", err);
+    return status_of(vt_seq_swap_out(vt_of(s)));
 }
 
-static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
     (void)kv;
-    return forward_status(vt_seq_swap_in(vt_of(s)), "swap in", err);
+    return status_of(vt_seq_swap_in(vt_of(s)));
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -216,37 +212,37 @@ static fxi_kv_view kvv_seq_view(const fxi_kv *kv, const fxi_kv_seq *s)
 
 static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
 {
-    return vt_bytes_for(self(kv)->vt, (uint32_t)len_tok);
+    return vt_bytes_for(manager_of(kv)->vt, (uint32_t)len_tok);
 }
 
 static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
-    const kv_vtensor *k = self(kv);
+    const kv_vtensor *k = manager_of(kv);
     vt_ahead policy = ahead_tok > 0 ? VT_AHEAD_SLACK : VT_AHEAD_NONE;
     vt_status st = vt_step(k->vt, policy, (uint32_t)ahead_tok, now_ms);
-    (void)st; // what could not be unmapped is tried again
+    (void)st; // what could not be unmapped is retried in the next step
     if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
 }
 
-static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes, fx_error *err)
+static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return forward_status(vt_set_budget(self(kv)->vt, budget_bytes), "budget", err);
+    return status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
 }
 
-static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes, fx_error *err)
+static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return forward_status(vt_trim(self(kv)->vt, keep_bytes, NULL), "trim", err);
+    return status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
 }
 
-static fx_status kvv_forget_idle(fxi_kv *kv, fx_error *err)
+static fx_status kvv_forget_idle(fxi_kv *kv)
 {
-    return forward_status(vt_evict(self(kv)->vt, UINT64_MAX, NULL), "evict", err);
+    return status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
 }
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     vt_stats st;
-    vt_get_stats(self(kv)->vt, &st);
+    vt_get_stats(manager_of(kv)->vt, &st);
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
@@ -261,12 +257,12 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
-    return forward_status(vt_check(self(kv)->vt, what), "check", NULL);
+    return status_of(vt_check(manager_of(kv)->vt, what));
 }
 
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
-    .caps = FXI_KV_CONTIGUOUS | FXI_KV_ELASTIC | FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
+    .caps = FXI_KV_SWAP,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,

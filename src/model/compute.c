@@ -1,6 +1,7 @@
+// Rows and linear layers in parallel: how many of them make a task.
 #include "model/compute.h"
 
-#define FEW_TOK   32 // weights are what a task reads
+#define SMALL_TOK 32 // up to this many tokens, reading the weights dominates
 #define MAX_PANEL 32
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -21,7 +22,7 @@ static void row_task(void *arg, int task)
 
 void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg)
 {
-    row_job job = {fn, arg, n_row, 4}; // a row is microseconds: fewer are not worth a hand-over
+    row_job job = {fn, arg, n_row, 4}; // a row takes microseconds: smaller tasks do not pay
     fxi_pool_run(c->pool, row_task, &job, (n_row + job.rows_per_task - 1) / job.rows_per_task);
 }
 
@@ -35,8 +36,9 @@ typedef struct linear_pass {
     int n_panel, panels_per_task; // over all jobs, one after another
 } linear_pass;
 
-// Runs the part of [first, end) that falls on one job, whose panels begin at `base`.
-static void run_part(const linear_pass *p, const fxi_linear_job *job, int base, int first, int end)
+// Computes those of the panels [first, end) that belong to one job, whose panels begin at `base`.
+static void run_job_panels(const linear_pass *p, const fxi_linear_job *job, int base, int first,
+                           int end)
 {
     int n = fxi_linear_n_panel(job->w->n_out);
     int from = first > base ? first - base : 0;
@@ -50,19 +52,18 @@ static void linear_task(void *arg, int task)
     const linear_pass *p = arg;
     int first = task * p->panels_per_task, end = first + p->panels_per_task, base = 0;
     for (int i = 0; i < p->n_job; i++) {
-        run_part(p, &p->job[i], base, first, end);
+        run_job_panels(p, &p->job[i], base, first, end);
         base += fxi_linear_n_panel(p->job[i].w->n_out);
     }
 }
 
-// Enough tasks to even out the threads. With few tokens a task is its weights, read from memory.
-// With many it prepares all activations for its panels first, so that more panels are worth fewer
-// tasks.
+// Enough tasks to balance the threads. The cost of a small batch is reading the weights. In a large
+// one each task first prepares all activations for its panels, so that fewer, larger tasks pay.
 int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most)
 {
-    const bool few = n_tok <= FEW_TOK;
-    int n = n_panel / (fxi_pool_n_thread(c->pool) * (few ? 8 : 4)) / 4 * 4;
-    if (few && most > 16) most = 16;
+    const bool small = n_tok <= SMALL_TOK;
+    int n = n_panel / (fxi_pool_n_thread(c->pool) * (small ? 8 : 4)) / 4 * 4;
+    if (small && most > 16) most = 16;
     return n < 4 ? 4 : n > most ? most : n;
 }
 

@@ -1,17 +1,17 @@
-// compute_attention.c - attention of a batch, shared out over the pool.
+// compute_attention.c - attention of a batch, in parallel on the pool.
 //
-// An item is a block and a KV head; where a block has one token, as in decoding, all KV heads
-// together, since their rows lie side by side in memory. Where few items hold most of the
-// positions, as in one long sequence, an item is cut into ranges of segments whose parts are merged
-// afterwards; kernels.h says why none of this changes a bit. So a plan is made once per pass, for
-// all of its layers.
+// An item is a block and a KV head; for blocks of one token, as in decoding, it is a block and all
+// KV heads, because their rows are neighbours in memory. If few items hold most of the positions,
+// as with one long sequence, an item is split into ranges of segments, whose partial results are
+// merged afterwards; kernels.h says why this changes no bit. The plan is made once per pass, for
+// all layers.
 #include <stdatomic.h>
 
 #include "model/compute.h"
 
 enum {
-    ITEMS_PER_THREAD = 4, // to even out the threads
-    MIN_TOK = 8,          // of a block: below, keys and values are widened for too few rows
+    ITEMS_PER_THREAD = 4, // to balance the threads
+    MIN_TOK = 8,          // of a block: fewer do not pay for widening keys and values
 };
 
 // ---- the plan ----------------------------------------------------------------------------------
@@ -22,14 +22,14 @@ int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head)
     return n < MIN_TOK ? MIN_TOK : n > FXI_ATTN_MAX_TOK ? FXI_ATTN_MAX_TOK : (int)n;
 }
 
-static int n_segment(const fxi_attn_block *b)
+static int block_segments(const fxi_attn_block *b)
 {
     return fxi_attn_n_segment(b->pos + b->n_tok);
 }
 
 static int64_t block_cost(const fxi_attn_block *b)
 {
-    return (int64_t)n_segment(b) * b->n_tok;
+    return (int64_t)block_segments(b) * b->n_tok;
 }
 
 static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
@@ -37,14 +37,10 @@ static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
     return (size_t)block_cost(b) * (size_t)(p->n_head / p->n_kv_head);
 }
 
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-// Room for the parts of as many KV heads of one token as can be worth cutting by themselves, each
-// with more than one of 2 n_thread shares of all the work; and for all of one sequence.
-static size_t n_part(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
+// How many partial results fit: those of all KV heads of one token that can be worth splitting on
+// their own, each having more than one of 2 n_thread shares of all the work; and those of one whole
+// sequence.
+static size_t part_capacity(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
 {
     size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool), group = (size_t)(n_head / n_kv_head);
     if (n < (size_t)n_kv_head) n = (size_t)n_kv_head;
@@ -53,48 +49,48 @@ static size_t n_part(const fxi_compute *c, int n_head, int n_kv_head, int ctx_to
 
 typedef struct planner {
     const fxi_attn_pass *p;
-    int64_t share; // of all the work: what an item may have
-    bool cuts;     // there are threads to cut for
-    size_t free_part, used;
+    int64_t share;         // most work of an item that is not split
+    bool cuts;             // there is more than one thread
+    size_t capacity, used; // partial results
 } planner;
 
-// Items of n_head KV heads each, cut if that is worth it. False: it is, but there is no room for
-// parts.
+// Makes items of n_head KV heads each, split if that pays. False: it would, but the partial results
+// do not fit.
 static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
 {
     int64_t n = (block_cost(b) * n_head + pl->share - 1) / pl->share;
     bool worth = pl->cuts && n > 2;
-    bool room = parts_per_head(pl->p, b) * (size_t)pl->p->n_kv_head <= pl->free_part - pl->used;
+    bool room = parts_per_head(pl->p, b) * (size_t)pl->p->n_kv_head <= pl->capacity - pl->used;
     b->n_head = n_head;
-    b->n_range = worth && room ? (int)(n < n_segment(b) ? n : n_segment(b)) : 1;
+    b->n_range = worth && room ? (int)(n < block_segments(b) ? n : block_segments(b)) : 1;
     return room || !worth;
 }
 
-static int n_item(const fxi_attn_pass *p, const fxi_attn_block *b)
+static int block_items(const fxi_attn_pass *p, const fxi_attn_block *b)
 {
     return b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
 }
 
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_block *block)
 {
-    const int n_thread = fxi_pool_n_thread(c->pool);
+    const int n_thread = fxi_pool_n_thread(c->pool), n_kv = p->n_kv_head;
+    const int most_heads = n_kv < FXI_ATTN_MAX_TOK ? n_kv : FXI_ATTN_MAX_TOK;
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) total += block_cost(&block[i]) * p->n_kv_head;
     planner pl = {.p = p,
                   .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
                   .cuts = n_thread > 1,
-                  .free_part = n_part(c, p->n_head, p->n_kv_head, p->ctx_tok)};
+                  .capacity = part_capacity(c, p->n_head, p->n_kv_head, p->ctx_tok)};
     p->n_item = 0;
     p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
         *b = (fxi_attn_block){b->view, b->row, b->n_tok, b->pos, .item0 = p->n_item};
         b->part0 = pl.used;
-        if (b->n_tok > 1 || !plan_items(&pl, b, min_int(p->n_kv_head, FXI_ATTN_MAX_TOK)))
-            plan_items(&pl, b, 1);
+        if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
         p->is_cut |= b->n_range > 1;
-        p->n_item += n_item(p, b);
+        p->n_item += block_items(p, b);
     }
     p->block = block;
 }
@@ -105,7 +101,7 @@ typedef struct attn_job {
     const fxi_compute *c;
     const fxi_attn_pass *pass;
     size_t scratch_floats; // per thread
-    float *part;           // of items that are cut
+    float *part;           // partial results of items that are split
     int n_item;
     void (*run)(const struct attn_job *job, int item, float *scratch);
     atomic_int next; // the next item to take
@@ -120,11 +116,11 @@ size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head,
                                 int ctx_tok)
 {
     return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool) +
-           n_part(c, n_head, n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
+           part_capacity(c, n_head, n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
 }
 
-static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head, int n_kv_head,
-                        float *scratch)
+static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head,
+                            int n_kv_head, float *scratch)
 {
     size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
     return (fxi_attn){
@@ -145,14 +141,14 @@ static fxi_attn attn_of(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_
     };
 }
 
-static float *parts_of(const attn_job *job, const fxi_attn_block *b, int kv_head)
+static float *block_parts(const attn_job *job, const fxi_attn_block *b, int kv_head)
 {
     size_t at = b->part0 + parts_per_head(job->pass, b) * (size_t)kv_head;
     return job->part + at * fxi_attn_part_floats(job->pass->head_dim);
 }
 
 // The last block whose items begin at or before this one.
-static const fxi_attn_block *block_of(const fxi_attn_pass *p, int item)
+static const fxi_attn_block *find_block(const fxi_attn_pass *p, int item)
 {
     int low = 0, high = p->n_block - 1;
     while (low < high) {
@@ -165,34 +161,35 @@ static const fxi_attn_block *block_of(const fxi_attn_pass *p, int item)
     return &p->block[low];
 }
 
-static void attend(const attn_job *job, int item, float *scratch)
+static void attend_item(const attn_job *job, int item, float *scratch)
 {
     const fxi_attn_pass *p = job->pass;
     const fxi_kernels *k = job->c->k;
-    const fxi_attn_block *b = block_of(p, item);
+    const fxi_attn_block *b = find_block(p, item);
     int range = (item - b->item0) % b->n_range;
     int kv_head = (item - b->item0) / b->n_range * b->n_head;
-    fxi_attn a = attn_of(p, b, kv_head, min_int(b->n_head, p->n_kv_head - kv_head), scratch);
-    int64_t n = n_segment(b);
+    int left = p->n_kv_head - kv_head;
+    fxi_attn a = kernel_call(p, b, kv_head, b->n_head < left ? b->n_head : left, scratch);
+    int64_t n = block_segments(b);
     if (b->n_range == 1)
         k->attention(&a);
     else
         k->attention_part(&a, (int)(n * range / b->n_range), (int)(n * (range + 1) / b->n_range),
-                          parts_of(job, b, kv_head));
+                          block_parts(job, b, kv_head));
 }
 
-// item: a block and a KV head
-static void merge(const attn_job *job, int item, float *scratch)
+// item: index of a block and a KV head
+static void merge_item(const attn_job *job, int item, float *scratch)
 {
     const fxi_attn_block *b = &job->pass->block[item / job->pass->n_kv_head];
     if (b->n_range == 1) return;
     int kv_head = item % job->pass->n_kv_head;
-    fxi_attn a = attn_of(job->pass, b, kv_head, 1, scratch);
-    job->c->k->attention_merge(&a, parts_of(job, b, kv_head));
+    fxi_attn a = kernel_call(job->pass, b, kv_head, 1, scratch);
+    job->c->k->attention_merge(&a, block_parts(job, b, kv_head));
 }
 
-// One task per thread, so that each has scratch of its own; items are taken one by one, the last,
-// which see most, first.
+// One task per thread, so that each has its own scratch. Items are taken one by one, in descending
+// order, because the last ones attend to most positions.
 static void attn_task(void *arg, int task)
 {
     attn_job *job = arg;
@@ -202,8 +199,8 @@ static void attn_task(void *arg, int task)
         job->run(job, job->n_item - 1 - item, scratch);
 }
 
-static void run_all(attn_job *job, int n_item,
-                    void (*run)(const attn_job *job, int item, float *scratch))
+static void run_items(attn_job *job, int n_item,
+                      void (*run)(const attn_job *job, int item, float *scratch))
 {
     job->n_item = n_item;
     job->run = run;
@@ -216,6 +213,6 @@ void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)
     attn_job job = {.c = c, .pass = p};
     job.scratch_floats = scratch_per_thread(p->n_head, p->n_kv_head, p->head_dim);
     job.part = p->scratch + job.scratch_floats * (size_t)fxi_pool_n_thread(c->pool);
-    run_all(&job, p->n_item, attend);
-    if (p->is_cut) run_all(&job, p->n_block * p->n_kv_head, merge);
+    run_items(&job, p->n_item, attend_item);
+    if (p->is_cut) run_items(&job, p->n_block * p->n_kv_head, merge_item);
 }

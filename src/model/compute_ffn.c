@@ -1,10 +1,9 @@
-// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU, as the
-// layer after them reads it.
+// compute_ffn.c - the first half of a feed-forward block: two layers, joined by SwiGLU into what
+// the next layer reads.
 //
-// An item is a run of panels of gate and the same run of up. Both are computed for a chunk of
-// tokens into the thread's scratch, small enough for the second-level cache, then joined and
-// rounded from there: [n_tok][n_ffn] of either is never written. A run is a whole number of blocks
-// of 32.
+// An item is a range of panels of gate and the same range of up, a whole number of blocks of 32
+// outputs. Both are computed for a chunk of tokens into the thread's scratch, which fits the
+// second-level cache, and joined and rounded there: [n_tok][n_ffn] of gate or up is never written.
 #include "model/compute.h"
 
 #include <stdatomic.h>
@@ -22,7 +21,7 @@ typedef struct ffn_job {
     atomic_int next; // the next item to take
 } ffn_job;
 
-// A chunk of tokens and the outputs of an item: out0 .. out0 + n_out - 1.
+// A chunk of tokens and the outputs of an item.
 typedef struct ffn_part {
     int tok0, n_tok;
     int out0, n_out;
@@ -39,8 +38,8 @@ size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok)
     return 2 * chunk_floats(max_tok) * (size_t)fxi_pool_n_thread(c->pool);
 }
 
-// The part's panels of a layer, computed into y.
-static void run_layer(const ffn_job *job, const ffn_part *part, const fxi_linear *w, float *y)
+// Computes the part's panels of a layer into y.
+static void compute_layer(const ffn_job *job, const ffn_part *part, const fxi_linear *w, float *y)
 {
     const size_t at = (size_t)part->tok0 * (size_t)w->n_in;
     const fxi_act *a = job->pass->a;
@@ -54,7 +53,7 @@ static void run_layer(const ffn_job *job, const ffn_part *part, const fxi_linear
                                (size_t)part->n_out);
 }
 
-static void join(const ffn_job *job, const ffn_part *part)
+static void join_layers(const ffn_job *job, const ffn_part *part)
 {
     const fxi_ffn_pass *p = job->pass;
     const fxi_kernels *k = job->c->k;
@@ -78,13 +77,13 @@ static void run_item(const ffn_job *job, int item, float *scratch)
         const int left = job->pass->n_tok - part.tok0;
         part.n_tok = left < CHUNK_TOK ? left : CHUNK_TOK;
         part.up = scratch + part.n_tok * part.n_out;
-        run_layer(job, &part, job->pass->gate, part.gate);
-        run_layer(job, &part, job->pass->up, part.up);
-        join(job, &part);
+        compute_layer(job, &part, job->pass->gate, part.gate);
+        compute_layer(job, &part, job->pass->up, part.up);
+        join_layers(job, &part);
     }
 }
 
-// One task per thread, so that each has scratch of its own; items are taken one by one.
+// One task per thread, so that each has its own scratch. Items are taken one by one.
 static void ffn_task(void *arg, int task)
 {
     ffn_job *job = arg;

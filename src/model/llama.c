@@ -1,8 +1,8 @@
-// llama.c - the forward pass of the Llama family over a mixed batch. See llama.h for the formulas.
+// llama.c - the forward pass of the Llama family over a mixed batch. The formulas are in llama.h.
 //
-// Rows of all sequences go through the linear layers together; attention alone knows whose row it
-// is. Steps that work on one row at a time (norms, rotation, rounding to Q8) are row functions;
-// what reads a row next is computed right after it, while it is in the cache.
+// Rows of all sequences go through the linear layers together; only attention distinguishes the
+// sequences. Operations on one row at a time (norms, rotation, rounding to Q8) are row functions;
+// whatever reads a row next runs right after it, while the row is in the cache.
 #include "model/llama.h"
 
 #include <math.h>
@@ -10,14 +10,14 @@
 
 // ---- helpers -----------------------------------------------------------------------------------
 
-// Activations of width n_in whose f32 rows begin at x; the Q8 buffers hold their rounded form.
-static fxi_act act_of(const llama_scratch *s, const float *x)
+// The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
+static fxi_act layer_input(const llama_scratch *s, const float *x)
 {
     return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
 }
 
-// Rounds n numbers, row `row` of what the next layers read.
-static void quant_row(const llama *m, const float *x, int n_elem, int row)
+// Rounds n_elem numbers as row `row` of what the next layers read.
+static void quant_act_row(const llama *m, const float *x, int n_elem, int row)
 {
     size_t at = (size_t)row * (size_t)n_elem;
     m->model.k->quant_q8(x, n_elem, m->s.act_q + at, m->s.act_d + at / FXI_Q8_0_ELEMS,
@@ -26,7 +26,8 @@ static void quant_row(const llama *m, const float *x, int n_elem, int row)
 
 // ---- before the layers -------------------------------------------------------------------------
 
-// Notes whose token each row is, and cuts the sequences' runs into blocks that attend together.
+// Records the sequence and position of each row, and divides the sequences' tokens into blocks of
+// attention. Returns the number of blocks.
 static int index_batch(llama *m, const fxi_batch *batch)
 {
     const int most =
@@ -52,8 +53,8 @@ static int index_batch(llama *m, const fxi_batch *batch)
     return n_block;
 }
 
-// What attention of every layer has in common.
-static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
+// The parameters of attention that all layers share.
+static fxi_attn_pass make_attn_pass(llama *m, const fxi_batch *batch)
 {
     const fxi_model_shape *s = &m->model.shape;
     fxi_attn_pass a = {
@@ -72,43 +73,43 @@ static fxi_attn_pass attn_begin(llama *m, const fxi_batch *batch)
     return a;
 }
 
-// What the row functions of one pass read.
-typedef struct pass {
+// The state of one pass, as the row functions read it.
+typedef struct llama_pass {
     llama *m;
     const fxi_batch *batch;
     const llama_layer *layer;
     int i_layer;
     fxi_attn_pass attn;
-    int n_row;        // rows that go on: all; after the last keys and values those that want logits
-    const int *x_row; // [n_row] which rows of x they are; NULL: the same
-    const float *norm; // of the step at hand
-    bool q8;           // what follows that step reads Q8
-} pass;
+    int n_row;         // rows to compute: all; after the last K and V those that want logits
+    const int *x_row;  // [n_row] their indices in x; NULL: the same
+    const float *norm; // weights of the current norm
+    bool q8;           // the layers after this norm read Q8
+} llama_pass;
 
-static size_t x_row(const pass *p, int row)
+static size_t x_row(const llama_pass *p, int row)
 {
     return (size_t)(p->x_row ? p->x_row[row] : row);
 }
 
-static void rows(pass *p, fxi_row_fn *fn)
+static void for_rows(llama_pass *p, fxi_row_fn *fn)
 {
     fxi_compute_rows(&p->m->compute, p->n_row, fn, p);
 }
 
 // ---- norms -------------------------------------------------------------------------------------
 
-static void norm_row(const pass *p, const float *x, int row)
+static void norm_row(const llama_pass *p, const float *x, int row)
 {
     const llama *m = p->m;
     const int dim = m->model.shape.dim;
     float *h = m->s.h + (size_t)row * (size_t)dim;
     m->model.k->rms_norm(x, p->norm, dim, m->rms_eps, h);
-    if (p->q8) quant_row(m, h, dim, row);
+    if (p->q8) quant_act_row(m, h, dim, row);
 }
 
 static void embed_row(void *arg, int row)
 {
-    const pass *p = arg;
+    const llama_pass *p = arg;
     const llama *m = p->m;
     const fxi_rows *e = &m->embd;
     const size_t dim = (size_t)m->model.shape.dim, token = (size_t)p->batch->token[row];
@@ -120,10 +121,10 @@ static void embed_row(void *arg, int row)
     norm_row(p, x, row);
 }
 
-// Adds what the last block computed to the stream.
-static void add_row(void *arg, int row)
+// Adds the output of the last block to the residual stream.
+static void residual_row(void *arg, int row)
 {
-    const pass *p = arg;
+    const llama_pass *p = arg;
     const llama *m = p->m;
     const size_t dim = (size_t)m->model.shape.dim;
     float *x = m->s.x + x_row(p, row) * dim;
@@ -131,20 +132,20 @@ static void add_row(void *arg, int row)
     norm_row(p, x, row);
 }
 
-// fn is embed_row or add_row: both leave h = norm(x), as the layers that follow read it.
-static void step(pass *p, fxi_row_fn *fn, const float *norm, bool q8)
+// fn: embed_row or residual_row. Both leave h = norm(x) in the form that the next layers read.
+static void norm_rows(llama_pass *p, fxi_row_fn *fn, const float *norm, bool q8)
 {
     p->norm = norm;
     p->q8 = q8;
-    rows(p, fn);
+    for_rows(p, fn);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// Turns a row's queries and keys and puts its keys and values into the cache.
+// Rotates a row's queries and keys and stores its keys and values in the cache.
 static void cache_row(void *arg, int row)
 {
-    const pass *p = arg;
+    const llama_pass *p = arg;
     const llama *m = p->m;
     const fxi_model_shape *s = &m->model.shape;
     const fxi_kernels *k = m->model.k;
@@ -161,52 +162,53 @@ static void cache_row(void *arg, int row)
     k->store_kv[m->model.kv_type](value, n_kv, fxi_kv_row(view, 2 * p->i_layer + 1, pos));
 }
 
-// Queries, keys and values of all rows; keys and values are in the cache then.
-static void project(pass *p)
+// Computes queries, keys and values of all rows, and stores keys and values in the cache.
+static void project_qkv(llama_pass *p)
 {
     llama *m = p->m;
     const llama_layer *l = p->layer;
     const bool q8 =
         fxi_linear_reads_q8(&l->q) || fxi_linear_reads_q8(&l->k) || fxi_linear_reads_q8(&l->v);
-    step(p, p->i_layer ? add_row : embed_row, l->attn_norm, q8);
-    fxi_act h = act_of(&m->s, m->s.h);
+    norm_rows(p, p->i_layer ? residual_row : embed_row, l->attn_norm, q8);
+    fxi_act h = layer_input(&m->s, m->s.h);
     fxi_compute_linear(&m->compute, &h, p->n_row,
                        (fxi_linear_job[]){{&l->q, m->s.q}, {&l->k, m->s.k}, {&l->v, m->s.v}}, 3);
-    rows(p, cache_row);
+    for_rows(p, cache_row);
 }
 
-// Rows as Wo reads them: rounded, or where q was, which is not needed any more.
+// A row as Wo reads it: rounded to Q8, or copied into q's buffer, which is free by now.
 static void attn_out_row(void *arg, int row)
 {
-    const pass *p = arg;
+    const llama_pass *p = arg;
     const llama *m = p->m;
     const size_t n = (size_t)p->layer->o.n_in;
     const float *att = m->s.att + x_row(p, row) * n;
     if (fxi_linear_reads_q8(&p->layer->o))
-        quant_row(m, att, (int)n, row);
+        quant_act_row(m, att, (int)n, row);
     else
         memcpy(m->s.q + (size_t)row * n, att, n * sizeof *att);
 }
 
-static void attend(pass *p)
+static void attend_all(llama_pass *p)
 {
     llama *m = p->m;
     const fxi_linear *o = &p->layer->o;
     p->attn.layer = p->i_layer;
     fxi_compute_attention(&m->compute, &p->attn);
-    if (p->x_row || fxi_linear_reads_q8(o)) rows(p, attn_out_row);
-    fxi_act att = act_of(&m->s, p->x_row ? m->s.q : m->s.att);
+    if (p->x_row || fxi_linear_reads_q8(o)) for_rows(p, attn_out_row);
+    fxi_act att = layer_input(&m->s, p->x_row ? m->s.q : m->s.att);
     fxi_compute_linear(&m->compute, &att, p->n_row, &(fxi_linear_job){o, m->s.h}, 1);
 }
 
 // ---- feed-forward ------------------------------------------------------------------------------
 
-static void feed_forward(pass *p)
+static void feed_forward(llama_pass *p)
 {
     llama *m = p->m;
     const llama_layer *l = p->layer;
-    step(p, add_row, l->ffn_norm, fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
-    fxi_act h = act_of(&m->s, m->s.h);
+    norm_rows(p, residual_row, l->ffn_norm,
+              fxi_linear_reads_q8(&l->gate) || fxi_linear_reads_q8(&l->up));
+    fxi_act h = layer_input(&m->s, m->s.h);
     fxi_act mid = {.x = m->s.mid, .q = m->s.mid_q, .d = m->s.mid_d, .sum = m->s.mid_sum};
     fxi_compute_ffn(&m->compute, &(fxi_ffn_pass){
                                      .a = &h,
@@ -222,8 +224,8 @@ static void feed_forward(pass *p)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-// Attention for no more than the rows that go on: blocks begin at their first.
-static void keep_attn_rows(pass *p)
+// Limits attention to the remaining rows: each block begins at the first of them.
+static void keep_attn_rows(llama_pass *p)
 {
     fxi_attn_block *block = p->m->s.block;
     int n = 0, next = 0;
@@ -239,8 +241,8 @@ static void keep_attn_rows(pass *p)
     fxi_compute_attn_plan(&p->m->compute, &p->attn, block);
 }
 
-// From here on only the rows that want logits go on.
-static void keep_logit_rows(pass *p)
+// From here on, computes only the rows that want logits.
+static void keep_logit_rows(llama_pass *p)
 {
     int *list = p->m->s.logit_row, n = 0, row = 0;
     for (int i = 0; i < p->batch->n_seq; i++) {
@@ -252,11 +254,11 @@ static void keep_logit_rows(pass *p)
     keep_attn_rows(p);
 }
 
-static void logits_of(pass *p, float *logits)
+static void compute_logits(llama_pass *p, float *logits)
 {
     llama *m = p->m;
-    step(p, add_row, m->out_norm, fxi_linear_reads_q8(&m->output));
-    fxi_act h = act_of(&m->s, m->s.h);
+    norm_rows(p, residual_row, m->out_norm, fxi_linear_reads_q8(&m->output));
+    fxi_act h = layer_input(&m->s, m->s.h);
     fxi_compute_linear(&m->compute, &h, p->n_row, &(fxi_linear_job){&m->output, logits}, 1);
 }
 
@@ -264,21 +266,15 @@ void fxi_llama_forward(fxi_model *model, const fxi_batch *batch, float *logits)
 {
     llama *m = (llama *)model;
     const int n_layer = m->model.shape.n_layer;
-    pass p = {.m = m, .batch = batch, .n_row = batch->n_tok, .attn = attn_begin(m, batch)};
+    llama_pass p = {
+        .m = m, .batch = batch, .n_row = batch->n_tok, .attn = make_attn_pass(m, batch)};
     for (p.i_layer = 0; p.i_layer < n_layer; p.i_layer++) {
         p.layer = &m->layer[p.i_layer];
-        project(&p);
+        project_qkv(&p);
         if (p.i_layer == n_layer - 1) keep_logit_rows(&p);
         if (!p.n_row) return;
-        attend(&p);
+        attend_all(&p);
         feed_forward(&p);
     }
-    logits_of(&p, logits);
+    compute_logits(&p, logits);
 }
-
-const fxi_arch fxi_arch_llama = {
-    .name = "llama",
-    .load = fxi_llama_load,
-    .free = fxi_llama_free,
-    .forward = fxi_llama_forward,
-};

@@ -2,12 +2,13 @@
 // attention, SwiGLU.
 //
 //   x = embedding[token]
-//   per layer:  h = norm(x);  q, k, v = h W;  turn q, k;  K, V rows into the cache
+//   per layer:  h = norm(x);  q, k, v = h W;  rotate q, k;  store the K, V rows in the cache
 //               x += attention(q) Wo
 //               h = norm(x);  x += (silu(h Wgate) * (h Wup)) Wdown
 //   logits = norm(x) Woutput
 //
-// Logits are wanted of few rows: after the last layer's K and V nothing is computed for the others.
+// Only a few rows need logits: after the K and V of the last layer nothing is computed for the
+// others.
 //
 // Touvron et al., LLaMA, arXiv 2302.13971; Llama 2, arXiv 2307.09288 (grouped queries).
 #ifndef FXI_MODEL_LLAMA_H
@@ -26,7 +27,7 @@ typedef struct llama_layer {
 
 // Buffers of one pass, sized at load for the largest batch.
 typedef struct llama_scratch {
-    float *x;          // [n_tok][dim] the stream through the layers
+    float *x;          // [n_tok][dim] the residual stream
     float *h;          // [n_tok][dim] normalised, or what a block adds to x
     float *q, *att;    // [n_tok][n_head][head_dim]
     float *k, *v;      // [n_tok][n_kv_head][head_dim]
@@ -34,11 +35,11 @@ typedef struct llama_scratch {
     int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
     float *act_d;      // [n_tok][widest / 32]
     int32_t *act_sum;  // [n_tok][widest / 16]
-    float *mid;        // [n_tok][n_ffn] between up and down, where one reads it so
-    int8_t *mid_q;     // rounded, where one reads that
+    float *mid;        // [n_tok][n_ffn] input of down, if a layer reads f32
+    int8_t *mid_q;     // the same rounded to Q8, if a layer reads that
     float *mid_d;
     int32_t *mid_sum;
-    const fxi_batch_seq **tok_seq; // [n_tok] whose token it is
+    const fxi_batch_seq **tok_seq; // [n_tok] the sequence of each token
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block;         // [n_tok] at most
     int *logit_row;                // [max_batch_logit] rows that want logits
@@ -47,13 +48,13 @@ typedef struct llama_scratch {
 typedef struct llama {
     fxi_model model; // first: a fxi_model is cast to this
     fxi_compute compute;
-    int ctx_tok; // positions there can be
+    int ctx_tok; // most positions of a sequence
     float rms_eps;
-    int n_rot; // numbers of a head that turn
+    int n_rot; // rotated numbers of a head
     float rope_base, rope_scale;
     fxi_rope rope;
     fxi_arena mem; // of all weights
-    fxi_rows embd; // no data: the rows of output, which is the embedding too
+    fxi_rows embd; // no data: the embedding is the rows of output
     float *out_norm;
     fxi_linear output;
     llama_layer *layer; // [n_layer]

@@ -1,14 +1,13 @@
-// llama_load.c - a GGUF file of the Llama family to weights: keys checked, tensors packed, buffers
-// made.
+// llama_load.c - loads a GGUF file of the Llama family: checks keys, packs tensors, allocates the
+// buffers of a pass.
 #include "model/llama.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // ---- keys --------------------------------------------------------------------------------------
 
-// One integer key of the architecture: where it goes and what is plausible.
+// An integer key of the architecture, where it is stored, and its plausible range.
 typedef struct int_key {
     const char *name;
     size_t offset; // in fxi_model_shape
@@ -40,7 +39,7 @@ static fx_status read_int_key(const fxi_gguf *g, const int_key *key, fxi_model_s
     return FX_OK;
 }
 
-static fx_status bad(const fxi_gguf *g, const char *what, fx_error *err)
+static fx_status bad_file(const fxi_gguf *g, const char *what, fx_error *err)
 {
     return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(g), what);
 }
@@ -49,30 +48,31 @@ static fx_status check_shape(const fxi_gguf *g, fxi_model_shape *s, fx_error *er
 {
     if (!s->n_kv_head) s->n_kv_head = s->n_head;
     if (!s->head_dim) {
-        if (s->dim % s->n_head) return bad(g, "embedding_length is no multiple of head_count", err);
+        if (s->dim % s->n_head)
+            return bad_file(g, "embedding_length is no multiple of head_count", err);
         s->head_dim = s->dim / s->n_head;
     }
     if (s->n_head % s->n_kv_head)
-        return bad(g, "attention.head_count is no multiple of head_count_kv", err);
+        return bad_file(g, "attention.head_count is no multiple of head_count_kv", err);
     if (s->head_dim % 2)
-        return bad(g, "the head size is odd, which rotary embedding cannot be", err);
-    if (s->head_dim > 1024) return bad(g, "the head size is over 1024", err);
+        return bad_file(g, "the head size is odd, which rotary embedding cannot be", err);
+    if (s->head_dim > 1024) return bad_file(g, "the head size is over 1024", err);
     return FX_OK;
 }
 
-// What would change the result and is not computed here is refused by name.
+// Refuses, by name, what would change the result and is not implemented.
 static fx_status refuse_foreign(const fxi_gguf *g, const fxi_model_shape *s, fx_error *err)
 {
     uint32_t n_expert = 0, value_length = (uint32_t)s->head_dim;
     FX_TRY(fxi_gguf_u32(g, "llama.expert_count", false, &n_expert, err));
-    if (n_expert) return bad(g, "mixtures of experts (llama.expert_count) are not run", err);
+    if (n_expert) return bad_file(g, "mixtures of experts (llama.expert_count) are not run", err);
     FX_TRY(fxi_gguf_u32(g, "llama.attention.value_length", false, &value_length, err));
     if (value_length != (uint32_t)s->head_dim)
-        return bad(g, "attention.key_length and value_length differ", err);
+        return bad_file(g, "attention.key_length and value_length differ", err);
     return FX_OK;
 }
 
-static fx_status read_shape(const fxi_gguf *g, fxi_model_shape *shape, fx_error *err)
+static fx_status read_model_shape(const fxi_gguf *g, fxi_model_shape *shape, fx_error *err)
 {
     for (size_t i = 0; i < sizeof int_keys / sizeof *int_keys; i++)
         FX_TRY(read_int_key(g, &int_keys[i], shape, err));
@@ -82,12 +82,7 @@ static fx_status read_shape(const fxi_gguf *g, fxi_model_shape *shape, fx_error 
 
 // ---- rotary embedding --------------------------------------------------------------------------
 
-static bool str_is(fxi_str s, const char *want)
-{
-    return s.n == strlen(want) && memcmp(s.p, want, s.n) == 0;
-}
-
-// The factor by which positions are stretched: llama.rope.scaling.{type, factor}, or the older
+// The factor that positions are divided by: llama.rope.scaling.{type, factor}, or the older
 // llama.rope.scale_linear.
 static fx_status read_rope_scaling(const fxi_gguf *g, llama *m, fx_error *err)
 {
@@ -96,14 +91,14 @@ static fx_status read_rope_scaling(const fxi_gguf *g, llama *m, fx_error *err)
     FX_TRY(fxi_gguf_str(g, "llama.rope.scaling.type", false, &type, err));
     FX_TRY(fxi_gguf_f32(g, "llama.rope.scale_linear", false, &factor, err));
     FX_TRY(fxi_gguf_f32(g, "llama.rope.scaling.factor", false, &factor, err));
-    if (str_is(type, "none"))
+    if (fxi_str_is(type, "none"))
         factor = 1;
-    else if (!str_is(type, "linear"))
+    else if (!fxi_str_is(type, "linear"))
         return fxi_fail(err, FX_EFORMAT,
                         "%s: key 'llama.rope.scaling.type': '%.*s' is not run (none, linear)",
                         fxi_gguf_name(g), type.n < 32 ? (int)type.n : 32, type.p);
     if (!(factor > 0) || !isfinite(factor))
-        return bad(g, "the rope scaling factor is not positive", err);
+        return bad_file(g, "the rope scaling factor is not positive", err);
     m->rope_scale = 1 / factor;
     return FX_OK;
 }
@@ -116,11 +111,11 @@ static fx_status read_numbers(const fxi_gguf *g, llama *m, fx_error *err)
     FX_TRY(fxi_gguf_u32(g, "llama.rope.dimension_count", false, &n_rot, err));
     FX_TRY(fxi_gguf_f32(g, "llama.rope.freq_base", false, &m->rope_base, err));
     if (!(m->rms_eps >= 0) || !isfinite(m->rms_eps))
-        return bad(g, "layer_norm_rms_epsilon is not a number >= 0", err);
+        return bad_file(g, "layer_norm_rms_epsilon is not a number >= 0", err);
     if (!(m->rope_base > 0) || !isfinite(m->rope_base))
-        return bad(g, "rope.freq_base is not positive", err);
+        return bad_file(g, "rope.freq_base is not positive", err);
     if (n_rot % 2 || n_rot > (uint32_t)m->model.shape.head_dim)
-        return bad(g, "rope.dimension_count is odd or larger than a head", err);
+        return bad_file(g, "rope.dimension_count is odd or larger than a head", err);
     m->n_rot = (int)n_rot;
     return read_rope_scaling(g, m, err);
 }
@@ -142,9 +137,9 @@ static fx_status load_embedding(fxi_loader *ld, llama *m, fx_error *err)
     const fxi_tensor_key embd = {"token_embd.weight", -1}, output = {"output.weight", -1};
     const fxi_gguf_tensor *t = fxi_loader_find(ld, embd);
     fxi_model_shape *s = &m->model.shape;
-    if (!t) return bad(ld->g, "tensor 'token_embd.weight' is missing", err);
+    if (!t) return bad_file(ld->g, "tensor 'token_embd.weight' is missing", err);
     if (t->ne[1] < 1 || t->ne[1] > 1 << 24)
-        return bad(ld->g, "tensor 'token_embd.weight' has an implausible number of rows", err);
+        return bad_file(ld->g, "tensor 'token_embd.weight' has an implausible number of rows", err);
     s->n_vocab = (int)t->ne[1];
     if (!fxi_loader_find(ld, output))
         return fxi_load_linear(ld, embd, s->dim, s->n_vocab, &m->output, err);
@@ -184,7 +179,7 @@ static void count_layer(fxi_model_shape *s, const fxi_linear *w, uint64_t *n_mul
     s->pass_bytes += fxi_linear_bytes(w->type, w->n_in, w->n_out);
 }
 
-// After the last keys and values only the rows that want logits are computed.
+// After the last K and V only the rows that want logits are computed.
 static void count_work(llama *m)
 {
     fxi_model_shape *s = &m->model.shape;
@@ -217,7 +212,7 @@ static fx_status load_weights(fxi_loader *ld, llama *m, fx_error *err)
 
 // ---- buffers -----------------------------------------------------------------------------------
 
-// Numbers between up and down in a batch of n tokens, if there is a down that reads them so.
+// Numbers of down's input for a batch of n tokens; 0 if no down layer reads this form of it.
 static size_t mid_elems(const llama *m, size_t n, bool q8)
 {
     const fxi_model_shape *s = &m->model.shape;
@@ -226,7 +221,7 @@ static size_t mid_elems(const llama *m, size_t n, bool q8)
     return 0;
 }
 
-static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *err)
+static fx_status alloc_pass_buffers(llama *m, const fxi_model_options *opt, fx_error *err)
 {
     const fxi_model_shape *s = &m->model.shape;
     llama_scratch *b = &m->s;
@@ -270,7 +265,7 @@ static fx_status make_scratch(llama *m, const fxi_model_options *opt, fx_error *
     return FX_OK;
 }
 
-static void free_scratch(llama_scratch *b)
+static void free_pass_buffers(llama_scratch *b)
 {
     void *part[] = {b->x,       b->h,     b->q,        b->att,
                     b->k,       b->v,     b->attn,     b->ffn,
@@ -288,22 +283,23 @@ void fxi_llama_free(fxi_model *model)
     free(m->layer);
     fxi_arena_free(&m->mem);
     fxi_rope_free(&m->rope);
-    free_scratch(&m->s);
+    free_pass_buffers(&m->s);
     free(m);
 }
 
-static fx_status load_into(fxi_loader *ld, llama *m, fx_error *err)
+static fx_status load_llama(fxi_loader *ld, llama *m, fx_error *err)
 {
     const fxi_model_shape *s = &m->model.shape;
-    FX_TRY(read_shape(ld->g, &m->model.shape, err));
+    FX_TRY(read_model_shape(ld->g, &m->model.shape, err));
     FX_TRY(fxi_model_kv_type(ld->opt->kv_type, s->head_dim, &m->model.kv_type, err));
     m->ctx_tok = ld->opt->ctx_tok ? ld->opt->ctx_tok : s->train_ctx_tok;
     FX_TRY(read_numbers(ld->g, m, err));
     FX_TRY(load_weights(ld, m, err));
-    return make_scratch(m, ld->opt, err);
+    return alloc_pass_buffers(m, ld->opt, err);
 }
 
-static fx_status begin(const fxi_gguf *g, const fxi_model_options *opt, llama **out, fx_error *err)
+static fx_status make_llama(const fxi_gguf *g, const fxi_model_options *opt, llama **out,
+                            fx_error *err)
 {
     const fxi_kernels *k = fxi_kernels_get(opt->kernel_path);
     if (!k)
@@ -311,7 +307,7 @@ static fx_status begin(const fxi_gguf *g, const fxi_model_options *opt, llama **
                         opt->kernel_path);
     llama *m = calloc(1, sizeof *m);
     if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    m->model = (fxi_model){.arch = &fxi_arch_llama, .k = k, .pool = opt->pool};
+    m->model = (fxi_model){.k = k, .pool = opt->pool};
     m->compute = (fxi_compute){k, opt->pool};
     *out = m;
     return FX_OK;
@@ -321,10 +317,10 @@ fx_status fxi_llama_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
                          fx_error *err)
 {
     llama *m;
-    FX_TRY(begin(g, opt, &m, err));
+    FX_TRY(make_llama(g, opt, &m, err));
     fxi_loader ld;
     fx_status st = fxi_loader_init(&ld, g, opt, &m->mem, err);
-    if (st == FX_OK) st = load_into(&ld, m, err);
+    if (st == FX_OK) st = load_llama(&ld, m, err);
     fxi_loader_free(&ld);
     if (st != FX_OK) {
         fxi_llama_free(&m->model);

@@ -1,12 +1,12 @@
 // model.h - a loaded model: weights packed for this machine, and one forward pass over a mixed
 // batch.
 //
-// A batch holds tokens of many sequences: one token of each that decodes, a run of each that reads
-// its prompt. The model writes their keys and values where the sequences' views point and reads the
-// rest from there; it owns no cache and opens no file. Families of architectures register in
-// registry.c.
+// A batch holds tokens of many sequences: one token of each sequence that decodes, several of each
+// that reads its prompt. The model writes their keys and values where the sequences' views point
+// and reads the rest from there; it owns no cache and opens no file. Families of architectures are
+// listed in model_open.c.
 //
-// Threads: load and forward are called by one thread, which spreads the work over the pool it gave.
+// Threads: load and forward are called by one thread, which spreads the work over the given pool.
 #ifndef FXI_MODEL_H
 #define FXI_MODEL_H
 
@@ -20,41 +20,40 @@ typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
     uint64_t n_param;
-    uint64_t layer_mul,
-        output_mul;             // multiply-adds of the linear layers: per token; per row of logits
-    uint64_t pass_bytes;        // weights that one pass reads, whatever the batch
-    const fxi_dtype_info *type; // what most weights are stored in
+    uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
+    uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch
+    const fxi_dtype_info *type;     // of most weights
 } fxi_model_shape;
 
 typedef struct fxi_model_options {
     fxi_pool *pool;          // borrowed; outlives the model
-    int ctx_tok;             // positions 0 .. ctx_tok-1 occur; 0: train_ctx_tok
-    int max_batch_tok;       // tokens in one forward pass at most
-    int max_batch_logit;     // rows of logits in one forward pass at most
-    const char *kernel_path; // NULL: the best this machine runs
+    int ctx_tok;             // positions are 0 .. ctx_tok-1; 0: train_ctx_tok
+    int max_batch_tok;       // most tokens of one forward pass
+    int max_batch_logit;     // most rows of logits of one forward pass
+    const char *kernel_path; // NULL: the best that this machine runs
     const char *kv_type;     // of the cache: "f16" (NULL), "bf16", "f32", "q8_0"
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes); // may be NULL
     void *progress_ud;
 } fxi_model_options;
 
-// A run of neighbouring tokens of one sequence.
+// Neighbouring tokens of one sequence.
 typedef struct fxi_batch_seq {
     fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
     int pos;          // of the first token; everything before it is in the cache
     int n_tok;
-    int n_logit; // rows of logits wanted: of its last n_logit tokens
+    int n_logit; // rows of logits wanted, for its last n_logit tokens
 } fxi_batch_seq;
 
 typedef struct fxi_batch {
-    const int32_t *token; // [n_tok] the sequences' runs, one after another
+    const int32_t *token; // [n_tok] sequence after sequence
     int n_tok;
     const fxi_batch_seq *seq; // [n_seq]
     int n_seq;
 } fxi_batch;
 
-// Checks the file against the architecture and packs the weights; the file may be closed
-// afterwards. Errors: FX_EFORMAT (says which key or tensor), FX_ENOMEM, FX_EINVAL (an option out of
-// range).
+// Checks the file against its architecture and packs the weights; the file may be closed
+// afterwards. Errors: FX_EFORMAT (names the key or tensor), FX_ENOMEM, FX_EINVAL (an option is out
+// of range).
 fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                          fx_error *err);
 void fxi_model_free(fxi_model *m); // NULL is allowed
@@ -64,8 +63,8 @@ const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
-// One forward pass. logits: the rows of n_vocab that the sequences want, in the batch's order. Pre:
-// counts within the options, token ids within the vocabulary, positions within the context.
+// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order.
+// Pre: counts within the options, token ids within the vocabulary, positions within the context.
 void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
 
 #endif

@@ -1,3 +1,4 @@
+// See rope.h.
 #include "model/rope.h"
 
 #include <math.h>

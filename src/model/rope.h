@@ -1,15 +1,15 @@
-// rope.h - rotary position embedding: the angles, as a table made once.
+// rope.h - rotary position embedding: the angles, as a table that is computed once.
 //
-// Pair i of a head turns by the angle pos x scale x base^(-2 i / n_rot) / factor[i] (Su et al.,
-// RoFormer, arXiv 2104.09864; `scale` is 1 / the linear scaling factor, `factor` the per-frequency
-// factors of Llama 3 files). Computed in double, kept as f32.
+// Pair i of a head is rotated by the angle pos x scale x base^(-2 i / n_rot) / factor[i] (Su et
+// al., RoFormer, arXiv 2104.09864). `scale` is 1 / the linear scaling factor, `factor` the
+// per-frequency divisors of Llama 3 files. Computed in double, stored as f32.
 #ifndef FXI_MODEL_ROPE_H
 #define FXI_MODEL_ROPE_H
 
 #include "base/error.h"
 
 typedef struct fxi_rope {
-    int n_pair; // pairs that turn, n_rot / 2
+    int n_pair; // rotated pairs of a head, n_rot / 2
     float *cos; // [n_pos][n_pair]
     float *sin; // same shape
 } fxi_rope;

@@ -1,3 +1,4 @@
+// See weights.h.
 #include "model/weights.h"
 
 #include <stdio.h>
@@ -5,7 +6,7 @@
 #include <string.h>
 
 #define NAME_BYTES 96
-#define PART_BYTES ((uint64_t)4 << 20) // of a tensor: packed, told, dropped
+#define PART_BYTES ((uint64_t)4 << 20) // of a tensor: packed, reported and dropped at a time
 
 static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
 {
@@ -62,9 +63,9 @@ static bool has_shape(const fxi_gguf_tensor *t, int n_elem, int n_row)
            t->ne[3] == 1;
 }
 
-// Finds a tensor of [n_row][n_elem] numbers we can compute with and marks it as taken.
-static fx_status take(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row,
-                      const fxi_gguf_tensor **out, fx_error *err)
+// Finds a tensor of [n_row][n_elem] numbers of a supported type and records it as loaded.
+static fx_status take_tensor(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row,
+                             const fxi_gguf_tensor **out, fx_error *err)
 {
     char name[NAME_BYTES];
     const char *file = fxi_gguf_name(ld->g);
@@ -84,8 +85,9 @@ static fx_status take(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row,
     return FX_OK;
 }
 
-// Memory for weights. The rest of the model follows, and panels are somewhat larger than rows.
-static fx_status room(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
+// Memory for weights. Tells the arena how much the rest of the model will need; panels are somewhat
+// larger than rows.
+static fx_status alloc_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
 {
     const uint64_t rest = ld->total_bytes - ld->done_bytes, file = fxi_gguf_size(ld->g);
     const uint64_t more = rest < file ? rest : file;
@@ -94,8 +96,9 @@ static fx_status room(fxi_loader *ld, size_t size_bytes, void **out, fx_error *e
     return FX_OK;
 }
 
-// n_bytes of a tensor's data, from p on, are where they belong.
-static void done(fxi_loader *ld, const void *p, uint64_t n_bytes)
+// Drops the file's pages of n_bytes of a tensor, from p on, which have been loaded; reports
+// progress.
+static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
 {
     fxi_gguf_drop(ld->g, p, n_bytes);
     ld->done_bytes += n_bytes;
@@ -106,9 +109,9 @@ static void done(fxi_loader *ld, const void *p, uint64_t n_bytes)
 // ---- in parts ----------------------------------------------------------------------------------
 
 typedef struct load_job {
-    const char *src; // rows as they are in the file
+    const char *src; // rows in the file
     const fxi_linear *w;
-    char *dst; // of rows that stay as they are
+    char *dst; // of rows that are copied
     size_t row_bytes;
     int first; // panel or row of this part
 } load_job;
@@ -126,9 +129,9 @@ static void copy_task(void *arg, int task)
     memcpy(job->dst + at, job->src + at, job->row_bytes);
 }
 
-// n_task tasks that read all of t, in order.
-static void in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn, load_job *job,
-                     int n_task)
+// Runs the n_task tasks that together read all of t, part by part.
+static void run_in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn, load_job *job,
+                         int n_task)
 {
     const uint64_t task_bytes = t->size_bytes / (uint64_t)n_task;
     const int n_part = task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
@@ -137,18 +140,18 @@ static void in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn, 
         const int rest = n_task - job->first, n = rest < n_part ? rest : n_part;
         fxi_pool_run(ld->opt->pool, fn, job, n);
         const uint64_t to = n == rest ? t->size_bytes : from + task_bytes * (uint64_t)n;
-        done(ld, (const char *)t->data + from, to - from);
+        finish_bytes(ld, (const char *)t->data + from, to - from);
         from = to;
     }
 }
 
 // ---- kinds of weights --------------------------------------------------------------------------
 
-static fx_status new_linear(fxi_loader *ld, fxi_dtype type, int n_in, int n_out, fxi_linear *w,
-                            fx_error *err)
+static fx_status make_linear(fxi_loader *ld, fxi_dtype type, int n_in, int n_out, fxi_linear *w,
+                             fx_error *err)
 {
     void *data;
-    FX_TRY(room(ld, fxi_linear_bytes(type, n_in, n_out), &data, err));
+    FX_TRY(alloc_weights(ld, fxi_linear_bytes(type, n_in, n_out), &data, err));
     *w = (fxi_linear){.type = type, .n_in = n_in, .n_out = n_out, .data = data};
     return FX_OK;
 }
@@ -158,10 +161,10 @@ fx_status fxi_load_linear(fxi_loader *ld, fxi_tensor_key key, int n_in, int n_ou
 {
     *w = (fxi_linear){0};
     const fxi_gguf_tensor *t;
-    FX_TRY(take(ld, key, n_in, n_out, &t, err));
-    FX_TRY(new_linear(ld, (fxi_dtype)t->type->id, n_in, n_out, w, err));
+    FX_TRY(take_tensor(ld, key, n_in, n_out, &t, err));
+    FX_TRY(make_linear(ld, (fxi_dtype)t->type->id, n_in, n_out, w, err));
     load_job job = {.src = t->data, .w = w};
-    in_parts(ld, t, pack_task, &job, fxi_linear_n_panel(n_out));
+    run_in_parts(ld, t, pack_task, &job, fxi_linear_n_panel(n_out));
     return FX_OK;
 }
 
@@ -170,10 +173,10 @@ fx_status fxi_load_vector(fxi_loader *ld, fxi_tensor_key key, int n, float **out
     *out = NULL;
     const fxi_gguf_tensor *t;
     void *v;
-    FX_TRY(take(ld, key, n, 1, &t, err));
-    FX_TRY(room(ld, (size_t)n * sizeof **out, &v, err));
+    FX_TRY(take_tensor(ld, key, n, 1, &t, err));
+    FX_TRY(alloc_weights(ld, (size_t)n * sizeof **out, &v, err));
     fxi_row_to_f32((fxi_dtype)t->type->id, t->data, (size_t)n, v);
-    done(ld, t->data, t->size_bytes);
+    finish_bytes(ld, t->data, t->size_bytes);
     *out = v;
     return FX_OK;
 }
@@ -184,14 +187,14 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
     *out = (fxi_rows){0};
     const fxi_gguf_tensor *t;
     void *data;
-    FX_TRY(take(ld, key, n_elem, n_row, &t, err));
-    FX_TRY(room(ld, t->size_bytes, &data, err));
+    FX_TRY(take_tensor(ld, key, n_elem, n_row, &t, err));
+    FX_TRY(alloc_weights(ld, t->size_bytes, &data, err));
     *out = (fxi_rows){.type = (fxi_dtype)t->type->id,
                       .n_row = n_row,
                       .n_elem = n_elem,
                       .row_bytes = t->size_bytes / (size_t)n_row,
                       .data = data};
     load_job job = {.src = t->data, .dst = data, .row_bytes = out->row_bytes};
-    in_parts(ld, t, copy_task, &job, n_row);
+    run_in_parts(ld, t, copy_task, &job, n_row);
     return FX_OK;
 }

@@ -1,14 +1,13 @@
 // server.c - starting and stopping.
 //
-// The order of a stop is what keeps MHD's rule that no connection is suspended when the daemon is
-// stopped, and what bounds its time:
-//   1. closing: no job is listed from now on (fxi_watch_add), so none suspends its connection any
-//   more;
-//   2. every listed job ends with an error, which resumes its connection and cancels what the
-//   engine has of it;
+// MHD requires that no connection is suspended when its daemon stops. The order of a stop keeps
+// that rule and bounds the time it takes:
+//   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
+//   2. every listed job ends with an error, which resumes its connection and cancels its requests
+//      in the engine;
 //   3. clients get grace_s to take what is left;
-//   4. the watcher ends, then MHD, which closes all connections; each lets go of its job;
-//   5. the engine lets go of its last references by itself.
+//   4. the watcher ends, then MHD, which closes all connections; each drops its job;
+//   5. the engine drops its last references by itself.
 #include "server/server.h"
 
 #include <arpa/inet.h>
@@ -23,23 +22,23 @@
 #include <unistd.h>
 
 #include "base/error.h" // defines: fxi_fail, FX_TRY
-#include "server/server_internal.h"
+#include "server/http/http.h"
 
-#define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for a connection's head and the block it sends
+#define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends
 #define BACKLOG           256
 #define MAX_CHOICE        1024
-#define OWN_FILES         64 // open files kept for everything but connections
+#define OWN_FILES         64 // open files for everything but connections
 
 // ---- the listening socket ---------------------------------------------------------------------
 
-typedef union address {
+typedef union socket_address {
     struct sockaddr any;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
-} address;
+} socket_address;
 
-// The bytes of *a that are used; 0 if the text is no address.
-static socklen_t parse_address(const char *host, int port, address *a)
+// Returns the bytes of *a that are used; 0: the text is not an address.
+static socklen_t parse_address(const char *host, int port, socket_address *a)
 {
     memset(a, 0, sizeof *a);
     if (!strcmp(host, "localhost")) host = "127.0.0.1";
@@ -54,7 +53,7 @@ static socklen_t parse_address(const char *host, int port, address *a)
     return sizeof a->v6;
 }
 
-static int open_listener(const address *a, socklen_t n_addr)
+static int open_listener(const socket_address *a, socklen_t n_addr)
 {
     int one = 1, fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
@@ -68,7 +67,7 @@ static int open_listener(const address *a, socklen_t n_addr)
 
 static fx_status listen_at(fxi_server *srv, fx_error *err)
 {
-    address a;
+    socket_address a;
     socklen_t n = parse_address(srv->host, srv->opt.port, &a);
     if (!n) return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", srv->host);
     srv->listen_fd = open_listener(&a, n);
@@ -120,7 +119,7 @@ static void take_names(fxi_server *srv)
     srv->opt.model_id = srv->model_id;
 }
 
-// FNV-1a over what makes answers comparable: the program, the weights, the kernels.
+// FNV-1a over what decides an answer: the program, the weights, the kernels.
 static void make_fingerprint(fxi_server *srv)
 {
     const fx_model_info *m = fx_engine_info(srv->eng);
@@ -135,8 +134,8 @@ static void make_fingerprint(fxi_server *srv)
 
 // ---- start ------------------------------------------------------------------------------------
 
-// poll, not epoll: with epoll the thread that serves and the one that calls MHD_quiesce_daemon may
-// both take the listening socket out of the set, and the second then ends the process (0.9.75).
+// poll, not epoll: with epoll, the serving thread and the one that calls MHD_quiesce_daemon may
+// both remove the listening socket from the set, and the second removal ends the process (0.9.75).
 static fx_status start_mhd(fxi_server *srv, fx_error *err)
 {
     const fxi_server_options *o = &srv->opt;
@@ -154,7 +153,7 @@ static fx_status start_mhd(fxi_server *srv, fx_error *err)
     return fxi_fail(err, FX_EINTERNAL, "cannot start the HTTP threads");
 }
 
-static fx_status start(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
+static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     FX_TRY(take_options(srv, opt, err));
     take_names(srv);
@@ -182,7 +181,7 @@ static fxi_server *new_server(fx_engine *eng)
     return srv;
 }
 
-// Pre: no connection is suspended. Jobs that are still listed leave while MHD stops.
+// No connection may be suspended. Jobs that are still listed leave while MHD stops.
 static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
@@ -201,7 +200,7 @@ fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_se
     *out = NULL;
     fxi_server *srv = new_server(eng);
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    fx_status st = start(srv, opt, err);
+    fx_status st = start_server(srv, opt, err);
     if (st == FX_OK)
         *out = srv;
     else
@@ -220,7 +219,7 @@ static void end_jobs_locked(fxi_server *srv)
 {
     fxi_http_error e;
     fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
-    for (fxi_job *j = srv->jobs; j; j = j->next) fxi_job_end(j, &e);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_end(j, &e);
 }
 
 static struct timespec deadline_in(double s)
@@ -247,20 +246,4 @@ void fxi_server_stop(fxi_server *srv)
     while (srv->jobs && !late) late = pthread_cond_timedwait(&srv->empty, &srv->mu, &deadline);
     pthread_mutex_unlock(&srv->mu);
     free_server(srv);
-}
-
-bool fxi_server_closing(fxi_server *srv)
-{
-    pthread_mutex_lock(&srv->mu);
-    bool closing = srv->closing;
-    pthread_mutex_unlock(&srv->mu);
-    return closing;
-}
-
-void fxi_server_log(fxi_server *srv, const char *line)
-{
-    if (!srv->opt.log) return;
-    pthread_mutex_lock(&srv->log_mu);
-    srv->opt.log(srv->opt.log_ud, line);
-    pthread_mutex_unlock(&srv->log_mu);
 }

@@ -1,4 +1,4 @@
-"""Real models and vocabularies by others: the program must agree with what their authors' programs give."""
+"""Real models and vocabularies by others: the program agrees with the programs of their authors."""
 import cli
 
 MODEL = cli.SHARED / "models" / "stories260K.gguf"

@@ -1,4 +1,4 @@
-"""./quickstart where it must say no before it installs or builds anything. ./check runs the whole of it."""
+"""What ./quickstart refuses before it installs or builds anything. ./check runs the whole script."""
 import socket
 import subprocess
 from pathlib import Path

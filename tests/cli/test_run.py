@@ -1,6 +1,6 @@
 """flexinfer run -p: what goes where, reproducibility, the edges of every limit."""
+import re
 import signal
-import time
 
 import cli
 
@@ -76,12 +76,13 @@ class Run(cli.TestCase):
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1))
 
     def test_interrupt(self):
-        process = cli.start("run", "-m", cli.tiny_model(), "-p", "x", "--ignore-eos", bufsize=0)
+        """Text comes as it is made: there is some long before the last of 100,000 tokens, and a signal ends it there."""
+        process = cli.start("run", "-m", cli.tiny_model(ctx=100000), "-p", "x", "--ignore-eos", bufsize=0)
         self.assertTrue(process.stdout.read(1))
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        self.assertIn(process.returncode, (0, 130))  # 0: it was done before the signal came
-        self.assertIn(b"tokens at", err)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130)
+        self.assertLess(int(re.search(rb", (\d+) tokens at", err).group(1)), 90000)
 
     def test_reader_that_goes_away(self):
         process = cli.start("run", "-m", cli.tiny_model(), "-p", "x", "--ignore-eos")
@@ -96,14 +97,6 @@ class Run(cli.TestCase):
             _, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err),
                          (1, b"flexinfer: cannot write to stdout: No space left on device\n"))
-
-    def test_text_comes_as_it_is_made(self):
-        process = cli.start("run", "-m", cli.tiny_model(), "-p", "x", "--ignore-eos", bufsize=0)
-        begin, pieces = time.monotonic(), 0
-        while process.stdout.read(4096):
-            pieces += 1
-        process.communicate()
-        self.assertGreater(pieces, 1, time.monotonic() - begin)
 
 
 cli.main()

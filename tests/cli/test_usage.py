@@ -1,4 +1,4 @@
-"""Commands, options, environment, help: what needs no model."""
+"""Commands, options, environment and help, without a model."""
 import cli
 
 COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]

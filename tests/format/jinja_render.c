@@ -16,7 +16,7 @@
 
 #include "format/chat.h"
 #include "format/chat/jinja.h"
-#include "format/vocab/vocab_open.h"
+#include "format/vocab.h"
 
 enum { MAX_VAR = 64 };
 

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "unit/format/small_vocab.h"
 
-static volatile uint64_t sink; // what is read is used
+static volatile uint64_t sink; // values read are used
 
 static void read_array(const fxi_gguf_kv *kv)
 {

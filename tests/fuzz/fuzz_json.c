@@ -2,7 +2,7 @@
 // text, and nothing leaks. What parses is also answered, so that every combination of options is
 // rendered.
 #include "fuzz.h"
-#include "server/server_internal.h"
+#include "server/request/api_request.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,22 +47,23 @@ static void check_request(const fxi_params *par)
 
 static void check_answer(const fxi_params *par, const char *text, size_t n_bytes)
 {
-    fxi_answer a = {.model = "m", .fingerprint = "f"};
-    FUZZ_CHECK(fxi_answer_init(&a, par, 1 << 16));
-    for (int k = 0; k < a.n_prompt * a.n_per_prompt; k++) {
-        fx_event ev = {.choice = k % a.n_per_prompt, .text = text, .text_bytes = n_bytes};
+    fxi_reply r = {.model = "m", .fingerprint = "f"};
+    fxi_reply_spec spec = fxi_params_reply(par);
+    FUZZ_CHECK(fxi_reply_init(&r, &spec, 1 << 16));
+    for (int k = 0; k < r.spec.n_prompt * r.spec.n_per_prompt; k++) {
+        fx_event ev = {.choice = k % r.spec.n_per_prompt, .text = text, .text_bytes = n_bytes};
         ev.finish = FX_FINISH_STOP;
         ev.stop_string = (int)par->n_stop - 1;
         ev.stop_token = par->stop_token.n ? par->stop_token.id[0] : -1;
-        fxi_answer_event(&a, k / a.n_per_prompt, &ev);
+        fxi_reply_event(&r, k / r.spec.n_per_prompt, &ev);
     }
-    FUZZ_CHECK(a.ended);
-    if (!a.stream) {
+    FUZZ_CHECK(r.ended);
+    if (!r.spec.stream) {
         fxi_buf b = {0};
-        FUZZ_CHECK(fxi_reply_body(&b, &a));
+        FUZZ_CHECK(fxi_whole_body(&b, &r));
         check_json(&b);
     }
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
 static void try_api(fxi_api api, const char *body, size_t n_bytes)

@@ -1,5 +1,4 @@
-// SentencePiece models: any bytes end in a vocabulary that works or in one line that says what is
-// wrong.
+// SentencePiece models: any bytes give a vocabulary that works or a one-line error.
 #include "fuzz_vocab_file.h"
 #include "unit/format/protobuf_bytes.h"
 
@@ -13,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-// A short model, in which a mutation meets what counts.
+// A short model: mutations hit its fields.
 static void put_small(fxi_buf *b, unsigned model_type)
 {
     fxi_buf trainer = {0}, norm = {0};

@@ -1,4 +1,4 @@
-// tokenizer.json: any bytes end in a vocabulary that works or in one line that says what is wrong.
+// tokenizer.json: any bytes give a vocabulary that works or a one-line error.
 #include "fuzz_vocab_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 
 bool fuzz_seed(unsigned i, fxi_buf *out)
 {
-    // Short ones, in which a mutation meets what counts.
+    // Short ones: mutations hit their fields.
     static const char *const texts[] = {
         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\xE2\x96\x81\":3,\"<u>"
         "\":4},"

@@ -1,7 +1,7 @@
-// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is refused, anything else comes back
-// from its ids as it was, or, where norm steps change it, as valid UTF-8; no text makes a control
-// token of bytes that may not be one. The first byte of the input chooses the vocabulary, the
-// second one the flags and which bytes are the caller's own.
+// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is an error, any other text comes
+// back from its ids unchanged or, if norm steps change it, as valid UTF-8; only own bytes become
+// control tokens. The first byte of the input chooses the vocabulary, the second the flags and
+// which bytes are own.
 #include <string.h>
 
 #include "base/utf8.h"
@@ -84,7 +84,7 @@ static fxi_vocab *load_gpt4o(void)
     return byte_merges("gpt-4o");
 }
 
-// As rank files are: bytes, scores, whole words first.
+// As rank files: bytes, scores, whole words first.
 static fxi_vocab *load_ranks(void)
 {
     static const char *const more[] = {"aa", "ab", " a", "aab", "\xC3\xA9", "\xE2\x82", "11"};
@@ -120,7 +120,7 @@ static fxi_vocab *load_unigram(void)
     return build_and_free(&s);
 }
 
-// Steps that change the text; what is in no piece is unknown.
+// Steps that change the text; characters in no piece are unknown.
 static fxi_vocab *load_changed(void)
 {
     fxi_vocab_spec s;
@@ -167,7 +167,7 @@ static bool is_mark(const char *s, size_t n)
     return n >= 3 && !memcmp(s, SP, 3);
 }
 
-// Whether the ids spell the text, in which U+2581 and spaces are one.
+// Whether the ids spell the text; U+2581 and spaces are the same.
 static bool spells(const fxi_vocab *v, const fxi_ids *ids, const char *text, size_t n_text)
 {
     size_t at = 0, n;

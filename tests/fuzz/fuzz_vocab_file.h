@@ -1,15 +1,16 @@
-// fuzz_vocab_file.h - what the fuzz targets of vocabulary files share: a spec that was read is
-// built, and what came out encodes and decodes a text.
+// fuzz_vocab_file.h - what the fuzz targets of vocabulary files share: a spec is built, and the
+// vocabulary encodes and decodes a text.
 #ifndef TESTS_FUZZ_VOCAB_FILE_H
 #define TESTS_FUZZ_VOCAB_FILE_H
 
 #include <string.h>
 
 #include "base/error.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 #include "fuzz.h"
 
-// Whatever the file: ids are of the vocabulary, and what went wrong is said in one line.
+// For any file: ids are in range, and an error is one line.
 static inline void fuzz_try_vocab(const fxi_vocab *v)
 {
     static const char text[] =

@@ -20,7 +20,7 @@
 typedef struct fake_request {
     struct fake_request *next;
     uint64_t id;
-    fx_request req; // what it points to is not kept
+    fx_request req; // its pointers are not valid any more
     size_t n_prompt;
     int32_t last_stop_token; // -1: none
     char kind[16];           // the order's first word
@@ -38,6 +38,7 @@ struct fx_engine {
     pthread_cond_t cond;
     fake_request *list;
     bool closing;
+    int n_open; // tokens that "gate" requests may emit
     fake_counts counts;
     fake_seen seen;
 };
@@ -142,13 +143,20 @@ static void remove_locked(fx_engine *e, fake_request *r)
     free(r);
 }
 
+// Whether a request must wait for the test, however late it is.
+static bool is_held(const fx_engine *e, const fake_request *r)
+{
+    bool gate = !strcmp(r->kind, "gate");
+    return !strcmp(r->kind, "stuck") || (gate && r->pos < r->n_token && r->pos >= e->n_open);
+}
+
 // The request that may move on now, or NULL and when the next one may.
 static fake_request *pick_locked(fx_engine *e, double *next_s)
 {
     fake_request *best = NULL;
     for (fake_request *r = e->list; r; r = r->next) {
         if (r->cancelled || e->closing) return r;
-        if (strcmp(r->kind, "stuck") && (!best || r->due_s < best->due_s)) best = r;
+        if (!is_held(e, r) && (!best || r->due_s < best->due_s)) best = r;
     }
     *next_s = best ? best->due_s : fxi_now_s() + 1;
     return best && best->due_s <= fxi_now_s() ? best : NULL;
@@ -256,7 +264,7 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
     return FX_OK;
 }
 
-// The text of a conversation is its last message's.
+// The text of a conversation is that of its last message.
 static char *last_text(const char *messages)
 {
     json_t *list = json_loads(messages, 0, NULL);
@@ -319,10 +327,11 @@ static int count_words(const char *s)
     return n;
 }
 
-// The order's first word, where it is one, and its numbers.
+// Reads the order's first word, if it is a known one, and its numbers.
 static void read_order(fake_request *r)
 {
-    static const char *const kinds[] = {"count", "slow", "draw", "fail", "flood", "halt", "stuck"};
+    static const char *const kinds[] = {"count", "slow", "draw", "fail",
+                                        "flood", "halt", "gate", "stuck"};
     int n = 0, ms = 0;
     char word[16] = "";
     sscanf(r->text, "%15s %d %d", word, &n, &ms);
@@ -417,6 +426,14 @@ const fake_seen *fake_engine_last(fx_engine *e)
     pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
     pthread_mutex_unlock(&e->mu);
     return &e->seen;
+}
+
+void fake_engine_open(fx_engine *e, int n_token)
+{
+    pthread_mutex_lock(&e->mu);
+    e->n_open = n_token;
+    pthread_cond_signal(&e->cond);
+    pthread_mutex_unlock(&e->mu);
 }
 
 bool fake_engine_wait_idle(fx_engine *e, double s)

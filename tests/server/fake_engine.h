@@ -1,18 +1,19 @@
-// fake_engine.h - an engine without a model, for tests of what stands on flexinfer.h.
+// fake_engine.h - an engine without a model, for tests of code above flexinfer.h.
 //
-// It has the real one's functions, events and thread; a token is a byte (id = value, id 256 = BOS),
-// and what is answered is ordered by the prompt's text (of a conversation: by the last message):
+// It has the real one's functions, events and thread. A token is a byte (id = value, id 256 = BOS).
+// The prompt's text (of a conversation: the last message) is an order that says what to answer:
 //     "say a b c"        the words, one token each, then STOP
 //     "count N"          "1 2 .. N", one token each, then STOP
 //     "slow N MS"        the same with MS milliseconds before each token
 //     "draw N"           N letters that depend on (seed, choice, position)
 //     "fail N"           N tokens, then FX_FINISH_ERROR
 //     "flood N"          N tokens of 64 KiB
-//     "halt N"           N tokens, then STOP by the request's last stop string, or, where it has none,
-//                        by its last stop token
+//     "halt N"           N tokens, then STOP by the request's last stop string, or by its last stop
+//                        token if it has no stop string
+//     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
-//     "full", "closed", "nospace", "invalid", "nomem", "broken"     fx_submit fails with that status
-// Anything else is said back as by "say". max_tok ends it with LENGTH, and prompts of more than
+//     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
+// Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
@@ -29,10 +30,10 @@ typedef struct fake_counts {
 
 fake_counts fake_engine_counts(fx_engine *eng);
 
-// The request submitted last, as of when it was: the lists are copies, valid until the next one.
-// There must have been one.
+// The request submitted last; at least one must have been. The lists are copies, valid until the
+// next request.
 typedef struct fake_seen {
-    fx_request req; // but prompt, on_event, ud
+    fx_request req; // except prompt, on_event, ud
     fx_bias bias[8];
     int32_t allow[8], stop_token[8];
     char stop[8][32];
@@ -41,6 +42,8 @@ typedef struct fake_seen {
 } fake_seen;
 
 const fake_seen *fake_engine_last(fx_engine *eng);
+// Lets every "gate" request emit its first n_token tokens.
+void fake_engine_open(fx_engine *eng, int n_token);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

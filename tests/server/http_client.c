@@ -13,7 +13,7 @@
 static int open_to(const struct sockaddr *a, socklen_t n)
 {
     int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = 20};
+    struct timeval limit = {.tv_sec = 60};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (!connect(fd, a, n)) return fd;
     perror("connect");
@@ -38,7 +38,7 @@ static void send_all(int fd, const char *p, size_t n)
 {
     while (n) {
         ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
-        if (k <= 0) return; // what comes back says the rest
+        if (k <= 0) return; // the response says the rest
         p += k, n -= (size_t)k;
     }
 }

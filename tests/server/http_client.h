@@ -10,12 +10,12 @@ typedef struct http_reply {
     fxi_buf head, body;
 } http_reply;
 
-int http_open(int port);    // a connected socket with a time limit of 20 s on every read
+int http_open(int port);    // a connected socket with a time limit of 60 s on every read, a guard
 int http_open_v6(int port); // to ::1
 __attribute__((format(printf, 2, 3))) void http_send(int fd, const char *fmt, ...);
 void http_post(int fd, const char *path, const char *body); // keep-alive
 http_reply http_read(int fd);                               // one response, not a byte more
-// Reads the head and then the body up to where `until` has been seen; for streams.
+// Reads the head, then the body until it contains `until`; for streams.
 http_reply http_read_until(int fd, const char *until);
 void http_reset(int fd); // closes with a RST
 void http_reply_free(http_reply *r);

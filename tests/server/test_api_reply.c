@@ -1,5 +1,5 @@
-// test_api_reply.c - events to bodies and streams; no HTTP, no threads. The golden texts are what
-// clients parse.
+// test_api_reply.c - events to bodies and streams, without HTTP and threads. The golden texts are
+// what clients parse.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,27 +9,29 @@
 
 #include <cmocka.h>
 
-#include "server/server_internal.h"
+#include "server/http/http.h"
+#include "server/reply/json_out.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
-static fxi_answer answer_of(fxi_api api, const char *members, size_t max_out_bytes)
+static fxi_reply reply_of(fxi_api api, const char *members, size_t max_out_bytes)
 {
     static const char *const openings[] = {"{\"prompt\":\"a\"",
                                            "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"};
     char body[512];
     fxi_params par;
     fxi_http_error e;
-    fxi_answer a = {.created = 1, .model = "m", .fingerprint = "fp_1"};
+    fxi_reply r = {.created = 1, .model = "m", .fingerprint = "fp_1"};
     snprintf(body, sizeof body, "%s%s}", openings[api], members);
-    snprintf(a.id, sizeof a.id, "%s-1", api == FXI_API_CHAT ? "chatcmpl" : "cmpl");
+    snprintf(r.id, sizeof r.id, "%s-1", api == FXI_API_CHAT ? "chatcmpl" : "cmpl");
     assert_true(fxi_params_parse(&par, api, body, strlen(body), &limits, &e));
-    assert_true(fxi_answer_init(&a, &par, max_out_bytes));
+    fxi_reply_spec spec = fxi_params_reply(&par);
+    assert_true(fxi_reply_init(&r, &spec, max_out_bytes));
     fxi_params_free(&par);
-    return a;
+    return r;
 }
 
-static void give(fxi_answer *a, int choice, const char *text, int n_generated, fx_finish finish)
+static void give(fxi_reply *r, int choice, const char *text, int n_generated, fx_finish finish)
 {
     fx_event ev = {.choice = choice,
                    .text = text,
@@ -40,13 +42,13 @@ static void give(fxi_answer *a, int choice, const char *text, int n_generated, f
                    .stop_token = -1,
                    .stop_string = -1,
                    .error = finish == FX_FINISH_ERROR ? "it broke" : NULL};
-    fxi_answer_event(a, 0, &ev);
+    fxi_reply_event(r, 0, &ev);
 }
 
-static void expect_out(fxi_answer *a, const char *want)
+static void expect_out(fxi_reply *r, const char *want)
 {
     static char got[1 << 16];
-    size_t n = fxi_answer_take(a, got, sizeof got - 1);
+    size_t n = fxi_reply_take(r, got, sizeof got - 1);
     got[n] = 0;
     assert_string_equal(got, want);
 }
@@ -64,13 +66,13 @@ static void expect_out(fxi_answer *a, const char *want)
 static void test_chat_stream_golden(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(
-        FXI_API_CHAT, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}", 1000000);
-    give(&a, 0, "", 1, FX_FINISH_NONE);
-    give(&a, 0, "Hi", 2, FX_FINISH_NONE);
-    give(&a, 0, "", 2, FX_FINISH_STOP);
-    assert_true(a.ended);
-    expect_out(&a, CHAT_HEAD
+    fxi_reply r = reply_of(FXI_API_CHAT,
+                           ",\"stream\":true,\"stream_options\":{\"include_usage\":true}", 1000000);
+    give(&r, 0, "", 1, FX_FINISH_NONE);
+    give(&r, 0, "Hi", 2, FX_FINISH_NONE);
+    give(&r, 0, "", 2, FX_FINISH_STOP);
+    assert_true(r.ended);
+    expect_out(&r, CHAT_HEAD
                "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
                "{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"logprobs\":null,"
@@ -79,20 +81,20 @@ static void test_chat_stream_golden(void **state)
                "\"stop_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
                "]," USAGE(9, 2, 11) "}\n\n"
                                     "data: [DONE]\n\n");
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
 static void test_text_stream(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true,\"n\":2", 1000000);
-    give(&a, 0, "a", 1, FX_FINISH_NONE);
-    give(&a, 1, "b", 1, FX_FINISH_LENGTH);
-    assert_false(a.ended);
-    give(&a, 0, "", 1, FX_FINISH_STOP);
-    assert_true(a.ended);
+    fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true,\"n\":2", 1000000);
+    give(&r, 0, "a", 1, FX_FINISH_NONE);
+    give(&r, 1, "b", 1, FX_FINISH_LENGTH);
+    assert_false(r.ended);
+    give(&r, 0, "", 1, FX_FINISH_STOP);
+    assert_true(r.ended);
     expect_out(
-        &a, TEXT_HEAD
+        &r, TEXT_HEAD
         "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
         "{\"index\":1,\"text\":\"b\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
         "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\","
@@ -100,29 +102,29 @@ static void test_text_stream(void **state)
         "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\","
         "\"stop_reason\":null}]}\n\n"
         "data: [DONE]\n\n");
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
 static void test_continuous_usage(void **state)
 {
     (void)state;
-    fxi_answer a =
-        answer_of(FXI_API_COMPLETIONS,
-                  ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}", 1000000);
-    give(&a, 0, "a", 1, FX_FINISH_NONE);
-    give(&a, 0, "b", 2, FX_FINISH_NONE);
-    expect_out(&a, TEXT_HEAD
+    fxi_reply r =
+        reply_of(FXI_API_COMPLETIONS,
+                 ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}", 1000000);
+    give(&r, 0, "a", 1, FX_FINISH_NONE);
+    give(&r, 0, "b", 2, FX_FINISH_NONE);
+    expect_out(&r, TEXT_HEAD
                "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]," USAGE(
                    9, 1, 10) "}\n\n" TEXT_HEAD "{\"index\":0,\"text\":\"b\",\"logprobs\":null,"
                              "\"finish_reason\":null}]," USAGE(9, 2, 11) "}\n\n");
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
-static void expect_body(fxi_answer *a, const char *want)
+static void expect_body(fxi_reply *r, const char *want)
 {
     fxi_buf b = {0};
-    assert_true(a->ended && !a->err.status);
-    assert_true(fxi_reply_body(&b, a));
+    assert_true(r->ended && !r->err.status);
+    assert_true(fxi_whole_body(&b, r));
     assert_string_equal(b.p, want);
     fxi_buf_free(&b);
 }
@@ -130,28 +132,28 @@ static void expect_body(fxi_answer *a, const char *want)
 static void test_whole_bodies(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_CHAT, "", 1);
-    give(&a, 0, "Hi \"you\"", 2, FX_FINISH_NONE);
-    give(&a, 0, "\n", 3, FX_FINISH_STOP);
-    expect_body(&a, "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1,"
+    fxi_reply r = reply_of(FXI_API_CHAT, "", 1);
+    give(&r, 0, "Hi \"you\"", 2, FX_FINISH_NONE);
+    give(&r, 0, "\n", 3, FX_FINISH_STOP);
+    expect_body(&r, "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1,"
                     "\"model\":\"m\",\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":0,"
                     "\"message\":{\"role\":\"assistant\",\"content\":\"Hi \\\"you\\\"\\n\","
                     "\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"stop\","
                     "\"stop_reason\":null}]," USAGE(9, 3, 12) "}");
-    fxi_answer_free(&a);
-    a = answer_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
-    give(&a, 1, "y", 1, FX_FINISH_LENGTH);
-    give(&a, 0, "", 4, FX_FINISH_STOP);
-    expect_body(&a,
+    fxi_reply_free(&r);
+    r = reply_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
+    give(&r, 1, "y", 1, FX_FINISH_LENGTH);
+    give(&r, 0, "", 4, FX_FINISH_STOP);
+    expect_body(&r,
                 "{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\","
                 "\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":0,\"text\":\"\","
                 "\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_reason\":null},"
                 "{\"index\":1,\"text\":\"y\",\"logprobs\":null,\"finish_reason\":\"length\","
                 "\"stop_reason\":null}]," USAGE(9, 5, 14) "}");
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
-// What the client asked to stop at is told, what the model ends with by itself is not.
+// stop_reason names what the client asked to stop at, not the model's end-of-text token.
 static void test_stop_reason(void **state)
 {
     static const struct {
@@ -178,26 +180,26 @@ static void test_stop_reason(void **state)
             snprintf(members, sizeof members, ",%s%s", rows[i].members,
                      stream ? ",\"stream\":true" : "");
             snprintf(want, sizeof want, "\",\"stop_reason\":%s}", rows[i].want);
-            fxi_answer a = answer_of(FXI_API_CHAT, members, 1000000);
+            fxi_reply r = reply_of(FXI_API_CHAT, members, 1000000);
             fx_event ev = {.text = "",
                            .finish = rows[i].finish,
                            .stop_string = rows[i].string,
                            .stop_token = rows[i].token};
-            fxi_answer_event(&a, 0, &ev);
-            assert_true(a.ended && (stream || fxi_reply_body(&b, &a)));
-            if (!strstr(stream ? a.out.p : b.p, want))
-                fail_msg("no %s in %s", want, stream ? a.out.p : b.p);
+            fxi_reply_event(&r, 0, &ev);
+            assert_true(r.ended && (stream || fxi_whole_body(&b, &r)));
+            if (!strstr(stream ? r.out.p : b.p, want))
+                fail_msg("no %s in %s", want, stream ? r.out.p : b.p);
             fxi_buf_free(&b);
-            fxi_answer_free(&a);
+            fxi_reply_free(&r);
         }
     }
 }
 
-// The prompt counts once however many choices it has; so does what was cached of it.
+// The prompt counts once whatever the number of its choices; so do its cached tokens.
 static void test_cached_tokens(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
+    fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
     for (int k = 0; k < 2; k++) {
         fx_event ev = {.choice = k,
                        .text = "",
@@ -205,17 +207,17 @@ static void test_cached_tokens(void **state)
                        .n_prompt = 9,
                        .n_cached = 8,
                        .n_generated = 3};
-        fxi_answer_event(&a, 0, &ev);
+        fxi_reply_event(&r, 0, &ev);
     }
     fxi_buf b = {0};
-    assert_true(fxi_reply_usage(&b, &a));
+    assert_true(fxi_usage_add(&b, &r));
     assert_string_equal(b.p, "{\"prompt_tokens\":9,\"completion_tokens\":6,\"total_tokens\":15,"
                              "\"prompt_tokens_details\":{\"cached_tokens\":8}}");
     fxi_buf_free(&b);
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
-// ---- ends that are not good -------------------------------------------------------------------
+// ---- errors -----------------------------------------------------------------------------------
 
 static void test_error_before_first_byte(void **state)
 {
@@ -225,75 +227,75 @@ static void test_error_before_first_byte(void **state)
     } rows[] = {{FX_FINISH_ERROR, 500}, {FX_FINISH_ABORT, 503}, {FX_FINISH_CANCEL, 500}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fxi_answer a = answer_of(FXI_API_CHAT, ",\"stream\":true", 1000000);
-        give(&a, 0, "", 0, rows[i].finish);
-        assert_true(a.ended && !a.begun);
-        assert_int_equal(a.err.status, rows[i].status);
-        assert_non_null(strstr(a.err.message, "chatcmpl-1"));
-        expect_out(&a, "");
-        fxi_answer_free(&a);
+        fxi_reply r = reply_of(FXI_API_CHAT, ",\"stream\":true", 1000000);
+        give(&r, 0, "", 0, rows[i].finish);
+        assert_true(r.ended && !r.begun);
+        assert_int_equal(r.err.status, rows[i].status);
+        assert_non_null(strstr(r.err.message, "chatcmpl-1"));
+        expect_out(&r, "");
+        fxi_reply_free(&r);
     }
 }
 
 static void test_error_in_stream(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1000000);
-    give(&a, 0, "a", 1, FX_FINISH_NONE);
-    give(&a, 0, "", 1, FX_FINISH_ERROR);
-    give(&a, 0, "late", 2, FX_FINISH_NONE);
-    expect_out(&a, TEXT_HEAD
+    fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1000000);
+    give(&r, 0, "a", 1, FX_FINISH_NONE);
+    give(&r, 0, "", 1, FX_FINISH_ERROR);
+    give(&r, 0, "late", 2, FX_FINISH_NONE);
+    expect_out(&r, TEXT_HEAD
                "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n"
                "data: {\"error\":{\"message\":\"the request failed: it broke (cmpl-1)\","
                "\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\ndata: [DONE]\n\n");
-    fxi_answer_free(&a);
+    fxi_reply_free(&r);
 }
 
 static void test_slow_reader(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 4096);
-    for (int i = 0; i < 1000; i++) give(&a, 0, "some text", i, FX_FINISH_NONE);
-    assert_true(a.ended);
-    assert_string_equal(a.err.code, "slow_client");
-    assert_true(a.out.n < 8192);
-    assert_non_null(strstr(a.out.p, "slow_client"));
-    fxi_answer_free(&a);
+    fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 4096);
+    for (int i = 0; i < 1000; i++) give(&r, 0, "some text", i, FX_FINISH_NONE);
+    assert_true(r.ended);
+    assert_string_equal(r.err.code, "slow_client");
+    assert_true(r.out.n < 8192);
+    assert_non_null(strstr(r.out.p, "slow_client"));
+    fxi_reply_free(&r);
 }
 
 static void test_ping(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_CHAT, ",\"stream\":true", 4096);
-    fxi_answer_ping(&a);
-    assert_true(a.begun);
-    fxi_answer_ping(&a); // one waits already
-    expect_out(&a, ": ping\n\n");
-    fxi_answer_free(&a);
+    fxi_reply r = reply_of(FXI_API_CHAT, ",\"stream\":true", 4096);
+    fxi_reply_ping(&r);
+    assert_true(r.begun);
+    fxi_reply_ping(&r); // one ping waits already
+    expect_out(&r, ": ping\n\n");
+    fxi_reply_free(&r);
 }
 
-// Taking in odd pieces gives the same bytes.
+// Taking odd pieces gives the same bytes.
 static void test_take_in_pieces(void **state)
 {
     (void)state;
-    fxi_answer a = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
-    fxi_answer b = answer_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
+    fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
+    fxi_reply b = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
     static char whole[1 << 16], pieces[1 << 16];
     size_t n_whole = 0, n_pieces = 0;
     for (int i = 0; i < 200; i++) {
-        give(&a, 0, "xyz", i, FX_FINISH_NONE);
+        give(&r, 0, "xyz", i, FX_FINISH_NONE);
         give(&b, 0, "xyz", i, FX_FINISH_NONE);
-        n_pieces += fxi_answer_take(&b, pieces + n_pieces, (size_t)(i % 300));
+        n_pieces += fxi_reply_take(&b, pieces + n_pieces, (size_t)(i % 300));
     }
-    n_whole = fxi_answer_take(&a, whole, sizeof whole);
-    for (size_t n; (n = fxi_answer_take(&b, pieces + n_pieces, 17)) > 0;) n_pieces += n;
+    n_whole = fxi_reply_take(&r, whole, sizeof whole);
+    for (size_t n; (n = fxi_reply_take(&b, pieces + n_pieces, 17)) > 0;) n_pieces += n;
     assert_int_equal(n_whole, n_pieces);
     assert_memory_equal(whole, pieces, n_whole);
-    fxi_answer_free(&a);
-    fxi_answer_free(&b);
+    fxi_reply_free(&r);
+    fxi_reply_free(&b);
 }
 
-// ---- small things -----------------------------------------------------------------------------
+// ---- strings and routes -----------------------------------------------------------------------
 
 static void test_json_strings(void **state)
 {
@@ -339,9 +341,10 @@ static void test_routes(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char allow[32];
         fxi_http_error e = {0};
-        const fxi_route *r = fxi_route_find(rows[i].method, rows[i].path, allow, sizeof allow, &e);
+        const fxi_route *row =
+            fxi_route_find(rows[i].method, rows[i].path, allow, sizeof allow, &e);
         assert_int_equal(e.status, rows[i].status);
-        assert_int_equal(r == NULL, rows[i].status != 0);
+        assert_int_equal(row == NULL, rows[i].status != 0);
         assert_string_equal(allow, rows[i].allow);
     }
 }

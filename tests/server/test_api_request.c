@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/server_internal.h"
+#include "server/request/api_request.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -215,7 +215,7 @@ static const struct bad_field {
     {"\"chat_template_kwargs\":[]", 400, "chat_template_kwargs", "invalid_type", 2},
     {"\"chat_template_kwargs\":{\"tools\":1}", 400, "chat_template_kwargs", "invalid_value", 2},
     {"\"add_generation_prompt\":1", 400, "add_generation_prompt", "invalid_type", 2},
-    // known, not to be had
+    // known, not supported
     {"\"logprobs\":0", 501, "logprobs", "unsupported_parameter", 1},
     {"\"logprobs\":true", 501, "logprobs", "unsupported_parameter", 2},
     {"\"logprobs\":true,\"top_logprobs\":2", 501, "logprobs", "unsupported_parameter", 2},
@@ -231,7 +231,7 @@ static const struct bad_field {
     {"\"bad_words\":[\"a\"]", 501, "bad_words", "unsupported_parameter", 3},
     {"\"prompt_logprobs\":1", 501, "prompt_logprobs", "unsupported_parameter", 3},
     {"\"chat_template\":\"x\"", 501, "chat_template", "unsupported_parameter", 2},
-    // a wrong value outranks a missing ability
+    // a wrong value outranks what is not supported
     {"\"echo\":true,\"use_beam_search\":\"x\"", 400, "use_beam_search", "invalid_type", 3},
     {"\"echo\":true,\"model\":\"other\"", 404, "model", "model_not_found", 3},
 };
@@ -287,7 +287,7 @@ static fxi_params parse(fxi_api api, const char *body)
     return par;
 }
 
-// Every known field at its neutral value, at null, and a field nobody knows.
+// Every known field at its neutral value or at null, and unknown fields.
 static void test_neutral(void **state)
 {
     static const char *const members[] = {
@@ -515,7 +515,7 @@ static void test_request_cache(void **state)
     }
 }
 
-// What is named when the engine refuses.
+// Which field an error names when the engine refuses.
 static void test_blame(void **state)
 {
     static const struct {

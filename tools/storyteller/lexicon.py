@@ -57,7 +57,7 @@ HE_NAMES = """Pip Tom Sam Max Leo Ben Finn Oscar Hugo Otto Milo Jasper Felix Tob
  Bruno Monty Ravi Omar Kofi Mateo Jonah Ivan Kenji Emil Bertie Rolf""".split()
 SHE_NAMES = """Lily Mia Rosa Nell Daisy Ruby Clara Ivy Poppy Hazel Luna Wren Tilly Maya Nina Ada Elsie Flora Greta
  Juno Lena Anya Amara Priya Yuki Zara Bella Dora Olive Pearl Freya Nora""".split()
-# Names nobody has heard before teach the model to repeat what it was told.
+# Invented names teach the model to repeat what it has read.
 NAME_STARTS = (
     "Ba Bo Da De Fa Fi Go Ha Jo Ka Ki La Lo Ma Mo Na Pa Pe Ra Ro Sa Si Ta Te Va Vi Wi Za Zo Tri Plo Gri Blu Sno"
     .split()

@@ -16,8 +16,8 @@ if ! "$python" -c 'import torch, numpy, sentencepiece' 2>/dev/null; then
         python3-sentencepiece libopenblas0-pthread
 fi
 
-# Keep freed memory: otherwise every step gives its activations back to the system and asks for them again.
-# Threads that wait do not spin: on a machine that is busy with other work, spinning costs several times the time.
+# Keep freed memory: otherwise every step returns its activations to the system and allocates them again.
+# Waiting threads must not spin: on a busy machine, spinning makes training several times slower.
 export OMP_WAIT_POLICY=PASSIVE
 export MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=8000000000
 

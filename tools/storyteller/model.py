@@ -1,6 +1,6 @@
 """The Llama architecture in plain PyTorch, fp32: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 
-Rotary positions turn neighbouring pairs (x[2i], x[2i+1]), as the weights of GGUF "llama" files expect.  Parameters
+Rotary positions rotate neighbouring pairs (x[2i], x[2i+1]), as the weights of GGUF "llama" files expect.  Parameters
 carry the names of GGUF tensors (token_embd.weight, blk.0.attn_q.weight, ...), so that exporting is a loop.
 """
 
@@ -113,7 +113,7 @@ class Llama(nn.Module):
         self.register_buffer("mask", mask, persistent=False)
 
     def init_weights(self, generator):
-        """Matrices keep the size of their input, half of it where they write into the residual stream."""
+        """Matrices keep the size of their input, or half of it if they write into the residual stream."""
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
                 writes = "attn_output" in name or "ffn_down" in name

@@ -1,7 +1,7 @@
 """The plots: what can happen to a hero.
 
-A plot is a function from a Cast to a template (see template.py) whose paragraphs are parted by empty lines.  It asks
-the cast for the people and things that it needs (cast.helper, cast.thing, cast.bind) and may branch on what it got.
+A plot is a function from a Cast to a template (see template.py) whose paragraphs are separated by empty lines.  It asks
+the cast for the people and things it needs (cast.helper, cast.thing, cast.bind) and may branch on what it got.
 The slots are
     h  the hero    f  the friend or helper    p  the place    o  the thing    w  the weather    t  the time of day
 the PHRASES, and what the plot binds itself.  PLOTS names every plot with the ways in which a reader may ask for it:

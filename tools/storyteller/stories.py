@@ -58,7 +58,7 @@ class Cast:
         self.slots["o"] = _Named(f"{self.pick(thing.looks)} {thing.name}", name=thing.name, use=thing.use)
 
     def helper(self, can="", peer=False):
-        """Adds the friend: somebody of another kind; one who `can` do something; a peer is no grown-up."""
+        """Adds the friend: somebody of another kind; one who `can` do something; a peer is not a grown-up."""
         kinds = lexicon.KINDS if peer else lexicon.KINDS | lexicon.PEOPLE
         names = [
             name
@@ -138,7 +138,7 @@ def tell(rng, invented=False):
 
 
 def _join(paragraphs, names):
-    """No line begins with a name: so a name is always one and the same token, with a blank before it."""
+    """No line begins with a name, so that a name is always the same token, with a blank before it."""
     text = paragraphs[0]
     for paragraph in paragraphs[1:]:
         text += (" " if paragraph.startswith(tuple(names)) else "\n\n") + paragraph

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the storyteller on stories of our own making: corpus, vocabulary, model, in this order.
 
-Every file goes to --out: vocab.json (made once), corpus-SEED.npz (made once), checkpoint.pt (written again and again).
+Every file goes to --out: vocab.json (made once), corpus-SEED.npz (made once), checkpoint.pt (rewritten regularly).
 A row of a batch is mostly one document, so that attention looks at one story and learns early to repeat its names; some
 rows hold several documents, up to the whole context.  Rows of about the same length share a batch.
 The run begins with lessons: pieces of 24 tokens in which a name comes twice.  Over such a short way the attention soon
@@ -104,7 +104,7 @@ def is_lesson(step, progress):
 
 
 def batch_of(rows):
-    """Rows padded at the end; padding is no target."""
+    """Rows padded at the end; padding is not a target."""
     width = max(map(len, rows))
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     targets = torch.full((len(rows), width), IGNORED)
@@ -149,7 +149,7 @@ def held_out_loss(model, vocab):
 
 
 class Run:
-    """A training run: model, optimizer, and how far it has come.  It can be saved and taken up again."""
+    """A training run: model, optimizer, and how far it has come.  It can be saved and resumed."""
 
     def __init__(self, model):
         self.model, self.optimizer = model, make_optimizer(model)

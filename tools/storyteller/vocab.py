@@ -2,7 +2,7 @@
 
 Ids: 0 <unk>, 1 <s>, 2 </s>, 3..258 the bytes, then the two marks of the chat form, then the pieces by falling score.
 A text is cut into characters (blanks written as U+2581), and the adjacent pair whose concatenation is a piece with
-the highest score is merged, leftmost first, until no pair is left; what is no piece then falls apart into its bytes.
+the highest score is merged, leftmost first, until no pair is left; whatever is not a piece is then split into bytes.
 As no piece crosses the beginning of a word, each word can be merged on its own and remembered.
 """
 

@@ -1,16 +1,15 @@
-// vocab_open.c - a vocabulary from a path: which kind of file it is, and what stands beside it.
+// vocab_open.c - a vocabulary from a path: chooses the reader by the form of the file, reads what is
+// beside it, and builds.
 //
 //   a folder                tokenizer.json in it, otherwise tokenizer.model
 //   "GGUF"                  a model, or a vocabulary alone
 //   "{" .. with "model"     tokenizer.json
-//   "{" .. without          encoder.json, whose vocab.bpe (or merges.txt) stands beside it
+//   "{" .. without          encoder.json, with vocab.bpe (or merges.txt) beside it
 //   base64, space, number   a rank file
 //   anything else           a SentencePiece model
 //
-// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json says what begins and ends
-// a text, and holds the chat template, unless chat_template.jinja does.
-#include "format/vocab/vocab_open.h"
-
+// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json has BOS, EOS and the chat
+// template; chat_template.jinja overrides the latter.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 
 #include "base/error.h"
 #include "format/gguf.h"
-#include "format/vocab/vocab_hf.h"
-#include "format/vocab/vocab_ranks.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
@@ -66,8 +65,8 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-// The path of `name` in the folder of `path`, or in `path` if that is a folder; false: too long.
-static bool beside(char out[PATH_BYTES], const char *path, bool folder, const char *name)
+// The path of `name` beside `path`, or in it if `folder`. False: too long.
+static bool path_beside(char out[PATH_BYTES], const char *path, bool folder, const char *name)
 {
     const char *slash = strrchr(path, '/');
     const size_t n = folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
@@ -80,15 +79,15 @@ static bool find_beside(char out[PATH_BYTES], const char *path, bool folder,
                         const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (beside(out, path, folder, names[i]) && is_file(out)) return true;
+        if (path_beside(out, path, folder, names[i]) && is_file(out)) return true;
     return false;
 }
 
 //
-// What stands beside
+// Files beside it
 //
 
-static fx_status take_config(const char *path, fxi_vocab_spec *s, fx_error *err)
+static fx_status read_config_file(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_buf text = {0};
     const char *name = s->name;
@@ -100,7 +99,7 @@ static fx_status take_config(const char *path, fxi_vocab_spec *s, fx_error *err)
     return st;
 }
 
-static fx_status take_template(const char *path, fxi_vocab_spec *s, fx_error *err)
+static fx_status read_template_file(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_buf text = {0};
     fx_status st = read_file(path, &text, err);
@@ -114,8 +113,8 @@ static fx_status read_beside(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
     static const char *const config = "tokenizer_config.json", *const jinja = "chat_template.jinja";
     char other[PATH_BYTES];
-    if (find_beside(other, path, false, &config, 1)) FX_TRY(take_config(other, s, err));
-    if (find_beside(other, path, false, &jinja, 1)) FX_TRY(take_template(other, s, err));
+    if (find_beside(other, path, false, &config, 1)) FX_TRY(read_config_file(other, s, err));
+    if (find_beside(other, path, false, &jinja, 1)) FX_TRY(read_template_file(other, s, err));
     return FX_OK;
 }
 
@@ -156,7 +155,7 @@ static bool begins_json(fxi_str text)
     return i < text.n && text.p[i] == '{';
 }
 
-// A tokenizer.json has an object "model" in it, an encoder.json nothing but numbers.
+// A tokenizer.json has an object "model", an encoder.json only numbers.
 static bool has_model(fxi_str json)
 {
     static const char key[] = "\"model\"";
@@ -170,7 +169,7 @@ static bool has_model(fxi_str json)
     return false;
 }
 
-static fx_status no_pre(const char *path, const char *pre, fx_error *err)
+static fx_status refuse_pre(const char *path, const char *pre, fx_error *err)
 {
     if (!pre) return FX_OK;
     return fxi_fail(err, FX_EINVAL,
@@ -179,13 +178,13 @@ static fx_status no_pre(const char *path, const char *pre, fx_error *err)
                     path, pre);
 }
 
-static fx_status read_text(const char *path, fxi_str text, const char *pre, fxi_vocab_spec *s,
-                           fx_error *err)
+static fx_status read_by_form(const char *path, fxi_str text, const char *pre, fxi_vocab_spec *s,
+                              fx_error *err)
 {
     const bool json = begins_json(text);
     if (fxi_ranks_begin(text.p, text.n)) return fxi_vocab_read_ranks(text.p, text.n, pre, s, err);
     if (json && !has_model(text)) return read_pair(path, text, pre, s, err);
-    FX_TRY(no_pre(path, pre, err));
+    FX_TRY(refuse_pre(path, pre, err));
     if (json)
         FX_TRY(fxi_vocab_read_hf(text.p, text.n, s, err));
     else
@@ -205,13 +204,23 @@ static bool is_gguf(const char *path)
 static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s, fx_error *err)
 {
     if (is_gguf(path)) {
-        FX_TRY(no_pre(path, pre, err));
+        FX_TRY(refuse_pre(path, pre, err));
         return read_gguf(path, s, err);
     }
     fxi_buf text = {0};
     fx_status st = read_file(path, &text, err);
-    if (st == FX_OK) st = read_text(path, (fxi_str){text.p, text.n}, pre, s, err);
+    if (st == FX_OK) st = read_by_form(path, (fxi_str){text.p, text.n}, pre, s, err);
     fxi_buf_free(&text);
+    return st;
+}
+
+fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err)
+{
+    fxi_vocab_spec spec;
+    fxi_vocab_spec_init(&spec, fxi_gguf_name(g));
+    fx_status st = fxi_vocab_read_gguf(g, &spec, err);
+    if (st == FX_OK) st = fxi_vocab_build(&spec, out, err);
+    fxi_vocab_spec_free(&spec);
     return st;
 }
 

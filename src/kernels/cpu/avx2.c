@@ -1,24 +1,24 @@
-// The path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers. The table of machines
-// that also have AVX-VNNI is here too: it differs in one function.
+// The path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers. Also holds the table
+// for machines with AVX-VNNI, which differs in one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 
-#include "kernels/cpu/body_ops.h"
+#include "kernels/cpu/body/body_ops.h"
 
 #define TILE_TOK      6
 #define TILE_PANELS   1
 #define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_tile.h"
 
-#define FEW_TOK      3
-#define FEW_PANELS   2
-#define FEW_CASES(X) X(1) X(2) X(3)
-#include "kernels/cpu/body_attention.h"
-#include "kernels/cpu/body_linear.h"
+#define SMALL_TOK      3
+#define SMALL_PANELS   2
+#define SMALL_CASES(X) X(1) X(2) X(3)
+#include "kernels/cpu/body/body_attention.h"
+#include "kernels/cpu/body/body_linear.h"
 
-// Integer products: VPMADDUBSW wants an unsigned and a signed side and saturates at 16 bits: of
-// wide codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128 x 127
-// fits; others have 6 bits at most.
+// Integer products without VNNI. VPMADDUBSW multiplies unsigned by signed bytes, adds pairs and
+// saturates at 16 bits. Wide codes: |w| <= 128 times the activation with w's sign, at most 127, so
+// a pair is at most 2 x 128 x 127, which fits. Other codes have 6 bits at most.
 typedef struct vq {
     __m256i lo, hi;
 } vq;
@@ -56,18 +56,18 @@ static inline v16 vq_as_f32(vq acc)
     return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
-#define Q_TOK            2
-#define Q_PANELS         1
-#define Q_FEW_SUMS       2
-#define Q_FEW_MAX_PANELS 2
-#define Q_CASES(X)       X(1) X(2)
-#define Q8_ZERO_LEFT     0
-#include "kernels/cpu/body_quant.h"
+#define Q_TOK              2
+#define Q_PANELS           1
+#define Q_SMALL_SUMS       2
+#define Q_SMALL_MAX_PANELS 2
+#define Q_CASES(X)         X(1) X(2)
+#define Q8_ZERO_LEFT       0
+#include "kernels/cpu/body/body_quant.h"
 
 #define PROBE_CHAINS 6
-#include "kernels/cpu/body_probe.h"
+#include "kernels/cpu/body/body_probe.h"
 
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/path_table.h"
 
 PATH_TABLE(avx2, "avx2", linear_quant);
 PATH_TABLE(avx2_vnni, "avx2-vnni", fxi_avx2_vnni_linear_quant);

@@ -1,4 +1,4 @@
-// Block types with AVX-VNNI: VPDPBUSD as AVX-512 VNNI has it, on registers of 256 bits.
+// Block types with AVX-VNNI: the VPDPBUSD of AVX-512 VNNI, on registers of 256 bits.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 
@@ -31,15 +31,15 @@ static inline v16 vq_as_f32(vq acc)
     return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
-// Six tokens' integer sums take 12 of 16 registers. The float sums wait in memory between runs,
-// which costs less than fewer chains would: 3 tokens are a tenth slower.
-#define Q_TOK            6
-#define Q_PANELS         1
-#define Q_FEW_SUMS       4
-#define Q_FEW_MAX_PANELS 4
-#define Q_CASES(X)       X(1) X(2) X(3) X(4) X(5) X(6)
-#define Q8_ZERO_LEFT     128
-#include "kernels/cpu/body_quant.h"
+// The integer sums of six tokens take 12 of 16 registers. The float sums are kept in memory between
+// runs, which costs less than fewer chains would: with 3 tokens it is a tenth slower.
+#define Q_TOK              6
+#define Q_PANELS           1
+#define Q_SMALL_SUMS       4
+#define Q_SMALL_MAX_PANELS 4
+#define Q_CASES(X)         X(1) X(2) X(3) X(4) X(5) X(6)
+#define Q8_ZERO_LEFT       128
+#include "kernels/cpu/body/body_quant.h"
 
 void fxi_avx2_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
                                 int panel1, float *y, size_t ldy)

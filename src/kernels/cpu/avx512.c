@@ -1,24 +1,24 @@
-// The path for AVX-512 F, BW, VL, DQ. The table of machines that also have VNNI is here too: it
-// differs in one function.
+// The path for AVX-512 F, BW, VL, DQ. Also holds the table for machines with VNNI, which differs in
+// one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
-#include "kernels/cpu/body_ops.h"
+#include "kernels/cpu/body/body_ops.h"
 
 #define TILE_TOK      12
 #define TILE_PANELS   2
 #define TILE_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-#include "kernels/cpu/body_tile.h"
+#include "kernels/cpu/body/body_tile.h"
 
-#define FEW_TOK      6
-#define FEW_PANELS   4
-#define FEW_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#include "kernels/cpu/body_attention.h"
-#include "kernels/cpu/body_linear.h"
+#define SMALL_TOK      6
+#define SMALL_PANELS   4
+#define SMALL_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#include "kernels/cpu/body/body_attention.h"
+#include "kernels/cpu/body/body_linear.h"
 
-// Integer products without VNNI. VPMADDUBSW wants an unsigned and a signed side and saturates at 16
-// bits: of wide codes |w| <= 128 times the activation with w's sign, at most 127, in pairs: 2 x 128
-// x 127 fits; others have 6 bits at most.
+// Integer products without VNNI. VPMADDUBSW multiplies unsigned by signed bytes, adds pairs and
+// saturates at 16 bits. Wide codes: |w| <= 128 times the activation with w's sign, at most 127, so
+// a pair is at most 2 x 128 x 127, which fits. Other codes have 6 bits at most.
 typedef __m512i vq;
 
 typedef struct vq_w {
@@ -51,18 +51,18 @@ static inline v16 vq_as_f32(vq acc)
     return _mm512_castsi512_ps(acc);
 }
 
-#define Q_TOK            4
-#define Q_PANELS         2
-#define Q_FEW_SUMS       8
-#define Q_FEW_MAX_PANELS 4
-#define Q_CASES(X)       X(1) X(2) X(3) X(4)
-#define Q8_ZERO_LEFT     0
-#include "kernels/cpu/body_quant.h"
+#define Q_TOK              4
+#define Q_PANELS           2
+#define Q_SMALL_SUMS       8
+#define Q_SMALL_MAX_PANELS 4
+#define Q_CASES(X)         X(1) X(2) X(3) X(4)
+#define Q8_ZERO_LEFT       0
+#include "kernels/cpu/body/body_quant.h"
 
 #define PROBE_CHAINS 12
-#include "kernels/cpu/body_probe.h"
+#include "kernels/cpu/body/body_probe.h"
 
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/path_table.h"
 
 PATH_TABLE(avx512, "avx512", linear_quant);
 PATH_TABLE(avx512_vnni, "avx512-vnni", fxi_avx512_vnni_linear_quant);

@@ -1,5 +1,5 @@
 // Block types with AVX-512 VNNI. VPDPBUSD adds to each of 16 sums four products of an unsigned byte
-// (code) and a signed one (activation).
+// (a code) and a signed byte (an activation).
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
@@ -28,13 +28,13 @@ static inline v16 vq_as_f32(vq acc)
     return _mm512_castsi512_ps(acc);
 }
 
-#define Q_TOK            6
-#define Q_PANELS         2
-#define Q_FEW_SUMS       8
-#define Q_FEW_MAX_PANELS 4
-#define Q_CASES(X)       X(1) X(2) X(3) X(4) X(5) X(6)
-#define Q8_ZERO_LEFT     128
-#include "kernels/cpu/body_quant.h"
+#define Q_TOK              6
+#define Q_PANELS           2
+#define Q_SMALL_SUMS       8
+#define Q_SMALL_MAX_PANELS 4
+#define Q_CASES(X)         X(1) X(2) X(3) X(4) X(5) X(6)
+#define Q8_ZERO_LEFT       128
+#include "kernels/cpu/body/body_quant.h"
 
 void fxi_avx512_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
                                   int panel1, float *y, size_t ldy)

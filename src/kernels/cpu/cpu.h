@@ -1,8 +1,8 @@
 // cpu.h - the paths for x86 vector units. Each is one .c file compiled with its own -m flags;
-// dispatch.c looks before it leaps. What they share is written once, in body_*.h, against a small
-// vocabulary of 16-lane vectors (v16_*, and vq_* for the integer products) that vec512.h, vec256.h
-// and the .c files put into the words of an instruction set. The law of order speaks of 16 lanes,
-// so the same body gives the same bits in each.
+// dispatch.c checks the CPU before it uses one. What the paths share is written once, in body/,
+// against a small vocabulary of 16-lane vectors (v16_*, and vq_* for the integer products) that
+// vec512.h, vec256.h and the .c files implement for an instruction set. The law of order is stated
+// in 16 lanes, so the same body gives the same bits in each path.
 #ifndef FXI_KERNELS_CPU_H
 #define FXI_KERNELS_CPU_H
 
@@ -17,12 +17,12 @@ extern const fxi_kernels fxi_kernels_avx512_vnni;
 extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx2_vnni,
     fxi_probe_loops_avx512, fxi_probe_loops_avx512_vnni;
 
-// What AVX-VNNI does better than AVX2.
+// What AVX-VNNI replaces in the AVX2 path.
 fxi_linear_fn fxi_avx2_vnni_linear_quant;
 int fxi_avx2_vnni_probe_int8(int seed, int n_round); // FXI_AVX2_VNNI_PROBE_OP operations per round
 #define FXI_AVX2_VNNI_PROBE_OP (12 * 32 * 2.0)
 
-// What AVX-512 VNNI does better.
+// What AVX-512 VNNI replaces in the AVX-512 path.
 fxi_linear_fn fxi_avx512_vnni_linear_quant;
 int fxi_avx512_vnni_probe_int8(int seed, int n_round); // FXI_VNNI_PROBE_OP operations per round
 #define FXI_VNNI_PROBE_OP (12 * 64 * 2.0)

@@ -1,5 +1,5 @@
-// vec256.h - the 16-lane vector of f32 as two AVX2 registers: see body_*.h for what it must offer.
-// Compiled with the flags of its path only, so all of it is static.
+// vec256.h - the 16-lane vector of f32 as two AVX2 registers: body/ says what it must offer.
+// Compiled only with the flags of its path, so all of it is static.
 #ifndef FXI_KERNELS_VEC256_H
 #define FXI_KERNELS_VEC256_H
 
@@ -40,7 +40,7 @@ static inline __m256i first_lanes(int n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// The first n <= 16 numbers, zeros behind them; memory behind them is not touched.
+// The first n <= 16 numbers, then zeros; memory beyond them is not accessed.
 static inline v16 v16_load_n(const float *p, int n)
 {
     return (v16){_mm256_maskload_ps(p, first_lanes(n)),
@@ -115,7 +115,7 @@ static inline float v16_max_lane(v16 a)
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
 
-// The lanes folded in halves.
+// The sum of all lanes, folded in halves: a[j] += a[j+8], +4, +2, +1.
 static inline float v16_fold(v16 a)
 {
     __m256 b = _mm256_add_ps(a.lo, a.hi);
@@ -124,7 +124,7 @@ static inline float v16_fold(v16 a)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-// Lane j of a[i] to lane i of a[j].
+// Moves lane j of a[i] to lane i of a[j], for 8 lanes.
 static inline void transpose_eight(__m256 a[8])
 {
     __m256 b[8];
@@ -144,7 +144,7 @@ static inline void transpose_eight(__m256 a[8])
     }
 }
 
-// Lane j of a[i] to lane i of a[j], as four squares.
+// Moves lane j of a[i] to lane i of a[j], as four squares.
 static inline void v16_transpose(v16 a[16])
 {
     __m256 s[2][2][8]; // [rows][columns]
@@ -197,7 +197,7 @@ static inline v16 v16_load_twice(const float *p)
     return (v16){_mm256_permutevar8x32_ps(a, lo), _mm256_permutevar8x32_ps(a, hi)};
 }
 
-// Lanes 2i and 2i+1 change places.
+// Swaps lanes 2i and 2i+1.
 static inline v16 v16_swap_pairs(v16 a)
 {
     return (v16){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
@@ -263,7 +263,7 @@ static inline __m256i take_half(__m256i v, int right, int mask)
     return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
 }
 
-// Each byte shifted right (left where `right` is negative), and of that the bits in mask.
+// Each byte shifted right (left if `right` is negative), then masked.
 static inline vb vb_take(vb v, int right, int mask)
 {
     return (vb){take_half(v.lo, right, mask), take_half(v.hi, right, mask)};
@@ -284,7 +284,7 @@ static inline v16 v16_from_i8(const int8_t *p)
                  _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
 }
 
-// Of each byte the four bits from `shift` on.
+// The four bits of each byte from bit `shift` on, as f32.
 static inline v16 v16_from_u4(const uint8_t *p, int shift)
 {
     __m128i b = _mm_srli_epi16(_mm_loadu_si128((const __m128i *)p), shift);
@@ -313,7 +313,7 @@ static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
     memcpy(p, all, (size_t)(n & 15) * sizeof *p);
 }
 
-// Rounded to nearest even; NaN stays one, quiet. In the low half of each lane.
+// Rounds to nearest even, into the low half of each lane; NaN becomes a quiet NaN.
 static inline __m256i bf16_round(__m256 v)
 {
     __m256i u = _mm256_castps_si256(v), one = _mm256_set1_epi32(1);
@@ -337,7 +337,7 @@ static inline void v16_to_bf16_n(uint16_t *p, v16 v, int n)
     memcpy(p, all, (size_t)(n & 15) * sizeof *p);
 }
 
-// Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
+// Stores numbers in [-127, 127] as bytes, rounded to nearest even; returns their sum.
 static inline int32_t v16_to_i8(int8_t *p, v16 v)
 {
     __m256i lo = _mm256_cvtps_epi32(v.lo), hi = _mm256_cvtps_epi32(v.hi);

@@ -1,5 +1,5 @@
-// vec512.h - the 16-lane vector of f32 in AVX-512: see body_*.h for what it must offer. Compiled
-// with the flags of its path only, so all of it is static.
+// vec512.h - the 16-lane vector of f32 in AVX-512: body/ says what it must offer. Compiled only
+// with the flags of its path, so all of it is static.
 #ifndef FXI_KERNELS_VEC512_H
 #define FXI_KERNELS_VEC512_H
 
@@ -30,7 +30,7 @@ static inline v16 v16_load(const float *p)
     return _mm512_loadu_ps(p);
 }
 
-// The first n <= 16 numbers, zeros behind them; memory behind them is not touched.
+// The first n <= 16 numbers, then zeros; memory beyond them is not accessed.
 static inline v16 v16_load_n(const float *p, int n)
 {
     return _mm512_maskz_loadu_ps(v16_mask(n), p);
@@ -103,7 +103,7 @@ static inline float v16_max_lane(v16 a)
     return _mm512_reduce_max_ps(a);
 }
 
-// The lanes folded in halves.
+// The sum of all lanes, folded in halves: a[j] += a[j+8], +4, +2, +1.
 static inline float v16_fold(v16 a)
 {
     __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -112,7 +112,7 @@ static inline float v16_fold(v16 a)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-// Lane j of a[i] to lane i of a[j].
+// Moves lane j of a[i] to lane i of a[j].
 static inline __attribute__((always_inline)) void v16_transpose(v16 a[16])
 {
     v16 b[16];
@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) void v16_transpose(v16 a[16])
     }
 }
 
-// Eight numbers of 16 bits of rows 0, 4, 8 and 12, a row in each quarter.
+// Eight 16-bit numbers of each of rows 0, 4, 8 and 12: one row per quarter of the vector.
 static inline __attribute__((always_inline)) __m512i halves_of_four(const char *row,
                                                                     size_t stride_bytes)
 {
@@ -184,7 +184,7 @@ static inline v16 v16_load_twice(const float *p)
     return _mm512_permutexvar_ps(idx, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
 }
 
-// Lanes 2i and 2i+1 change places.
+// Swaps lanes 2i and 2i+1.
 static inline v16 v16_swap_pairs(v16 a)
 {
     return _mm512_permute_ps(a, 0xb1);
@@ -230,7 +230,7 @@ static inline vb vb_or(vb a, vb b)
     return _mm512_or_si512(a, b);
 }
 
-// Each byte shifted right (left where `right` is negative), and of that the bits in mask.
+// Each byte shifted right (left if `right` is negative), then masked.
 static inline vb vb_take(vb v, int right, int mask)
 {
     if (right > 0) v = _mm512_srli_epi16(v, (unsigned)right);
@@ -249,7 +249,7 @@ static inline v16 v16_from_i8(const int8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-// Of each byte the four bits from `shift` on.
+// The four bits of each byte from bit `shift` on, as f32.
 static inline v16 v16_from_u4(const uint8_t *p, int shift)
 {
     __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -273,7 +273,7 @@ static inline void v16_to_f16_n(uint16_t *p, v16 v, int n)
     _mm256_mask_storeu_epi16(p, v16_mask(n), h);
 }
 
-// Rounded to nearest even; NaN stays one, quiet.
+// Rounds to nearest even; NaN becomes a quiet NaN.
 static inline __m256i bf16_round(v16 v)
 {
     __m512i u = _mm512_castps_si512(v), one = _mm512_set1_epi32(1);
@@ -294,7 +294,7 @@ static inline void v16_to_bf16_n(uint16_t *p, v16 v, int n)
     _mm256_mask_storeu_epi16(p, v16_mask(n), bf16_round(v));
 }
 
-// Numbers in [-127, 127], rounded to nearest even, to bytes; returns their sum.
+// Stores numbers in [-127, 127] as bytes, rounded to nearest even; returns their sum.
 static inline int32_t v16_to_i8(int8_t *p, v16 v)
 {
     __m512i i = _mm512_cvtps_epi32(v);

@@ -1,9 +1,10 @@
-// expf.h - e^x in a fixed sequence of operations, so that every path can repeat it bit by bit.
+// expf.h - e^x as a fixed sequence of operations, so that every path can repeat it bit by bit.
 //
 //   x is clamped to [-104, 89]: e^-104 rounds to 0, e^89 to inf
-//   n = round to nearest even of x * log2(e);  r = x - n * ln 2, in two fused steps with ln 2 = HI
-//   + LO e^r = 1 + (r + r^2 * P(r)), P of degree 5 (coefficients of the Cephes library), in fused
-//   steps e^x = e^r * 2^n: exact, or rounded once where the result is subnormal
+//   n = round to nearest even of x * log2(e)
+//   r = x - n * ln 2, in two fused steps with ln 2 = HI + LO
+//   e^r = 1 + (r + r^2 * P(r)), P of degree 5 (coefficients of the Cephes library), in fused steps
+//   e^x = e^r * 2^n: exact, or rounded once if the result is subnormal
 //
 // Within 2 units in the last place of e^x; e^0 = 1, e^-inf = 0, NaN stays NaN.
 #ifndef FXI_KERNELS_EXPF_H

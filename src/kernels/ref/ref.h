@@ -1,6 +1,5 @@
-// ref.h - the plain C statement of every operation: the law of kernels.h, word by word, never
-// optimised. It is what the other paths are tested against, and what runs on machines that have
-// none of them.
+// ref.h - the plain C statement of every operation: the law of kernels.h word by word, never
+// optimised. The other paths are tested against it, and machines that support none of them run it.
 #ifndef FXI_KERNELS_REF_H
 #define FXI_KERNELS_REF_H
 
@@ -31,9 +30,7 @@ void fxi_ref_attention(const fxi_attn *a);
 void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part);
 void fxi_ref_attention_merge(const fxi_attn *a, const float *part);
 
-// ref_probe.c
-extern const fxi_probe_loops fxi_probe_loops_ref;
-
-extern const fxi_kernels fxi_kernels_ref;
+extern const fxi_probe_loops fxi_probe_loops_ref; // ref_probe.c
+extern const fxi_kernels fxi_kernels_ref;         // ref_table.c
 
 #endif

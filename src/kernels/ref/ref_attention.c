@@ -1,13 +1,14 @@
+// Attention as kernels.h defines it, query row by query row.
 #include <math.h>
 
 #include "kernels/ref/expf.h"
 #include "kernels/ref/ref.h"
 
-// A part is a softmax-weighted sum of values, with the largest score m taken out of every exponent:
-// m, l, acc[head_dim] as in kernels.h.
+// A partial result is a softmax-weighted sum of values, with the largest score m subtracted in
+// every exponent: m, l, acc[head_dim] as in kernels.h.
 enum { M, L, ACC = FXI_ATTN_PART_ACC };
 
-// Keys or values of one position, of this KV head, as f32.
+// Keys or values of one position and this KV head, as f32.
 static const float *kv_row(const fxi_attn *a, int plane, int pos)
 {
     const char *row = fxi_kv_row(&a->view, plane, pos);
@@ -17,8 +18,8 @@ static const float *kv_row(const fxi_attn *a, int plane, int pos)
     return wide;
 }
 
-// q times the key of one position.
-static float score(const fxi_attn *a, const float *q, int pos)
+// The dot product of q and the key of one position.
+static float key_score(const fxi_attn *a, const float *q, int pos)
 {
     const float *k = kv_row(a, 2 * a->layer, pos);
     float s = 0;
@@ -26,13 +27,13 @@ static float score(const fxi_attn *a, const float *q, int pos)
     return s;
 }
 
-// The n positions from pos on, of one segment.
+// The partial result of n positions of one segment, from pos on.
 static void part_segment(const fxi_attn *a, const float *q, int pos, int n, float *o)
 {
     float p[FXI_ATTN_SEGMENT] = {0};
     o[M] = -INFINITY;
     for (int j = 0; j < n; j++) {
-        p[j] = score(a, q, pos + j);
+        p[j] = key_score(a, q, pos + j);
         o[M] = p[j] > o[M] ? p[j] : o[M];
     }
     for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - o[M]);
@@ -53,22 +54,23 @@ static void part_merge(float *o, const float *seg, int head_dim)
     for (int d = ACC; d < ACC + head_dim; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
 }
 
-// Query rows are numbered [n_tok][group]: where one begins in q and out, and what it sees.
+// Query rows are numbered [n_tok][group]. Where one begins in q and out:
 static size_t row_at(const fxi_attn *a, int row)
 {
     int head = row / a->group * a->n_head + a->kv_head * a->group + row % a->group;
     return (size_t)head * (size_t)a->head_dim;
 }
 
-static int row_end(const fxi_attn *a, int row)
+// How many positions it attends to.
+static int row_n_pos(const fxi_attn *a, int row)
 {
     return a->pos + row / a->group + 1;
 }
 
-// One segment for one query row that sees some of it.
+// The partial result of a segment for a query row that attends to some of it.
 static void row_segment(const fxi_attn *a, int row, int segment, float *part)
 {
-    int pos = segment * FXI_ATTN_SEGMENT, n = row_end(a, row) - pos;
+    int pos = segment * FXI_ATTN_SEGMENT, n = row_n_pos(a, row) - pos;
     float *q = a->scratch + a->head_dim;
     for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
     part_segment(a, q, pos, n < FXI_ATTN_SEGMENT ? n : FXI_ATTN_SEGMENT, part);
@@ -80,7 +82,7 @@ static float *part_of(const fxi_attn *a, const float *part, int segment, int row
     return (float *)part + i * fxi_attn_part_floats(a->head_dim);
 }
 
-// One KV head of a call, and its parts.
+// One KV head of a call, and its partial results.
 static fxi_attn head_of(const fxi_attn *a, int h)
 {
     fxi_attn one = *a;
@@ -89,7 +91,7 @@ static fxi_attn head_of(const fxi_attn *a, int h)
     return one;
 }
 
-static float *parts_of(const fxi_attn *a, const float *part, int h)
+static float *head_parts(const fxi_attn *a, const float *part, int h)
 {
     if (!part) return NULL;
     return part_of(a, part, h * fxi_attn_n_segment(a->pos + a->n_tok), 0);
@@ -98,25 +100,25 @@ static float *parts_of(const fxi_attn *a, const float *part, int h)
 static void head_segment(const fxi_attn *a, int s, float *part)
 {
     for (int r = 0; r < a->n_tok * a->group; r++)
-        if (row_end(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
+        if (row_n_pos(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
 }
 
 void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
     for (int h = 0; h < a->n_kv_head; h++) {
         const fxi_attn one = head_of(a, h);
-        for (int s = segment0; s < segment1; s++) head_segment(&one, s, parts_of(a, part, h));
+        for (int s = segment0; s < segment1; s++) head_segment(&one, s, head_parts(a, part, h));
     }
 }
 
-// One query row from its parts, or, where there are none, from the cache.
+// One query row from its partial results or, if part is NULL, from the cache.
 static void attend_row(const fxi_attn *a, int row, const float *part)
 {
     float *seg = a->scratch + 2 * a->head_dim;
     float *all = seg + fxi_attn_part_floats(a->head_dim), *out = a->out + row_at(a, row);
     all[M] = -INFINITY, all[L] = 0;
     for (int d = 0; d < a->head_dim; d++) all[ACC + d] = 0;
-    for (int s = 0; s < fxi_attn_n_segment(row_end(a, row)); s++) {
+    for (int s = 0; s < fxi_attn_n_segment(row_n_pos(a, row)); s++) {
         if (!part) row_segment(a, row, s, seg);
         part_merge(all, part ? part_of(a, part, s, row) : seg, a->head_dim);
     }
@@ -128,7 +130,7 @@ void fxi_ref_attention_merge(const fxi_attn *a, const float *part)
 {
     for (int h = 0; h < a->n_kv_head; h++) {
         const fxi_attn one = head_of(a, h);
-        for (int r = 0; r < a->n_tok * a->group; r++) attend_row(&one, r, parts_of(a, part, h));
+        for (int r = 0; r < a->n_tok * a->group; r++) attend_row(&one, r, head_parts(a, part, h));
     }
 }
 

@@ -1,10 +1,10 @@
+// Linear layers as kernels.h defines them, output by output.
 #include <math.h>
 
 #include "kernels/linear.h"
 #include "kernels/ref/ref.h"
 
-// One output of a float layer. w16: [n_in][16] numbers of 16 bits, w32 the same of f32; o: the
-// lane.
+// Number i of a panel, as f32.
 typedef float widen_fn(const void *panel, size_t i);
 
 static float widen_f32(const void *panel, size_t i)
@@ -65,16 +65,16 @@ void fxi_ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int p
     linear_float(widen_bf16, w, a, n_tok, panel0, panel1, y, ldy);
 }
 
-// The numbers of one output that share a scale: `sub` of them, less the zero.
-typedef struct run {
-    int w[FXI_Q_BLOCK];
+// The numbers of one output that share a scale.
+typedef struct quant_run {
+    int w[FXI_Q_BLOCK]; // [sub] codes minus the zero
     float scale, min;
-} run;
+} quant_run;
 
-static run run_read(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
+static quant_run read_quant_run(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
 {
     const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
-    run r = {.min = 0};
+    quant_run r = {.min = 0};
     for (int i = 0; i < q->f->sub; i++) {
         fxi_qnumber n = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
         r.w[i] = n.code - q->f->zero;
@@ -84,8 +84,9 @@ static run run_read(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
     return r;
 }
 
-// What the law adds to acc for a run. at: its first activation
-static float run_add(const fxi_qformat *f, const run *r, const fxi_act *a, size_t at, float acc)
+// Adds a run to acc as the law says. at: its first activation
+static float add_quant_run(const fxi_qformat *f, const quant_run *r, const fxi_act *a, size_t at,
+                           float acc)
 {
     int s = 0, sum = 0;
     for (int i = 0; i < f->sub; i++) {
@@ -97,16 +98,16 @@ static float run_add(const fxi_qformat *f, const run *r, const fxi_act *a, size_
     return f->has_min ? fmaf(r->min, dx * (float)sum, acc) : acc;
 }
 
-// One output: a run is taken apart once, for all tokens. y: the first token's
+// One output: each run is unpacked once for all tokens. y: of the first token
 static void output_quant(const fxi_qpanel *q, const fxi_linear *w, const fxi_act *a, int n_tok,
                          int o, float *y, size_t ldy)
 {
     for (int t = 0; t < n_tok; t++) y[(size_t)t * ldy] = 0;
     for (int k = 0; k < w->n_in; k += q->f->sub) {
-        const run r = run_read(q, w, o, k);
+        const quant_run r = read_quant_run(q, w, o, k);
         for (int t = 0; t < n_tok; t++) {
             float *acc = y + (size_t)t * ldy;
-            *acc = run_add(q->f, &r, a, (size_t)t * (size_t)w->n_in + (size_t)k, *acc);
+            *acc = add_quant_run(q->f, &r, a, (size_t)t * (size_t)w->n_in + (size_t)k, *acc);
         }
     }
 }

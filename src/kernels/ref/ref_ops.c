@@ -1,9 +1,10 @@
+// The operations on rows as kernels.h defines them.
 #include <math.h>
 
 #include "kernels/ref/expf.h"
 #include "kernels/ref/ref.h"
 
-static float fold16(float lane[16])
+static float fold_lanes(float lane[16])
 {
     for (int half = 8; half; half /= 2)
         for (int j = 0; j < half; j++) lane[j] += lane[j + half];
@@ -14,17 +15,17 @@ float fxi_ref_sum16(const float *a, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] += a[i];
-    return fold16(lane);
+    return fold_lanes(lane);
 }
 
 float fxi_ref_dot16(const float *a, const float *b, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
-    return fold16(lane);
+    return fold_lanes(lane);
 }
 
-// One block of 32. The clamp is for numbers that are not finite: others never leave [-127, 127].
+// One block of 32. The clamp is for inf and NaN; finite numbers never leave [-127, 127].
 static void quant_block(const float *x, int8_t *q, float *d, int32_t *sum)
 {
     float amax = 0;
@@ -98,23 +99,3 @@ void fxi_ref_store_q8_0(const float *src, int n, void *dst)
         block->d = fxi_f32_to_f16(d);
     }
 }
-
-const fxi_kernels fxi_kernels_ref = {
-    .name = "ref",
-    .linear = {[FXI_F32] = fxi_ref_linear_f32,
-               [FXI_F16] = fxi_ref_linear_f16,
-               [FXI_BF16] = fxi_ref_linear_bf16,
-               FXI_QUANT_TYPES(fxi_ref_linear_quant)},
-    .quant_q8 = fxi_ref_quant_q8,
-    .rms_norm = fxi_ref_rms_norm,
-    .add = fxi_ref_add,
-    .swiglu = fxi_ref_swiglu,
-    .rope = fxi_ref_rope,
-    .store_kv = {[FXI_F32] = fxi_ref_store_f32,
-                 [FXI_F16] = fxi_ref_store_f16,
-                 [FXI_BF16] = fxi_ref_store_bf16,
-                 [FXI_Q8_0] = fxi_ref_store_q8_0},
-    .attention = fxi_ref_attention,
-    .attention_part = fxi_ref_attention_part,
-    .attention_merge = fxi_ref_attention_merge,
-};

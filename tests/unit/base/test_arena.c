@@ -1,5 +1,5 @@
 // Pieces of an arena do not overlap, begin on cache lines, and are freed together (the address
-// sanitizer sees what is not).
+// sanitizer detects leaks).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void test_pieces_are_apart(void **state)
     }
 }
 
-// With a guess that holds, all pieces are neighbours.
+// If the estimate is right, all pieces are adjacent.
 static void test_one_slab(void **state)
 {
     (void)state;
@@ -52,7 +52,7 @@ static void test_one_slab(void **state)
     fxi_arena_free(&a);
 }
 
-// A guess that memory is short of is given up, a piece is not.
+// If memory is short of an estimate, the piece alone is allocated.
 static void test_sizes_out_of_this_world(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// What is free, read from folders that stand for "/": the machine alone, cgroups of both versions,
+// Free memory, read from folders that replace "/": the machine alone, cgroups of both versions,
 // containers, and files that make no sense.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #define V1 "/sys/fs/cgroup/memory"
 #define V2 "/sys/fs/cgroup"
 
-// ---- a folder that stands for "/" ---------------------------------------------------------------
+// ---- a folder that replaces "/" -----------------------------------------------------------------
 
 static char root[PATH_BYTES];
 
@@ -49,7 +49,7 @@ static void make_folders_to(char *path)
 {
     for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
         *slash = 0;
-        mkdir(path, 0700); // most are there already
+        mkdir(path, 0700); // most exist already
         *slash = '/';
     }
 }
@@ -159,9 +159,9 @@ static void test_v2_limit(void **state)
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 400, 0);
     EXPECT_MIB(600);
-    put_v2(V2 "/app", 1000, 400, 150); // the kernel gives that back
+    put_v2(V2 "/app", 1000, 400, 150); // the kernel reclaims that
     EXPECT_MIB(750);
-    put_v2(V2 "/app", 1000, 400, 500); // figures of two moments
+    put_v2(V2 "/app", 1000, 400, 500); // inconsistent: read at two moments
     EXPECT_MIB(1000);
     put_v2(V2 "/app", 9000, 400, 0); // more than the machine has
     EXPECT_MIB(3000);
@@ -191,7 +191,7 @@ static void test_v2_tighter_parent(void **state)
     EXPECT_MIB(250);
     put_v2(V2, 1200, 1100, 0); // the mount itself: in a container it has limits
     EXPECT_MIB(100);
-    put_v2(V2 "/slice/other", 10, 10, 0); // of others
+    put_v2(V2 "/slice/other", 10, 10, 0); // of other processes
     EXPECT_MIB(100);
 }
 
@@ -320,7 +320,7 @@ static void test_garbage_in_usage(void **state)
     EXPECT_MIB(600);
     put(V2 "/app", "memory.stat", "\n\ninactive_file 104857600"); // the last line may have no end
     EXPECT_MIB(700);
-    put(V2 "/app", "memory.current", "?\n"); // the limit is known all the same
+    put(V2 "/app", "memory.current", "?\n"); // the limit is known
     EXPECT_MIB(1000);
 }
 
@@ -351,7 +351,7 @@ static void test_garbage_in_cgroup(void **state)
     }
     put_bytes("/proc/self", "cgroup", bytes, sizeof bytes - 1);
     EXPECT_MIB(3000);
-    put("/proc/self/cgroup.d", "x", ""); // a folder in a file's place
+    put("/proc/self/cgroup.d", "x", ""); // a folder instead of a file
     put_group("0::/a\n");
     put(V2 "/a/memory.max", "x", "");
     EXPECT_MIB(3000);
@@ -367,14 +367,14 @@ static void test_long_paths_are_ignored(void **state)
     put_v2(V2, 900, 200, 0);
     memset(line + 4, 'a', sizeof line - 5);
     put_group(line);
-    EXPECT_MIB(700); // as a path that is not there
+    EXPECT_MIB(700); // like a missing path
     for (size_t i = 4; i + 1 < sizeof line; i += 2) line[i] = '/';
     put_group(line);
     EXPECT_MIB(700);
     assert_int_equal(fxi_free_memory_bytes(line + 3), physical_bytes());
 }
 
-// A number that is cut at the end of what is read is not half read.
+// A number cut off at the end of what is read is ignored.
 static void test_long_files_are_cut_at_a_line(void **state)
 {
     (void)state;

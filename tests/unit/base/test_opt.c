@@ -207,7 +207,7 @@ static void test_environment(void **state)
     assert_true(got.json && got.top_p == 1.0f);
     setenv("OPTTEST_PORT", "nine", 1);
     FAILS("OPTTEST_PORT: 'nine' is not a whole number from 0 to 65535", "-j");
-    assert_int_equal(PARSE(CMD_B, "-j"), FX_OK); // there it is a text
+    assert_int_equal(PARSE(CMD_B, "-j"), FX_OK); // a string there
     assert_string_equal(got.note, "nine");
     unsetenv("OPTTEST_PORT");
     unsetenv("OPTTEST_KV_MEMORY");

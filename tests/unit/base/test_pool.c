@@ -1,5 +1,5 @@
-// Every task of every job runs exactly once, and all of it is visible to the caller afterwards:
-// plain (not atomic) counters, so that the thread sanitizer sees a missing order.
+// Every task of every job runs exactly once, and its effects are visible to the caller afterwards:
+// the counters are not atomic, so the thread sanitizer detects missing ordering.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

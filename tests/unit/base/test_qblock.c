@@ -1,6 +1,6 @@
-// The block types: what gguf-py reads from the same bytes, to the bit; blocks that come back from
-// their fields unchanged; how far numbers move when they are stored, on data of several kinds. The
-// vectors are made by tests/vectors/make_quant_vectors.py.
+// The block types: the same numbers as gguf-py from the same bytes, bit for bit; blocks packed
+// again from their fields unchanged; the error of quantising several kinds of data. The vectors are
+// made by tests/vectors/make_quant_vectors.py.
 #include "unit/cmocka_all.h"
 
 #include <float.h>
@@ -12,12 +12,12 @@
 #include "base/qblock.h"
 #include "base/rng.h"
 
-// Bounds of the relative root mean square error, a little above what was measured, for normal and
-// uniform numbers; and the largest error of one number, as a part of the largest number of its row.
+// Bounds of the relative root mean square error, slightly above the measured one, for normal and
+// uniform numbers; and the largest error of one number, relative to the largest number of its row.
 static const struct type_case {
     fxi_dtype type;
     double normal, uniform, one;
-    bool made; // gguf-py can make such blocks
+    bool made; // gguf-py can write such blocks
 } cases[] = {
     {FXI_Q4_0, 0.0843, 0.0602, 0.138, true},  {FXI_Q4_1, 0.0728, 0.0553, 0.119, true},
     {FXI_Q5_0, 0.0421, 0.0288, 0.065, true},  {FXI_Q5_1, 0.0348, 0.0267, 0.053, true},
@@ -92,7 +92,7 @@ static void test_numbers_are_those_of_gguf_py(void **state)
         vector_name(cases[i].type, "", name, sizeof name);
         char *p = read_vectors(name, n_bytes + N_VECTOR * sizeof(float));
         float *got = malloc(N_VECTOR * sizeof *got);
-        for (size_t shift = 0; shift < 4; shift++) { // blocks lie anywhere
+        for (size_t shift = 0; shift < 4; shift++) { // blocks at any address
             char *moved = malloc(n_bytes + shift);
             memcpy(moved + shift, p, n_bytes);
             fxi_row_to_f32(cases[i].type, moved + shift, N_VECTOR, got);
@@ -114,13 +114,13 @@ static void test_blocks_come_back(void **state)
             char raw[300], again[300] = {0};
             for (size_t b = 0; b < n_bytes; b++)
                 raw[1 + b] = (char)fxi_rng_u64(7, k, (uint64_t)i << 32 | b);
-            memset(again, k & 1 ? -1 : 0, sizeof again); // what was there before does not matter
+            memset(again, k & 1 ? -1 : 0, sizeof again); // previous contents do not matter
             fxi_qblock q;
             f->read(raw + 1, &q);
             f->write(&q, again + 1);
             if (memcmp(raw + 1, again + 1, n_bytes))
                 fail_msg("%s, block %d", name_of(f->type), (int)k);
-            assert_int_equal(again[0], k & 1 ? -1 : 0); // nor does what is around it change
+            assert_int_equal(again[0], k & 1 ? -1 : 0); // bytes around it are unchanged
             assert_int_equal(again[1 + n_bytes], k & 1 ? -1 : 0);
         }
     }
@@ -236,7 +236,7 @@ static void test_errors_are_bounded(void **state)
         }
 }
 
-// Our blocks are at least as near as those that gguf-py makes.
+// The error of our blocks is at most that of gguf-py's.
 static void test_no_worse_than_gguf_py(void **state)
 {
     (void)state;
@@ -321,8 +321,8 @@ static void test_huge_and_tiny_numbers(void **state)
         }
 }
 
-// One number a thousand times the others: it keeps its size, they stay small, the other blocks are
-// as they were.
+// One number a thousand times the others: it keeps its size, they stay small, other blocks are
+// unchanged.
 static void test_one_outlier(void **state)
 {
     (void)state;

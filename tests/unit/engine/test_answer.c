@@ -2,8 +2,8 @@
 // probabilities of answers and prompts, scores, positions, and the end of every choice.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -256,9 +256,9 @@ static void test_prompt_probs(void **state)
 static void check_cancelled(int n_turn)
 {
     assert_int_equal(client_submit(&c, NULL), FX_OK);
-    for (int i = 0; i < n_turn; i++) (void)fxi_engine_turn(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_turn_run(eng);
     fx_cancel(eng, c.id);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     assert_true(c.last); // in the same turn
     for (int k = 0; k < c.req.n_choice; k++) assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
     assert_int_equal(c.n_event_after_last, 0);
@@ -285,10 +285,10 @@ static void test_every_choice_ends_once(void **state)
     assert_null(eng->running.head);
     fxi_kv_stats st;
     const char *what = "";
-    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
-    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
-    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
-    eng->kv->ops->stats(eng->kv, &st);
+    assert_int_equal(fxi_kv_check(eng->kv, &what), FX_OK);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
+    fxi_kv_get_stats(eng->kv, &st);
     assert_int_equal(st.mapped_bytes, 0);
 }
 

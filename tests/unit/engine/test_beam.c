@@ -6,9 +6,10 @@
 #include "unit/cmocka_all.h"
 
 #include "base/rng.h"
-#include "engine/internal.h"
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,13 +36,12 @@ typedef struct search {
 
 static void logits_of(fx_engine *eng, const int32_t *tok, int n, float *out)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
     fxi_kv_seq *s;
-    assert_int_equal(ops->seq_create(eng->kv, 0, &s, NULL), FX_OK);
-    assert_int_equal(ops->seq_extend(eng->kv, s, n, NULL), FX_OK);
-    fxi_batch_seq run = {.view = ops->seq_view(eng->kv, s), .n_tok = n, .n_logit = 1};
+    assert_int_equal(fxi_kv_create(eng->kv, 0, &s), FX_OK);
+    assert_int_equal(fxi_kv_extend(eng->kv, s, n), FX_OK);
+    fxi_batch_seq run = {.view = fxi_kv_get_view(eng->kv, s), .n_tok = n, .n_logit = 1};
     fxi_model_forward(eng->model, &(fxi_batch){tok, n, &run, 1}, out);
-    ops->seq_release(eng->kv, s);
+    fxi_kv_release(eng->kv, s);
 }
 
 static bool is_in(const int32_t *list, size_t n, int32_t id)

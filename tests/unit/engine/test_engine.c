@@ -3,7 +3,7 @@
 // closing at any time.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
+#include "unit/engine/support/company.h"
 
 #include <stdio.h>
 #include <stdlib.h>

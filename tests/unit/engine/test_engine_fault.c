@@ -1,11 +1,12 @@
 // test_engine_fault.c - every call to the KV manager fails once, in each way it can: the request that
 // needed it may end with an error, bystanders answer what they answer alone, nothing leaks, and the
 // engine goes on. Among the requests are choices that are forked and a beam search; in a second round
-// everyone is preempted again and again, by swap and by recompute, and the budget changes.
+// everyone is preempted again and again, by swap and by recompute, and the budget changes. Then forks
+// that fail in a row: some are retried, a group without progress ends.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@ enum { N_TOGETHER = 4 };
 static struct {
     fxi_kv_ops ops;
     const fxi_kv_ops *real;
-    int n_call, fail_at; // the fail_at-th call fails, counted from 1
+    int n_call, fail_at;     // the fail_at-th call fails, counted from 1
+    int n_fork, n_fork_fail; // so many forks fail from the first on
     fx_status how;
 } fault;
 
@@ -25,51 +27,50 @@ static bool fails_now(void)
     return ++fault.n_call == fault.fail_at;
 }
 
-static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out,
-                               fx_error *err)
+static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
-    return fails_now() ? fault.how : fault.real->domain_open(kv, key, key_bytes, out, err);
+    return fails_now() ? fault.how : fault.real->domain_open(kv, key, key_bytes, out);
 }
 
 static fx_status faulty_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                              int expect_tok, fxi_kv_seq **out, int *n_hit, fx_error *err)
+                              int expect_tok, fxi_kv_seq **out, int *n_hit)
 {
     *out = NULL;
     if (fails_now()) return fault.how;
-    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit, err);
+    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit);
 }
 
-static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out,
-                             fx_error *err)
+static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     *out = NULL;
-    return fails_now() ? fault.how : fault.real->seq_fork(kv, s, len_tok, out, err);
+    if (fails_now() || fault.n_fork++ < fault.n_fork_fail) return fault.how;
+    return fault.real->seq_fork(kv, s, len_tok, out);
 }
 
-static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fx_error *err)
+static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok, err);
+    return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok);
 }
 
 static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
-                               int n_tok, const fxi_kv_keep *keep, fx_error *err)
+                               int n_tok, const fxi_kv_keep *keep)
 {
-    return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep, err);
+    return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep);
 }
 
-static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s, err);
+    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s);
 }
 
-static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, fx_error *err)
+static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s, err);
+    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s);
 }
 
-static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes, fx_error *err)
+static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes, err);
+    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes);
 }
 
 static void inject(fx_engine *eng, int fail_at, fx_status how)
@@ -84,7 +85,7 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;
     fault.ops.set_budget = faulty_budget;
-    fault.n_call = 0;
+    fault.n_call = fault.n_fork = fault.n_fork_fail = 0;
     fault.fail_at = fail_at;
     fault.how = how;
     eng->kv->ops = &fault.ops;
@@ -115,7 +116,7 @@ static void check_engine_serves(fx_engine *eng)
 static void check_nothing_is_held(fx_engine *eng)
 {
     fx_stats st;
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     fx_engine_stats(eng, &st);
     assert_int_equal(st.n_running, 0);
     assert_int_equal(st.n_waiting, 0);
@@ -164,7 +165,7 @@ static void disturb(fx_engine *eng, int turn)
 {
     static const uint64_t budget[] = {64 << 20, 48 << 20};
     if (turn % 5 == 4 && eng->running.head)
-        fxi_preempt(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
+        fxi_preempt_group(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
     if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
@@ -177,7 +178,7 @@ static int run(int fail_at, fx_status how, bool is_disturbed, int *n_bad)
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
     inject(eng, fail_at, how);
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    for (int turn = 0; fxi_engine_turn(eng); turn++)
+    for (int turn = 0; fxi_turn_run(eng); turn++)
         if (is_disturbed) disturb(eng, turn);
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {
@@ -209,6 +210,72 @@ static void sweep(fx_status how)
     sweep_calls(true, how);
 }
 
+// Four choices of one request, or a beam search, beside one that needs no forks, while the first
+// n_fork_fail forks fail.
+static void run_with_failing_forks(client *c, int which, int n_fork_fail, fx_status how)
+{
+    prompt p[2];
+    client other;
+    fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
+    inject(eng, 0, how);
+    fault.n_fork_fail = n_fork_fail;
+    start_one_of(c, &p[0], eng, which);
+    start_client(&other, eng, &p[1], 0);
+    while (fxi_turn_run(eng)) {
+    }
+    assert_true(c->last && other.last);
+    assert_true(ended_well(&other, 0));
+    client_free(&other);
+    fault.n_fork_fail = 0;
+    check_engine_serves(eng);
+    check_nothing_is_held(eng);
+    unthreaded_close(eng);
+}
+
+static void test_choices_whose_forks_fail_some_times_end_well(void **state)
+{
+    (void)state;
+    static const fx_status hows[] = {FX_ENOSPACE, FX_EIO};
+    static client c;
+    for (int i = 0; i < 2; i++) {
+        run_with_failing_forks(&c, 2, 15, hows[i]);
+        assert_true(forks_ended_well(&c));
+        client_free(&c);
+    }
+}
+
+// Without progress there is an end, with one line that says why.
+static void test_choices_that_can_never_be_forked_end_with_an_error(void **state)
+{
+    (void)state;
+    static const fx_status hows[] = {FX_ENOSPACE, FX_EIO};
+    static client c;
+    for (int i = 0; i < 2; i++) {
+        run_with_failing_forks(&c, 2, 1 << 30, hows[i]);
+        for (int k = 0; k < c.req.n_choice; k++) {
+            assert_int_equal(c.choice[k].finish, FX_FINISH_ERROR);
+            assert_int_equal(c.choice[k].n_tok, 0);
+            assert_non_null(strstr(c.choice[k].error, "could not be forked"));
+        }
+        assert_in_range(fault.n_fork, 2, 64);
+        client_free(&c);
+    }
+}
+
+// A beam search gets on by a token with each failure: it is computed again each time, and finds the
+// same beams.
+static void test_beams_that_can_never_be_forked_find_the_same_answer(void **state)
+{
+    (void)state;
+    static client good, bad;
+    run_with_failing_forks(&good, 3, 0, FX_ENOSPACE);
+    run_with_failing_forks(&bad, 3, 1 << 30, FX_ENOSPACE);
+    assert_true(forks_ended_well(&good) && forks_ended_well(&bad));
+    assert_memory_equal(good.choice[0].tok, bad.choice[0].tok, sizeof alone[0]);
+    client_free(&good);
+    client_free(&bad);
+}
+
 static void test_device_failure(void **state)
 {
     (void)state;
@@ -229,8 +296,12 @@ static void test_out_of_kv_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_device_failure),
-                                       cmocka_unit_test(test_no_host_memory),
-                                       cmocka_unit_test(test_out_of_kv_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choices_whose_forks_fail_some_times_end_well),
+        cmocka_unit_test(test_choices_that_can_never_be_forked_end_with_an_error),
+        cmocka_unit_test(test_beams_that_can_never_be_forked_find_the_same_answer),
+        cmocka_unit_test(test_device_failure),
+        cmocka_unit_test(test_no_host_memory),
+        cmocka_unit_test(test_out_of_kv_memory)};
     return cmocka_run_group_tests(tests, run_alone, NULL);
 }

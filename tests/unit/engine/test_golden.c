@@ -2,7 +2,7 @@
 // (PyTorch), and of a model trained by others where its file is present.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/client.h"
+#include "unit/engine/support/client.h"
 
 #include <jansson.h>
 #include <stdio.h>

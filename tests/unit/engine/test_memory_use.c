@@ -3,8 +3,8 @@
 // what is idle goes back to the system.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/bits.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
 
@@ -31,19 +31,19 @@ static void make_prompt(int32_t tok[N_PROMPT], int which)
 static fxi_kv_stats memory(const fx_engine *eng)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
+    fxi_kv_get_stats(eng->kv, &st);
     return st;
 }
 
 static uint64_t chunks(const fx_engine *eng, int n)
 {
-    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+    return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
 static void check_manager(fx_engine *eng)
 {
     const char *what = "";
-    if (eng->kv->ops->check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
 }
 
 static void expect_nothing_left(fx_engine *eng)
@@ -52,8 +52,8 @@ static void expect_nothing_left(fx_engine *eng)
     assert_null(eng->waiting.head);
     assert_int_equal(memory(eng).held_bytes, 0);
     assert_int_equal(memory(eng).swapped_bytes, 0);
-    assert_int_equal(eng->kv->ops->forget_idle(eng->kv, NULL), FX_OK);
-    assert_int_equal(eng->kv->ops->trim(eng->kv, 0, NULL), FX_OK);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
     assert_int_equal(memory(eng).mapped_bytes, 0);
     check_manager(eng);
 }
@@ -93,9 +93,9 @@ static void bring(fx_engine *eng, const cancel_row *row, uint64_t id)
 {
     const int max_seq = eng->opt.max_seq;
     if (row->max_seq) eng->opt.max_seq = row->max_seq;
-    for (int i = 0; i < row->n_turn; i++) (void)fxi_engine_turn(eng);
+    for (int i = 0; i < row->n_turn; i++) (void)fxi_turn_run(eng);
     eng->opt.max_seq = max_seq;
-    if (row->is_preempted) fxi_preempt(eng, bits_group(eng, id), row->how);
+    if (row->is_preempted) fxi_preempt_group(eng, bits_group(eng, id), row->how);
     if (row->n_turn) assert_int_equal(bits_group(eng, id)->state, row->is);
 }
 
@@ -114,7 +114,7 @@ static void check_cancel(const cancel_row *row)
     for (int i = 0; i < 2; i++) make_prompt(tok[i], i);
     fx_request req = bits_request(tok[0], N_PROMPT, -1, &of_other);
     const uint64_t other = bits_submit(eng, &req);
-    while (!of_other.choice[0].n_tok) (void)fxi_engine_turn(eng);
+    while (!of_other.choice[0].n_tok) (void)fxi_turn_run(eng);
     req = bits_request(tok[1], N_PROMPT, 200, &told);
     req.n_choice = row->n_choice;
     req.n_best = row->n_best;
@@ -122,16 +122,16 @@ static void check_cancel(const cancel_row *row)
     const uint64_t id = bits_submit(eng, &req);
     bring(eng, row, id);
     fx_cancel(eng, id);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     expect_cancelled(&told, row->n_choice);
     const int n_tok = bits_group(eng, other)->seq[0].n_computed;
-    assert_int_equal(memory(eng).held_bytes, eng->kv->ops->bytes_for(eng->kv, n_tok));
+    assert_int_equal(memory(eng).held_bytes, fxi_kv_bytes_for(eng->kv, n_tok));
     assert_int_equal(memory(eng).swapped_bytes, 0);
     assert_int_equal(eng->n_swapped, 0);
     assert_int_equal(eng->n_queued, 0);
     check_manager(eng);
     fx_cancel(eng, other);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     expect_nothing_left(eng);
     unthreaded_close(eng);
 }
@@ -161,7 +161,7 @@ static void test_cancel_of_one_that_others_wait_for(void **state)
         id[i] = bits_submit(eng, &req);
     }
     for (int i = 0; i < 2; i++) {
-        (void)fxi_engine_turn(eng);
+        (void)fxi_turn_run(eng);
         fx_cancel(eng, id[i]);
     }
     bits_finish(eng, &told[2]);
@@ -209,7 +209,7 @@ static void submit_all(fx_engine *eng)
 static void finish_all(fx_engine *eng, uint64_t budget)
 {
     char what[128];
-    while (fxi_engine_turn(eng)) assert_true(memory(eng).mapped_bytes <= budget);
+    while (fxi_turn_run(eng)) assert_true(memory(eng).mapped_bytes <= budget);
     for (int i = 0; i < N_REQUEST; i++) {
         assert_true(told[i].last);
         if (!bits_same_answer(&told[i], &alone[i], what)) fail_msg("request %d: %s", i, what);
@@ -222,7 +222,7 @@ static void shrink_and_finish(uint64_t swap_bytes, int n_turn)
     fx_engine *eng = open_engine(16 << 20, swap_bytes);
     fx_stats st;
     submit_all(eng);
-    for (int i = 0; i < n_turn; i++) (void)fxi_engine_turn(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_turn_run(eng);
     const uint64_t was = memory(eng).held_bytes, least = chunks(eng, 6);
     assert_int_equal(fx_set_kv_memory(eng, least, NULL), FX_OK);
     finish_all(eng, least);
@@ -248,10 +248,10 @@ static void test_more_memory_lets_the_waiting_in(void **state)
     const uint64_t little = chunks(eng, 8), much = chunks(eng, 40);
     assert_int_equal(fx_set_kv_memory(eng, little, NULL), FX_OK);
     submit_all(eng);
-    for (int i = 0; i < 8; i++) (void)fxi_engine_turn(eng);
+    for (int i = 0; i < 8; i++) (void)fxi_turn_run(eng);
     assert_non_null(eng->waiting.head);
     assert_int_equal(fx_set_kv_memory(eng, much, NULL), FX_OK);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     assert_null(eng->waiting.head);
     finish_all(eng, much);
     unthreaded_close(eng);
@@ -268,9 +268,9 @@ static void test_too_little_memory_ends_a_request(void **state)
     make_prompt(prompt[0], 9);
     const fx_request req = bits_request(prompt[0], N_PROMPT, 600, &big);
     (void)bits_submit(eng, &req);
-    while (big.choice[0].n_tok < 400) (void)fxi_engine_turn(eng);
+    while (big.choice[0].n_tok < 400) (void)fxi_turn_run(eng);
     submit_all(eng);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 6), NULL), FX_OK);
     finish_all(eng, chunks(eng, 6));
     assert_int_equal(big.choice[0].finish, FX_FINISH_ERROR);
@@ -294,7 +294,7 @@ enum { S = 1000000 };
 static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
 {
     clock_us = since + after_us;
-    assert_false(fxi_engine_turn(eng));
+    assert_false(fxi_turn_run(eng));
     return memory(eng).mapped_bytes;
 }
 

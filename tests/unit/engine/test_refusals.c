@@ -2,8 +2,8 @@
 // nobody else notices.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/bits.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,9 +22,9 @@ static int open_once(void **state)
     eng =
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .ctx_tok = CTX_TOK, .max_seq = MAX_SEQ});
     // Six sequences of full length.
-    const uint64_t bytes = 6 * eng->kv->ops->bytes_for(eng->kv, CTX_TOK);
+    const uint64_t bytes = 6 * fxi_kv_bytes_for(eng->kv, CTX_TOK);
     assert_int_equal(fx_set_kv_memory(eng, bytes, NULL), FX_OK);
-    (void)fxi_engine_turn(eng);
+    (void)fxi_turn_run(eng);
     const fx_request req = bits_request(prompt, 3, N_GEN, &alone);
     bits_ask(eng, &req, &alone);
     return 0;
@@ -119,7 +119,7 @@ static void test_bad_requests(void **state)
         (void)s;                                             \
         (void)(__VA_ARGS__);                                 \
         expect_refusal(r, status, says);                     \
-        if (!told.last) (void)fxi_engine_turn(eng);          \
+        if (!told.last) (void)fxi_turn_run(eng);             \
     }
     REFUSALS(REFUSE)
 #undef REFUSE

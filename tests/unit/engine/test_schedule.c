@@ -4,8 +4,8 @@
 // The engine's turns are taken here, and its clock is ours.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/company.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void turns(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) {
         clock_us += 10000;
-        (void)fxi_engine_turn(eng);
+        (void)fxi_turn_run(eng);
     }
 }
 
@@ -206,7 +206,7 @@ static void test_nobody_starves(void **state)
 
 static uint64_t chunks(const fx_engine *eng, int n)
 {
-    return (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, 1);
+    return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
 static void set_budget(fx_engine *eng, uint64_t bytes)
@@ -233,9 +233,9 @@ static void test_victims(void **state)
     static const int victims[] = {2, 3, 0};
     for (int k = 0; k < 3; k++) {
         fxi_kv_stats st;
-        eng->kv->ops->stats(eng->kv, &st);
+        fxi_kv_get_stats(eng->kv, &st);
         set_budget(eng, st.held_bytes - chunks(eng, 1));
-        fxi_apply_budget(eng);
+        fxi_budget_apply(eng);
         for (int i = 0; i < 4; i++) {
             bool is_out = false;
             for (int v = 0; v <= k; v++) is_out |= victims[v] == i;
@@ -258,16 +258,16 @@ static void test_the_cheaper_way(void **state)
     submit(eng, 0, 100, 60, 0);
     turns(eng, 10);
     fxi_group *g = group_of(eng, 0);
-    const double bytes = (double)fxi_swapped_need(eng, g), n_tok = g->seq[0].n_computed;
+    const double bytes = (double)fxi_preempt_bytes(eng, g), n_tok = g->seq[0].n_computed;
     eng->swap_us_per_byte = 0.001;
     eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
-    fxi_preempt(eng, g, FXI_PREEMPT_CHEAPER);
+    fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
     assert_int_equal(g->state, FXI_WAITING);
     turns(eng, 2);
     assert_int_equal(g->state, FXI_RUNNING);
     eng->swap_us_per_byte = 0.001;
     eng->us_per_tok = 1.2 * 2 * 0.001 * bytes / n_tok;
-    fxi_preempt(eng, g, FXI_PREEMPT_CHEAPER);
+    fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
     assert_int_equal(g->state, FXI_SWAPPED);
     assert_int_equal(eng->stats.n_preempt_swap, 1);
     turns(eng, 1);
@@ -281,11 +281,11 @@ static void test_the_rate_of_prompts_is_measured(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    fxi_measure_prompt(eng, 10, 100, 5000);
+    fxi_preempt_measure(eng, 10, 100, 5000);
     assert_true(eng->us_per_tok == 0);
-    fxi_measure_prompt(eng, 100, 100, 5000);
+    fxi_preempt_measure(eng, 100, 100, 5000);
     assert_true(eng->us_per_tok == 50);
-    fxi_measure_prompt(eng, 90, 100, 9000);
+    fxi_preempt_measure(eng, 90, 100, 9000);
     assert_true(eng->us_per_tok > 50 && eng->us_per_tok < 90);
     close_here(eng, 0);
 }
@@ -302,7 +302,7 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     c[0].req.n_choice = 4;
     c[0].req.no_cache = true;
     const uint64_t need = fxi_request_bytes(eng, &c[0].req, 60);
-    assert_true(need >= 4 * eng->kv->ops->bytes_for(eng->kv, 119 + 60));
+    assert_true(need >= 4 * fxi_kv_bytes_for(eng->kv, 119 + 60));
     set_budget(eng, need - 1);
     fx_error err = {0};
     assert_int_equal(client_submit(&c[0], &err), FX_ENOSPACE);
@@ -311,7 +311,7 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     for (int n_turn = 0; !c[0].last; n_turn++) {
         turns(eng, 1);
         if (n_turn % 9 == 8 && eng->running.head)
-            fxi_preempt(eng, eng->running.head, FXI_RECOMPUTE);
+            fxi_preempt_group(eng, eng->running.head, FXI_RECOMPUTE);
         assert_true(n_turn < 1000);
     }
     for (int k = 0; k < 4; k++) assert_int_equal(c[0].choice[k].finish, FX_FINISH_LENGTH);
@@ -329,7 +329,7 @@ static void test_a_victims_prefix_stays(void **state)
     turns(eng, 20);
     fxi_group *g = group_of(eng, 0);
     const int n_computed = g->seq[0].n_computed;
-    fxi_preempt(eng, g, FXI_RECOMPUTE);
+    fxi_preempt_group(eng, g, FXI_RECOMPUTE);
     assert_int_equal(g->seq[0].n_computed, 0);
     turns(eng, 1);
     assert_int_equal(eng->stats.n_prompt_tok, 110);
@@ -345,7 +345,7 @@ static void test_memory_does_not_come_and_go(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    set_budget(eng, 2 * eng->kv->ops->bytes_for(eng->kv, 250));
+    set_budget(eng, 2 * fxi_kv_bytes_for(eng->kv, 250));
     for (int i = 0; i < 5; i++) submit(eng, i, 20, 230, 0);
     run_all(eng, 5);
     for (int i = 0; i < 5; i++) {
@@ -364,7 +364,7 @@ static void test_one_request_fills_the_budget(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 250));
+    set_budget(eng, fxi_kv_bytes_for(eng->kv, 250));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++) submit(eng, i, 20 + 7 * i, 230 - 7 * i, 0);
         run_all(eng, 4);
@@ -374,7 +374,7 @@ static void test_one_request_fills_the_budget(void **state)
         }
     }
     const char *what;
-    assert_int_equal(eng->kv->ops->check(eng->kv, &what), FX_OK);
+    assert_int_equal(fxi_kv_check(eng->kv, &what), FX_OK);
     close_here(eng, 0);
 }
 
@@ -387,7 +387,7 @@ static void test_a_budget_too_small_for_one(void **state)
     submit(eng, 1, 110, 300, 0);
     submit(eng, 2, 20, 40, 0);
     turns(eng, 10);
-    set_budget(eng, eng->kv->ops->bytes_for(eng->kv, 100));
+    set_budget(eng, fxi_kv_bytes_for(eng->kv, 100));
     run_all(eng, 3);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_LENGTH);
     assert_int_equal(c[1].choice[0].finish, FX_FINISH_ERROR);

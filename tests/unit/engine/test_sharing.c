@@ -2,8 +2,8 @@
 // come together, beams, the turns of a chat; and what of it stays when memory is short.
 #include "unit/cmocka_all.h"
 
-#include "unit/engine/bits.h"
-#include "unit/engine/unthreaded.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
 
 #include <string.h>
 
@@ -30,26 +30,26 @@ static void make_prompt(int32_t *tok, int n, int which)
 static uint64_t held(const fx_engine *eng)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
+    fxi_kv_get_stats(eng->kv, &st);
     return st.held_bytes;
 }
 
 static uint64_t chunk_bytes(const fx_engine *eng)
 {
-    return eng->kv->ops->bytes_for(eng->kv, 1);
+    return fxi_kv_bytes_for(eng->kv, 1);
 }
 
 static int chunk_tok(const fx_engine *eng)
 {
     int n = 1;
-    while (eng->kv->ops->whole_tok(eng->kv, n) == 0) n++;
+    while (fxi_kv_whole_tok(eng->kv, n) == 0) n++;
     return n;
 }
 
 static void check_manager(fx_engine *eng)
 {
     const char *what = "";
-    if (eng->kv->ops->check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
 }
 
 static uint64_t n_prompt_tok(const fx_engine *eng)
@@ -171,7 +171,7 @@ static int chunks_needed(const fxi_group *g, int per_chunk)
 static uint64_t mapped(const fx_engine *eng)
 {
     fxi_kv_stats st;
-    eng->kv->ops->stats(eng->kv, &st);
+    fxi_kv_get_stats(eng->kv, &st);
     return st.mapped_bytes;
 }
 
@@ -187,8 +187,8 @@ static void check_beams(int width, int n_prompt, int max_tok)
     req.beam_width = width;
     req.n_choice = 1;
     const uint64_t id = bits_submit(eng, &req);
-    (void)fxi_engine_turn(eng);
-    for (uint64_t before = mapped(eng); (void)fxi_engine_turn(eng), !told[0].last;) {
+    (void)fxi_turn_run(eng);
+    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !told[0].last;) {
         const fxi_group *g = bits_group(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + (uint64_t)width * chunk);
@@ -253,13 +253,12 @@ static void ask(fx_engine *eng, int which, int keep_priority, uint32_t keep_s)
 // Tokens of prompt `which` in the cache.
 static int cached(fx_engine *eng, int which)
 {
-    const fxi_kv_ops *ops = eng->kv->ops;
     fxi_kv_domain *d;
     int32_t tok[N_KEPT];
     make_prompt(tok, N_KEPT, which);
-    assert_int_equal(ops->domain_open(eng->kv, "", 0, &d, NULL), FX_OK);
-    const int n = ops->peek(eng->kv, d, tok, N_KEPT);
-    ops->domain_close(eng->kv, d);
+    assert_int_equal(fxi_kv_domain_open(eng->kv, "", 0, &d), FX_OK);
+    const int n = fxi_kv_peek(eng->kv, d, tok, N_KEPT);
+    fxi_kv_domain_close(eng->kv, d);
     return n;
 }
 
@@ -275,7 +274,7 @@ static uint64_t read_clock(void *ud)
 static fx_engine *open_small(int n)
 {
     fx_engine *eng = open_engine((fx_options){0});
-    const uint64_t bytes = (uint64_t)n * eng->kv->ops->bytes_for(eng->kv, N_KEPT);
+    const uint64_t bytes = (uint64_t)n * fxi_kv_bytes_for(eng->kv, N_KEPT);
     unthreaded_close(eng);
     eng = open_engine((fx_options){.kv_memory_bytes = bytes, .max_seq = 1});
     clock_us = 1000000;
@@ -332,7 +331,7 @@ static void test_kept_from_the_end_on(void **state)
     req.keep_s = 30;
     (void)bits_submit(eng, &req);
     while (!told[0].last) {
-        (void)fxi_engine_turn(eng);
+        (void)fxi_turn_run(eng);
         clock_us += 10 * 1000000ull;
     }
     for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);

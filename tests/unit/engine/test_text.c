@@ -2,7 +2,8 @@
 // into tokens.
 #include "unit/cmocka_all.h"
 
-#include "engine/internal.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// gguf_bytes.h - GGUF files put together byte by byte, right or wrong, for tests. Nothing here comes from the writer
-// under test. Positions of the fields that tests want to spoil are kept as marks.
+// gguf_bytes.h - GGUF files assembled byte by byte, valid or broken, for tests. Independent of the
+// writer under test. The positions of fields that tests corrupt are kept as marks.
 #ifndef TESTS_GGUF_BYTES_H
 #define TESTS_GGUF_BYTES_H
 
@@ -91,7 +91,8 @@ typedef enum field {
     N_MARK
 } field;
 
-// A sound file of every kind of thing. mark[f] is the position of the key or name length that begins entry f.
+// A valid file with every kind of entry. mark[f]: the position of the key or name length that
+// begins entry f.
 static inline fxi_buf sound_file(uint32_t version, size_t mark[N_MARK])
 {
     fxi_buf b = {0};

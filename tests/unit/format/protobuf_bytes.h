@@ -41,7 +41,7 @@ static inline void pb_float(fxi_buf *b, unsigned field, float v)
     pb_raw(b, &v, 4);
 }
 
-// A message inside of a message; *inner is freed.
+// A nested message; frees *inner.
 static inline void pb_message(fxi_buf *b, unsigned field, fxi_buf *inner)
 {
     pb_bytes(b, field, inner->p, inner->n);

@@ -1,4 +1,4 @@
-// small_spec.h - vocabularies for tests, from a spec that is written down piece by piece.
+// small_spec.h - vocabularies for tests, from a spec made piece by piece.
 #ifndef TESTS_SMALL_SPEC_H
 #define TESTS_SMALL_SPEC_H
 
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab/build/vocab_build.h"
 
 #define SP "\xE2\x96\x81" // the space mark
 
 static inline void must_be(bool ok)
 {
-    if (!ok) abort(); // memory is short, or a spec of the test's own is broken
+    if (!ok) abort(); // out of memory, or a test's spec is broken
 }
 
 static inline fxi_str str_of(const char *text)

@@ -1,4 +1,5 @@
-// small_vocab.h - vocabularies for tests as GGUF bytes: the special tokens and all byte tokens, then the test's own.
+// small_vocab.h - vocabularies for tests as GGUF bytes: the special tokens and all byte tokens,
+// then the test's own.
 #ifndef TESTS_SMALL_VOCAB_H
 #define TESTS_SMALL_VOCAB_H
 

@@ -1,5 +1,6 @@
-// Sound files are read as written; every way of breaking one is a single line that names the place.
-// Broken files lie in heap blocks of exactly their size, so that a sanitizer sees any byte read past the end.
+// Valid files are read as written; the error for each way of breaking one is a line that names the
+// place. Broken files are heap blocks of exactly their size, so a sanitizer detects any byte read
+// past the end.
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static void expect_str(fxi_str s, const char *text)
 }
 
 //
-// Sound files
+// Valid files
 //
 
 static void check_sound(uint32_t version)
@@ -93,7 +94,7 @@ static void test_trailing_bytes_and_no_padding(void **state)
     (void)state;
     fxi_buf b = {0};
     fxi_gguf *g;
-    put_header(&b, 3, 0, 1); // metadata only, its end is no multiple of the alignment
+    put_header(&b, 3, 0, 1); // metadata only, its end is not aligned
     put_kv(&b, "k", FXI_GGUF_U8, "\5", 1);
     assert_int_equal(fxi_gguf_parse(b.p, b.n, "m", &g, NULL), FX_OK);
     fxi_gguf_close(g);
@@ -103,7 +104,7 @@ static void test_trailing_bytes_and_no_padding(void **state)
     fxi_buf_free(&b);
 }
 
-// The first tensor in the list need not be the first in the data, and other alignments hold.
+// The first tensor in the list need not be the first in the data; other alignments are respected.
 static void test_alignment_and_order(void **state)
 {
     (void)state;
@@ -166,7 +167,8 @@ static void test_truncated_at_every_byte(void **state)
 static void test_spoilt_fields(void **state)
 {
     (void)state;
-    // Distances from an entry's length field: behind key "k.int" of 5 bytes its type is at 8 + 5, its value at 17.
+    // Offsets from an entry's length field: after key "k.int" of 5 bytes its type is at 8 + 5, its
+    // value at 17.
     static const struct {
         field at;
         int skip, n_bytes;
@@ -242,7 +244,7 @@ static void test_spoilt_fields(void **state)
     fxi_buf_free(&sound);
 }
 
-// A name out of the file is cut and escaped in the error's line.
+// A name from the file is cut and escaped in the error.
 static void test_long_hostile_names_are_shown_short(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// What the writer writes, the reader reads; what goes wrong on the way leaves no file behind.
+// The reader reads what the writer writes; a failure leaves no file behind.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void write_sample(fxi_gguf_writer *w)
     fxi_gguf_declare_tensor(w, "two", FXI_Q8_0, 2, two);
     fxi_gguf_begin_data(w);
     fxi_gguf_write_data(w, data, 12);
-    fxi_gguf_write_data(w, data, 5); // in pieces
+    fxi_gguf_write_data(w, data, 5); // in several calls
     fxi_gguf_write_data(w, data + 5, 63);
     assert_int_equal(fxi_gguf_writer_status(w), FX_OK);
 }
@@ -107,7 +107,7 @@ static void test_every_64th_is_refused(void **state)
     size_t n = fread(whole, 1, sizeof whole, f);
     fclose(f);
     remove(path);
-    n -= 28; // the padding behind the last tensor, which may be missing
+    n -= 28; // the padding after the last tensor, which is optional
     for (size_t i = 0; i < 64; i++) {
         size_t cut = n * i / 64;
         char *part = malloc(cut + 1);

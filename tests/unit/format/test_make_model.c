@@ -1,5 +1,5 @@
-// The program make_model, run as a user would: its files parse, its numbers are fit for a forward pass, its
-// vocabulary is a good one, and wrong options are refused.
+// The program make_model, run as a user would: its files parse, its numbers suit a forward pass,
+// its vocabulary is valid, and wrong options are errors.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +121,7 @@ static fxi_dtype type_in(const fxi_gguf *g, const char *name)
     return (fxi_dtype)t->type->id;
 }
 
-// Blocks 0 and 7 of 8 are an eighth; 3 and 6 are every third between.
+// Blocks 0 and 7 of 8 are the outer eighths; 3 and 6 every third between them.
 static void check_mix(const char *options, fxi_dtype type, bool tied)
 {
     static const bool finer[8] = {true, false, false, true, false, false, true, true};
@@ -153,7 +153,7 @@ static void test_mixes(void **state)
     check_mix(WIDE "--layers 8 --type q4_k_m --tied", FXI_Q4_K, true);
 }
 
-// Rows that no block of 256 fills.
+// Rows that are no multiple of 256.
 static void test_narrow_rows(void **state)
 {
     (void)state;

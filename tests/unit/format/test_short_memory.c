@@ -14,8 +14,9 @@
 #include <jansson.h>
 
 #include "format/chat.h"
-#include "format/vocab/vocab_open.h"
-#include "format/vocab/vocab_spec.h"
+#include "format/vocab.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))

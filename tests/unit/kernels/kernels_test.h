@@ -1,4 +1,4 @@
-// kernels_test.h - what the kernel tests share: cmocka, data of every magnitude, the paths this
+// kernels_test.h - shared by the kernel tests: cmocka, data of every magnitude, the paths that this
 // machine can run, and exact comparison.
 #ifndef KERNELS_TEST_H
 #define KERNELS_TEST_H
@@ -33,13 +33,13 @@ static inline const fxi_kernels *ref_path(void)
     return fxi_kernels_get("ref");
 }
 
-// A run of exactly n floats on the heap, so that the address sanitizer sees one read too many.
+// Exactly n floats on the heap, so that the address sanitizer catches a read past their end.
 static inline float *floats(size_t n)
 {
     return calloc(n ? n : 1, sizeof(float));
 }
 
-// How a run of test numbers is spread.
+// The distribution of test numbers.
 typedef enum spread {
     EVEN,  // uniform in [-1, 1]
     WIDE,  // of magnitudes 2^-40 to 2^40
@@ -58,7 +58,7 @@ static inline float spread_draw(spread s, uint64_t i)
     return r < 60 ? u * 0x1p-70f : u;
 }
 
-// Number i of a stream; all streams walk over one table, drawn once.
+// Number i of a stream. All streams read one table, which is drawn once.
 static inline float spread_number(spread s, uint64_t stream, uint64_t i)
 {
     enum { N = 8191 };
@@ -76,8 +76,8 @@ static inline float *random_floats(size_t n, spread s, uint64_t stream)
     return p;
 }
 
-// Vector code that was hardly optimised, as under the sanitizers, leaves the upper halves of
-// registers in use; plain C after it, fmaf above all, would run up to 30 times slower.
+// Barely optimised vector code, as under the sanitizers, leaves the upper halves of registers in
+// use; plain C after it, above all fmaf, would run up to 30 times slower.
 #ifdef __x86_64__
 __attribute__((target("avx"))) static inline void upper_halves_clear(void)
 {
@@ -89,7 +89,7 @@ static inline void upper_halves_clear(void)
 }
 #endif
 
-// Every bit of n numbers; where they differ, says so with the path's name.
+// Fails, naming the path, unless all bits of n numbers are equal.
 static inline void assert_same(const char *path, const float *got, const float *want, size_t n)
 {
     upper_halves_clear();

@@ -1,5 +1,5 @@
-// linear_test.h - what the tests of linear layers share: packed layers with activations and ref's
-// answer, and every path run against it.
+// linear_test.h - shared by the tests of linear layers: packed layers with activations and ref's
+// result, and the comparison of every path with it.
 #ifndef LINEAR_TEST_H
 #define LINEAR_TEST_H
 
@@ -11,7 +11,7 @@ static const fxi_dtype types[] = {FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q8_0, FXI_Q4
                                   FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
 enum { N_TYPE = sizeof types / sizeof types[0] };
 
-// What a layer is made from.
+// The shape and type of a layer, and its number of tokens.
 typedef struct plan {
     fxi_dtype type;
     int n_in, n_out, n_tok;
@@ -21,9 +21,9 @@ typedef struct layer {
     fxi_linear w;
     int n_tok;
     fxi_act act; // of n_tok tokens
-    char *raw;   // the rows, as in a file
+    char *raw;   // the rows in the file's format
     float *x;    // [n_tok][n_in]
-    float *want; // [n_tok][n_out] ref's answer
+    float *want; // [n_tok][n_out] ref's result
 } layer;
 
 static inline size_t row_bytes(fxi_dtype type, int n_in)
@@ -43,7 +43,7 @@ static inline void layer_quantise(layer *l)
                              l->act.sum + at / 16);
 }
 
-// raw: [n_out] rows, x: [n_tok][n_in]; the layer owns both then.
+// raw: [n_out] rows, x: [n_tok][n_in]. Takes ownership of both.
 static inline layer layer_make(plan p, char *raw, float *x)
 {
     layer l = {.w = {.type = p.type, .n_in = p.n_in, .n_out = p.n_out},
@@ -79,15 +79,15 @@ static inline fxi_act act_from(const layer *l, int t)
     return a;
 }
 
-// What activation k of token t means to this layer: x, or q * d.
+// Activation k of token t as this layer reads it: x, or q * d.
 static inline double act_value(const layer *l, size_t t, size_t k)
 {
     size_t at = t * (size_t)l->w.n_in + k;
     return l->act.q ? (double)l->act.q[at] * (double)l->act.d[at / 32] : (double)l->x[at];
 }
 
-// Runs tokens [0, n_tok) in one call; rows of y are wider than n_out, and nothing may be written
-// there.
+// Runs tokens [0, n_tok) in one call. Rows of y are wider than n_out; nothing may be written beyond
+// n_out.
 static inline void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
 {
     size_t n_out = (size_t)l->w.n_out, ldy = n_out + 5;
@@ -102,7 +102,7 @@ static inline void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
     free(y);
 }
 
-// Every path at every number of tokens that a tile may have, and at some that take several.
+// Every path with every number of tokens that a tile can have, and some that need several tiles.
 static inline void paths_same_bits(const layer *l)
 {
     const fxi_kernels *k;

@@ -1,6 +1,6 @@
 // Attention: ref against double precision; every path against ref, bit by bit; and that neither the
-// number of tokens in a call nor where the cache lies changes anything. The cache ends with its
-// last row, so that the address sanitizer sees a read past it.
+// number of tokens in a call nor the layout of the cache changes anything. The cache ends with its
+// last row, so that the address sanitizer catches a read past it.
 #include "kernels_test.h"
 
 enum { LAYER = 1, N_PLANE = 4 };
@@ -11,8 +11,8 @@ typedef struct setup {
     int n_kv_head;
 } setup;
 
-// How planes and tokens lie: each plane for itself, the planes of a token together, or in blocks
-// of 16, 64 or 256 tokens that a table strews over memory, each with its planes.
+// The layout of planes and tokens: plane after plane, the planes of a token together, or blocks of
+// 16, 64 or 256 tokens with all planes, which a table scatters over memory.
 typedef enum layout { SPLIT, PACKED, PAGED_16, PAGED_64, PAGED_256, N_LAYOUT } layout;
 
 typedef struct cache {
@@ -26,7 +26,7 @@ static size_t row_bytes(const setup *s)
     return fxi_kv_bytes(s->type, s->n_kv_head * s->head_dim);
 }
 
-// Rows behind the sequence's last are NaN of every type.
+// Rows beyond the sequence's last are NaN in every type.
 static cache cache_paged(const setup *s, int shift)
 {
     int block = 1 << shift, n_pos = s->pos + s->n_tok, n_block = (n_pos + block - 1) / block;
@@ -116,13 +116,14 @@ static float *nan_floats(size_t n)
     return p;
 }
 
-// How many KV heads a call takes of `most` that are asked for.
+// KV heads of a call: `most` if the call may have that many, else 1.
 static int heads_of_call(int most, int n_tok)
 {
     return most * n_tok <= FXI_ATTN_MAX_TOK ? most : 1;
 }
 
-// All KV heads of a setup, together or one by one, tokens [t0, t0 + n_tok) of it.
+// Runs tokens [t0, t0 + n_tok) of a setup, for all KV heads, n_kv_head of them per call if
+// possible.
 static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
                    int n_tok, int n_kv_head, float *out)
 {
@@ -135,7 +136,7 @@ static void attend(const fxi_kernels *k, const setup *s, const cache *c, const f
     free(scratch);
 }
 
-// The same in ranges of segments, the last first, merged at the end.
+// Runs a setup in ranges of segments, the last one first, and merges them.
 static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c, const float *q,
                             int step, float *out)
 {
@@ -204,8 +205,8 @@ static void test_ref_is_near_double(void **state)
     }
 }
 
-// All paths in one call for a KV head; then cut into single tokens and into uneven runs, and into
-// ranges of segments, with all heads in a call.
+// All paths: with one call per KV head; then with all heads in a call, split into single tokens,
+// into uneven numbers of tokens, and into ranges of segments.
 static void same_bits(const setup *s, layout how, spread sp)
 {
     cache c = cache_make(s, how, sp);
@@ -236,7 +237,7 @@ static const fxi_dtype types[] = {FXI_F16, FXI_Q8_0, FXI_F32, FXI_BF16};
 static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 128, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
-// Every head size and group size, with token counts and positions that vary along.
+// Every head size and group size, each with other token counts and positions.
 static void test_paths_have_refs_bits(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void test_around_borders(void **state)
         }
 }
 
-// Every type in every layout: what a layout changes is addresses alone.
+// Every type in every layout: a layout changes nothing but addresses.
 static void test_layouts_have_the_same_bits(void **state)
 {
     (void)state;
@@ -281,7 +282,7 @@ static void test_layouts_have_the_same_bits(void **state)
     }
 }
 
-// As many tokens as a call takes, across a segment's border.
+// The most tokens of a call, across a segment's border.
 static void test_most_tokens(void **state)
 {
     (void)state;
@@ -291,8 +292,8 @@ static void test_most_tokens(void **state)
     }
 }
 
-// Rows of many heads, of which ever smaller blocks are asked for ahead; what is asked for ends
-// where the cache does, and its list where the scratch does.
+// Rows of many heads, which are prefetched in smaller and smaller blocks: prefetching must end
+// where the cache does, and the list of lines must fit the scratch.
 static void test_wide_rows(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void test_wide_rows(void **state)
         for (int how = 0; how < N_LAYOUT; how += 2) same_bits(&setups[i], (layout)how, EVEN);
 }
 
-// Scores so far apart that most weights vanish, and rise from segment to segment.
+// Scores that rise from segment to segment, so far apart that most weights vanish.
 static void test_steep_scores(void **state)
 {
     (void)state;

@@ -1,3 +1,4 @@
+// The choice of a path, and that every path's table is complete.
 #include "kernels_test.h"
 
 static void test_ref_is_always_there(void **state)
@@ -16,7 +17,7 @@ static void test_unknown_paths_are_null(void **state)
     assert_null(fxi_kernels_get("REF"));
 }
 
-// The best is the widest of what runs.
+// The best path is the widest one that runs.
 static void test_best_is_the_last_fast_path(void **state)
 {
     (void)state;

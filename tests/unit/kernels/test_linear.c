@@ -1,5 +1,5 @@
-// Linear layers: ref against double precision; every path against ref, bit by bit; and that no cut
-// of the work changes anything. What numbers can be at most: test_linear_extreme.c.
+// Linear layers: ref against double precision; every path against ref, bit by bit; and that
+// dividing the work changes nothing. Extreme numbers: test_linear_extreme.c.
 #include "linear_test.h"
 
 enum { MAX_TOK = 40 };
@@ -8,13 +8,13 @@ typedef struct shape {
     int n_in, n_out;
 } shape;
 
-// Around panels (16), blocks of 32, and the blocks of 256 and 512 along k that paths work in.
+// Sizes around panels (16), blocks of 32, and the blocks of 256 and 512 along k that paths use.
 static const shape shapes[] = {{32, 1},   {32, 16},  {64, 17},   {96, 40},   {256, 33}, {288, 48},
                                {512, 31}, {544, 15}, {1056, 17}, {1280, 50}, {1, 1},    {2, 20},
                                {17, 33},  {172, 64}, {255, 18},  {257, 50}};
 enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
 
-// Every type in every shape it can have, made once.
+// Every type in every shape it can have.
 typedef struct layers {
     layer of[N_TYPE * N_SHAPE];
     int n;
@@ -52,9 +52,9 @@ static int layers_free(void **state)
     return 0;
 }
 
-// Each of n fused multiply-adds rounds once, by half a unit of at most the sum of magnitudes; block
-// types round the scale too, and their weights were rounded to f32 for this comparison. A subnormal
-// step is 2^-149. weight: output o's
+// Bound: each of n fused multiply-adds rounds once, by half a unit of at most the sum of
+// magnitudes; block types also round the scale, and their weights are rounded to f32 for this
+// comparison. A subnormal step is 2^-149. weight: of output o
 static void output_is_near(const layer *l, const float *weight, size_t o)
 {
     size_t n_in = (size_t)l->w.n_in, n_out = (size_t)l->w.n_out;
@@ -91,7 +91,7 @@ static void test_paths_have_refs_bits(void **state)
     for (int i = 0; i < all->n; i++) paths_same_bits(&all->of[i]);
 }
 
-// Rows of any bytes, so that zeros of both signs and all scales occur.
+// Rows of random bytes, so that zeros of both signs and all scales occur.
 static void check_rows(fxi_dtype type, shape s)
 {
     const size_t n_in = (size_t)s.n_in, n_byte = row_bytes(type, s.n_in);
@@ -121,7 +121,7 @@ static void test_rows_come_back(void **state)
                 check_rows(types[t], shapes[i]);
 }
 
-// Tokens [0, n_tok) and panels cut at random into calls.
+// Tokens [0, n_tok) and panels divided at random into calls.
 static void random_cuts(const fxi_kernels *k, const layer *l, int n_tok, uint64_t seed)
 {
     size_t n_out = (size_t)l->w.n_out;
@@ -153,7 +153,7 @@ static void test_cuts_change_no_bit(void **state)
 
 // ---- big layers --------------------------------------------------------------------------------
 
-// Rows of blocks with any codes, and of scales that are not far from 1.
+// Rows of blocks with random codes and scales near 1.
 static char *random_blocks(const fxi_qformat *f, size_t n_block)
 {
     size_t block_bytes = fxi_dtype_find(f->type)->block_bytes;
@@ -182,8 +182,9 @@ static layer layer_big(plan p)
     return layer_make(p, raw, random_floats((size_t)p.n_tok * (size_t)p.n_in, EVEN, 2));
 }
 
-// More than is prepared together: of block types 384 tokens, or as many blocks of 512 along k; of
-// float types activations of 1 MiB. Calls of few tokens, of more than 24 and of more than fit.
+// More than is prepared together: for block types 384 tokens, or as many blocks of 512 along k; for
+// float types activations of 1 MiB. Calls of small batches, of more than 24 tokens, and of more
+// than fit.
 static void test_layers_too_big_to_prepare(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// Linear layers of block types where their numbers are at their ends: the largest and smallest
-// codes and scales, scales that are negative, zero of either sign, subnormal or the largest there
-// are, against activations of +-127, zeros and such as make products vanish. No sum may saturate,
-// and no sign of a zero may differ.
+// Linear layers of block types with extreme numbers: the largest and smallest codes and scales;
+// scales that are negative, zero of either sign, subnormal or the largest possible; activations of
+// +-127, zeros, and some that make products vanish. No sum may saturate, and no sign of a zero may
+// differ.
 #include "linear_test.h"
 
 enum { N_IN = 512, N_OUT = 100, N_TOK = 40 };
@@ -53,7 +53,7 @@ static char *extreme_rows(const fxi_qformat *f)
     return raw;
 }
 
-// A number of magnitude s, of a sign (or any share) that `how` chooses.
+// A number of magnitude s, times a sign or a random share that `how` selects.
 static float extreme_x(int how, int s, int k)
 {
     static const float size[] = {127, 127 * 0x1p-127f, 127 * 0x1p-110f, 127 * 0x1p60f, 0};
@@ -61,7 +61,7 @@ static float extreme_x(int how, int s, int k)
     return signs[how] * size[s];
 }
 
-// One token: the same kind of number all along; the last tokens another for each block of 32.
+// One token: the same kind of number throughout; the last tokens change it with each block of 32.
 static void extreme_token(float *x, int t)
 {
     int how = t % 4, s = t / 4 % 5;
@@ -90,7 +90,7 @@ static void for_each_type(layer_check *check)
     }
 }
 
-// What a number of a block adds to an output, in double exact, and of what magnitudes.
+// An output computed exactly in double: its value and the sum of the magnitudes.
 typedef struct exact {
     double sum, mag;
 } exact;
@@ -140,7 +140,7 @@ static void test_paths_have_refs_bits(void **state)
     for_each_type(paths_same_bits);
 }
 
-// A packed layer gives its rows back as the file means them, bit by bit.
+// A packed layer returns its rows as the file defines them, bit by bit.
 static void rows_same_bits(const layer *l)
 {
     size_t n_byte = row_bytes(l->w.type, N_IN);

@@ -5,7 +5,7 @@
 static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 64, 100, 288, 2048, 2051};
 enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
 
-// Distance in steps between neighbouring floats, of a result >= 0 from the exact one.
+// The distance of a result >= 0 from the exact one, in units in the last place.
 static double ulps(float got, double exact)
 {
     double step = ldexp(1, (exact < 0x1p-126 ? -126 : ilogb(exact)) - 23);
@@ -111,7 +111,7 @@ static void test_rows_have_refs_bits(void **state)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
 }
 
-// Ties, the way to inf, the smallest numbers and NaN.
+// Ties, numbers that round to inf, the smallest numbers, and NaN.
 static void test_bf16_rounds_as_base_does(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_bf16_rounds_as_base_does(void **state)
     enum { N = sizeof bits / sizeof bits[0] };
     float x[N + 16] = {0};
     uint16_t got[N + 16];
-    memcpy(x + 16, bits, sizeof bits); // in a whole vector's tail and alone
+    memcpy(x + 16, bits, sizeof bits); // in the tail after a whole vector, and alone
     memcpy(x, bits, 15 * sizeof *bits);
     const fxi_kernels *k;
     for (int i = 0; (k = fast_path(i)); i++) {
@@ -160,7 +160,7 @@ static void test_swiglu_is_near(void **state)
     }
 }
 
-// Every f16 number, and the midpoints between neighbours.
+// Every f16 number and the midpoints between neighbours.
 static void test_store_f16_every_number(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ typedef struct q8_row {
     int32_t sum[Q_N / 16];
 } q8_row;
 
-// Blocks of many magnitudes: one power of two per block, down to where they vanish.
+// Blocks of many magnitudes: one power of two per block, down to where numbers vanish.
 static float *q8_input(int scale)
 {
     float *x = floats(Q_N);

@@ -11,23 +11,25 @@ static const fxi_kv_shape shape = {
 static fxi_kv *open_kv(void)
 {
     fxi_kv *kv;
-    const fxi_kv_ops *ops = fxi_kv_find("vtensor");
-    assert_non_null(ops);
-    assert_int_equal(ops->open(&shape, &kv, NULL), FX_OK);
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &kv, NULL), FX_OK);
     return kv;
 }
 
 static fxi_kv_seq *new_seq(fxi_kv *kv)
 {
     fxi_kv_seq *s;
-    assert_int_equal(kv->ops->seq_create(kv, 0, &s, NULL), FX_OK);
+    assert_int_equal(fxi_kv_create(kv, 0, &s), FX_OK);
     return s;
 }
 
 static void test_unknown_manager(void **state)
 {
     (void)state;
-    assert_null(fxi_kv_find("none"));
+    fxi_kv *kv;
+    fx_error err = {0};
+    assert_int_equal(fxi_kv_open("none", &shape, &kv, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "'none'"));
+    assert_null(kv);
 }
 
 // Every row of every plane is memory of its own, and stays what was written while others come, grow
@@ -38,22 +40,22 @@ static void test_rows_are_apart(void **state)
     fxi_kv *kv = open_kv();
     fxi_kv_seq *a = new_seq(kv), *b = new_seq(kv);
     for (int n = 1; n <= 200; n += 50) {
-        assert_int_equal(kv->ops->seq_extend(kv, a, n, NULL), FX_OK);
-        assert_int_equal(kv->ops->seq_extend(kv, b, n, NULL), FX_OK);
-        fxi_kv_view va = kv->ops->seq_view(kv, a), vb = kv->ops->seq_view(kv, b);
+        assert_int_equal(fxi_kv_extend(kv, a, n), FX_OK);
+        assert_int_equal(fxi_kv_extend(kv, b, n), FX_OK);
+        fxi_kv_view va = fxi_kv_get_view(kv, a), vb = fxi_kv_get_view(kv, b);
         for (int p = 0; p < 6; p++) {
             memset(fxi_kv_plane(&va, p) + (size_t)(n - 1) * va.tok_stride_bytes, n + p, 256);
             memset(fxi_kv_plane(&vb, p) + (size_t)(n - 1) * vb.tok_stride_bytes, n + p + 7, 256);
         }
     }
-    kv->ops->seq_release(kv, b);
-    fxi_kv_view v = kv->ops->seq_view(kv, a);
+    fxi_kv_release(kv, b);
+    fxi_kv_view v = fxi_kv_get_view(kv, a);
     for (int n = 1; n <= 200; n += 50)
         for (int p = 0; p < 6; p++) {
             const char *row = fxi_kv_plane(&v, p) + (size_t)(n - 1) * v.tok_stride_bytes;
             for (int i = 0; i < 256; i++) assert_int_equal(row[i], (char)(n + p));
         }
-    kv->ops->close(kv);
+    fxi_kv_close(kv);
 }
 
 static void test_budget_is_a_normal_answer(void **state)
@@ -61,34 +63,32 @@ static void test_budget_is_a_normal_answer(void **state)
     (void)state;
     fxi_kv *kv = open_kv();
     fxi_kv_seq *s[4];
-    fx_error err = {0};
     fx_status st = FX_OK;
     int n_full = 0;
     while (n_full < 4 && st == FX_OK) {
         s[n_full] = new_seq(kv);
-        st = kv->ops->seq_extend(kv, s[n_full++], 500, &err);
+        st = fxi_kv_extend(kv, s[n_full++], 500);
     }
     assert_int_equal(st, FX_ENOSPACE);
     fxi_kv_stats stats;
-    kv->ops->stats(kv, &stats);
+    fxi_kv_get_stats(kv, &stats);
     assert_true(stats.mapped_bytes <= stats.budget_bytes);
     assert_int_equal(stats.live_bytes, (uint64_t)(n_full - 1) * 500 * 6 * 256);
-    kv->ops->seq_release(kv, s[0]);
-    assert_int_equal(kv->ops->seq_extend(kv, s[n_full - 1], 500, &err),
+    fxi_kv_release(kv, s[0]);
+    assert_int_equal(fxi_kv_extend(kv, s[n_full - 1], 500),
                      FX_OK); // what was given back serves
-    kv->ops->close(kv);
+    fxi_kv_close(kv);
 }
 
 static void test_limits(void **state)
 {
     (void)state;
     fxi_kv *kv = open_kv();
-    fx_error err = {0};
     fxi_kv_seq *s = new_seq(kv), *more;
-    assert_int_equal(kv->ops->seq_extend(kv, s, 501, &err), FX_EINVAL);
+    assert_int_equal(fxi_kv_extend(kv, s, 501), FX_EINVAL);
     for (int i = 1; i < 4; i++) new_seq(kv);
-    assert_int_equal(kv->ops->seq_create(kv, 0, &more, &err), FX_ENOSPACE);
-    kv->ops->close(kv);
+    assert_int_equal(fxi_kv_create(kv, 0, &more), FX_ENOSPACE);
+    fxi_kv_close(kv);
 }
 
 static void test_bytes_for_is_what_is_mapped(void **state)
@@ -97,10 +97,10 @@ static void test_bytes_for_is_what_is_mapped(void **state)
     for (int n = 1; n <= 500; n += 83) {
         fxi_kv *kv = open_kv();
         fxi_kv_stats stats;
-        assert_int_equal(kv->ops->seq_extend(kv, new_seq(kv), n, NULL), FX_OK);
-        kv->ops->stats(kv, &stats);
-        assert_int_equal(stats.mapped_bytes, kv->ops->bytes_for(kv, n));
-        kv->ops->close(kv);
+        assert_int_equal(fxi_kv_extend(kv, new_seq(kv), n), FX_OK);
+        fxi_kv_get_stats(kv, &stats);
+        assert_int_equal(stats.mapped_bytes, fxi_kv_bytes_for(kv, n));
+        fxi_kv_close(kv);
     }
 }
 
@@ -110,12 +110,12 @@ static void test_trim_gives_back(void **state)
     fxi_kv *kv = open_kv();
     fxi_kv_stats stats;
     fxi_kv_seq *s = new_seq(kv);
-    assert_int_equal(kv->ops->seq_extend(kv, s, 400, NULL), FX_OK);
-    kv->ops->seq_release(kv, s);
-    assert_int_equal(kv->ops->trim(kv, 0, NULL), FX_OK);
-    kv->ops->stats(kv, &stats);
+    assert_int_equal(fxi_kv_extend(kv, s, 400), FX_OK);
+    fxi_kv_release(kv, s);
+    assert_int_equal(fxi_kv_trim(kv, 0), FX_OK);
+    fxi_kv_get_stats(kv, &stats);
     assert_int_equal(stats.mapped_bytes, 0);
-    kv->ops->close(kv);
+    fxi_kv_close(kv);
 }
 
 int main(void)

@@ -47,15 +47,15 @@ void runner_open(runner *r, runner_model m, const variant *v)
                           .ctx_tok = s->train_ctx_tok,
                           .max_seq = 8,
                           .budget_bytes = 64 << 20};
-    if (fxi_kv_find("vtensor")->open(&shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_kv_open("vtensor", &shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
     for (int i = 0; i <= v->n_other; i++)
-        assert_int_equal(r->kv->ops->seq_create(r->kv, 0, &r->seq[i], &err), FX_OK);
+        assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;
 }
 
 void runner_close(runner *r)
 {
-    r->kv->ops->close(r->kv);
+    fxi_kv_close(r->kv);
     fxi_model_free(r->model);
     fxi_pool_destroy(r->pool);
 }
@@ -66,10 +66,10 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, floa
     fxi_batch_seq seq[1 + RUNNER_OTHERS];
     fxi_batch b = {.token = tok, .seq = seq};
     for (int s = v->n_other; s >= 0; s--) {
-        assert_int_equal(r->kv->ops->seq_extend(r->kv, r->seq[s], from + n, NULL), FX_OK);
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq[s], from + n), FX_OK);
         for (int i = 0; i < n; i++) tok[b.n_tok++] = token(r, s, from + i);
         seq[b.n_seq++] =
-            (fxi_batch_seq){r->kv->ops->seq_view(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
+            (fxi_batch_seq){fxi_kv_get_view(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
     }
     fxi_model_forward(r->model, &b, logits);
 }

@@ -1,4 +1,4 @@
-// runner.h - a model of a file fed with one fixed sequence, in every way that must not matter.
+// runner.h - runs one fixed sequence through a model, in every way that must not change its logits.
 #ifndef TESTS_MODEL_RUNNER_H
 #define TESTS_MODEL_RUNNER_H
 
@@ -8,7 +8,7 @@
 #define RUNNER_MAX_TOK 90
 #define RUNNER_OTHERS  3
 
-// How one run differs from the plain one.
+// One way to run the sequence.
 typedef struct variant {
     const char *what;
     int chunk, n_thread, n_other;
@@ -23,7 +23,7 @@ typedef struct runner {
     int n_vocab;
 } runner;
 
-// A model's file, and its cache's type (NULL: f16).
+// A model file, and the type of its cache (NULL: f16).
 typedef struct runner_model {
     const char *path, *kv_type;
 } runner_model;
@@ -31,15 +31,15 @@ typedef struct runner_model {
 void runner_open(runner *r, runner_model m, const variant *v);
 void runner_close(runner *r);
 
-// One pass: `n` tokens of sequence 0 from `from`, and as many of the others; the others stand
-// before it in the batch. logits: n_logit rows, of the last tokens of sequence 0.
+// One pass: n tokens of sequence 0, starting at `from`, and as many of the other sequences, which
+// come first in the batch. logits: n_logit rows, of the last tokens of sequence 0.
 void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, float *logits);
 
 // The logits after the last of n_tok tokens of sequence 0, [n_vocab], freed with free().
 float *run_plain(runner_model m, int n_tok, int *n_vocab);
 
-// Fails unless the model gives the same bits in every variant this machine can run; without plain C
-// where that would take minutes.
+// Fails unless the model gives the same bits in every variant that this machine can run. with_ref:
+// plain C too, which takes minutes with larger models.
 void check_variants(runner_model m, const char *what, int n_tok, bool with_ref);
 
 #endif

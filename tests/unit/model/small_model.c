@@ -102,8 +102,8 @@ static void write_keys(fxi_gguf_writer *w, const small_shape *m)
     fxi_gguf_write_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
-// Numbers of variance 1 / n_in, so that sums of n_in products are as large as what goes in, stored as
-// `type`. Types that have no codec: zeros.
+// Numbers of variance 1 / n_in, so that sums of n_in products are as large as their inputs, stored
+// as `type`. Types that have no codec: zeros.
 static void make_blocks(fxi_dtype type, uint64_t n_in, char *blocks)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);

@@ -1,4 +1,4 @@
-// small_model.h - files of Llama models of any shape and type, small enough to be written and run by the dozen.
+// small_model.h - writes small Llama models of any shape and type, fast enough to test dozens.
 #ifndef TESTS_MODEL_SMALL_MODEL_H
 #define TESTS_MODEL_SMALL_MODEL_H
 
@@ -12,11 +12,11 @@ typedef struct small_shape {
 
 typedef struct small_model {
     small_shape shape;
-    fxi_dtype type; // of the matrices, if n_type is 0; else they take turns:
+    fxi_dtype type; // of the matrices, if n_type is 0; else they cycle through:
     const fxi_dtype *types;
     int n_type;
-    bool widened;      // the same numbers, written as F32
-    bool output_twice; // output.weight is there and repeats token_embd.weight
+    bool widened;      // the same numbers, but stored as F32
+    bool output_twice; // output.weight repeats token_embd.weight
 } small_model;
 
 // Random weights: the same numbers for the same shape and types.

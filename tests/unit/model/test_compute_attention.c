@@ -1,5 +1,5 @@
-// Attention of a batch: however many threads there are and however its blocks are cut, the same
-// bits as one thread gives; and long sequences are cut where threads would idle.
+// Attention of a batch: any number of threads and any division into blocks give the same bits as
+// one thread; and long sequences are split where threads would idle.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +21,9 @@ typedef struct world {
     float *q, *out, *scratch;
 } world;
 
-typedef struct run {
+typedef struct token_range {
     int pos, n_tok;
-} run;
+} token_range;
 
 static float *numbers(size_t n)
 {
@@ -55,8 +55,8 @@ static void world_close(world *w)
     free(w->cache), free(w->q), free(w->out), free(w->scratch);
 }
 
-// Runs of tokens, all over the same cache, in blocks of at most most_tok. Returns the plan.
-static fxi_attn_pass attend(world *w, const run *r, int n_run, int most_tok)
+// Ranges of tokens over the same cache, in blocks of at most most_tok tokens. Returns the plan.
+static fxi_attn_pass attend(world *w, const token_range *r, int n_run, int most_tok)
 {
     fxi_attn_block block[MAX_TOK];
     size_t row = N_KV_HEAD * HEAD_DIM * 2;
@@ -89,16 +89,18 @@ static fxi_attn_pass attend(world *w, const run *r, int n_run, int most_tok)
     return p;
 }
 
-static const run one_long[] = {{4095, 1}};
-static const run long_and_short[] = {{10, 1}, {4000, 1}, {300, 1}, {255, 1}, {256, 2}, {0, 3}};
-static const run chunk_after_long[] = {{3000, 40}, {500, 1}};
-static const run even[] = {{900, 1}, {901, 1}, {902, 1}, {903, 1}, {904, 1}, {905, 1}, {906, 1},
-                           {907, 1}, {908, 1}, {909, 1}, {910, 1}, {911, 1}, {912, 1}, {913, 1}};
+static const token_range one_long[] = {{4095, 1}};
+static const token_range long_and_short[] = {{10, 1},  {4000, 1}, {300, 1},
+                                             {255, 1}, {256, 2},  {0, 3}};
+static const token_range chunk_after_long[] = {{3000, 40}, {500, 1}};
+static const token_range even[] = {{900, 1}, {901, 1}, {902, 1}, {903, 1}, {904, 1},
+                                   {905, 1}, {906, 1}, {907, 1}, {908, 1}, {909, 1},
+                                   {910, 1}, {911, 1}, {912, 1}, {913, 1}};
 
 static const struct {
-    const run *r;
+    const token_range *r;
     int n_run;
-    bool cut; // by 16 threads
+    bool cut; // with 16 threads
 } batches[] = {{one_long, 1, true},
                {long_and_short, 6, true},
                {chunk_after_long, 2, false},
@@ -125,15 +127,15 @@ static void test_threads_do_not_matter(void **state)
     world_close(&one);
 }
 
-// One long sequence keeps every thread busy; as many as can be, alike, are left whole.
+// One long sequence is split so that every thread is busy; many equal sequences are not split.
 static void test_cuts_where_it_helps(void **state)
 {
     (void)state;
     world w;
     world_open(&w, 16);
     assert_true(attend(&w, one_long, 1, 32).n_item >= 16);
-    run alike[MAX_SEQ];
-    for (int i = 0; i < MAX_SEQ; i++) alike[i] = (run){1000, 1};
+    token_range alike[MAX_SEQ];
+    for (int i = 0; i < MAX_SEQ; i++) alike[i] = (token_range){1000, 1};
     assert_false(attend(&w, alike, MAX_SEQ, 32).is_cut);
     world_close(&w);
 }

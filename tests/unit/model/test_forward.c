@@ -1,5 +1,5 @@
-// test_forward.c - the law of order, seen from above: a token's logits are the same bits whatever
-// the chunking of the prompt, the batch it shares a pass with, the number of threads, and the
+// test_forward.c - the law of order in a whole model: a token's logits have the same bits whatever
+// the chunking of the prompt, the other sequences of the batch, the number of threads, and the
 // instruction set.
 #include "unit/cmocka_all.h"
 
@@ -38,7 +38,7 @@ static void test_other_tokens_other_logits(void **state)
     free(b);
 }
 
-// All rows that can be asked for at once: each is what it is alone.
+// Logits of all tokens in one pass: each row equals the row of a run that ends there.
 static void test_logits_of_every_token(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void test_logits_of_every_token(void **state)
     }
 }
 
-// The largest distance of logits to those with a cache of f32, as a share of the largest logit.
+// The largest difference from the logits with an f32 cache, relative to the largest logit.
 static double kv_error(const char *type)
 {
     int n_vocab;

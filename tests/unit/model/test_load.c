@@ -1,7 +1,7 @@
-// test_load.c - files that are well-formed GGUF but no Llama model we can run are refused with a
-// line that says why.
+// test_load.c - well-formed GGUF files that are not a supported Llama model are refused with a line
+// that says why.
 //
-// A whole small model is written, with one thing wrong each time.
+// Each case writes a complete small model with one flaw.
 #include "unit/cmocka_all.h"
 
 #include "format/gguf_write.h"
@@ -15,14 +15,14 @@
 
 enum { DIM = 32, N_FFN = 64, N_HEAD = 4, N_VOCAB = 40 };
 
-// What is wrong with the file.
+// A flaw of the file.
 typedef struct flaw {
     const char *drop_key, *drop_tensor;      // left out
     const char *set_u32, *set_f32, *set_str; // key that gets the value below
     uint32_t u32;
     float f32;
     const char *str;
-    const char *add_tensor;  // one too many
+    const char *add_tensor;  // an unknown one
     const char *swap_tensor; // written with its dimensions swapped
     const char *says;        // part of the error's text
 } flaw;
@@ -173,7 +173,7 @@ static void test_flaws_are_named(void **state)
     unlink(path);
 }
 
-// GGUF has more types than we run: the sixth matrix of a layer is of one of them.
+// Types of GGUF that are not supported, in the sixth matrix of a layer.
 static void test_types_we_do_not_run(void **state)
 {
     (void)state;

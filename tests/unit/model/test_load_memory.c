@@ -1,7 +1,7 @@
-// test_load_memory.c - loading a model takes at most 1.1 times its file at any moment, and tells
-// how far it is in small steps.
+// test_load_memory.c - loading a model never needs more memory than 1.1 times its file, and reports
+// progress in small steps.
 //
-// The model is loaded in a process of its own, whose peak the system keeps.
+// The model is loaded in a process of its own, whose peak the system records.
 #include "unit/cmocka_all.h"
 
 #include "model/model.h"
@@ -13,10 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What is there besides weights: a batch of 8 tokens, tables of 64 positions, the end of a huge
-// page.
+// Memory besides the weights: buffers of 8 tokens, tables of 64 positions, the rest of a huge page.
 #define BESIDES_BYTES ((uint64_t)2 << 20)
-#define STEP_BYTES    ((uint64_t)5 << 20) // of progress, at most
+#define STEP_BYTES    ((uint64_t)5 << 20) // largest step of progress
 
 static const char path[] = FX_BINARY_DIR "/test_load_memory.gguf";
 
@@ -34,16 +33,16 @@ static uint64_t status_bytes(const char *field)
 
 typedef struct report {
     fx_status status;
-    uint64_t file_bytes, peak_bytes; // peak: above what there was before
-    uint64_t told_bytes, total_bytes, longest_step;
+    uint64_t file_bytes, peak_bytes; // peak: beyond the memory in use before
+    uint64_t reported_bytes, total_bytes, longest_step;
 } report;
 
 static void note_progress(void *ud, uint64_t done, uint64_t total)
 {
     report *r = ud;
-    uint64_t step = done - r->told_bytes;
+    uint64_t step = done - r->reported_bytes;
     if (step > r->longest_step) r->longest_step = step;
-    r->told_bytes = done;
+    r->reported_bytes = done;
     r->total_bytes = total;
 }
 
@@ -103,12 +102,12 @@ static void check_load(const char *options)
     if ((double)r.peak_bytes > most)
         fail_msg("%s: %.1f MB to load a file of %.1f MB, %.1f allowed", options,
                  1e-6 * (double)r.peak_bytes, 1e-6 * (double)r.file_bytes, 1e-6 * most);
-    assert_int_equal(r.told_bytes, r.total_bytes);
+    assert_int_equal(r.reported_bytes, r.total_bytes);
     assert_true(r.total_bytes <= r.file_bytes);
     assert_true(r.longest_step <= STEP_BYTES);
 }
 
-// Many tensors, and few large ones: embedding and output are most of the second.
+// Many tensors; then few large ones, of which embedding and output are most.
 static void test_peak(void **state)
 {
     (void)state;

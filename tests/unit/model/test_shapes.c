@@ -1,10 +1,10 @@
 // test_shapes.c - weights of every type, models of odd shapes, and mixes of types, end to end:
 //   - logits near those of the same numbers stored as F32
-//   - the same bits in every way a model can be run
-//   - the same bits whether embeddings are kept as rows or read from the output's panels
+//   - the same bits in every way that a model can be run
+//   - the same bits whether embeddings are rows of their own or read from the output's panels
 //
-// Near: F16 and BF16 widen exactly, so that logits are the very same. Layers of block types round
-// their activations to 8 bits; test_vectors.c says how far that leads: 3 % (measured: 1.4 % to 2.5 %).
+// How near: F16 and BF16 widen exactly, so the logits are equal. Layers of block types round their
+// activations to 8 bits; test_vectors.c derives the bound of 3 % (measured: 1.4 % to 2.5 %).
 #include "unit/cmocka_all.h"
 
 #include "unit/model/runner.h"
@@ -58,8 +58,8 @@ static void for_each_of(model_check *check, const small_shape *s, size_t n, cons
         for (size_t i = 0; i < n; i++) check(&(small_model){.shape = s[i], .type = types[t]});
 }
 
-// Every layer another mix of types, so that layers that read the same activations want them f32 and
-// rounded both.
+// Every layer has another mix of types, so that layers with the same input read it both as f32 and
+// rounded.
 static void for_each_mix(model_check *check)
 {
     static const fxi_dtype all[] = {FXI_Q4_K, FXI_F16,  FXI_Q8_0, FXI_Q6_K, FXI_Q4_0,
@@ -89,7 +89,7 @@ static const char *describe(const small_model *m, char text[128])
     return text;
 }
 
-// Root mean square of the differences, relative to that of the logits.
+// The root mean square of the differences, relative to that of the logits.
 static double distance(const float *got, const float *want, int n)
 {
     double diff = 0, all = 0;
@@ -123,7 +123,7 @@ static void test_near_f32(void **state)
     for_each_model(near_wide);
 }
 
-// An embedding that is the output too against two tensors that say the same.
+// An embedding that is also the output, against two tensors with the same numbers.
 static void same_as_twice(const small_model *m)
 {
     char text[128];

@@ -1,14 +1,14 @@
-// test_vectors.c - the forward pass against another program's: logits that PyTorch computed from
-// the weights stored in the very files (tests/vectors/README.md says how).
+// test_vectors.c - the forward pass against another program: logits that PyTorch computed from the
+// same files' weights (see tests/vectors/README.md).
 //
 // Two figures are bounded: the largest difference relative to its row's largest logit, and the root
 // mean square of all differences relative to that of the logits.
 //   - Weights of f32, f16 and bf16 widen exactly, and the vectors keep keys and values in f16 as the
 //     cache does, so only the order of f32 sums differs: 1e-4 (measured: about 1e-5).
 //   - Q8_0 layers round their activations to 8 bits as well, in blocks of 32; the vectors keep them
-//     in f32. The step is max|x| / 127 of the block; for normal numbers max|x| is about 2.5 sigma,
+//     in f32. The step is the block's max|x| / 127; for normal numbers max|x| is about 2.5 sigma,
 //     so the error of a number, and of a sum of products, is 2.5 / 127 / sqrt(12) = 0.57 % of
-//     sigma. Some 15 such roundings lie in line through two layers and the output: 0.57 % x
+//     sigma. About 15 such roundings follow each other through two layers and the output: 0.57 % x
 //     sqrt(15) = 2.2 % (measured: 2.4 %). The bound is 3 %, and twice that for the largest.
 #include "unit/cmocka_all.h"
 
@@ -25,7 +25,7 @@ typedef struct vector_file {
     double max_bound, rms_bound;
 } vector_file;
 
-// How far logits are from the expected ones.
+// The distance of logits from the expected ones.
 typedef struct distance {
     double max;                // worst row
     double sum_diff, sum_want; // squares, over all rows
@@ -55,27 +55,27 @@ static void rig_open(rig *r, const char *model_path, const char *kernel_path)
                           .ctx_tok = s->train_ctx_tok,
                           .max_seq = 2,
                           .budget_bytes = 64 << 20};
-    assert_int_equal(fxi_kv_find("vtensor")->open(&shape, &r->kv, &err), FX_OK);
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
     r->logits = malloc((size_t)s->n_vocab * sizeof(float));
 }
 
 static void rig_close(rig *r)
 {
-    r->kv->ops->close(r->kv);
+    fxi_kv_close(r->kv);
     fxi_model_free(r->model);
     fxi_pool_destroy(r->pool);
     fxi_gguf_close(r->g);
     free(r->logits);
 }
 
-// Computes tokens [from, to) of a case, in passes of at most 64, and leaves the last one's logits
-// in r->logits.
+// Computes tokens [from, to) of a case, in passes of at most 64; r->logits gets those of the last
+// one.
 static void feed(rig *r, const int32_t *tok, int from, int to)
 {
     while (from < to) {
         int n = to - from < 64 ? to - from : 64;
-        assert_int_equal(r->kv->ops->seq_extend(r->kv, r->seq, from + n, NULL), FX_OK);
-        fxi_batch_seq seq = {r->kv->ops->seq_view(r->kv, r->seq), from, n, from + n == to};
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq, from + n), FX_OK);
+        fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), from, n, from + n == to};
         fxi_batch batch = {tok + from, n, &seq, 1};
         fxi_model_forward(r->model, &batch, r->logits);
         from += n;
@@ -121,7 +121,7 @@ static distance run_case(rig *r, const json_t *c, bool exact)
                  *logits = json_object_get(c, "logits");
     distance worst = {0};
     int done = 0;
-    assert_int_equal(r->kv->ops->seq_create(r->kv, 0, &r->seq, NULL), FX_OK);
+    assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq), FX_OK);
     for (size_t i = 0; i < json_array_size(positions); i++) {
         int upto = (int)json_integer_value(json_array_get(positions, i)) + 1, argmax;
         feed(r, tok, done, upto);
@@ -131,7 +131,7 @@ static distance run_case(rig *r, const json_t *c, bool exact)
             assert_int_equal(argmax,
                              json_integer_value(json_array_get(json_object_get(c, "argmax"), i)));
     }
-    r->kv->ops->seq_release(r->kv, r->seq);
+    fxi_kv_release(r->kv, r->seq);
     return worst;
 }
 

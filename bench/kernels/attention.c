@@ -1,0 +1,241 @@
+// Attention: decoding over long caches, and whole prompts, with every type of cache and with blocks
+// behind a table. Each is compared with ref, bit by bit, before it is timed.
+//
+// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
+// pair of a query and a position that it attends to; GB/s counts the cache that a decode reads.
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "bench_kernels.h"
+
+typedef struct shape {
+    const char *what;
+    int head_dim, group, n_kv_head, n_seq, n_pos;
+    bool whole; // all tokens have queries, otherwise only the last one
+} shape;
+
+static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false};
+static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false};
+static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false};
+static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true};
+static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true};
+
+// The caches of a shape, and the calls over them.
+typedef struct attn_bench {
+    const kernel_bench *b;
+    const shape *s;
+    fxi_attn a;     // of the first sequence
+    char *cache;    // [n_seq][seq_bytes]
+    int32_t *table; // of every sequence, in blocks
+    size_t seq_bytes, scratch_floats;
+    float *scratch; // one for each thread
+    atomic_int next;
+} attn_bench;
+
+static int n_query_tok(const shape *s)
+{
+    return s->whole ? s->n_pos : 1;
+}
+
+static int n_block(const shape *s)
+{
+    return (n_query_tok(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
+}
+
+// KV heads of a call: 1 for prompts; in decoding as many as leave a call for each thread.
+static int n_call_head(const attn_bench *t)
+{
+    const shape *s = t->s;
+    int n = s->n_seq * s->n_kv_head / fxi_pool_n_thread(t->b->pool);
+    if (s->whole || n < 1) return 1;
+    while (s->n_kv_head % n || n > s->n_kv_head) n--;
+    return n;
+}
+
+static int n_head_group(const attn_bench *t)
+{
+    return t->s->n_kv_head / n_call_head(t);
+}
+
+// Call `item`: some KV heads, a block of tokens, a sequence.
+static fxi_attn make_call(const attn_bench *t, int item)
+{
+    const shape *s = t->s;
+    fxi_attn a = t->a;
+    int block = item / n_head_group(t) % n_block(s), seq = item / n_head_group(t) / n_block(s);
+    int tok = block * FXI_ATTN_MAX_TOK, left = n_query_tok(s) - tok;
+    size_t row = (size_t)(seq * n_query_tok(s) + tok) * (size_t)(a.n_head * a.head_dim);
+    a.kv_head = item % n_head_group(t) * n_call_head(t);
+    a.n_kv_head = n_call_head(t);
+    a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
+    a.pos = s->n_pos - n_query_tok(s) + tok;
+    a.view.base += (size_t)seq * t->seq_bytes;
+    a.q += row;
+    a.out += row;
+    return a;
+}
+
+static int n_call(const attn_bench *t)
+{
+    return t->s->n_seq * n_block(t->s) * n_head_group(t);
+}
+
+static void call_task(void *arg, int task)
+{
+    attn_bench *t = arg;
+    int item, n = n_call(t);
+    while ((item = atomic_fetch_add(&t->next, 1)) < n) {
+        fxi_attn a = make_call(t, n - 1 - item);
+        a.scratch = t->scratch + (size_t)task * t->scratch_floats;
+        t->b->k->attention(&a);
+    }
+}
+
+static void run_calls(void *arg)
+{
+    attn_bench *t = arg;
+    atomic_store(&t->next, 0);
+    fxi_pool_run(t->b->pool, call_task, t, fxi_pool_n_thread(t->b->pool));
+}
+
+// Fills the planes of a sequence, row by row.
+static void fill_cache(const attn_bench *t, const fxi_attn *a)
+{
+    size_t n = (size_t)(t->s->n_kv_head * t->s->head_dim), n_noise = 64 * n;
+    float *noise = bench_random_floats(n_noise);
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < t->s->n_pos; i++)
+            t->b->k->store_kv[a->kv_type](noise + (size_t)(i * 7 + p) % 64 * n, (int)n,
+                                          fxi_kv_row(&a->view, p, i));
+    free(noise);
+}
+
+// Lays out and fills the planes of all sequences: contiguously (shift 0), or in blocks of 2^shift
+// tokens in random order.
+static void lay_out(attn_bench *t, int shift)
+{
+    size_t row = t->a.view.tok_stride_bytes, n = (size_t)t->s->n_pos >> shift;
+    t->a.view.plane_stride_bytes = row * (shift ? (size_t)1 << shift : (size_t)t->s->n_pos);
+    t->a.view.table = shift ? t->table : NULL;
+    t->a.view.block_shift = shift;
+    t->a.view.block_stride_bytes = 2 * t->a.view.plane_stride_bytes;
+    for (size_t i = 0; shift && i < n; i++) t->table[i] = (int32_t)i;
+    for (size_t i = 0; shift && i < n; i++) {
+        size_t k = (size_t)(fxi_rng_u64(3, 0, i) % n);
+        int32_t was = t->table[i];
+        t->table[i] = t->table[k], t->table[k] = was;
+    }
+    for (int seq = 0; seq < t->s->n_seq; seq++) {
+        fxi_attn a = t->a;
+        a.view.base += (size_t)seq * t->seq_bytes;
+        fill_cache(t, &a);
+    }
+}
+
+static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype type)
+{
+    attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
+    size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
+           n_head = (size_t)(s->n_kv_head * s->group);
+    size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
+    t.seq_bytes = 2 * row * (size_t)s->n_pos;
+    t.cache = bench_lines((size_t)s->n_seq * t.seq_bytes);
+    t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
+    t.scratch_floats = (t.scratch_floats + 15) / 16 * 16;
+    t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
+    t.a = (fxi_attn){.view = {.base = t.cache, .tok_stride_bytes = row},
+                     .kv_type = type,
+                     .n_head = (int)n_head,
+                     .head_dim = s->head_dim,
+                     .group = s->group,
+                     .q = bench_random_floats(n_q),
+                     .out = bench_lines(n_q * sizeof(float)),
+                     .scale = 1 / sqrtf((float)s->head_dim)};
+    return t;
+}
+
+static void attn_close(attn_bench *t)
+{
+    free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
+}
+
+// Compares the last call with ref.
+static void check_bits(attn_bench *t)
+{
+    fxi_attn a = make_call(t, n_call(t) - 1);
+    const char *type = fxi_dtype_find(a.kv_type)->name;
+    size_t row = (size_t)(a.n_head * a.head_dim);
+    size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
+    float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
+    a.scratch = t->scratch;
+    t->b->k->attention(&a);
+    memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
+    fxi_kernels_get("ref")->attention(&a);
+    for (size_t i = 0; i < (size_t)a.n_tok; i++) {
+        size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
+        bench_same_bits(t->b, t->s->what, type, got + at, a.out + at, n * sizeof *got);
+    }
+    free(got);
+}
+
+static void print_row(const attn_bench *t, const char *lies, double s)
+{
+    const shape *h = t->s;
+    char op[64];
+    snprintf(op, sizeof op, "%s group %d x%d%s", h->what, h->group, h->n_seq, lies);
+    double n_pair = h->whole ? 0.5 * h->n_pos * (h->n_pos + 1.0) : h->n_pos;
+    bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim,
+                    n_query_tok(h), s, h->n_seq * (double)t->seq_bytes,
+                    4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
+}
+
+static void bench_shape(const kernel_bench *b, const shape *s, fxi_dtype type)
+{
+    attn_bench t = attn_open(b, s, type);
+    bench_timed timed = {.run = run_calls, .arg = &t};
+    double took;
+    lay_out(&t, 0);
+    check_bits(&t);
+    bench_limits_before(b);
+    bench_time(b, &timed, 1, &took);
+    print_row(&t, "", took);
+    attn_close(&t);
+}
+
+// Contiguous and in blocks, in turn.
+static void against_blocks(const kernel_bench *b, const shape *s, int shift)
+{
+    attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
+    bench_timed timed[2];
+    double took[2];
+    char lies[32];
+    for (int k = 0; k < 2; k++) {
+        lay_out(&t[k], k * shift);
+        check_bits(&t[k]);
+        timed[k] = (bench_timed){.run = run_calls, .arg = &t[k]};
+    }
+    bench_limits_before(b);
+    bench_time(b, timed, 2, took);
+    for (int k = 0; k < 2; k++) {
+        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those of %d", 1 << shift);
+        print_row(&t[k], lies, took[k]);
+        attn_close(&t[k]);
+    }
+}
+
+void bench_attention_all(const kernel_bench *b)
+{
+    static const fxi_dtype types[] = {FXI_F16, FXI_BF16, FXI_F32, FXI_Q8_0};
+    for (int i = 0; i < 4; i++) bench_shape(b, &decode_8, types[i]);
+    bench_shape(b, &decode_4, FXI_F16);
+    bench_shape(b, &decode_mha, FXI_F16);
+    for (int i = 0; i < 4; i++) bench_shape(b, &prompt_8, types[i]);
+    bench_shape(b, &prompt_mha, FXI_F16);
+    for (int shift = 4; shift <= 6; shift += 2) {
+        against_blocks(b, &decode_8, shift);
+        against_blocks(b, &prompt_8, shift);
+    }
+}

@@ -1,0 +1,143 @@
+// bench_kernels - how close the kernels come to the machine's limits, which are measured around
+// each row.
+//
+//   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
+//                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
+//
+// PART is linear, attention or rows. TYPE is a type of weights and selects linear layers only
+// ("attention" selects attention only). The runs of a row take --row-ms (default 300), so that
+// everything takes about two minutes.
+//
+// CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
+// GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
+// otherwise the FMA peak or, for block types on paths that multiply integers, the int8 peak.
+//
+// --goals prints the goals of the kernels on stderr at the end. --sweep times other divisions of
+// the work instead. If a kernel's bits differ from ref's, the program ends with status 1.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_kernels.h"
+
+typedef struct options {
+    kernel_bench b;
+    int n_thread, row_ms;
+    const char *path;
+    bool goals, sweep;
+} options;
+
+static const struct {
+    const char *name;
+    size_t at; // of an int
+    int least;
+} numbers[] = {{"--threads", offsetof(options, n_thread), 1},
+               {"--row-ms", offsetof(options, row_ms), 1},
+               {"--tok", offsetof(options, b.n_tok), 1},
+               {"--n-in", offsetof(options, b.n_in), 32},
+               {"--n-out", offsetof(options, b.n_out), 1}};
+
+static const struct {
+    const char *name;
+    size_t at; // of a const char *
+} texts[] = {{"--path", offsetof(options, path)},
+             {"--only", offsetof(options, b.only)},
+             {"--type", offsetof(options, b.only_type)}};
+
+static bool take_flag(options *o, const char *name)
+{
+    if (!strcmp(name, "--goals")) return o->goals = true;
+    if (!strcmp(name, "--sweep")) return o->sweep = true;
+    return false;
+}
+
+static bool take_value(options *o, const char *name, const char *value)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!strcmp(name, numbers[i].name)) {
+            int v = atoi(value);
+            memcpy((char *)o + numbers[i].at, &v, sizeof v);
+            return v >= numbers[i].least;
+        }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!strcmp(name, texts[i].name)) {
+            memcpy((char *)o + texts[i].at, &value, sizeof value);
+            return true;
+        }
+    return false;
+}
+
+static bool take_options(options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (take_flag(o, argv[i])) continue;
+        if (i + 1 == argc || !take_value(o, argv[i], argv[i + 1])) return false;
+        i++;
+    }
+    return o->b.n_in % 32 == 0;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const kernel_bench *b);
+    bool of_types; // --type selects within it
+} parts[] = {{"linear", bench_linear_all, true},
+             {"attention", bench_attention_all, false},
+             {"rows", bench_rows_all, false}};
+enum { N_PART = sizeof parts / sizeof parts[0] };
+
+static bool is_part(const char *part)
+{
+    for (int i = 0; i < N_PART; i++)
+        if (!strcmp(part, parts[i].name)) return true;
+    return false;
+}
+
+static void run_parts(const kernel_bench *b)
+{
+    for (int i = 0; i < N_PART; i++) {
+        if (b->only && strcmp(b->only, parts[i].name)) continue;
+        if (b->only_type && !parts[i].of_types) continue;
+        parts[i].run(b);
+    }
+}
+
+static int print_usage(void)
+{
+    fprintf(stderr,
+            "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows]\n"
+            "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
+            "                     [--goals] [--sweep]\n");
+    return 1;
+}
+
+static int run_bench(options *o)
+{
+    fx_error err;
+    bench_state state = {.limit_s = -1};
+    for (int i = 0; i < BENCH_MAX_GOAL; i++) state.share[i] = NAN;
+    o->b.state = &state;
+    o->b.row_s = o->row_ms * 1e-3;
+    if (fxi_pool_create(o->n_thread, &o->b.pool, &err) != FX_OK)
+        return fprintf(stderr, "bench_kernels: %s\n", err.text), 1;
+    bench_print_head();
+    if (o->sweep)
+        bench_linear_sweep(&o->b);
+    else
+        run_parts(&o->b);
+    if (o->goals) bench_print_goals(&o->b);
+    fxi_pool_destroy(o->b.pool);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    options o = {.b = {.n_in = 2048, .n_out = 5632}, .n_thread = 2, .row_ms = 300};
+    if (!take_options(&o, argc, argv)) return print_usage();
+    if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
+        o.b.only = "attention", o.b.only_type = NULL;
+    if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return print_usage();
+    if (o.b.only && !is_part(o.b.only)) return print_usage();
+    o.b.k = fxi_kernels_get(o.path);
+    return o.b.k ? run_bench(&o) : print_usage();
+}

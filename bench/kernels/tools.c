@@ -1,0 +1,48 @@
+// Memory, time and comparison for all parts of bench_kernels.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "bench_kernels.h"
+
+enum { MIN_RUN = 5 };
+
+void *bench_lines(size_t n_bytes)
+{
+    return need(aligned_alloc(64, (n_bytes + 63) / 64 * 64));
+}
+
+float *bench_random_floats(size_t n)
+{
+    float *p = bench_lines(n * sizeof *p);
+    for (size_t i = 0; i < n; i++) p[i] = (float)(fxi_rng_unit(1, 0, i) - 0.5);
+    return p;
+}
+
+static void time_once(bench_timed *t)
+{
+    double start = fxi_now_s();
+    t->run(t->arg);
+    samples_add(&t->s, fxi_now_s() - start);
+}
+
+void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
+{
+    for (int i = 0; i < n; i++) t[i].run(t[i].arg);
+    const double end = fxi_now_s() + n * b->row_s;
+    for (int r = 0; r < MIN_RUN || fxi_now_s() < end; r++)
+        for (int i = 0; i < n; i++) time_once(&t[i]);
+    for (int i = 0; i < n; i++) {
+        s[i] = samples_at(&t[i].s, 0.5);
+        samples_free(&t[i].s);
+    }
+}
+
+void bench_same_bits(const kernel_bench *b, const char *op, const char *type, const void *got,
+                     const void *ref, size_t n)
+{
+    if (!memcmp(got, ref, n)) return;
+    fprintf(stderr, "bench_kernels: %s %s of %s has not ref's bits\n", op, type, b->k->name);
+    exit(1);
+}

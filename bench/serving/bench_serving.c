@@ -1,0 +1,209 @@
+// bench_serving - what the engine costs beside the model, and what its scheduling and its prefix
+// cache gain.
+//
+//   bench_serving [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
+//
+// The parts: outside, ttft, prepare, chat, prefix, preempt. Prints a table; --csv writes the same
+// as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
+// goals, on stderr with --csv -; the exit status does not depend on them.
+//
+// Times are medians of repeats, with the minimum and maximum in brackets; what is compared runs in
+// turn within one run. Models of more than 300 M parameters are measured in fewer steps. If a part
+// needs a longer context than the model was trained for, it uses one: the text gets worse, but the
+// cost does not change.
+#include "bench_serving.h"
+#include "base/opt.h"
+
+static const struct part {
+    const char *name;
+    void (*run)(bench *b);
+} parts[] = {
+    {"outside", bench_outside}, {"ttft", bench_ttft},     {"prepare", bench_prepare},
+    {"chat", bench_chat},       {"prefix", bench_prefix}, {"preempt", bench_preempt},
+};
+
+enum { N_PART = sizeof parts / sizeof parts[0] };
+
+static const bench_sizes quick_sizes = {
+    .n_repeat = 1,
+    .step_tok = 128,
+    .max_batch = 8,
+    .n_step = 4,
+    .long_tok = 512,
+    .n_load = 3,
+    .n_long_repeat = 1,
+    .n_grow_step = 32,
+    .n_conv = 2,
+    .n_talk = 3,
+    .n_share = 6,
+    .system_tok = 128,
+    .n_squeezed = 6,
+    .squeezed_tok = 128,
+};
+
+static const bench_sizes small_sizes = {
+    .n_repeat = 3,
+    .max_batch = 64,
+    .n_step = 32,
+    .long_tok = 4096,
+    .n_load = 3,
+    .n_long_repeat = 3,
+    .n_grow_step = 320,
+    .n_conv = 8,
+    .n_talk = 8,
+    .n_share = 16,
+    .system_tok = 1024,
+    .n_squeezed = 16,
+    .squeezed_tok = 256,
+};
+
+static const bench_sizes big_sizes = {
+    .n_repeat = 3,
+    .max_batch = 64,
+    .n_step = 5,
+    .long_tok = 4096,
+    .n_load = 2,
+    .n_long_repeat = 1,
+    .n_grow_step = 48,
+    .n_conv = 4,
+    .n_talk = 4,
+    .n_share = 8,
+    .system_tok = 512,
+    .n_squeezed = 8,
+    .squeezed_tok = 128,
+};
+
+// ---- options -----------------------------------------------------------------------------------
+
+#define AT(field) offsetof(bench, field)
+
+static const fxi_opt rows[] = {
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, "models/storyteller.gguf", AT(model), 1,
+     "the model, a GGUF file"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 1024, "0", AT(n_thread), 1,
+     "threads that compute; 0: one per core"},
+    {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
+     "repeats of each measurement; 0: 3, or 1 with --quick"},
+    {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
+     "parts to run, separated by commas: outside, ttft, prepare, chat, prefix, preempt"},
+    {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,
+     "also write rows here; -: to stdout, without the table"},
+    {"quick", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(quick), 1,
+     "the shortest run that shows that it works"},
+};
+
+static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVING_"};
+
+// Whether the n bytes at `name` are one of the names in `list`.
+static bool is_listed(const char *list, const char *name, size_t n)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == n && !strncmp(at, name, n)) return true;
+    return false;
+}
+
+static bool is_part(const char *name, size_t n)
+{
+    for (int i = 0; i < N_PART; i++)
+        if (strlen(parts[i].name) == n && !strncmp(parts[i].name, name, n)) return true;
+    return false;
+}
+
+static fx_status check_only(const char *list, fx_error *err)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        if (!is_part(at, n))
+            return fxi_fail(err, FX_EINVAL, "--only: '%.*s' is no part of this bench", (int)n, at);
+    }
+    return FX_OK;
+}
+
+static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
+{
+    fxi_opt_rest rest;
+    FX_TRY(fxi_opt_parse(&table, 1, argc - 1, argv + 1, b, &rest, err));
+    *help = rest.help;
+    if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
+    return check_only(b->only, err);
+}
+
+static int print_help(void)
+{
+    fxi_buf text = {0};
+    if (!fxi_opt_help(&table, 1, &text)) return 1;
+    printf("usage: bench_serving [options]\n%s", text.p);
+    fxi_buf_free(&text);
+    return 0;
+}
+
+// ---- what is measured --------------------------------------------------------------------------
+
+static void print_setup(bench *b)
+{
+    world w;
+    world_open(&w, b, (world_size){.ctx_tok = 64, .max_seq = 1});
+    const fx_model_info *info = &w.eng->info;
+    snprintf(b->model_name, sizeof b->model_name, "%s", info->name);
+    b->n_param = info->n_param;
+    b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
+    if (b->n_repeat) b->size.n_repeat = b->n_repeat;
+    if (b->table)
+        fprintf(b->table,
+                "%s, %.4g M parameters, %s, %s, %d threads; medians of %d (least..most)\n",
+                info->name, (double)b->n_param / 1e6, info->type, info->kernel_path, info->n_thread,
+                b->size.n_repeat);
+    world_close(&w);
+}
+
+static void print_goals(FILE *to, const bench *b)
+{
+    const bench_findings *f = &b->found;
+    const double of_big =
+        b->n_param > BIG_PARAM ? 1 : NAN; // not for a small model, whose steps take no time
+    fprintf(to, "\ngoals\n");
+    goal(to, "step outside a model of 1.1 B, one choice", of_big * f->share_plain, 3, "%");
+    goal(to, "step outside a model of 1.1 B, top_p alone", of_big * f->share_top_p, 3, "%");
+    goal(to, "step outside a model of 1.1 B, 8 choices", of_big * f->share_forks, 3, "%");
+    goal(to, "step outside a model of 1.1 B, beams", of_big * f->share_beams, 3, "%");
+    goal(to, "first token of a short request beside a long prompt", f->ttft_steps, 2, "steps");
+    goal(to, "extend into a new chunk, prepared, p99", f->ready_p99_ns / 1e3, 20, "us");
+    goal(to, "the same, over not prepared", f->extend_ratio, 0.1, "x");
+    goal(to, "KV memory of a step, prepared, over not prepared, p99", f->spike_ratio, 0.1, "x");
+}
+
+static bool open_csv(bench *b)
+{
+    if (!b->csv_path) return true;
+    b->csv = !strcmp(b->csv_path, "-") ? stdout : fopen(b->csv_path, "w");
+    if (b->csv == stdout) b->table = NULL;
+    if (b->csv) fprintf(b->csv, "section,case,model,what,value,unit\n");
+    return b->csv != NULL;
+}
+
+static bool close_csv(bench *b)
+{
+    if (!b->csv || b->csv == stdout) return fflush(stdout) == 0;
+    return fclose(b->csv) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.table = stdout, .found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+    fx_error err = {0};
+    bool help = false;
+    if (take_options(&b, argc, argv, &help, &err) != FX_OK) {
+        fprintf(stderr, "bench_serving: %s\n", err.text);
+        return 1;
+    }
+    if (help) return print_help();
+    if (!open_csv(&b)) {
+        fprintf(stderr, "bench_serving: %s: cannot be written\n", b.csv_path);
+        return 1;
+    }
+    print_setup(&b);
+    for (int i = 0; i < N_PART; i++)
+        if (!b.only || is_listed(b.only, parts[i].name, strlen(parts[i].name))) parts[i].run(&b);
+    print_goals(b.table ? b.table : stderr, &b);
+    return close_csv(&b) ? 0 : 1;
+}

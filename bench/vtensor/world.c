@@ -1,0 +1,252 @@
+// world.c - a manager for each measurement, sequences, meters and rows of results.
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench_vtensor.h"
+
+#define BUDGET_BYTES ((uint64_t)8 << 30)
+
+static char row_name[80]; // of the current row
+
+void must(vt_status st, const char *what)
+{
+    if (st == VT_OK) return;
+    fprintf(stderr, "bench_vtensor: %s: %s\n", what, vt_status_name(st));
+    exit(1);
+}
+
+// ---- a manager
+
+static vt_vmm *open_backend(const bench *b, size_t huge_bytes)
+{
+    vt_vmm *vmm = NULL;
+    if (b->gpu) {
+        const char *why = "";
+        vt_vmm_cuda_config cfg = {.device = gpu_device(b->gpu)};
+        must(vt_vmm_cuda_open(&cfg, &vmm, &why), why);
+    } else if (huge_bytes > 0) {
+        if (vt_vmm_host_open_huge(huge_bytes, &vmm) != VT_OK) return NULL;
+    } else {
+        must(vt_vmm_host_open(&vmm), "open the host backend");
+    }
+    return vmm;
+}
+
+static size_t default_slice(size_t stride, size_t granularity)
+{
+    enum { TOKENS = 32 }; // as vt_config says
+    return (TOKENS * stride + granularity - 1) / granularity * granularity;
+}
+
+static vt_config world_config(const world *w, world_size size)
+{
+    vt_config cfg = vt_config_default();
+    cfg.n_plane = w->b->n_plane;
+    cfg.row_bytes = w->b->row_bytes;
+    cfg.layout = w->b->layout;
+    cfg.slice_bytes = w->slice_bytes;
+    cfg.max_tok = size.max_tok ? size.max_tok : 8192;
+    cfg.max_seq = size.max_seq ? size.max_seq : 64;
+    cfg.budget_bytes = BUDGET_BYTES;
+    cfg.swap_dir = "/tmp";
+    cfg.swap_bytes = size.swap_bytes;
+    cfg.vmm = w->vmm;
+    return cfg;
+}
+
+bool world_open(world *w, const bench *b, world_size size)
+{
+    bool split = b->layout == VT_LAYOUT_SPLIT;
+    *w =
+        (world){.b = b, .n_view = split ? b->n_plane : 1, .token_bytes = b->n_plane * b->row_bytes};
+    size_t stride = split ? b->row_bytes : w->token_bytes;
+    w->vmm = open_backend(b, size.huge_bytes);
+    if (!w->vmm) return false;
+    size_t granularity = w->vmm->ops->granularity(w->vmm);
+    w->slice_bytes = size.slice_bytes > 0 ? size.slice_bytes : default_slice(stride, granularity);
+    if (w->slice_bytes % granularity != 0) {
+        w->vmm->ops->close(w->vmm);
+        return false;
+    }
+    w->chunk_tok = w->slice_bytes > stride ? (uint32_t)(w->slice_bytes / stride) : 1;
+    vt_config cfg = world_config(w, size);
+    must(vt_manager_create(&cfg, &w->m), "make a manager");
+    must(vt_domain_open(w->m, "bench", 5, &w->d), "open a domain");
+    return true;
+}
+
+void world_close(world *w)
+{
+    vt_domain_close(w->d);
+    vt_manager_destroy(w->m);
+}
+
+// The second step reclaims what the first has released.
+void world_settle(world *w)
+{
+    const struct timespec pause = {.tv_nsec = 50000};
+    for (int i = 0; i < 2; i++) {
+        uint32_t n_left;
+        must(vt_step(w->m, VT_AHEAD_NONE, 0, 0), "step");
+        for (vt_work(w->m, 0, &n_left); n_left > 0; vt_work(w->m, 0, &n_left))
+            nanosleep(&pause, NULL);
+    }
+}
+
+void world_empty(world *w)
+{
+    must(vt_trim(w->m, 0, NULL), "trim");
+}
+
+vt_stats world_stats(const world *w)
+{
+    vt_stats st;
+    vt_get_stats(w->m, &st);
+    return st;
+}
+
+uint64_t world_resident(const world *w)
+{
+    uint64_t size_bytes;
+    must(w->vmm->ops->resident(w->vmm, &size_bytes), "ask what is resident");
+    return size_bytes;
+}
+
+uint64_t world_mappings(const world *w)
+{
+    uint64_t size_bytes, n;
+    must(w->vmm->ops->mapped(w->vmm, &size_bytes, &n), "ask what is mapped");
+    return n;
+}
+
+// ---- rows of sequences
+
+vt_seq *seq_new(world *w, uint32_t len_tok)
+{
+    vt_seq *s;
+    must(vt_seq_create(w->m, len_tok, &s), "create");
+    must(vt_seq_extend(s, len_tok), "extend");
+    return s;
+}
+
+// Each view of a sequence is one range of bytes.
+static char *view_at(const world *w, const vt_seq *s, uint32_t view)
+{
+    return vt_seq_plane(s, w->n_view > 1 ? view : 0);
+}
+
+void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value)
+{
+    size_t size_bytes = len_tok * vt_seq_stride(s);
+    for (uint32_t v = 0; v < w->n_view; v++) {
+        char *at = view_at(w, s, v);
+        if (!w->b->gpu)
+            memset(at, value, size_bytes);
+        else if (!gpu_fill(w->b->gpu, (uintptr_t)at, (unsigned char)value, size_bytes))
+            must(VT_EDEVICE, "fill");
+    }
+    if (w->b->gpu && !gpu_synchronize(w->b->gpu)) must(VT_EDEVICE, "synchronize");
+}
+
+uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok)
+{
+    size_t n = len_tok * vt_seq_stride(s) / sizeof(uint64_t);
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < w->n_view; v++) {
+        const uint64_t *word = (const void *)view_at(w, s, v);
+        for (size_t i = 0; i < n; i++) sum += word[i];
+    }
+    return sum;
+}
+
+void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok)
+{
+    for (uint32_t v = 0; v < w->n_view; v++)
+        memcpy(view_at(w, to, v), view_at(w, from, v), len_tok * vt_seq_stride(from));
+}
+
+uint32_t *random_tokens(uint64_t seed, uint32_t n)
+{
+    uint32_t *tok = need(malloc((n ? n : 1) * sizeof *tok));
+    uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15u;
+    for (uint32_t i = 0; i < n; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        tok[i] = (uint32_t)(x >> 32) % 128000;
+    }
+    return tok;
+}
+
+// ---- meters
+
+void meter_start(meter *mt)
+{
+    mt->before = world_stats(mt->w);
+    mt->start_ns = now_ns();
+}
+
+void meter_stop(meter *mt)
+{
+    double end_ns = now_ns();
+    vt_stats st = world_stats(mt->w);
+    samples_add(&mt->ns, end_ns - mt->start_ns);
+    mt->n_map += st.map_calls - mt->before.map_calls;
+    mt->n_unmap += st.unmap_calls - mt->before.unmap_calls;
+    mt->n_create += st.create_calls - mt->before.create_calls;
+    mt->n_destroy += st.destroy_calls - mt->before.destroy_calls;
+}
+
+// ---- rows of results
+
+void section(bench *b, const char *name, const char *title)
+{
+    b->section = name;
+    if (b->table) fprintf(b->table, "\n%s: %s\n", name, title);
+}
+
+void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(row_name, sizeof row_name, format, ap);
+    va_end(ap);
+    b->row_slice_bytes = slice_bytes;
+    if (b->table) fprintf(b->table, "  %-34s %5zu KiB ", row_name, slice_bytes / 1024);
+}
+
+void row_cell(bench *b, const char *what, double value, const char *unit)
+{
+    int digits = fabs(value - rint(value)) < 1e-9 || fabs(value) >= 1000 ? 0 : 2;
+    if (b->table) fprintf(b->table, "  %s %.*f %s", what, digits, value, unit);
+    if (!b->csv) return;
+    fprintf(b->csv, "%s,\"%s\",%s,%zu,%s,%.6g,%s\n", b->section, row_name,
+            b->layout == VT_LAYOUT_SPLIT ? "split" : "packed", b->row_slice_bytes / 1024, what,
+            value, unit);
+}
+
+void row_end(bench *b)
+{
+    if (b->table) fprintf(b->table, "\n"), fflush(b->table);
+}
+
+static void call_cell(bench *b, const meter *mt, const char *what, uint64_t n)
+{
+    row_cell(b, what, (double)n / (double)mt->ns.n, "calls");
+}
+
+void row_meter(bench *b, meter *mt, const char *name)
+{
+    row_begin(b, mt->w->slice_bytes, "%s", name);
+    row_cell(b, "p50", samples_at(&mt->ns, 0.5) / 1e3, "us");
+    row_cell(b, "max", samples_at(&mt->ns, 1) / 1e3, "us");
+    row_cell(b, "n", (double)mt->ns.n, "runs");
+    call_cell(b, mt, "map", mt->n_map);
+    call_cell(b, mt, "unmap", mt->n_unmap);
+    call_cell(b, mt, "create", mt->n_create);
+    call_cell(b, mt, "destroy", mt->n_destroy);
+    row_end(b);
+    samples_free(&mt->ns);
+    *mt = (meter){.w = mt->w};
+}

@@ -1,0 +1,10 @@
+# The program by itself: the binary and its manual page.
+#
+#   cmake --install BUILD --component flexinfer --prefix P     the program
+#   cmake --install BUILD --prefix P                           the program and libvtensor
+#
+# The program needs only shared libraries of the system, so it can be moved.
+include(GNUInstallDirs)
+
+install(TARGETS flexinfer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT flexinfer)
+install(FILES ${PROJECT_SOURCE_DIR}/docs/man/flexinfer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flexinfer)

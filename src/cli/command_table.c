@@ -1,0 +1,24 @@
+// command_table.c - the commands, as help and the manual page show them.
+#include "cli/cli.h"
+
+static const char bench_note[] =
+    "Each batch is run with prompts of each length; rates are of all sequences together.\n"
+    "Every prompt is new: no cached prefix helps. The share is that of the limit, in time:\n\n"
+    "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
+    "          where the kernels use it for most weights, else f32); weights read once\n"
+    "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
+    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
+
+const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
+    {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
+     "answer OpenAI-compatible requests over HTTP", NULL},
+    {"run", FXI_CMD_RUN, 0, 0, true, "-m FILE [-p TEXT] [options]",
+     "complete a text; without -p, chat in the terminal", NULL},
+    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "-m FILE [--decode] < TEXT",
+     "text on stdin to token ids on one line, or back", NULL},
+    {"inspect", FXI_CMD_INSPECT, 1, 1, false, "FILE", "show what a GGUF file holds", NULL},
+    {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
+     "measure prompt and decode speed beside the machine's limits", bench_note},
+    {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",
+     NULL},
+};

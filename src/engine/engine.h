@@ -1,0 +1,103 @@
+// engine.h - what an engine owns, which thread may touch it, and how it is opened.
+//
+// Every call leads down this list of shelves and, within a shelf, of files:
+//
+//   engine.c open.c api.c      the thread, what an engine is made of, small public calls
+//   loop/                      what happens in a turn:
+//     turn                       the loop; the one place where groups end
+//     idle, inbox                idle memory; submitting, cancelling and counting, from any thread
+//     plan, prompts, admit, join who computes what in the next step
+//     step, step_batch, draw     one forward pass, and a token from each row of logits
+//     settle, fork               what follows: tokens appended, choices and beams forked
+//     output                     the events of a request
+//   memory/                    where caches are:
+//     room, budget               memory for a sequence that grows, another budget
+//     preempt, cache             leaving memory and coming back; prefixes recorded and matched
+//   group/                     requests as data:
+//     lists                      groups between their states
+//     group, beam, seq, text     their content; request_check: what they must be
+//   sampling/                  from a row of logits to a token
+//
+// Threads: everything belongs to the engine thread, except what fx_engine marks as guarded by `mu`,
+// what is constant once the engine is open, and the atomics.
+#ifndef FXI_ENGINE_H
+#define FXI_ENGINE_H
+
+#include "base/error.h"
+#include "engine/group/group.h"
+#include "flexinfer/flexinfer.h"
+#include "format/chat.h"
+#include "kv/kv.h"
+#include "model/model.h"
+
+#include <pthread.h>
+
+enum { FXI_MIN_HEADROOM_TOK = 32 }; // of headroom_tok
+
+struct fx_engine {
+    // constant once open
+    fx_options opt; // defaults filled in; kv_memory_bytes follows budget_bytes
+    fx_model_info info;
+    fxi_vocab *vocab;
+    fxi_chat *chat;
+    int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
+    int n_end_tok;
+    int ahead_tok;                // room that is made ready ahead for each sequence; 0: none
+    struct vt_vmm *vmm;           // for tests: memory of the KV manager; NULL: the host's
+    bool single_thread;           // for tests: the KV manager has no thread of its own
+    uint64_t (*now_us)(void *ud); // the clock; from any thread
+    void *now_ud;
+
+    // engine thread
+    fxi_pool *pool;
+    fxi_model *model;
+    fxi_kv *kv;
+    fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
+    int n_swapped;                   // sequences in the swap
+    int headroom_tok;                // room promised to each running sequence at an admission
+    uint64_t n_turn;
+    uint64_t n_freed;          // grows whenever a group that found no room may find some
+    double us_per_tok;         // measured time of a prompt token; 0: not yet
+    double swap_us_per_byte;   // measured, one way
+    uint64_t idle_since_us;    // 0: busy
+    int n_idle_done;           // idle.c: actions taken since then
+    struct fxi_step *step;     // step_scratch.c
+    struct fxi_reader *reader; // [max_seq] scratch of prompts.c
+    pthread_t thread;
+
+    _Atomic uint64_t budget_bytes; // wanted by the caller; opt.kv_memory_bytes is in effect
+
+    // guarded by mu
+    pthread_mutex_t mu;
+    pthread_cond_t wake;
+    fxi_group *inbox_head, *inbox_tail;
+    fxi_group *live;      // every group that is not freed yet
+    int n_queued;         // sequences in the inbox or waiting
+    int64_t n_queued_tok; // their prompt tokens, each prompt once
+    bool has_new_budget;  // the engine thread is to wake up for it
+    uint64_t next_id;
+    bool closing;
+    fx_stats stats;
+};
+
+static inline uint64_t fxi_now_us(const fx_engine *eng)
+{
+    return eng->now_us(eng->now_ud);
+}
+
+static inline uint64_t fxi_now_ms(const fx_engine *eng)
+{
+    return fxi_now_us(eng) / 1000;
+}
+
+// open.c
+// Gives a zeroed engine its clock, its lock and the settings that are no option.
+fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
+// Loads everything that the options name; `opt` and its strings are not needed afterwards.
+fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
+// The part of it that follows model and vocabulary: end tokens, KV manager, scratch.
+fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
+// Frees an engine, also one that was initialised or loaded in part only.
+void fxi_engine_unload(fx_engine *eng);
+
+#endif

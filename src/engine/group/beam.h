@@ -1,0 +1,55 @@
+// beam.h - beam search as data: candidates in, the best (parent, token) pairs out.
+//
+//   candidates   the 2 x width likeliest next tokens of each beam; among all of them the 2 x width
+//                with the largest sum of logprobs, ties to the lower beam, then the likelier token
+//   in order     a candidate that ends its text becomes a hypothesis; another one goes on, until
+//                width beams do (settle.c makes the sequences, fork.c gives them caches)
+//   score        sum of logprobs / tokens^length_penalty, over the tokens of the answer, the one
+//                that ends it included
+//   the end      fx_early_stop, or no beam is left
+//
+// Logprobs are those of the logits after the rules up to the penalties: a banned token is in no
+// beam, and where no rule applies they are the model's own.
+#ifndef FXI_ENGINE_BEAM_H
+#define FXI_ENGINE_BEAM_H
+
+#include "engine/group/group.h"
+
+// An answer without a cache.
+typedef struct fxi_hypothesis {
+    fxi_seq s;
+    double score;
+} fxi_hypothesis;
+
+// One way to go on.
+typedef struct fxi_beam_next {
+    int parent; // as offered
+    fx_logprob next;
+    double sum; // of logprobs, with it
+} fxi_beam_next;
+
+typedef struct fxi_beam {
+    int width;
+    fxi_hypothesis *done; // [width] descending score
+    int n_done;
+    fxi_beam_next *cand; // [width][2 width]
+    int n_cand;
+    fxi_seq *next; // [width] the beams that go on, while they are chosen
+    bool is_over;
+} fxi_beam;
+
+bool fxi_beam_make(fxi_group *g); // g->beam, of req.beam_width; false: no memory
+void fxi_beam_free(fxi_beam *b);  // NULL is allowed
+
+// Adds the likeliest next tokens of one beam, whose logprobs so far add up to `sum`; at most 2 x
+// width of them, at most width times between two rankings.
+void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next);
+// Puts what was offered in order; b->cand[0 .. returned) are to be looked at. Empties the offers.
+int fxi_beam_rank(fxi_beam *b);
+// Keeps an ended sequence with this sum of logprobs if it is among the width best so far; takes
+// what *s owns in any case.
+void fxi_beam_keep(fxi_group *g, fxi_seq *s, double sum);
+// Whether the search may end although beams could go on, the best of them with this sum and length.
+bool fxi_beam_may_end(const fxi_group *g, double best_sum, int n_tok);
+
+#endif

@@ -1,0 +1,75 @@
+// lists.c - which groups wait and which run, in the order in which they are served.
+//
+// A group changes its state here and nowhere else, so that state, list and counters always agree.
+#include "engine/engine.h"
+
+// What a state means for lists and counters.
+static const struct state_row {
+    bool waits, runs; // on this list
+    bool is_queued;   // counts in n_queued and n_queued_tok
+    bool is_swapped;  // counts in n_swapped
+} state_rows[FXI_N_STATE] = {
+    [FXI_NEW] = {.is_queued = true},
+    [FXI_WAITING] = {.waits = true, .is_queued = true},
+    [FXI_SWAPPED] = {.waits = true, .is_queued = true, .is_swapped = true},
+    [FXI_RUNNING] = {.runs = true},
+    [FXI_ENDED] = {0},
+};
+
+static bool goes_before(const fxi_group *a, const fxi_group *b)
+{
+    return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id < b->id);
+}
+
+static void insert_group(fxi_group_list *l, fxi_group *g)
+{
+    fxi_group *prev = l->tail; // most groups are the latest
+    while (prev && goes_before(g, prev)) prev = prev->prev;
+    g->prev = prev;
+    g->next = prev ? prev->next : l->head;
+    *(prev ? &prev->next : &l->head) = g;
+    *(g->next ? &g->next->prev : &l->tail) = g;
+    l->n_seq += g->n_seq;
+}
+
+static void remove_group(fxi_group_list *l, fxi_group *g)
+{
+    *(g->prev ? &g->prev->next : &l->head) = g->next;
+    *(g->next ? &g->next->prev : &l->tail) = g->prev;
+    g->prev = g->next = NULL;
+    l->n_seq -= g->n_seq;
+}
+
+static fxi_group_list *list_for(fx_engine *eng, const struct state_row *row)
+{
+    return row->waits ? &eng->waiting : row->runs ? &eng->running : NULL;
+}
+
+static void count_locked(fx_engine *eng, const fxi_group *g, int sign)
+{
+    eng->n_queued += sign * g->n_seq;
+    eng->n_queued_tok += sign * (int64_t)g->req.n_prompt;
+}
+
+void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g)
+{
+    count_locked(eng, g, +1);
+}
+
+static void count_queue(fx_engine *eng, const fxi_group *g, int sign)
+{
+    pthread_mutex_lock(&eng->mu);
+    count_locked(eng, g, sign);
+    pthread_mutex_unlock(&eng->mu);
+}
+
+void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
+{
+    const struct state_row *old = &state_rows[g->state], *new = &state_rows[to];
+    fxi_group_list *from = list_for(eng, old), *into = list_for(eng, new);
+    if (from != into && from) remove_group(from, g);
+    if (from != into && into) insert_group(into, g);
+    if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);
+    eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
+    g->state = to;
+}

@@ -1,0 +1,211 @@
+// request_check.c - what a request must be: whatever would make it fail later for reasons of its
+// own is refused here, with one line that says what and where. Also what a request needs.
+//
+// Numbers with plain bounds are in one table; lists of tokens, counts that depend on each other,
+// and the KV budget follow. Runs on the submitting thread.
+#include "engine/engine.h"
+
+#include <math.h>
+#include <stddef.h>
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+typedef enum number_kind { FLOAT, INT } number_kind;
+
+typedef struct number_rule {
+    const char *name;
+    number_kind kind;
+    size_t at; // in fx_request
+    double min, max;
+    bool above; // min itself is out of range
+    bool or_zero;
+} number_rule;
+
+#define AT(field)   offsetof(fx_request, field)
+#define RULE(field) offsetof(fx_request, sampling.field)
+
+static const number_rule number_rules[] = {
+    {"temperature", FLOAT, RULE(temperature), 0, 1e30, false, false},
+    {"top_p", FLOAT, RULE(top_p), 0, 1, true, false},
+    {"min_p", FLOAT, RULE(min_p), 0, 1, false, false},
+    {"typical_p", FLOAT, RULE(typical_p), 0, 1, true, true},
+    {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30, true, true},
+    {"presence_penalty", FLOAT, RULE(presence_penalty), -2, 2, false, false},
+    {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
+    {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
+    {"top_k", INT, RULE(top_k), 0, INT32_MAX, false, false},
+    {"min_tok", INT, RULE(min_tok), 0, INT32_MAX, false, false},
+    {"n", INT, AT(n_choice), 1, FX_MAX_CHOICE, false, false},
+    {"n_best", INT, AT(n_best), 0, FX_MAX_CHOICE, false, false},
+    {"beam_width", INT, AT(beam_width), 0, FX_MAX_BEAM, false, false},
+    {"the number of top logprobs", INT, AT(n_top), 0, FX_MAX_TOP, false, false},
+    {"the number of prompt logprobs", INT, AT(n_prompt_top), 0, FX_MAX_TOP, false, false},
+    {"priority", INT, AT(priority), -FX_MAX_PRIORITY, FX_MAX_PRIORITY, false, false},
+    {"keep_priority", INT, AT(keep_priority), 0, 7, false, false},
+};
+
+static double field_value(const fx_request *req, const number_rule *r)
+{
+    const char *p = (const char *)req + r->at;
+    return r->kind == FLOAT ? (double)*(const float *)p : (double)*(const int *)p;
+}
+
+static bool number_is_good(const number_rule *r, double v)
+{
+    if (r->or_zero && v == 0) return true;
+    return v <= r->max && (r->above ? v > r->min : v >= r->min); // false for NaN
+}
+
+static fx_status check_numbers(const fx_request *req, fx_error *err)
+{
+    for (size_t i = 0; i < sizeof number_rules / sizeof *number_rules; i++) {
+        const number_rule *r = &number_rules[i];
+        double v = field_value(req, r);
+        if (!number_is_good(r, v))
+            return fxi_fail(err, FX_EINVAL, "%s: %g is not %s %g and at most %g", r->name, v,
+                            r->above ? "above" : "at least", r->min, r->max);
+    }
+    return FX_OK;
+}
+
+// ---- tokens ------------------------------------------------------------------------------------
+
+static fx_status check_ids(const fx_engine *eng, const char *what, const int32_t *id, size_t n,
+                           fx_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] >= eng->info.n_vocab)
+            return fxi_fail(err, FX_EINVAL, "%s token %zu: id %d is outside the vocabulary of %d",
+                            what, i, id[i], eng->info.n_vocab);
+    return FX_OK;
+}
+
+static fx_status check_bias(const fx_engine *eng, const fx_sampling *s, fx_error *err)
+{
+    for (size_t i = 0; i < s->n_bias; i++) {
+        FX_TRY(check_ids(eng, "bias", &s->bias[i].token, 1, err));
+        if (!isfinite(s->bias[i].bias))
+            return fxi_fail(err, FX_EINVAL, "the bias of token %d is not a number",
+                            s->bias[i].token);
+    }
+    return FX_OK;
+}
+
+static bool has_id(const int32_t *id, size_t n, int32_t what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] == what) return true;
+    return false;
+}
+
+static fx_status check_something_left(const fx_sampling *s, fx_error *err)
+{
+    for (size_t i = 0; i < s->n_allow; i++)
+        if (!has_id(s->ban, s->n_ban, s->allow[i])) return FX_OK;
+    return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too")
+                      : FX_OK;
+}
+
+static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+    if (req->n_prompt >= (size_t)eng->info.ctx_tok)
+        return fxi_fail(
+            err, FX_ECONTEXT,
+            "the prompt has %zu tokens, the context holds %d with at least one to answer",
+            req->n_prompt, eng->info.ctx_tok);
+    return check_ids(eng, "prompt", req->prompt, req->n_prompt, err);
+}
+
+static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_sampling *s = &req->sampling;
+    FX_TRY(check_ids(eng, "allowed", s->allow, s->n_allow, err));
+    FX_TRY(check_ids(eng, "banned", s->ban, s->n_ban, err));
+    FX_TRY(check_ids(eng, "stop", req->stop_token, req->n_stop_token, err));
+    FX_TRY(check_bias(eng, s, err));
+    FX_TRY(check_something_left(s, err));
+    for (size_t i = 0; i < req->n_stop; i++)
+        if (!req->stop[i][0]) return fxi_fail(err, FX_EINVAL, "a stop string is empty");
+    return check_prompt(eng, req, err);
+}
+
+// ---- counts and memory -------------------------------------------------------------------------
+
+int fxi_request_n_seq(const fx_request *req)
+{
+    if (req->beam_width) return req->beam_width;
+    return req->n_best ? req->n_best : req->n_choice;
+}
+
+static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const int n_seq = fxi_request_n_seq(req);
+    if (req->beam_width && req->n_best)
+        return fxi_fail(err, FX_EINVAL, "beam_width and n_best exclude each other");
+    if (n_seq < req->n_choice)
+        return fxi_fail(err, FX_EINVAL, "%s: %d is less than n, %d",
+                        req->beam_width ? "beam_width" : "n_best", n_seq, req->n_choice);
+    if (n_seq > eng->opt.max_seq)
+        return fxi_fail(err, FX_EINVAL, "%d sequences are asked for, at most %d run together",
+                        n_seq, eng->opt.max_seq);
+    return FX_OK;
+}
+
+// All chunks of the prompt but the last are shared; each sequence may hold one chunk more while it
+// gets a copy of a shared one. With no_cache, nothing is shared any longer once the request has
+// been preempted and computed again.
+uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
+{
+    const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = fxi_kv_bytes_for(eng->kv, 1);
+    const uint64_t prompt = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt);
+    const uint64_t whole = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + max_tok);
+    if (n_seq == 1) return whole;
+    return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
+}
+
+// The requested length, clamped to the context; if none was requested, the longest that the budget
+// holds for all its sequences.
+int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
+{
+    int room = eng->info.ctx_tok - (int)req->n_prompt;
+    if (req->max_tok >= 0) return req->max_tok < room ? req->max_tok : room;
+    int low = 1;
+    while (low < room) {
+        int mid = low + (room - low + 1) / 2;
+        if (fxi_request_bytes(eng, req, mid) <= eng->budget_bytes)
+            low = mid;
+        else
+            room = mid - 1;
+    }
+    return low;
+}
+
+static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + 1);
+    if (alone > eng->budget_bytes)
+        return fxi_fail(
+            err, FX_ECONTEXT,
+            "the prompt of %zu tokens needs %llu bytes of KV memory, the budget is %llu",
+            req->n_prompt, (unsigned long long)alone, (unsigned long long)eng->budget_bytes);
+    const int room = eng->info.ctx_tok - (int)req->n_prompt;
+    int max_tok = req->max_tok < 0 ? 1 : req->max_tok < room ? req->max_tok : room;
+    uint64_t need = fxi_request_bytes(eng, req, max_tok);
+    if (need > eng->budget_bytes)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "%d sequences of %zu prompt tokens and up to %d more need %llu bytes of KV "
+                        "memory, the budget is %llu",
+                        fxi_request_n_seq(req), req->n_prompt, max_tok, (unsigned long long)need,
+                        (unsigned long long)eng->budget_bytes);
+    return FX_OK;
+}
+
+fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    if (!req->on_event) return fxi_fail(err, FX_EINVAL, "a request needs an on_event");
+    FX_TRY(check_numbers(req, err));
+    FX_TRY(check_n_seq(eng, req, err));
+    FX_TRY(check_token_lists(eng, req, err));
+    return check_memory(eng, req, err);
+}

@@ -1,0 +1,57 @@
+// seq.c - one sequence as data: its tokens, its text, how it ends.
+#include "engine/group/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int fxi_seq_n_generated(const fxi_seq *s)
+{
+    return s->n_tok ? s->n_tok - (int)s->group->req.n_prompt : 0;
+}
+
+void fxi_seq_fail(fxi_seq *s, const char *error)
+{
+    s->finish = FX_FINISH_ERROR;
+    s->error = error;
+}
+
+bool fxi_seq_ended_well(const fxi_seq *s)
+{
+    return s->finish == FX_FINISH_STOP || s->finish == FX_FINISH_LENGTH;
+}
+
+bool fxi_seq_reserve(fxi_seq *s, int n_tok)
+{
+    if (n_tok <= s->cap_tok) return true;
+    int cap = n_tok + n_tok / 2 + 16;
+    int32_t *tok = realloc(s->tok, (size_t)cap * sizeof *tok);
+    if (!tok) return false;
+    s->tok = tok;
+    s->cap_tok = cap;
+    return true;
+}
+
+bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from)
+{
+    if (!fxi_seq_reserve(to, from->n_tok + 1)) return false;
+    memcpy(to->tok, from->tok, (size_t)from->n_tok * sizeof *to->tok);
+    to->n_tok = from->n_tok;
+    to->state = from->state;
+    to->n_computed = from->n_computed;
+    to->n_recorded = from->n_recorded;
+    to->n_prompt_emitted = from->n_prompt_emitted;
+    to->sum_logprob = from->sum_logprob;
+    to->beam_sum = from->beam_sum;
+    return fxi_prob_log_copy(&to->prob, &from->prob) && fxi_text_copy(&to->text, &from->text);
+}
+
+void fxi_seq_clear(fxi_seq *s)
+{
+    free(s->tok);
+    fxi_text_free(&s->text);
+    fxi_prob_log_free(&s->prob);
+    const fxi_group *g = s->group;
+    *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};
+    s->text.bytes = g->begins;
+    s->text.include_stop = g->req.include_stop;
+}

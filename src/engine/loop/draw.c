@@ -1,0 +1,103 @@
+// draw.c - what the rows of logits of a step are for: tokens, next tokens of beams, probabilities.
+#include "engine/loop/loop.h"
+
+static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
+{
+    fxi_draw *d = &st->draw[st->n_draw++];
+    d->s = s;
+    d->row = row;
+    d->position = 0;
+    d->tok = -1;
+    d->has_prob = false;
+    d->n_next = 0;
+    return d;
+}
+
+void fxi_draw_add(fxi_step *st, fxi_seq *s, int row)
+{
+    (void)add_draw(st, s, row);
+}
+
+static void add_prompt_row(fxi_step *st, fxi_seq *s, int row, int position)
+{
+    fxi_draw *d = add_draw(st, s, row);
+    d->position = position;
+    d->tok = s->tok[position];
+}
+
+// The row of the token at `pos` says how likely the next one was.
+void fxi_draw_add_prompt(fxi_step *st, fxi_seq *s, int row, int first_pos)
+{
+    const int end = s->n_computed, n_prompt = (int)s->group->req.n_prompt;
+    if (!fxi_seq_emits_prompt(s)) return;
+    for (int pos = first_pos; pos < end; pos++, row++)
+        if (pos + 1 >= s->n_prompt_emitted && pos + 1 < n_prompt)
+            add_prompt_row(st, s, row, pos + 1);
+    const int n_emitted = end < n_prompt ? end + 1 : n_prompt; // the first counts as emitted
+    if (n_emitted > s->n_prompt_emitted) s->n_prompt_emitted = n_emitted; // less: computed again
+}
+
+// ---- running them ------------------------------------------------------------------------------
+
+static fxi_sample_view view_of(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    return (fxi_sample_view){&g->req.sampling, s->tok, (int)g->req.n_prompt,
+                             s->n_tok,         g->end, g->n_end};
+}
+
+static bool wants_prob(const fxi_group *g)
+{
+    return g->req.logprobs || g->is_hidden;
+}
+
+static void draw_token(fxi_draw *d, const float *row, const float *ruled, int n_vocab,
+                       fxi_sample_scratch *scratch)
+{
+    const fx_request *req = &d->s->group->req;
+    d->tok =
+        fxi_sampler_draw(&req->sampling, ruled, n_vocab, d->s->choice, d->s->n_tok, scratch->cand);
+    d->has_prob = wants_prob(d->s->group);
+    if (d->has_prob)
+        fxi_logprob_of(row, n_vocab, d->tok, req->logprobs ? req->n_top : 0, d->top, &d->prob);
+}
+
+static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scratch)
+{
+    const fxi_group *g = d->s->group;
+    const int n_vocab = eng->info.n_vocab;
+    const float *row = eng->step->logits + (size_t)d->row * (size_t)n_vocab;
+    if (d->position) {
+        fxi_logprob_of(row, n_vocab, d->tok, g->req.n_prompt_top, d->top, &d->prob);
+        return;
+    }
+    const fxi_sample_view v = view_of(d->s);
+    const float *ruled = fxi_rules_apply(&v, row, n_vocab, scratch);
+    if (!ruled) return;
+    if (g->beam)
+        d->n_next = fxi_logprob_top(ruled, n_vocab, 2 * g->n_seq, d->next);
+    else
+        draw_token(d, row, ruled, n_vocab, scratch);
+}
+
+typedef struct draw_job {
+    const fx_engine *eng;
+    atomic_int next;
+} draw_job;
+
+// One task per thread, so that each has scratch of its own.
+static void draw_task(void *arg, int task)
+{
+    draw_job *job = arg;
+    fxi_step *st = job->eng->step;
+    int i;
+    while ((i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < st->n_draw)
+        run_draw(job->eng, &st->draw[i], &st->scratch[task]);
+}
+
+void fxi_draw_run(fx_engine *eng)
+{
+    draw_job job = {.eng = eng};
+    atomic_init(&job.next, 0);
+    if (eng->step->n_draw) fxi_pool_run(eng->pool, draw_task, &job, eng->opt.n_thread);
+}

@@ -1,0 +1,112 @@
+// fork.c - caches for choices and beams: forks that share chunks, and one policy for a fork that
+// fails.
+//
+// Whatever the error was, the group is preempted and computed again, since memory or mappings may
+// be there then. It is given up when MAX_FORK_TRIES forks in a row have failed without its longest
+// sequence having grown: nothing says that the next one would succeed. A beam search grows by a
+// token even where every fork fails, so it always gets to its end.
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+#define MAX_FORK_TRIES 16
+
+static int longest_seq_tok(const fxi_group *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].n_tok > n) n = g->seq[i].n_tok;
+    return n;
+}
+
+// The failure policy. True: the group was preempted; false: its failure is decided.
+static bool retry_or_fail(fx_engine *eng, fxi_group *g)
+{
+    const int n_tok = longest_seq_tok(g);
+    if (n_tok > g->fork_fail_tok) g->n_fork_fail = 0;
+    g->fork_fail_tok = n_tok;
+    if (++g->n_fork_fail >= MAX_FORK_TRIES) {
+        fxi_group_fail(g, "the KV cache of the prompt could not be forked for all choices");
+        return false;
+    }
+    fxi_preempt_group(eng, g, FXI_RECOMPUTE);
+    return true;
+}
+
+// ---- choices -----------------------------------------------------------------------------------
+
+// Makes an unborn s another choice, with the prompt that the first one has computed.
+static bool fork_choice(fx_engine *eng, fxi_seq *s, const fxi_seq *first)
+{
+    const int n = (int)s->group->req.n_prompt;
+    if (!fxi_seq_reserve(s, n + 1) || fxi_kv_fork(eng->kv, first->kv, n, &s->kv) != FX_OK)
+        return false;
+    for (int i = 0; i < n; i++) s->tok[i] = first->tok[i];
+    s->n_tok = s->n_computed = n;
+    s->n_recorded = first->n_recorded;
+    s->n_prompt_emitted = first->n_prompt_emitted;
+    s->state = FXI_SEQ_LIVE;
+    return true;
+}
+
+// Before a retry all choices but the first are dropped: the prompt's end is computed again.
+bool fxi_fork_choices(fx_engine *eng, fxi_group *g)
+{
+    int n = 1;
+    while (n < g->n_seq && fork_choice(eng, &g->seq[n], &g->seq[0])) n++;
+    if (n == g->n_seq) return true;
+    if (!retry_or_fail(eng, g)) return false;
+    for (int i = 1; i < g->n_seq; i++) fxi_seq_clear(&g->seq[i]);
+    return false;
+}
+
+// ---- beams -------------------------------------------------------------------------------------
+
+// Moves each beam's cache to the first of its children; a beam without children releases it.
+static void hand_down(fx_engine *eng, fxi_group *g, int n)
+{
+    fxi_seq *next = g->beam->next;
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *parent = &g->seq[i];
+        int k = 0;
+        while (k < n && next[k].choice != i) k++;
+        if (k < n)
+            next[k].kv = parent->kv;
+        else
+            fxi_cache_release(eng, parent);
+        parent->kv = NULL;
+    }
+}
+
+// Forks caches for the children that have none, from the first child of the same beam.
+static bool fork_siblings(fx_engine *eng, fxi_group *g, int n)
+{
+    fxi_seq *next = g->beam->next;
+    for (int k = 0; k < n; k++) {
+        if (next[k].kv) continue;
+        int heir = 0;
+        while (next[heir].choice != next[k].choice) heir++;
+        if (fxi_kv_fork(eng->kv, next[heir].kv, next[k].n_computed, &next[k].kv) != FX_OK)
+            return false;
+    }
+    return true;
+}
+
+static void install_beams(fxi_group *g, int n)
+{
+    fxi_beam *b = g->beam;
+    for (int k = 0; k < g->n_seq; k++) {
+        fxi_seq_clear(&g->seq[k]);
+        if (k >= n) continue;
+        g->seq[k] = b->next[k];
+        g->seq[k].choice = k;
+        b->next[k] = (fxi_seq){.group = g};
+    }
+}
+
+void fxi_fork_beams(fx_engine *eng, fxi_group *g, int n)
+{
+    hand_down(eng, g, n);
+    const bool forked = fork_siblings(eng, g, n);
+    install_beams(g, n);
+    if (!forked) (void)retry_or_fail(eng, g);
+}

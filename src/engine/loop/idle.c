@@ -1,0 +1,47 @@
+// idle.c - memory that goes back to the system while the engine has nothing to do: spare memory
+// after some seconds, the prefix cache after some minutes.
+#include "engine/loop/loop.h"
+
+#define KEEP_SHARE 16 // 1/16 of the budget stays mapped when spare memory goes
+
+static void trim_spare(fx_engine *eng)
+{
+    (void)fxi_kv_trim(eng->kv, eng->opt.kv_memory_bytes / KEEP_SHARE);
+}
+
+static void forget_prefixes(fx_engine *eng)
+{
+    (void)fxi_kv_forget_idle(eng->kv);
+    (void)fxi_kv_trim(eng->kv, 0);
+}
+
+static const struct idle_row {
+    int after_s;
+    void (*act)(fx_engine *eng);
+} idle_rows[] = {
+    {5, trim_spare},
+    {600, forget_prefixes},
+};
+enum { N_IDLE = sizeof idle_rows / sizeof idle_rows[0] };
+
+static bool is_due(const fx_engine *eng, uint64_t now_us)
+{
+    return eng->n_idle_done < N_IDLE &&
+           now_us - eng->idle_since_us >=
+               1000000ull * (uint64_t)idle_rows[eng->n_idle_done].after_s;
+}
+
+void fxi_idle_act(fx_engine *eng)
+{
+    const uint64_t now_us = fxi_now_us(eng);
+    if (!eng->idle_since_us) {
+        eng->idle_since_us = now_us;
+        eng->n_idle_done = 0;
+    }
+    while (is_due(eng, now_us)) idle_rows[eng->n_idle_done++].act(eng);
+}
+
+int fxi_idle_wait_s(const fx_engine *eng)
+{
+    return eng->n_idle_done < N_IDLE ? idle_rows[eng->n_idle_done].after_s : 0;
+}

@@ -1,0 +1,172 @@
+// inbox.c - what other threads may do: submit, cancel, change the budget, read the figures.
+//
+// They leave groups in the inbox and set flags, all under the lock; the engine thread looks at them
+// once per turn, and sleeps on `wake` while it has nothing to do.
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+#include <time.h>
+
+// ---- from any thread ---------------------------------------------------------------------------
+
+static fx_status check_queue_locked(const fx_engine *eng, const fxi_group *g, fx_error *err)
+{
+    if (eng->closing) return fxi_fail(err, FX_ECLOSED, "the engine is shutting down");
+    if (eng->n_queued + g->n_seq > eng->opt.max_queue + eng->opt.max_seq)
+        return fxi_fail(err, FX_EQUEUE, "%d sequences are waiting already", eng->n_queued);
+    if (eng->n_queued && eng->n_queued_tok + (int64_t)g->req.n_prompt > eng->opt.max_queue_tok)
+        return fxi_fail(err, FX_EQUEUE, "%lld prompt tokens are waiting already",
+                        (long long)eng->n_queued_tok);
+    return FX_OK;
+}
+
+static void post_locked(fx_engine *eng, fxi_group *g)
+{
+    g->id = ++eng->next_id;
+    g->next_live = eng->live;
+    if (eng->live) eng->live->prev_live = g;
+    eng->live = g;
+    *(eng->inbox_tail ? &eng->inbox_tail->next_inbox : &eng->inbox_head) = g;
+    eng->inbox_tail = g;
+    eng->stats.n_request++;
+    fxi_lists_queue_locked(eng, g);
+}
+
+static fx_status post_group(fx_engine *eng, fxi_group *g, uint64_t *id, fx_error *err)
+{
+    pthread_mutex_lock(&eng->mu);
+    fx_status st = check_queue_locked(eng, g, err);
+    if (st == FX_OK) {
+        post_locked(eng, g);
+        *id = g->id;
+        pthread_cond_signal(&eng->wake);
+    }
+    pthread_mutex_unlock(&eng->mu);
+    return st;
+}
+
+fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err)
+{
+    fxi_group *g;
+    FX_TRY(fxi_request_check(eng, req, err));
+    FX_TRY(fxi_group_make(eng, req, fxi_now_ms(eng), &g, err));
+    fx_status st = post_group(eng, g, id, err);
+    if (st != FX_OK) fxi_group_free(g);
+    return st;
+}
+
+void fx_cancel(fx_engine *eng, uint64_t id)
+{
+    pthread_mutex_lock(&eng->mu);
+    for (fxi_group *g = eng->live; g; g = g->next_live)
+        if (g->id == id) atomic_store(&g->cancelled, true);
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+}
+
+fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err)
+{
+    FX_TRY(fxi_budget_check(eng, kv_memory_bytes, err));
+    pthread_mutex_lock(&eng->mu);
+    eng->budget_bytes = kv_memory_bytes;
+    eng->has_new_budget = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+    return FX_OK;
+}
+
+void fx_engine_stats(const fx_engine *eng, fx_stats *out)
+{
+    fx_engine *e = (fx_engine *)eng; // the lock is all that changes
+    pthread_mutex_lock(&e->mu);
+    *out = eng->stats;
+    pthread_mutex_unlock(&e->mu);
+}
+
+void fxi_inbox_close(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->closing = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+}
+
+// ---- the engine thread's side ------------------------------------------------------------------
+
+fxi_group *fxi_inbox_take(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    fxi_group *g = eng->inbox_head;
+    eng->inbox_head = eng->inbox_tail = NULL;
+    eng->has_new_budget = false;
+    pthread_mutex_unlock(&eng->mu);
+    return g;
+}
+
+void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
+{
+    pthread_mutex_lock(&eng->mu);
+    *(g->prev_live ? &g->prev_live->next_live : &eng->live) = g->next_live;
+    if (g->next_live) g->next_live->prev_live = g->prev_live;
+    pthread_mutex_unlock(&eng->mu);
+    fxi_group_free(g);
+}
+
+void fxi_inbox_wait(fx_engine *eng, int max_s)
+{
+    struct timespec until;
+    pthread_mutex_lock(&eng->mu);
+    const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget;
+    if (nothing && max_s) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += max_s;
+        pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
+    } else if (nothing) {
+        pthread_cond_wait(&eng->wake, &eng->mu);
+    }
+    pthread_mutex_unlock(&eng->mu);
+}
+
+bool fxi_inbox_is_closing(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    bool closing = eng->closing;
+    pthread_mutex_unlock(&eng->mu);
+    return closing;
+}
+
+// ---- figures -----------------------------------------------------------------------------------
+
+void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_step++;
+    eng->stats.n_prompt_tok += (uint64_t)n_prompt_tok;
+    eng->stats.n_generated_tok += (uint64_t)n_generated_tok;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_cached_tok += (uint64_t)n_cached_tok;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+void fxi_inbox_publish(fx_engine *eng)
+{
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(eng->kv, &kv);
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_running = (uint64_t)eng->running.n_seq;
+    eng->stats.n_waiting = (uint64_t)eng->n_queued;
+    eng->stats.n_waiting_tok = (uint64_t)eng->n_queued_tok;
+    eng->stats.kv_budget_bytes = kv.budget_bytes;
+    eng->stats.kv_mapped_bytes = kv.mapped_bytes;
+    eng->stats.kv_live_bytes = kv.live_bytes;
+    eng->stats.kv_cached_bytes = kv.cached_bytes;
+    eng->stats.kv_swapped_bytes = kv.swapped_bytes;
+    eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
+    eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;
+    pthread_mutex_unlock(&eng->mu);
+}

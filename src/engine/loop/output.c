@@ -1,0 +1,225 @@
+// output.c - from drawn tokens to the events of a request.
+//
+//   open groups     each token is emitted as it comes, with the text that has become safe to show
+//   hidden groups   (n_best, beam search) tokens and their probabilities are kept; when all
+//                   sequences have ended, the best answers are emitted token by token
+//
+// An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or where its text
+// holds a stop string; never before min_tok.
+#include "engine/loop/loop.h"
+
+#include <string.h>
+
+static const char no_text_memory[] = "no memory for the text";
+
+// ---- events ------------------------------------------------------------------------------------
+
+// The sequence whose tokens are emitted, and the choice that they are emitted as.
+typedef struct emitter {
+    fxi_group *group;
+    fxi_seq *s;
+    int choice;
+} emitter;
+
+static void emit_event(const emitter *t, fx_event ev)
+{
+    const fxi_group *g = t->group;
+    fxi_text *text = &t->s->text;
+    ev.request_id = g->id;
+    ev.choice = t->choice;
+    ev.text = text->clean.p ? text->clean.p : "";
+    ev.n_prompt = (int)g->req.n_prompt;
+    ev.n_cached = g->n_cached;
+    g->req.on_event(g->req.ud, &ev);
+    fxi_buf_drop_front(&text->clean, ev.text_bytes);
+}
+
+static void emit_token(const emitter *t, int position, size_t show, const fx_token_prob *prob)
+{
+    emit_event(t, (fx_event){.text_bytes = show,
+                             .token = t->s->tok[position],
+                             .position = position,
+                             .prob = prob,
+                             .stop_token = -1,
+                             .stop_string = -1,
+                             .n_generated = position + 1 - (int)t->group->req.n_prompt});
+}
+
+static int n_discarded_tok(const fxi_group *g)
+{
+    int n = 0;
+    for (int i = 0; g->is_hidden && !g->beam && i < g->n_seq; i++)
+        if (g->seq[i].state == FXI_SEQ_DONE) n += fxi_seq_n_generated(&g->seq[i]);
+    return n;
+}
+
+static void emit_end(const emitter *t, double score)
+{
+    fxi_seq *s = t->s;
+    size_t show = 0;
+    if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, no_text_memory);
+    t->group->n_left--;
+    emit_event(t, (fx_event){.text_bytes = show,
+                             .token = -1,
+                             .position = s->n_tok,
+                             .finish = s->finish,
+                             .last = t->group->n_left == 0,
+                             .stop_token = s->stop_token,
+                             .stop_string = s->stop_string,
+                             .score = score,
+                             .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
+                             .n_generated = fxi_seq_n_generated(s),
+                             .n_discarded = t->group->n_left == 0 ? n_discarded_tok(t->group) : 0});
+}
+
+void fxi_output_end(fxi_seq *s)
+{
+    emit_end(&(emitter){s->group, s, s->choice}, 0);
+}
+
+void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
+{
+    emitter t = {s->group, s, 0};
+    emit_event(&t, (fx_event){.token = s->tok[position],
+                              .position = position,
+                              .prob = prob,
+                              .stop_token = -1,
+                              .stop_string = -1});
+}
+
+// ---- adding tokens -----------------------------------------------------------------------------
+
+static bool is_stop_token(const fx_request *req, int32_t tok)
+{
+    for (size_t i = 0; i < req->n_stop_token; i++)
+        if (req->stop_token[i] == tok) return true;
+    return false;
+}
+
+static bool is_end_of_text(const fx_engine *eng, const fx_request *req, int32_t tok)
+{
+    return !req->ignore_eos && fxi_vocab_ends(eng->vocab, tok);
+}
+
+// Adds the text of the token at this position; *show bytes may be emitted. False: no memory.
+static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *show)
+{
+    const fx_request *req = &s->group->req;
+    const int32_t tok = s->tok[position];
+    const bool may_stop = position + 1 - (int)req->n_prompt >= req->sampling.min_tok;
+    const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
+    size_t n_bytes = 0;
+    const char *bytes = "";
+    if (!ends || req->include_stop) bytes = fxi_vocab_bytes(eng->vocab, tok, &n_bytes);
+    return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
+}
+
+static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
+{
+    const fxi_group *g = s->group;
+    const int n_gen = fxi_seq_n_generated(s);
+    const bool may_stop = n_gen >= g->req.sampling.min_tok;
+    if (s->text.stopped) {
+        s->finish = FX_FINISH_STOP;
+        s->stop_string = s->text.stop_string;
+    } else if (may_stop && (is_stop_token(&g->req, tok) || is_end_of_text(eng, &g->req, tok))) {
+        s->finish = FX_FINISH_STOP;
+        s->stop_token = tok;
+    } else if (n_gen >= g->max_tok) {
+        s->finish = FX_FINISH_LENGTH;
+    }
+}
+
+void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
+{
+    const fxi_group *g = s->group;
+    const emitter t = {s->group, s, s->choice};
+    size_t show;
+    if (!fxi_seq_reserve(s, s->n_tok + 1)) {
+        fxi_seq_fail(s, "no memory for the answer");
+        return;
+    }
+    s->tok[s->n_tok++] = tok;
+    if (prob) s->sum_logprob += (double)prob->logprob;
+    bool ok = add_text(eng, s, s->n_tok - 1, &show);
+    if (g->is_hidden && g->req.logprobs) ok = ok && prob && fxi_prob_log_add(&s->prob, prob);
+    if (!ok) {
+        fxi_seq_fail(s, no_text_memory);
+        return;
+    }
+    if (g->is_hidden)
+        fxi_buf_drop_front(&s->text.clean, show);
+    else
+        emit_token(&t, s->n_tok - 1, show, g->req.logprobs ? prob : NULL);
+    decide_finish(eng, s, tok);
+}
+
+// ---- hidden groups -----------------------------------------------------------------------------
+
+// Emits a whole answer. Its text was dropped while it was generated, and is made again.
+static void emit_answer(const fx_engine *eng, const emitter *t, double score)
+{
+    fxi_seq *s = t->s;
+    const int n_prompt = (int)t->group->req.n_prompt;
+    size_t show = 0;
+    fxi_buf_clear(&s->text.bytes.raw);
+    fxi_buf_clear(&s->text.clean);
+    s->text.stopped = false;
+    s->text.bytes.strip_space = t->group->begins.strip_space;
+    for (int i = n_prompt; i < s->n_tok; i++) {
+        fx_token_prob p;
+        if (t->group->req.logprobs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
+        if (!add_text(eng, s, i, &show)) {
+            fxi_seq_fail(s, no_text_memory);
+            break;
+        }
+        emit_token(t, i, show, t->group->req.logprobs ? &p : NULL);
+    }
+    emit_end(t, score);
+}
+
+static double mean_logprob(const fxi_seq *s)
+{
+    const int n = fxi_seq_n_generated(s);
+    return n ? s->sum_logprob / n : 0;
+}
+
+static bool is_better(const fxi_seq *a, const fxi_seq *b)
+{
+    if (fxi_seq_ended_well(a) != fxi_seq_ended_well(b)) return fxi_seq_ended_well(a);
+    return mean_logprob(a) > mean_logprob(b); // at equality the earlier choice stays
+}
+
+// The DONE sequence with the best mean logprob; it becomes UNBORN, so that it is taken once.
+static fxi_seq *take_best(fxi_group *g)
+{
+    fxi_seq *best = NULL;
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (s->state == FXI_SEQ_DONE && (!best || is_better(s, best))) best = s;
+    }
+    best->state = FXI_SEQ_UNBORN;
+    return best;
+}
+
+// The k-th best hypothesis; NULL: there are fewer, or the search was cut short.
+static fxi_seq *beam_answer(const fxi_group *g, int k, double *score)
+{
+    const fxi_beam *b = g->beam;
+    if (!b || !b->is_over || k >= b->n_done) return NULL;
+    *score = b->done[k].score;
+    return &b->done[k].s;
+}
+
+void fxi_output_hidden(const fx_engine *eng, fxi_group *g)
+{
+    for (int k = 0; k < g->req.n_choice; k++) {
+        double score = 0;
+        fxi_seq *s = beam_answer(g, k, &score);
+        if (!s) {
+            s = take_best(g); // also where a beam search was cut short
+            score = mean_logprob(s);
+        }
+        emit_answer(eng, &(emitter){g, s, k}, fxi_seq_ended_well(s) ? score : 0);
+    }
+}

@@ -1,0 +1,121 @@
+// plan.c - who computes what in the next step: the request scheduler of vTensor's Algorithm 1
+// (arXiv 2407.15309).
+//
+//   1. Every running sequence that decodes gets its one token.
+//   2. Running sequences without a cache, then waiting groups, are matched with the prefix cache
+//      and join as places and memory allow (join.c, admit.c). Those that then have one token to
+//      compute, or come from the swap, decode in this step too.
+//   3. The rest of the step's token budget goes to prompts (prompts.c).
+//
+// A sequence is planned only once its cache has been extended (room.c). Memory for later steps is
+// made ready beside the forward pass.
+//
+// Which tokens share a step never changes a result (kernels.h, the law of order).
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+#define MIN_BESIDE_TOK \
+    64 // prompts get this much of a step whatever it takes: a short one is not cut
+
+// ---- decodes -----------------------------------------------------------------------------------
+
+// All live sequences of the group are one token from their next: beams go on together.
+static bool is_level(const fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].state == FXI_SEQ_LIVE && (!g->seq[i].kv || fxi_seq_n_left(&g->seq[i]) != 1))
+            return false;
+    return true;
+}
+
+static int decode_group(fx_engine *eng, fxi_group *g, int left)
+{
+    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
+    for (int i = 0; i < g->n_seq && left > 0; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (!fxi_seq_may_compute(s) || s->n_step || fxi_seq_n_left(s) != 1) continue;
+        if (!fxi_room_grow(eng, s, 1)) break;
+        left--;
+    }
+    return left;
+}
+
+static int plan_decodes(fx_engine *eng, int left)
+{
+    for (fxi_group *g = eng->running.head, *next; g && left > 0; g = next) {
+        left = decode_group(eng, g, left);
+        next = g->state == FXI_RUNNING ? g->next : NULL; // preempted: it was the last
+    }
+    return left;
+}
+
+// ---- the step ----------------------------------------------------------------------------------
+
+static void clear_plan(fx_engine *eng)
+{
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) g->seq[i].n_step = 0;
+}
+
+static int count_planned(const fx_engine *eng)
+{
+    int n_tok = 0;
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) n_tok += g->seq[i].n_step;
+    return n_tok;
+}
+
+// Tokens of prompts in this step: while others decode, about as many as fit into step_ms at the
+// measured rate, so that the next tokens of those are not delayed for longer.
+static int limit_prompts(const fx_engine *eng, int left)
+{
+    if (left == eng->opt.step_tok || eng->us_per_tok <= 0) return left;
+    const double fit = 1000.0 * eng->opt.step_ms / eng->us_per_tok;
+    if (fit >= left) return left;
+    return fit > MIN_BESIDE_TOK ? (int)fit : left < MIN_BESIDE_TOK ? left : MIN_BESIDE_TOK;
+}
+
+static int plan_once(fx_engine *eng, bool may_admit)
+{
+    clear_plan(eng);
+    int left = plan_decodes(eng, eng->opt.step_tok);
+    fxi_join_match_running(eng);
+    if (left > 0 && may_admit) fxi_admit_waiting(eng);
+    fxi_join_match_running(eng);    // the other sequences of groups that were just admitted
+    left = plan_decodes(eng, left); // those that have just come back
+    fxi_prompts_plan(eng, limit_prompts(eng, left));
+    return count_planned(eng);
+}
+
+static bool has_failed(const fx_engine *eng)
+{
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++)
+            if (g->seq[i].state != FXI_SEQ_DONE && g->seq[i].finish != FX_FINISH_NONE) return true;
+    return false;
+}
+
+// Has memory made ready beside the forward pass: what prompts will need in the step after this one.
+// The manager does the same for sequences that decode (ahead_tok).
+static void prepare_next(fx_engine *eng)
+{
+    if (!eng->ahead_tok) return;
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) {
+            fxi_seq *s = &g->seq[i];
+            if (!fxi_seq_may_compute(s) || !s->is_filling || fxi_seq_n_left(s) <= s->n_step)
+                continue;
+            int end = s->n_computed + 2 * s->n_step;
+            fxi_kv_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
+        }
+}
+
+int fxi_plan_step(fx_engine *eng)
+{
+    int n_tok = plan_once(eng, true);
+    while (!n_tok && eng->running.head && !has_failed(eng) && fxi_room_unblock(eng))
+        n_tok = plan_once(eng, false);
+    prepare_next(eng);
+    fxi_kv_step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));
+    return n_tok;
+}

@@ -1,0 +1,93 @@
+// prompts.c - shares a step's tokens among the prompts that are being computed.
+//
+// Half of them go to the group that goes first, so that it gets on in every step; the other half to
+// those that need least, so that a short prompt does not wait for a long one; what then remains to
+// the first one again.
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+#include <stdlib.h>
+
+// A sequence that computes tokens of its prompt.
+typedef struct fxi_reader {
+    fxi_seq *s;
+    int order;
+    int need, share; // tokens
+} fxi_reader;
+
+// Tokens that a sequence can compute in one step. Beams stop one short of their ends until all of
+// them are there; a prompt whose probabilities are emitted needs a row of logits for each token.
+static int can_compute(const fxi_seq *s, int *rows)
+{
+    const fxi_group *g = s->group;
+    int n = fxi_seq_n_left(s);
+    if (g->beam && fxi_group_n_live(g) > 1) n--;
+    if (fxi_seq_emits_prompt(s)) {
+        n = n < *rows ? n : *rows;
+        *rows -= n;
+    }
+    return n;
+}
+
+size_t fxi_prompts_scratch_bytes(void)
+{
+    return sizeof(fxi_reader);
+}
+
+static int list_readers(fx_engine *eng, fxi_reader *r)
+{
+    int n = 0, rows = fxi_step_prompt_rows();
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) {
+            fxi_seq *s = &g->seq[i];
+            if (!fxi_seq_may_compute(s) || s->n_step || !s->is_filling) continue;
+            int need = can_compute(s, &rows);
+            if (need > 0) r[n] = (fxi_reader){s, n, need, 0}, n++;
+        }
+    return n;
+}
+
+static int by_need(const void *a, const void *b)
+{
+    const fxi_reader *x = a, *y = b;
+    return x->need != y->need ? (x->need > y->need) - (x->need < y->need)
+                              : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const fxi_reader *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+// Raises the share of one reader by up to `most` of the tokens left; returns what is left then.
+static int add_share(fxi_reader *r, int most, int left)
+{
+    int n = r->need - r->share;
+    if (n > most) n = most;
+    if (n > left) n = left;
+    r->share += n;
+    return left - n;
+}
+
+static void share_out(fxi_reader *r, int n, int left)
+{
+    left = add_share(&r[0], (left + 1) / 2, left);
+    qsort(r, (size_t)n, sizeof *r, by_need);
+    for (int i = 0; i < n; i++)
+        if (r[i].order) left = add_share(&r[i], left, left);
+    qsort(r, (size_t)n, sizeof *r, by_order);
+    (void)add_share(&r[0], left, left);
+}
+
+void fxi_prompts_plan(fx_engine *eng, int left)
+{
+    fxi_reader *r = eng->reader;
+    const int n = list_readers(eng, r);
+    if (!n || left <= 0) return;
+    share_out(r, n, left);
+    for (int i = 0; i < n; i++) {
+        fxi_seq *s = r[i].s;
+        if (r[i].share && fxi_seq_may_compute(s)) (void)fxi_room_grow(eng, s, r[i].share);
+    }
+}

@@ -1,0 +1,69 @@
+// step.c - one forward pass over what was planned, and what follows from it.
+//
+//   build      running sequences with n_step > 0 -> batch                       (step_batch.c)
+//   forward    batch -> rows of logits                                          (model)
+//   advance    n_computed grows, prefixes are recorded, choices whose prompt is done are forked
+//                                                                               (cache.c, fork.c)
+//   draw       for each sequence at its end a token, for each beam its likeliest next ones: by all
+//              threads, each draw by itself                                     (draw.c)
+//   settle     tokens appended and emitted in the order of the groups, beams chosen  (settle.c)
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+// All choices draw from the row of the first one.
+static void draw_choices(fx_engine *eng, fxi_group *g, int row)
+{
+    for (int i = 0; i < g->n_seq; i++) fxi_draw_add(eng->step, &g->seq[i], row);
+}
+
+static bool has_unborn_choices(const fxi_group *g)
+{
+    return !g->beam && g->n_seq > 1 && g->seq[1].state == FXI_SEQ_UNBORN;
+}
+
+// The known tokens of s are all computed; `row` are the logits of the last one.
+static void reach_end(fx_engine *eng, fxi_seq *s, int row)
+{
+    fxi_group *g = s->group;
+    if (!g->max_tok)
+        fxi_group_finish(g, FX_FINISH_LENGTH);
+    else if (!has_unborn_choices(g))
+        fxi_draw_add(eng->step, s, row);
+    else if (fxi_fork_choices(eng, g))
+        draw_choices(eng, g, row);
+}
+
+static void advance_seq(fx_engine *eng, int i)
+{
+    fxi_step *st = eng->step;
+    fxi_seq *s = st->seq[i];
+    const int first_pos = s->n_computed, n_row = fxi_step_n_logit(s), row = st->row[i];
+    s->n_computed += s->n_step;
+    s->n_step = 0;
+    if (s->finish != FX_FINISH_NONE) return; // cancelled while the model computed
+    const bool at_end = s->n_computed == s->n_tok;
+    fxi_draw_add_prompt(st, s, row, first_pos);
+    fxi_cache_record_progress(eng, s);
+    if (at_end) reach_end(eng, s, row + n_row - 1);
+}
+
+// A group that was cancelled while the model computed gets no more tokens and ends with this step.
+static void mark_cancelled(fx_engine *eng)
+{
+    for (fxi_group *g = eng->running.head; g; g = g->next) fxi_group_finish_cancelled(g);
+}
+
+void fxi_step_run(fx_engine *eng, int n_tok)
+{
+    fxi_step *st = eng->step;
+    const fxi_batch batch = fxi_step_batch(eng);
+    const int n_prompt_tok = fxi_step_n_prompt(st);
+    const uint64_t start_us = fxi_now_us(eng);
+    fxi_model_forward(eng->model, &batch, st->logits);
+    fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
+    mark_cancelled(eng);
+    st->n_draw = 0;
+    for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
+    fxi_draw_run(eng);
+    fxi_inbox_count_step(eng, n_prompt_tok, fxi_settle_draws(eng));
+}

@@ -1,0 +1,52 @@
+// step_batch.c - the batch of a step: the planned tokens of all running sequences, one run each.
+//
+// A sequence has a row of logits for its last known token, and with prompt_logprobs one for each
+// token while its prompt is computed.
+#include "engine/loop/loop.h"
+
+int fxi_step_n_logit(const fxi_seq *s)
+{
+    return fxi_seq_emits_prompt(s) ? s->n_step : s->n_computed + s->n_step == s->n_tok;
+}
+
+static void put_tokens(fxi_step *st, fxi_batch *b, const fxi_seq *s)
+{
+    for (int i = 0; i < s->n_step; i++) st->token[b->n_tok++] = s->tok[s->n_computed + i];
+}
+
+static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
+{
+    fxi_step *st = eng->step;
+    put_tokens(st, b, s);
+    st->batch[b->n_seq] = (fxi_batch_seq){
+        .view = fxi_kv_get_view(eng->kv, s->kv),
+        .pos = s->n_computed,
+        .n_tok = s->n_step,
+        .n_logit = fxi_step_n_logit(s),
+    };
+    st->seq[b->n_seq] = s;
+    st->row[b->n_seq++] = *n_row;
+    *n_row += fxi_step_n_logit(s);
+}
+
+fxi_batch fxi_step_batch(fx_engine *eng)
+{
+    fxi_batch b = {.token = eng->step->token, .seq = eng->step->batch};
+    int n_row = 0;
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++)
+            if (g->seq[i].n_step) put_seq(eng, &b, &g->seq[i], &n_row);
+    eng->step->n_seq = b.n_seq;
+    return b;
+}
+
+int fxi_step_n_prompt(const fxi_step *st)
+{
+    int n = 0;
+    for (int i = 0; i < st->n_seq; i++) {
+        const fxi_seq *s = st->seq[i];
+        int left = (int)s->group->req.n_prompt - s->n_computed;
+        n += left <= 0 ? 0 : left < s->n_step ? left : s->n_step;
+    }
+    return n;
+}

@@ -1,0 +1,68 @@
+// step_scratch.c - memory that steps reuse: a step allocates nothing.
+#include "engine/loop/loop.h"
+
+#include <stdlib.h>
+
+#define PROMPT_ROWS 64 // rows of logits for prompts whose probabilities are emitted
+
+int fxi_step_prompt_rows(void)
+{
+    return PROMPT_ROWS;
+}
+
+static bool make_samplers(fxi_step *st, size_t n_thread, size_t n_vocab)
+{
+    st->scratch = calloc(n_thread, sizeof *st->scratch);
+    for (size_t i = 0; st->scratch && i < n_thread; i++) {
+        fxi_sample_scratch *s = &st->scratch[i];
+        s->logit = malloc(n_vocab * sizeof *s->logit);
+        s->cand = malloc(n_vocab * sizeof *s->cand);
+        s->count = calloc(n_vocab, sizeof *s->count);
+        if (!s->logit || !s->cand || !s->count) return false;
+    }
+    return st->scratch != NULL;
+}
+
+static void free_samplers(fxi_step *st, int n_thread)
+{
+    for (int i = 0; st->scratch && i < n_thread; i++) {
+        free(st->scratch[i].logit);
+        free(st->scratch[i].cand);
+        free(st->scratch[i].count);
+    }
+    free(st->scratch);
+}
+
+fx_status fxi_step_make(fx_engine *eng, fx_error *err)
+{
+    const size_t n_seq = (size_t)eng->opt.max_seq, n_vocab = (size_t)eng->info.n_vocab;
+    const size_t n_row = n_seq + PROMPT_ROWS;
+    fxi_step *st = calloc(1, sizeof *st);
+    eng->step = st;
+    if (!st) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    st->token = malloc((size_t)eng->opt.step_tok * sizeof *st->token);
+    st->batch = malloc(n_seq * sizeof *st->batch);
+    st->seq = malloc(n_seq * sizeof *st->seq);
+    st->row = malloc(n_seq * sizeof *st->row);
+    st->draw = malloc(n_row * sizeof *st->draw);
+    st->logits = malloc(n_row * n_vocab * sizeof *st->logits);
+    if (!st->token || !st->batch || !st->seq || !st->row || !st->draw || !st->logits ||
+        !make_samplers(st, (size_t)eng->opt.n_thread, n_vocab))
+        return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
+                        eng->opt.max_seq);
+    return FX_OK;
+}
+
+void fxi_step_free(fx_engine *eng)
+{
+    fxi_step *st = eng->step;
+    if (!st) return;
+    free(st->token);
+    free(st->batch);
+    free(st->seq);
+    free(st->row);
+    free(st->draw);
+    free(st->logits);
+    free_samplers(st, eng->opt.n_thread);
+    free(st);
+}

@@ -1,0 +1,125 @@
+// turn.c - the engine's loop, and the one place where groups end.
+//
+//   collect the inbox -> another budget -> end -> plan -> compute one step -> end -> publish
+//
+// Everything below decides ends (`finish` of a sequence) and leaves acting on them to the turn, so
+// that a group stays valid from the beginning of a plan to the end of its step.
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+
+#define RETRY_TURNS 8
+
+// ---- ending ------------------------------------------------------------------------------------
+
+static void end_seq(fx_engine *eng, fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !g->beam) fxi_cache_record_all(eng, s);
+    fxi_cache_release(eng, s);
+    s->state = FXI_SEQ_DONE;
+    if (!g->is_hidden) fxi_output_end(s);
+}
+
+// Ends the sequences whose finish is decided. False: there are none.
+static bool end_seqs(fx_engine *eng, fxi_group *g)
+{
+    bool some = false;
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (s->state == FXI_SEQ_DONE || s->finish == FX_FINISH_NONE) continue;
+        end_seq(eng, s);
+        some = true;
+    }
+    return some;
+}
+
+static void end_group(fx_engine *eng, fxi_group *g)
+{
+    fxi_lists_move(eng, g, FXI_ENDED);
+    if (g->is_hidden) fxi_output_hidden(eng, g);
+    fxi_cache_close_domain(eng, g);
+    fxi_inbox_forget(eng, g);
+}
+
+// Acts on what is decided for one group.
+static void end_what_is_decided(fx_engine *eng, fxi_group *g)
+{
+    if (end_seqs(eng, g)) eng->n_freed++;
+    if (fxi_group_is_done(g)) end_group(eng, g);
+}
+
+static void end_decided(fx_engine *eng, fxi_group_list *l)
+{
+    for (fxi_group *g = l->head, *next; g; g = next) {
+        next = g->next;
+        end_what_is_decided(eng, g);
+    }
+}
+
+// One by one, since a callback may cancel groups that come later in the list.
+static void end_cancelled(fx_engine *eng, fxi_group_list *l)
+{
+    for (fxi_group *g = l->head, *next; g; g = next) {
+        next = g->next;
+        fxi_group_finish_cancelled(g);
+        end_what_is_decided(eng, g);
+    }
+}
+
+// ---- the turn ----------------------------------------------------------------------------------
+
+static void collect_new(fx_engine *eng)
+{
+    for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
+        next = g->next_inbox;
+        fxi_lists_move(eng, g, FXI_WAITING);
+        if (!g->max_tok && !g->req.prompt_logprobs) fxi_group_finish(g, FX_FINISH_LENGTH);
+    }
+}
+
+// An admission asks for less headroom with each turn that passes, and what was refused for want of
+// room is tried again every few turns: the manager's own thread frees memory too.
+static void relax_admission(fx_engine *eng)
+{
+    if (eng->headroom_tok > FXI_MIN_HEADROOM_TOK) eng->headroom_tok--;
+    if (++eng->n_turn % RETRY_TURNS == 0) eng->n_freed++;
+}
+
+static void compute_step(fx_engine *eng)
+{
+    eng->idle_since_us = 0;
+    const int n_tok = fxi_plan_step(eng);
+    if (n_tok) fxi_step_run(eng, n_tok);
+    end_decided(eng, &eng->running);
+    if (!eng->running.head) end_decided(eng, &eng->waiting); // one of them could not even start
+}
+
+bool fxi_turn_run(fx_engine *eng)
+{
+    collect_new(eng);
+    fxi_budget_apply(eng);
+    end_cancelled(eng, &eng->running);
+    end_cancelled(eng, &eng->waiting);
+    relax_admission(eng);
+    const bool busy = eng->running.head || eng->waiting.head;
+    if (busy)
+        compute_step(eng);
+    else
+        fxi_idle_act(eng);
+    fxi_inbox_publish(eng);
+    return busy;
+}
+
+static void finish_all(fxi_group_list *l, fx_finish why)
+{
+    for (fxi_group *g = l->head; g; g = g->next) fxi_group_finish(g, why);
+}
+
+void fxi_turn_end_all(fx_engine *eng, fx_finish why)
+{
+    collect_new(eng);
+    finish_all(&eng->running, why);
+    end_decided(eng, &eng->running);
+    finish_all(&eng->waiting, why);
+    end_decided(eng, &eng->waiting);
+}

@@ -1,0 +1,52 @@
+// budget.c - the budget of the KV cache: the least there may be, and changing it while groups run.
+#include "engine/memory/room.h"
+
+#define MIN_CTX_TOK 16 // a budget that holds fewer tokens serves nobody
+
+int fxi_budget_tok(const fx_engine *eng)
+{
+    int low = 0, high = eng->info.ctx_tok;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
+int fxi_budget_least_tok(const fx_engine *eng)
+{
+    return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
+}
+
+fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
+{
+    const int n_tok = fxi_budget_least_tok(eng);
+    const uint64_t least = fxi_kv_bytes_for(eng->kv, n_tok);
+    if (bytes < least)
+        return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
+                        (unsigned long long)bytes, (unsigned long long)least, n_tok);
+    return FX_OK;
+}
+
+// Frees memory that sequences hold. False: none of them holds any.
+static bool shed_last(fx_engine *eng)
+{
+    if (!eng->running.tail) return fxi_preempt_drop_swapped(eng);
+    fxi_preempt_group(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
+    return true;
+}
+
+void fxi_budget_apply(fx_engine *eng)
+{
+    const uint64_t want = eng->budget_bytes;
+    if (want == eng->opt.kv_memory_bytes) return;
+    fx_status st;
+    while ((st = fxi_kv_set_budget(eng->kv, want)) == FX_ENOSPACE && shed_last(eng)) {
+    }
+    if (st != FX_OK) return;
+    eng->opt.kv_memory_bytes = want;
+    eng->n_freed++;
+}

@@ -1,0 +1,115 @@
+// cache.c - the prefix cache: what sequences record for later ones, and what they begin with.
+//
+//   while a prompt is computed   its whole chunks, as they fill: others wait for them (join.c)
+//   when it is done              all of it, token-exactly
+//   at the end of the answer     prompt and answer: the next turn of a chat begins with them
+//   when it is preempted         everything computed: what survives is not computed again
+//
+// Recording is best-effort: an error leaves the prefix unrecorded. A request with no_cache neither
+// records nor matches.
+#include "engine/memory/room.h"
+
+#include <string.h>
+
+static fxi_kv_keep keep_of(const fx_engine *eng, const fxi_group *g)
+{
+    uint64_t until = g->req.keep_s ? fxi_now_ms(eng) + 1000ull * g->req.keep_s : 0;
+    return (fxi_kv_keep){g->req.keep_priority, until};
+}
+
+static void record_seq(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
+{
+    fxi_group *g = s->group;
+    if (g->req.no_cache || n_tok <= s->n_recorded) return;
+    if (fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_tok, &keep) == FX_OK)
+        s->n_recorded = n_tok;
+}
+
+void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)
+{
+    if (!s->is_filling) return;
+    const bool waits_at_end =
+        s->group->beam && fxi_group_n_live(s->group) > 1; // for the other beams
+    s->is_filling = s->n_computed < s->n_tok - waits_at_end;
+    int n_tok = s->n_computed;
+    if (s->is_filling) n_tok = fxi_kv_whole_tok(eng->kv, n_tok);
+    record_seq(eng, s, n_tok, keep_of(eng, s->group));
+}
+
+void fxi_cache_record_all(fx_engine *eng, fxi_seq *s)
+{
+    if (s->kv) record_seq(eng, s, s->n_computed, (fxi_kv_keep){0});
+}
+
+// keep_s counts from the release of the last sequence, so each release records the prompt again.
+static void keep_prompt(fx_engine *eng, fxi_seq *s)
+{
+    fxi_group *g = s->group;
+    const int n_prompt = (int)g->req.n_prompt;
+    if (!g->req.keep_priority || !g->req.keep_s || g->req.no_cache) return;
+    const fxi_kv_keep keep = keep_of(eng, g);
+    if (s->n_computed >= n_prompt)
+        (void)fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_prompt, &keep);
+}
+
+void fxi_cache_release(fx_engine *eng, fxi_seq *s)
+{
+    if (!s->kv) return;
+    keep_prompt(eng, s);
+    fxi_kv_release(eng->kv, s->kv);
+    s->kv = NULL;
+    s->n_computed = s->n_step = s->n_recorded = 0;
+    s->is_filling = false;
+}
+
+void fxi_cache_release_all(fx_engine *eng, fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++) fxi_cache_release(eng, &g->seq[i]);
+}
+
+// ---- matching ----------------------------------------------------------------------------------
+
+fx_status fxi_cache_open_domain(fx_engine *eng, fxi_group *g)
+{
+    const char *key = g->req.tenant;
+    if (g->domain || g->req.no_cache) return FX_OK;
+    return fxi_kv_domain_open(eng->kv, key, strlen(key), &g->domain);
+}
+
+void fxi_cache_close_domain(fx_engine *eng, fxi_group *g)
+{
+    if (g->domain) fxi_kv_domain_close(eng->kv, g->domain);
+    g->domain = NULL;
+}
+
+int fxi_cache_max_hit(const fxi_seq *s)
+{
+    if (fxi_seq_emits_prompt(s)) return s->n_prompt_emitted ? s->n_prompt_emitted - 1 : 0;
+    return s->n_tok - 1;
+}
+
+int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s)
+{
+    if (s->group->req.no_cache) return 0;
+    return fxi_kv_peek(eng->kv, s->group->domain, s->tok, fxi_cache_max_hit(s));
+}
+
+static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
+{
+    *n_hit = 0;
+    if (s->group->req.no_cache) return fxi_kv_create(eng->kv, s->n_tok, &s->kv);
+    return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit);
+}
+
+// With no room for a copy of the last rows, whole chunks are shared, which needs no memory.
+fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s)
+{
+    int n_hit;
+    fx_status st = match_first(eng, s, fxi_cache_max_hit(s), &n_hit);
+    if (st == FX_ENOSPACE)
+        st = match_first(eng, s, fxi_kv_whole_tok(eng->kv, fxi_cache_hit(eng, s)), &n_hit);
+    if (st != FX_OK) return st;
+    s->n_computed = s->n_recorded = n_hit;
+    s->is_filling = true;
+    return FX_OK;
+}

@@ -1,0 +1,61 @@
+// room.h - where the caches of sequences are, and how one gets room when memory is short.
+#ifndef FXI_ENGINE_ROOM_H
+#define FXI_ENGINE_ROOM_H
+
+#include "engine/engine.h"
+
+// ---- room.c ------------------------------------------------------------------------------------
+
+// Extends the cache of s for n_step more tokens and sets s->n_step. Where memory is short, idle
+// prefixes go first (the manager evicts them), then the groups that go last are preempted. False:
+// the group of s itself was preempted, or its failure is decided.
+bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
+// For when nothing could be planned although groups run: each waits for memory that the others
+// hold. Preempts one. False: the only running group cannot go on; its failure is decided.
+bool fxi_room_unblock(fx_engine *eng);
+
+// ---- budget.c ----------------------------------------------------------------------------------
+
+// The longest sequence, up to the context, that the budget in effect holds when it is alone.
+int fxi_budget_tok(const fx_engine *eng);
+int fxi_budget_least_tok(const fx_engine *eng); // tokens that any budget must hold
+// FX_EINVAL: `bytes` hold fewer than that. From any thread.
+fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
+// Puts eng->budget_bytes into effect, preempting groups if it must; where that is not possible yet,
+// the next turn tries again.
+void fxi_budget_apply(fx_engine *eng);
+
+// ---- preempt.c ---------------------------------------------------------------------------------
+
+typedef enum fxi_preempt_how { FXI_PREEMPT_CHEAPER, FXI_RECOMPUTE, FXI_SWAP } fxi_preempt_how;
+
+// Takes a running group out of memory, back to the waiting ones. The only function that does.
+void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how);
+// Brings a swapped group's caches back; its state is the caller's to change. FX_ENOSPACE: it stays
+// swapped out, unless nobody runs. After that and any other error it has no caches and is WAITING.
+fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
+// The swapped group that goes last loses its caches, which frees what they shared in memory. False:
+// there is none.
+bool fxi_preempt_drop_swapped(fx_engine *eng);
+uint64_t fxi_preempt_bytes(const fx_engine *eng, const fxi_group *g); // of its caches, in the swap
+// Takes the measured time of a step into the rate of prompts.
+void fxi_preempt_measure(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t us);
+
+// ---- cache.c -----------------------------------------------------------------------------------
+
+fx_status fxi_cache_open_domain(fx_engine *eng, fxi_group *g); // no effect with no_cache
+void fxi_cache_close_domain(fx_engine *eng, fxi_group *g);
+// Tokens of s that are in the prefix cache and may come from there.
+int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
+// The most that may: the last token is computed for its logits, and of a prompt whose probabilities
+// are still to be emitted, everything.
+int fxi_cache_max_hit(const fxi_seq *s);
+// Gives s a cache that begins with what is recorded of it. On error it has none.
+fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);
+void fxi_cache_record_progress(fx_engine *eng,
+                               fxi_seq *s);               // after a step that computed tokens of s
+void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // everything computed
+void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect where it has no cache
+void fxi_cache_release_all(fx_engine *eng, fxi_group *g); // of all its sequences
+
+#endif

@@ -1,0 +1,116 @@
+// logprob.c - how likely tokens are: log-softmax of a row of logits.
+//
+// exp(logit - max) is summed in double over ascending ids, and each logprob is rounded to float
+// once, so that a token has the same logprob whichever way it is requested. Order and rank are
+// those of the logits, since two logprobs may round to the same float. exp is computed for a block
+// of ids at a time, with SIMD, and then added in order.
+//
+// The likeliest tokens are found in one pass: a short sorted array whose last element is a
+// threshold that hardly any logit of a large vocabulary passes.
+#include "engine/sampling/sampler.h"
+#include "engine/sampling/softmax.h"
+
+#include <math.h>
+
+enum { BLOCK = 64 }; // exp computed at a time
+
+typedef struct softmax {
+    float max;
+    double log_sum; // log of the sum of exp(logit - max)
+} softmax;
+
+// NaN counts as -inf.
+static float number_or_least(float logit)
+{
+    return logit > -INFINITY ? logit : -INFINITY;
+}
+
+// logit - max; 0 for equal infinities as well.
+static double below_max(float logit, float max)
+{
+    return logit == max ? 0 : (double)logit - (double)max;
+}
+
+// Adds exp(logit - max) of n <= BLOCK logits to sum.
+static double add_exps(double sum, const float *logits, int n, float max)
+{
+    double e[BLOCK];
+    for (int i = 0; i < n; i++) e[i] = fxi_exp((double)logits[i] - (double)max);
+    for (int i = 0; i < n; i++)
+        if (logits[i] > -INFINITY) sum += e[i];
+    return sum;
+}
+
+// Where the largest logit is infinite: each one equal to it counts 1, all others 0.
+static double sum_where_infinite(const float *logits, int n_vocab, float max)
+{
+    double sum = 0;
+    for (int i = 0; i < n_vocab; i++) sum += logits[i] == max;
+    return sum;
+}
+
+static softmax softmax_of(const float *logits, int n_vocab)
+{
+    softmax s = {.max = fxi_logits_max(logits, n_vocab)};
+    double sum = 0;
+    if (isinf(s.max)) sum = sum_where_infinite(logits, n_vocab, s.max);
+    for (int i = 0; i < n_vocab && !isinf(s.max); i += BLOCK)
+        sum = add_exps(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
+    s.log_sum = log(sum);
+    return s;
+}
+
+static float logprob_at(const softmax *s, float logit)
+{
+    return logit > -INFINITY ? (float)(below_max(logit, s->max) - s->log_sum) : -INFINITY;
+}
+
+// Inserts a token into top[0..at), which is sorted; top[at] is free.
+static void insert_likelier(fx_logprob *top, int at, fx_logprob t)
+{
+    for (; at > 0 && top[at - 1].logprob < t.logprob; at--) top[at] = top[at - 1];
+    top[at] = t;
+}
+
+// The min(k, n_vocab) likeliest; returns their number. Until all are found, `logprob` holds the
+// logit.
+static int find_top(const float *logits, int n_vocab, const softmax *s, int k, fx_logprob *top)
+{
+    const int n = k < n_vocab ? k : n_vocab;
+    if (n <= 0) return 0;
+    for (int i = 0; i < n; i++)
+        insert_likelier(top, i, (fx_logprob){i, number_or_least(logits[i])});
+    for (int i = n; i < n_vocab; i++)
+        if (logits[i] > top[n - 1].logprob) insert_likelier(top, n - 1, (fx_logprob){i, logits[i]});
+    for (int i = 0; i < n; i++) top[i].logprob = logprob_at(s, top[i].logprob);
+    return n;
+}
+
+static int rank_of(const float *logits, int n_vocab, int32_t token)
+{
+    const float mine = number_or_least(logits[token]);
+    int n_likelier = 0;
+    for (int i = 0; i < token; i++) n_likelier += number_or_least(logits[i]) >= mine;
+    for (int i = token + 1; i < n_vocab; i++) n_likelier += logits[i] > mine;
+    return 1 + n_likelier;
+}
+
+void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, fx_logprob *top,
+                    fx_token_prob *out)
+{
+    const softmax s = softmax_of(logits, n_vocab);
+    *out = (fx_token_prob){
+        .logprob = logprob_at(&s, logits[token]),
+        .rank = rank_of(logits, n_vocab, token),
+        .top = top,
+        .n_top = find_top(logits, n_vocab, &s, n_top, top),
+    };
+}
+
+int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top)
+{
+    const softmax s = softmax_of(logits, n_vocab);
+    int n = find_top(logits, n_vocab, &s, k, top);
+    while (n > 0 && top[n - 1].logprob == -INFINITY) n--;
+    return n;
+}

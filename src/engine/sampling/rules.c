@@ -1,0 +1,115 @@
+// rules.c - applies the rules of a request to a row of logits before a token is drawn.
+//
+//   allow, ban    tokens that are not allowed, or are banned, are masked: -inf
+//   bias          added; a token listed more than once gets each bias, in the order of the list
+//   min_tok       tokens that end the answer are masked while it is too short
+//   repetition    each token of prompt and answer, once: logit / r if positive, else logit * r
+//   presence      each token of the answer, once: logit - p
+//   frequency     the same: logit - f * its count in the answer
+//
+// A masked token stays masked, and no other rule makes a finite logit infinite: values are clamped
+// to FLT_MAX, so that huge biases leave numbers that can be compared and subtracted.
+//
+// Tokens are counted in an array over the vocabulary, cleared afterwards by going through the same
+// tokens: the cost follows the length of the sequence, not the size of the vocabulary.
+#include "engine/sampling/sampler.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static bool is_too_short_to_end(const fxi_sample_view *v)
+{
+    return v->n_end > 0 && v->n_tok - v->n_prompt < v->rule->min_tok;
+}
+
+static bool has_repetition(const fx_sampling *r)
+{
+    return r->repetition_penalty != 0 && r->repetition_penalty != 1;
+}
+
+// A penalty that depends on the answer so far.
+static bool has_answer_penalty(const fx_sampling *r)
+{
+    return r->presence_penalty != 0 || r->frequency_penalty != 0;
+}
+
+static bool any_applies(const fxi_sample_view *v)
+{
+    const fx_sampling *r = v->rule;
+    return r->n_allow || r->n_ban || r->n_bias || is_too_short_to_end(v) ||
+           (has_repetition(r) && v->n_tok > 0) || (has_answer_penalty(r) && v->n_tok > v->n_prompt);
+}
+
+static void set_logit(float *logit, float value)
+{
+    if (*logit == -INFINITY) return;
+    *logit = value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value;
+}
+
+static void mask_ids(float *logit, const int32_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++) logit[id[i]] = -INFINITY;
+}
+
+static void copy_allowed(const fx_sampling *r, const float *logits, int n_vocab, float *logit)
+{
+    if (!r->n_allow) {
+        memcpy(logit, logits, (size_t)n_vocab * sizeof *logit);
+        return;
+    }
+    for (int i = 0; i < n_vocab; i++) logit[i] = -INFINITY;
+    for (size_t i = 0; i < r->n_allow; i++) logit[r->allow[i]] = logits[r->allow[i]];
+}
+
+static void apply_bias(const fx_sampling *r, float *logit)
+{
+    for (size_t i = 0; i < r->n_bias; i++) {
+        float *x = &logit[r->bias[i].token];
+        set_logit(x, *x + r->bias[i].bias);
+    }
+}
+
+static void penalise_repetition(const fxi_sample_view *v, float *logit, int32_t *count)
+{
+    const float r = v->rule->repetition_penalty;
+    for (int i = 0; i < v->n_tok; i++) {
+        float *x = &logit[v->tok[i]];
+        if (count[v->tok[i]]++ == 0) set_logit(x, *x > 0 ? *x / r : *x * r);
+    }
+    for (int i = 0; i < v->n_tok; i++) count[v->tok[i]] = 0;
+}
+
+static void penalise_answer(const fxi_sample_view *v, float *logit, int32_t *count)
+{
+    for (int i = v->n_prompt; i < v->n_tok; i++) count[v->tok[i]]++;
+    for (int i = v->n_prompt; i < v->n_tok; i++) {
+        const int32_t id = v->tok[i], n = count[id];
+        if (n == 0) continue; // penalised already
+        set_logit(&logit[id], logit[id] - v->rule->presence_penalty);
+        set_logit(&logit[id], logit[id] - v->rule->frequency_penalty * (float)n);
+        count[id] = 0;
+    }
+}
+
+static bool any_left(const float *logit, int n_vocab)
+{
+    for (int i = 0; i < n_vocab; i++)
+        if (logit[i] > -INFINITY) return true;
+    return false;
+}
+
+const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
+                             fxi_sample_scratch *scratch)
+{
+    const fx_sampling *r = v->rule;
+    float *logit = scratch->logit;
+    if (!any_applies(v)) return logits;
+    copy_allowed(r, logits, n_vocab, logit);
+    mask_ids(logit, r->ban, r->n_ban);
+    apply_bias(r, logit);
+    if (is_too_short_to_end(v)) mask_ids(logit, v->end, (size_t)v->n_end);
+    if (has_repetition(r)) penalise_repetition(v, logit, scratch->count);
+    if (has_answer_penalty(r)) penalise_answer(v, logit, scratch->count);
+    return any_left(logit, n_vocab) ? logit : NULL;
+}

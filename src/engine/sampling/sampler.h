@@ -1,0 +1,58 @@
+// sampler.h - from a row of logits to a token: the request's rules (rules.c), the draw (sampler.c),
+// and the probability of a token (logprob.c).
+//
+// Pure functions of their arguments, from any thread: they allocate nothing and keep nothing
+// between calls, and every sum runs in the order of ids or of drawing, so that no result depends on
+// threads. A NaN logit counts as -inf: it is never drawn while any other token can be.
+#ifndef FXI_ENGINE_SAMPLER_H
+#define FXI_ENGINE_SAMPLER_H
+
+#include "flexinfer/flexinfer.h"
+
+typedef struct fxi_candidate {
+    float logit;
+    int32_t id;
+} fxi_candidate;
+
+// Scratch of one sampling thread.
+typedef struct fxi_sample_scratch {
+    float *logit;        // [n_vocab]
+    fxi_candidate *cand; // [n_vocab]
+    int32_t *count;      // [n_vocab] all zero between calls
+} fxi_sample_scratch;
+
+// What the rules see of a sequence. All ids are within the vocabulary.
+typedef struct fxi_sample_view {
+    const fx_sampling *rule;
+    const int32_t *tok; // [n_tok] prompt, then answer
+    int n_prompt, n_tok;
+    const int32_t *end; // [n_end] banned before rule->min_tok: end-of-text and stop tokens
+    int n_end;
+} fxi_sample_view;
+
+// rules.c: applies allow, ban, bias, min_tok and the three penalties, in this order, to
+// logits[n_vocab]. Returns `logits` itself where no rule applies, else scratch->logit, where masked
+// tokens are -inf. NULL: no token is left, every logit is -inf or NaN.
+const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
+                             fxi_sample_scratch *scratch);
+
+// sampler.c: draws a token by temperature, min_p, top_k, top_p and typical_p from logits[n_vocab],
+// to which the rules have been applied. The draw depends on (p->seed, choice, position) alone.
+// `cand` is scratch for n_vocab candidates. Where the largest logit is not finite: the lowest id
+// that has it, 0 where all are NaN.
+int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
+                         int position, fxi_candidate *cand);
+
+// logprob.c. A larger logit is likelier; of equal ones, the lower id.
+
+// Log-softmax of logits[n_vocab] at `token`, its rank, and the min(n_top, n_vocab) likeliest tokens
+// in top[n_top], which out->top points to. The token's logprob is == to the one in `top`, if it is
+// there.
+void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, fx_logprob *top,
+                    fx_token_prob *out);
+
+// The k likeliest tokens of a row, descending, without those whose logprob is -inf; returns their
+// number. Fast for k <= 2 FX_MAX_BEAM.
+int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top);
+
+#endif

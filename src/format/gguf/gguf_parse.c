@@ -1,0 +1,399 @@
+// gguf_parse.c - the parser of GGUF files.
+//
+//   "GGUF" u32 version, u64 n_tensor, u64 n_kv
+//   n_kv     x string key, u32 type, value
+//              string = u64 length, bytes          array = u32 element type, u64 count, elements
+//   n_tensor x string name, u32 n_dim, u64 ne[n_dim], u32 type, u64 offset
+//   padding to general.alignment (32 if absent), then the tensors' bytes; offsets count from here
+//
+// One pass from front to back. A cursor holds the position; every step first checks that the bytes
+// are there, so nothing past the end is read, and a count is accepted only if that many elements of
+// the smallest size could still follow. After the pass, names are sorted (for lookup, and to find
+// duplicates), and the tensors' ranges are compared (outside the file, overlapping).
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/gguf/gguf_impl.h"
+#include "format/show.h"
+
+_Static_assert(sizeof(size_t) == 8, "files are mapped whole");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are read as they lie");
+
+enum {
+    HEADER_BYTES = 24,
+    MIN_KV_BYTES = 8 + 1 + 4 + 1,             // one byte of key, one of value
+    MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8, // one byte of name, one dimension
+    MAX_KEY_BYTES = 65535,
+    MAX_TENSOR_NAME_BYTES = 255,
+    DEFAULT_ALIGNMENT = 32,
+    MIN_ALIGNMENT = 8,
+    MAX_ALIGNMENT = 1 << 20,
+};
+
+typedef struct gguf_cursor {
+    fxi_gguf *g;
+    size_t pos; // <= g->size_bytes
+    fx_error *err;
+} gguf_cursor;
+
+//
+// Reading
+//
+
+static size_t bytes_left(const gguf_cursor *c)
+{
+    return c->g->size_bytes - c->pos;
+}
+
+static fx_status need_bytes(const gguf_cursor *c, uint64_t n_bytes, const char *what)
+{
+    if (n_bytes <= bytes_left(c)) return FX_OK;
+    return fxi_fail(c->err, FX_EFORMAT,
+                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes wanted, %zu left)",
+                    c->g->name, what, c->pos, n_bytes, bytes_left(c));
+}
+
+static fx_status read_bytes(gguf_cursor *c, void *dst, size_t n_bytes, const char *what)
+{
+    FX_TRY(need_bytes(c, n_bytes, what));
+    memcpy(dst, c->g->data + c->pos, n_bytes);
+    c->pos += n_bytes;
+    return FX_OK;
+}
+
+static fx_status read_u32(gguf_cursor *c, uint32_t *v, const char *what)
+{
+    return read_bytes(c, v, sizeof *v, what);
+}
+
+static fx_status read_u64(gguf_cursor *c, uint64_t *v, const char *what)
+{
+    return read_bytes(c, v, sizeof *v, what);
+}
+
+static fx_status read_string(gguf_cursor *c, fxi_str *s, const char *what)
+{
+    uint64_t n;
+    FX_TRY(read_u64(c, &n, what));
+    FX_TRY(need_bytes(c, n, what));
+    *s = (fxi_str){(const char *)c->g->data + c->pos, n};
+    c->pos += n;
+    return FX_OK;
+}
+
+// A key or a tensor's name, which must be usable as a C string.
+static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const char *what)
+{
+    size_t at = c->pos;
+    FX_TRY(read_string(c, s, what));
+    if (!s->n || s->n > max_bytes)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: %s at byte %zu has %zu bytes (1 to %zu are allowed)", c->g->name, what,
+                        at, s->n, max_bytes);
+    if (memchr(s->p, 0, s->n))
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') has a zero byte inside",
+                        c->g->name, what, at, fxi_show(s->p, s->n).s);
+    return FX_OK;
+}
+
+//
+// Keys and values
+//
+
+// Checks n bools at the cursor: C's bool must be 0 or 1.
+static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (c->g->data[c->pos + i] > 1)
+            return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
+                            c->g->name, fxi_show(key->p, key->n).s, c->pos + i,
+                            c->g->data[c->pos + i]);
+    return FX_OK;
+}
+
+// Skips n values of a known type that is no array.
+static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
+{
+    if (type == FXI_GGUF_STR) {
+        fxi_str s;
+        for (uint64_t i = 0; i < n; i++) FX_TRY(read_string(c, &s, "a string value"));
+        return FX_OK;
+    }
+    uint64_t n_bytes;
+    if (__builtin_mul_overflow(n, fxi_gguf_type_bytes(type), &n_bytes)) n_bytes = UINT64_MAX;
+    FX_TRY(need_bytes(c, n_bytes, "a value"));
+    if (type == FXI_GGUF_BOOL) FX_TRY(check_bools(c, key, n));
+    c->pos += n_bytes;
+    return FX_OK;
+}
+
+static fx_status read_type(gguf_cursor *c, const fxi_str *key, fxi_gguf_type *type)
+{
+    uint32_t id;
+    size_t at = c->pos;
+    FX_TRY(read_u32(c, &id, "a value's type"));
+    if (id >= FXI_GGUF_N_TYPE)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: key '%s': unknown value type %" PRIu32 " at byte %zu", c->g->name,
+                        fxi_show(key->p, key->n).s, id, at);
+    *type = (fxi_gguf_type)id;
+    return FX_OK;
+}
+
+static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
+{
+    FX_TRY(read_type(c, &kv->key, &kv->elem_type));
+    if (kv->elem_type == FXI_GGUF_ARRAY)
+        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not read",
+                        c->g->name, fxi_show(kv->key.p, kv->key.n).s);
+    FX_TRY(read_u64(c, &kv->n_elem, "an array's length"));
+    size_t smallest = kv->elem_type == FXI_GGUF_STR ? 8 : fxi_gguf_type_bytes(kv->elem_type);
+    if (kv->n_elem > bytes_left(c) / smallest)
+        return fxi_fail(
+            c->err, FX_EFORMAT,
+            "%s: key '%s': an array of %" PRIu64 " elements does not fit in the %zu bytes "
+            "left at byte %zu",
+            c->g->name, fxi_show(kv->key.p, kv->key.n).s, kv->n_elem, bytes_left(c), c->pos);
+    kv->value = c->g->data + c->pos;
+    return skip_values(c, &kv->key, kv->elem_type, kv->n_elem);
+}
+
+static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
+{
+    FX_TRY(read_name(c, &kv->key, MAX_KEY_BYTES, "a key"));
+    FX_TRY(read_type(c, &kv->key, &kv->type));
+    if (kv->type == FXI_GGUF_ARRAY) return read_array(c, kv);
+    kv->elem_type = kv->type;
+    kv->n_elem = 1;
+    kv->value = c->g->data + c->pos;
+    return skip_values(c, &kv->key, kv->type, 1);
+}
+
+//
+// Names
+//
+
+// Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
+static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
+                             const char *what, const fxi_str ***out)
+{
+    const fxi_str **by_name = malloc((n + 1) * sizeof *by_name);
+    if (!by_name) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->g->name);
+    *out = by_name;
+    for (size_t i = 0; i < n; i++)
+        by_name[i] = (const fxi_str *)(const void *)((const char *)first + i * stride);
+    qsort(by_name, n, sizeof *by_name, fxi_gguf_compare_names);
+    for (size_t i = 1; i < n; i++)
+        if (!fxi_gguf_compare_names(&by_name[i - 1], &by_name[i]))
+            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' is there twice", c->g->name, what,
+                            fxi_show(by_name[i]->p, by_name[i]->n).s);
+    return FX_OK;
+}
+
+//
+// Tensors
+//
+
+static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
+{
+    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s': %s", c->g->name,
+                    fxi_show(t->name.p, t->name.n).s, what);
+}
+
+static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
+{
+    FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
+    if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
+                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
+    for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
+        t->ne[i] = 1;
+        if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
+        if (!t->ne[i]) return fail_tensor(c, t, "a dimension is 0");
+    }
+    return FX_OK;
+}
+
+static fx_status read_tensor_type(gguf_cursor *c, fxi_gguf_tensor *t)
+{
+    uint32_t id;
+    FX_TRY(read_u32(c, &id, "a tensor's type"));
+    t->type = fxi_dtype_find(id);
+    if (t->type) return FX_OK;
+    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32, c->g->name,
+                    fxi_show(t->name.p, t->name.n).s, id);
+}
+
+static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
+{
+    if (t->ne[0] % t->type->block_elems)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s': rows of %" PRIu64
+                        " numbers are no multiple of %s's block of %" PRIu32,
+                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->ne[0], t->type->name,
+                        t->type->block_elems);
+    uint64_t size = t->ne[0] / t->type->block_elems;
+    bool over = __builtin_mul_overflow(size, t->type->block_bytes, &size);
+    for (int i = 1; i < FXI_GGUF_MAX_DIM; i++)
+        over |= __builtin_mul_overflow(size, t->ne[i], &size);
+    if (over) return fail_tensor(c, t, "its dimensions' product is too large");
+    t->size_bytes = size;
+    return FX_OK;
+}
+
+static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
+{
+    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
+    FX_TRY(read_dims(c, t));
+    FX_TRY(read_tensor_type(c, t));
+    FX_TRY(size_tensor(c, t));
+    return read_u64(c, &t->offset, "a tensor's offset");
+}
+
+static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t alignment)
+{
+    uint64_t end;
+    if (t->offset % alignment)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s': offset %" PRIu64
+                        " is no multiple of the alignment %" PRIu64,
+                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->offset, alignment);
+    if (__builtin_add_overflow(t->offset, t->size_bytes, &end) || end > bytes_left(c))
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s': offset %" PRIu64 " with %" PRIu64
+                        " bytes is past the end of the file "
+                        "(tensor data: %zu bytes from byte %zu)",
+                        c->g->name, fxi_show(t->name.p, t->name.n).s, t->offset, t->size_bytes,
+                        bytes_left(c), c->pos);
+    t->data = c->g->data + c->pos + t->offset;
+    return FX_OK;
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+    uint64_t x = (*(const fxi_gguf_tensor *const *)a)->offset;
+    uint64_t y = (*(const fxi_gguf_tensor *const *)b)->offset;
+    return (x > y) - (x < y);
+}
+
+// No two tensors may overlap. Pre: all are placed, so offset + size does not overflow.
+static fx_status check_overlap(const gguf_cursor *c)
+{
+    const fxi_gguf *g = c->g;
+    const fxi_gguf_tensor **by_offset = malloc((g->n_tensor + 1) * sizeof *by_offset);
+    if (!by_offset) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", g->name);
+    for (uint64_t i = 0; i < g->n_tensor; i++) by_offset[i] = &g->tensor[i];
+    qsort(by_offset, g->n_tensor, sizeof *by_offset, compare_offsets);
+    fx_status st = FX_OK;
+    for (uint64_t i = 1; i < g->n_tensor && st == FX_OK; i++) {
+        const fxi_gguf_tensor *a = by_offset[i - 1], *b = by_offset[i];
+        if (a->offset + a->size_bytes > b->offset)
+            st = fxi_fail(
+                c->err, FX_EFORMAT, "%s: tensors '%s' and '%s' overlap at offset %" PRIu64, g->name,
+                fxi_show(a->name.p, a->name.n).s, fxi_show(b->name.p, b->name.n).s, b->offset);
+    }
+    free(by_offset);
+    return st;
+}
+
+//
+// The passes over a file
+//
+
+static fx_status check_version(const gguf_cursor *c)
+{
+    uint32_t version = c->g->version;
+    if (version == 2 || version == 3) return FX_OK;
+    if (__builtin_bswap32(version) <= 255 && version)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: a big-endian GGUF file; only little-endian ones are read", c->g->name);
+    return fxi_fail(c->err, FX_EFORMAT,
+                    "%s: GGUF version %" PRIu32 " at byte 4; only 2 and 3 are read", c->g->name,
+                    version);
+}
+
+static fx_status check_count(const gguf_cursor *c, uint64_t n, size_t smallest_bytes,
+                             const char *what)
+{
+    if (n <= bytes_left(c) / smallest_bytes) return FX_OK;
+    return fxi_fail(c->err, FX_EFORMAT,
+                    "%s: %" PRIu64 " %s do not fit in the %zu bytes left at byte %zu", c->g->name,
+                    n, what, bytes_left(c), c->pos);
+}
+
+static fx_status read_header(gguf_cursor *c)
+{
+    fxi_gguf *g = c->g;
+    if (g->size_bytes < HEADER_BYTES)
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %zu bytes are too short for a GGUF file", g->name,
+                        g->size_bytes);
+    char magic[4];
+    FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));
+    if (memcmp(magic, "GGUF", sizeof magic))
+        return fxi_fail(c->err, FX_EFORMAT, "%s: not a GGUF file: it begins with '%s'", g->name,
+                        fxi_show(magic, sizeof magic).s);
+    FX_TRY(read_u32(c, &g->version, "the header"));
+    FX_TRY(check_version(c));
+    FX_TRY(read_u64(c, &g->n_tensor, "the header"));
+    FX_TRY(read_u64(c, &g->n_kv, "the header"));
+    FX_TRY(check_count(c, g->n_kv, MIN_KV_BYTES, "keys"));
+    return check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors");
+}
+
+static fx_status read_kvs(gguf_cursor *c)
+{
+    fxi_gguf *g = c->g;
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    if (!g->kv)
+        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(c, &g->kv[i]));
+    return index_names(c, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name);
+}
+
+static fx_status read_tensors(gguf_cursor *c)
+{
+    fxi_gguf *g = c->g;
+    FX_TRY(check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
+    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
+    if (!g->tensor)
+        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
+                        g->n_tensor);
+    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(c, &g->tensor[i]));
+    return index_names(c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
+}
+
+static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
+{
+    *alignment = DEFAULT_ALIGNMENT;
+    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, alignment, c->err));
+    uint32_t a = *alignment;
+    if (a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))) return FX_OK;
+    return fxi_fail(c->err, FX_EFORMAT,
+                    "%s: key 'general.alignment': %" PRIu32 " is no power of two from %d to %d",
+                    c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
+}
+
+// Moves the cursor to the tensor data and sets every tensor's address there.
+static fx_status place_tensors(gguf_cursor *c)
+{
+    fxi_gguf *g = c->g;
+    uint32_t alignment;
+    FX_TRY(read_alignment(c, &alignment));
+    if (!g->n_tensor) return FX_OK; // a file without tensors may lack the padding
+    size_t padding = -c->pos & (alignment - 1);
+    FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));
+    c->pos += padding;
+    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(place_tensor(c, &g->tensor[i], alignment));
+    return check_overlap(c);
+}
+
+fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err)
+{
+    gguf_cursor c = {.g = g, .err = err};
+    FX_TRY(read_header(&c));
+    FX_TRY(read_kvs(&c));
+    FX_TRY(read_tensors(&c));
+    return place_tensors(&c);
+}

@@ -1,0 +1,262 @@
+// gguf_write.c - writes a GGUF file front to back; gguf_parse.c shows the layout.
+//
+// A writer goes KEYS -> TENSORS (declare_tensor) -> DATA (begin_data, write_data) -> freed
+// (finish). The two counts of the header are written as zero and set when the data begins.
+#include "format/gguf_write.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { ALIGNMENT = 32, VERSION = 3, COUNTS_AT = 8 };
+
+typedef enum gguf_stage { KEYS, TENSORS, DATA } gguf_stage;
+
+struct fxi_gguf_writer {
+    char *path;
+    FILE *f;
+    gguf_stage stage;
+    uint64_t pos; // bytes written
+    uint64_t n_kv, n_tensor;
+    uint64_t *size_bytes; // [n_tensor]
+    uint64_t data_bytes;  // of all tensors declared, each padded
+    uint64_t i_tensor;    // the tensor that write_data fills
+    uint64_t n_written;   // bytes of it
+    fx_status st;         // FX_OK until something fails
+    fx_error err;
+};
+
+//
+// Bytes
+//
+
+static void fail_io(fxi_gguf_writer *w)
+{
+    w->st = fxi_fail(&w->err, FX_EIO, "%s: %s", w->path, strerror(errno));
+}
+
+static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
+{
+    w->st = fxi_fail(&w->err, FX_EINVAL, "%s: '%s': %s", w->path, name, what);
+}
+
+static void put_raw(fxi_gguf_writer *w, const void *p, size_t n)
+{
+    if (w->st != FX_OK || !n) return;
+    if (fwrite(p, 1, n, w->f) != n) fail_io(w);
+    w->pos += n;
+}
+
+static void put_u32(fxi_gguf_writer *w, uint32_t v)
+{
+    put_raw(w, &v, sizeof v);
+}
+
+static void put_u64(fxi_gguf_writer *w, uint64_t v)
+{
+    put_raw(w, &v, sizeof v);
+}
+
+static void put_str(fxi_gguf_writer *w, fxi_str s)
+{
+    put_u64(w, s.n);
+    put_raw(w, s.p, s.n);
+}
+
+static void put_padding(fxi_gguf_writer *w)
+{
+    static const char zero[ALIGNMENT];
+    put_raw(w, zero, -w->pos & (ALIGNMENT - 1));
+}
+
+//
+// Keys
+//
+
+static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
+{
+    if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", key);
+    put_str(w, fxi_str_of(key));
+    put_u32(w, type);
+    w->n_kv++;
+}
+
+static void put_array_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type, size_t n)
+{
+    put_key(w, key, FXI_GGUF_ARRAY);
+    put_u32(w, type);
+    put_u64(w, n);
+}
+
+void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
+{
+    put_key(w, key, FXI_GGUF_U32);
+    put_u32(w, v);
+}
+
+void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v)
+{
+    put_key(w, key, FXI_GGUF_F32);
+    put_raw(w, &v, sizeof v);
+}
+
+void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
+{
+    put_key(w, key, FXI_GGUF_BOOL);
+    put_raw(w, v ? "\1" : "\0", 1);
+}
+
+void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v)
+{
+    put_key(w, key, FXI_GGUF_STR);
+    put_str(w, fxi_str_of(v));
+}
+
+void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
+{
+    put_array_key(w, key, FXI_GGUF_STR, n);
+    for (size_t i = 0; i < n; i++) put_str(w, v[i]);
+}
+
+void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n)
+{
+    put_array_key(w, key, FXI_GGUF_F32, n);
+    put_raw(w, v, n * sizeof *v);
+}
+
+void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n)
+{
+    put_array_key(w, key, FXI_GGUF_I32, n);
+    put_raw(w, v, n * sizeof *v);
+}
+
+//
+// Tensors
+//
+
+static bool shape_bytes(const fxi_dtype_info *type, uint32_t n_dim, const uint64_t *ne,
+                        uint64_t *size)
+{
+    if (!type || !n_dim || n_dim > FXI_GGUF_MAX_DIM || !ne[0] || ne[0] % type->block_elems)
+        return false;
+    bool over = __builtin_mul_overflow(ne[0] / type->block_elems, type->block_bytes, size);
+    for (uint32_t i = 1; i < n_dim; i++)
+        over |= !ne[i] || __builtin_mul_overflow(*size, ne[i], size);
+    return !over && *size <= INT64_MAX;
+}
+
+static bool remember_size(fxi_gguf_writer *w, uint64_t size)
+{
+    if ((w->n_tensor & (w->n_tensor - 1)) == 0) { // full at 0, 1, 2, 4, ..
+        size_t cap = w->n_tensor ? 2 * w->n_tensor : 1;
+        uint64_t *p = realloc(w->size_bytes, cap * sizeof *p);
+        if (!p) return false;
+        w->size_bytes = p;
+    }
+    w->size_bytes[w->n_tensor++] = size;
+    return true;
+}
+
+void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
+                             const uint64_t *ne)
+{
+    uint64_t size;
+    if (w->st != FX_OK) return;
+    if (w->stage == DATA) return fail_use(w, "a tensor declared after the data began", name);
+    if (!shape_bytes(fxi_dtype_find(type), n_dim, ne, &size))
+        return fail_use(w, "not a tensor's type and shape", name);
+    w->stage = TENSORS;
+    put_str(w, fxi_str_of(name));
+    put_u32(w, n_dim);
+    put_raw(w, ne, n_dim * sizeof *ne);
+    put_u32(w, type);
+    put_u64(w, w->data_bytes);
+    w->data_bytes += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!remember_size(w, size)) w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+}
+
+void fxi_gguf_begin_data(fxi_gguf_writer *w)
+{
+    if (w->st != FX_OK || w->stage == DATA) return;
+    put_padding(w);
+    w->stage = DATA;
+    const uint64_t counts[2] = {w->n_tensor, w->n_kv};
+    bool ok = !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, sizeof counts, 1, w->f) == 1 &&
+              !fseeko(w->f, 0, SEEK_END);
+    if (!ok) fail_io(w);
+}
+
+void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
+{
+    if (w->st != FX_OK || !n_bytes) return;
+    if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
+    if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
+        return fail_use(w, "more data than was declared", "tensors");
+    put_raw(w, data, n_bytes);
+    w->n_written += n_bytes;
+    if (w->n_written < w->size_bytes[w->i_tensor]) return;
+    put_padding(w);
+    w->n_written = 0;
+    w->i_tensor++;
+}
+
+//
+// Opening and closing
+//
+
+fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)
+{
+    fxi_gguf_writer *w = calloc(1, sizeof *w);
+    if (w) w->path = strdup(path);
+    if (!w || !w->path) {
+        free(w);
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    }
+    w->f = fopen(path, "wbe");
+    if (!w->f) {
+        fxi_error_set(err, FX_EIO, "%s: %s", path, strerror(errno));
+        free(w->path);
+        free(w);
+        return FX_EIO;
+    }
+    put_raw(w, "GGUF", 4);
+    put_u32(w, VERSION);
+    put_u64(w, 0); // n_tensor and
+    put_u64(w, 0); // n_kv: set by begin_data
+    *out = w;
+    return FX_OK;
+}
+
+fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)
+{
+    return w->st;
+}
+
+// Removes what was written, but never a device.
+static void remove_file(const fxi_gguf_writer *w)
+{
+    struct stat st;
+    if (!stat(w->path, &st) && S_ISREG(st.st_mode)) remove(w->path);
+}
+
+fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
+{
+    fxi_gguf_begin_data(w);
+    if (w->st == FX_OK && w->i_tensor < w->n_tensor)
+        w->st =
+            fxi_fail(&w->err, FX_EINVAL, "%s: the data ends inside tensor %" PRIu64 " of %" PRIu64,
+                     w->path, w->i_tensor, w->n_tensor);
+    if (fclose(w->f) && w->st == FX_OK) fail_io(w);
+    fx_status st = w->st;
+    if (st != FX_OK) {
+        remove_file(w);
+        if (err) *err = w->err;
+    }
+    free(w->size_bytes);
+    free(w->path);
+    free(w);
+    return st;
+}

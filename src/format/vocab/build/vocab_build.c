@@ -1,0 +1,377 @@
+// vocab_build.c - makes an immutable vocabulary of a spec: tokens and their indexes, then the model
+// and the steps before it.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "format/show.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/encode/vocab_norm.h"
+
+// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
+// Special tokens are looked for at every byte of a text, so their length costs time.
+enum {
+    MAX_PIECE_BYTES = 4096,
+    MAX_SPECIAL_BYTES = 512,
+    MAX_TOKENS = 1 << 24,
+    MAX_POOL_BYTES = 1 << 29,
+    MAX_STEPS = 64
+};
+
+//
+// Tokens
+//
+
+static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
+{
+    const fxi_spec_token *t = &s->tok[id];
+    const bool special = t->type == FXI_TOKEN_USER || t->type == FXI_TOKEN_CONTROL;
+    const int most = special ? MAX_SPECIAL_BYTES : MAX_PIECE_BYTES;
+    if (t->piece.n > (size_t)most)
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
+                        id, t->piece.n, most);
+    if (t->type >= FXI_TOKEN_N_TYPE)
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
+                        (int)t->type);
+    if (isnan(t->score))
+        return fxi_fail(err, FX_EFORMAT, "%s: the score of token %zu is NaN", s->name, id);
+    if (t->type == FXI_TOKEN_BYTE && fxi_piece_byte(t->piece) < 0)
+        return fxi_fail(err, FX_EFORMAT, "%s: byte token %zu is spelled '%s', not <0xNN>", s->name,
+                        id, fxi_show(t->piece.p, t->piece.n).s);
+    return FX_OK;
+}
+
+static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
+{
+    if (!s->n_tok || s->n_tok > MAX_TOKENS)
+        return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d are allowed)", s->name,
+                        s->n_tok, MAX_TOKENS);
+    for (size_t i = 0; i < s->n_tok; i++) {
+        FX_TRY(check_token(s, i, err));
+        *pool_bytes += 2 * s->tok[i].piece.n; // as stored, and as decoded
+    }
+    for (size_t i = 0; i < s->n_norm; i++) *pool_bytes += s->norm[i].from.n + s->norm[i].to.n;
+    if (*pool_bytes <= MAX_POOL_BYTES) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: the tokens have more than %d MiB of text", s->name,
+                    MAX_POOL_BYTES >> 21);
+}
+
+// Copies a string to *at in the pool and moves *at behind it.
+static fxi_str keep_string(char **at, fxi_str s)
+{
+    fxi_str kept = {*at, s.n};
+    if (s.n) memcpy(*at, s.p, s.n);
+    *at += s.n;
+    return kept;
+}
+
+static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char **pool)
+{
+    const fxi_spec_token *from = &s->tok[id];
+    fxi_token *t = &v->token[id];
+    *t = (fxi_token){.piece = keep_string(pool, from->piece).p,
+                     .n_piece = (uint32_t)from->piece.n,
+                     .score = from->score,
+                     .type = (uint8_t)fxi_token_settle_type(v, from),
+                     .eats_left = from->eats_left,
+                     .eats_right = from->eats_right,
+                     .whole_word = from->whole_word};
+    t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
+                (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model));
+    fxi_token_decode(v, t, *pool);
+    *pool += t->n_text;
+}
+
+static fxi_str token_piece(const void *of, int32_t id)
+{
+    const fxi_token *t = &((const fxi_vocab *)of)->token[id];
+    return (fxi_str){t->piece, t->n_piece};
+}
+
+static fxi_str token_word(const void *of, int32_t id)
+{
+    return fxi_token_word(of, id);
+}
+
+static bool make_indexes(fxi_vocab *v)
+{
+    bool ok = fxi_index_make(&v->by_piece, (size_t)v->n, token_piece, v) &&
+              fxi_index_make(&v->by_word, (size_t)v->n, token_word, v);
+    for (int32_t id = 0; ok && id < v->n; id++) {
+        v->token[id].merges &= fxi_token_word(v, id).n > 0;
+        ok = fxi_index_put(&v->by_piece, id) &&
+             (!v->token[id].merges || fxi_index_put(&v->by_word, id));
+    }
+    return ok;
+}
+
+static void find_bytes(fxi_vocab *v)
+{
+    memset(v->byte_id, -1, sizeof v->byte_id);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_BYTE)
+            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
+}
+
+static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+{
+    size_t pool_bytes = 0;
+    FX_TRY(check_spec_tokens(s, &pool_bytes, err));
+    v->n = v->n_sym = (int32_t)s->n_tok;
+    v->token = malloc(s->n_tok * sizeof *v->token);
+    *pool = v->pool = malloc(pool_bytes + 1);
+    if (!v->token || !v->pool) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++) make_token(v, s, id, pool);
+    if (!make_indexes(v)) return fxi_spec_fail_memory(s, err);
+    find_bytes(v);
+    return FX_OK;
+}
+
+//
+// Special ids
+//
+
+static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id, fx_error *err)
+{
+    if (id >= -1 && id < (int64_t)s->n_tok) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: the id of %s is %d, but there are %zu tokens", s->name,
+                    what, (int)id, s->n_tok);
+}
+
+static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    static const char *const ends[] = {"<|im_end|>",    "<|eot_id|>", "<|end|>",
+                                       "<|endoftext|>", "</s>",       "<end_of_turn>"};
+    FX_TRY(check_id(s, "BOS", v->bos, err));
+    FX_TRY(check_id(s, "EOS", v->eos, err));
+    FX_TRY(check_id(s, "the unknown token", v->unk, err));
+    if (v->eos >= 0) v->token[v->eos].ends = true;
+    for (size_t i = 0; i < s->ends.n; i++) {
+        FX_TRY(check_id(s, "an end", s->ends.id[i], err));
+        if (s->ends.id[i] >= 0) v->token[s->ends.id[i]].ends = true;
+    }
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_CONTROL &&
+            fxi_str_is_any(token_piece(v, id), ends, sizeof ends / sizeof *ends))
+            v->token[id].ends = true;
+    return FX_OK;
+}
+
+//
+// Steps
+//
+
+static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error *err)
+{
+    if (n->kind < 0 || n->kind >= FXI_NORM_N_KIND)
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown norm step %d", s->name, (int)n->kind);
+    if (n->kind == FXI_NORM_CHARSMAP && !fxi_charsmap_check(n->from))
+        return fxi_fail(err, FX_EFORMAT, "%s: the precompiled character map is broken", s->name);
+    bool text = n->kind != FXI_NORM_CHARSMAP;
+    if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
+        fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
+        return fxi_fail(err, FX_EFORMAT, "%s: a norm step has bad UTF-8", s->name);
+    if (n->to.n > MAX_PIECE_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "%s: a norm step puts in %zu bytes (%d are allowed)",
+                        s->name, n->to.n, MAX_PIECE_BYTES);
+    if (n->kind == FXI_NORM_REPLACE && !n->from.n)
+        return fxi_fail(err, FX_EFORMAT, "%s: a norm step replaces nothing", s->name);
+    return FX_OK;
+}
+
+static bool is_prepend(fxi_norm_kind kind)
+{
+    return kind == FXI_NORM_PREPEND || kind == FXI_NORM_PREPEND_FIRST ||
+           kind == FXI_NORM_PREPEND_OTHER;
+}
+
+static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool bytes, fxi_regex **out,
+                              fx_error *err)
+{
+    fx_error why;
+    fx_status st = fxi_regex_compile(pattern, bytes, out, &why);
+    return st == FX_OK ? st : fxi_fail(err, st, "%s: %s", s->name, why.text);
+}
+
+static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+{
+    if (!s->n_norm) return FX_OK;
+    v->norm = calloc(s->n_norm, sizeof *v->norm);
+    if (!v->norm) return fxi_spec_fail_memory(s, err);
+    for (; v->n_norm < s->n_norm; v->n_norm++) {
+        const fxi_norm *from = &s->norm[v->n_norm];
+        fxi_norm_step *n = &v->norm[v->n_norm];
+        FX_TRY(check_norm(s, from, err));
+        *n = (fxi_norm_step){.kind = from->kind,
+                             .from = keep_string(pool, from->from),
+                             .to = keep_string(pool, from->to),
+                             .late = from->late};
+        v->adds_space |= is_prepend(n->kind);
+        if (n->kind == FXI_NORM_REPLACE_REGEX)
+            FX_TRY(compile_step(s, n->from, false, &n->regex, err));
+    }
+    return FX_OK;
+}
+
+// The words that the map of characters leaves alone: user-defined tokens looked for as stored.
+static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0;
+    bool has_map = false;
+    for (size_t i = 0; i < s->n_norm; i++) has_map |= s->norm[i].kind == FXI_NORM_CHARSMAP;
+    if (!has_map || s->norms_tokens) return FX_OK;
+    fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
+    if (!e) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
+            e[n++] = (fxi_trie_entry){token_piece(v, id), id};
+    bool ok = !n || fxi_trie_make(&v->kept, e, n);
+    free(e);
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
+
+static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    if (!s->n_split) return FX_OK;
+    v->split = calloc(s->n_split, sizeof *v->split);
+    if (!v->split) return fxi_spec_fail_memory(s, err);
+    for (; v->n_split < s->n_split; v->n_split++) {
+        const fxi_split *from = &s->split[v->n_split];
+        if (from->how < 0 || from->how >= FXI_SPLIT_N)
+            return fxi_fail(err, FX_EFORMAT, "%s: unknown split step %d", s->name, (int)from->how);
+        fxi_split_step *p = &v->split[v->n_split];
+        p->how = from->how;
+        p->invert = from->invert;
+        // After a step that looks at bytes, words may begin and end inside a character.
+        p->bytes = from->bytes || (v->n_split && p[-1].bytes);
+        FX_TRY(compile_step(s, from->pattern, p->bytes, &p->regex, err));
+    }
+    return FX_OK;
+}
+
+static fx_status check_steps(const fxi_vocab_spec *s, fx_error *err)
+{
+    for (size_t i = 0; i < s->n_split; i++)
+        if (s->split[i].bytes && !s->unit_bytes)
+            return fxi_fail(err, FX_EFORMAT,
+                            "%s: a step cuts characters that the model wants whole", s->name);
+    if (s->n_norm <= MAX_STEPS && s->n_split <= MAX_STEPS) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps before the model", s->name, MAX_STEPS);
+}
+
+//
+// The model
+//
+
+enum { UNKNOWN_PENALTY = 10 };
+
+static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0;
+    double min = INFINITY;
+    fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
+    if (!e) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++) {
+        const fxi_token *t = &v->token[id];
+        if (t->merges && t->type != FXI_TOKEN_UNUSED)
+            e[n++] = (fxi_trie_entry){fxi_token_word(v, id), id};
+        if (t->type != FXI_TOKEN_NORMAL) continue;
+        min = fmin(min, t->score);
+    }
+    bool ok = fxi_trie_make(&v->words, e, n);
+    free(e);
+    v->unknown_score = min - UNKNOWN_PENALTY;
+    if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
+
+static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    if (v->kind == FXI_VOCAB_UNIGRAM)
+        FX_TRY(make_unigram(v, s, err));
+    else
+        FX_TRY(fxi_merges_make(v, s, err));
+    for (int i = 0; i < 256; i++) {
+        const char byte = (char)i;
+        v->unit[i] = fxi_index_find(&v->by_word, &byte, 1);
+    }
+    return FX_OK;
+}
+
+static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
+{
+    if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
+}
+
+static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
+{
+    v->kind = s->kind;
+    v->spelling = s->spelling;
+    v->unit_bytes = s->unit_bytes;
+    v->byte_fallback = s->byte_fallback;
+    v->fuse_unknown = s->fuse_unknown;
+    v->whole_words = s->whole_words;
+    v->sums_float = s->sums_float;
+    v->adds_bos = s->adds_bos;
+    v->adds_eos = s->adds_eos;
+    v->strips_space = s->strips_space;
+    v->strips_spaces = s->strips_spaces;
+    v->bos = s->bos;
+    v->eos = s->eos;
+    v->unk = s->unk;
+}
+
+static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    char *pool;
+    FX_TRY(check_kind(s, err));
+    FX_TRY(check_steps(s, err));
+    copy_flags(v, s);
+    FX_TRY(make_tokens(v, s, &pool, err));
+    FX_TRY(mark_ends(v, s, err));
+    FX_TRY(make_model(v, s, err));
+    FX_TRY(make_norms(v, s, &pool, err));
+    FX_TRY(make_kept(v, s, err));
+    FX_TRY(make_splits(v, s, err));
+    return fxi_specials_make(v, s, err);
+}
+
+fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err)
+{
+    fxi_vocab *v = calloc(1, sizeof *v);
+    if (!v) return fxi_spec_fail_memory(s, err);
+    fx_status st = build_parts(v, s, err);
+    if (st == FX_OK)
+        *out = v;
+    else
+        fxi_vocab_free(v);
+    return st;
+}
+
+// n_norm and n_split count finished steps; a failed one holds nothing.
+static void free_steps(fxi_vocab *v)
+{
+    for (size_t i = 0; i < v->n_norm; i++) fxi_regex_free(v->norm[i].regex);
+    for (size_t i = 0; i < v->n_split; i++) fxi_regex_free(v->split[i].regex);
+    free(v->norm);
+    free(v->split);
+}
+
+void fxi_vocab_free(fxi_vocab *v)
+{
+    if (!v) return;
+    free_steps(v);
+    fxi_specials_free(v);
+    fxi_index_free(&v->by_piece);
+    fxi_index_free(&v->by_word);
+    fxi_trie_free(&v->words);
+    fxi_trie_free(&v->kept);
+    free(v->merges.slot);
+    free(v->merges.sieve);
+    free(v->merges.meets);
+    free(v->token);
+    free(v->pool);
+    free(v);
+}

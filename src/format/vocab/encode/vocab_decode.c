@@ -1,0 +1,96 @@
+// vocab_decode.c - ids to valid UTF-8.
+//
+// A token may hold only a part of a character. Bytes wait until their character is complete; bytes
+// that can never become one are replaced by U+FFFD: one per longest prefix of a character, as in
+// most programs, or one per byte, as in SentencePiece.
+#include "base/utf8.h"
+#include "format/vocab/encode/vocab_tables.h"
+
+static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
+
+fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
+{
+    return (fxi_decoder){.strip_space = at_start && v->strips_space,
+                         .strip_again = v->strips_spaces,
+                         .each_byte = v->spelling == FXI_SPELL_MARKS};
+}
+
+static bool add_replacement(const fxi_decoder *d, size_t n, fxi_buf *out)
+{
+    bool ok = fxi_buf_str(out, replacement);
+    for (size_t i = 1; ok && d->each_byte && i < n; i++) ok = fxi_buf_str(out, replacement);
+    return ok;
+}
+
+// Appends what is decided to *out; *n_done is the number of bytes it took.
+static bool decode_bytes(const fxi_decoder *d, const char *p, size_t n, fxi_buf *out,
+                         size_t *n_done)
+{
+    size_t at = 0;
+    while (at < n) {
+        size_t good = fxi_utf8_check(p + at, n - at);
+        if (!fxi_buf_add(out, p + at, good)) return false;
+        at += good;
+        if (at == n || fxi_utf8_complete(p + at, n - at) == 0) break; // incomplete: it waits
+        size_t bad = fxi_utf8_broken(p + at, n - at);
+        if (!add_replacement(d, bad, out)) return false;
+        at += bad;
+    }
+    *n_done = at;
+    return true;
+}
+
+bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out)
+{
+    size_t n_done = 0;
+    if (d->strip_space && n) {
+        if (*bytes == ' ') bytes++, n--;
+        d->strip_space = d->strip_again && !n;
+    }
+    if (!d->raw.n) {
+        if (!decode_bytes(d, bytes, n, out, &n_done)) return false;
+        return fxi_buf_add(&d->raw, bytes + n_done, n - n_done);
+    }
+    if (!fxi_buf_add(&d->raw, bytes, n) || !decode_bytes(d, d->raw.p, d->raw.n, out, &n_done))
+        return false;
+    fxi_buf_drop_front(&d->raw, n_done);
+    return true;
+}
+
+bool fxi_decoder_end(fxi_decoder *d, fxi_buf *out)
+{
+    bool ok = !d->raw.n || add_replacement(d, d->raw.n, out);
+    fxi_buf_clear(&d->raw);
+    return ok;
+}
+
+bool fxi_decoder_copy(fxi_decoder *to, const fxi_decoder *from)
+{
+    *to = *from;
+    to->raw = (fxi_buf){0};
+    return fxi_buf_add(&to->raw, from->raw.p, from->raw.n);
+}
+
+void fxi_decoder_free(fxi_decoder *d)
+{
+    fxi_buf_free(&d->raw);
+}
+
+bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned flags, fxi_buf *out)
+{
+    const size_t n_before = out->n;
+    fxi_decoder d = fxi_decoder_begin(v, true);
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        size_t n_bytes;
+        bool control = fxi_vocab_control(v, id[i]);
+        if (control && !(flags & FXI_DECODE_CONTROL)) continue;
+        const char *p =
+            control ? fxi_vocab_piece(v, id[i], &n_bytes) : fxi_vocab_bytes(v, id[i], &n_bytes);
+        ok = fxi_decoder_add(&d, p, n_bytes, out);
+    }
+    ok = ok && fxi_decoder_end(&d, out);
+    fxi_decoder_free(&d);
+    if (!ok) out->n = n_before;
+    return ok;
+}

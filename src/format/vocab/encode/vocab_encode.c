@@ -1,0 +1,67 @@
+// vocab_encode.c - text to ids: special tokens split off, what lies between through the norm steps
+// and on to the split steps.
+#include <stdlib.h>
+
+#include "base/utf8.h"
+#include "format/vocab/encode/vocab_encode.h"
+
+enum { MAX_TEXT_BYTES = 1 << 28 }; // norm steps make it longer, and positions in it have 32 bits
+
+static fx_status encode_late(fxi_encode_job *j, fxi_str text)
+{
+    fxi_norm_how how = {.late = true, .space = j->space, .first = j->at_start};
+    FX_TRY(fxi_norm_run(j->v, how, text, &j->late, &text, j->err));
+    j->at_start = false;
+    return fxi_split_encode(j, text.p, text.n);
+}
+
+static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
+{
+    fxi_norm_how how = {.space = j->space, .first = j->at_start};
+    FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
+    return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
+}
+
+// If only some bytes may be part of control tokens, these are looked for in the text as given:
+// norm steps do not track where bytes came from.
+static fx_status encode_text(fxi_encode_job *j, fxi_str text, const char *own, bool control)
+{
+    const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;
+    j->normalized = control && !own ? FXI_NORM_CONTROL : FXI_NORM_USER;
+    return fxi_special_walk(j, raw, text, own, encode_gap);
+}
+
+static void free_job(fxi_encode_job *j)
+{
+    fxi_norm_work_free(&j->early);
+    fxi_norm_work_free(&j->late);
+    fxi_matcher_free(j->matcher);
+    free(j->sym);
+    free(j->heap);
+    free(j->best);
+    free(j->known);
+}
+
+fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
+                                  size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err)
+{
+    if (n_bytes > MAX_TEXT_BYTES)
+        return fxi_fail(err, FX_EINVAL, "a text of %zu bytes is too long", n_bytes);
+    size_t bad = fxi_utf8_check(text, n_bytes);
+    if (bad < n_bytes) return fxi_fail(err, FX_EINVAL, "bad UTF-8 at byte %zu", bad);
+    if (!n_bytes) return FX_OK;
+    fxi_encode_job j = {.v = v, .out = out, .err = err, .at_start = true};
+    j.n_before = out->n;
+    j.space = flags & FXI_ENCODE_SPACE;
+    fxi_word_remember(&j, n_bytes);
+    fx_status st = encode_text(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
+    if (st != FX_OK) out->n = j.n_before;
+    free_job(&j);
+    return st;
+}
+
+fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
+                           fxi_ids *out, fx_error *err)
+{
+    return fxi_vocab_encode_marked(v, text, NULL, n_bytes, flags, out, err);
+}

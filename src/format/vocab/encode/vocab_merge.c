@@ -1,0 +1,258 @@
+// vocab_merge.c - byte-pair encoding: joins a word's symbols pair by pair until no pair merges.
+//
+// The next pair is always the one of lowest rank, the leftmost of equals. In short words a linear
+// search finds it. For long ones, pairs wait in a heap as (rank, index of the left symbol); an
+// entry is valid if the symbol there still has a pair of that rank with its right neighbour. A word
+// of n symbols takes at most n - 1 merges, each of which removes one entry and adds two, so the
+// heap never holds more than 3n.
+//
+// A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no
+// merge ever joins (fxi_merges.meets); this saves time and memory and changes no id.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "format/vocab/encode/vocab_encode.h"
+
+#define NONE UINT32_MAX
+#define DEAD (-2)
+
+enum { SHORT = 32 }; // symbols
+
+struct fxi_merge_symbol {
+    int32_t id; // -1: none; DEAD: joined to the one on its left
+    int32_t to; // the result of merging with the next
+    uint32_t rank, prev, next, at;
+};
+
+static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
+{
+    return n == 1 ? v->unit[(unsigned char)*p] : fxi_index_find(&v->by_word, p, n);
+}
+
+static size_t unit_bytes(const fxi_vocab *v, const char *p)
+{
+    return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+}
+
+// The symbol that two merge into, -1 (and *rank NONE) if they do not.
+static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32_t *rank)
+{
+    *rank = NONE;
+    const uint64_t key = fxi_merge_key(left, right);
+    if (left < 0 || right < 0 || !fxi_merge_sieve(&v->merges, key)) return -1;
+    const fxi_merge_pair *pair = fxi_merge_slot(&v->merges, key);
+    if (pair->to >= 0) *rank = pair->rank;
+    return pair->to;
+}
+
+static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p, uint32_t at, uint32_t end)
+{
+    if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
+    return fxi_encode_put_unknown(j, p + at, end - at);
+}
+
+//
+// Short words
+//
+
+typedef struct short_word {
+    uint32_t n;
+    uint32_t rank[SHORT]; // of merging with the next; NONE for the last
+    int32_t id[SHORT], to[SHORT];
+    uint32_t at[SHORT + 1];
+} short_word;
+
+// False if the word has more than SHORT symbols.
+static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
+{
+    w->n = 0;
+    for (size_t at = 0, len; at < n; at += len, w->n++) {
+        if (w->n == SHORT) return false;
+        len = unit_bytes(v, p + at);
+        w->id[w->n] = symbol_at(v, p + at, len);
+        w->at[w->n] = (uint32_t)at;
+    }
+    w->at[w->n] = (uint32_t)n;
+    for (uint32_t i = 0; i + 1 < w->n; i++)
+        w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    w->rank[w->n - 1] = NONE;
+    return true;
+}
+
+static uint32_t find_lowest(const short_word *w)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < w->n; i++)
+        if (w->rank[i] < w->rank[best]) best = i;
+    return best;
+}
+
+// The symbol behind i joins it.
+static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
+{
+    const size_t n_behind = w->n - i - 2;
+    w->id[i] = w->to[i];
+    memmove(&w->id[i + 1], &w->id[i + 2], n_behind * sizeof *w->id);
+    memmove(&w->at[i + 1], &w->at[i + 2], (n_behind + 1) * sizeof *w->at);
+    memmove(&w->rank[i], &w->rank[i + 1], (n_behind + 1) * sizeof *w->rank);
+    memmove(&w->to[i], &w->to[i + 1], (n_behind + 1) * sizeof *w->to);
+    w->n--;
+    if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
+}
+
+static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *w)
+{
+    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short_pair(j->v, w, i);
+    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p, w->at[i], w->at[i + 1]));
+    return FX_OK;
+}
+
+//
+// Long words
+//
+
+static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
+{
+    return (uint64_t)j->sym[i].rank << 32 | i;
+}
+
+static void sift_entry_up(fxi_encode_job *j, size_t i, uint64_t entry)
+{
+    for (size_t up; i && entry < j->heap[up = (i - 1) / 4]; i = up) j->heap[i] = j->heap[up];
+    j->heap[i] = entry;
+}
+
+static void push_pair(fxi_encode_job *j, uint32_t i)
+{
+    if (j->sym[i].rank != NONE) sift_entry_up(j, j->n_heap++, entry_of(j, i));
+}
+
+static void sift_entry_down(fxi_encode_job *j, size_t i, uint64_t entry)
+{
+    for (size_t down; (down = 4 * i + 1) < j->n_heap; i = down) {
+        size_t end = down + 4 < j->n_heap ? down + 4 : j->n_heap;
+        for (size_t k = down + 1; k < end; k++)
+            if (j->heap[k] < j->heap[down]) down = k;
+        if (j->heap[down] >= entry) break;
+        j->heap[i] = j->heap[down];
+    }
+    j->heap[i] = entry;
+}
+
+static uint64_t pop_pair(fxi_encode_job *j)
+{
+    uint64_t top = j->heap[0];
+    if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
+    return top;
+}
+
+static bool reserve_symbols(fxi_encode_job *j, size_t n)
+{
+    if (n <= j->cap_sym) return true;
+    fxi_merge_symbol *sym = realloc(j->sym, n * sizeof *sym);
+    if (sym) j->sym = sym;
+    uint64_t *heap = realloc(j->heap, 3 * n * sizeof *heap);
+    if (heap) j->heap = heap;
+    if (!sym || !heap) return false;
+    j->cap_sym = n;
+    return true;
+}
+
+static size_t count_units(const fxi_vocab *v, const char *p, size_t n)
+{
+    size_t n_unit = 0;
+    for (size_t i = 0; i < n; i++) n_unit += ((unsigned char)p[i] & 0xC0) != 0x80;
+    return v->unit_bytes ? n : n_unit;
+}
+
+static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    j->n_sym = 0;
+    for (size_t at = 0, len; at < n; at += len, j->n_sym++) {
+        len = unit_bytes(j->v, p + at);
+        j->sym[j->n_sym] = (fxi_merge_symbol){.id = symbol_at(j->v, p + at, len),
+                                              .prev = j->n_sym - 1,
+                                              .next = j->n_sym + 1,
+                                              .at = (uint32_t)at};
+    }
+    j->sym[0].prev = NONE;
+    j->sym[j->n_sym - 1].next = NONE;
+    j->sym[j->n_sym - 1].rank = NONE;
+    j->n_heap = 0;
+    for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
+        j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
+        push_pair(j, i);
+    }
+}
+
+static void update_pair(fxi_encode_job *j, uint32_t i)
+{
+    fxi_merge_symbol *s = &j->sym[i];
+    s->rank = NONE;
+    if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
+    push_pair(j, i);
+}
+
+// The right neighbour of symbol i joins it.
+static void join_long_pair(fxi_encode_job *j, uint32_t i)
+{
+    fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
+    left->id = left->to;
+    left->next = right->next;
+    right->id = DEAD;
+    right->rank = NONE;
+    if (left->next != NONE) j->sym[left->next].prev = i;
+    update_pair(j, i);
+    if (left->prev != NONE) update_pair(j, left->prev);
+}
+
+static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    if (!reserve_symbols(j, count_units(j->v, p, n)))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    cut_long_word(j, p, n);
+    while (j->n_heap) {
+        uint64_t entry = pop_pair(j);
+        uint32_t i = (uint32_t)entry;
+        if (entry == entry_of(j, i)) join_long_pair(j, i);
+    }
+    for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
+        const fxi_merge_symbol *s = &j->sym[i];
+        uint32_t end = s->next == NONE ? (uint32_t)n : j->sym[s->next].at;
+        FX_TRY(put_piece(j, s->id, p, s->at, end));
+    }
+    return FX_OK;
+}
+
+static bool may_meet(const fxi_merges *m, uint32_t a, uint32_t b)
+{
+    uint64_t bit = fxi_merge_meets_bit(m, a, b);
+    return m->meets[bit >> 6] >> (bit & 63) & 1;
+}
+
+static uint32_t character_at(const char *p, size_t n, size_t *len)
+{
+    if ((signed char)*p < 0) return (uint32_t)fxi_utf8_at(p, n, len);
+    *len = 1;
+    return (uint32_t)*p;
+}
+
+size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
+{
+    size_t len, at;
+    uint32_t a = character_at(p, n, &at);
+    for (; at < n; at += len) {
+        uint32_t b = character_at(p + at, n - at, &len);
+        if (!may_meet(&v->merges, a, b)) break;
+        a = b;
+    }
+    return at;
+}
+
+fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    short_word w;
+    return cut_short_word(j->v, p, n, &w) ? merge_short_word(j, p, &w) : merge_long_word(j, p, n);
+}

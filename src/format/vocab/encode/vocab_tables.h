@@ -1,0 +1,133 @@
+// vocab_tables.h - the tables of a built vocabulary: what encoding and decoding read. The builder
+// fills them; they are immutable from then on, and any thread may read them.
+#ifndef FXI_FORMAT_VOCAB_TABLES_H
+#define FXI_FORMAT_VOCAB_TABLES_H
+
+#include "format/vocab.h"
+#include "format/vocab/lookup/vocab_index.h"
+#include "format/vocab/lookup/vocab_regex.h"
+#include "format/vocab/lookup/vocab_trie.h"
+#include "format/vocab/spec/vocab_kinds.h"
+
+typedef struct fxi_token {
+    const char *piece, *text; // as stored; as decoded. Both in the vocabulary's pool
+    uint32_t n_piece, n_text; // bytes
+    double score;
+    uint8_t type; // fxi_token_type
+    bool ends;    // ends a generation
+    bool merges;  // the model may produce it: neither control, unknown nor byte token
+    bool eats_left, eats_right, whole_word;
+} fxi_token;
+
+// ---- merges: which pairs of symbols become what, and in which order -----------------------------
+//
+// A symbol is the id of a token or, from n on, a character that is no token but part of pieces.
+
+typedef struct fxi_merge_pair {
+    uint64_t key;  // left symbol << 32 | right symbol
+    uint32_t rank; // the lowest merges first
+    int32_t to;    // -1: an empty slot
+} fxi_merge_pair;
+
+typedef struct fxi_merges {
+    fxi_merge_pair *slot;  // open addressing; [mask + 1]
+    uint64_t mask, factor; // a random odd factor: no file can force collisions
+    unsigned shift;
+    uint64_t *sieve;      // a bit set over the keys, small enough for a cache that the table does
+    unsigned sieve_shift; // not fit in: it rules out most pairs that do not merge
+    uint64_t *meets;      // a set of pairs of characters: where two adjacent ones are not in it,
+                          // nothing ever merges across
+    unsigned meets_shift;
+} fxi_merges;
+
+static inline uint64_t fxi_merge_key(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+// The bit of a key in `sieve`.
+static inline uint64_t fxi_merge_sieve_bit(const fxi_merges *m, uint64_t key)
+{
+    return key * m->factor >> m->sieve_shift;
+}
+
+// False: these two do not merge. True: they may.
+static inline bool fxi_merge_sieve(const fxi_merges *m, uint64_t key)
+{
+    const uint64_t bit = fxi_merge_sieve_bit(m, key);
+    return m->sieve[bit >> 6] >> (bit & 63) & 1;
+}
+
+// The slot of a pair, or the empty one where it would go.
+static inline fxi_merge_pair *fxi_merge_slot(const fxi_merges *m, uint64_t key)
+{
+    uint64_t i = key * m->factor >> m->shift;
+    while (m->slot[i].to >= 0 && m->slot[i].key != key) i = (i + 1) & m->mask;
+    return &m->slot[i];
+}
+
+// The bit of two characters in `meets`.
+static inline uint64_t fxi_merge_meets_bit(const fxi_merges *m, uint32_t a, uint32_t b)
+{
+    return ((uint64_t)a << 21 ^ b) * 0x9E3779B97F4A7C15u >> m->meets_shift;
+}
+
+// ---- special tokens: split off a text before the model sees it ----------------------------------
+
+typedef struct fxi_specials {
+    fxi_trie trie;
+    uint8_t pair[65536 / 8]; // bit set: some token of the set begins with these two bytes
+} fxi_specials;
+
+typedef enum fxi_special_set {
+    FXI_RAW_USER,    // user-defined tokens, looked for before the norm steps
+    FXI_RAW_CONTROL, // control tokens too
+    FXI_RAW_ANY,     // and those control tokens that are `normalized`
+    FXI_NORM_USER,   // user-defined tokens, looked for after the norm steps that are not late
+    FXI_NORM_CONTROL,
+    FXI_N_SPECIAL_SET
+} fxi_special_set;
+
+// ---- steps --------------------------------------------------------------------------------------
+
+typedef struct fxi_norm_step {
+    fxi_norm_kind kind;
+    fxi_str from, to; // in the vocabulary's pool
+    fxi_regex *regex; // of REPLACE_REGEX
+    bool late;
+} fxi_norm_step;
+
+typedef struct fxi_split_step {
+    fxi_regex *regex;
+    fxi_split_how how;
+    bool invert, bytes;
+} fxi_split_step;
+
+// ---- the vocabulary -----------------------------------------------------------------------------
+
+struct fxi_vocab {
+    int32_t n, n_sym; // tokens; symbols
+    fxi_token *token; // [n_sym]
+    char *pool;       // of all strings
+    fxi_vocab_kind kind;
+    fxi_spelling spelling;
+    // As in fxi_vocab_spec.
+    bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
+    bool adds_bos, adds_eos, adds_space, strips_space, strips_spaces;
+    int32_t bos, eos, unk; // -1: none
+    fxi_index by_piece;    // tokens as stored
+    fxi_index by_word;     // tokens that merge, as the model sees a text; symbols
+    int32_t unit[256];     // the symbol that is this one byte; -1: none
+    int32_t byte_id[256];  // the byte token; -1: none
+    fxi_merges merges;     // of kinds SCORES and MERGES
+    fxi_trie words;        // of kind UNIGRAM
+    double unknown_score;  // of kind UNIGRAM
+    fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
+    fxi_trie kept; // user-defined tokens that SentencePiece's map of characters leaves as they are
+    fxi_norm_step *norm;
+    size_t n_norm;
+    fxi_split_step *split;
+    size_t n_split;
+};
+
+#endif

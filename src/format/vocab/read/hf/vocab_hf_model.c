@@ -1,0 +1,258 @@
+// vocab_hf_model.c - the "model" of a tokenizer.json: BPE or Unigram.
+//
+//   BPE      {"vocab": {piece: id}, "merges": ["a b"] or [["a", "b"]], unk_token, fuse_unk,
+//             byte_fallback, ignore_merges}
+//   Unigram  {"vocab": [[piece, score]], unk_id, byte_fallback}
+//
+// Files older than the key "type" are recognised by their other keys, as in the library.
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/show.h"
+#include "format/vocab/read/hf/vocab_hf.h"
+
+//
+// Pieces of BPE: an object with ids in any order
+//
+
+static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
+{
+    const char *piece;
+    json_t *value;
+    *n = 0;
+    json_object_foreach(vocab, piece, value)
+    {
+        int32_t id;
+        FX_TRY(fxi_hf_need_id(h, value, "model.vocab", &id));
+        if ((size_t)id >= *n) *n = (size_t)id + 1;
+    }
+    const size_t n_piece = json_object_size(vocab);
+    if (!n_piece) return fxi_hf_fail(h, "model.vocab", "empty");
+    if (*n > n_piece + (1 << 16))
+        return fxi_hf_fail(h, "model.vocab", "%zu pieces with ids up to %zu", n_piece, *n - 1);
+    return FX_OK;
+}
+
+static fx_status add_unused(const fxi_hf *h, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+            return fxi_hf_fail_memory(h);
+    return FX_OK;
+}
+
+static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
+{
+    fxi_spec_token *t = &h->s->tok[id];
+    if (!piece.n) return FX_OK; // no text has it
+    if (t->piece.n)
+        return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
+                           fxi_show(t->piece.p, t->piece.n).s, fxi_show(piece.p, piece.n).s, id);
+    t->type = FXI_TOKEN_NORMAL;
+    return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+fx_status fxi_hf_add_pieces(fxi_hf *h, json_t *vocab)
+{
+    size_t n;
+    FX_TRY(largest_id(h, vocab, &n));
+    FX_TRY(add_unused(h, n));
+    const char *piece;
+    size_t n_bytes;
+    json_t *value;
+    json_object_keylen_foreach(vocab, piece, n_bytes, value)
+        FX_TRY(put_piece(h, (fxi_str){piece, n_bytes}, (size_t)json_integer_value(value)));
+    return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+//
+// Merges of BPE
+//
+
+static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, int32_t *id)
+{
+    *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
+    if (*id >= 0) return FX_OK;
+    return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show(piece.p, piece.n).s);
+}
+
+// Both parts joined, in *room; NULL: out of memory.
+static fxi_str join_parts(fxi_buf *room, const fxi_str part[2])
+{
+    fxi_buf_clear(room);
+    const bool good =
+        fxi_buf_add(room, part[0].p, part[0].n) && fxi_buf_add(room, part[1].p, part[1].n);
+    return good ? (fxi_str){room->p, room->n} : (fxi_str){NULL, 0};
+}
+
+static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room, const char *path)
+{
+    fxi_spec_merge m;
+    const fxi_str both = join_parts(room, part);
+    if (!both.p) return fxi_hf_fail_memory(h);
+    FX_TRY(find_piece(h, part[0], path, &m.left));
+    FX_TRY(find_piece(h, part[1], path, &m.right));
+    FX_TRY(find_piece(h, both, path, &m.to));
+    return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static bool is_piece(const fxi_hf *h, fxi_str piece)
+{
+    return piece.n && fxi_index_find(&h->pieces, piece.p, piece.n) >= 0;
+}
+
+static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
+{
+    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, join_parts(room, part));
+}
+
+// Cuts a line at its one space. Pieces may contain spaces: of several, the one that makes a merge
+// of two pieces. False: none or several do.
+static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
+{
+    size_t n_space = 0, n_good = 0;
+    for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
+    for (size_t i = 0; i < line.n; i++) {
+        const fxi_str cut[2] = {{line.p, i}, {line.p + i + 1, line.n - i - 1}};
+        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(h, cut, room))) continue;
+        memcpy(part, cut, sizeof cut);
+        n_good++;
+    }
+    return n_good == 1 && part[0].n && part[1].n;
+}
+
+fx_status fxi_hf_add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path)
+{
+    enum { MAX_LINE_BYTES = 1 << 16 }; // every space in it is tried
+    fxi_str part[2];
+    if (line.n > MAX_LINE_BYTES || !cut_merge_line(h, line, part, room))
+        return fxi_hf_fail(h, path, "not two pieces");
+    return add_merge(h, part, room, path);
+}
+
+static fxi_str string_of(const json_t *value)
+{
+    return (fxi_str){json_string_value(value), json_string_length(value)};
+}
+
+static fx_status read_merge(const fxi_hf *h, const json_t *merge, fxi_buf *room, const char *path)
+{
+    if (!json_is_array(merge)) return fxi_hf_add_merge_line(h, string_of(merge), room, path);
+    const fxi_str part[2] = {string_of(json_array_get(merge, 0)),
+                             string_of(json_array_get(merge, 1))};
+    if (json_array_size(merge) != 2 || !part[0].n || !part[1].n)
+        return fxi_hf_fail(h, path, "not two pieces");
+    return add_merge(h, part, room, path);
+}
+
+// A file's first line may have become a merge: "#version: 0.2".
+static bool is_version_line(const json_t *merge)
+{
+    const char *text = json_string_value(merge);
+    return text && !strncmp(text, "#version", 8);
+}
+
+static fx_status read_merges(const fxi_hf *h, const json_t *list)
+{
+    fxi_buf both = {0};
+    fx_status st = FX_OK;
+    for (size_t i = 0; i < json_array_size(list) && st == FX_OK; i++) {
+        const json_t *merge = json_array_get(list, i);
+        if (!is_version_line(merge))
+            st = read_merge(h, merge, &both, fxi_hf_path_at("model.merges", i).s);
+    }
+    fxi_buf_free(&both);
+    return st;
+}
+
+//
+// The two kinds
+//
+
+static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
+{
+    fxi_str affix;
+    FX_TRY(fxi_hf_get_str(h, model, "model", key, &affix));
+    return affix.n ? fxi_hf_fail(h, fxi_hf_path_key("model", key).s,
+                                 "not read, it must be null or \"\"")
+                   : FX_OK;
+}
+
+static fx_status check_dropout(const fxi_hf *h, const json_t *model)
+{
+    const json_t *dropout = json_object_get(model, "dropout");
+    if (!dropout || json_is_null(dropout) || json_number_value(dropout) == 0) return FX_OK;
+    return fxi_hf_fail(h, "model.dropout", "not read, it must be null");
+}
+
+static fx_status read_bpe(fxi_hf *h, const json_t *model)
+{
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab, *merges;
+    fxi_str unk;
+    s->kind = FXI_VOCAB_MERGES;
+    FX_TRY(check_dropout(h, model));
+    FX_TRY(check_affix(h, model, "continuing_subword_prefix"));
+    FX_TRY(check_affix(h, model, "end_of_word_suffix"));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "fuse_unk", false, &s->fuse_unknown));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "ignore_merges", false, &s->whole_words));
+    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
+    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
+    FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
+    FX_TRY(fxi_hf_add_pieces(h, (json_t *)vocab));
+    if (unk.p) FX_TRY(find_piece(h, unk, "model.unk_token", &s->unk));
+    return read_merges(h, merges);
+}
+
+static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const char *path)
+{
+    const json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
+    if (!json_is_string(piece) || !json_is_number(score) || json_array_size(pair) != 2)
+        return fxi_hf_fail(h, path, "not a piece and its score");
+    const fxi_spec_token t = {
+        .piece = {json_string_value(piece), json_string_length(piece)},
+        .score = json_number_value(score),
+        .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
+    };
+    if (!(fabs(t.score) <= (double)FLT_MAX))
+        return fxi_hf_fail(h, path, "a score beyond all bounds");
+    return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static fx_status read_unigram(fxi_hf *h, const json_t *model)
+{
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab, *unk = json_object_get(model, "unk_id");
+    s->kind = FXI_VOCAB_UNIGRAM;
+    s->fuse_unknown = true;
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
+    FX_TRY(fxi_hf_need_array(h, model, "model", "vocab", &vocab));
+    for (size_t i = 0; i < json_array_size(vocab); i++)
+        FX_TRY(read_scored_piece(h, json_array_get(vocab, i), fxi_hf_path_at("model.vocab", i).s));
+    if (unk && !json_is_null(unk)) FX_TRY(fxi_hf_need_id(h, unk, "model.unk_id", &s->unk));
+    if (s->unk < (int64_t)s->n_tok) return FX_OK;
+    return fxi_hf_fail(h, "model.unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
+}
+
+static fx_status unread_model(const fxi_hf *h, fxi_str type)
+{
+    return fxi_hf_fail(h, "model.type", "'%s' is not read, only BPE and Unigram",
+                       fxi_show(type.p, type.n).s);
+}
+
+fx_status fxi_hf_read_model(fxi_hf *h, const json_t *root)
+{
+    const json_t *model;
+    fxi_str type;
+    FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
+    FX_TRY(fxi_hf_get_str(h, model, "model", "type", &type));
+    if (!type.p && json_object_get(model, "merges")) type = (fxi_str){"BPE", 3};
+    if (!type.p && json_object_get(model, "unk_id")) type = (fxi_str){"Unigram", 7};
+    if (!type.p) return fxi_hf_fail(h, "model.type", "missing");
+    if (fxi_str_is(type, "BPE")) return read_bpe(h, model);
+    if (fxi_str_is(type, "Unigram")) return read_unigram(h, model);
+    return unread_model(h, type);
+}

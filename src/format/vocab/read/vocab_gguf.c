@@ -1,0 +1,298 @@
+// vocab_gguf.c - reads the vocabulary of a GGUF file, tokenizer.ggml.*.
+//
+//   model    kind      words                      spaces
+//   llama    SCORES    the whole text             U+2581, one more in front
+//   gpt2     MERGES    by the pre-tokenizer       as they are
+//   t5       UNIGRAM   the whole text             U+2581, one more in front, runs become one
+#include <inttypes.h>
+#include <string.h>
+
+#include "format/show.h"
+#include "format/vocab/read/vocab_read.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+typedef struct gguf_reader {
+    const fxi_gguf *g;
+    fxi_vocab_spec *s;
+    fx_error *err;
+} gguf_reader;
+
+//
+// Tokens
+//
+
+static fx_status read_tokens(gguf_reader *r)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r->g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r->err));
+    if (!kv->n_elem || kv->n_elem > INT32_MAX)
+        return fxi_fail(r->err, FX_EFORMAT, "%s: key '" KEY("tokens") "' has %" PRIu64 " elements",
+                        fxi_gguf_name(r->g), kv->n_elem);
+    const unsigned char *at = kv->value;
+    for (uint64_t i = 0; i < kv->n_elem; i++) {
+        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
+        if (!fxi_spec_add_token(r->s, t)) return fxi_spec_fail_memory(r->s, r->err);
+    }
+    return FX_OK;
+}
+
+static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
+{
+    if (kv->n_elem == r->s->n_tok) return FX_OK;
+    return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' has %" PRIu64 " elements for %zu tokens",
+                    fxi_gguf_name(r->g), fxi_show(kv->key.p, kv->key.n).s, kv->n_elem, r->s->n_tok);
+}
+
+static fx_status read_scores(gguf_reader *r)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r->g, KEY("scores"), true, FXI_GGUF_F32, &kv, r->err));
+    FX_TRY(check_n_elem(r, kv));
+    for (size_t id = 0; id < r->s->n_tok; id++)
+        r->s->tok[id].score = (float)fxi_gguf_float_at(kv, id);
+    return FX_OK;
+}
+
+static fx_status read_types(gguf_reader *r)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r->g, KEY("token_type"), false, FXI_GGUF_I32, &kv, r->err));
+    if (!kv) return FX_OK;
+    FX_TRY(check_n_elem(r, kv));
+    for (size_t id = 0; id < r->s->n_tok; id++) {
+        int64_t type = fxi_gguf_int_at(kv, id);
+        if (type < 0 || type >= FXI_TOKEN_N_TYPE)
+            return fxi_fail(
+                r->err, FX_EFORMAT,
+                "%s: key '" KEY("token_type") "': token %zu has the unknown type %" PRId64,
+                fxi_gguf_name(r->g), id, type);
+        r->s->tok[id].type = (uint8_t)type;
+    }
+    return FX_OK;
+}
+
+//
+// Special ids
+//
+
+// -1 where the key is absent or is 2^32 - 1, which some files write for "none".
+static fx_status read_id(const gguf_reader *r, const char *key, int32_t *id)
+{
+    uint32_t raw = UINT32_MAX;
+    FX_TRY(fxi_gguf_u32(r->g, key, false, &raw, r->err));
+    *id = -1;
+    if (raw == UINT32_MAX) return FX_OK;
+    if (raw >= r->s->n_tok)
+        return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is %" PRIu32 ", but there are %zu tokens",
+                        fxi_gguf_name(r->g), key, raw, r->s->n_tok);
+    *id = (int32_t)raw;
+    return FX_OK;
+}
+
+static fx_status read_ids(gguf_reader *r)
+{
+    static const struct {
+        const char *key;
+        const char *piece; // the default of kinds SCORES and UNIGRAM; NULL: none
+        size_t field;      // of fxi_vocab_spec; 0: none
+        fxi_token_type type;
+        bool ends;
+    } ids[] = {
+        {KEY("bos_token_id"), "<s>", offsetof(fxi_vocab_spec, bos), FXI_TOKEN_CONTROL, false},
+        {KEY("eos_token_id"), "</s>", offsetof(fxi_vocab_spec, eos), FXI_TOKEN_CONTROL, true},
+        {KEY("unknown_token_id"), "<unk>", offsetof(fxi_vocab_spec, unk), FXI_TOKEN_UNKNOWN, false},
+        {KEY("eot_token_id"), NULL, 0, FXI_TOKEN_CONTROL, true},
+        {KEY("eom_token_id"), NULL, 0, FXI_TOKEN_CONTROL, true},
+        {KEY("fim_pre_token_id"), NULL, 0, FXI_TOKEN_CONTROL, false},
+        {KEY("fim_suf_token_id"), NULL, 0, FXI_TOKEN_CONTROL, false},
+        {KEY("fim_mid_token_id"), NULL, 0, FXI_TOKEN_CONTROL, false},
+        {KEY("fim_pad_token_id"), NULL, 0, FXI_TOKEN_CONTROL, true},
+        {KEY("fim_rep_token_id"), NULL, 0, FXI_TOKEN_CONTROL, true},
+        {KEY("fim_sep_token_id"), NULL, 0, FXI_TOKEN_CONTROL, true},
+    };
+    fxi_vocab_spec *s = r->s;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        int32_t id;
+        FX_TRY(read_id(r, ids[i].key, &id));
+        if (id < 0 && ids[i].piece && s->kind != FXI_VOCAB_MERGES &&
+            !fxi_gguf_find(r->g, ids[i].key))
+            id = fxi_spec_find(s, fxi_str_of(ids[i].piece));
+        if (ids[i].field) *(int32_t *)(void *)((char *)s + ids[i].field) = id;
+        if (id < 0) continue;
+        if (s->tok[id].type != FXI_TOKEN_CONTROL) s->tok[id].type = (uint8_t)ids[i].type;
+        if (ids[i].ends && !fxi_ids_add(&s->ends, id)) return fxi_spec_fail_memory(r->s, r->err);
+    }
+    return FX_OK;
+}
+
+//
+// Merges
+//
+
+// A merge is "left right". A piece may begin with a space, so the first byte is not the separator.
+static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_str text,
+                            fxi_buf *both)
+{
+    const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
+    if (!space)
+        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is no pair",
+                        fxi_gguf_name(r->g), i, fxi_show(text.p, text.n).s);
+    const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
+    fxi_buf_clear(both);
+    if (!fxi_buf_add(both, text.p, n_left) || !fxi_buf_add(both, space + 1, n_right))
+        return fxi_spec_fail_memory(r->s, r->err);
+    fxi_spec_merge m = {fxi_index_find(x, text.p, n_left), fxi_index_find(x, space + 1, n_right),
+                        fxi_index_find(x, both->p, both->n)};
+    if (m.left < 0 || m.right < 0 || m.to < 0)
+        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not of tokens",
+                        fxi_gguf_name(r->g), i, fxi_show(text.p, text.n).s);
+    return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+}
+
+static fx_status read_merges(gguf_reader *r)
+{
+    const fxi_gguf_kv *kv;
+    fxi_index x;
+    fxi_buf both = {0};
+    FX_TRY(fxi_gguf_array(r->g, KEY("merges"), true, FXI_GGUF_STR, &kv, r->err));
+    if (!fxi_spec_index(r->s, &x)) return fxi_spec_fail_memory(r->s, r->err);
+    fx_status st = FX_OK;
+    const unsigned char *at = kv->value;
+    for (uint64_t i = 0; st == FX_OK && i < kv->n_elem; i++)
+        st = read_merge(r, &x, i, fxi_gguf_next_str(&at), &both);
+    fxi_buf_free(&both);
+    fxi_index_free(&x);
+    return st;
+}
+
+//
+// Kinds
+//
+
+static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *from, const char *to)
+{
+    fxi_norm n = {.kind = kind, .from = fxi_str_of(from), .to = fxi_str_of(to)};
+    return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+}
+
+// Phi-3's chat marks swallow the white space behind them, which its files do not say.
+static fx_status mark_phi3(gguf_reader *r)
+{
+    static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
+    fxi_str name = {"", 0};
+    FX_TRY(fxi_gguf_str(r->g, "general.architecture", false, &name, r->err));
+    if (!fxi_str_is(name, "phi3")) return FX_OK;
+    for (size_t i = 0; i < r->s->n_tok; i++) {
+        fxi_spec_token *t = &r->s->tok[i];
+        t->eats_right = (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_USER) &&
+                        !fxi_str_is_any(t->piece, plain, sizeof plain / sizeof *plain);
+    }
+    return FX_OK;
+}
+
+// Where a space is put in front: of every stretch between special tokens ("always", as in other
+// programs that read these files) or of the whole text only ("first", Metaspace's scheme). The key
+// is our own, for models trained that way.
+static fx_status read_prefix_scheme(const gguf_reader *r, fxi_norm_kind *kind)
+{
+    static const struct {
+        const char *name;
+        fxi_norm_kind kind;
+    } schemes[] = {{"always", FXI_NORM_PREPEND}, {"first", FXI_NORM_PREPEND_FIRST}};
+    fxi_str name = fxi_str_of(schemes[0].name);
+    FX_TRY(fxi_gguf_str(r->g, KEY("space_prefix_scheme"), false, &name, r->err));
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        *kind = schemes[i].kind;
+        if (fxi_str_is(name, schemes[i].name)) return FX_OK;
+    }
+    return fxi_fail(r->err, FX_EFORMAT,
+                    "%s: key '" KEY("space_prefix_scheme") "' is '%s', neither always nor first",
+                    fxi_gguf_name(r->g), fxi_show(name.p, name.n).s);
+}
+
+static fx_status add_space_steps(gguf_reader *r)
+{
+    bool prefix = true;
+    fxi_norm_kind kind;
+    FX_TRY(fxi_gguf_bool(r->g, KEY("add_space_prefix"), false, &prefix, r->err));
+    FX_TRY(read_prefix_scheme(r, &kind));
+    if (prefix) FX_TRY(add_norm_step(r, kind, "", FXI_SPACE_MARK));
+    r->s->strips_space = prefix;
+    return add_norm_step(r, FXI_NORM_REPLACE, " ", FXI_SPACE_MARK);
+}
+
+static fx_status read_llama(gguf_reader *r)
+{
+    r->s->spelling = FXI_SPELL_MARKS;
+    r->s->byte_fallback = r->s->user_marks = r->s->adds_bos = true;
+    FX_TRY(read_scores(r));
+    FX_TRY(read_ids(r));
+    FX_TRY(mark_phi3(r));
+    return add_space_steps(r);
+}
+
+static fx_status read_gpt2(gguf_reader *r)
+{
+    fxi_str pre = {"gpt-2", 5};
+    r->s->spelling = FXI_SPELL_PRINTABLE;
+    r->s->unit_bytes = true;
+    FX_TRY(fxi_gguf_str(r->g, KEY("pre"), false, &pre, r->err));
+    FX_TRY(read_ids(r));
+    FX_TRY(read_merges(r));
+    return fxi_spec_add_pre(r->s, pre, r->err);
+}
+
+static fx_status add_charsmap(gguf_reader *r)
+{
+    static const char key[] = KEY("precompiled_charsmap");
+    const fxi_gguf_kv *kv = fxi_gguf_find(r->g, key);
+    if (!kv) return FX_OK;
+    if (kv->type != FXI_GGUF_ARRAY ||
+        (kv->elem_type != FXI_GGUF_U8 && kv->elem_type != FXI_GGUF_I8))
+        return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is no array of bytes",
+                        fxi_gguf_name(r->g), key);
+    fxi_norm n = {.kind = FXI_NORM_CHARSMAP, .from = {(const char *)kv->value, kv->n_elem}};
+    return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+}
+
+static fx_status read_t5(gguf_reader *r)
+{
+    bool collapse = true;
+    r->s->spelling = FXI_SPELL_MARKS;
+    r->s->user_marks = r->s->adds_eos = r->s->sums_float = r->s->fuse_unknown = true;
+    FX_TRY(read_scores(r));
+    FX_TRY(read_ids(r));
+    FX_TRY(add_charsmap(r));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("remove_extra_whitespaces"), false, &collapse, r->err));
+    if (collapse) FX_TRY(add_norm_step(r, FXI_NORM_COLLAPSE, "", ""));
+    return add_space_steps(r);
+}
+
+static const struct {
+    const char *name;
+    fxi_vocab_kind kind;
+    fx_status (*read)(gguf_reader *r);
+} models[] = {
+    {"llama", FXI_VOCAB_SCORES, read_llama},
+    {"gpt2", FXI_VOCAB_MERGES, read_gpt2},
+    {"t5", FXI_VOCAB_UNIGRAM, read_t5},
+};
+
+fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_str name;
+    gguf_reader r = {g, s, err};
+    size_t i = 0, n = sizeof models / sizeof *models;
+    FX_TRY(fxi_gguf_str(g, KEY("model"), true, &name, err));
+    while (i < n && !fxi_str_is(name, models[i].name)) i++;
+    if (i == n)
+        return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not read by this version",
+                        fxi_gguf_name(g), fxi_show(name.p, name.n).s);
+    s->kind = models[i].kind;
+    FX_TRY(read_tokens(&r));
+    FX_TRY(read_types(&r));
+    FX_TRY(models[i].read(&r));
+    FX_TRY(fxi_gguf_bool(g, KEY("add_bos_token"), false, &s->adds_bos, err));
+    return fxi_gguf_bool(g, KEY("add_eos_token"), false, &s->adds_eos, err);
+}

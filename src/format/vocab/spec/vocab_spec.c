@@ -1,0 +1,135 @@
+// vocab_spec.c - a spec's memory: strings in blocks that never move, growing arrays; searching it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/vocab/spec/vocab_spec.h"
+
+enum { BLOCK_BYTES = 1 << 16 };
+
+struct fxi_spec_block {
+    struct fxi_spec_block *next;
+    size_t used, size;
+    char text[];
+};
+
+void fxi_vocab_spec_init(fxi_vocab_spec *s, const char *name)
+{
+    *s = (fxi_vocab_spec){.name = name, .bos = -1, .eos = -1, .unk = -1};
+}
+
+void fxi_vocab_spec_free(fxi_vocab_spec *s)
+{
+    for (struct fxi_spec_block *b = s->pool, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(s->tok);
+    free(s->merge);
+    free(s->norm);
+    free(s->split);
+    fxi_ids_free(&s->ends);
+    fxi_vocab_spec_init(s, s->name);
+}
+
+fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err)
+{
+    return fxi_fail(err, FX_ENOMEM, "%s: no memory for the vocabulary", s->name);
+}
+
+static bool add_pool_block(fxi_vocab_spec *s, size_t n)
+{
+    size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+    struct fxi_spec_block *b = malloc(sizeof *b + size);
+    if (!b) return false;
+    *b = (struct fxi_spec_block){.next = s->pool, .size = size};
+    s->pool = b;
+    return true;
+}
+
+bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
+{
+    if ((!s->pool || s->pool->size - s->pool->used < n) && !add_pool_block(s, n)) return false;
+    char *at = s->pool->text + s->pool->used;
+    if (n) memcpy(at, p, n);
+    s->pool->used += n;
+    *out = (fxi_str){at, n};
+    return true;
+}
+
+// Makes room for one more element in an array of n.
+static bool grow_array(void **array, size_t n, size_t *cap, size_t elem_bytes)
+{
+    if (n < *cap) return true;
+    size_t more = *cap ? 2 * *cap : 16;
+    void *p = realloc(*array, more * elem_bytes);
+    if (!p) return false;
+    *array = p;
+    *cap = more;
+    return true;
+}
+
+bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t)
+{
+    void *a = s->tok;
+    bool ok = grow_array(&a, s->n_tok, &s->cap_tok, sizeof *s->tok) &&
+              fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece);
+    s->tok = a;
+    if (ok) s->tok[s->n_tok++] = t;
+    return ok;
+}
+
+bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m)
+{
+    void *a = s->merge;
+    bool ok = grow_array(&a, s->n_merge, &s->cap_merge, sizeof *s->merge);
+    s->merge = a;
+    if (ok) s->merge[s->n_merge++] = m;
+    return ok;
+}
+
+bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n)
+{
+    void *a = s->norm;
+    bool ok = grow_array(&a, s->n_norm, &s->cap_norm, sizeof *s->norm) &&
+              fxi_spec_str(s, n.from.p, n.from.n, &n.from) &&
+              fxi_spec_str(s, n.to.p, n.to.n, &n.to);
+    s->norm = a;
+    if (ok) s->norm[s->n_norm++] = n;
+    return ok;
+}
+
+bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p)
+{
+    void *a = s->split;
+    bool ok = grow_array(&a, s->n_split, &s->cap_split, sizeof *s->split) &&
+              fxi_spec_str(s, p.pattern.p, p.pattern.n, &p.pattern);
+    s->split = a;
+    if (ok) s->split[s->n_split++] = p;
+    return ok;
+}
+
+int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece)
+{
+    for (size_t id = s->n_tok; id-- > 0;)
+        if (s->tok[id].piece.n == piece.n && !memcmp(s->tok[id].piece.p, piece.p, piece.n))
+            return (int32_t)id;
+    return -1;
+}
+
+static fxi_str spec_piece(const void *of, int32_t id)
+{
+    return ((const fxi_vocab_spec *)of)->tok[id].piece;
+}
+
+bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x)
+{
+    bool ok = fxi_index_make(x, s->n_tok, spec_piece, s);
+    for (int normal = 0; normal < 2; normal++)
+        for (size_t i = 0; ok && i < s->n_tok; i++) {
+            uint8_t type = s->tok[i].type;
+            if ((type != FXI_TOKEN_USER && type != FXI_TOKEN_CONTROL) == normal)
+                ok = fxi_index_put(x, (int32_t)i);
+        }
+    if (!ok) fxi_index_free(x);
+    return ok;
+}

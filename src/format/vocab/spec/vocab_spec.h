@@ -1,0 +1,106 @@
+// vocab_spec.h - what a vocabulary is made from, whatever file it came from: readers fill a spec,
+// the builder makes a vocabulary of it. How a text becomes ids:
+//
+//   split off special tokens -> take what lies between through the norm steps -> cut it into words
+//   by the split steps -> take each word through the model, by kind
+//
+// A spec owns what it points to, in its pool (fxi_spec_str) and its arrays (fxi_vocab_spec_free).
+// One thread at a time.
+#ifndef FXI_FORMAT_VOCAB_SPEC_H
+#define FXI_FORMAT_VOCAB_SPEC_H
+
+#include "format/vocab.h"
+#include "format/vocab/lookup/vocab_index.h"
+#include "format/vocab/spec/vocab_kinds.h"
+
+typedef struct fxi_spec_token {
+    fxi_str piece; // as stored; of several tokens with the same piece, the last is found
+    double score;  // of kinds SCORES and UNIGRAM; never NaN
+    uint8_t type;  // fxi_token_type
+    // Of added tokens (types USER and CONTROL), as in tokenizer.json:
+    bool eats_left, eats_right; // adjacent white space belongs to it (lstrip, rstrip)
+    bool whole_word;            // found only where no letter, digit or '_' is adjacent
+    // Looked for in the text after the norm steps that are not `late` (spelled as these steps leave
+    // it, if norms_tokens is set); otherwise before all norm steps.
+    bool normalized;
+} fxi_spec_token;
+
+typedef struct fxi_spec_merge {
+    int32_t left, right, to; // ids: left and right, adjacent, become `to`
+} fxi_spec_merge;
+
+typedef struct fxi_norm {
+    fxi_norm_kind kind;
+    fxi_str from, to;
+    bool late; // from a pre-tokenizer: runs on what lies between `normalized` tokens, after these
+               // were split off. Late steps come last
+} fxi_norm;
+
+// Each step cuts every word that the steps before it made.
+typedef struct fxi_split {
+    fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
+    fxi_split_how how;
+    bool invert; // what lies between matches counts as match, and the other way round
+    bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
+} fxi_split;
+
+typedef struct fxi_vocab_spec {
+    const char *name; // of the file, for errors; not owned
+    fxi_vocab_kind kind;
+    fxi_spelling spelling;
+    bool unit_bytes;    // merging starts from single bytes, otherwise from characters
+    bool byte_fallback; // a character without a piece becomes byte tokens, otherwise unk
+    bool fuse_unknown;  // adjacent unknown tokens become one
+    bool whole_words;   // a word that is a piece is not merged (ignore_merges)
+    // User-defined tokens are looked for with spaces where their piece has U+2581 (GGUF,
+    // SentencePiece); otherwise as they are spelled.
+    bool user_marks;
+    // Kind UNIGRAM: user-defined tokens are pieces of the model with a score that makes them win
+    // (SentencePiece); otherwise they are split off.
+    bool user_in_model;
+    bool sums_float; // kind UNIGRAM: sums have single precision (SentencePiece), otherwise double
+    fxi_spec_token *tok;
+    size_t n_tok, cap_tok;
+    fxi_spec_merge *merge; // [n_merge]; kind MERGES: in order of precedence
+    size_t n_merge, cap_merge;
+    fxi_norm *norm;
+    size_t n_norm, cap_norm;
+    bool norms_tokens; // `normalized` tokens are looked for as the steps that are not late leave
+                       // their spelling (tokenizer.json); otherwise as stored (SentencePiece)
+    fxi_split *split;
+    size_t n_split, cap_split;
+    int32_t bos, eos, unk;       // -1: none
+    bool adds_bos, adds_eos;     // around a text
+    bool strips_space;           // decoding drops one space at the very beginning of a text
+    bool strips_spaces;          // with it: one of each token until there is text (SentencePiece)
+    fxi_ids ends;                // ids that end a generation, besides eos and known spellings
+    fxi_str chat_template;       // from the file or one beside it; n = 0: none
+    struct fxi_spec_block *pool; // of fxi_spec_str
+} fxi_vocab_spec;
+
+// Empty, ids of -1. Never fails.
+void fxi_vocab_spec_init(fxi_vocab_spec *s, const char *name);
+void fxi_vocab_spec_free(fxi_vocab_spec *s);
+
+// All of these copy strings into the spec and return false when out of memory.
+bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out);
+bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t); // its id is n_tok before the call
+bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m);
+bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n);
+bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
+
+// FX_ENOMEM: "NAME: no memory for the vocabulary".
+fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err);
+
+// The id of the token with this piece (the last of several), -1: none. A linear search.
+int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
+
+// An index over the pieces; the spec must outlive it. Of equal pieces it finds a normal token
+// before a user-defined or control token. False: out of memory.
+bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
+
+// Adds the norm and split steps of a pre-tokenizer known by name ("gpt-2", "llama-bpe", "qwen2",
+// ..). Errors: FX_EFORMAT (unknown name), FX_ENOMEM.
+fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err);
+
+#endif

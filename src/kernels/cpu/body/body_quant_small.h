@@ -1,0 +1,117 @@
+// body_quant_small.h - small batches of tokens x panels of block types; see body_quant.h. Weights
+// go straight from memory into the sums; memory is the limit.
+#include "kernels/cpu/body/body_codes.h"
+
+#define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
+
+// The operands: all of k for P neighbouring panels.
+typedef struct q_small {
+    const uint8_t *code, *scale; // of the first panel; the next panel_bytes behind it
+    const uint8_t *next;         // the codes that are read after these, or NULL
+    size_t panel_bytes, scale_bytes;
+    const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens
+    int n_tok, n_block;
+    float *y; // [T][ldy]
+    size_t ldy;
+    int n_out; // outputs from the first panel on; the last panel may be cut by it
+} q_small;
+
+ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const q_small *c, int b)
+{
+    const int far = b + Q_PREFETCH_BYTES / (64 * LINES);
+    const uint8_t *at = far < c->n_block ? c->code + (size_t)far * 64 * (size_t)LINES
+                        : c->next        ? c->next + (size_t)(far - c->n_block) * 64 * (size_t)LINES
+                                         : c->code;
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++)
+#pragma GCC unroll 8
+        for (int i = 0; i < LINES; i++)
+            __builtin_prefetch(at + (size_t)p * c->panel_bytes + i * 64);
+}
+
+// The run of N vectors from vector g0 of block b on, which share `scale`.
+ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int HI, const int N,
+                               const bool HAS_MIN, const q_small *c, int b, const int g0,
+                               const q_scale *scale, v16 acc[4][Q_SMALL_MAX_PANELS])
+{
+    const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
+    const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
+    const uint8_t *code = c->code + (size_t)b * 64 * (LO + HI);
+    vq sum[4][Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) sum[t][p] = vq_set1(&tok[t].start[s]);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; i++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) {
+            vb v = code_vector(LO, HI, code + (size_t)p * c->panel_bytes, g0 + i);
+            vq_w w = vq_codes(v, LO == 8);
+#pragma GCC unroll 4
+            for (int t = 0; t < T; t++) {
+                int32_t x = four_bytes(tok[t].q + in * FXI_Q_BLOCK + 4 * (g0 + i));
+                sum[t][p] = vq_dot(sum[t][p], w, x, LO == 8);
+            }
+        }
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++) {
+        v16 offset = scale_offset(scale[p].dw);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            v16 v = times_scale(sum[t][p], scale[p].dw, offset);
+            acc[t][p] = v16_fma(v, v16_set1(tok[t].d[in]), acc[t][p]);
+            if (HAS_MIN) acc[t][p] = v16_fma(scale[p].min, v16_set1(tok[t].dsum[s]), acc[t][p]);
+        }
+    }
+}
+
+// Block b, which is block `in` of the group of scales at `at`.
+ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const int HI, const int N,
+                                 const bool BIG, const bool HAS_MIN, const q_small *c, int b,
+                                 const q_head *head, const uint8_t *at, int in,
+                                 v16 acc[4][Q_SMALL_MAX_PANELS])
+{
+    q_small_prefetch(P, LO + HI, c, b);
+#pragma GCC unroll 2
+    for (int g0 = 0; g0 < 8; g0 += N) {
+        q_scale scale[Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            scale[p] = run_scale(LO, HI, BIG, HAS_MIN, head[p], at + (size_t)p * c->panel_bytes,
+                                 (8 * in + g0) / N);
+        q_small_run(T, P, LO, HI, N, HAS_MIN, c, b, g0, scale, acc);
+    }
+}
+
+// All of k for T tokens and P panels.
+ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const int HI, const int N,
+                                  const bool BIG, const bool HAS_MIN, const q_small *c)
+{
+    v16 acc[4][Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) acc[t][p] = v16_zero();
+    const uint8_t *at = c->scale;
+    for (int b = 0; b < c->n_block; at += c->scale_bytes) {
+        q_head head[Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            head[p] = head_load(BIG, HAS_MIN, at + (size_t)p * c->panel_bytes);
+        for (int in = 0; in < (BIG ? 8 : 1); in++, b++)
+            q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, c, b, head, at, in, acc);
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
+                        c->n_out - p * FXI_PANEL);
+}
+
+// How many panels T tokens are multiplied with at a time.
+#define Q_SMALL_PANELS(T)                                           \
+    ((T) >= Q_SMALL_SUMS                       ? 1                  \
+     : Q_SMALL_SUMS / (T) < Q_SMALL_MAX_PANELS ? Q_SMALL_SUMS / (T) \
+                                               : Q_SMALL_MAX_PANELS)

@@ -1,0 +1,9 @@
+// kv_managers.h - the tables of all managers, one per file.
+#ifndef FXI_KV_MANAGERS_H
+#define FXI_KV_MANAGERS_H
+
+#include "kv/kv.h"
+
+extern const fxi_kv_ops fxi_kv_vtensor; // kv_vtensor.c
+
+#endif

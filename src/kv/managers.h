@@ -1,9 +1,0 @@
-// managers.h - the tables of the managers there are, one per file.
-#ifndef FXI_KV_MANAGERS_H
-#define FXI_KV_MANAGERS_H
-
-#include "kv/kv.h"
-
-extern const fxi_kv_ops fxi_kv_vtensor; // kv_vtensor.c
-
-#endif

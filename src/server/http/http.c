@@ -1,0 +1,162 @@
+// http.c - the callbacks of libmicrohttpd. It calls fxi_http_on_request for one request several
+// times, always on the same thread: with the head, with each piece of the body, at its end, and
+// again whenever a suspended connection has been resumed; then it calls fxi_http_on_completed once,
+// however the request ended.
+//
+// An error found in the head is answered only after the body has been read and dropped: a client
+// that still writes may never see an answer that comes with a reset. A client that waits for "100
+// Continue", or announces far more than the limit, gets its answer at once.
+#include "server/http/http.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAX_HEADER_BYTES (16u << 10)
+#define MAX_DROPPED      4 // times max_body_bytes
+
+// ---- the head ---------------------------------------------------------------------------------
+
+static const char *header_of(const fxi_http_job *job, const char *name)
+{
+    return MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, name);
+}
+
+// The client's own id if it is one word of printable ASCII, else a new one.
+static void take_request_id(fxi_http_job *job)
+{
+    const char *id = header_of(job, "X-Request-Id");
+    size_t n = id ? strlen(id) : 0;
+    bool good = n && n < sizeof job->request_id;
+    for (size_t i = 0; good && i < n; i++) good = id[i] > ' ' && id[i] <= '~';
+    if (good)
+        memcpy(job->request_id, id, n + 1);
+    else
+        fxi_random_id(job->request_id, sizeof job->request_id, "req");
+}
+
+static bool check_header_bytes(fxi_http_job *job)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(job->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!info || info->header_size <= MAX_HEADER_BYTES) return true;
+    return fxi_http_fail(&job->early, 431, NULL, NULL, "the headers are longer than %u bytes",
+                         MAX_HEADER_BYTES);
+}
+
+// Many clients send JSON under another type, or under none: refuse only what is clearly something
+// else.
+static bool check_content_type(fxi_http_job *job)
+{
+    static const char *const fine[] = {"json", "text/plain", "x-www-form-urlencoded",
+                                       "octet-stream"};
+    const char *type = header_of(job, "Content-Type"), *coding = header_of(job, "Content-Encoding");
+    if (coding && strcasecmp(coding, "identity"))
+        return fxi_http_fail(&job->early, 415, NULL, NULL, "compressed bodies are not accepted");
+    if (!type || !*type) return true;
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++)
+        if (strcasestr(type, fine[i])) return true;
+    return fxi_http_fail(&job->early, 415, NULL, NULL, "the body must be application/json");
+}
+
+static bool refuse_large_body(fxi_http_job *job)
+{
+    return fxi_http_fail(&job->early, 413, NULL, NULL, "the body is larger than %zu bytes",
+                         job->srv->opt.max_body_bytes);
+}
+
+// The announced length of the body; 0 if there is none (a chunked body is counted as it arrives).
+static uint64_t announced_bytes(const fxi_http_job *job)
+{
+    const char *length = header_of(job, "Content-Length");
+    return length ? strtoumax(length, NULL, 10) : 0;
+}
+
+static bool check_head(fxi_http_job *job, const char *method, const char *url)
+{
+    if (!check_header_bytes(job)) return false;
+    job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
+    if (!job->route) return false;
+    if (!strcmp(method, "POST") && !check_content_type(job)) return false;
+    if (announced_bytes(job) > job->srv->opt.max_body_bytes) return refuse_large_body(job);
+    return true;
+}
+
+static bool must_answer_now(const fxi_http_job *job)
+{
+    return header_of(job, "Expect") ||
+           announced_bytes(job) / MAX_DROPPED > job->srv->opt.max_body_bytes;
+}
+
+static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, const char *method,
+                                 const char *url, void **con_cls)
+{
+    fxi_http_job *job = fxi_http_job_new(srv, conn);
+    if (!job) return MHD_NO;
+    *con_cls = job;
+    take_request_id(job);
+    if (check_head(job, method, url) || !must_answer_now(job)) return MHD_YES;
+    return fxi_http_send_error(job, &job->early);
+}
+
+// ---- the body ---------------------------------------------------------------------------------
+
+static enum MHD_Result take_body(fxi_http_job *job, const char *data, size_t n)
+{
+    size_t max = job->srv->opt.max_body_bytes;
+    job->n_body_bytes += n;
+    if (job->n_body_bytes / MAX_DROPPED > max) return MHD_NO;
+    if (!job->early.status && job->n_body_bytes > max) refuse_large_body(job);
+    if (!job->early.status && !fxi_buf_add(&job->body, data, n))
+        fxi_http_fail(&job->early, 500, NULL, NULL, "out of memory");
+    if (job->early.status) fxi_buf_free(&job->body);
+    return MHD_YES;
+}
+
+enum MHD_Result fxi_http_on_request(void *ud, struct MHD_Connection *conn, const char *url,
+                                    const char *method, const char *version, const char *data,
+                                    size_t *n_data, void **con_cls)
+{
+    fxi_http_job *job = *con_cls;
+    (void)version;
+    if (!job) return begin_job(ud, conn, method, url, con_cls);
+    if (*n_data) {
+        size_t n = *n_data;
+        *n_data = 0;
+        return take_body(job, data, n);
+    }
+    if (job->phase == FXI_PHASE_WAIT) return fxi_http_send_reply(job);
+    if (job->early.status) return fxi_http_send_error(job, &job->early);
+    job->path = url;
+    return job->route->run(job);
+}
+
+// ---- the end ----------------------------------------------------------------------------------
+
+static int logged_status(const fxi_http_job *job, enum MHD_RequestTerminationCode why)
+{
+    if (job->gone) return 499;
+    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED && !job->status) return 408;
+    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) return job->status;
+    if (why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN) return job->status ? job->status : 503;
+    return 499;
+}
+
+void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls,
+                           enum MHD_RequestTerminationCode why)
+{
+    fxi_http_job *job = *con_cls;
+    fxi_http_error gone;
+    (void)ud, (void)conn;
+    if (!job) return;
+    *con_cls = NULL;
+    fxi_watch_remove(job);
+    fxi_http_fail(&gone, 499, NULL, NULL, "the client has gone");
+    fxi_http_job_end(job, &gone);
+    pthread_mutex_lock(&job->mu);
+    job->conn = NULL;
+    pthread_mutex_unlock(&job->mu);
+    fxi_log_job(job, logged_status(job, why));
+    fxi_http_job_unref(job);
+}

@@ -1,0 +1,180 @@
+// http.h - connections: what the files of this shelf share, in the order in which they lean on each
+// other.
+//
+//   client -> http.c -> routes.c -> job_submit.c (parse, tokenize, submit)
+//                                -> http_send.c  (send, or suspend the connection until it can)
+//             watch.c: one thread that sees clients hang up and keeps silent streams alive
+//             job.c:   one request; the engine's thread enters here with its events
+//
+// Threads. MHD's I/O threads run http.c and routes.c; each request stays on one of them. The
+// engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c. Locks, in the
+// order in which they are taken: server.mu, then job.mu, then those inside MHD. Neither is ever
+// held across fx_submit, fx_tokenize or a system call that may block; server.mu may be held across
+// fx_cancel, job.mu may not.
+#ifndef FXI_SERVER_HTTP_H
+#define FXI_SERVER_HTTP_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "flexinfer/flexinfer.h"
+#include "server/reply/api_reply.h"
+#include "server/request/api_request.h"
+#include "server/server.h"
+
+typedef struct fxi_http_job fxi_http_job;
+
+// ---- the server -------------------------------------------------------------------------------
+
+typedef struct fxi_watch {
+    int epoll_fd, wake_fd;
+    pthread_t thread;
+    bool started, stop; // stop: guarded by server.mu
+} fxi_watch;
+
+struct fxi_server {
+    // Immutable after start.
+    fx_engine *eng;
+    fxi_server_options opt; // defaults filled in; host and model_id point to the two below
+    char host[64], model_id[256];
+    char fingerprint[24];
+    int64_t created;
+    int listen_fd, port;
+    fxi_limits lim;
+    struct MHD_Daemon *mhd;
+    fxi_watch watch;
+
+    pthread_mutex_t mu;
+    pthread_cond_t empty; // jobs has become NULL
+    fxi_http_job *jobs;   // guarded by mu: submitted, with a connection
+    uint64_t next_serial; // guarded by mu
+    bool closing;         // guarded by mu
+
+    pthread_mutex_t log_mu;
+};
+
+// ---- job.c: one HTTP request ------------------------------------------------------------------
+
+typedef enum fxi_phase {
+    FXI_PHASE_BODY,  // the body is arriving
+    FXI_PHASE_WAIT,  // submitted; suspended until there is something to send
+    FXI_PHASE_REPLY, // a response is queued
+} fxi_phase;
+
+typedef struct fxi_job_part { // one engine request: one prompt of the job
+    fxi_http_job *job;
+    int index;
+    uint64_t id;    // guarded by job.mu, with:
+    bool submitted; // id is known
+    bool over;      // the engine no longer holds it
+} fxi_job_part;
+
+// Ownership: one reference is the connection's, from the first callback to the completed one. One
+// is held for each part that the engine holds, from before fx_submit to its last event. Whoever
+// drops the last one frees the job. The engine's references may outlive connection and server; by
+// then they touch neither.
+struct fxi_http_job {
+    atomic_int refs;
+
+    fx_engine *eng; // immutable; outlives the job
+
+    // The I/O thread's own.
+    fxi_server *srv; // valid while the connection's reference is held
+    const struct fxi_route *route;
+    const char *path;     // the request's, during a callback of MHD
+    char request_id[132]; // X-Request-Id, the client's or ours
+    double started_s;
+    fxi_phase phase;
+    fxi_buf body;
+    uint64_t n_body_bytes; // received, kept or not
+    fxi_http_error early;  // found before the whole body arrived; answered after it
+    char allow[32];        // with 405: the methods that the path allows
+    const char *code;      // of the error that was sent, for the log; static text
+    int status;            // sent; 0: none yet
+    fxi_job_part *part;    // [n_part]
+    int n_part;
+    bool listed; // in server.jobs and watched
+
+    // Guarded by server.mu.
+    uint64_t serial;
+    int fd;
+    fxi_http_job *prev, *next;
+
+    // Guarded by mu.
+    pthread_mutex_t mu;
+    struct MHD_Connection *conn; // NULL once completed
+    bool suspended;
+    bool gone; // the client hung up
+    double last_out_s;
+    fxi_reply reply;
+};
+
+fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
+void fxi_http_job_unref(fxi_http_job *job);
+// An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
+void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Ends the job with an error from outside the engine: wakes the connection, cancels the parts.
+void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
+void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
+// Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
+double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+
+// ---- watch.c: hang-ups and pings --------------------------------------------------------------
+
+fx_status fxi_watch_start(fxi_server *srv, fx_error *err);
+// The two halves of the end, both allowed after a failed start: joins the thread; closes the files,
+// once no job is listed any more.
+void fxi_watch_stop(fxi_server *srv);
+void fxi_watch_close(fxi_server *srv);
+// Lists the job and watches its socket. False: the server is closing.
+bool fxi_watch_add(fxi_http_job *job);
+void fxi_watch_remove(fxi_http_job *job);
+bool fxi_watch_is_closing(fxi_server *srv); // no more jobs are taken
+
+// ---- job_submit.c: from the body to the engine ------------------------------------------------
+
+// Parses the body, lists the job and submits one engine request per prompt. False: *err says why,
+// and nothing was submitted. Later failures end the reply with an error.
+bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);
+// "PREFIX-" and 24 random hexadecimal digits.
+void fxi_random_id(char *dst, size_t cap, const char *prefix);
+
+// ---- http_send.c: responses -------------------------------------------------------------------
+
+// Sends *body (taken over) as the whole response.
+enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
+// Sends what a submitted job has to say, or suspends the connection until there is something.
+enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
+
+// ---- routes.c: what is served where -----------------------------------------------------------
+
+typedef struct fxi_route {
+    const char *method; // "GET" serves HEAD too
+    const char *path;
+    bool prefix; // path is only the start of what it serves
+    enum MHD_Result (*run)(fxi_http_job *job);
+} fxi_route;
+
+// The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
+const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
+                                fxi_http_error *err);
+
+// ---- access_log.c -----------------------------------------------------------------------------
+
+// Writes a finished request's line to the server's log.
+void fxi_log_job(fxi_http_job *job, int status);
+
+// ---- http.c: the callbacks of MHD -------------------------------------------------------------
+
+enum MHD_Result fxi_http_on_request(void *srv, struct MHD_Connection *conn, const char *url,
+                                    const char *method, const char *version, const char *data,
+                                    size_t *n_data, void **con_cls);
+void fxi_http_on_completed(void *srv, struct MHD_Connection *conn, void **con_cls,
+                           enum MHD_RequestTerminationCode why);
+
+#endif

@@ -1,0 +1,103 @@
+// http_send.c - responses: whole ones, errors and streams. A connection with nothing to send yet is
+// suspended; whoever adds to the reply resumes it (job.c).
+#include "base/clock.h" // defines: fxi_now_s
+#include "server/http/http.h"
+
+#include <stdio.h>
+
+#define STREAM_BLOCK (16u << 10)
+
+// Queues *r with the headers that all responses share, and drops our reference to it.
+static enum MHD_Result send_response(fxi_http_job *job, int status, const char *type,
+                                     struct MHD_Response *r)
+{
+    char seconds[16];
+    int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
+    snprintf(seconds, sizeof seconds, "%d", retry_s);
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "X-Request-Id", job->request_id);
+    if (retry_s) MHD_add_response_header(r, "Retry-After", seconds);
+    if (job->allow[0]) MHD_add_response_header(r, "Allow", job->allow);
+    job->phase = FXI_PHASE_REPLY;
+    job->status = status;
+    enum MHD_Result res = MHD_queue_response(job->conn, (unsigned)status, r);
+    MHD_destroy_response(r);
+    return res;
+}
+
+enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body)
+{
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(body->n, body->p, MHD_RESPMEM_MUST_FREE);
+    if (!r) {
+        fxi_buf_free(body);
+        return MHD_NO;
+    }
+    *body = (fxi_buf){0};
+    return send_response(job, status, type, r);
+}
+
+enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
+{
+    fxi_buf b = {0};
+    job->code = e->code;
+    if (fxi_http_error_body(&b, e)) return fxi_http_send(job, e->status, "application/json", &b);
+    fxi_buf_free(&b);
+    return MHD_NO;
+}
+
+// MHD wants the next bytes of a stream.
+static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
+{
+    fxi_http_job *job = ud;
+    ssize_t res = 0;
+    (void)pos;
+    pthread_mutex_lock(&job->mu);
+    size_t n = job->gone ? 0 : fxi_reply_take(&job->reply, dst, max);
+    if (n) {
+        res = (ssize_t)n;
+        job->last_out_s = fxi_now_s();
+    } else if (job->reply.ended) {
+        res = job->gone ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        job->suspended = true;
+        MHD_suspend_connection(job->conn);
+    }
+    pthread_mutex_unlock(&job->mu);
+    return res;
+}
+
+static enum MHD_Result send_stream(fxi_http_job *job)
+{
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
+                                                               read_stream_bytes, job, NULL);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, "Cache-Control", "no-cache");
+    MHD_add_response_header(r, "X-Accel-Buffering", "no");
+    return send_response(job, 200, "text/event-stream", r);
+}
+
+// The reply has ended: nobody else touches it any more.
+static enum MHD_Result send_whole(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    if (job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
+    if (fxi_whole_body(&b, &job->reply)) return fxi_http_send(job, 200, "application/json", &b);
+    fxi_buf_free(&b);
+    return MHD_NO;
+}
+
+enum MHD_Result fxi_http_send_reply(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    bool begun = job->reply.begun, gone = job->gone;
+    bool ready = begun || job->reply.ended;
+    if (!ready) {
+        job->suspended = true;
+        MHD_suspend_connection(job->conn);
+    }
+    pthread_mutex_unlock(&job->mu);
+    if (!ready) return MHD_YES;
+    if (gone) return MHD_NO;
+    return begun ? send_stream(job) : send_whole(job);
+}

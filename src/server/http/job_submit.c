@@ -1,0 +1,140 @@
+// job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
+// per prompt. Runs on the I/O thread.
+#include "server/http/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h" // defines: fxi_now_s
+#include "base/error.h" // defines: fxi_fail
+
+static uint64_t random_u64(void)
+{
+    uint64_t r;
+    if (getrandom(&r, sizeof r, 0) == sizeof r) return r;
+    return (uint64_t)(fxi_now_s() * 1e9); // the kernel has no entropy yet: better than a fixed one
+}
+
+void fxi_random_id(char *dst, size_t cap, const char *prefix)
+{
+    snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)random_u64(),
+             (unsigned)random_u64());
+}
+
+static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
+{
+    tok->id = malloc(ids->n * sizeof *tok->id);
+    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    memcpy(tok->id, ids->id, ids->n * sizeof *tok->id);
+    tok->n = tok->cap = ids->n;
+    return FX_OK;
+}
+
+static fx_status encode_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
+                               fx_error *err)
+{
+    if (par->api == FXI_API_CHAT) {
+        const fx_chat_request q = fxi_params_chat(par);
+        return fx_chat_request_tokenize(eng, &q, tok, err);
+    }
+    const fxi_prompt *p = &par->prompt[i];
+    if (!p->text) return copy_ids(&p->ids, tok, err);
+    return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);
+}
+
+// The ids of prompt i. Ids from the client are copied, so that the caller frees either alike.
+static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
+                                 fx_error *err)
+{
+    FX_TRY(encode_prompt(eng, par, i, tok, err));
+    return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+}
+
+// Submits with a reference for the engine. The last event gives it back; if the engine refuses,
+// this function does.
+static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
+                               uint64_t *id, fx_error *err)
+{
+    fx_request req = fxi_params_request(par, random_u64());
+    req.prompt = tok->id;
+    req.n_prompt = tok->n;
+    req.on_event = fxi_http_job_on_event;
+    req.ud = part;
+    atomic_fetch_add(&part->job->refs, 1);
+    fx_status st = fx_submit(part->job->eng, &req, id, err);
+    if (st != FX_OK) fxi_http_job_unref(part->job);
+    return st;
+}
+
+// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then nobody
+// wants this part.
+static void mark_submitted(fxi_job_part *part, uint64_t id)
+{
+    pthread_mutex_lock(&part->job->mu);
+    part->id = id;
+    part->submitted = true;
+    bool unwanted = part->job->reply.ended && !part->over;
+    pthread_mutex_unlock(&part->job->mu);
+    if (unwanted) fx_cancel(part->job->eng, id);
+}
+
+static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
+{
+    static const char *const input[] = {"prompt", "messages"};
+    fx_tokens tok = {0};
+    fx_error e = {0};
+    uint64_t id = 0;
+    const char *param = input[par->api];
+    fx_status st = tokenize_prompt(part->job->eng, par, part->index, &tok, &e);
+    if (st == FX_OK) {
+        st = submit_tokens(part, par, &tok, &id, &e);
+        param = fxi_params_blame(par, st);
+    }
+    fx_tokens_free(&tok);
+    if (st != FX_OK) return fxi_http_fail_fx(err, &e, param);
+    mark_submitted(part, id);
+    return true;
+}
+
+static bool prepare_reply(fxi_http_job *job, const fxi_params *par)
+{
+    static const char *const prefixes[] = {"cmpl", "chatcmpl"};
+    const fxi_reply_spec spec = fxi_params_reply(par);
+    fxi_reply *r = &job->reply;
+    fxi_random_id(r->id, sizeof r->id, prefixes[par->api]);
+    r->created = time(NULL);
+    r->model = job->srv->model_id;
+    r->fingerprint = job->srv->fingerprint;
+    job->part = calloc(par->n_prompt, sizeof *job->part);
+    if (!job->part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
+    job->n_part = (int)par->n_prompt;
+    for (int i = 0; i < job->n_part; i++) job->part[i] = (fxi_job_part){.job = job, .index = i};
+    job->last_out_s = fxi_now_s();
+    return true;
+}
+
+static bool start_job(fxi_http_job *job, const fxi_params *par, fxi_http_error *err)
+{
+    if (!prepare_reply(job, par)) return fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    if (!fxi_watch_add(job))
+        return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+    for (int i = 0; i < job->n_part; i++) {
+        if (submit_part(&job->part[i], par, err)) continue;
+        fxi_http_job_end(job, err);
+        break;
+    }
+    return true;
+}
+
+bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
+{
+    fxi_params par;
+    if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
+    fxi_buf_free(&job->body);
+    bool ok = start_job(job, &par, err);
+    fxi_params_free(&par);
+    return ok;
+}

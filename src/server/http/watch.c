@@ -1,0 +1,164 @@
+// watch.c - one thread for what MHD does not see while a connection is suspended: that its client
+// has gone, and that its stream has been silent for too long.
+//
+// The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
+// eventfd, until the next ping is due. A socket is armed once (EPOLLONESHOT) and carries its job's
+// serial number instead of its address: an event fetched before the job was removed finds nothing.
+// A half-closed connection counts as a hang-up.
+#include "server/http/http.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h" // defines: fxi_now_s
+#include "base/error.h" // defines: fxi_fail
+
+#define WAKE_SERIAL 0
+#define N_EVENT     64
+
+static void wake_watcher(fxi_watch *w)
+{
+    uint64_t one = 1;
+    ssize_t n = write(w->wake_fd, &one, sizeof one);
+    (void)n; // fails only if the count is full, and then the watcher wakes too
+}
+
+static void drain_wakes(fxi_watch *w)
+{
+    uint64_t n_wake;
+    ssize_t n = read(w->wake_fd, &n_wake, sizeof n_wake);
+    (void)n;
+}
+
+static void hang_up_locked(fxi_server *srv, uint64_t serial)
+{
+    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+        if (j->serial == serial) fxi_http_job_hangup(j);
+}
+
+// Pings the streams that are due. Returns the seconds until the next one; < 0: nothing to wait for.
+static double ping_locked(fxi_server *srv)
+{
+    double now_s = fxi_now_s(), next_s = INFINITY;
+    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+        next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
+    return isinf(next_s) ? -1 : fmax(next_s - now_s, 0);
+}
+
+static int timeout_ms(double s)
+{
+    return s < 0 ? -1 : (int)fmin(ceil(s * 1e3), 60e3);
+}
+
+static void *watch_main(void *ud)
+{
+    fxi_server *srv = ud;
+    struct epoll_event ev[N_EVENT];
+    bool stop = false;
+    int n = 0, wait_ms = -1;
+    while (!stop) {
+        n = epoll_wait(srv->watch.epoll_fd, ev, N_EVENT, wait_ms);
+        pthread_mutex_lock(&srv->mu);
+        for (int i = 0; i < n; i++) {
+            if (ev[i].data.u64 == WAKE_SERIAL)
+                drain_wakes(&srv->watch);
+            else
+                hang_up_locked(srv, ev[i].data.u64);
+        }
+        wait_ms = timeout_ms(ping_locked(srv));
+        stop = srv->watch.stop;
+        pthread_mutex_unlock(&srv->mu);
+    }
+    return NULL;
+}
+
+static bool arm_socket(fxi_watch *w, int fd, uint64_t serial, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.u64 = serial};
+    return !epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+fx_status fxi_watch_start(fxi_server *srv, fx_error *err)
+{
+    fxi_watch *w = &srv->watch;
+    w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->epoll_fd < 0 || w->wake_fd < 0 || !arm_socket(w, w->wake_fd, WAKE_SERIAL, EPOLLIN))
+        return fxi_fail(err, FX_EIO, "cannot watch connections: %s", strerror(errno));
+    int e = pthread_create(&w->thread, NULL, watch_main, srv);
+    if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+    w->started = true;
+    return FX_OK;
+}
+
+void fxi_watch_stop(fxi_server *srv)
+{
+    fxi_watch *w = &srv->watch;
+    if (!w->started) return;
+    pthread_mutex_lock(&srv->mu);
+    w->stop = true;
+    pthread_mutex_unlock(&srv->mu);
+    wake_watcher(w);
+    pthread_join(w->thread, NULL);
+}
+
+void fxi_watch_close(fxi_server *srv)
+{
+    fxi_watch *w = &srv->watch;
+    if (w->wake_fd >= 0) close(w->wake_fd);
+    if (w->epoll_fd >= 0) close(w->epoll_fd);
+}
+
+static void list_locked(fxi_server *srv, fxi_http_job *job)
+{
+    job->serial = ++srv->next_serial;
+    job->next = srv->jobs;
+    if (job->next) job->next->prev = job;
+    srv->jobs = job;
+    job->listed = true;
+}
+
+bool fxi_watch_add(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(job->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+    job->fd = info ? info->connect_fd : -1;
+    pthread_mutex_lock(&srv->mu);
+    bool ok = !srv->closing;
+    if (ok) list_locked(srv, job);
+    pthread_mutex_unlock(&srv->mu);
+    if (!ok) return false;
+    // Hang-ups and errors are always reported, whatever the events asked for.
+    arm_socket(&srv->watch, job->fd, job->serial, EPOLLRDHUP | EPOLLONESHOT);
+    if (job->reply.spec.stream) wake_watcher(&srv->watch);
+    return true;
+}
+
+void fxi_watch_remove(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    if (!job->listed) return;
+    epoll_ctl(srv->watch.epoll_fd, EPOLL_CTL_DEL, job->fd, NULL);
+    pthread_mutex_lock(&srv->mu);
+    if (job->next) job->next->prev = job->prev;
+    if (job->prev)
+        job->prev->next = job->next;
+    else
+        srv->jobs = job->next;
+    if (!srv->jobs) pthread_cond_signal(&srv->empty);
+    pthread_mutex_unlock(&srv->mu);
+    job->listed = false;
+}
+
+bool fxi_watch_is_closing(fxi_server *srv)
+{
+    pthread_mutex_lock(&srv->mu);
+    bool closing = srv->closing;
+    pthread_mutex_unlock(&srv->mu);
+    return closing;
+}

@@ -1,0 +1,106 @@
+// api_engine.c - parameters to a request of the engine, and to what the reply looks like.
+//
+// Some names and meanings differ: priorities run the other way round, the width of a beam search is
+// best_of, and a salt names the tenant, with whom alone prefixes are shared.
+#include "server/request/api_request.h"
+
+#include <float.h>
+#include <limits.h>
+
+int64_t fxi_params_max_tok(const fxi_params *par)
+{
+    static const int absent[] = {[FXI_API_COMPLETIONS] = 16, [FXI_API_CHAT] = -1};
+    int64_t n = par->max_completion_tok >= 0 ? par->max_completion_tok : par->max_tok;
+    return n < 0 ? absent[par->api] : n;
+}
+
+int64_t fxi_params_n_seq(const fxi_params *par)
+{
+    return par->best_of > par->n ? par->best_of : par->n;
+}
+
+// Rounds to a float above 0: a tiny double would become 0.
+static float above_zero(double v)
+{
+    return v < FLT_MIN ? FLT_MIN : (float)v;
+}
+
+static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
+{
+    return (fx_sampling){
+        .temperature = (float)par->temperature,
+        .top_k = par->top_k < 0 ? 0 : (int)par->top_k,
+        .top_p = above_zero(par->top_p),
+        .min_p = (float)par->min_p,
+        .typical_p = above_zero(par->typical_p),
+        .repetition_penalty = above_zero(par->repetition_penalty),
+        .presence_penalty = (float)par->presence_penalty,
+        .frequency_penalty = (float)par->frequency_penalty,
+        .seed = par->has_seed ? (uint64_t)par->seed : seed,
+        .bias = par->bias,
+        .n_bias = par->n_bias,
+        .allow = par->allow.id,
+        .n_allow = par->allow.n,
+        .min_tok = (int)par->min_tok,
+    };
+}
+
+static void set_counts(fx_request *req, const fxi_params *par)
+{
+    int n_seq = (int)fxi_params_n_seq(par);
+    req->n_choice = (int)par->n;
+    if (par->beam)
+        req->beam_width = n_seq;
+    else if (n_seq > req->n_choice)
+        req->n_best = n_seq;
+    req->length_penalty = (float)par->length_penalty;
+    req->early_stop = par->early_stop;
+}
+
+static void set_ends(fx_request *req, const fxi_params *par)
+{
+    int64_t max_tok = fxi_params_max_tok(par);
+    req->max_tok = max_tok > INT_MAX ? INT_MAX : (int)max_tok;
+    req->stop = par->stop;
+    req->n_stop = par->n_stop;
+    req->stop_token = par->stop_token.id;
+    req->n_stop_token = par->stop_token.n;
+    req->include_stop = par->include_stop;
+    req->ignore_eos = par->ignore_eos;
+}
+
+fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
+{
+    fx_request req = fx_request_default();
+    req.sampling = sampling_of(par, seed);
+    set_counts(&req, par);
+    set_ends(&req, par);
+    req.priority = -(int)par->priority; // as in vLLM, the lower goes first
+    req.tenant = par->cache_salt;
+    req.no_cache = !par->cache_prompt;
+    return req;
+}
+
+// FX_EINVAL: everything else has been checked, so the request has more sequences than the engine
+// runs together.
+const char *fxi_params_blame(const fxi_params *par, fx_status st)
+{
+    static const char *const input[] = {"prompt", "messages"};
+    static const char *const lengths[] = {"max_tokens", "max_completion_tokens"};
+    static const char *const counts[] = {"n", "best_of"};
+    if (st == FX_EINVAL) return counts[par->best_of > par->n];
+    if (st == FX_ENOSPACE) return lengths[par->max_completion_tok >= 0];
+    return input[par->api];
+}
+
+fxi_reply_spec fxi_params_reply(const fxi_params *par)
+{
+    return (fxi_reply_spec){.api = par->api,
+                            .stream = par->stream,
+                            .include_usage = par->include_usage,
+                            .continuous_usage = par->continuous_usage,
+                            .n_prompt = (int)par->n_prompt,
+                            .n_per_prompt = (int)par->n,
+                            .stop = json_object_get(par->root, "stop"),
+                            .stop_token_id = json_object_get(par->root, "stop_token_ids")};
+}

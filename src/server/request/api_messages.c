@@ -1,0 +1,204 @@
+// api_messages.c - a conversation: messages, tools and the template's further variables, checked
+// and passed on as JSON text.
+//
+// What a template does with them is its own affair; here stands what OpenAI's clients may send, and
+// how it is put so that templates understand it:
+//
+//     content null, or none, beside tool_calls      becomes ""
+//     arguments of a tool call, JSON in a string    become the object they spell
+//
+// Members that are not known here go through as they are.
+#include "server/request/api_fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct where { // for `param`: "messages[2].content"
+    size_t i;
+    char text[64];
+} where;
+
+static const char *at(where *w, const char *member)
+{
+    snprintf(w->text, sizeof w->text, "messages[%zu].%s", w->i, member);
+    return w->text;
+}
+
+static bool keep_text(fxi_parse *p, const json_t *v, char **to)
+{
+    free(*to);
+    *to = json_dumps(v, JSON_COMPACT);
+    return *to || fxi_no_memory(p);
+}
+
+// ---- role and content -------------------------------------------------------------------------
+
+static bool check_role(fxi_parse *p, where *w, const json_t *v)
+{
+    static const char *const known[] = {"system",    "developer", "user",
+                                        "assistant", "tool",      "function"};
+    const char *name = json_string_value(v);
+    if (!name) return fxi_bad_type(p, at(w, "role"), "a string");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(name, known[i])) return true;
+    return fxi_bad_value(p, at(w, "role"), "unknown role '%.40s'", name);
+}
+
+static bool is_known_part(const char *type)
+{
+    static const char *const known[] = {"image_url", "input_audio", "file", "refusal"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(type, known[i])) return true;
+    return false;
+}
+
+static bool check_part(fxi_parse *p, where *w, const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (!type) return fxi_bad_type(p, at(w, "content"), "a string or parts that have a 'type'");
+    if (is_known_part(type)) return fxi_not_supported(p, at(w, "content"));
+    if (strcmp(type, "text"))
+        return fxi_bad_value(p, at(w, "content"), "unknown kind of part '%.40s'", type);
+    if (!json_is_string(json_object_get(v, "text")))
+        return fxi_bad_type(p, at(w, "content"), "parts whose 'text' is a string");
+    return true;
+}
+
+static bool check_content(fxi_parse *p, where *w, const json_t *v)
+{
+    if (json_is_string(v)) return true;
+    if (!json_is_array(v))
+        return fxi_bad_type(p, at(w, "content"), "a string or an array of parts");
+    if (!json_array_size(v))
+        return fxi_bad_type(p, at(w, "content"), "a string or at least one part");
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!check_part(p, w, json_array_get(v, i))) return false;
+    return true;
+}
+
+// ---- tool calls -------------------------------------------------------------------------------
+
+// A member that is a string, null or absent.
+static bool check_text(fxi_parse *p, const char *param, const json_t *v)
+{
+    return !v || json_is_null(v) || json_is_string(v) || fxi_bad_type(p, param, "a string");
+}
+
+static bool set_new(fxi_parse *p, json_t *object, const char *name, json_t *value)
+{
+    return !json_object_set_new(object, name, value) || fxi_no_memory(p);
+}
+
+// What does not spell an object stays the text it is.
+static bool fit_arguments(fxi_parse *p, where *w, json_t *function)
+{
+    const json_t *v = json_object_get(function, "arguments");
+    if (!v || json_is_null(v) || json_is_object(v)) return true;
+    if (!json_is_string(v))
+        return fxi_bad_type(p, at(w, "tool_calls"),
+                            "calls whose 'arguments' are text or an object");
+    if (!fxi_json_fits(p, json_string_value(v), json_string_length(v))) return true;
+    json_t *spelled = json_loadb(json_string_value(v), json_string_length(v), 0, NULL);
+    if (json_is_object(spelled)) return set_new(p, function, "arguments", spelled);
+    json_decref(spelled);
+    return true;
+}
+
+static bool fit_call(fxi_parse *p, where *w, json_t *call)
+{
+    json_t *function = json_object_get(call, "function");
+    const char *type = json_string_value(json_object_get(call, "type"));
+    if (type && strcmp(type, "function"))
+        return fxi_bad_value(p, at(w, "tool_calls"), "unknown kind of call '%.40s'", type);
+    if (!json_is_string(json_object_get(function, "name")))
+        return fxi_bad_type(
+            p, at(w, "tool_calls"),
+            "an array of objects {\"id\", \"function\": {\"name\", \"arguments\"}}");
+    if (!check_text(p, at(w, "tool_calls"), json_object_get(call, "id"))) return false;
+    return fit_arguments(p, w, function);
+}
+
+static bool fit_calls(fxi_parse *p, where *w, const json_t *calls)
+{
+    if (!calls || json_is_null(calls)) return true;
+    if (!json_is_array(calls)) return fxi_bad_type(p, at(w, "tool_calls"), "an array");
+    for (size_t i = 0; i < json_array_size(calls); i++)
+        if (!fit_call(p, w, json_array_get(calls, i))) return false;
+    return true;
+}
+
+// ---- messages ---------------------------------------------------------------------------------
+
+// The request's tree is ours: what templates want otherwise is changed in it.
+static bool fit_message(fxi_parse *p, where *w, json_t *m)
+{
+    static const char *const texts[] = {"name", "tool_call_id", "reasoning_content"};
+    if (!json_is_object(m)) return fxi_bad_type(p, "messages", "an array of objects");
+    if (!check_role(p, w, json_object_get(m, "role"))) return false;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!check_text(p, at(w, texts[i]), json_object_get(m, texts[i]))) return false;
+    const json_t *calls = json_object_get(m, "tool_calls"),
+                 *content = json_object_get(m, "content");
+    if (!fit_calls(p, w, calls)) return false;
+    if (json_array_size(calls) && (!content || json_is_null(content)))
+        return set_new(p, m, "content", json_string(""));
+    return check_content(p, w, content);
+}
+
+bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (!json_array_size(v)) return fxi_bad_value(p, f->name, "'messages' is empty");
+    p->par->n_prompt = 1;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        where w = {.i = i};
+        if (!fit_message(p, &w, json_array_get(v, i))) return false;
+    }
+    return keep_text(p, v, &p->par->messages);
+}
+
+// ---- tools and variables ----------------------------------------------------------------------
+
+static bool check_tool(fxi_parse *p, size_t i, const json_t *tool)
+{
+    char param[48];
+    const json_t *function = json_object_get(tool, "function");
+    const json_t *parameters = json_object_get(function, "parameters");
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    snprintf(param, sizeof param, "tools[%zu].type", i);
+    if (!type) return fxi_bad_type(p, param, "a string");
+    if (strcmp(type, "function"))
+        return fxi_bad_value(p, param, "unknown kind of tool '%.40s'", type);
+    snprintf(param, sizeof param, "tools[%zu].function.name", i);
+    if (!json_is_string(json_object_get(function, "name")))
+        return fxi_bad_type(p, param, "a string");
+    snprintf(param, sizeof param, "tools[%zu].function.parameters", i);
+    if (parameters && !json_is_null(parameters) && !json_is_object(parameters))
+        return fxi_bad_type(p, param, "an object");
+    return true;
+}
+
+bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    (void)f;
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!check_tool(p, i, json_array_get(v, i))) return false;
+    return !json_array_size(v) || keep_text(p, v, &p->par->tools);
+}
+
+bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    static const char *const own[] = {"messages", "tools"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (json_object_get(v, own[i]))
+            return fxi_bad_value(p, f->name, "'%s' cannot be in '%s'", own[i], f->name);
+    return keep_text(p, v, &p->par->kwargs);
+}
+
+fx_chat_request fxi_params_chat(const fxi_params *par)
+{
+    return (fx_chat_request){.messages = par->messages,
+                             .tools = par->hide_tools ? NULL : par->tools,
+                             .kwargs = par->kwargs,
+                             .no_answer = !par->add_generation_prompt};
+}

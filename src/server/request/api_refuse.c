@@ -1,0 +1,34 @@
+// api_refuse.c - the ways to refuse a field's value.
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "server/request/api_fields.h"
+
+bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fxi_http_fail(p->err, 400, "invalid_value", param, "%s", text);
+}
+
+bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
+{
+    return fxi_http_fail(p->err, 400, "invalid_type", param, "'%s' must be %s", param, want);
+}
+
+bool fxi_no_memory(fxi_parse *p)
+{
+    return fxi_http_fail(p->err, 500, NULL, NULL, "out of memory");
+}
+
+bool fxi_not_supported(fxi_parse *p, const char *param)
+{
+    fxi_http_error *e = &p->par->unsupported;
+    if (!e->status)
+        fxi_http_fail(e, 501, "unsupported_parameter", param,
+                      "'%s' is not supported (with this value)", param);
+    return true;
+}

@@ -1,0 +1,56 @@
+// api_request.c - a request body to parameters: JSON, fields, the checks between them.
+#include "server/request/api_request.h"
+
+#include <stdlib.h>
+
+#include "server/request/api_fields.h"
+
+static fxi_params default_params(fxi_api api)
+{
+    return (fxi_params){.api = api,
+                        .max_tok = -1,
+                        .max_completion_tok = -1,
+                        .n = 1,
+                        .best_of = -1,
+                        .temperature = 1,
+                        .top_p = 1,
+                        .typical_p = 1,
+                        .repetition_penalty = 1,
+                        .length_penalty = 1,
+                        .cache_prompt = true,
+                        .add_generation_prompt = true};
+}
+
+// A wrong type or value outranks what is not supported.
+static bool read_params(fxi_parse *p)
+{
+    if (!fxi_fields_read(p) || !fxi_fields_check(p)) return false;
+    if (p->par->unsupported.status) *p->err = p->par->unsupported;
+    return !p->par->unsupported.status;
+}
+
+bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
+                      const fxi_limits *lim, fxi_http_error *err)
+{
+    *par = default_params(api);
+    par->root = fxi_json_body(body, n_bytes, err);
+    if (!par->root) return false;
+    fxi_parse p = {par, lim, err};
+    if (read_params(&p)) return true;
+    fxi_params_free(par);
+    return false;
+}
+
+void fxi_params_free(fxi_params *par)
+{
+    for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
+    free(par->prompt);
+    free(par->messages);
+    free(par->tools);
+    free(par->kwargs);
+    free(par->stop_token.id);
+    free(par->allow.id);
+    free(par->bias);
+    json_decref(par->root);
+    *par = (fxi_params){0};
+}

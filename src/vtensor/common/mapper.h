@@ -1,0 +1,87 @@
+// mapper.h - a thread that does jobs for the owner of a manager, and the queue between them.
+//
+// A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) its
+// fields are the mapper's. The owner posts it, may take it back while it is still queued, or waits
+// until it is done; a job that is done stays so until the owner takes it. The queue is bounded and
+// ordered by deadline, the nearest first, and among equals by the order of posting.
+//
+// The thread sleeps on a condition when there is nothing to do. No lock is held while a job runs.
+#ifndef VTI_MAPPER_H
+#define VTI_MAPPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calls.h"
+
+typedef enum vti_job_kind {
+    VTI_JOB_BACK = 0, // create the chunks and map them in every view
+    VTI_JOB_SHED,     // unmap them in every view and destroy them
+    VTI_JOB_ZERO,     // wipe them in every view; they stay mapped
+    VTI_JOB_UNMAP,    // unmap them in every view; others hold them
+} vti_job_kind;
+
+typedef enum vti_job_state {
+    VTI_JOB_FREE = 0, // with the owner
+    VTI_JOB_QUEUED,
+    VTI_JOB_RUNNING,
+    VTI_JOB_DONE
+} vti_job_state;
+
+// Backend work on the chunks at positions [first, first + n) of one span, all of one region.
+typedef struct vti_job {
+    // what is to be done; the owner's, constant while posted
+    vti_job_kind kind;
+    uint32_t span;       // id
+    uint64_t generation; // of the sequence on whose behalf, so that a late outcome is not taken for
+                         // another's
+    uint32_t region, first, n;
+    uintptr_t addr;    // of position `first` in view 0
+    uint64_t index;    // of the chunk at position `first`
+    uint64_t fence;    // SHED, UNMAP: not before this ticket of the backend is passed
+    uint64_t deadline; // the step in which it is needed
+
+    // the outcome, valid when done
+    vt_status st;
+    bool created;    // the chunks have memory now
+    uint32_t n_view; // views [0, n_view) map them now
+    vti_calls calls;
+
+    // the queue's
+    vti_job_state state; // guarded by the queue's lock while posted
+    uint64_t order;      // of posting
+} vti_job;
+
+typedef struct vti_mapper vti_mapper;
+
+// Starts the thread (threaded), or none: then jobs wait until vti_mapper_work. run(ctx, job) does a
+// job; it is called without any lock.
+// Errors: VT_ENOMEM (also where no thread can be started). On error *out is NULL.
+vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
+                           void *ctx, vti_mapper **out);
+
+// Waits for the running job, drops the queued ones (their state is FREE then), ends the thread.
+// NULL is allowed. Jobs that are DONE and not taken become FREE as well.
+void vti_mapper_stop(vti_mapper *mp);
+
+// Queues a job whose state is FREE. False: max_job are posted and not taken yet.
+bool vti_mapper_post(vti_mapper *mp, vti_job *job);
+
+// Takes a job back before it has begun. False: it is running, or done.
+bool vti_mapper_cancel(vti_mapper *mp, vti_job *job);
+
+// Waits until the job is done and takes it: its state is FREE then. Not threaded: does it, if it is
+// queued. Pre: posted.
+void vti_mapper_wait(vti_mapper *mp, vti_job *job);
+
+// Takes a job that is done, the first done first; NULL if none is. Never waits for a job.
+vti_job *vti_mapper_take(vti_mapper *mp);
+
+// Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing,
+// false.
+bool vti_mapper_work(vti_mapper *mp);
+
+// Jobs that are queued or running.
+uint32_t vti_mapper_pending(vti_mapper *mp);
+
+#endif

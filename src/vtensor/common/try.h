@@ -1,0 +1,20 @@
+// try.h - the two macros that every file of libvtensor may use.
+#ifndef VTI_TRY_H
+#define VTI_TRY_H
+
+#include "vtensor/status.h"
+
+// Forwards a failure.
+#define VT_TRY(expr)                                \
+    do {                                            \
+        vt_status vt_try_st_ = (expr);              \
+        if (vt_try_st_ != VT_OK) return vt_try_st_; \
+    } while (0)
+
+// In a function that answers the first broken invariant in words, or NULL.
+#define HOLDS(cond, what)         \
+    do {                          \
+        if (!(cond)) return what; \
+    } while (0)
+
+#endif

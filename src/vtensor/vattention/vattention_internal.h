@@ -1,0 +1,151 @@
+// vattention_internal.h - what the files of vattention.h share.
+//
+// A tensor ("view": one for each plane, or one in all with megacache), and what is mapped in it:
+//
+//   base                    + request_stride          + 2 x request_stride
+//   | request 0             | request 1               | ...                 | guard | next view
+//   | 0 1 2 3 4 5 - - - - - | 0 1 2 - - - - - - - - - |
+//     `need'                                            page groups (p: created, -: none)
+//     `----- mapped
+//
+// A page group is a chunk of vmm.h: index = reqid x groups_per_request + position, mapped at that
+// position of that request in every view and nowhere else. So its name, its place in the memfd and
+// its addresses all follow from (reqid, position); what a request has is always a prefix of its
+// positions, and in each view one mapping of the system. To move memory from one request to another
+// is to destroy a group here and to create one there.
+//
+//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ... groups_per_request
+//
+//   n_need    its length needs them: never taken while it is active
+//   n_dirty   kernels may have written or read below: wiped before another request begins here, and
+//             unmapped or wiped only when the fence is passed
+//   tear      behind the mapped ones, groups that are created but mapped in the first views only:
+//             the device failed while they were mapped or unmapped, and again when that was undone.
+//             Nothing is mapped behind them before they are gone (mended)
+//
+// All changes of mappings are runs: neighbouring groups of one request that are BACKed (created,
+// mapped) or SHED (unmapped, destroyed). A run is plain data, done by vti_va_run_do, which calls
+// the backend and reads of the instance only what never changes, and committed by
+// vti_va_run_commit, the owner's. A step does both at once. A look-ahead lends the worker a list of
+// runs (a job); until vti_va_settle has taken it back, the owner changes no mapping.
+//
+//   IDLE --alloc_reqid--> ACTIVE --step, step_async: need follows the length--> ACTIVE
+//     ^                     |
+//     `------free_reqid-----'   fence taken; what is mapped stays (deferred) or is shed
+//
+// Invariants; vt_va_check proves them.
+//  1. n_dirty <= n_mapped, n_mapped + tear.n <= groups_per_request, and a tear is not mapped in all
+//     views.
+//  2. An inactive request has length 0 and needs nothing; n_need follows from the length; what
+//     kernels were given of an active request (n_given) is needed and mapped.
+//  3. n_created = sum of n_mapped + tear.n, at most the budget.
+//  4. The system holds n_created groups and maps as many pages as 1 implies, in no more mappings
+//     than one for each request and view.
+//  5. No job is out, after a settle.
+#ifndef VTI_VATTENTION_INTERNAL_H
+#define VTI_VATTENTION_INTERNAL_H
+
+#include "vtensor/common/backing.h"
+#include "vtensor/common/mapper.h"
+#include "vtensor/vattention.h"
+
+typedef struct vti_va_geo {
+    uint32_t n_plane, n_view, max_tok, max_batch;
+    size_t row_bytes, tok_stride, page_bytes, group_bytes;
+    size_t request_stride, view_stride; // view_stride: a tensor and a page of guard
+    size_t reserved_bytes;
+    uint32_t groups_per_request;
+} vti_va_geo;
+
+typedef struct vti_va_tear {
+    uint32_t n;      // groups; 0: none
+    uint32_t n_view; // views in which they are mapped still
+} vti_va_tear;
+
+typedef struct vti_va_req {
+    bool is_active;
+    uint32_t len_tok;
+    uint32_t n_need, n_mapped, n_dirty;
+    uint32_t n_given; // of n_need, what the last step has backed: 0 between alloc and step
+    vti_va_tear tear;
+    uint64_t fence;    // behind the last work that may touch groups below n_dirty but not needed
+    uint64_t freed_at; // number of the free that ended it; 0: never used
+    // scratch of one call
+    uint32_t n_keep; // groups that a reclaim leaves
+    uint32_t n_want; // groups that a step is to end with, at least; or is to look ahead to
+    uint32_t n_had;  // mapped before the step
+} vti_va_req;
+
+// BACK: created = false, n_view = 0 at first. Otherwise SHED: created and mapped in views [0,
+// n_view). Both fields then say what is so now, whatever failed.
+typedef struct vti_va_run {
+    bool back;
+    uint32_t req, first, n;
+    uint64_t fence; // SHED: not before it is passed
+    bool created;
+    uint32_t n_view;
+} vti_va_run;
+
+// What is lent to the worker. It does the runs in order and stops at the first that fails.
+typedef struct vti_va_job {
+    vti_job base; // the mapper's handle, first
+    uint32_t n_run;
+    vti_va_run *run; // [VTI_VA_RUNS_PER_REQUEST x max_batch]
+    // the outcome
+    uint32_t n_done; // runs tried
+    vt_status st;    // of the last of them
+    vti_calls tally;
+} vti_va_job;
+
+enum { VTI_VA_RUNS_PER_REQUEST = 2 }; // a shed, or the next token's and those beyond
+
+struct vt_va {
+    // never changes after init
+    vti_va_geo geo;
+    vt_vmm *vmm;
+    uintptr_t addr;
+    uint32_t eager_groups;
+
+    // the owner's
+    vti_va_req *req; // [max_batch]
+    uint64_t budget_groups, n_created;
+    uint64_t n_free; // calls of free_reqid so far
+    bool deferred;
+    vti_calls tally;
+    vt_va_stats count; // the counters of VT_VA_STATS alone
+
+    vti_mapper *mapper; // NULL: not needed yet
+    vti_va_job job;
+    bool job_is_out;
+};
+
+// vattention_group.c: page groups and the backend.
+uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok);
+vti_va_run vti_va_back_run(uint32_t reqid, uint32_t first, uint32_t n);
+// Pre: nothing is torn there.
+vti_va_run vti_va_shed_run(const vt_va *va, uint32_t reqid, uint32_t first);
+vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t);
+void vti_va_run_commit(vt_va *va, const vti_va_run *run);
+vt_status vti_va_repair(vt_va *va, uint32_t reqid);
+// To n_group or more mapped groups. On error some may be torn that were not.
+vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group);
+// To n_group or fewer mapped groups, and nothing torn. On error less is gone.
+vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group);
+vt_status vti_va_wipe(vt_va *va, uint32_t reqid);
+vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed);
+
+// vattention_reclaim.c: who gives up memory. n_keep is set by the caller, or by keep_needed.
+// visit is offered each request that has more than n_keep, the first to give first; false: enough.
+void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx);
+void vti_va_keep_needed(vt_va *va);
+// Until n_created <= most. Pre: what is kept allows it, unless the device fails.
+vt_status vti_va_make_room(vt_va *va, uint64_t most);
+// Returns what inactive requests hold and the device is done with. Failures are counted, no more.
+void vti_va_sweep(vt_va *va);
+
+// vattention_ahead.c: the look-ahead.
+vt_status vti_va_worker_start(vt_va *va); // if it is not there
+void vti_va_look_ahead(vt_va *va);        // Pre: settled
+void vti_va_settle(vt_va *va);            // afterwards no job is out
+
+#endif

@@ -1,0 +1,118 @@
+"""flexinfer bench: JSON, CSV and the table are complete, limits follow from the work and the machine, and lists that
+are invalid or cannot run are refused."""
+import csv
+import io
+import json
+import signal
+from pathlib import Path
+
+import cli
+
+STORYTELLER = Path(__file__).resolve().parents[3] / "models" / "storyteller.gguf"
+SMALL = ["--prompt", "24,10", "--context", "24,40", "--gen", "6", "--batch", "3,1", "--repeat", "2", "--threads", "1"]
+# The work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last layer computes
+# for rows of logits only; the output; the cache.
+QKV_MUL = 64 * 64 + 2 * 64 * 32
+REST_MUL = 64 * 64 + 3 * 64 * 128
+LAYER_MUL = 2 * QKV_MUL + REST_MUL
+OUTPUT_MUL = REST_MUL + 64 * 512
+WEIGHT_BYTES = 4 * (LAYER_MUL + OUTPUT_MUL)
+KV_BYTES_PER_TOK = 2 * 2 * 2 * 32
+COLUMNS = ["phase", "batch", "tokens", "context", "tokens_per_s", "limit_tokens_per_s", "share_of_limit", "limited_by",
+           "read_gbps", "fp32_gflops", "int8_gops", "threads", "kernel_path", "model", "type", "version"]
+
+
+class Bench(cli.TestCase):
+    def check_row(self, row, limit):
+        """limit: (seconds of arithmetic, seconds of reading) for a second's worth of tokens."""
+        self.assertGreater(row["tokens_per_s"], 0)
+        self.assertEqual(row["limited_by"], "memory" if limit[1] > limit[0] else "arithmetic")
+        self.assertAlmostEqual(row["share_of_limit"] / (max(limit) * row["tokens_per_s"]), 1, delta=1e-3)
+        self.assertAlmostEqual(row["share_of_limit"] * row["limit_tokens_per_s"] / row["tokens_per_s"], 1, delta=1e-3)
+
+    def test_json(self):
+        found = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", *SMALL).stdout)
+        machine = found["machine"]
+        self.assertEqual((found["repeat"], found["model"]["type"], machine["threads"]), (2, "F32", 1))
+        self.assertTrue(found["version"] and machine["kernel_path"])
+        op_s, byte_s = 1e-9 / machine["fp32_gflops"], 1e-9 / machine["read_gbps"]
+        self.assertEqual([(r["batch"], r["tokens"]) for r in found["prompt"]], [(3, 24), (3, 10), (1, 24), (1, 10)])
+        for row in found["prompt"]:
+            self.check_row(row, (2 * op_s * (LAYER_MUL + OUTPUT_MUL / row["tokens"]),
+                                 byte_s * WEIGHT_BYTES / (row["batch"] * row["tokens"])))
+        self.assertEqual([(r["batch"], r["context"]) for r in found["decode"]], [(3, 24), (3, 40), (1, 24), (1, 40)])
+        for row in found["decode"]:
+            self.assertEqual(row["tokens"], 6)
+            self.assertGreaterEqual(row["mean_context"], row["context"] + 3)
+            self.check_row(row, (2 * op_s * (LAYER_MUL + OUTPUT_MUL),
+                                 byte_s * (WEIGHT_BYTES / row["batch"] + row["mean_context"] * KV_BYTES_PER_TOK)))
+            if row["batch"] == 1:
+                self.assertEqual(row["mean_context"], row["context"] + 3)
+
+    def test_csv(self):
+        text = self.ok("bench", "-m", cli.tiny_model(), "--csv", *SMALL).stdout.decode()
+        self.assertEqual(text.splitlines()[0], ",".join(COLUMNS))
+        rows = list(csv.DictReader(io.StringIO(text)))
+        self.assertEqual([(r["phase"], r["batch"], r["tokens"], r["context"]) for r in rows], [
+            ("prompt", "3", "24", "0"), ("prompt", "3", "10", "0"), ("prompt", "1", "24", "0"), ("prompt", "1", "10", "0"),
+            ("decode", "3", "6", "24"), ("decode", "3", "6", "40"), ("decode", "1", "6", "24"), ("decode", "1", "6", "40")])
+        for row in rows:
+            self.assertGreater(float(row["share_of_limit"]), 0)
+            self.assertEqual((row["type"], row["model"], row["threads"]), ("F32", "random weights", "1"))
+
+    def test_table(self):
+        text = self.ok("bench", "-m", cli.tiny_model(), *SMALL).stdout.decode()
+        for words in ("GB/s", "FMA", "tokens/s", "limited by"):
+            self.assertIn(words, text)
+        prompt, decode = text.split("\n\n")[1:]
+        for rows, name, lengths in ((prompt, "prompt", "24 10"), (decode, "decode", "24 40")):
+            self.assertTrue(rows.startswith(name))
+            a, b = lengths.split()
+            self.assertEqual([line.split()[:2] for line in rows.splitlines()[1:]],
+                             [["3", a], ["3", b], ["1", a], ["1", b]])
+
+    def test_defaults_fit_a_short_context(self):
+        found = json.loads(self.ok("bench", "-m", STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
+                                  "1").stdout)
+        self.assertEqual([r["tokens"] for r in found["prompt"]], [256])
+        self.assertEqual([(r["context"], r["tokens"]) for r in found["decode"]], [(256, 4)])
+
+    def test_a_number_twice_is_run_once(self):
+        found = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", "--repeat", "1", "--gen", "2", "--batch",
+                                  "2,2", "--prompt", "8,8,9", "--context", "9,9,9").stdout)
+        self.assertEqual([r["tokens"] for r in found["prompt"]], [8, 9])
+        self.assertEqual([r["context"] for r in found["decode"]], [9])
+
+    def test_bad_lists(self):
+        for option in ("--batch", "--prompt", "--context"):
+            for value in ("", "0", "-1", "1,", ",1", "1,,2", "1;2", "x", "1.5", "1,99999999999", ",".join("1" * 17)):
+                self.fails(2, f"{option}: '{value}' is not a list of whole numbers", "bench", "-m", STORYTELLER,
+                           f"{option}={value}")
+        self.fails(2, "--json and --csv: one of them", "bench", "-m", STORYTELLER, "--json", "--csv")
+
+    def test_more_than_the_context(self):
+        for option in ("--prompt", "--context"):
+            self.fails(1, f"{option} 250 and --gen 6 do not fit the context of 256 tokens", "bench", "-m",
+                       cli.tiny_model(), option, "8,250,9", *(["--prompt", "8"] if option == "--context" else []),
+                       "--gen", "6")
+
+    def test_budget_too_small_for_the_batch(self):
+        done = cli.run("bench", "-m", cli.tiny_model(), "--prompt", "100", "--gen", "100", "--batch", "64", "--repeat",
+                       "1", "--kv-memory", "256K")
+        self.assertIn(done.returncode, (0, 1))
+        self.assertEqual(done.stderr.count(b"\n"), done.returncode, done.stderr)
+
+    def test_help_says_what_the_limit_is(self):
+        text = self.ok("help", "bench").stdout.decode()
+        for words in ("--context LIST", "--csv", "operations of the linear layers", "weights and KV cache"):
+            self.assertIn(words, text)
+
+    def test_interrupt(self):
+        process = cli.start("bench", "-m", cli.tiny_model(), "--repeat", "1000", "--prompt", "200", "--gen", "20")
+        cli.wait_until_caught(process, signal.SIGINT)  # after that come 2000 runs
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out, err), (130, b"", b""))
+
+
+cli.main()

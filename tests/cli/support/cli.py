@@ -1,0 +1,154 @@
+"""Shared by the tests of the command line: running the program, making models, the form of an error.
+
+CTest runs them. By hand: PYTHONPATH=tests/cli/support FLEXINFER_BIN=build/asan/bin python3 tests/cli/test_run.py
+"""
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BIN = Path(os.environ["FLEXINFER_BIN"])
+PROGRAM = BIN / "flexinfer"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+SCRATCH = tempfile.TemporaryDirectory(prefix="flexinfer-cli-")
+
+
+def scratch(name):
+    return Path(SCRATCH.name) / name
+
+
+def clean_env(extra=None):
+    """The environment without options of ours that the caller may have set."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FLEXINFER_")}
+    return {**env, **(extra or {})}
+
+
+def defaults():
+    """Signals as a login shell has them: a test runner may have them ignored."""
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def start(*args, env=None, **how):
+    how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+    return subprocess.Popen([PROGRAM, *map(str, args)], env=clean_env(env), preexec_fn=defaults, **how)
+
+
+def wait_until_caught(process, number):
+    """Returns once the program has a handler for a signal."""
+    status = Path(f"/proc/{process.pid}/status")
+    while process.poll() is None:
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"ended with status {process.returncode}: {process.stderr.read()}")
+
+
+def run(*args, stdin=b"", env=None, timeout=120):
+    with start(*args, env=env, stdin=subprocess.PIPE) as process:
+        out, err = process.communicate(stdin, timeout=timeout)
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def tiny_model(ctx=256):
+    """A model with random weights, made once per test program."""
+    path = scratch(f"tiny{ctx}.gguf")
+    if not path.exists():
+        shape = f"--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx {ctx} --type f32 --seed 1"
+        subprocess.run([BIN / "make_model", "-o", path, *shape.split()], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+# ---- GGUF files without tensors ----------------------------------------------------------------
+
+U32, F32, BOOL, STR, ARRAY = 4, 6, 7, 8, 9
+FORMATS = {U32: "<I", F32: "<f", BOOL: "<?", 5: "<i"}
+
+
+def pack_str(text):
+    data = text.encode() if isinstance(text, str) else text
+    return struct.pack("<Q", len(data)) + data
+
+
+def pack_value(kind, value):
+    if kind == STR:
+        return pack_str(value)
+    if kind == ARRAY:
+        of, items = value
+        return struct.pack("<IQ", of, len(items)) + b"".join(pack_value(of, item) for item in items)
+    return struct.pack(FORMATS[kind], value)
+
+
+def write_gguf(path, metadata):
+    """metadata: (key, type, value) in order."""
+    body = b"".join(pack_str(key) + struct.pack("<I", kind) + pack_value(kind, value) for key, kind, value in metadata)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(metadata)) + body)
+    return path
+
+
+# A vocabulary small enough to tokenise by hand: ids 0-2 special, 3-258 bytes, then pieces with their scores.
+PIECES = ["\u2581", "h", "e", "l", "o", "w", "r", "d", "he", "ll", "hell", "hello", "\u2581hello"]
+
+
+def vocab_model(extra=()):
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + PIECES
+    kinds = [2, 3, 3] + [6] * 256 + [1] * len(PIECES)
+    scores = [0.0] * 259 + [-float(i) for i in range(len(PIECES))]
+    return write_gguf(scratch("vocab.gguf"), [
+        ("general.architecture", STR, "llama"),
+        ("tokenizer.ggml.model", STR, "llama"),
+        ("tokenizer.ggml.tokens", ARRAY, (STR, tokens)),
+        ("tokenizer.ggml.scores", ARRAY, (F32, scores)),
+        ("tokenizer.ggml.token_type", ARRAY, (5, kinds)),
+        ("tokenizer.ggml.bos_token_id", U32, 1),
+        ("tokenizer.ggml.eos_token_id", U32, 2),
+        *extra,
+    ])
+
+
+def with_chat_template(model, text):
+    """A copy of a model with this chat template, in one more key that keeps the tensors aligned."""
+    data = model.read_bytes()
+    n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
+    key = pack_str("tokenizer.chat_template") + struct.pack("<I", STR)
+    text += "\n" + " " * (-(len(key) + 8 + len(text.encode()) + 1) % 32)
+    path = scratch("with_chat_template.gguf")
+    path.write_bytes(data[:8] + struct.pack("<QQ", n_tensor, n_key + 1) + key + pack_str(text) + data[24:])
+    return path
+
+
+# ---- the form of every test --------------------------------------------------------------------
+
+class TestCase(unittest.TestCase):
+    maxDiff = None
+
+    def ok(self, *args, **how):
+        done = run(*args, **how)
+        self.assertEqual(done.returncode, 0, (args, done.stderr))
+        return done
+
+    def fails(self, status, text, *args, **how):
+        """Exactly one line on stderr with `text` in it, nothing on stdout, and this exit status."""
+        done = run(*args, **how)
+        message = done.stderr.decode(errors="replace")
+        self.assertEqual(done.returncode, status, (args, message))
+        self.assertEqual(done.stdout, b"", args)
+        self.assertTrue(message.startswith("flexinfer: ") and message.endswith("\n"), (args, message))
+        self.assertEqual(message.count("\n"), 1, (args, message))
+        self.assertIn(text, message, args)
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def main():
+    unittest.main(module="__main__", verbosity=1)

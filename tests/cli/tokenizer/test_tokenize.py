@@ -1,0 +1,149 @@
+"""flexinfer tokenize on a vocabulary that can be tokenised by hand."""
+import json
+import subprocess
+from pathlib import Path
+
+import cli
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "tokenizers"
+
+def ids(*pieces):
+    return [259 + cli.PIECES.index(p) for p in pieces]
+
+
+def listed(numbers):
+    return " ".join(map(str, numbers)).encode()
+
+
+def byte_ids(data):
+    return [3 + b for b in data]
+
+
+class Tokenize(cli.TestCase):
+    def tokenize(self, text, *options):
+        done = self.ok("tokenize", "-m", cli.vocab_model(), *options, stdin=text)
+        self.assertEqual(done.stderr, b"")
+        self.assertTrue(done.stdout.endswith(b"\n") and done.stdout.count(b"\n") == 1)
+        return [int(word) for word in done.stdout.split()]
+
+    def test_bos(self):
+        self.assertEqual(self.tokenize(b"hello"), [1] + ids("\u2581hello"))
+        self.assertEqual(self.tokenize(b"hello", "--no-bos"), ids("\u2581hello"))
+
+    def test_empty(self):
+        self.assertEqual(self.tokenize(b""), [1])
+        self.assertEqual(self.tokenize(b"", "--no-bos"), [])
+
+    def test_merges(self):
+        self.assertEqual(self.tokenize(b"hell", "--no-bos"), ids("\u2581", "hell"))
+        self.assertEqual(self.tokenize(b"hello world", "--no-bos"),
+                         ids("\u2581hello", "\u2581", "w", "o", "r", "l", "d"))
+
+    def test_byte_fallback(self):
+        self.assertEqual(self.tokenize("\u00df\n".encode(), "--no-bos"), ids("\u2581") + byte_ids(b"\xc3\x9f\n"))
+
+    def test_control_text_stays_text(self):
+        self.assertNotIn(2, self.tokenize(b"</s>", "--no-bos"))
+
+    def test_bad_utf8(self):
+        self.fails(1, "bad UTF-8 at byte 3", "tokenize", "-m", cli.vocab_model(), stdin=b"abc\xff")
+
+    def test_large_text(self):
+        self.assertEqual(len(self.tokenize(b"hello " * 100000, "--no-bos")), 100001)
+
+    def test_decode(self):
+        done = self.ok("tokenize", "-m", cli.vocab_model(), "--decode", stdin=listed([1] + ids("\u2581hello", "\u2581", "w")))
+        self.assertEqual(done.stdout, b"hello w")
+
+    def test_decode_nothing(self):
+        self.assertEqual(self.ok("tokenize", "-m", cli.vocab_model(), "--decode", stdin=b" \n").stdout, b"")
+
+    def test_decode_what_is_no_list(self):
+        for text, error in ((b"1 x", "not a list of ids at byte 2"), (b"1,2", "not a list of ids at byte 0"),
+                            (b"272", "id 272, but there are 272 tokens"), (b"-1", "id -1, but"),
+                            (b"1\x002", "not a list of ids at byte 1")):
+            self.fails(1, error, "tokenize", "-m", cli.vocab_model(), "--decode", stdin=text)
+
+
+class OtherFiles(cli.TestCase):
+    """Files of every kind; what is in them is compared elsewhere."""
+
+    def tokenize(self, *args, text=b"the engine"):
+        return [int(word) for word in self.ok("tokenize", "-m", *args, stdin=text).stdout.split()]
+
+    def test_kinds(self):
+        for name, *options in (("words.json",), ("bpe.model",), ("ranks.tiktoken", "--tokenizer-pre", "gpt-2")):
+            ids = self.tokenize(VECTORS / name, *options)
+            done = self.ok("tokenize", "-m", VECTORS / name, *options, "--decode", stdin=listed(ids))
+            self.assertEqual(done.stdout, b"the engine", name)
+
+    def test_begin(self):
+        self.assertEqual(self.tokenize(VECTORS / "words.json")[0], 1)
+        self.assertNotIn(1, self.tokenize(VECTORS / "words.json", "--no-bos"))
+
+    def test_folder(self):
+        folder = cli.scratch("folder")
+        folder.mkdir()
+        self.fails(1, "a directory without tokenizer.json or tokenizer.model", "tokenize", "-m", folder)
+        (folder / "tokenizer.model").write_bytes((VECTORS / "bpe.model").read_bytes())
+        self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "bpe.model"))
+        (folder / "tokenizer.json").write_bytes((VECTORS / "plain.json").read_bytes())
+        self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "plain.json"))
+        (folder / "tokenizer_config.json").write_text('{"bos_token": "</s>", "add_bos_token": true}')
+        self.assertEqual(self.tokenize(folder)[0], 2)
+        (folder / "tokenizer_config.json").write_text('{"bos_token": "<no>"}')
+        self.fails(1, "tokenizer_config.json: bos_token: '<no>' is not in the vocabulary", "tokenize", "-m", folder)
+
+    def test_pair(self):
+        folder = cli.scratch("pair")
+        folder.mkdir()
+        model = json.loads((VECTORS / "prefix_space.json").read_text(encoding="utf-8"))["model"]
+        (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+        args = folder / "vocab.json", "--tokenizer-pre", "gpt-2"
+        self.fails(1, "nor is a vocab.bpe or merges.txt beside it", "tokenize", "-m", *args)
+        merges = "".join(f"{a} {b}\n" for a, b in model["merges"])
+        (folder / "merges.txt").write_text("#version: 0.2\n" + merges, encoding="utf-8")
+        self.assertEqual(self.tokenize(*args, text=b" Hello world"),
+                         self.tokenize(VECTORS / "prefix_space.json", text=b"Hello world"))
+        (folder / "merges.txt").write_text("h e\n\nno-merge\n")
+        self.fails(1, "line 3 of the merges: not two pieces", "tokenize", "-m", *args)
+
+    def test_pre(self):
+        ranks, words = VECTORS / "ranks.tiktoken", VECTORS / "words.json"
+        self.fails(1, "the name of a pre-tokenizer must be given", "tokenize", "-m", ranks)
+        self.fails(1, "'no-such' is not known", "tokenize", "-m", ranks, "--tokenizer-pre", "no-such")
+        self.fails(1, "says itself how text is cut", "tokenize", "-m", words, "--tokenizer-pre", "gpt-2")
+
+    def test_broken(self):
+        path = cli.scratch("broken")
+        for text, error in ((b"", "broken: no pieces: not a SentencePiece model"), (b"{", "no \"model\""),
+                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: rank 0 a second time")):
+            path.write_bytes(text)
+            self.fails(1, error, "tokenize", "-m", path, *(["--tokenizer-pre", "gpt-2"] if text[:1] == b"A" else []))
+
+
+class OtherTokenizer(cli.TestCase):
+    """A model with another file's vocabulary."""
+
+    def test_run(self):
+        args = "run", "-m", cli.tiny_model(), "-p", "Hello", "-n", "3", "--temperature", "0"
+        self.ok(*args, "--tokenizer", VECTORS / "words.json")
+        self.ok(*args, "--tokenizer", VECTORS / "ranks.tiktoken", "--tokenizer-pre", "gpt-2")
+
+    def test_too_large(self):
+        self.fails(1, "unigram_first.json: the vocabulary has", "run", "-m", small_model(), "-p", "x",
+                   "--tokenizer", VECTORS / "unigram_first.json")
+
+    def test_pre_alone(self):
+        self.fails(1, "a pre-tokenizer ('gpt-2') is named, but no tokenizer file", "run", "-m", cli.tiny_model(),
+                   "-p", "x", "--tokenizer-pre", "gpt-2")
+
+
+def small_model():
+    path = cli.scratch("small.gguf")
+    shape = "--layers 1 --dim 32 --ffn 64 --heads 2 --kv-heads 2 --vocab 384 --ctx 64 --type f32 --seed 1"
+    subprocess.run([cli.BIN / "make_model", "-o", path, *shape.split()], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+cli.main()

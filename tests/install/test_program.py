@@ -1,0 +1,105 @@
+"""flexinfer as a user gets it: installed by itself or beside libvtensor, moved, and run; and its manual page."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD, CMAKE = os.environ["VT_BUILD"], os.environ["VT_CMAKE"]
+BIN = Path(BUILD) / "bin"
+PAGE = ROOT / "docs" / "man" / "flexinfer.1"
+VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
+COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]
+
+
+def run(*command):
+    """The output of a command that must succeed."""
+    command = [str(word) for word in command]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("FLEXINFER_")}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def needs(program):
+    return unittest.skipUnless(shutil.which(program), f"no {program} here")
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="flexinfer-install-")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = Path(scratch.name)
+
+    def install(self, *component):
+        """The prefix of an installation that was moved afterwards."""
+        first, prefix = self.scratch / "first", self.scratch / "a place" / "moved"
+        run(CMAKE, "--install", BUILD, *component, "--prefix", first)
+        prefix.parent.mkdir()
+        first.rename(prefix)
+        return prefix
+
+    @staticmethod
+    def files(prefix):
+        return {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+
+    def test_the_program_alone(self):
+        prefix = self.install("--component", "flexinfer")
+        self.assertEqual(self.files(prefix), {"bin/flexinfer", "share/man/man1/flexinfer.1"})
+
+    def test_the_installed_program_runs(self):
+        program = self.install("--component", "flexinfer") / "bin" / "flexinfer"
+        self.assertEqual(run(program, "--version"), f"flexinfer {VERSION}\n")
+        model = self.scratch / "tiny.gguf"
+        shape = "--layers 1 --dim 32 --ffn 64 --heads 2 --kv-heads 1 --vocab 512 --ctx 64 --type f32 --seed 1"
+        run(BIN / "make_model", "-o", model, *shape.split())
+        self.assertIn("tokens at", run(program, "run", "-m", model, "-p", "x", "-n", "4", "--kv-memory", "16M"))
+        self.assertNotRegex(run("readelf", "--dynamic", program), "RPATH|RUNPATH")
+
+    def test_everything(self):
+        found = self.files(self.install())
+        self.assertLessEqual({"bin/flexinfer", "share/man/man1/flexinfer.1", "share/man/man3/libvtensor.3",
+                              "include/vtensor/vtensor.h"}, found)
+        self.assertEqual({name for name in found if name.startswith("bin/")}, {"bin/flexinfer"})
+
+
+class Manual(unittest.TestCase):
+    def test_the_page_is_current(self):
+        """After a change to the tables: cmake --build BUILD --target manual"""
+        self.assertEqual(run(BIN / "make_manual"), PAGE.read_text(encoding="utf-8"))
+
+    def test_every_option_of_every_command(self):
+        """What help prints is on the page, under its command, with its variable."""
+        page = PAGE.read_text(encoding="utf-8")
+        for command in COMMANDS:
+            options = re.findall(r"^ +(?:-\w, )?--([\w-]+)", run(BIN / "flexinfer", "help", command), re.MULTILINE)
+            section = re.search(rf"^\.Ss Options of {command}\n(.*?)^\.S[hs] ", page, re.MULTILINE | re.DOTALL)
+            self.assertEqual(bool(options), section is not None, command)
+            for option in options:
+                name = option.upper().replace("-", "_")
+                self.assertRegex(section.group(1), rf"(?m)^\.It .*Fl -{option}( |$)", command)
+                self.assertIn(f".Ev FLEXINFER_{name} .\n", section.group(1))
+
+    def test_every_command(self):
+        page = PAGE.read_text(encoding="utf-8")
+        for command in COMMANDS:
+            self.assertIn(f".Nm\n.Cm {command}\n", page)
+            self.assertIn(f".It Cm {command}\n", page)
+
+    @needs("groff")
+    def test_the_page_is_well_formed(self):
+        self.assertEqual(run("groff", "-mandoc", "-Tutf8", "-ww", "-z", PAGE), "")
+
+    @needs("man")
+    def test_man_shows_it(self):
+        text = run("man", "--warnings", "-P", "cat", "-l", PAGE)
+        self.assertIn("FLEXINFER_KV_MEMORY", text)
+        self.assertNotIn("warning", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

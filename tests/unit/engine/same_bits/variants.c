@@ -1,0 +1,347 @@
+// variants.c - see variants.h.
+#include "unit/engine/same_bits/variants.h"
+
+#include "unit/cmocka_all.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_BATCH = 16, MAX_SEQ = 32, MAX_CHUNK = 512 };
+
+// ---- the axes ----------------------------------------------------------------------------------
+
+static const int chunks[N_CHUNK_LEVEL] = {512, 64, 7, 1};
+static const int batches[N_BATCH_LEVEL] = {1, 3, MAX_BATCH};
+static const int threads[N_THREAD_LEVEL] = {1, 2};
+
+static const struct preempt_row {
+    const char *name;
+    bool is_done;
+    fxi_preempt_how how;
+    bool forget; // and what was recorded is dropped, so that all is truly computed again
+} preempts[N_PREEMPT_LEVEL] = {
+    {"never preempted", false, FXI_RECOMPUTE, false},
+    {"recomputed at every step", true, FXI_RECOMPUTE, false},
+    {"swapped at every step", true, FXI_SWAP, false},
+    {"recomputed from nothing", true, FXI_RECOMPUTE, true},
+};
+
+static const struct start_row {
+    const char *name;
+    int n_before;  // so many tokens of its prompt were a request before; -1: the same request was
+    bool has_twin; // the same request runs beside it, submitted just before
+    bool no_cache;
+} starts[N_START] = {
+    [COLD] = {"cold", 0, false, false},
+    [WARM_MID_CHUNK] = {"warm by 57", 57, false, false},
+    [WARM_BY_ALL] = {"warm by itself", -1, false, false},
+    [BESIDE_TWIN] = {"beside its twin", 0, true, false},
+    [WARM_BY_FEW] = {"warm by 5", 5, false, false},
+    [WARM_BY_64] = {"warm by 64", 64, false, false},
+    [NO_CACHE] = {"without the cache", 57, false, true},
+};
+
+// clang-format off
+static const struct kind_row {
+    const char *name;
+    fx_sampling sampling;
+    int n_choice, n_best, beam_width;
+    bool prompt_probs;
+} kinds[N_KIND] = {
+    [GREEDY] = {"greedy", {.temperature = 0, .top_p = 1}, 1, 0, 0, false},
+    [SEEDED] = {"seeded", {.temperature = 1, .top_p = 0.95f, .seed = 7}, 1, 0, 0, false},
+    [FORKS] = {"4 choices", {.temperature = 1, .top_p = 0.95f, .seed = 7}, 4, 0, 0, false},
+    [BEAMS] = {"4 beams", {.temperature = 0, .top_p = 1}, 4, 0, 4, false},
+    [PROMPT_PROBS] = {"prompt logprobs", {.temperature = 0, .top_p = 1}, 1, 0, 0, true},
+    [BEST_OF] = {"2 best of 4", {.temperature = 1.3f, .top_p = 1, .seed = 1ull << 40},
+                 2, 4, 0, false},
+    [ALL_RULES] = {"all rules", {.temperature = 0.8f, .top_k = 60, .top_p = 0.98f, .min_p = 0.001f,
+                                 .typical_p = 0.99f, .repetition_penalty = 1.2f,
+                                 .presence_penalty = 0.5f, .frequency_penalty = 0.25f, .seed = 3},
+                   2, 0, 0, false},
+};
+// clang-format on
+
+static void name_variant(const rig *r, const variant *v, char out[256])
+{
+    snprintf(out, 256, "%s, %s, chunks of %d, batch of %d, %d threads, %s, %s", r->name,
+             kinds[v->kind].name, chunks[v->chunk], batches[v->batch], threads[v->thread],
+             preempts[v->preempt].name, starts[v->start].name);
+}
+
+// ---- one request -------------------------------------------------------------------------------
+
+fx_request rig_request(const rig *r, int kind, bits_answer *out)
+{
+    const struct kind_row *k = &kinds[kind];
+    fx_request req = bits_request(r->prompt, r->n_prompt, r->n_gen, out);
+    req.sampling = k->sampling;
+    req.n_choice = k->n_choice;
+    req.n_best = k->n_best;
+    req.beam_width = k->beam_width;
+    req.logprobs = true;
+    req.n_top = BITS_TOP;
+    req.prompt_logprobs = k->prompt_probs;
+    req.n_prompt_top = k->prompt_probs ? BITS_TOP : 0;
+    return req;
+}
+
+void rig_make_cold(fx_engine *eng)
+{
+    assert_null(eng->running.head);
+    assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
+}
+
+static void make_warm(const rig *r, fx_engine *eng, const variant *v)
+{
+    static bits_answer before;
+    const int n = starts[v->start].n_before;
+    fx_request req = rig_request(r, n < 0 ? v->kind : GREEDY, &before);
+    if (n > 0) {
+        req.n_prompt = (size_t)n;
+        req.max_tok = 1;
+    }
+    if (n) bits_ask(eng, &req, &before);
+}
+
+// Others that decode all the while.
+typedef struct company {
+    uint64_t id[MAX_BATCH];
+    int n, n_decoding;
+} company;
+
+static void note_decoding(void *ud, const fx_event *ev)
+{
+    company *c = ud;
+    if (ev->n_generated == 1 && ev->token >= 0) c->n_decoding++;
+}
+
+static void call_company(company *c, fx_engine *eng, int n)
+{
+    static bits_answer unused;
+    *c = (company){.n = n};
+    for (int i = 0; i < n; i++) {
+        const int32_t prompt[] = {10 + i, 20 + i * i};
+        fx_request req = bits_request(prompt, 2, -1, &unused);
+        req.on_event = note_decoding;
+        req.ud = c;
+        c->id[i] = bits_submit(eng, &req);
+    }
+    while (c->n_decoding < n) (void)fxi_turn_run(eng);
+}
+
+static void dismiss_company(const company *c, fx_engine *eng)
+{
+    for (int i = 0; i < c->n; i++) fx_cancel(eng, c->id[i]);
+    while (eng->running.head || eng->waiting.head) (void)fxi_turn_run(eng);
+}
+
+// ---- what is done to it ------------------------------------------------------------------------
+
+// The company decodes in every step; what is left of a step is a chunk.
+static void set_step(fx_engine *eng, const variant *v, int n_seq)
+{
+    const int n_other = batches[v->batch] - 1;
+    eng->opt.max_seq = n_other + n_seq;
+    eng->opt.step_tok = n_other + (chunks[v->chunk] > n_seq ? chunks[v->chunk] : n_seq);
+}
+
+// As the engine was opened.
+static void reset_step(fx_engine *eng)
+{
+    eng->opt.max_seq = MAX_SEQ;
+    eng->opt.step_tok = MAX_SEQ + MAX_CHUNK;
+}
+
+static int total_tok(const fxi_group *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_seq; i++) n += g->seq[i].n_tok;
+    return n;
+}
+
+static void preempt_all(fx_engine *eng, fxi_preempt_how how)
+{
+    for (fxi_group *g = eng->running.head, *next; g; g = next) {
+        next = g->next;
+        fxi_preempt_group(eng, g, how);
+    }
+}
+
+// Where all that was computed is lost it is done after some more tokens only, or it would never
+// end. True: the caches are others now.
+static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
+{
+    enum { LOSS_TOK = 5 };
+    const struct preempt_row *p = &preempts[v->preempt];
+    const bool loses_all = p->forget || (starts[v->start].no_cache && p->how == FXI_RECOMPUTE);
+    if (!p->is_done || g->state != FXI_RUNNING) return false;
+    if (loses_all && total_tok(g) < *n_tok + LOSS_TOK) return false;
+    *n_tok = total_tok(g);
+    if (loses_all)
+        fxi_preempt_group(eng, g, p->how);
+    else
+        preempt_all(eng, p->how);
+    if (p->forget) assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
+    return true;
+}
+
+// A cache, and how far it has been compared.
+typedef struct watch {
+    const fxi_kv_seq *kv;
+    int n_seen;
+} watch;
+
+static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
+{
+    bits_diff d;
+    char where[256];
+    if (w->kv != s->kv || w->n_seen > s->n_computed) *w = (watch){s->kv, 0};
+    if (!s->kv || bits_ledger_check(r->ledger, r->eng[v->thread], s, w->n_seen, &d)) {
+        w->n_seen = s->n_computed;
+        return;
+    }
+    name_variant(r, v, where);
+    fail_msg("%s: choice %d, position %d: first difference in the %s of layer %d", where, s->choice,
+             d.position, d.in_values ? "values" : "keys", d.layer);
+}
+
+// Turns until all is told, with all that is done to the request in between.
+static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *told)
+{
+    fx_engine *eng = r->eng[v->thread];
+    watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
+    for (int n_tok = 0; (void)fxi_turn_run(eng), !told->last;) {
+        fxi_group *g = bits_group(eng, id);
+        for (int i = 0; i < g->n_seq; i++)
+            if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);
+        if (preempt(eng, v, g, &n_tok)) memset(w, 0, sizeof w);
+    }
+}
+
+static void run(rig *r, const variant *v, bits_answer *out)
+{
+    static bits_answer twin;
+    static company others;
+    fx_engine *eng = r->eng[v->thread];
+    const struct start_row *start = &starts[v->start];
+    fx_request req = rig_request(r, v->kind, out), req2 = rig_request(r, v->kind, &twin);
+    set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
+    rig_make_cold(eng);
+    make_warm(r, eng, v);
+    call_company(&others, eng, batches[v->batch] - 1);
+    if (start->has_twin) (void)bits_submit(eng, &req2);
+    req.no_cache = start->no_cache;
+    follow(r, v, bits_submit(eng, &req), out);
+    if (start->has_twin) bits_finish(eng, &twin);
+    dismiss_company(&others, eng);
+    reset_step(eng);
+}
+
+// ---- many of them ------------------------------------------------------------------------------
+
+const bits_answer *rig_want(rig *r, int kind)
+{
+    bits_answer *want = &r->want[kind];
+    if (want->last) return want;
+    run(r, &(variant){.kind = kind}, want);
+    for (int i = 0; i < want->n_choice; i++) {
+        assert_int_equal(want->choice[i].n_tok, r->n_gen);
+        assert_int_equal(want->choice[i].finish, FX_FINISH_LENGTH);
+    }
+    return want;
+}
+
+void rig_compare(rig *r, const variant *v)
+{
+    static bits_answer got;
+    char where[256], what[128];
+    const bits_answer *want = rig_want(r, v->kind);
+    run(r, v, &got);
+    if (bits_same_answer(&got, want, what)) return;
+    name_variant(r, v, where);
+    fail_msg("%s: %s", where, what);
+}
+
+// Columns of an orthogonal array: any two of (a + c b) mod n take all pairs of values.
+void rig_compare_pairs(rig *r, int n_level)
+{
+    for (int i = 0; i < n_level * n_level; i++) {
+        const int a = i / n_level, b = i % n_level;
+        const variant v = {.kind = a,
+                           .start = b,
+                           .chunk = (a + b) % n_level % N_CHUNK_LEVEL,
+                           .preempt = (a + 2 * b) % n_level % N_PREEMPT_LEVEL,
+                           .batch = (a + 3 * b) % n_level % N_BATCH_LEVEL,
+                           .thread = (a + 4 * b) % n_level % N_THREAD_LEVEL};
+        rig_compare(r, &v);
+    }
+}
+
+void rig_check_preemptions(const rig *r)
+{
+    for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        fx_stats st;
+        fx_engine_stats(r->eng[i], &st);
+        assert_true(st.n_preempt_swap > 50);
+        assert_true(st.n_preempt_recompute > 50);
+    }
+}
+
+// ---- models ------------------------------------------------------------------------------------
+
+static const struct model_row {
+    const char *name, *path, *kv_type;
+} models[] = {
+    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
+    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL},
+    [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL},
+    [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
+                           "q8_0"},
+    [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", "f32"},
+};
+
+bool model_is_present(int model)
+{
+    if (access(models[model].path, R_OK) == 0) return true;
+    print_message("%s skipped: ../shared/data not present\n", models[model].name);
+    return false;
+}
+
+static fx_engine *open_engine(int model, int n_thread)
+{
+    fx_options opt = {.n_thread = n_thread,
+                      .ctx_tok = RIG_CTX_TOK,
+                      .kv_memory_bytes = 256 << 20,
+                      .kv_type = models[model].kv_type,
+                      .max_seq = MAX_SEQ,
+                      .step_tok = MAX_SEQ + MAX_CHUNK,
+                      .swap_bytes = 64 << 20};
+    return unthreaded_open(models[model].path, opt);
+}
+
+rig *rig_open(int model, int n_prompt, int n_gen)
+{
+    rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->name = models[model].name;
+    r->n_prompt = n_prompt;
+    r->n_gen = n_gen;
+    for (int i = 0; i < N_THREAD_LEVEL; i++) r->eng[i] = open_engine(model, threads[i]);
+    r->ledger = bits_ledger_make(r->eng[0]);
+    const int n_vocab = r->eng[0]->info.n_vocab;
+    for (int i = 0; i < n_prompt; i++)
+        r->prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (n_vocab - 3) : 1;
+    return r;
+}
+
+void rig_close(rig *r)
+{
+    for (int i = 0; i < N_THREAD_LEVEL; i++) unthreaded_close(r->eng[i]);
+    bits_ledger_free(r->ledger);
+    free(r);
+}

@@ -1,0 +1,53 @@
+// variants.h - one request under everything that the engine may do to it.
+//
+// A variant is one level on each of six axes: tokens of the prompt in a step, sequences in the
+// batch, threads, how it is preempted at every step, what is cached when it starts, what it asks
+// for. What it is told is compared with what the same request was told alone, cold, in one piece on
+// one thread. Before that, after every turn, the rows of its caches are compared with the ledger
+// (bits.h), so that a failure names the first layer that differs.
+#ifndef TESTS_ENGINE_VARIANTS_H
+#define TESTS_ENGINE_VARIANTS_H
+
+#include "unit/engine/support/bits.h"
+
+enum { N_CHUNK_LEVEL = 4, N_BATCH_LEVEL = 3, N_THREAD_LEVEL = 2, N_PREEMPT_LEVEL = 4 };
+enum start { COLD, WARM_MID_CHUNK, WARM_BY_ALL, BESIDE_TWIN, WARM_BY_FEW, WARM_BY_64, NO_CACHE };
+enum kind { GREEDY, SEEDED, FORKS, BEAMS, PROMPT_PROBS, BEST_OF, ALL_RULES };
+enum { N_START = NO_CACHE + 1, N_KIND = ALL_RULES + 1 };
+
+// Indices into the tables in variants.c. All zero: how the reference is made.
+typedef struct variant {
+    int chunk, batch, thread, preempt, start, kind;
+} variant;
+
+enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV }; // models
+// False where it is data that is not ours and not here; then it has said so.
+bool model_is_present(int model);
+
+enum { RIG_MAX_PROMPT = 600, RIG_CTX_TOK = 1024, RIG_MAX_GEN = 24 };
+
+// One model, with an engine for each number of threads.
+typedef struct rig {
+    const char *name;
+    fx_engine *eng[N_THREAD_LEVEL];
+    bits_ledger *ledger;
+    int32_t prompt[RIG_MAX_PROMPT];
+    int n_prompt, n_gen;
+    bits_answer want[N_KIND]; // rig_want
+} rig;
+
+// Prompts of n_prompt tokens, n_gen to be generated.
+rig *rig_open(int model, int n_prompt, int n_gen);
+void rig_close(rig *r);
+// The reference: what this kind of request is told when all levels are zero.
+const bits_answer *rig_want(rig *r, int kind);
+fx_request rig_request(const rig *r, int kind, bits_answer *out);
+void rig_make_cold(fx_engine *eng);
+// Runs the variant; fails the test, saying what differs and where, if anything does.
+void rig_compare(rig *r, const variant *v);
+// Rows such that any two axes, of each its first n_level levels, take all pairs; n_level is a prime
+// number.
+void rig_compare_pairs(rig *r, int n_level);
+void rig_check_preemptions(const rig *r); // there were many, of both kinds
+
+#endif

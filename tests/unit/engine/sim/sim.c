@@ -1,0 +1,497 @@
+// sim.c - the turns of a run: what befalls the engine before each, and what must hold after it.
+#include "unit/engine/sim/sim.h"
+
+#include "vmm_fault.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_US UINT64_C(1000000)
+
+enum {
+    FIRST_CHECK_GAP = 64,
+    DRAIN_SLACK = 400,   // turns beyond those that the tokens left can take
+    MAX_IDLE_TURNS = 40, // in a row, while somebody waits or runs and no call fails
+};
+
+#define CHECK(w, is_right, ...)                                                              \
+    do {                                                                                     \
+        if (!(is_right) && !(w)->what[0]) snprintf((w)->what, sizeof(w)->what, __VA_ARGS__); \
+    } while (0)
+
+static bool one_in(sim *w, int n)
+{
+    return sim_one_in(&w->rng, n);
+}
+
+static int any(sim *w, int lo, int hi)
+{
+    return sim_int(&w->rng, lo, hi);
+}
+
+// ---- submitting --------------------------------------------------------------------------------
+
+static int n_live(const sim *w)
+{
+    int n = 0;
+    for (int i = 0; i < SIM_MAX_LIVE; i++) n += w->req[i].id != 0;
+    return n;
+}
+
+static sim_request *any_live(sim *w)
+{
+    const int n = n_live(w);
+    int which = n ? any(w, 1, n) : 0;
+    for (int i = 0; i < SIM_MAX_LIVE && which; i++)
+        if (w->req[i].id && --which == 0) return &w->req[i];
+    return NULL;
+}
+
+static int clamped_max_tok(const sim *w, const fx_request *req)
+{
+    const int room = w->eng->info.ctx_tok - (int)req->n_prompt;
+    if (req->max_tok >= 0) return req->max_tok < room ? req->max_tok : room;
+    int n = room;
+    while (n > 1 && fxi_request_bytes(w->eng, req, n) > w->eng->budget_bytes) n--;
+    return n;
+}
+
+static bool leaves_something(const fx_sampling *s)
+{
+    bool some = !s->n_allow;
+    for (size_t i = 0; i < s->n_allow; i++) some |= !s->n_ban || s->allow[i] != s->ban[0];
+    return some;
+}
+
+static bool queue_is_full(const sim *w, const fx_request *req)
+{
+    const fx_engine *eng = w->eng;
+    return eng->n_queued + fxi_request_n_seq(req) > eng->opt.max_queue + eng->opt.max_seq ||
+           (eng->n_queued && eng->n_queued_tok + (int64_t)req->n_prompt > eng->opt.max_queue_tok);
+}
+
+static uint64_t bytes_for(const sim *w, int n_tok)
+{
+    return fxi_kv_bytes_for(w->eng->kv, n_tok);
+}
+
+static fx_status expected_status(const sim *w, const fx_request *req)
+{
+    if (fxi_request_n_seq(req) > w->eng->opt.max_seq) return FX_EINVAL;
+    if (!leaves_something(&req->sampling)) return FX_EINVAL;
+    if ((int)req->n_prompt >= w->eng->info.ctx_tok) return FX_ECONTEXT;
+    if (bytes_for(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
+    const int max_tok = req->max_tok < 0 ? 1 : clamped_max_tok(w, req);
+    if (fxi_request_bytes(w->eng, req, max_tok) > w->eng->budget_bytes) return FX_ENOSPACE;
+    return queue_is_full(w, req) ? FX_EQUEUE : FX_OK;
+}
+
+static void on_event(void *ud, const fx_event *ev);
+
+static sim_request *free_place(sim *w)
+{
+    for (int i = 0; i < w->set.max_live; i++)
+        if (!w->req[i].id) return &w->req[i];
+    return NULL;
+}
+
+static void cancel(sim *w, sim_request *r)
+{
+    fx_cancel(w->eng, r->id);
+    r->may.cancel = true;
+    r->may.no_token |= !w->in_callback;
+}
+
+static void submit(sim *w)
+{
+    sim_request *r = free_place(w);
+    fx_error err = {0};
+    uint64_t id = 0;
+    if (!r) return;
+    sim_request_draw(r, &w->set.taste, &w->library, &w->rng);
+    r->world = w;
+    r->req.on_event = on_event;
+    r->req.ud = r;
+    const fx_status want = expected_status(w, &r->req), st = fx_submit(w->eng, &r->req, &id, &err);
+    CHECK(w, st == want, "a request is answered %d (%.120s), not %d", (int)st, err.text, (int)want);
+    w->total->requests++;
+    w->total->refused += st != FX_OK;
+    if (st != FX_OK) return;
+    sim_request_begin(r, &w->law, id, clamped_max_tok(w, &r->req));
+    r->may.error = w->is_armed;
+    if (one_in(w, 40)) cancel(w, r);
+}
+
+// ---- what befalls the engine -------------------------------------------------------------------
+
+// Who the budget cannot hold even alone may end with an error.
+static void note_budget(sim *w)
+{
+    const uint64_t asked = w->eng->budget_bytes, is = w->eng->opt.kv_memory_bytes;
+    for (int i = 0; i < SIM_MAX_LIVE; i++) {
+        sim_request *r = &w->req[i];
+        if (!r->id) continue;
+        if (fxi_request_bytes(w->eng, &r->req, r->ask.max_tok) > (asked < is ? asked : is))
+            r->may.error = true;
+    }
+}
+
+static void change_budget(sim *w)
+{
+    const uint64_t most = w->set.budget_bytes;
+    uint64_t want = most;
+    if (one_in(w, 6))
+        want = sim_u64(&w->rng) % (most + 1);
+    else if (!one_in(w, 3))
+        want = most / 2 + sim_u64(&w->rng) % (most / 2 + 1);
+    const bool can = fxi_budget_check(w->eng, want, NULL) == FX_OK;
+    const fx_status st = fx_set_kv_memory(w->eng, want, NULL);
+    CHECK(w, st == (can ? FX_OK : FX_EINVAL), "a budget is answered %d", (int)st);
+    w->new_budget |= can;
+    w->total->budgets += can;
+    note_budget(w);
+}
+
+static void preempt_one(sim *w)
+{
+    fx_engine *eng = w->eng;
+    fxi_group *g = eng->running.head;
+    for (int i = any(w, 0, 5); i > 0 && g && g->next; i--) g = g->next;
+    if (!g) return;
+    const bool fits = eng->n_swapped + g->n_seq <= eng->opt.max_seq;
+    fxi_preempt_group(eng, g, fits && one_in(w, 2) ? FXI_SWAP : FXI_RECOMPUTE);
+}
+
+static void disarm(sim *w)
+{
+    if (!w->is_armed) return;
+    w->total->faults += vt_fault_fired(w->fault);
+    vt_fault_disarm(w->fault);
+    w->is_armed = false;
+}
+
+static void arm(sim *w)
+{
+    vt_fault_arm_random(w->fault, sim_u64(&w->rng), (uint32_t)any(w, 2, one_in(w, 2) ? 20 : 200));
+    w->is_armed = true;
+    for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.error = true;
+}
+
+// The device is done with what it was given some turns ago.
+static void finish_work(sim *w)
+{
+    if (!w->set.async) return;
+    if (w->ticket) vt_fake_finish(w->fake, w->ticket);
+    (void)w->fake->ops->fence(w->fake, &w->ticket);
+}
+
+static void arrive(sim *w)
+{
+    if (w->burst == 0 && one_in(w, 12)) w->burst = any(w, 1, w->set.max_live);
+    for (int i = any(w, 0, 3); i > 0 && w->burst > 0; i--, w->burst--) submit(w);
+}
+
+// Somebody leaves, at any time: between turns, while the model computes, or from a callback.
+static void disturb(sim *w)
+{
+    sim_request *r = any_live(w);
+    if (r && one_in(w, 40)) cancel(w, r);
+    if (w->set.budgets && one_in(w, 100)) change_budget(w);
+}
+
+static void pass_time(sim *w)
+{
+    w->clock_us += sim_u64(&w->rng) % (w->set.us_per_turn + 1);
+    if (n_live(w) == 0 && one_in(w, 4))
+        w->clock_us += any(w, 1, one_in(w, 3) ? 700 : 7) * SECOND_US;
+    if (one_in(w, 1000)) w->clock_us += 100 * SECOND_US;
+}
+
+static void befall(sim *w)
+{
+    arrive(w);
+    disturb(w);
+    if (w->set.preemptions && one_in(w, w->set.preempt_gap)) preempt_one(w);
+    if (w->set.crowded) w->eng->headroom_tok = 1; // too many are admitted, and preempted
+    if (w->is_armed && one_in(w, 30))
+        disarm(w);
+    else if (w->set.faults && !w->is_armed && one_in(w, 80))
+        arm(w);
+    if (one_in(w, 3)) finish_work(w);
+    pass_time(w);
+}
+
+static void beside_pass(void *ud)
+{
+    sim *w = ud;
+    if (one_in(w, 20)) disturb(w);
+    if (one_in(w, 40)) submit(w);
+}
+
+static void on_event(void *ud, const fx_event *ev)
+{
+    sim_request *r = ud;
+    sim *w = r->world;
+    sim_request_event(r, ev);
+    w->total->tokens += ev->token >= 0 && ev->position >= ev->n_prompt;
+    w->in_callback = true;
+    if (!r->is_over && r->id && one_in(w, 300)) cancel(w, r);
+    if (one_in(w, 200)) disturb(w);
+    w->in_callback = false;
+}
+
+// ---- what must hold ----------------------------------------------------------------------------
+
+static void check_memory(sim *w)
+{
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(w->eng->kv, &kv);
+    CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
+          (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
+    CHECK(w, kv.budget_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
+    if (!w->is_armed && !w->new_budget)
+        CHECK(w, w->eng->opt.kv_memory_bytes == w->eng->budget_bytes, "the budget is not applied");
+    CHECK(w, !w->model->wrong, "%s", w->model->wrong);
+    if (!w->fake) return;
+    const vt_fake_report fake = vt_fake_look(w->fake);
+    CHECK(w, !fake.n_violation, "the device: %s", fake.violation);
+}
+
+static int n_seq_of(const fxi_group_list *l, int *n_swapped, int *n_group)
+{
+    int n = 0;
+    for (const fxi_group *g = l->head; g; g = g->next) {
+        n += g->n_seq;
+        *n_group += 1;
+        *n_swapped += g->state == FXI_SWAPPED ? g->n_seq : 0;
+    }
+    return n;
+}
+
+static int n_in_inbox(const fx_engine *eng, int *n_group)
+{
+    int n = 0;
+    for (const fxi_group *g = eng->inbox_head; g; g = g->next_inbox) n += g->n_seq, *n_group += 1;
+    return n;
+}
+
+// What the engine counts is what there is.
+static void check_counts(sim *w)
+{
+    const fx_engine *eng = w->eng;
+    int n_swapped = 0, n_group = 0;
+    CHECK(w, n_seq_of(&eng->running, &n_swapped, &n_group) == eng->running.n_seq, "running.n_seq");
+    CHECK(w, eng->running.n_seq <= eng->opt.max_seq, "%d sequences run", eng->running.n_seq);
+    CHECK(w, !n_swapped, "a swapped group runs");
+    CHECK(w, n_seq_of(&eng->waiting, &n_swapped, &n_group) == eng->waiting.n_seq, "waiting.n_seq");
+    CHECK(w, n_swapped == eng->n_swapped, "n_swapped is %d, not %d", eng->n_swapped, n_swapped);
+    CHECK(w, eng->n_queued == eng->waiting.n_seq + n_in_inbox(eng, &n_group), "n_queued is %d",
+          eng->n_queued);
+    CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(eng->kv, &kv);
+    CHECK(w, n_live(w) || !kv.live_bytes, "a sequence of nobody is left");
+}
+
+// Whoever serves somebody gets on, unless calls fail.
+static void check_progress(sim *w, bool was_busy)
+{
+    fx_stats st;
+    fx_engine_stats(w->eng, &st);
+    const uint64_t n_done = st.n_step + w->total->stopped + w->total->cancelled + w->total->failed;
+    w->n_idle_turn = was_busy && !w->is_armed && n_done == w->n_done ? w->n_idle_turn + 1 : 0;
+    w->n_done = n_done;
+    CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "nobody gets on, %d run, %d wait",
+          w->eng->running.n_seq, w->eng->waiting.n_seq);
+}
+
+static void check_requests(sim *w)
+{
+    for (int i = 0; i < SIM_MAX_LIVE; i++) {
+        sim_request *r = &w->req[i];
+        CHECK(w, !r->wrong[0], "request %llu: %s", (unsigned long long)r->id, r->wrong);
+        CHECK(w, !r->id || !r->may.due || r->is_over, "request %llu goes on after it was cancelled",
+              (unsigned long long)r->id);
+    }
+}
+
+static void count_end(sim *w, const sim_request *r)
+{
+    const fx_finish how = r->choice[0].finish;
+    w->total->stopped += how == FX_FINISH_STOP || how == FX_FINISH_LENGTH;
+    w->total->cancelled += how == FX_FINISH_CANCEL || how == FX_FINISH_ABORT;
+    w->total->failed += how == FX_FINISH_ERROR;
+}
+
+static void reap(sim *w)
+{
+    for (int i = 0; i < SIM_MAX_LIVE; i++) {
+        sim_request *r = &w->req[i];
+        if (!r->id || !r->is_over) continue;
+        count_end(w, r);
+        if (one_in(w, 2)) sim_library_add(&w->library, &r->choice[0].a, (int)r->req.n_prompt);
+        sim_request_end(r);
+    }
+}
+
+// The manager proves its laws; with a device that answers.
+static void check_manager(sim *w)
+{
+    const char *what = "no answer";
+    disarm(w);
+    const fx_status st = fxi_kv_check(w->eng->kv, &what);
+    CHECK(w, st == FX_OK, "the manager: %s", what);
+    w->total->checks++;
+}
+
+static void check_all(sim *w, bool was_busy)
+{
+    check_memory(w);
+    check_requests(w);
+    reap(w);
+    check_counts(w);
+    check_progress(w, was_busy);
+    if (w->turn < w->next_check) return;
+    check_manager(w);
+    w->next_check = w->turn + w->check_gap;
+    w->check_gap += w->check_gap / 4;
+}
+
+// ---- turns -------------------------------------------------------------------------------------
+
+static bool take_turn(sim *w)
+{
+    for (int i = 0; i < SIM_MAX_LIVE; i++) {
+        sim_leave *may = &w->req[i].may;
+        if (may->cancel) may->no_token = may->due = true;
+    }
+    if (w->set.budgets) note_budget(w);
+    w->new_budget = false;
+    const bool busy = fxi_turn_run(w->eng);
+    w->turn++;
+    w->total->turns++;
+    check_all(w, busy);
+    return busy;
+}
+
+static uint64_t turns_left(const sim *w)
+{
+    uint64_t n = DRAIN_SLACK;
+    for (int i = 0; i < SIM_MAX_LIVE; i++)
+        if (w->req[i].id) n += 2 * (uint64_t)sim_request_n_left(&w->req[i]);
+    return n;
+}
+
+// Nobody comes any more and nothing fails: everyone is served, in as many turns as that can take.
+static void drain(sim *w)
+{
+    disarm(w);
+    w->model->beside = NULL;
+    uint64_t left = turns_left(w);
+    while (n_live(w) && left-- && !w->what[0]) {
+        pass_time(w);
+        (void)take_turn(w);
+    }
+    CHECK(w, !n_live(w), "%d requests are not served in time", n_live(w));
+}
+
+// After a long time without requests nothing is left.
+static void check_idle(sim *w)
+{
+    static const uint64_t gap_s[] = {0, 6, 700};
+    w->eng->idle_since_us = 0; // again: what the device was busy with before can go now
+    for (int i = 0; i < 3 && !w->what[0]; i++) {
+        w->clock_us += gap_s[i] * SECOND_US;
+        finish_work(w); // of before, and of now
+        finish_work(w);
+        (void)take_turn(w);
+    }
+    fx_stats st;
+    fxi_kv_stats kv;
+    fx_engine_stats(w->eng, &st);
+    fxi_kv_get_stats(w->eng->kv, &kv);
+    CHECK(w, !st.n_running && !st.n_waiting && !st.n_waiting_tok, "somebody is left");
+    CHECK(w, !kv.held_bytes && !kv.live_bytes && !kv.swapped_bytes,
+          "nobody holds %llu bytes, %llu of tokens, %llu in the swap",
+          (unsigned long long)kv.held_bytes, (unsigned long long)kv.live_bytes,
+          (unsigned long long)kv.swapped_bytes);
+    CHECK(w, !kv.mapped_bytes, "%llu bytes are left when idle",
+          (unsigned long long)kv.mapped_bytes);
+}
+
+static void end_at_once(sim *w)
+{
+    w->model->beside = NULL;
+    for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.abort = w->req[i].may.no_token = true;
+    fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
+    check_requests(w);
+    reap(w);
+    CHECK(w, !n_live(w), "%d requests have no end", n_live(w));
+    CHECK(w, !w->eng->live && !w->eng->n_queued && !w->eng->n_swapped, "a group is left");
+    disarm(w);
+    check_manager(w);
+}
+
+static void count_all(sim *w)
+{
+    fx_stats st;
+    fx_engine_stats(w->eng, &st);
+    w->total->prompt_tokens += st.n_prompt_tok;
+    w->total->cached_tokens += st.n_cached_tok;
+    w->total->recomputed += st.n_preempt_recompute;
+    w->total->swapped += st.n_preempt_swap;
+}
+
+static void close_world(sim *w)
+{
+    count_all(w);
+    fxi_engine_unload(w->eng);
+    for (int i = 0; i < SIM_MAX_LIVE; i++) sim_request_end(&w->req[i]);
+    const vt_fake_report *e = &w->epitaph;
+    CHECK(w, !e->n_violation, "the device at the end: %s", e->violation);
+    CHECK(w, !e->reserved_bytes && !e->n_created && !e->n_mapped && !e->swapped_bytes,
+          "at the end %llu bytes are reserved, %llu chunks created, %llu slices mapped",
+          (unsigned long long)e->reserved_bytes, (unsigned long long)e->n_created,
+          (unsigned long long)e->n_mapped);
+}
+
+static void run(sim *w, int n_turn, bool spoil)
+{
+    if (!n_turn) n_turn = w->set.n_turn;
+    if (spoil) w->model->spoil_every = 100;
+    while (w->turn < (uint64_t)n_turn && !w->what[0]) {
+        befall(w);
+        (void)take_turn(w);
+    }
+    if (!one_in(w, 4)) {
+        drain(w);
+        if (!w->what[0]) check_idle(w);
+    }
+    if (!w->what[0]) end_at_once(w);
+}
+
+bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *what)
+{
+    sim *w = calloc(1, sizeof *w);
+    if (!w) return false;
+    w->seed = seed;
+    w->rng.x = sim_mix(seed + 1);
+    w->total = total;
+    w->next_check = w->check_gap = FIRST_CHECK_GAP;
+    sim_library_fill(&w->library, &w->rng);
+    sim_setup_draw(w);
+    if (sim_open(w)) {
+        w->model->beside = beside_pass;
+        w->model->ud = w;
+        run(w, n_turn, spoil);
+        if (w->what[0]) fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
+        close_world(w);
+    }
+    const bool ok = !w->what[0];
+    if (!ok)
+        snprintf(what, 256, "seed %llu, turn %llu: %.200s", (unsigned long long)seed,
+                 (unsigned long long)w->turn, w->what);
+    free(w);
+    return ok;
+}

@@ -1,0 +1,183 @@
+#include "unit/engine/sim/sim_model.h"
+
+#include "vmm_fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void wrong(sim_model *m, const char *what)
+{
+    if (!m->wrong) m->wrong = what;
+}
+
+static size_t row_bytes(const sim_model *m)
+{
+    return fxi_model_kv_row_bytes(&m->model);
+}
+
+// A run of the batch, and whose it is.
+typedef struct run {
+    const fxi_batch_seq *b;
+    const fxi_seq *s;
+    const int32_t *tok; // [b->n_tok]
+} run;
+
+static char *row_at(const run *r, int plane, int pos)
+{
+    return fxi_kv_plane(&r->b->view, plane) + (size_t)pos * r->b->view.tok_stride_bytes;
+}
+
+static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
+{
+    const fxi_kv *kv = m->eng->kv;
+    for (const fxi_group *g = m->eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++)
+            if (g->seq[i].kv && fxi_kv_get_view(kv, g->seq[i].kv).base == b->view.base)
+                return &g->seq[i];
+    return NULL;
+}
+
+// What the engine says of the run must be what it has handed over.
+static bool is_of(const run *r)
+{
+    const fxi_batch_seq *b = r->b;
+    return r->s && r->s->n_computed == b->pos && b->pos + b->n_tok <= r->s->n_tok &&
+           memcmp(r->tok, r->s->tok + b->pos, (size_t)b->n_tok * sizeof *r->tok) == 0;
+}
+
+// The hashes behind all tokens up to the run's end, by the sequence's tokens.
+static void fill_states(sim_model *m, const run *r)
+{
+    sim_state st = sim_law_begin(&m->law);
+    for (int pos = 0; pos < r->b->pos + r->b->n_tok; pos++) {
+        sim_law_add(&m->law, &st, r->s->tok[pos]);
+        m->at[pos] = st;
+    }
+}
+
+// ---- real memory -------------------------------------------------------------------------------
+
+// All words of a row are the same hash, but for their place.
+static uint64_t word_of(uint64_t hash, size_t i)
+{
+    return hash + i;
+}
+
+static void write_row(const sim_model *m, char *row, uint64_t hash)
+{
+    uint64_t *w = (uint64_t *)row;
+    for (size_t i = 0; i < row_bytes(m) / sizeof *w; i++) w[i] = word_of(hash, i);
+}
+
+static bool is_row(const sim_model *m, const char *row, uint64_t hash)
+{
+    const uint64_t *w = (const uint64_t *)row;
+    const size_t last = row_bytes(m) / sizeof *w - 1;
+    return w[0] == word_of(hash, 0) && w[last] == word_of(hash, last);
+}
+
+static bool is_zero_row(const sim_model *m, const char *row)
+{
+    const uint64_t *w = (const uint64_t *)row;
+    uint64_t any = 0;
+    for (size_t i = 0; i < row_bytes(m) / sizeof *w; i++) any |= w[i];
+    return !any;
+}
+
+static void check_real(sim_model *m, const run *r)
+{
+    const fxi_batch_seq *b = r->b;
+    for (int p = 0; p < m->law.n_plane; p++) {
+        for (int pos = 0; pos < b->pos; pos++)
+            if (!is_row(m, row_at(r, p, pos), m->at[pos].h[p]))
+                wrong(m, "a row in front of the run is not what was written there");
+        for (int pos = b->pos; pos < b->pos + b->n_tok; pos++)
+            if (!is_zero_row(m, row_at(r, p, pos))) wrong(m, "a new row is not zero");
+    }
+}
+
+// Computes the rows of one token from those of the one before.
+static sim_state compute_real(sim_model *m, const run *r, int pos)
+{
+    sim_state st = sim_law_begin(&m->law);
+    for (int p = 0; pos > 0 && p < m->law.n_plane; p++)
+        st.h[p] = *(const uint64_t *)row_at(r, p, pos - 1);
+    sim_law_add(&m->law, &st, r->tok[pos - r->b->pos]);
+    for (int p = 0; p < m->law.n_plane; p++) write_row(m, row_at(r, p, pos), st.h[p]);
+    if (m->spoil_every && ++m->n_row % m->spoil_every == 0)
+        write_row(m, row_at(r, 0, pos), ~st.h[0]);
+    return st;
+}
+
+// ---- fake memory -------------------------------------------------------------------------------
+
+static void check_fake(sim_model *m, const run *r)
+{
+    const fxi_batch_seq *b = r->b;
+    const size_t new_bytes = (size_t)b->n_tok * row_bytes(m);
+    for (int p = 0; p < m->law.n_plane; p++) {
+        if (!vt_fake_is_zero(m->fake, (uintptr_t)row_at(r, p, b->pos), new_bytes))
+            wrong(m, "a new row is not zero");
+        vt_fake_touch(m->fake, (uintptr_t)row_at(r, p, b->pos), new_bytes);
+        vt_fake_run(m->fake, (uintptr_t)row_at(r, p, 0),
+                    (size_t)(b->pos + b->n_tok) * row_bytes(m));
+    }
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+static float *compute_run(sim_model *m, const run *r, float *logits)
+{
+    const fxi_batch_seq *b = r->b;
+    fill_states(m, r);
+    (m->fake ? check_fake : check_real)(m, r);
+    for (int i = 0; i < b->n_tok; i++) {
+        sim_state st = m->fake ? m->at[b->pos + i] : compute_real(m, r, b->pos + i);
+        if (i < b->n_tok - b->n_logit) continue;
+        sim_law_logits(&m->law, &st, logits);
+        logits += SIM_N_VOCAB;
+    }
+    return logits;
+}
+
+static void forward(fxi_model *model, const fxi_batch *batch, float *logits)
+{
+    sim_model *m = (sim_model *)model;
+    const int32_t *tok = batch->token;
+    for (int i = 0; i < batch->n_seq; i++) {
+        const fxi_batch_seq *b = &batch->seq[i];
+        const run r = {b, find_seq(m, b), tok};
+        if (is_of(&r)) {
+            logits = compute_run(m, &r, logits);
+        } else {
+            wrong(m, "a run of the batch is of no sequence");
+            memset(logits, 0, (size_t)b->n_logit * SIM_N_VOCAB * sizeof *logits);
+            logits += b->n_logit * SIM_N_VOCAB;
+        }
+        tok += b->n_tok;
+    }
+    if (tok != batch->token + batch->n_tok) wrong(m, "the batch's runs are not all of its tokens");
+    *m->clock_us += m->us_per_tok * (uint64_t)batch->n_tok;
+    if (m->beside) m->beside(m->ud);
+}
+
+static void free_model(fxi_model *model)
+{
+    free(model);
+}
+
+static const fxi_arch sim_arch = {.name = "sim", .free = free_model, .forward = forward};
+
+sim_model *sim_model_make(int n_layer, size_t bytes)
+{
+    sim_model *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    m->model.arch = &sim_arch;
+    m->model.kv_type = FXI_F16;
+    m->model.shape = (fxi_model_shape){.n_layer = n_layer,
+                                       .n_kv_head = 1,
+                                       .head_dim = (int)(bytes / sizeof(uint16_t)),
+                                       .n_vocab = SIM_N_VOCAB,
+                                       .train_ctx_tok = SIM_MAX_CTX};
+    return m;
+}

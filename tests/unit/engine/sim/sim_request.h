@@ -1,0 +1,88 @@
+// sim_request.h - one request of the simulator's world: what it asks for, drawn at random, and what
+// it has been told so far, which is checked against the reference as it comes.
+#ifndef TESTS_ENGINE_SIM_REQUEST_H
+#define TESTS_ENGINE_SIM_REQUEST_H
+
+#include "base/buf.h"
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+#include "unit/engine/sim/sim_ref.h"
+
+// ---- what prompts are made of ------------------------------------------------------------------
+
+enum { SIM_N_BASE = 4, SIM_N_PAST = 16 };
+
+typedef struct sim_past {
+    int32_t tok[SIM_MAX_CTX];
+    int n_prompt, n_tok;
+} sim_past;
+
+typedef struct sim_library {
+    int32_t base[SIM_N_BASE][SIM_MAX_CTX]; // beginnings that many prompts share
+    sim_past past[SIM_N_PAST];             // prompts and answers of before
+    int n_past;                            // so far
+} sim_library;
+
+void sim_library_fill(sim_library *l, sim_rng *rng);
+void sim_library_add(sim_library *l, const sim_answer *a, int n_prompt);
+
+// ---- requests ----------------------------------------------------------------------------------
+
+// What has been told of a choice.
+typedef struct sim_choice {
+    sim_answer a; // of the tokens told
+    fxi_buf text;
+    fx_finish finish;
+    double score;
+} sim_choice;
+
+// How a request may end, besides by itself. The world keeps it up to date.
+typedef struct sim_leave {
+    bool error, cancel, abort;
+    bool no_token; // it was cancelled before its tokens came: none may be told any longer
+    bool due;      // and before the turn: it ends in it
+} sim_leave;
+
+typedef struct sim_request {
+    uint64_t id; // 0: none
+    struct sim *world;
+    fx_request req;
+    sim_ask ask;
+    sim_leave may;
+    bool is_over; // has had its last event
+    int n_ended;
+    uint64_t n_event;
+    int n_prompt_told;
+    sim_state prompt_state; // behind the prompt tokens told
+    sim_choice choice[SIM_MAX_SEQ];
+    char wrong[160]; // the first thing that was not as it must be; empty: none
+    // what req points to
+    int32_t prompt[SIM_MAX_CTX + 16];
+    fx_bias bias[2];
+    int32_t allow[24], ban[2], stop_token[2];
+    const char *stop[1];
+    char stop_text[3];
+} sim_request;
+
+// What requests may be like.
+typedef struct sim_taste {
+    int ctx_tok, max_seq;
+    int n_tenant;
+    bool long_prompts; // many near the context
+    bool long_answers;
+} sim_taste;
+
+// A request whose on_event and ud are left to the caller.
+void sim_request_draw(sim_request *r, const sim_taste *t, const sim_library *l, sim_rng *rng);
+
+// It has been accepted: from now on it is told things.
+void sim_request_begin(sim_request *r, const sim_law *law, uint64_t id, int max_tok);
+void sim_request_event(sim_request *r, const fx_event *ev);
+void sim_request_end(sim_request *r);         // frees what was told
+int sim_request_n_left(const sim_request *r); // tokens it may still have to compute, or be told
+
+// sim_verdict.c: called with the last event, for a request whose answers are told at its end: they
+// are the best that the reference finds. NULL, or what is wrong.
+const char *sim_verdict(const sim_request *r);
+
+#endif

@@ -1,0 +1,230 @@
+// bits.c - see bits.h.
+#include "unit/engine/support/bits.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- what is told ------------------------------------------------------------------------------
+
+static bits_tok kept(const fx_event *ev)
+{
+    bits_tok t = {.tok = ev->token};
+    if (!ev->prob) return t;
+    t.logprob = ev->prob->logprob;
+    t.rank = ev->prob->rank;
+    t.n_top = ev->prob->n_top;
+    assert_in_range(t.n_top, 0, BITS_TOP);
+    for (int i = 0; i < t.n_top; i++) t.top[i] = ev->prob->top[i];
+    return t;
+}
+
+static void on_event(void *ud, const fx_event *ev)
+{
+    bits_answer *a = ud;
+    bits_choice *c = &a->choice[ev->choice];
+    assert_false(a->last);
+    assert_int_equal(c->finish, FX_FINISH_NONE);
+    if (ev->token >= 0 && ev->position < ev->n_prompt) {
+        assert_int_equal(ev->position, ++a->n_prompt_told); // each once, in order
+        a->prompt[ev->position] = kept(ev);
+    } else if (ev->token >= 0) {
+        assert_int_equal(ev->position, ev->n_prompt + c->n_tok);
+        if (c->n_tok < BITS_MAX_GEN) c->tok[c->n_tok] = kept(ev);
+        c->n_tok++;
+    }
+    if (ev->choice >= a->n_choice) a->n_choice = ev->choice + 1;
+    c->finish = ev->finish;
+    c->score = ev->score;
+    if (ev->error) snprintf(c->error, sizeof c->error, "%s", ev->error);
+    a->n_cached = ev->n_cached;
+    a->last = ev->last;
+}
+
+fx_request bits_request(const int32_t *prompt, int n_prompt, int max_tok, bits_answer *out)
+{
+    memset(out, 0, sizeof *out);
+    fx_request req = fx_request_default();
+    req.prompt = prompt;
+    req.n_prompt = (size_t)n_prompt;
+    req.max_tok = max_tok;
+    req.sampling.temperature = 0;
+    req.ignore_eos = true;
+    req.on_event = on_event;
+    req.ud = out;
+    return req;
+}
+
+uint64_t bits_submit(fx_engine *eng, const fx_request *req)
+{
+    fx_error err = {0};
+    uint64_t id = 0;
+    if (fx_submit(eng, req, &id, &err) != FX_OK) fail_msg("%s", err.text);
+    return id;
+}
+
+void bits_finish(fx_engine *eng, const bits_answer *a)
+{
+    for (int i = 0; !a->last; i++) {
+        if (i == 100000) fail_msg("the request does not get on");
+        (void)fxi_turn_run(eng);
+    }
+}
+
+void bits_ask(fx_engine *eng, const fx_request *req, const bits_answer *a)
+{
+    (void)bits_submit(eng, req);
+    bits_finish(eng, a);
+}
+
+static fxi_group *in_list(const fxi_group_list *l, uint64_t id)
+{
+    fxi_group *g = l->head;
+    while (g && g->id != id) g = g->next;
+    return g;
+}
+
+fxi_group *bits_group(const fx_engine *eng, uint64_t id)
+{
+    fxi_group *g = in_list(&eng->running, id);
+    return g ? g : in_list(&eng->waiting, id);
+}
+
+// ---- comparing answers -------------------------------------------------------------------------
+
+bool bits_same_tok(const bits_tok *a, const bits_tok *b, char what[128])
+{
+    if (memcmp(a, b, sizeof *a) == 0) return true;
+    int i = 0;
+    while (i < BITS_TOP - 1 && memcmp(&a->top[i], &b->top[i], sizeof a->top[i]) == 0) i++;
+    snprintf(what, 128, "token %d %a rank %d top[%d] %d %a, not token %d %a rank %d top %d %a",
+             a->tok, (double)a->logprob, a->rank, i, a->top[i].token, (double)a->top[i].logprob,
+             b->tok, (double)b->logprob, b->rank, b->top[i].token, (double)b->top[i].logprob);
+    return false;
+}
+
+// Puts "<place> <i>: " in front.
+static bool within(const char *place, int i, char what[128])
+{
+    char inner[128];
+    memcpy(inner, what, sizeof inner);
+    snprintf(what, 128, "%s %d: %.90s", place, i, inner);
+    return false;
+}
+
+bool bits_same_choice(const bits_choice *a, const bits_choice *b, char what[128])
+{
+    for (int i = 0; i < a->n_tok && i < b->n_tok && i < BITS_MAX_GEN; i++)
+        if (!bits_same_tok(&a->tok[i], &b->tok[i], what)) return within("token", i, what);
+    if (a->n_tok == b->n_tok && a->finish == b->finish &&
+        memcmp(&a->score, &b->score, sizeof a->score) == 0)
+        return true;
+    snprintf(what, 128, "%d tokens, finish %d %.40s, score %a, not %d, %d, %a", a->n_tok,
+             (int)a->finish, a->error, a->score, b->n_tok, (int)b->finish, b->score);
+    return false;
+}
+
+bool bits_same_answer(const bits_answer *a, const bits_answer *b, char what[128])
+{
+    for (int i = 0; i < BITS_MAX_PROMPT; i++)
+        if (!bits_same_tok(&a->prompt[i], &b->prompt[i], what)) return within("position", i, what);
+    for (int i = 0; i < BITS_MAX_CHOICE; i++)
+        if (!bits_same_choice(&a->choice[i], &b->choice[i], what)) return within("choice", i, what);
+    return true;
+}
+
+// ---- the ledger --------------------------------------------------------------------------------
+
+enum { N_SLOT = 1 << 16 };
+
+struct bits_ledger {
+    int n_plane;
+    size_t row_bytes;
+    char *row; // [cap][n_plane][row_bytes]
+    size_t n, cap;
+    struct slot {
+        uint64_t key; // of the tokens up to the row's; 0: free
+        size_t row;
+    } slot[N_SLOT];
+};
+
+bits_ledger *bits_ledger_make(const fx_engine *eng)
+{
+    bits_ledger *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    l->n_plane = 2 * eng->info.n_layer;
+    l->row_bytes = fxi_model_kv_row_bytes(eng->model);
+    return l;
+}
+
+void bits_ledger_free(bits_ledger *l)
+{
+    free(l->row);
+    free(l);
+}
+
+static uint64_t next_key(uint64_t key, int32_t tok)
+{
+    key = (key ^ (uint64_t)(tok + 1)) * 0x9E3779B97F4A7C15ull;
+    return (key ^ key >> 31) | 1;
+}
+
+static struct slot *find_slot(bits_ledger *l, uint64_t key)
+{
+    size_t i = (size_t)(key >> 1) % N_SLOT;
+    while (l->slot[i].key && l->slot[i].key != key) i = (i + 1) % N_SLOT;
+    return &l->slot[i];
+}
+
+static char *row_at(bits_ledger *l, size_t row, int plane)
+{
+    return l->row + (row * (size_t)l->n_plane + (size_t)plane) * l->row_bytes;
+}
+
+static const char *cached_row(const fxi_kv_view *v, int plane, int position)
+{
+    return fxi_kv_plane(v, plane) + (size_t)position * v->tok_stride_bytes;
+}
+
+static void take_down(bits_ledger *l, struct slot *to, uint64_t key, const fxi_kv_view *v,
+                      int position)
+{
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 256;
+        assert_true(l->cap <= N_SLOT / 2);
+        l->row = realloc(l->row, l->cap * (size_t)l->n_plane * l->row_bytes);
+        assert_non_null(l->row);
+    }
+    *to = (struct slot){key, l->n++};
+    for (int p = 0; p < l->n_plane; p++)
+        memcpy(row_at(l, to->row, p), cached_row(v, p, position), l->row_bytes);
+}
+
+static bool same_rows(bits_ledger *l, const struct slot *of, const fxi_kv_view *v, int position,
+                      bits_diff *diff)
+{
+    for (int p = 0; p < l->n_plane; p++)
+        if (memcmp(row_at(l, of->row, p), cached_row(v, p, position), l->row_bytes) != 0) {
+            *diff = (bits_diff){position, p / 2, p % 2};
+            return false;
+        }
+    return true;
+}
+
+bool bits_ledger_check(bits_ledger *l, fx_engine *eng, const fxi_seq *s, int first, bits_diff *diff)
+{
+    const fxi_kv_view v = fxi_kv_get_view(eng->kv, s->kv);
+    uint64_t key = 1;
+    for (int i = 0; i < s->n_computed; i++) {
+        key = next_key(key, s->tok[i]);
+        if (i < first) continue;
+        struct slot *at = find_slot(l, key);
+        if (!at->key)
+            take_down(l, at, key, &v, i);
+        else if (!same_rows(l, at, &v, i, diff))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,33 @@
+#include "unit/engine/support/unthreaded.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+
+static fx_engine *open_engine(const char *model_path, fx_options opt, bool single_thread)
+{
+    fx_error err = {0};
+    fx_engine *eng = calloc(1, sizeof *eng);
+    assert_non_null(eng);
+    opt.model_path = model_path;
+    eng->single_thread = single_thread;
+    if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    return eng;
+}
+
+fx_engine *unthreaded_open(const char *model_path, fx_options opt)
+{
+    return open_engine(model_path, opt, false);
+}
+
+fx_engine *unthreaded_open_single(const char *model_path, fx_options opt)
+{
+    return open_engine(model_path, opt, true);
+}
+
+void unthreaded_close(fx_engine *eng)
+{
+    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_engine_unload(eng);
+}

@@ -1,0 +1,216 @@
+// The kinds of vocabularies in GGUF files other than "llama" (test_vocab.c): gpt2 and t5, valid and
+// broken.
+#include "unit/cmocka_all.h"
+#include "unit/format/gguf_bytes.h"
+#include "unit/format/small_spec.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+#define KEY(name)    "tokenizer.ggml." name
+
+typedef struct parts {
+    const char *model, *pre, *merges[4];
+    const char *more[6]; // tokens after the first ones
+    int types[6];
+    fxi_gguf_type map_type; // of precompiled_charsmap; 0: none
+    bool phi3;
+    const char *scheme; // of the space in front
+} parts;
+
+static void put_tokens(fxi_buf *b, const parts *p, bool bytes)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "test");
+    if (bytes) add_printable_bytes(&s);
+    size_t n_more = 0;
+    while (n_more < COUNT(p->more) && p->more[n_more]) n_more++;
+    put_array(b, KEY("tokens"), FXI_GGUF_STR, s.n_tok + n_more);
+    for (size_t i = 0; i < s.n_tok; i++) {
+        put_u64(b, s.tok[i].piece.n);
+        put_bytes(b, s.tok[i].piece.p, s.tok[i].piece.n);
+    }
+    for (size_t i = 0; i < n_more; i++) put_text(b, p->more[i]);
+    put_array(b, KEY("token_type"), FXI_GGUF_I32, s.n_tok + n_more);
+    for (size_t i = 0; i < s.n_tok; i++) put_u32(b, FXI_TOKEN_NORMAL);
+    for (size_t i = 0; i < n_more; i++)
+        put_u32(b, (uint32_t)(p->types[i] ? p->types[i] : FXI_TOKEN_NORMAL));
+    put_array(b, KEY("scores"), FXI_GGUF_F32, s.n_tok + n_more);
+    for (size_t i = 0; i < s.n_tok + n_more; i++) {
+        float score = -1.5f * (float)(i + 1);
+        put_bytes(b, &score, sizeof score);
+    }
+    fxi_vocab_spec_free(&s);
+}
+
+static fxi_buf file_of(const parts *p)
+{
+    fxi_buf b = {0};
+    size_t n_merge = 0;
+    while (n_merge < COUNT(p->merges) && p->merges[n_merge]) n_merge++;
+    put_header(&b, 3, 0, 5 + (p->pre != NULL) + (p->map_type != 0) + p->phi3 + (p->scheme != NULL));
+    put_kv(&b, KEY("model"), FXI_GGUF_STR, "", 0);
+    put_text(&b, p->model);
+    put_tokens(&b, p, !strcmp(p->model, "gpt2"));
+    put_array(&b, KEY("merges"), FXI_GGUF_STR, n_merge);
+    for (size_t i = 0; i < n_merge; i++) put_text(&b, p->merges[i]);
+    if (p->pre) put_kv(&b, KEY("pre"), FXI_GGUF_STR, "", 0);
+    if (p->pre) put_text(&b, p->pre);
+    if (p->map_type) put_array(&b, KEY("precompiled_charsmap"), p->map_type, 3);
+    if (p->map_type) put_zeros(&b, 3 * fxi_gguf_type_bytes(p->map_type));
+    if (p->phi3) put_kv(&b, "general.architecture", FXI_GGUF_STR, "", 0);
+    if (p->phi3) put_text(&b, "phi3");
+    if (p->scheme) put_kv(&b, KEY("space_prefix_scheme"), FXI_GGUF_STR, "", 0);
+    if (p->scheme) put_text(&b, p->scheme);
+    return b;
+}
+
+static fx_status load(const parts *p, fxi_vocab **v, fx_error *err)
+{
+    fxi_buf b = file_of(p);
+    fxi_gguf *g;
+    assert_int_equal(fxi_gguf_parse(b.p, b.n, "mem.gguf", &g, NULL), FX_OK);
+    fx_status st = fxi_vocab_load(g, v, err);
+    fxi_gguf_close(g);
+    fxi_buf_free(&b);
+    return st;
+}
+
+static void expect_ids(const fxi_vocab *v, const char *text, unsigned flags, const char *want)
+{
+    fxi_ids ids = {0};
+    fxi_buf got = {0};
+    assert_int_equal(fxi_vocab_encode(v, text, strlen(text), flags, &ids, NULL), FX_OK);
+    for (size_t i = 0; i < ids.n; i++)
+        assert_true(fxi_buf_fmt(&got, i ? " %d" : "%d", (int)ids.id[i]));
+    if (strcmp(got.p ? got.p : "", want)) fail_msg("'%s' became %s", text, got.p);
+    fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+}
+
+static void test_gpt2(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "gpt2",
+                     .pre = "qwen2",
+                     .merges = {"a b", "\u0120 ab", "1 1"},
+                     .more = {"ab",
+                              "\u0120"
+                              "ab",
+                              "11", "<|x|>", "\u00FC", "<u>"},
+                     .types = {0, 0, 0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, "ab ab11", 0, "256 257 49 49"); // one per digit
+    fxi_vocab_free(v);
+}
+
+static void test_gpt2_specials(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "gpt2",
+                     .merges = {"\u00C3 \u00BC"},
+                     .more = {"\u00C3\u00BC", "<|x|>", "\u00FC", "<u>"},
+                     .types = {0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, "\u00FC<u>", 0, "258 259"); // user-defined tokens are spelled plainly
+    assert_true(fxi_vocab_control(v, 257));   // spelled like a mark
+    expect_ids(v, "<|x|>", FXI_ENCODE_CONTROL, "257");
+    expect_ids(v, "<|x|>", 0, "60 124 120 124 62");
+    size_t n;
+    const char *text = fxi_vocab_bytes(v, 256, &n);
+    assert_true(n == 2 && !memcmp(text, "\u00FC", 2));
+    assert_false(fxi_vocab_adds_bos(v) || fxi_vocab_adds_eos(v) || fxi_vocab_adds_space(v));
+    fxi_vocab_free(v);
+}
+
+static void test_t5(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "t5",
+                     .more = {"<unk>", SP, "a", SP "a", "</s>"},
+                     .types = {FXI_TOKEN_UNKNOWN, 0, 0, 0, FXI_TOKEN_CONTROL}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, "  a   aa ", FXI_ENCODE_SPACE, "3 3 2");
+    expect_ids(v, "xy a", FXI_ENCODE_SPACE, "1 0 3");
+    assert_true(fxi_vocab_adds_eos(v) && fxi_vocab_eos(v) == 4 && fxi_vocab_ends(v, 4));
+    fxi_vocab_free(v);
+}
+
+// Phi-3's marks swallow the white space after them.
+static void test_phi3(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "llama",
+                     .phi3 = true,
+                     .more = {"<unk>", "<s>", "<|end|>", SP, "a", "\n"},
+                     .types = {FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL, FXI_TOKEN_CONTROL}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, "<s>\na<|end|>\n a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, "1 3 5 4 2 3 4");
+    fxi_vocab_free(v);
+}
+
+// A space in front of every text between special tokens, or of the whole text only.
+static void test_space_schemes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme, *begun, *inside;
+    } cases[] = {{NULL, "3 4 2 3 4", "2 3 4 2 3 4"},
+                 {"always", "3 4 2 3 4", "2 3 4 2 3 4"},
+                 {"first", "3 4 2 4", "2 4 2 4"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab *v;
+        const parts p = {.model = "llama",
+                         .scheme = cases[i].scheme,
+                         .more = {"<unk>", "<s>", "<|end|>", SP, "a"},
+                         .types = {FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL, FXI_TOKEN_CONTROL}};
+        assert_int_equal(load(&p, &v, NULL), FX_OK);
+        expect_ids(v, "a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].begun);
+        expect_ids(v, "<|end|>a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].inside);
+        fxi_vocab_free(v);
+    }
+}
+
+static void test_broken(void **state)
+{
+    (void)state;
+    static const struct {
+        parts p;
+        const char *says;
+    } cases[] = {
+        {{.model = "gpt2", .merges = {"ab"}, .more = {"ab"}}, "merge 0 'ab' is no pair"},
+        {{.model = "gpt2", .merges = {""}}, "merge 0 '' is no pair"},
+        {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' is not of tokens"},
+        {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}}, "merge 0 'a ab' is not of tokens"},
+        {{.model = "gpt2", .pre = "none"}, "mem.gguf: the pre-tokenizer 'none' is not known"},
+        {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_I8},
+         "mem.gguf: the precompiled character map is broken"},
+        {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_U16},
+         "key 'tokenizer.ggml.precompiled_charsmap' is no array of bytes"},
+        {{.model = "llama", .more = {"a"}, .scheme = "last"},
+         "key 'tokenizer.ggml.space_prefix_scheme' is 'last', neither always nor first"},
+        {{.model = "bert", .more = {"a"}}, "tokenizer kind 'bert' is not read by this version"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab *v = NULL;
+        fx_error err;
+        if (load(&cases[i].p, &v, &err) != FX_EFORMAT) fail_msg("case %zu is loaded", i);
+        assert_null(v);
+        if (!strstr(err.text, cases[i].says)) fail_msg("\"%s\"", err.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_gpt2_specials),
+        cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_space_schemes),
+        cmocka_unit_test(test_broken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,561 @@
+// Readers of tokenizer.json and tokenizer_config.json: valid files, and the error line for each
+// broken one.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "format/vocab/build/vocab_build.h"
+#include "format/vocab/read/vocab_read.h"
+#include "unit/cmocka_all.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+#define MARK        "\xE2\x96\x81"
+
+// The members of a file; NULL: as in a small valid one.
+typedef struct parts {
+    const char *model, *added, *normalizer, *pre, *decoder, *post, *more;
+} parts;
+
+#define FUSE "{'type':'Fuse'}"
+#define BPE  "{'type':'BPE','vocab':{'a':0,'b':1,'ab':2,'<u>':3},'merges':['a b'],'unk_token':'<u>'}"
+
+// JSON with ' for ", for readability.
+static fx_status read_json(const char *text, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_buf b = {0};
+    assert_true(fxi_buf_str(&b, text));
+    for (size_t i = 0; i < b.n; i++)
+        if (b.p[i] == '\'') b.p[i] = '"';
+    fxi_vocab_spec_init(s, "t.json");
+    fx_status st = fxi_vocab_read_hf(b.p, b.n, s, err);
+    fxi_buf_free(&b);
+    return st;
+}
+
+static const char *or_else(const char *text, const char *usual)
+{
+    return text ? text : usual;
+}
+
+static fx_status read_parts(const parts *p, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_buf b = {0};
+    assert_true(
+        fxi_buf_fmt(&b,
+                    "{'model':%s,'added_tokens':%s,'normalizer':%s,'pre_tokenizer':%s,'decoder':%s,"
+                    "'post_processor':%s%s}",
+                    or_else(p->model, BPE), or_else(p->added, "[]"), or_else(p->normalizer, "null"),
+                    or_else(p->pre, "null"), or_else(p->decoder, FUSE), or_else(p->post, "null"),
+                    or_else(p->more, "")));
+    fx_status st = read_json(b.p, s, err);
+    fxi_buf_free(&b);
+    return st;
+}
+
+static void must_read(const parts *p, fxi_vocab_spec *s)
+{
+    fx_error err = {.text = ""};
+    const fx_status st = read_parts(p, s, &err);
+    if (st != FX_OK) print_message("%s\n", err.text);
+    assert_int_equal(st, FX_OK);
+}
+
+//
+// Valid files
+//
+
+static void test_bpe(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){0}, &s);
+    assert_int_equal(s.kind, FXI_VOCAB_MERGES);
+    assert_int_equal(s.n_tok, 4);
+    assert_true(fxi_str_is(s.tok[2].piece, "ab"));
+    assert_int_equal(s.n_merge, 1);
+    assert_int_equal(s.merge[0].left, 0);
+    assert_int_equal(s.merge[0].right, 1);
+    assert_int_equal(s.merge[0].to, 2);
+    assert_int_equal(s.unk, 3);
+    assert_int_equal(s.bos, -1);
+    assert_false(s.adds_bos || s.adds_eos || s.strips_space || s.whole_words || s.fuse_unknown);
+    fxi_vocab_spec_free(&s);
+}
+
+// A piece that contains a space: the cut whose parts are pieces.
+static void test_merges_with_spaces(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.model = "{'vocab':{' ':0,'  ':1,'    ':2},'merges':['   ','     ']}"}, &s);
+    assert_int_equal(s.n_merge, 2);
+    assert_int_equal(s.merge[0].to, 1);
+    assert_true(s.merge[1].left == 1 && s.merge[1].right == 1 && s.merge[1].to == 2);
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_merges_as_pairs(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.model = "{'vocab':{'a':0,' b':1,'a b':2},'merges':['#version: 0.2',"
+                                "['a',' b']]}"},
+              &s);
+    assert_int_equal(s.n_merge, 1);
+    assert_int_equal(s.merge[0].to, 2);
+    fxi_vocab_spec_free(&s);
+}
+
+// Ids between used ones are unused tokens.
+static void test_gap_in_ids(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.model = "{'type':'BPE','vocab':{'a':0,'b':3},'merges':[]}",
+                       .added = "[{'id':6,'content':'<x>','special':true},"
+                                "{'id':5,'content':'','special':true}]"},
+              &s);
+    assert_int_equal(s.n_tok, 7);
+    static const fxi_token_type types[] = {
+        FXI_TOKEN_NORMAL, FXI_TOKEN_UNUSED, FXI_TOKEN_UNUSED,  FXI_TOKEN_NORMAL,
+        FXI_TOKEN_UNUSED, FXI_TOKEN_UNUSED, FXI_TOKEN_CONTROL,
+    };
+    for (size_t i = 0; i < COUNT(types); i++) assert_int_equal(s.tok[i].type, types[i]);
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_unigram(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.model = "{'type':'Unigram','unk_id':0,'byte_fallback':true,'vocab':"
+                                "[['<unk>',0],['a',-1.5],['<0x41>',-9],['<0x4a>',-9]]}",
+                       .decoder = "{'type':'Sequence','decoders':[{'type':'ByteFallback'},"
+                                  "{'type':'Fuse'}]}"},
+              &s);
+    assert_int_equal(s.kind, FXI_VOCAB_UNIGRAM);
+    assert_true(s.byte_fallback && s.fuse_unknown);
+    assert_int_equal(s.unk, 0);
+    assert_true(s.tok[1].score == -1.5);
+    assert_int_equal(s.tok[2].type, FXI_TOKEN_BYTE);
+    assert_int_equal(s.tok[3].type, FXI_TOKEN_NORMAL); // byte tokens have capital digits
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_added_tokens(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.added = "[{'id':3,'content':'<u>','special':true},"
+                                "{'id':4,'content':'<x>','lstrip':true,'rstrip':true},"
+                                "{'id':5,'content':'y','single_word':true,'normalized':false}]"},
+              &s);
+    assert_int_equal(s.n_tok, 6);
+    assert_int_equal(s.tok[3].type, FXI_TOKEN_CONTROL);
+    assert_false(s.tok[3].normalized);
+    assert_int_equal(s.tok[4].type, FXI_TOKEN_USER);
+    assert_true(s.tok[4].eats_left && s.tok[4].eats_right && s.tok[4].normalized);
+    assert_true(s.tok[5].whole_word && !s.tok[5].normalized);
+    assert_true(s.norms_tokens);
+    fxi_vocab_spec_free(&s);
+}
+
+static void expect_norm(const fxi_vocab_spec *s, size_t i, fxi_norm_kind kind, const char *from,
+                        const char *to, bool late)
+{
+    assert_true(i < s->n_norm);
+    assert_int_equal(s->norm[i].kind, kind);
+    assert_true(fxi_str_is(s->norm[i].from, from));
+    assert_true(fxi_str_is(s->norm[i].to, to));
+    assert_int_equal(s->norm[i].late, late);
+}
+
+static void test_norms(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.normalizer =
+                           "{'type':'Sequence','normalizers':[{'type':'NFKC'},{'type':'Sequence',"
+                           "'normalizers':[{'type':'Lowercase'}]},{'type':'Prepend','prepend':'x'},"
+                           "{'type':'Replace','pattern':{'String':'.'},'content':'!'},"
+                           "{'type':'Replace','pattern':{'Regex':'\\\\s+$'},'content':''},"
+                           "{'type':'Strip','strip_left':true,'strip_right':false},"
+                           "{'type':'Precompiled','precompiled_charsmap':'QUJD'}]}"},
+              &s);
+    assert_int_equal(s.n_norm, 7);
+    expect_norm(&s, 0, FXI_NORM_NFKC, "", "", false);
+    expect_norm(&s, 1, FXI_NORM_LOWERCASE, "", "", false);
+    expect_norm(&s, 2, FXI_NORM_PREPEND, "", "x", false);
+    expect_norm(&s, 3, FXI_NORM_REPLACE, ".", "!", false);
+    expect_norm(&s, 4, FXI_NORM_REPLACE_REGEX, "(?m)\\p{White_Space}+$", "", false);
+    expect_norm(&s, 5, FXI_NORM_STRIP_LEFT, "", "", false);
+    expect_norm(&s, 6, FXI_NORM_CHARSMAP, "ABC", "", false);
+    fxi_vocab_spec_free(&s);
+}
+
+static void expect_split(const fxi_vocab_spec *s, size_t i, const char *pattern, fxi_split_how how,
+                         bool invert)
+{
+    assert_true(i < s->n_split);
+    if (!fxi_str_is(s->split[i].pattern, pattern))
+        print_message("%.*s\n", (int)s->split[i].pattern.n, s->split[i].pattern.p);
+    assert_true(fxi_str_is(s->split[i].pattern, pattern));
+    assert_int_equal(s->split[i].how, how);
+    assert_int_equal(s->split[i].invert, invert);
+}
+
+static void test_metaspace(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme;
+        int kind; // -1: nothing in front
+        bool strips;
+    } schemes[] = {
+        {"'prepend_scheme':'always'", FXI_NORM_PREPEND_OTHER, true},
+        {"'prepend_scheme':'first'", FXI_NORM_PREPEND_FIRST, true},
+        {"'prepend_scheme':'never'", -1, false},
+        {"'add_prefix_space':true", FXI_NORM_PREPEND_OTHER, true},
+        {"'add_prefix_space':false", -1, false},
+    };
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        fxi_vocab_spec s;
+        char step[128];
+        snprintf(step, sizeof step, "{'type':'Metaspace','replacement':'" MARK "',%s}",
+                 schemes[i].scheme);
+        must_read(&(parts){.pre = step, .decoder = step}, &s);
+        assert_int_equal(s.spelling, FXI_SPELL_MARKS);
+        assert_int_equal(s.n_norm, schemes[i].kind < 0 ? 1 : 2);
+        expect_norm(&s, 0, FXI_NORM_REPLACE, " ", MARK, true);
+        if (schemes[i].kind >= 0)
+            expect_norm(&s, 1, (fxi_norm_kind)schemes[i].kind, "", MARK, true);
+        assert_int_equal(s.strips_space, schemes[i].strips);
+        expect_split(&s, 0, MARK, FXI_SPLIT_MERGED_NEXT, false);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+// After ByteLevel, Digits sees bytes.
+static void test_byte_level(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.pre = "{'type':'Sequence','pretokenizers':[{'type':'Punctuation',"
+                              "'behavior':'Contiguous'},{'type':'ByteLevel','add_prefix_space':"
+                              "false},{'type':'Digits'},{'type':'Split','pattern':{'Regex':"
+                              "'[0-9][0-9]'},'behavior':'Isolated','invert':false}]}",
+                       .decoder = "{'type':'ByteLevel'}"},
+              &s);
+    assert_int_equal(s.spelling, FXI_SPELL_PRINTABLE);
+    assert_true(s.unit_bytes);
+    assert_int_equal(s.n_split, 4);
+    expect_split(&s, 0, "[!-/:-@\\[-`{-~\\p{P}]", FXI_SPLIT_CONTIGUOUS, false);
+    expect_split(&s, 2, "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]", FXI_SPLIT_CONTIGUOUS, false);
+    expect_split(&s, 3, "(?m)[0-9][0-9]", FXI_SPLIT_ISOLATED, false);
+    assert_true(!s.split[1].bytes && s.split[2].bytes);
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_prefix_space(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    must_read(&(parts){.pre = "{'type':'ByteLevel','use_regex':false}",
+                       .decoder = "{'type':'ByteLevel'}"},
+              &s);
+    expect_norm(&s, 0, FXI_NORM_PREPEND_OTHER, "", " ", true);
+    assert_int_equal(s.n_split, 0);
+    fxi_vocab_spec_free(&s);
+}
+
+// What Oniguruma and PCRE2 read differently.
+static void test_patterns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *pattern;
+    } cases[] = {
+        {"{'Regex':'a|b'}", "(?m)a|b"},
+        {"{'Regex':'\\\\S[\\\\s\\\\]x]\\\\d'}", "(?m)\\P{White_Space}[\\p{White_Space}\\]x]\\d"},
+        {"{'Regex':'\\\\w+[^\\\\w]\\\\W'}",
+         "(?m)[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]+[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]"
+         "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]"},
+        {"{'Regex':'[\\\\p{Han}\\\\p{^Thai}\\\\P{Lu}]\\\\pL'}",
+         "(?m)[\\p{sc:Han}\\p{^sc:Thai}\\P{Lu}]\\pL"},
+        {"{'Regex':'\\\\v[\\\\vx]'}", "(?m)\\x0B[\\x0Bx]"},
+        {"{'Regex':' ?[^(\\\\s|[.,[!]?])]+x'}", "(?m) ?[^(\\p{White_Space}|.,!?)]+x"},
+        {"{'Regex':'\\\\[{2,3}'}", "(?m)\\[{2,3}"},
+        {"{'String':'a.b c'}", "a\\.b\\ c"},
+        {"{'String':'" MARK "\\\\E'}", MARK "\\\\E"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        char step[256];
+        snprintf(step, sizeof step,
+                 "{'type':'Split','pattern':%s,'behavior':'Removed','invert':true}", cases[i].json);
+        must_read(&(parts){.pre = step}, &s);
+        expect_split(&s, 0, cases[i].pattern, FXI_SPLIT_REMOVED, true);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+static void test_template(void **state)
+{
+    (void)state;
+    static const char *const posts[] = {
+        "{'type':'Sequence','processors':[{'type':'ByteLevel'},{'type':'TemplateProcessing',"
+        "'single':[{'SpecialToken':{'id':'B'}},{'Sequence':{'id':'A'}},{'SpecialToken':{'id':'E'}}]"
+        ","
+        "'special_tokens':{'B':{'ids':[1]},'E':{'ids':[2]}}}]}",
+        "{'type':'RobertaProcessing','cls':['B',1],'sep':['E',2]}",
+        "{'type':'BertProcessing','cls':['B',1],'sep':['E',2]}",
+    };
+    for (size_t i = 0; i < COUNT(posts); i++) {
+        fxi_vocab_spec s;
+        must_read(&(parts){.post = posts[i]}, &s);
+        assert_true(s.adds_bos && s.adds_eos);
+        assert_int_equal(s.bos, 1);
+        assert_int_equal(s.eos, 2);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+static void test_config(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"b\"},\"add_bos_token\":true,"
+        "\"add_eos_token\":null,\"model_max_length\":1000000000000000019884624838656,\"chat_"
+        "template\":[{\"name\":\"tool_use\","
+        "\"template\":\"x\"},{\"name\":\"default\",\"template\":\"{{ y }}\"}]}";
+    fxi_vocab_spec s;
+    must_read(&(parts){0}, &s);
+    assert_int_equal(fxi_vocab_read_config(json, strlen(json), &s, NULL), FX_OK);
+    assert_int_equal(s.bos, 0);
+    assert_int_equal(s.eos, 1);
+    assert_true(s.adds_bos && !s.adds_eos);
+    assert_true(fxi_str_is(s.chat_template, "{{ y }}"));
+    fxi_vocab_spec_free(&s);
+}
+
+//
+// Broken files
+//
+
+typedef struct broken {
+    parts p;
+    const char *text; // of the error, after "t.json: "
+} broken;
+
+static void expect_broken(const broken *b)
+{
+    fxi_vocab_spec s;
+    fx_error err = {.text = ""};
+    assert_int_equal(read_parts(&b->p, &s, &err), FX_EFORMAT);
+    fxi_vocab_spec_free(&s);
+    if (strncmp(err.text, "t.json: ", 8) || !strstr(err.text, b->text) || strchr(err.text, '\n'))
+        fail_msg("'%s' is not the error for '%s'", err.text, b->text);
+}
+
+static const broken broken_files[] = {
+    {{.more = ",'truncation':{}"}, "truncation: not read"},
+    {{.more = ",'padding':{}"}, "padding: not read"},
+    {{.model = "[]"}, "t.json: model: not an object"},
+    {{.model = "{}"}, "model.type: missing"},
+    {{.model = "{'type':7}"}, "model.type: not a string"},
+    {{.model = "{'type':'WordPiece','vocab':{}}"}, "model.type: 'WordPiece' is not read"},
+    {{.model = "{'type':'WordLevel','vocab':{}}"}, "model.type: 'WordLevel' is not read"},
+    {{.model = "{'type':'BPE','vocab':{'a':0}}"}, "model.merges: not an array"},
+    {{.model = "{'type':'BPE','merges':[]}"}, "model.vocab: not an object"},
+    {{.model = "{'type':'BPE','vocab':{},'merges':[]}"}, "model.vocab: empty"},
+    {{.model = "{'type':'BPE','vocab':{'a':-1},'merges':[]}"}, "model.vocab: not a token's id"},
+    {{.model = "{'type':'BPE','vocab':{'a':1.5},'merges':[]}"}, "model.vocab: not a token's id"},
+    {{.model = "{'type':'BPE','vocab':{'a':16777216},'merges':[]}"}, "model.vocab: not a token's"},
+    {{.model = "{'type':'BPE','vocab':{'a':900000},'merges':[]}"},
+     "1 pieces with ids up to 900000"},
+    {{.model = "{'type':'BPE','vocab':{'a':1,'b':1},'merges':[]}"}, "both have id 1"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':['a']}"}, "model.merges[0]: not two pieces"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':['a a a']}"}, "merges[0]: not two pieces"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[7]}"}, "model.merges[0]: not two pieces"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[['a']]}"}, "merges[0]: not two pieces"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[['a',1]]}"}, "merges[0]: not two pieces"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':['a b']}"}, "'b' is not in the vocabulary"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':['a a']}"}, "'aa' is not in the vocabulary"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[],'unk_token':'?'}"},
+     "model.unk_token: '?'"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[],'dropout':0.1}"}, "model.dropout: not"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[],'end_of_word_suffix':'</w>'}"},
+     "model.end_of_word_suffix: not read"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[],'continuing_subword_prefix':'##'}"},
+     "model.continuing_subword_prefix: not read"},
+    {{.model = "{'type':'BPE','vocab':{'a':0},'merges':[],'ignore_merges':1}"},
+     "model.ignore_merges: not true or false"},
+    {{.model = "{'type':'Unigram','vocab':[['a']]}"}, "model.vocab[0]: not a piece and its score"},
+    {{.model = "{'type':'Unigram','vocab':[['a',1e60]]}"}, "model.vocab[0]: a score beyond"},
+    {{.model = "{'type':'Unigram','vocab':[['a',1]],'unk_id':1}"},
+     "model.unk_id: 1, but there are 1"},
+    {{.model = "{'type':'Unigram','vocab':{}}"}, "model.vocab: not an array"},
+
+    {{.added = "{}"}, "added_tokens: not an array"},
+    {{.added = "[7]"}, "added_tokens[0].id: not a token's id"},
+    {{.added = "[{'id':9}]"}, "added_tokens[0].content: missing"},
+    {{.added = "[{'id':9,'content':'x','special':1}]"},
+     "added_tokens[0].special: not true or false"},
+    {{.added = "[{'id':0,'content':'x'}]"}, "added_tokens[0]: id 0 is 'a' already"},
+    {{.added = "[{'id':99999,'content':'x'}]"}, "added_tokens[0]: id 99999 leaves more than"},
+
+    {{.normalizer = "7"}, "normalizer: not an object"},
+    {{.normalizer = "{}"}, "normalizer.type: missing"},
+    {{.normalizer = "{'type':'BertNormalizer'}"}, "normalizer: 'BertNormalizer' is not read"},
+    {{.normalizer = "{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':'Foo'}]}"},
+     "normalizer[1]: 'Foo' is not read"},
+    {{.normalizer = "{'type':'Sequence'}"}, "normalizer.normalizers: not an array"},
+    {{.normalizer = "{'type':'Prepend'}"}, "normalizer.prepend: missing"},
+    {{.normalizer = "{'type':'Replace','content':''}"}, "normalizer.pattern: neither a String nor"},
+    {{.normalizer = "{'type':'Replace','pattern':{'String':''},'content':''}"},
+     "normalizer.pattern: empty"},
+    {{.normalizer = "{'type':'Replace','pattern':{'String':'x'}}"}, "normalizer.content: missing"},
+    {{.normalizer = "{'type':'Precompiled','precompiled_charsmap':'*'}"},
+     "normalizer.precompiled_charsmap: not base64"},
+
+    {{.pre = "{'type':'BertPreTokenizer'}"}, "pre_tokenizer: 'BertPreTokenizer' is not read"},
+    {{.pre = "{'type':'UnicodeScripts'}"}, "pre_tokenizer: 'UnicodeScripts' is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a'},'behavior':'Foo'}"},
+     "pre_tokenizer.behavior: 'Foo' is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a{1,3}+'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: '+' behind an interval is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[a[^b]]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: the complement of a class inside of a class is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[[:alpha:]]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: a POSIX class is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\b'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: \\b, \\B, "},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[a&&b]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: an intersection (&&) is not read"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: it ends with a backslash"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a','String':'a'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: neither a String nor a Regex"},
+    {{.pre = "{'type':'Metaspace','replacement':'_'}"}, "pre_tokenizer.replacement: '_' is not"},
+    {{.pre = "{'type':'Metaspace','replacement':'" MARK "','prepend_scheme':'x'}"},
+     "pre_tokenizer.prepend_scheme: 'x' is not read"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'Digits'},{'type':'ByteLevel'}]}"},
+     "pre_tokenizer[1]: changes the text behind a step that cuts it"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'ByteLevel'}]}"},
+     "pre_tokenizer[1]: ByteLevel a second time"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Split','pattern':"
+             "{'Regex':'\\\\d'},'behavior':'Removed'}]}"},
+     "pre_tokenizer[1].pattern: not read behind ByteLevel"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Whitespace'}]}"},
+     "pre_tokenizer[1]: not read behind ByteLevel"},
+
+    {{.decoder = "null"}, "decoder: pieces are plain bytes, but nothing decodes them"},
+    {{.decoder = "{'type':'WordPiece'}"}, "decoder: 'WordPiece' is not read"},
+    {{.decoder = "{'type':'ByteLevel'}"}, "decoder: the decoder takes pieces for ByteLevel's"},
+    {{.decoder = "{'type':'Metaspace','replacement':'" MARK "'}"}, "but they are plain bytes"},
+    {{.pre = "{'type':'ByteLevel'}"}, "decoder: pieces are ByteLevel's characters for bytes"},
+    {{.model = "{'type':'Unigram','vocab':[['a',1]],'byte_fallback':true}"},
+     "decoder: ByteFallback is missing, but model.byte_fallback is true"},
+    {{.decoder = "{'type':'Strip','content':'x','start':1,'stop':0}"}, "decoder: only one space"},
+    {{.decoder = "{'type':'Replace','pattern':{'String':'x'},'content':' '}"},
+     "decoder: only U+2581 by a space is read of Replace"},
+
+    {{.post = "{'type':'Foo'}"}, "post_processor: 'Foo' is not read"},
+    {{.post = "{'type':'TemplateProcessing'}"}, "post_processor.single: not an array"},
+    {{.post = "{'type':'TemplateProcessing','single':[]}"}, "single: no place for the text"},
+    {{.post = "{'type':'TemplateProcessing','single':[{'Sequence':{}},{'Sequence':{}}]}"},
+     "post_processor.single[1]: the text twice"},
+    {{.post = "{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'B'}}]}"},
+     "post_processor.single[0]: 'B' is not one id in special_tokens"},
+    {{.post = "{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'B'}},{'SpecialToken':"
+              "{'id':'B'}}],'special_tokens':{'B':{'ids':[1]}}}"},
+     "post_processor.single[1]: more than one token before the text"},
+    {{.post = "{'type':'BertProcessing','cls':['B',9],'sep':['E',2]}"},
+     "post_processor.cls: id 9, but there are 4 tokens"},
+};
+
+static void test_broken_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(broken_files); i++) expect_broken(&broken_files[i]);
+}
+
+static void test_broken_json(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"", "t.json: line 1: "},
+        {"{\n'model':", "t.json: line 2: "},
+        {"[]", "t.json: not a JSON object"},
+        {"{'model':'\xFF'}", "t.json: line 1: "},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        fx_error err = {.text = ""};
+        assert_int_equal(read_json(cases[i].json, &s, &err), FX_EFORMAT);
+        assert_non_null(strstr(err.text, cases[i].text));
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+// Absurd nesting is refused before it is parsed.
+static void test_deep_json(void **state)
+{
+    (void)state;
+    fxi_buf b = {0};
+    fxi_vocab_spec s;
+    assert_true(fxi_buf_str(&b, "{'normalizer':"));
+    for (int i = 0; i < 100000; i++)
+        assert_true(fxi_buf_str(&b, "{'type':'Sequence','normalizers':["));
+    assert_int_equal(read_json(b.p, &s, NULL), FX_EFORMAT);
+    fxi_vocab_spec_free(&s);
+    fxi_buf_free(&b);
+}
+
+static void test_broken_config(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"{\"bos_token\":\"?\"}", "t.json: bos_token: '?' is not in the vocabulary"},
+        {"{\"eos_token\":7}", "t.json: eos_token: not a token"},
+        {"{\"add_bos_token\":true}", "t.json: add_bos_token: true, but there is none"},
+        {"{\"add_eos_token\":1}", "add_eos_token: not true or false"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        fx_error err = {.text = ""};
+        must_read(&(parts){0}, &s);
+        assert_int_equal(fxi_vocab_read_config(cases[i].json, strlen(cases[i].json), &s, &err),
+                         FX_EFORMAT);
+        assert_non_null(strstr(err.text, cases[i].text));
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bpe),
+        cmocka_unit_test(test_merges_as_pairs),
+        cmocka_unit_test(test_merges_with_spaces),
+        cmocka_unit_test(test_gap_in_ids),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_metaspace),
+        cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_prefix_space),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_config),
+        cmocka_unit_test(test_broken_files),
+        cmocka_unit_test(test_broken_json),
+        cmocka_unit_test(test_deep_json),
+        cmocka_unit_test(test_broken_config),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

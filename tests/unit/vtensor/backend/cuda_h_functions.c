@@ -1,0 +1,23 @@
+// cuda_h_functions.c - the names and signatures of cuda_driver.h against the toolkit's cuda.h: the
+// list is read with the toolkit's types, and each function must be declared there just so.
+#include <cuda.h>
+
+#define VTI_CU_TYPES
+typedef CUresult vti_cu_result;
+typedef CUdevice vti_cu_device;
+typedef CUdevice_attribute vti_cu_attribute;
+typedef CUmemAllocationGranularity_flags vti_cu_granularity;
+typedef CUdeviceptr vti_cu_ptr;
+typedef CUmemGenericAllocationHandle vti_cu_handle;
+typedef CUcontext vti_cu_context;
+typedef CUstream vti_cu_stream;
+typedef CUevent vti_cu_event;
+typedef CUmemAllocationProp vti_cu_prop;
+typedef CUmemAccessDesc vti_cu_access;
+#include "vtensor/backend/cuda/cuda_driver.h"
+
+#define SAME_TYPE(member, symbol, parameters)                                             \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(((vti_cu_driver *)0)->member), \
+                                                __typeof__(&symbol)),                     \
+                   #symbol);
+VTI_CU_FUNCTIONS(SAME_TYPE)

@@ -1,0 +1,369 @@
+// test_vt_ahead.c - what is done before it is needed: prepare and wait, the two policies of
+// vt_step, the marks of spare chunks, and wiping. Without a thread, where each job is done when the
+// test says so; and with the mapper thread, held at a gate where order matters.
+
+#include "assert_vt.h"
+#include "family.h"
+#include "vtensor/structure/manager.h"
+
+enum { CHUNK_TOK = 32, N_PLANE = 2 };
+
+static family f;
+
+static void open_as(vt_mapper mapper, uint64_t low_chunks, uint64_t budget_chunks)
+{
+    family_setup s = {.backend = ON_HOST,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = budget_chunks,
+                      .low_chunks = low_chunks,
+                      .mapper = mapper};
+    family_open(&f, &s, 3);
+}
+
+static int owner(void **state)
+{
+    (void)state;
+    open_as(VT_MAPPER_OWNER, 0, 16);
+    return 0;
+}
+
+static int threaded(void **state)
+{
+    (void)state;
+    open_as(VT_MAPPER_THREAD, 0, 16);
+    return 0;
+}
+
+static int with_marks(void **state)
+{
+    (void)state;
+    open_as(VT_MAPPER_OWNER, 3, 8);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    vt_fault_disarm(f.fault);
+    family_verify(&f);
+    family_close(&f);
+    return 0;
+}
+
+static uint32_t work(uint32_t max_jobs)
+{
+    uint32_t n_left;
+    vt_work(f.m, max_jobs, &n_left);
+    return n_left;
+}
+
+static void test_what_is_prepared_costs_no_call(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 4));
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK); // asked for, and nothing done yet
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 3 * CHUNK_TOK);
+    uint64_t n_call = vt_fault_calls(f.fault);
+    for (uint32_t t = 10; t < 3 * CHUNK_TOK; t++) assert_ok(family_grow(&f, 0, 1));
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
+    assert_int_equal(family_stats(&f).ready_hits, 2);
+    assert_int_equal(family_stats(&f).ready_misses, 1);
+    assert_int_equal(family_stats(&f).jobs, 1);
+}
+
+static void test_the_nearest_deadline_comes_first(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 10);
+    static const uint32_t deadline[] = {7, 2, 5};
+    for (uint32_t i = 0; i < 3; i++)
+        assert_ok(vt_seq_prepare(f.kin[i].s, 2 * CHUNK_TOK, deadline[i]));
+    assert_int_equal(work(1), 2);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
+    assert_int_equal(work(1), 1);
+    assert_int_equal(vt_seq_backed(f.kin[2].s), 2 * CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+}
+
+// What was asked for long ago is not late for ever, and may be asked for again, with more haste.
+static void test_deadlines_come_nearer(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 0);
+    assert_ok(vt_seq_prepare(f.kin[0].s, CHUNK_TOK, 5));
+    assert_ok(vt_seq_prepare(f.kin[1].s, CHUNK_TOK, 9));
+    for (int k = 0; k < 4; k++) assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_ok(vt_seq_prepare(f.kin[2].s, CHUNK_TOK, 2)); // one step after the first
+    (void)work(1);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+    assert_ok(vt_seq_prepare(f.kin[1].s, CHUNK_TOK, 1));
+    (void)work(1);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[2].s), 0);
+    (void)work(UINT32_MAX);
+}
+
+static void test_extend_does_not_wait_for_what_has_not_begun(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 9));
+    assert_ok(family_grow(&f, 0, 30)); // takes the job back
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(family_stats(&f).jobs, 0);
+    assert_int_equal(family_stats(&f).chunks_created, 2);
+}
+
+static void test_a_failure_is_told_to_who_waits(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    (void)work(UINT32_MAX);
+    assert_int_equal(vt_seq_wait(f.kin[0].s), VT_EDEVICE);
+    assert_ok(vt_seq_wait(f.kin[0].s)); // once; and now it is made
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
+    assert_int_equal(family_stats(&f).job_failures, 1);
+}
+
+static void test_a_failure_is_told_to_who_asks_again(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    (void)work(UINT32_MAX);
+    assert_int_equal(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1), VT_EDEVICE);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1)); // once
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
+}
+
+// As if the job had come back late, to who lives in the span now.
+static void test_a_failure_is_not_told_to_another(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    f.kin[0].s->span->generation++;
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    (void)work(UINT32_MAX);
+    assert_int_equal(vt_fault_fired(f.fault), 1);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    assert_int_equal(work(UINT32_MAX), 0);
+}
+
+static void test_prepare_takes_from_the_idle_and_evicts_nobody(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 6 * CHUNK_TOK);
+    assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
+    family_release(&f, 0);
+    family_grown(&f, 1, 6 * CHUNK_TOK);
+    family_grown(&f, 2, 2 * CHUNK_TOK);
+    family_release(&f, 1); // six cached, six idle, two owned, two free
+    assert_ok(vt_seq_prepare(f.kin[2].s, 10 * CHUNK_TOK, 1));
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(vt_seq_backed(f.kin[2].s), 10 * CHUNK_TOK);
+    assert_int_equal(family_stats(&f).chunks_spare, 8); // all of them prepared: nobody is idle
+    assert_ok(family_create(&f, 3, 0));
+    assert_int_equal(vt_seq_prepare(f.kin[3].s, 1, 1), VT_NOSPACE);
+    assert_int_equal(family_stats(&f).chunks_cached, 6);
+    assert_ok(family_grow(&f, 2, 8 * CHUNK_TOK));
+    assert_ok(family_grow(&f, 3, 1)); // but extend may
+    assert_true(family_stats(&f).chunks_cached < 6);
+}
+
+static void test_slack_asks_when_less_than_that_is_left(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, CHUNK_TOK - 9);
+    family_grown(&f, 1, CHUNK_TOK - 2);
+    assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK); // nine left
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
+}
+
+static void test_slack_serves_first_who_runs_out_first(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, CHUNK_TOK - 5);
+    family_grown(&f, 1, CHUNK_TOK - 1);
+    assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
+    assert_int_equal(work(1), 1);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
+}
+
+static void test_next_serves_everybodys_next_token_first(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, CHUNK_TOK - 1); // its next token fits; the ones behind do not
+    family_grown(&f, 1, CHUNK_TOK);
+    assert_ok(vt_step(f.m, VT_AHEAD_NEXT, 9, 0));
+    assert_int_equal(work(1), 1);
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
+    assert_int_equal(work(1), 0);
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
+}
+
+static void test_a_step_fills_up_to_the_low_mark(void **state)
+{
+    (void)state;
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(work(UINT32_MAX), 0);
+    assert_int_equal(family_stats(&f).chunks_spare, 3);
+    uint64_t n_call = vt_fault_calls(f.fault);
+    family_grown(&f, 0, 3 * CHUNK_TOK); // finds them
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
+    for (int k = 0; k < 5; k++) {
+        assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+        (void)work(UINT32_MAX);
+    }
+    assert_int_equal(family_stats(&f).chunks_spare, 3); // and no more
+    family_grown(&f, 1, 4 * CHUNK_TOK);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    (void)work(UINT32_MAX);
+    assert_int_equal(family_stats(&f).chunks_created, 8); // nor beyond the budget
+}
+
+static void test_released_chunks_are_wiped_ahead(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 3 * CHUNK_TOK);
+    family_release(&f, 0);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(work(UINT32_MAX), 0);
+    uint64_t n_call = vt_fault_calls(f.fault);
+    family_grown(&f, 0, 3 * CHUNK_TOK); // which looks that they are zero
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
+}
+
+static void test_the_best_fit_is_handed_on(void **state)
+{
+    (void)state;
+    static const uint32_t n_chunk[] = {6, 2, 4};
+    for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, n_chunk[i] * CHUNK_TOK);
+    for (uint32_t i = 0; i < 3; i++) family_release(&f, i);
+    assert_ok(family_create(&f, 0, 3 * CHUNK_TOK));
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 4 * CHUNK_TOK); // not six, and not the two
+    assert_ok(family_create(&f, 1, 9 * CHUNK_TOK));
+    assert_int_equal(vt_seq_backed(f.kin[1].s), 6 * CHUNK_TOK); // the most there is
+    assert_ok(family_create(&f, 2, 0));
+    assert_int_equal(vt_seq_backed(f.kin[2].s), 2 * CHUNK_TOK);
+}
+
+static void test_the_thread_does_it_beside_the_owner(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    vt_fault_hold(f.fault, true);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
+    vt_fault_await_held(f.fault, 1); // the mapper is in a call; the owner goes on
+    for (uint32_t t = 10; t < CHUNK_TOK; t++) assert_ok(family_grow(&f, 0, 1));
+    vt_fault_hold(f.fault, false);
+    assert_ok(vt_seq_wait(f.kin[0].s));
+    assert_int_equal(vt_seq_backed(f.kin[0].s), 3 * CHUNK_TOK);
+}
+
+static void test_a_release_does_not_wait_for_the_thread(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    family_grown(&f, 1, 10);
+    vt_fault_hold(f.fault, true);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
+    vt_fault_await_held(f.fault, 1);
+    family_release(&f, 0);
+    assert_ok(family_grow(&f, 1, 3));
+    vt_fault_hold(f.fault, false);
+    assert_ok(family_create(&f, 0, 0));
+}
+
+static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 3 * CHUNK_TOK);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 1)); // starts the thread
+    assert_ok(vt_seq_wait(f.kin[0].s));
+    assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
+    vt_fault_hold(f.fault, true);
+    family_release(&f, 1);
+    vt_fault_await_held(f.fault, 1);
+    vt_fault_hold(f.fault, false);
+    assert_ok(vt_trim(f.m, UINT64_MAX, NULL)); // waits for it
+    assert_int_equal(family_stats(&f).chunks_shared, 0);
+}
+
+// Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
+static void test_the_thread_gives_back_what_is_too_much(void **state)
+{
+    (void)state;
+    family_close(&f);
+    family_setup s = {.backend = ON_HOST,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 16,
+                      .high_chunks = 2};
+    family_open(&f, &s, 4);
+    family_grown(&f, 0, 5 * CHUNK_TOK);
+    vt_fault_hold(f.fault, true);
+    family_release(&f, 0); // answers although nothing can be unmapped
+    vt_fault_await_held(f.fault, 1);
+    assert_int_equal(family_stats(&f).chunks_spare, 5);
+    vt_fault_hold(f.fault, false);
+    for (uint32_t n_left = 1; n_left > 0;) vt_work(f.m, 0, &n_left);
+    assert_int_equal(family_stats(&f).chunks_spare, 2);
+    assert_int_equal(family_stats(&f).chunks_created, 2);
+}
+
+static void test_a_failing_thread_leaves_nobody_waiting(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    vt_fault_arm(f.fault, 0, UINT64_MAX / 2, VT_EDEVICE);
+    assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
+    assert_int_equal(vt_seq_wait(f.kin[0].s), VT_EDEVICE);
+    vt_fault_disarm(f.fault);
+    assert_ok(family_grow(&f, 0, 80));
+}
+
+#define OWNER(name)    cmocka_unit_test_setup_teardown(name, owner, teardown)
+#define THREADED(name) cmocka_unit_test_setup_teardown(name, threaded, teardown)
+#define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OWNER(test_what_is_prepared_costs_no_call),
+        OWNER(test_the_nearest_deadline_comes_first),
+        OWNER(test_deadlines_come_nearer),
+        OWNER(test_extend_does_not_wait_for_what_has_not_begun),
+        OWNER(test_a_failure_is_told_to_who_waits),
+        OWNER(test_a_failure_is_told_to_who_asks_again),
+        OWNER(test_a_failure_is_not_told_to_another),
+        OWNER(test_prepare_takes_from_the_idle_and_evicts_nobody),
+        OWNER(test_slack_asks_when_less_than_that_is_left),
+        OWNER(test_slack_serves_first_who_runs_out_first),
+        OWNER(test_next_serves_everybodys_next_token_first),
+        MARKS(test_a_step_fills_up_to_the_low_mark),
+        OWNER(test_released_chunks_are_wiped_ahead),
+        OWNER(test_the_best_fit_is_handed_on),
+        THREADED(test_the_thread_does_it_beside_the_owner),
+        THREADED(test_a_release_does_not_wait_for_the_thread),
+        THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
+        THREADED(test_the_thread_gives_back_what_is_too_much),
+        THREADED(test_a_failing_thread_leaves_nobody_waiting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,207 @@
+// test_vt_scrub.c - what one tenant writes no other can read, through any address, file or slot:
+// tenant A fills its rows with a canary; then all that is mapped of tenant B's, up to the last page
+// of its spans and not only to its length, is searched for it.
+
+#include "assert_vt.h"
+
+#include <string.h>
+
+#include "family.h"
+#include "vtensor/structure/manager.h"
+
+enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
+
+static family f;
+
+static int setup(void **state)
+{
+    family_setup s = {.backend = ON_HOST,
+                      .layout = *state ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT,
+                      .n_plane = N_PLANE,
+                      .row_bytes = *state ? 60 : 120, // a slice holds no whole number of them
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 16,
+                      .swap_chunks = 16,
+                      .mapper = VT_MAPPER_OWNER};
+    family_open(&f, &s, 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    family_close(&f);
+    return 0;
+}
+
+static void canaries(vt_seq *s, uint32_t first)
+{
+    for (uint32_t p = 0; p < N_PLANE; p++)
+        for (uint32_t t = first; t < vt_seq_len(s); t++)
+            memset((char *)vt_seq_plane(s, p) + t * vt_seq_stride(s), CANARY, f.setup.row_bytes);
+}
+
+// A's sequence of n_tok canaries.
+static vt_seq *seq_of_a(uint32_t n_tok)
+{
+    vt_seq *s;
+    assert_ok(vt_seq_create(f.m, 0, &s));
+    assert_ok(vt_seq_extend(s, n_tok));
+    canaries(s, 0);
+    return s;
+}
+
+// Whatever is mapped under a sequence, page by page as the manager has it; vt_check has compared
+// that with the system's word.
+static void search(vt_seq *s)
+{
+    const vti_geo *g = &f.m->geo;
+    const vti_span *sp = s->span;
+    assert_ok(vt_check(f.m, NULL));
+    for (uint32_t v = 0; v < g->n_view; v++)
+        for (uint32_t p = 0; p < g->chunks_per_span; p++) {
+            if (sp->at[p] == VTI_NO_REGION) continue;
+            const uint8_t *bytes = (const uint8_t *)vti_span_addr(g, sp, v, p);
+            for (size_t i = 0; i < g->slice_bytes; i++)
+                if (bytes[i] == CANARY) fail_msg("view %u, position %u, byte %zu", v, p, i);
+        }
+}
+
+// B's sequence, searched at every length it grows to.
+static void b_sees_nothing(uint32_t expect_tok)
+{
+    vt_seq *s;
+    assert_ok(vt_seq_create(f.m, expect_tok, &s));
+    search(s);
+    for (uint32_t len_tok = 0; len_tok < 8 * CHUNK_TOK; len_tok += 11) {
+        assert_ok(vt_seq_extend(s, len_tok));
+        search(s);
+    }
+    vt_seq_release(s);
+}
+
+static void test_in_a_warm_span(void **state)
+{
+    (void)state;
+    vt_seq_release(seq_of_a(5 * CHUNK_TOK + 7));
+    b_sees_nothing(0);
+    vt_seq_release(seq_of_a(5 * CHUNK_TOK + 7));
+    b_sees_nothing(2 * CHUNK_TOK);
+}
+
+static void test_in_what_was_cut_off(void **state)
+{
+    (void)state;
+    vt_seq *a = seq_of_a(5 * CHUNK_TOK + 7);
+    assert_ok(vt_seq_truncate(a, CHUNK_TOK + 3));
+    b_sees_nothing(0);
+    vt_seq_release(a);
+    b_sees_nothing(0);
+}
+
+static void test_in_chunks_that_were_given_back_and_made_again(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        vt_seq_release(seq_of_a(9 * CHUNK_TOK));
+        assert_ok(vt_trim(f.m, k * f.chunk_bytes, NULL));
+        b_sees_nothing(9 * CHUNK_TOK);
+    }
+}
+
+static void test_in_evicted_prefixes(void **state)
+{
+    (void)state;
+    static uint32_t tok[FAMILY_MAX_TOK];
+    vt_seq *a = seq_of_a(4 * CHUNK_TOK + 9);
+    assert_ok(vt_seq_record(a, f.domain[0], tok, 4 * CHUNK_TOK + 9, NULL));
+    vt_seq_release(a);
+    assert_int_equal(vt_match(f.domain[1], tok, 100), 0);
+    b_sees_nothing(0); // beside the prefix
+    assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
+    b_sees_nothing(0); // in its place
+}
+
+static void test_in_copies_of_tails(void **state)
+{
+    (void)state;
+    vt_seq *a = seq_of_a(CHUNK_TOK + 9), *child;
+    assert_ok(vt_seq_fork(a, CHUNK_TOK + 9, &child));
+    assert_ok(vt_seq_extend(child, CHUNK_TOK + 10)); // copies
+    canaries(child, CHUNK_TOK);
+    vt_seq_release(child);
+    b_sees_nothing(0);
+    vt_seq_release(a);
+    b_sees_nothing(0);
+}
+
+static void test_in_slots_of_the_swap(void **state)
+{
+    (void)state;
+    vt_seq *a = seq_of_a(3 * CHUNK_TOK), *b;
+    assert_ok(vt_seq_swap_out(a));
+    b_sees_nothing(0);
+    assert_ok(vt_seq_create(f.m, 0, &b));
+    assert_ok(vt_seq_extend(b, 50));
+    vt_seq_release(a); // its slots are free
+    assert_ok(vt_seq_swap_out(b));
+    assert_ok(vt_seq_swap_in(b));
+    search(b);
+    vt_seq_release(b);
+}
+
+// Two of one tenant: the second matches a prefix of the first's, and what is behind it is not
+// there.
+static void test_in_the_rest_of_a_matched_chunk(void **state)
+{
+    (void)state;
+    static uint32_t tok[FAMILY_MAX_TOK];
+    vt_seq *a, *b;
+    uint32_t n_hit;
+    for (uint32_t t = 0; t < FAMILY_MAX_TOK; t++) tok[t] = t;
+    assert_ok(vt_seq_create(f.m, 0, &a));
+    assert_ok(vt_seq_extend(a, 2 * CHUNK_TOK));
+    canaries(a, 20); // rows 0 to 19 are common
+    assert_ok(vt_seq_record(a, f.domain[0], tok, 2 * CHUNK_TOK, NULL));
+    for (int k = 0; k < 2; k++) {
+        assert_ok(vt_seq_match(f.domain[0], tok, 20, 0, &b, &n_hit));
+        assert_int_equal(n_hit, 20);
+        search(b);
+        assert_ok(vt_seq_extend(b, 40));
+        search(b);
+        vt_seq_release(b);
+        vt_seq_release(a); // then the tree holds it alone
+        a = NULL;
+    }
+}
+
+static void test_in_memory_made_ahead(void **state)
+{
+    (void)state;
+    vt_seq_release(seq_of_a(6 * CHUNK_TOK));
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    vt_work(f.m, UINT32_MAX, NULL);
+    b_sees_nothing(3 * CHUNK_TOK);
+}
+
+#define BOTH(name)                                         \
+    {#name ", split", name, setup, teardown, NULL},        \
+    {                                                      \
+#        name ", packed", name, setup, teardown, (void *)1 \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_in_a_warm_span),
+        BOTH(test_in_what_was_cut_off),
+        BOTH(test_in_chunks_that_were_given_back_and_made_again),
+        BOTH(test_in_evicted_prefixes),
+        BOTH(test_in_copies_of_tails),
+        BOTH(test_in_slots_of_the_swap),
+        BOTH(test_in_the_rest_of_a_matched_chunk),
+        BOTH(test_in_memory_made_ahead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
