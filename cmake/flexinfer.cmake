@@ -63,4 +63,7 @@ function(fx_test name)
   add_dependencies(tests_${label} ${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS ${label})
+  if(label STREQUAL slow)
+    set_tests_properties(${name} PROPERTIES COST 20) # starts early, so that no long test is left alone at the end
+  endif()
 endfunction()

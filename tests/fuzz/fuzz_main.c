@@ -282,8 +282,8 @@ static void add_record(fxi_buf *corpus, const fxi_buf *input)
     must(fxi_buf_add(corpus, input->p, input->n));
 }
 
-// Runs the inputs of a corpus, or writes them into dir. The first that crashes can be found by
-// unpacking: a corpus is run in its order, and says how far it came.
+// Runs the inputs of a corpus, or writes them into dir. Each input's number is written to stderr
+// before it runs, so a crash names its input.
 static int for_corpus(const char *path, const char *dir)
 {
     fxi_buf corpus = read_file(path);
