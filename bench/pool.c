@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pool.h"
+#include "base/system/pool.h"
 #include "figures.h"
 
 #define IN_A_ROW 100

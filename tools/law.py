@@ -12,47 +12,97 @@ ERROR = "include/flexinfer/error.h"
 #     "format/vocab/..."   that folder and everything inside it
 #     "kernels/kv_view.h"  one header
 # Calls follow the same law: a file uses a symbol of another shelf only if a header that names the symbol is allowed.
+PORT = ["include/vtensor/vmm.h", "include/vtensor/status.h"]
+VOCAB_FLOOR = ["format/vocab/lookup", "format/vocab.h", "format/show.h", "base/...", ERROR]
+
 LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
-    "vtensor": ["include/vtensor"],
+
+    # libvtensor: sequence -> verbs -> tree -> structure -> common; vattention is a library of its own over the floor.
+    "vtensor/common": PORT,
+    "vtensor/structure": ["vtensor/common", "include/vtensor"],
+    "vtensor/tree": ["vtensor/structure", "vtensor/common", "include/vtensor"],
+    "vtensor/verbs": ["vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
+    "vtensor/sequence": ["vtensor/verbs", "vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
+    "vtensor/vattention": ["vtensor/common", "include/vtensor/vattention.h", *PORT],
+    "vtensor/backend/host": ["vtensor/common/try.h", *PORT],
+    "vtensor/backend/cuda": ["vtensor/common/try.h", *PORT],
+
     "base": [ERROR],
-    "format": ["base", "format/jinja/marked.h", "format/vocab", ERROR],
-    "format/template": ["base", "format", "format/jinja/jinja.h", ERROR],
-    "format/jinja": ["base", "format/jinja/library", "format/jinja/read", "format/jinja/run", "format/jinja/tree", ERROR],
-    "format/jinja/tree": ["base", "format/jinja/jinja.h", ERROR],
-    "format/jinja/read": ["base", "format/jinja/tree", ERROR],
-    "format/jinja/run": ["base", "format/jinja/tree", ERROR],
-    "format/jinja/library": ["base", "format/jinja/run", "format/jinja/tree", ERROR],
-    "format/vocab": ["base", "format", ERROR],
-    "kernels": ["base", "kernels/cpu/cpu.h", "kernels/ref/ref.h", "kernels/ref/expf.h", ERROR],
-    "kernels/ref": ["base", "kernels", ERROR],
-    "kernels/cpu": ["base", "kernels", "kernels/ref/expf.h", ERROR],
-    "kv": ["base", "include/vtensor", "kernels/kv_view.h", ERROR],
-    "model": ["base", "format", "kernels", ERROR],
-    "engine": ["base", "format", "format/jinja/marked.h", "format/vocab/vocab_open.h", "kv", "model",
-               "kernels/kv_view.h", "kernels/probe.h", "include/flexinfer"],
-    "server": ["base", "include/flexinfer"],
-    "cli": ["base", "format", "format/vocab/vocab_open.h", "server/server.h", "include/flexinfer"],
+    "base/text": ["base", ERROR],
+    "base/number": ["base/text", "base", ERROR],
+    "base/system": ["base/text", "base", ERROR],
+
+    "format": ["format/jinja/marked.h", "base/...", ERROR],
+    "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
+    # Jinja: library and run lean on the tree; the parser and the run get the library as a table.
+    "format/jinja/tree": ["format/jinja/jinja.h", "base/...", ERROR],
+    "format/jinja/read": ["format/jinja/tree", "base/...", ERROR],
+    "format/jinja/run": ["format/jinja/tree", "base/...", ERROR],
+    "format/jinja/library": ["format/jinja/run", "format/jinja/tree", "base/...", ERROR],
+    "format/jinja": ["format/jinja/tree", "format/jinja/read", "format/jinja/run", "format/jinja/library",
+                     "format/jinja/marked.h", "format", "base/...", ERROR],
+    "format/gguf": ["format/gguf.h", "format/gguf_write.h", "format/show.h", "base/...", ERROR],
+    # Vocabularies: readers fill the spec, build makes the tables that encode reads. Readers never see the encoder.
+    "format/vocab/lookup": ["format/vocab.h", "format/show.h", "base/...", ERROR],
+    "format/vocab/spec": VOCAB_FLOOR,
+    "format/vocab/read": ["format/vocab/spec", "format/gguf.h", *VOCAB_FLOOR],
+    "format/vocab/read/hf": ["format/vocab/read", "format/vocab/spec", "format/json_text.h", *VOCAB_FLOOR],
+    "format/vocab/encode": ["format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
+    "format/vocab/build": ["format/vocab/encode", "format/vocab/spec", *VOCAB_FLOOR],
+    "format/vocab": ["format/vocab/build", "format/vocab/read", "format/vocab/spec", "format/vocab.h",
+                     "format/gguf.h", "base/...", ERROR],
+
+    "kernels": ["kernels/cpu/cpu.h", "kernels/ref/ref.h", "base/...", ERROR],
+    "kernels/ref": ["kernels", "base/...", ERROR],
+    "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/expf.h", "base/...", ERROR],
+    "kernels/cpu/body": ["kernels", "base/...", ERROR],
+
+    "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
+    "model": ["format", "kernels", "base/...", ERROR],
+
+    # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
+    "engine/sampling": ["base/...", "include/flexinfer"],
+    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "format", "base/...", "include/flexinfer"],
+    "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
+                    "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
+               "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
+
+    # The server: http -> request -> reply.
+    "server/reply": ["base/...", "include/flexinfer"],
+    "server/request": ["server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http", "server/reply", "base/...", "include/flexinfer"],
+
+    "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
+    "cli/bench": ["cli/terminal", "cli/cli.h", "base/...", "include/flexinfer"],
+    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
+                    "include/flexinfer"],
+    "cli/manual": ["cli/cli.h", "base/..."],
+    "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
 }
 
 # Headers of other libraries, and the shelves that may use them. Those of the C library are everyone's.
 SYSTEM = {
-    "microhttpd.h": ["server/..."],
+    "microhttpd.h": ["server/http"],
     "jansson.h": ["format/...", "server/...", "cli/..."],
-    "pcre2.h": ["format/vocab/..."],
-    "utf8proc.h": ["format/..."],
+    "pcre2.h": ["format/vocab/lookup"],
+    "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }
 
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["turn", "plan", "step", "settle", "answer", "room", "cache", "lists", "group"],
+    "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "seq", "text"],
 }
 
 # Files that may call each other in a circle: (files, reason).
 CIRCLES = [
-    ({"rtree.c", "rtree_evict.c"}, "one structure in two files: eviction changes the tree, whose changes may evict"),
+    ({"jinja_eval.c", "jinja_exec.c"}, "expressions call macros, and macros run statements, which evaluate expressions"),
 ]
 
 # Global functions that need no second word behind the prefix: known terms.

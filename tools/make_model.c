@@ -16,9 +16,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/opt.h"
-#include "base/pool.h"
-#include "base/rng.h"
+#include "base/number/rng.h"
+#include "base/system/opt.h"
+#include "base/system/pool.h"
 #include "format/gguf_write.h"
 #include "make_vocab.h"
 

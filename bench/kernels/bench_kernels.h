@@ -2,7 +2,7 @@
 #ifndef BENCH_KERNELS_H
 #define BENCH_KERNELS_H
 
-#include "base/pool.h"
+#include "base/system/pool.h"
 #include "figures.h"
 #include "kernels/kernels.h"
 #include "kernels/probe.h"

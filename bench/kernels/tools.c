@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/rng.h"
+#include "base/number/rng.h"
+#include "base/system/clock.h"
 #include "bench_kernels.h"
 
 enum { MIN_RUN = 5 };

@@ -12,7 +12,7 @@
 // needs a longer context than the model was trained for, it uses one: the text gets worse, but the
 // cost does not change.
 #include "bench_serving.h"
-#include "base/opt.h"
+#include "base/system/opt.h"
 
 static const struct part {
     const char *name;

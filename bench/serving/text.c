@@ -1,5 +1,5 @@
 // text.c - prompts: real text like that of users, and random tokens if only their number matters.
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "bench_serving.h"
 
 static const char text[] =

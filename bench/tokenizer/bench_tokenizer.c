@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "figures.h"
 #include "format/vocab.h"
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/opt.h"
+#include "base/system/opt.h"
 #include "flexinfer/flexinfer.h"
 
 // ---- command_table.c --------------------------------------------------------------------------

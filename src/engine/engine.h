@@ -26,7 +26,7 @@
 #ifndef FXI_ENGINE_H
 #define FXI_ENGINE_H
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "engine/group/group.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"

@@ -1,6 +1,6 @@
 // open.c - what an engine is made of: options, vocabulary, threads, weights, KV cache, scratch.
-#include "base/clock.h"
-#include "base/memory.h"
+#include "base/system/clock.h"
+#include "base/system/memory.h"
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
-#include "base/error.h"
-#include "base/str.h"
+#include "base/fail.h"
+#include "base/number/dtype.h"
+#include "base/text/str.h"
 
 typedef struct fxi_gguf fxi_gguf;
 

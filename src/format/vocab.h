@@ -10,7 +10,7 @@
 #ifndef FXI_FORMAT_VOCAB_H
 #define FXI_FORMAT_VOCAB_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/gguf.h"
 
 typedef struct fxi_vocab fxi_vocab;

@@ -2,7 +2,7 @@
 #ifndef FXI_KERNELS_LINEAR_H
 #define FXI_KERNELS_LINEAR_H
 
-#include "base/qblock.h"
+#include "base/number/qblock.h"
 #include "kernels/kernels.h"
 
 #define FXI_Q_BLOCK 32 // numbers along k that one block of activations and of a panel holds

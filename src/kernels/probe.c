@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "kernels/probe_loops.h"
 
 #define BUFFER_BYTES ((size_t)256 << 20)

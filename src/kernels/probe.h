@@ -2,7 +2,7 @@
 #ifndef FXI_KERNELS_PROBE_H
 #define FXI_KERNELS_PROBE_H
 
-#include "base/pool.h"
+#include "base/system/pool.h"
 
 typedef struct fxi_probe {
     // Streaming reads of a buffer far larger than the caches, by all threads of the pool.

@@ -23,7 +23,7 @@
 #ifndef FXI_KV_H
 #define FXI_KV_H
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "kernels/kv_view.h"
 
 #include <stdbool.h>

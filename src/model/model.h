@@ -10,7 +10,7 @@
 #ifndef FXI_MODEL_H
 #define FXI_MODEL_H
 
-#include "base/pool.h"
+#include "base/system/pool.h"
 #include "format/gguf.h"
 #include "kernels/kv_view.h"
 

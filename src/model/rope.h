@@ -6,7 +6,7 @@
 #ifndef FXI_MODEL_ROPE_H
 #define FXI_MODEL_ROPE_H
 
-#include "base/error.h"
+#include "base/fail.h"
 
 typedef struct fxi_rope {
     int n_pair; // rotated pairs of a head, n_rot / 2

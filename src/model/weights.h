@@ -9,7 +9,7 @@
 #ifndef FXI_MODEL_WEIGHTS_H
 #define FXI_MODEL_WEIGHTS_H
 
-#include "base/arena.h"
+#include "base/system/arena.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/error.h" // defines: fxi_fail, FX_TRY
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "server/http/http.h"
 
 #define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends

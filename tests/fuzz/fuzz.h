@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 // Runs one input. Returns 0; aborts if a property does not hold. The outcome of an input must not
 // depend on the inputs before it.

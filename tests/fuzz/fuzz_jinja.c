@@ -2,7 +2,7 @@
 // limits; the output is UTF-8 with a mark for each byte, and the same the next time.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/jinja/jinja.h"
 #include "fuzz.h"
 

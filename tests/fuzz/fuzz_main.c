@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "fuzz.h"
 
 enum { MAX_SEED = 128, MAX_MUTATIONS = 6, MAX_BLOCK = 64 };

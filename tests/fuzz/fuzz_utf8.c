@@ -1,7 +1,7 @@
 // Any bytes: the UTF-8 functions against a decoder that works out code points.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "fuzz.h"
 
 // Bytes of the valid sequence at s, 0 if there is none.

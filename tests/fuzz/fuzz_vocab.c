@@ -4,7 +4,7 @@
 // which bytes are own.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "fuzz.h"
 #include "unit/format/small_spec.h"
 #include "unit/format/small_vocab.h"

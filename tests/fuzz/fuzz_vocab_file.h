@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
 #include "fuzz.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/rng.h"
+#include "base/fail.h"
+#include "base/number/rng.h"
+#include "base/system/clock.h"
+#include "base/text/buf.h"
 
 #define N_VOCAB    257
 #define BOS        256

@@ -2,7 +2,7 @@
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 typedef struct http_reply {
     int status; // 0: the connection ended before a status line

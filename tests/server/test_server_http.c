@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "server/fake_engine.h"
 #include "server/http_client.h"
 #include "server/server.h"

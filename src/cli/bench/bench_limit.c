@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 // Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
 static double peak_op_s(const fxi_bench *b)

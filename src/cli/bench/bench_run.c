@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/rng.h"
+#include "base/number/rng.h"
+#include "base/system/clock.h"
 
 // ---- one run ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab.h"
 
 static fx_status read_text_from(FILE *from, fxi_buf *text, fx_error *err)

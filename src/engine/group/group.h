@@ -19,7 +19,7 @@
 #ifndef FXI_ENGINE_GROUP_H
 #define FXI_ENGINE_GROUP_H
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
 #include "flexinfer/flexinfer.h"

@@ -9,7 +9,7 @@
 #ifndef FXI_ENGINE_TEXT_H
 #define FXI_ENGINE_TEXT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/vocab.h"
 
 #include <stdbool.h>

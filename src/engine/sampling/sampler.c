@@ -23,7 +23,7 @@
 // the prefix ends and the draw falls become candidates.
 #include "engine/sampling/sampler.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "engine/sampling/softmax.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/jinja/library/jinja_library.h"
 #include "format/jinja/read/jinja_parse.h"
 #include "format/jinja/run/jinja_exec.h"

@@ -21,8 +21,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/error.h"
-#include "base/str.h"
+#include "base/fail.h"
+#include "base/text/str.h"
 #include "format/jinja/marked.h"
 
 typedef struct fxi_jinja fxi_jinja; // a compiled template

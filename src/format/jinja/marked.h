@@ -2,7 +2,7 @@
 #ifndef FXI_FORMAT_JINJA_MARKED_H
 #define FXI_FORMAT_JINJA_MARKED_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 typedef struct fxi_marked {
     fxi_buf text;

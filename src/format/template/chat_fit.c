@@ -11,8 +11,8 @@
 // shares the rest.
 #include <string.h>
 
-#include "base/json_shape.h"
-#include "base/utf8.h"
+#include "base/text/json_shape.h"
+#include "base/text/utf8.h"
 #include "format/json_text.h"
 #include "format/show.h"
 #include "format/template/chat_impl.h"

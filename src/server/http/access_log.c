@@ -1,5 +1,5 @@
 // access_log.c - one line for each finished request; never text of prompts or answers.
-#include "base/clock.h" // defines: fxi_now_s
+#include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
 
 static void write_line(fxi_server *srv, const char *line)

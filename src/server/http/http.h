@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"

@@ -1,6 +1,6 @@
 // http_send.c - responses: whole ones, errors and streams. A connection with nothing to send yet is
 // suspended; whoever adds to the reply resumes it (job.c).
-#include "base/clock.h" // defines: fxi_now_s
+#include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
 
 #include <stdio.h>

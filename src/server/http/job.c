@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/clock.h" // defines: fxi_now_s
+#include "base/system/clock.h" // defines: fxi_now_s
 
 // ---- life -------------------------------------------------------------------------------------
 

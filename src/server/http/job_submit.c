@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "base/clock.h" // defines: fxi_now_s
-#include "base/error.h" // defines: fxi_fail
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/system/clock.h" // defines: fxi_now_s
 
 static uint64_t random_u64(void)
 {

@@ -14,8 +14,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h" // defines: fxi_now_s
-#include "base/error.h" // defines: fxi_fail
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/system/clock.h" // defines: fxi_now_s
 
 #define WAKE_SERIAL 0
 #define N_EVENT     64

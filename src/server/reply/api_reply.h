@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/http_error.h"
 

@@ -3,7 +3,7 @@
 #ifndef FXI_SERVER_HTTP_ERROR_H
 #define FXI_SERVER_HTTP_ERROR_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "flexinfer/error.h"
 
 typedef struct fxi_http_error {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h" // defines: fxi_utf8_check
+#include "base/text/utf8.h" // defines: fxi_utf8_check
 
 // The escape of an ASCII byte, or NULL if it stands for itself. buf holds at least 7 bytes.
 static const char *escape_of(unsigned char c, char *buf)

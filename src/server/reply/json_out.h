@@ -2,7 +2,7 @@
 #ifndef FXI_SERVER_JSON_OUT_H
 #define FXI_SERVER_JSON_OUT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 // Appends a quoted string. Bytes that are not UTF-8 become U+FFFD, so the output always parses.
 bool fxi_json_str(fxi_buf *b, const char *s, size_t n_bytes);

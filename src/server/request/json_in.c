@@ -2,7 +2,7 @@
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
 // counts depth and values before anything is parsed.
-#include "base/json_shape.h"
+#include "base/text/json_shape.h"
 #include "server/request/api_fields.h"
 
 json_t *fxi_json_body(const char *body, size_t n_bytes, fxi_http_error *err)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab.h"
 
 static bool read_exactly(void *p, size_t n)

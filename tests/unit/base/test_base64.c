@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "unit/cmocka_all.h"
 
 static void expect(const char *text, const char *bytes, size_t n)

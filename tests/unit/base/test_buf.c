@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 static void test_empty_is_valid(void **state)
 {

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/dtype.h"
-#include "base/rng.h"
+#include "base/number/dtype.h"
+#include "base/number/rng.h"
 
 static uint32_t bits(float f)
 {

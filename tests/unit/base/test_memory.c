@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/memory.h"
+#include "base/system/memory.h"
 
 #define MIB        (1024ull * 1024)
 #define PATH_BYTES 512

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/opt.h"
+#include "base/system/opt.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/pool.h"
+#include "base/system/pool.h"
 
 typedef struct job {
     int *count; // [n_task]

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/qblock.h"
-#include "base/rng.h"
+#include "base/number/qblock.h"
+#include "base/number/rng.h"
 
 // Bounds of the relative root mean square error, slightly above the measured one, for normal and
 // uniform numbers; and the largest error of one number, relative to the largest number of its row.

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 
 static void test_known_answers(void **state)
 {

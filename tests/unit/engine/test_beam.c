@@ -6,7 +6,7 @@
 // length.
 #include "unit/cmocka_all.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "unit/engine/support/company.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/gguf.h"
 
 static inline void put_bytes(fxi_buf *b, const void *p, size_t n)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 static inline void pb_raw(fxi_buf *b, const void *p, size_t n)
 {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "kernels/kernels.h"
 
 // The paths of this machine besides ref: fast_path(0), fast_path(1), .. until NULL.

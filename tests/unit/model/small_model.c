@@ -2,7 +2,7 @@
 
 #include "unit/cmocka_all.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "format/gguf_write.h"
 
 #include <math.h>

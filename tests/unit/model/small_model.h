@@ -2,7 +2,7 @@
 #ifndef TESTS_MODEL_SMALL_MODEL_H
 #define TESTS_MODEL_SMALL_MODEL_H
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 typedef struct small_shape {
     const char *what;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "model/compute.h"
 
 enum { N_HEAD = 6, N_KV_HEAD = 2, HEAD_DIM = 20, CTX_TOK = 4096, MAX_TOK = 64, MAX_SEQ = 32 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 
 typedef enum fxi_jtok {
     FXI_JTOK_END,

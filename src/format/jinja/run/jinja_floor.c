@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/jinja/run/jinja_run.h"
 
 enum { BYTES_PER_STEP = 64, CHARS_PER_STEP = 8 };

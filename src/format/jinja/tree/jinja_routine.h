@@ -5,7 +5,7 @@
 #ifndef FXI_FORMAT_JINJA_TREE_ROUTINE_H
 #define FXI_FORMAT_JINJA_TREE_ROUTINE_H
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/jinja/tree/jinja_value.h"
 
 typedef struct fxi_jrun fxi_jrun;

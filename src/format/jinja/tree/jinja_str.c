@@ -4,8 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/str.h"
-#include "base/utf8.h"
+#include "base/text/str.h"
+#include "base/text/utf8.h"
 
 // ---- comparing and searching --------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/lookup/vocab_chars.h"
 

@@ -2,7 +2,7 @@
 // for each fxi_special_set.
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/encode/vocab_norm.h"
 

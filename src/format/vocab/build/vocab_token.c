@@ -1,7 +1,7 @@
 // vocab_token.c - one token: its type, and the bytes it adds to a text.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/build/vocab_build.h"
 
 //

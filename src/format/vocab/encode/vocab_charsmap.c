@@ -8,7 +8,7 @@
 // byte of a text the longest key is taken. All integers are little endian.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_norm.h"
 
 enum { MAX_KEY_BYTES = 256 };

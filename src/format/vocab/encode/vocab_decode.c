@@ -3,7 +3,7 @@
 // A token may hold only a part of a character. Bytes wait until their character is complete; bytes
 // that can never become one are replaced by U+FFFD: one per longest prefix of a character, as in
 // most programs, or one per byte, as in SentencePiece.
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_tables.h"
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD

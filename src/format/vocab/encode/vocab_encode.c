@@ -2,7 +2,7 @@
 // and on to the split steps.
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_encode.h"
 
 enum { MAX_TEXT_BYTES = 1 << 28 }; // norm steps make it longer, and positions in it have 32 bits

@@ -5,7 +5,7 @@
 #ifndef FXI_FORMAT_VOCAB_ENCODE_H
 #define FXI_FORMAT_VOCAB_ENCODE_H
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab/encode/vocab_norm.h"
 #include "format/vocab/encode/vocab_tables.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_norm.h"
 
 enum {

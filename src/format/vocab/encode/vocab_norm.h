@@ -2,7 +2,7 @@
 #ifndef FXI_FORMAT_VOCAB_NORM_H
 #define FXI_FORMAT_VOCAB_NORM_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/vocab.h"
 #include "format/vocab/lookup/vocab_regex.h"
 #include "format/vocab/lookup/vocab_trie.h"

@@ -2,7 +2,7 @@
 // to right, the longest at each place; after a match the search goes on behind it.
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_encode.h"
 #include "format/vocab/lookup/vocab_chars.h"
 

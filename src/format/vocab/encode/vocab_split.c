@@ -3,7 +3,7 @@
 //
 // A step sees its text as a sequence of parts that match its pattern and parts that do not. `how`
 // says which part joins the one before it; a part waits until the next one is known.
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_encode.h"
 
 typedef struct split_cutter {

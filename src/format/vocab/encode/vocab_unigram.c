@@ -7,7 +7,7 @@
 // the reference: both decide between paths that are nearly equal.
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_encode.h"
 
 struct fxi_unigram_best { // the best path to a byte of the text

@@ -3,7 +3,7 @@
 
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes)
 {

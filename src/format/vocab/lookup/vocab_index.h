@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 typedef struct fxi_index {
     struct fxi_index_slot {

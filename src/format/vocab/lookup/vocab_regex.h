@@ -2,8 +2,8 @@
 #ifndef FXI_FORMAT_VOCAB_REGEX_H
 #define FXI_FORMAT_VOCAB_REGEX_H
 
-#include "base/error.h"
-#include "base/str.h"
+#include "base/fail.h"
+#include "base/text/str.h"
 
 typedef struct fxi_regex fxi_regex;     // immutable: any thread may match with it
 typedef struct fxi_matcher fxi_matcher; // what one thread needs to match

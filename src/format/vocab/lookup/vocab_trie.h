@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 typedef struct fxi_trie_node {
     uint32_t child; // the first; the others follow, ascending by label

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 typedef enum fxi_pb_wire {
     FXI_PB_VARINT = 0,

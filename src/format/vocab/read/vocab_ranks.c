@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base64.h"
-#include "base/error.h"
+#include "base/fail.h"
+#include "base/text/base64.h"
 #include "format/show.h"
 #include "format/vocab/read/vocab_ranks.h"
 #include "format/vocab/read/vocab_read.h"

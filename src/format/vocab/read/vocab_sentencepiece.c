@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/show.h"
 #include "format/vocab/read/protobuf.h"
 #include "format/vocab/read/vocab_read.h"

@@ -2,7 +2,7 @@
 // are sorted, H is computed as an entropy.
 #include "unit/engine/sampling/sampler_ref.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // sort.
 #include "unit/cmocka_all.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/softmax.h"
 

@@ -3,7 +3,7 @@
 // moved.
 #include "unit/cmocka_all.h"
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "unit/engine/sampling/sampler_ref.h"
 
 #include <float.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_ENGINE_SIM_REQUEST_H
 #define TESTS_ENGINE_SIM_REQUEST_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "unit/engine/sim/sim_ref.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_ENGINE_CLIENT_H
 #define TESTS_ENGINE_CLIENT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 
 #include <pthread.h>

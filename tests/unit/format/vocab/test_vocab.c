@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
-#include "base/utf8.h"
+#include "base/number/rng.h"
+#include "base/text/utf8.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))

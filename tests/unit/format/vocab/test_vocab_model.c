@@ -2,7 +2,7 @@
 // the best segmentation. A megabyte of one letter, and other worst cases of slow algorithms.
 #include <math.h>
 
-#include "base/rng.h"
+#include "base/number/rng.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/protobuf.h"
 #include "format/vocab/read/vocab_read.h"

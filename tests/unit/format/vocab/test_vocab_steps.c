@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <utf8proc.h>
 
-#include "base/rng.h"
-#include "base/utf8.h"
+#include "base/number/rng.h"
+#include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_norm.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"

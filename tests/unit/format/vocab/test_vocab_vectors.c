@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab.h"
 #include "unit/cmocka_all.h"
 

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "format/vocab/read/vocab_read.h"
 
 typedef struct fxi_hf {

@@ -1,7 +1,7 @@
 // vocab_hf_norm.c - the "normalizer" of a tokenizer.json, to norm steps.
 #include <string.h>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
 static fx_status read_plain_norm(fxi_hf *h, const json_t *step, const char *path)

@@ -1,6 +1,6 @@
-// error.h - makes an error and passes it on.
-#ifndef FXI_BASE_ERROR_H
-#define FXI_BASE_ERROR_H
+// fail.h - makes an error and passes it on.
+#ifndef FXI_BASE_FAIL_H
+#define FXI_BASE_FAIL_H
 
 #include "flexinfer/error.h" // defines: fx_status, fx_error
 

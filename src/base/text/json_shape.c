@@ -1,5 +1,5 @@
 // json_shape.c - one pass over a JSON text, without a stack.
-#include "base/json_shape.h"
+#include "base/text/json_shape.h"
 
 #include <stdbool.h>
 

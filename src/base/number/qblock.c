@@ -8,7 +8,7 @@
 //     width 1, run 1:     byte 0 = integers 0 to 7, byte 1 = 8 to 15, ..
 //
 // An integer of 5 bits lies in a plane of its low 4 and a plane of its high 1.
-#include "base/qblock.h"
+#include "base/number/qblock.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/qblock.h"
+#include "base/number/qblock.h"
 
 enum { LANES = 4, MAX_SUB = 32, MAX_RUN = 16 };
 

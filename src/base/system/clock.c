@@ -1,5 +1,5 @@
 // clock.c - CLOCK_MONOTONIC in seconds.
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 #include <time.h>
 

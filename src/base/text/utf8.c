@@ -1,5 +1,5 @@
 // utf8.c - checks and decodes UTF-8: a sequence's first two bytes decide what RFC 3629 excludes.
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <stdbool.h>
 

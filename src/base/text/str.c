@@ -1,5 +1,5 @@
 // str.c - comparisons of byte runs.
-#include "base/str.h"
+#include "base/text/str.h"
 
 #include <string.h>
 

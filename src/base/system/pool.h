@@ -7,7 +7,7 @@
 #ifndef FXI_BASE_POOL_H
 #define FXI_BASE_POOL_H
 
-#include "base/error.h"
+#include "base/fail.h"
 
 typedef struct fxi_pool fxi_pool;
 

@@ -1,5 +1,5 @@
 // rng.c - Philox 4x32-10.
-#include "base/rng.h"
+#include "base/number/rng.h"
 
 static void philox_round(uint32_t c[4], const uint32_t k[2])
 {

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "base/fail.h"
+#include "base/text/buf.h"
 
 typedef enum fxi_opt_type {
     FXI_OPT_FLAG,  // bool; takes no argument, but --name=no is accepted

@@ -1,5 +1,5 @@
 // dtype.c - the table of number formats; f16 and bf16 to and from f32.
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 #include <string.h>
 #include <strings.h>

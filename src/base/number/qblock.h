@@ -11,7 +11,7 @@
 #ifndef FXI_BASE_QBLOCK_H
 #define FXI_BASE_QBLOCK_H
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 #define FXI_QBLOCK_MAX 256 // numbers in a block at most
 

@@ -1,5 +1,5 @@
 // arena.c - slabs, the newest first; pieces are cut from the newest.
-#include "base/arena.h"
+#include "base/system/arena.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// error.c - fills an error, adds a prefix.
-#include "base/error.h"
+// fail.c - fills an error, adds a prefix.
+#include "base/fail.h"
 
 #include <stdarg.h>
 #include <stdio.h>

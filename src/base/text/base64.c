@@ -1,5 +1,5 @@
 // base64.c - four characters to three bytes, strictly.
-#include "base/base64.h"
+#include "base/text/base64.h"
 
 #include <stdint.h>
 

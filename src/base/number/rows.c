@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/qblock.h"
+#include "base/number/dtype.h"
+#include "base/number/qblock.h"
 
 static void f32_to_f32(const void *src, size_t n, float *dst)
 {

@@ -11,7 +11,7 @@
 // Sleeping: a sleeper raises its flag under the lock and then checks the word it waits for once
 // more; whoever changes that word checks the flag afterwards. Both are sequentially consistent, so
 // one of them sees the other.
-#include "base/pool.h"
+#include "base/system/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 #define MAX_TASK   0xffff // of one ticket
 #define SPIN_S     50e-6  // an idle thread spins this long before it sleeps

@@ -3,7 +3,7 @@
 // A cgroup is a folder below a mount, and its limit holds for everything below it: the walk goes
 // from the process's own folder up to the mount. A value that cannot be read or makes no sense is
 // NO_LIMIT, so the minimum of all values is the answer and no error needs a path of its own.
-#include "base/memory.h"
+#include "base/system/memory.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

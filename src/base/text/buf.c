@@ -1,5 +1,5 @@
 // buf.c - a byte buffer that doubles its memory.
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 #include <stdint.h>
 #include <stdio.h>

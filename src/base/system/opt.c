@@ -1,5 +1,5 @@
 // opt.c - the option table: parsers of values, sources of values, the command line, help.
-#include "base/opt.h"
+#include "base/system/opt.h"
 
 #include <ctype.h>
 #include <errno.h>
