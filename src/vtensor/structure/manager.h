@@ -4,9 +4,9 @@
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
 //   verbs/      VTO: chunks and spans are created, mapped and let go of; the backend and the
 //               structure change together
-//   tree/       rTree: recorded prefixes, and what they are worth structure/  pSet and vSet: chunks
-//   and spans as plain data common/     shared with vattention/: jobs and their thread, memory
-//   behind a range, checked sizes
+//   tree/       rTree: recorded prefixes, and what they are worth
+//   structure/  pSet and vSet: chunks and spans as plain data
+//   common/     shared with vattention/: jobs and their thread, memory behind a range, sizes
 // Beside them stand backend/ (host, cuda), which sees the backend port vmm.h and try.h alone, and
 // vattention/, a second manager over the same port, which uses common/ alone.
 //

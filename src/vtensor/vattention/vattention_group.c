@@ -1,8 +1,7 @@
 // vattention_group.c - page groups and the backend: runs, and the requests they belong to.
 //
-//   run_do       backend calls alone, by the owner or the worker (backing.h). Afterwards `created`
-//   and
-//                `n_view` of the run say what holds
+//   run_do       backend calls alone, by the owner or the worker (backing.h). Afterwards
+//                `created` and `n_view` of the run say what holds
 //   run_commit   derives from these two alone: mapped in all views, torn, or gone
 //
 // So a SHED that fails half-way and a BACK that cannot be undone end in the same state, and one

@@ -15,8 +15,7 @@
 // positions: one mapping of the system in each view. To move memory from one request to another, a
 // group is destroyed here and created there.
 //
-//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... (+ tear.n) ...
-//   groups_per_request
+//   groups of a request  0 ... n_need ... n_dirty ... n_mapped ... + tear.n ... groups_per_request
 //
 //   n_need    its length needs them: not taken while it is active
 //   n_dirty   kernels may have written or read below: wiped before another request begins here, and

@@ -1,8 +1,7 @@
 // vattention_reclaim.c - which requests give up memory, and in which order.
 //
 //   1. inactive requests, the longest inactive first: the device is most likely done with it, and
-//   the
-//      most recent one is the most likely to suit the next request
+//      the most recent one is the most likely to suit the next request
 //   2. active ones, from the highest reqid down, what they have beyond n_keep
 //
 // Groups go from the end of what is mapped: a request keeps a prefix, which its next user finds

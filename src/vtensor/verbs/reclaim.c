@@ -2,9 +2,10 @@
 // prefixes are evicted.
 //
 // Memory is taken in this order:
-//   1. stray chunks (strays.c); 2. warm chunks of idle spans, the longest idle first; 3. warm
-//   chunks of live spans, beyond the end of their sequence; then of retired spans, for which
-//      the device must be waited for;
+//   1. stray chunks (strays.c);
+//   2. warm chunks of idle spans, the longest idle first;
+//   3. warm chunks of live spans, beyond the end of their sequence; then of retired spans, after
+//      waiting for the device;
 //   4. prefixes that nobody uses, the least worth first (their chunks become 1).
 // A span gives its last chunks first, so that a prefix of its positions stays mapped. A span that
 // the device does not let go of is passed over: it stays as it is, spare and counted.
