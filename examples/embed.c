@@ -1,9 +1,9 @@
 // embed.c - a toy inference engine on libvtensor: a model for embedding it in a real one.
 //
-// The model has two layers. Row t of a layer's K plane says which token is at position t, the row of
-// its V plane says the position. The attention kernel gets a pointer, a stride and a length, and no
-// blocks. It reads and sums every row; the sum depends on each token and its place, so one wrong row
-// is found at once, whatever memory is shared.
+// The model has two layers. Row t of a layer's K plane says which token is at position t, the row
+// of its V plane says the position. The attention kernel gets a pointer, a stride and a length, and
+// no blocks. It reads and sums every row; the sum depends on each token and its place, so one wrong
+// row is found at once, whatever memory is shared.
 //
 // Prints what each step costs. README.md in this folder says how to build it.
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // test_vt_mapper.c - the queue of jobs and the thread behind it.
 //
-// Jobs are told apart by `index`. What run does is set by the tests: it notes the job in a log,
-// waits at a gate where the test has closed one, and answers what the test has laid down.
+// `index` identifies a job. The tests control what run does: it logs the job, waits at a gate if
+// the test has closed one, and answers the status that the test has set.
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
