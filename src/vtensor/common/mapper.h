@@ -12,14 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "calls.h"
-
-typedef enum vti_job_kind {
-    VTI_JOB_BACK = 0, // create the chunks and map them in every view
-    VTI_JOB_SHED,     // unmap them in every view and destroy them
-    VTI_JOB_ZERO,     // wipe them in every view; they stay mapped
-    VTI_JOB_UNMAP,    // unmap them in every view; others hold them
-} vti_job_kind;
+#include "vtensor/status.h"
 
 typedef enum vti_job_state {
     VTI_JOB_FREE = 0, // with the owner
@@ -28,26 +21,10 @@ typedef enum vti_job_state {
     VTI_JOB_DONE
 } vti_job_state;
 
-// Backend work on the chunks at positions [first, first + n) of one span, all of one region.
+// What the queue knows of a job. The owner's struct begins with it: what is to be done and the
+// outcome follow.
 typedef struct vti_job {
-    // what is to be done; the owner's, constant while posted
-    vti_job_kind kind;
-    uint32_t span;       // id
-    uint64_t generation; // of the sequence on whose behalf, so that a late outcome is not taken for
-                         // another's
-    uint32_t region, first, n;
-    uintptr_t addr;    // of position `first` in view 0
-    uint64_t index;    // of the chunk at position `first`
-    uint64_t fence;    // SHED, UNMAP: not before this ticket of the backend is passed
-    uint64_t deadline; // the step in which it is needed
-
-    // the outcome, valid when done
-    vt_status st;
-    bool created;    // the chunks have memory now
-    uint32_t n_view; // views [0, n_view) map them now
-    vti_calls calls;
-
-    // the queue's
+    uint64_t deadline;   // the owner's, constant while posted: the nearest is first
     vti_job_state state; // guarded by the queue's lock while posted
     uint64_t order;      // of posting
 } vti_job;

@@ -1,5 +1,5 @@
-// test_vt_check.c - vt_check finds what is broken: each invariant is broken by hand, found, and put
-// right again.
+// test_vt_check.c - vt_check finds what is broken: each invariant is broken by hand, found, and
+// restored.
 
 #include "assert_vt.h"
 #include "vtensor/structure/manager.h"
