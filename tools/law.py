@@ -111,5 +111,5 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_exp", "fxi_philox"}
 # Static functions of one word: names of algorithms and terms that everybody knows.
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
-# Names in documents and comments that are not ours: functions, files and options of other projects.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "variant"}
+# Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "variant", "prefix_noun_verb"}
