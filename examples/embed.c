@@ -1,9 +1,9 @@
 // embed.c - a toy inference engine on libvtensor, for those who embed it in a real one.
 //
-// The model has two layers. Row t of a layer's K plane says which token is at position t, the same
-// row of its V plane says where that token is. The attention kernel knows a pointer, a stride and a
-// length, and no blocks: it reads every row and sums. The sum depends on each token and its place,
-// so one wrong row is found at once, whatever memory is shared.
+// The model has two layers. Row t of a layer's K plane says which token stands at position t, the row
+// of its V plane says where it stands. The attention kernel knows a pointer, a stride and a length,
+// and no blocks: it reads every row and sums, and since the sum depends on each token and its place,
+// whatever memory is shared beneath, one wrong row is found at once.
 //
 // Prints what each step cost. README.md next to this file says how to build it.
 #include <inttypes.h>
