@@ -6,6 +6,8 @@ offence too, so the tables stay true.
 
 ERROR = "include/flexinfer/error.h"
 
+MAX_SHELF_FILES = 15  # .c and .h files
+
 # Every folder of src/ and include/ that holds sources is a shelf, and must stand here. A file may include what lies on
 # its own shelf and what its shelf lists:
 #     "base"               the files of that folder, not of folders inside it
@@ -111,5 +113,5 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_exp", "fxi_philox"}
 # Static functions of one word: names of algorithms and terms that everybody knows.
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
-# Names in documents and comments that are not ours: functions, files and options of other projects.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "variant"}
+# Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "variant", "prefix_noun_verb"}

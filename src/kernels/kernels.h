@@ -14,8 +14,8 @@
 //      integers s = sum of (code - zero) x q and sum = sum of q over the run:
 //          acc = fma(dw x (float)s, dx, acc)
 //          acc = fma(min, dx x (float)sum, acc)   with a minimum: Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
-//      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/number/qblock.h); the products
-//      dw x (float)s (a zero counts as +0) and dx x (float)sum are rounded
+//      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/number/qblock.h); the
+//      products dw x (float)s (a zero counts as +0) and dx x (float)sum are rounded
 //  sum16
 //      the sum of n numbers: lane j of 16 starts from +0 and adds the elements j, j+16, j+32, .. in
 //      ascending order (by fma if they are products), then the lanes are folded in halves:

@@ -1,5 +1,5 @@
-// vocab_open.c - a vocabulary from a path: chooses the reader by the form of the file, reads what is
-// beside it, and builds.
+// vocab_open.c - a vocabulary from a path: chooses the reader by the form of the file, reads what
+// is beside it, and builds.
 //
 //   a folder                tokenizer.json in it, otherwise tokenizer.model
 //   "GGUF"                  a model, or a vocabulary alone

@@ -164,74 +164,74 @@ static void test_truncated_at_every_byte(void **state)
     fxi_buf_free(&b);
 }
 
+// Offsets from an entry's length field: after key "k.int" of 5 bytes its type is at 8 + 5, its
+// value at 17.
+static const struct {
+    field at;
+    int skip, n_bytes;
+    uint64_t value;
+    const char *expected;
+} spoil[] = {
+    {AT_START, 0, 1, 'g', "not a GGUF file: it begins with 'gGUF'"},
+    {AT_START, 0, 4, 0x0A1B00FF, "begins with '\\xFF\\x00\\x1B\\x0A'"},
+    {AT_VERSION, 0, 4, 0, "GGUF version 0"},
+    {AT_VERSION, 0, 4, 1, "GGUF version 1 at byte 4"},
+    {AT_VERSION, 0, 4, 4, "GGUF version 4"},
+    {AT_VERSION, 0, 4, 0x03000000, "big-endian"},
+    {AT_N_KV, 0, 8, UINT64_MAX, "18446744073709551615 keys do not fit"},
+    {AT_N_KV, 0, 8, UINT64_MAX / 14 + 2, "keys do not fit"},
+    {AT_N_KV, 0, 8, 7, ""},
+    {AT_N_TENSOR, 0, 8, UINT64_MAX - 1, "18446744073709551614 tensors do not fit"},
+    {AT_N_TENSOR, 0, 8, 1ull << 61, "tensors do not fit"},
+    {AT_N_TENSOR, 0, 8, 3, ""},
+    {AT_KEY, 0, 8, UINT64_MAX, "the file ends inside a key at byte 32"},
+    {AT_KEY, 0, 8, UINT64_MAX - 31, "the file ends inside a key"},
+    {AT_KEY, 0, 8, 0, "a key at byte 24 has 0 bytes"},
+    {AT_KEY, 9, 1, 0, "'k\\x00int') has a zero byte inside"},
+    {AT_KEY, 13, 4, 13, "key 'k.int': unknown value type 13 at byte 37"},
+    {AT_KEY, 13, 4, UINT32_MAX, "key 'k.int': unknown value type 4294967295"},
+    {AT_STR, 17, 8, UINT64_MAX, "the file ends inside a string value"},
+    {AT_STR, 10, 3, 'i' | 'n' << 8 | 't' << 16, "key 'k.int' is there twice"},
+    {AT_INTS, 18, 4, FXI_GGUF_ARRAY, "key 'k.ints': arrays of arrays are not read"},
+    {AT_INTS, 18, 4, 77, "key 'k.ints': unknown value type 77"},
+    {AT_INTS, 22, 8, UINT64_MAX, "key 'k.ints': an array of 18446744073709551615 elements"},
+    {AT_INTS, 22, 8, (UINT64_MAX >> 2) + 1,
+     "key 'k.ints': an array of 4611686018427387904 elements"},
+    {AT_STRS, 22, 8, UINT64_MAX / 8, "key 'k.strs': an array of"},
+    {AT_STRS, 30, 8, UINT64_MAX - 7, "the file ends inside a string value"},
+    {AT_BOOL, 18, 1, 2, "key 'k.bool': the bool at byte"},
+    {AT_ALIGNMENT, 29, 4, 0, "key 'general.alignment': 0 is no power of two"},
+    {AT_ALIGNMENT, 29, 4, 48, "key 'general.alignment': 48 is no power of two"},
+    {AT_ALIGNMENT, 29, 4, 4, "key 'general.alignment': 4 is"},
+    {AT_ALIGNMENT, 29, 4, 1u << 31, "key 'general.alignment': 2147483648 is"},
+    {AT_ALIGNMENT, 29, 4, 1 << 20, "the file ends inside the padding"},
+    {AT_ALIGNMENT, 25, 4, FXI_GGUF_F32, "key 'general.alignment' is of type f32, not an integer"},
+    {AT_ONE, 0, 8, 256, "a tensor's name at byte"},
+    {AT_ONE, 10, 3, 't' | 'w' << 8 | 'o' << 16, "tensor 't.two' is there twice"},
+    {AT_ONE, 13, 4, 0, "tensor 't.one' has 0 dimensions"},
+    {AT_ONE, 13, 4, 5, "tensor 't.one' has 5 dimensions"},
+    {AT_ONE, 13, 4, UINT32_MAX, "tensor 't.one' has 4294967295 dimensions"},
+    {AT_ONE, 17, 8, 0, "tensor 't.one': a dimension is 0"},
+    {AT_ONE, 25, 8, 1ull << 60, "tensor 't.one': its dimensions' product is too large"},
+    {AT_ONE, 17, 8, UINT64_MAX, "tensor 't.one': its dimensions' product is too large"},
+    {AT_ONE, 25, 8, 1ull << 59,
+     "tensor 't.one': offset 0 with 9223372036854775808 bytes is past the end"},
+    {AT_ONE, 33, 4, 4, "tensor 't.one' has the unknown type 4"},
+    {AT_ONE, 33, 4, 12345, "tensor 't.one' has the unknown type 12345"},
+    {AT_ONE, 33, 4, FXI_Q8_0,
+     "tensor 't.one': rows of 4 numbers are no multiple of Q8_0's block of 32"},
+    {AT_ONE, 37, 8, 32, "tensors 't.one' and 't.two' overlap at offset 32"},
+    {AT_TWO, 29, 8, 0, "overlap at offset 0"},
+    {AT_TWO, 29, 8, 33, "tensor 't.two': offset 33 is no multiple of the alignment 32"},
+    {AT_TWO, 29, 8, 64, "tensor 't.two': offset 64 with 34 bytes is past the end of the file"},
+    {AT_TWO, 29, 8, -(uint64_t)32,
+     "tensor 't.two': offset 18446744073709551584 with 34 bytes is past the end"},
+    {AT_TWO, 17, 8, 64, "tensor 't.two': offset 32 with 68 bytes is past the end"},
+};
+
 static void test_spoilt_fields(void **state)
 {
     (void)state;
-    // Offsets from an entry's length field: after key "k.int" of 5 bytes its type is at 8 + 5, its
-    // value at 17.
-    static const struct {
-        field at;
-        int skip, n_bytes;
-        uint64_t value;
-        const char *expected;
-    } spoil[] = {
-        {AT_START, 0, 1, 'g', "not a GGUF file: it begins with 'gGUF'"},
-        {AT_START, 0, 4, 0x0A1B00FF, "begins with '\\xFF\\x00\\x1B\\x0A'"},
-        {AT_VERSION, 0, 4, 0, "GGUF version 0"},
-        {AT_VERSION, 0, 4, 1, "GGUF version 1 at byte 4"},
-        {AT_VERSION, 0, 4, 4, "GGUF version 4"},
-        {AT_VERSION, 0, 4, 0x03000000, "big-endian"},
-        {AT_N_KV, 0, 8, UINT64_MAX, "18446744073709551615 keys do not fit"},
-        {AT_N_KV, 0, 8, UINT64_MAX / 14 + 2, "keys do not fit"},
-        {AT_N_KV, 0, 8, 7, ""},
-        {AT_N_TENSOR, 0, 8, UINT64_MAX - 1, "18446744073709551614 tensors do not fit"},
-        {AT_N_TENSOR, 0, 8, 1ull << 61, "tensors do not fit"},
-        {AT_N_TENSOR, 0, 8, 3, ""},
-        {AT_KEY, 0, 8, UINT64_MAX, "the file ends inside a key at byte 32"},
-        {AT_KEY, 0, 8, UINT64_MAX - 31, "the file ends inside a key"},
-        {AT_KEY, 0, 8, 0, "a key at byte 24 has 0 bytes"},
-        {AT_KEY, 9, 1, 0, "'k\\x00int') has a zero byte inside"},
-        {AT_KEY, 13, 4, 13, "key 'k.int': unknown value type 13 at byte 37"},
-        {AT_KEY, 13, 4, UINT32_MAX, "key 'k.int': unknown value type 4294967295"},
-        {AT_STR, 17, 8, UINT64_MAX, "the file ends inside a string value"},
-        {AT_STR, 10, 3, 'i' | 'n' << 8 | 't' << 16, "key 'k.int' is there twice"},
-        {AT_INTS, 18, 4, FXI_GGUF_ARRAY, "key 'k.ints': arrays of arrays are not read"},
-        {AT_INTS, 18, 4, 77, "key 'k.ints': unknown value type 77"},
-        {AT_INTS, 22, 8, UINT64_MAX, "key 'k.ints': an array of 18446744073709551615 elements"},
-        {AT_INTS, 22, 8, (UINT64_MAX >> 2) + 1,
-         "key 'k.ints': an array of 4611686018427387904 elements"},
-        {AT_STRS, 22, 8, UINT64_MAX / 8, "key 'k.strs': an array of"},
-        {AT_STRS, 30, 8, UINT64_MAX - 7, "the file ends inside a string value"},
-        {AT_BOOL, 18, 1, 2, "key 'k.bool': the bool at byte"},
-        {AT_ALIGNMENT, 29, 4, 0, "key 'general.alignment': 0 is no power of two"},
-        {AT_ALIGNMENT, 29, 4, 48, "key 'general.alignment': 48 is no power of two"},
-        {AT_ALIGNMENT, 29, 4, 4, "key 'general.alignment': 4 is"},
-        {AT_ALIGNMENT, 29, 4, 1u << 31, "key 'general.alignment': 2147483648 is"},
-        {AT_ALIGNMENT, 29, 4, 1 << 20, "the file ends inside the padding"},
-        {AT_ALIGNMENT, 25, 4, FXI_GGUF_F32,
-         "key 'general.alignment' is of type f32, not an integer"},
-        {AT_ONE, 0, 8, 256, "a tensor's name at byte"},
-        {AT_ONE, 10, 3, 't' | 'w' << 8 | 'o' << 16, "tensor 't.two' is there twice"},
-        {AT_ONE, 13, 4, 0, "tensor 't.one' has 0 dimensions"},
-        {AT_ONE, 13, 4, 5, "tensor 't.one' has 5 dimensions"},
-        {AT_ONE, 13, 4, UINT32_MAX, "tensor 't.one' has 4294967295 dimensions"},
-        {AT_ONE, 17, 8, 0, "tensor 't.one': a dimension is 0"},
-        {AT_ONE, 25, 8, 1ull << 60, "tensor 't.one': its dimensions' product is too large"},
-        {AT_ONE, 17, 8, UINT64_MAX, "tensor 't.one': its dimensions' product is too large"},
-        {AT_ONE, 25, 8, 1ull << 59,
-         "tensor 't.one': offset 0 with 9223372036854775808 bytes is past the end"},
-        {AT_ONE, 33, 4, 4, "tensor 't.one' has the unknown type 4"},
-        {AT_ONE, 33, 4, 12345, "tensor 't.one' has the unknown type 12345"},
-        {AT_ONE, 33, 4, FXI_Q8_0,
-         "tensor 't.one': rows of 4 numbers are no multiple of Q8_0's block of 32"},
-        {AT_ONE, 37, 8, 32, "tensors 't.one' and 't.two' overlap at offset 32"},
-        {AT_TWO, 29, 8, 0, "overlap at offset 0"},
-        {AT_TWO, 29, 8, 33, "tensor 't.two': offset 33 is no multiple of the alignment 32"},
-        {AT_TWO, 29, 8, 64, "tensor 't.two': offset 64 with 34 bytes is past the end of the file"},
-        {AT_TWO, 29, 8, -(uint64_t)32,
-         "tensor 't.two': offset 18446744073709551584 with 34 bytes is past the end"},
-        {AT_TWO, 17, 8, 64, "tensor 't.two': offset 32 with 68 bytes is past the end"},
-    };
     size_t mark[N_MARK];
     fxi_buf sound = sound_file(3, mark);
     for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
