@@ -29,36 +29,36 @@ typedef struct vti_job {
     uint64_t order;      // of posting
 } vti_job;
 
-typedef struct vti_mapper vti_mapper;
+typedef struct vti_mapper_thread vti_mapper_thread;
 
 // Starts the thread (threaded), or none: then jobs wait until vti_mapper_work. run(ctx, job) does a
 // job; it is called without any lock.
 // Errors: VT_ENOMEM (also where no thread can be started). On error *out is NULL.
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
-                           void *ctx, vti_mapper **out);
+                           void *ctx, vti_mapper_thread **out);
 
 // Waits for the running job, drops the queued ones (their state is FREE then), ends the thread.
 // NULL is allowed. Jobs that are DONE and not taken become FREE as well.
-void vti_mapper_stop(vti_mapper *mp);
+void vti_mapper_stop(vti_mapper_thread *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
-bool vti_mapper_post(vti_mapper *mp, vti_job *job);
+bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 
 // Takes a job back before it has begun. False: it is running, or done.
-bool vti_mapper_cancel(vti_mapper *mp, vti_job *job);
+bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job);
 
 // Waits until the job is done and takes it: its state is FREE then. Not threaded: does it, if it is
 // queued. Pre: posted.
-void vti_mapper_wait(vti_mapper *mp, vti_job *job);
+void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job);
 
 // Takes a job that is done, the first done first; NULL if none is. Never waits for a job.
-vti_job *vti_mapper_take(vti_mapper *mp);
+vti_job *vti_mapper_take(vti_mapper_thread *mp);
 
 // Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing,
 // false.
-bool vti_mapper_work(vti_mapper *mp);
+bool vti_mapper_work(vti_mapper_thread *mp);
 
 // Jobs that are queued or running.
-uint32_t vti_mapper_pending(vti_mapper *mp);
+uint32_t vti_mapper_pending(vti_mapper_thread *mp);
 
 #endif

@@ -115,7 +115,7 @@ struct vt_va {
     vti_calls tally;
     vt_va_stats count; // the counters of VT_VA_STATS alone
 
-    vti_mapper *mapper; // NULL: not needed yet
+    vti_mapper_thread *mapper; // NULL: not needed yet
     vti_va_job job;
     bool job_is_out;
 };

@@ -30,7 +30,7 @@ static struct {
     uint64_t fails; // the job with this index fails, as a device does
 } bench = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static vti_mapper *mp;
+static vti_mapper_thread *mp;
 // A job with what the tests need.
 typedef struct test_job {
     vti_job base; // first
@@ -446,14 +446,14 @@ static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
 static void test_where_nothing_can_be_had_nothing_is_left(void **state)
 {
     (void)state;
-    vti_mapper *none = (vti_mapper *)&bench;
+    vti_mapper_thread *none = (vti_mapper_thread *)&bench;
     no_memory = true;
     assert_int_equal(vti_mapper_start(4, false, run_job, &bench, &none), VT_ENOMEM);
     assert_null(none);
     assert_int_equal(vti_mapper_start(4, true, run_job, &bench, &none), VT_ENOMEM);
     no_memory = false;
     no_thread = true;
-    none = (vti_mapper *)&bench;
+    none = (vti_mapper_thread *)&bench;
     assert_int_equal(vti_mapper_start(4, true, run_job, &bench, &none), VT_ENOMEM);
     assert_null(none);
     assert_int_equal(vti_mapper_start(4, false, run_job, &bench, &none), VT_OK);
@@ -485,7 +485,7 @@ static void run_waits_for_itself(void *ctx, vti_job *job)
 
 static void misuse_wait_in_run(void)
 {
-    vti_mapper *own;
+    vti_mapper_thread *own;
     if (vti_mapper_start(1, false, run_waits_for_itself, NULL, &own) != VT_OK) return;
     mp = own;
     post(0, 0);
