@@ -44,7 +44,7 @@ typedef struct import {
 #define IMPORT(symbol, parameters) {#symbol, offsetof(gpu_context, symbol)},
 static const import imports[] = {FUNCTIONS(IMPORT)};
 
-static bool load(gpu_context *g)
+static bool load_driver(gpu_context *g)
 {
     g->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; g->library && i < sizeof imports / sizeof imports[0]; i++) {
@@ -83,7 +83,7 @@ static bool take_context(gpu_context *g)
 
 static const char *open_all(gpu_context *g)
 {
-    if (!load(g)) return "no libcuda.so.1 of CUDA 11.2 or later";
+    if (!load_driver(g)) return "no libcuda.so.1 of CUDA 11.2 or later";
     if (!find_device(g)) return "no CUDA device with virtual memory management";
     if (!take_context(g)) return "no context on the CUDA device";
     return NULL;

@@ -23,7 +23,7 @@ static size_t slice;
 static uintptr_t base; // N_PLACE slices
 static unsigned char *bytes;
 
-static uintptr_t place(int i)
+static uintptr_t place_at(int i)
 {
     return base + (size_t)i * slice;
 }
@@ -53,14 +53,14 @@ static int teardown(void **state)
     return st == VT_OK ? 0 : -1;
 }
 
-static vt_status map(int at, uint32_t s, uint64_t index, uint64_t n)
+static vt_status map_at(int at, uint32_t s, uint64_t index, uint64_t n)
 {
-    return vmm->ops->map(vmm, place(at), s, index, n, VT_VMM_WRITE);
+    return vmm->ops->map(vmm, place_at(at), s, index, n, VT_VMM_WRITE);
 }
 
-static vt_status unmap(int at, int n)
+static vt_status unmap_at(int at, int n)
 {
-    return vmm->ops->unmap(vmm, place(at), (size_t)n * slice);
+    return vmm->ops->unmap(vmm, place_at(at), (size_t)n * slice);
 }
 
 static void assert_bytes(uintptr_t at, int value, size_t size_bytes)
@@ -71,18 +71,18 @@ static void assert_bytes(uintptr_t at, int value, size_t size_bytes)
         if (bytes[i] != value) assert_int_equal(bytes[i], value);
 }
 
-static void fill(uintptr_t at, int value, size_t size_bytes)
+static void fill_bytes(uintptr_t at, int value, size_t size_bytes)
 {
     assert_true(gpu_fill(gpu, at, (unsigned char)value, size_bytes));
     assert_true(gpu_synchronize(gpu));
 }
 
-static void create(uint64_t index, uint64_t n)
+static void create_chunks(uint64_t index, uint64_t n)
 {
     assert_ok(vmm->ops->create(vmm, index, n));
 }
 
-static void destroy(uint64_t index, uint64_t n)
+static void destroy_chunks(uint64_t index, uint64_t n)
 {
     assert_ok(vmm->ops->destroy(vmm, index, n));
 }
@@ -92,120 +92,120 @@ static void test_memory_is_zero_at_first(void **state)
 {
     (void)state;
     for (int round = 0; round < 3; round++) {
-        create(0, 16);
-        assert_ok(map(0, 0, 0, 16));
-        for (int i = 0; i < 16; i++) assert_bytes(place(i), 0, slice);
-        fill(place(0), 0xEE, 16 * slice);
-        assert_ok(unmap(0, 16));
-        destroy(0, 16);
+        create_chunks(0, 16);
+        assert_ok(map_at(0, 0, 0, 16));
+        for (int i = 0; i < 16; i++) assert_bytes(place_at(i), 0, slice);
+        fill_bytes(place_at(0), 0xEE, 16 * slice);
+        assert_ok(unmap_at(0, 16));
+        destroy_chunks(0, 16);
     }
 }
 
 static void test_bytes_belong_to_chunk_and_slice(void **state)
 {
     (void)state;
-    create(5, 2);
+    create_chunks(5, 2);
     for (int s = 0; s < N_SLICE; s++) {
-        assert_ok(map(2 * s, (uint32_t)s, 5, 2));
-        fill(place(2 * s), 'a' + s, slice);
-        fill(place(2 * s + 1), 'A' + s, slice);
+        assert_ok(map_at(2 * s, (uint32_t)s, 5, 2));
+        fill_bytes(place_at(2 * s), 'a' + s, slice);
+        fill_bytes(place_at(2 * s + 1), 'A' + s, slice);
     }
-    assert_ok(unmap(0, 2 * N_SLICE)); // what two calls have mapped
+    assert_ok(unmap_at(0, 2 * N_SLICE)); // what two calls have mapped
     for (int s = 0; s < N_SLICE; s++) {
-        assert_ok(map(8, (uint32_t)s, 6, 1));
-        assert_ok(map(9, (uint32_t)s, 5, 1));
-        assert_bytes(place(8), 'A' + s, slice);
-        assert_bytes(place(9), 'a' + s, slice);
-        assert_ok(unmap(8, 2));
+        assert_ok(map_at(8, (uint32_t)s, 6, 1));
+        assert_ok(map_at(9, (uint32_t)s, 5, 1));
+        assert_bytes(place_at(8), 'A' + s, slice);
+        assert_bytes(place_at(9), 'a' + s, slice);
+        assert_ok(unmap_at(8, 2));
     }
-    destroy(5, 2);
+    destroy_chunks(5, 2);
 }
 
 // Device and host write through one address and read through the other, one after the other.
 static void test_an_alias_shows_the_same_bytes(void **state)
 {
     (void)state;
-    create(0, 2);
-    assert_ok(map(0, 0, 0, 2));
+    create_chunks(0, 2);
+    assert_ok(map_at(0, 0, 0, 2));
     for (int round = 0; round < 20; round++) {
-        fill(place(0), round, slice);
-        assert_ok(vmm->ops->map(vmm, place(20), 0, 0, 1, VT_VMM_ALIAS));
-        assert_bytes(place(20), round, slice);
+        fill_bytes(place_at(0), round, slice);
+        assert_ok(vmm->ops->map(vmm, place_at(20), 0, 0, 1, VT_VMM_ALIAS));
+        assert_bytes(place_at(20), round, slice);
         memset(bytes, round + 100, slice);
-        assert_true(gpu_write(gpu, place(20) + 64, bytes, 1000));
-        assert_bytes(place(0) + 64, round + 100, 1000);
-        fill(place(20), round + 50, 64);
-        assert_bytes(place(0), round + 50, 64);
-        assert_bytes(place(0) + 1064, round, slice - 1064);
-        assert_ok(unmap(20, 1));
+        assert_true(gpu_write(gpu, place_at(20) + 64, bytes, 1000));
+        assert_bytes(place_at(0) + 64, round + 100, 1000);
+        fill_bytes(place_at(20), round + 50, 64);
+        assert_bytes(place_at(0), round + 50, 64);
+        assert_bytes(place_at(0) + 1064, round, slice - 1064);
+        assert_ok(unmap_at(20, 1));
     }
-    assert_ok(unmap(0, 2));
-    destroy(0, 2);
+    assert_ok(unmap_at(0, 2));
+    destroy_chunks(0, 2);
 }
 
 static void test_fetch_reads_what_is_mapped_nowhere(void **state)
 {
     (void)state;
-    create(0, 3);
-    assert_ok(map(0, 1, 0, 1));
-    fill(place(0), 's', slice);
-    assert_ok(unmap(0, 1));
-    assert_ok(map(5, 1, 1, 1));
-    assert_ok(vmm->ops->fetch(vmm, place(5) + 7, 1, 0, 3, 1001));
-    assert_bytes(place(5), 0, 7);
-    assert_bytes(place(5) + 7, 's', 1001);
-    assert_bytes(place(5) + 1008, 0, slice - 1008);
-    assert_ok(vmm->ops->fetch(vmm, place(5), 0, 2, 0, slice)); // never mapped: zero
-    assert_bytes(place(5), 0, slice);
-    assert_ok(unmap(5, 1));
-    destroy(0, 3);
+    create_chunks(0, 3);
+    assert_ok(map_at(0, 1, 0, 1));
+    fill_bytes(place_at(0), 's', slice);
+    assert_ok(unmap_at(0, 1));
+    assert_ok(map_at(5, 1, 1, 1));
+    assert_ok(vmm->ops->fetch(vmm, place_at(5) + 7, 1, 0, 3, 1001));
+    assert_bytes(place_at(5), 0, 7);
+    assert_bytes(place_at(5) + 7, 's', 1001);
+    assert_bytes(place_at(5) + 1008, 0, slice - 1008);
+    assert_ok(vmm->ops->fetch(vmm, place_at(5), 0, 2, 0, slice)); // never mapped: zero
+    assert_bytes(place_at(5), 0, slice);
+    assert_ok(unmap_at(5, 1));
+    destroy_chunks(0, 3);
 }
 
 // The source is written by work that was given just before, and is not waited for.
 static void test_fetch_waits_for_the_stream(void **state)
 {
     (void)state;
-    create(0, 33);
-    assert_ok(map(0, 0, 0, 32));
-    assert_ok(map(40, 0, 32, 1));
+    create_chunks(0, 33);
+    assert_ok(map_at(0, 0, 0, 32));
+    assert_ok(map_at(40, 0, 32, 1));
     for (int round = 1; round < 50; round++) {
-        assert_true(gpu_fill(gpu, place(0), (unsigned char)round, 32 * slice));
-        assert_ok(vmm->ops->fetch(vmm, place(40), 0, 31, 0, slice));
-        assert_bytes(place(40), round, slice);
+        assert_true(gpu_fill(gpu, place_at(0), (unsigned char)round, 32 * slice));
+        assert_ok(vmm->ops->fetch(vmm, place_at(40), 0, 31, 0, slice));
+        assert_bytes(place_at(40), round, slice);
     }
-    assert_ok(unmap(40, 1));
-    assert_ok(unmap(0, 32));
-    destroy(0, 33);
+    assert_ok(unmap_at(40, 1));
+    assert_ok(unmap_at(0, 32));
+    destroy_chunks(0, 33);
 }
 
 static void test_zero_takes_any_range(void **state)
 {
     (void)state;
-    create(0, 2);
-    assert_ok(map(0, 0, 0, 2));
-    fill(place(0), 'z', 2 * slice);
-    assert_ok(vmm->ops->zero(vmm, place(1) - 5, 11));
-    assert_bytes(place(0), 'z', slice - 5);
-    assert_bytes(place(1) - 5, 0, 11);
-    assert_bytes(place(1) + 6, 'z', slice - 6);
-    assert_ok(unmap(0, 2));
-    destroy(0, 2);
+    create_chunks(0, 2);
+    assert_ok(map_at(0, 0, 0, 2));
+    fill_bytes(place_at(0), 'z', 2 * slice);
+    assert_ok(vmm->ops->zero(vmm, place_at(1) - 5, 11));
+    assert_bytes(place_at(0), 'z', slice - 5);
+    assert_bytes(place_at(1) - 5, 0, 11);
+    assert_bytes(place_at(1) + 6, 'z', slice - 6);
+    assert_ok(unmap_at(0, 2));
+    destroy_chunks(0, 2);
 }
 
 static void test_store_reaches_what_is_mapped_nowhere(void **state)
 {
     (void)state;
-    create(0, 3);
-    assert_ok(map(0, 0, 0, 1));
-    fill(place(0), 't', slice);
-    assert_ok(vmm->ops->store(vmm, 1, 2, 7, place(0) + 1, 1001));
-    assert_ok(map(5, 1, 2, 1));
-    assert_bytes(place(5), 0, 7);
-    assert_bytes(place(5) + 7, 't', 1001);
-    assert_bytes(place(5) + 1008, 0, slice - 1008);
-    assert_ok(unmap(5, 1));
-    assert_ok(unmap(0, 1));
-    destroy(0, 3);
+    create_chunks(0, 3);
+    assert_ok(map_at(0, 0, 0, 1));
+    fill_bytes(place_at(0), 't', slice);
+    assert_ok(vmm->ops->store(vmm, 1, 2, 7, place_at(0) + 1, 1001));
+    assert_ok(map_at(5, 1, 2, 1));
+    assert_bytes(place_at(5), 0, 7);
+    assert_bytes(place_at(5) + 7, 't', 1001);
+    assert_bytes(place_at(5) + 1008, 0, slice - 1008);
+    assert_ok(unmap_at(5, 1));
+    assert_ok(unmap_at(0, 1));
+    destroy_chunks(0, 3);
 }
 
 static void test_fences_are_passed_in_order(void **state)
@@ -213,12 +213,12 @@ static void test_fences_are_passed_in_order(void **state)
     (void)state;
     uint64_t ticket[100];
     bool is_passed = true;
-    create(0, 1);
-    assert_ok(map(0, 0, 0, 1));
+    create_chunks(0, 1);
+    assert_ok(map_at(0, 0, 0, 1));
     assert_ok(vmm->ops->passed(vmm, 0, false, &is_passed));
     assert_true(is_passed);
     for (int i = 0; i < 100; i++) {
-        assert_true(gpu_fill(gpu, place(0), (unsigned char)i, slice));
+        assert_true(gpu_fill(gpu, place_at(0), (unsigned char)i, slice));
         assert_ok(vmm->ops->fence(vmm, &ticket[i]));
         assert_true(ticket[i] > (i ? ticket[i - 1] : 0));
     }
@@ -227,26 +227,26 @@ static void test_fences_are_passed_in_order(void **state)
     assert_true(gpu_is_done(gpu));
     assert_ok(vmm->ops->passed(vmm, ticket[0], false, &is_passed));
     assert_true(is_passed);
-    assert_ok(unmap(0, 1)); // nothing reads there any longer
-    destroy(0, 1);
+    assert_ok(unmap_at(0, 1)); // nothing reads there any longer
+    destroy_chunks(0, 1);
 }
 
 static void test_the_swap_gives_back_what_it_took(void **state)
 {
     (void)state;
     uint64_t out, in;
-    create(0, 8);
-    assert_ok(map(0, 0, 0, 8));
+    create_chunks(0, 8);
+    assert_ok(map_at(0, 0, 0, 8));
     assert_ok(vmm->ops->swap_open(vmm, NULL, 64 * slice));
-    for (int i = 0; i < 8; i++) fill(place(i), 'A' + i, slice);
-    assert_ok(vmm->ops->swap_write(vmm, 3 * slice, place(0), 8 * slice, &out));
-    fill(place(0), 0, 8 * slice);
-    assert_ok(vmm->ops->swap_read(vmm, place(0), 3 * slice, 8 * slice, &in));
+    for (int i = 0; i < 8; i++) fill_bytes(place_at(i), 'A' + i, slice);
+    assert_ok(vmm->ops->swap_write(vmm, 3 * slice, place_at(0), 8 * slice, &out));
+    fill_bytes(place_at(0), 0, 8 * slice);
+    assert_ok(vmm->ops->swap_read(vmm, place_at(0), 3 * slice, 8 * slice, &in));
     assert_true(in == out);
-    for (int i = 0; i < 8; i++) assert_bytes(place(i), 'A' + i, slice);
+    for (int i = 0; i < 8; i++) assert_bytes(place_at(i), 'A' + i, slice);
     vmm->ops->swap_drop(vmm, 3 * slice, 8 * slice);
-    assert_ok(unmap(0, 8));
-    destroy(0, 8);
+    assert_ok(unmap_at(0, 8));
+    destroy_chunks(0, 8);
 }
 
 // What the driver says is free falls by what is resident. Others may use the device as well, and
@@ -257,8 +257,8 @@ static void test_resident_is_what_the_driver_misses(void **state)
     size_t before, during;
     uint64_t resident, mapped, n;
     assert_true(gpu_free_bytes(gpu, &before));
-    create(0, N_PLACE);
-    assert_ok(map(0, 0, 0, N_PLACE));
+    create_chunks(0, N_PLACE);
+    assert_ok(map_at(0, 0, 0, N_PLACE));
     assert_true(gpu_free_bytes(gpu, &during));
     assert_ok(vmm->ops->resident(vmm, &resident));
     assert_ok(vmm->ops->mapped(vmm, &mapped, &n));
@@ -269,8 +269,8 @@ static void test_resident_is_what_the_driver_misses(void **state)
                   (unsigned long long)resident >> 20, (long long)missed / (1 << 20));
     assert_true(missed >= (int64_t)(resident - resident / 8));
     assert_true(missed <= (int64_t)(resident + resident / 8));
-    assert_ok(unmap(0, N_PLACE));
-    destroy(0, N_PLACE);
+    assert_ok(unmap_at(0, N_PLACE));
+    destroy_chunks(0, N_PLACE);
 }
 
 // Chunks of an eighth of what is free: some can be had, ten cannot, and then none is kept.
@@ -301,8 +301,8 @@ static void *map_elsewhere(void *arg)
     vt_status *st = arg;
     for (int i = 0; i < 50 && *st == VT_OK; i++) {
         *st = vmm->ops->create(vmm, 1000, 4);
-        if (*st == VT_OK) *st = map(32, 0, 1000, 4);
-        if (*st == VT_OK) *st = unmap(32, 4);
+        if (*st == VT_OK) *st = map_at(32, 0, 1000, 4);
+        if (*st == VT_OK) *st = unmap_at(32, 4);
         if (*st == VT_OK) *st = vmm->ops->destroy(vmm, 1000, 4);
     }
     return NULL;
@@ -314,19 +314,19 @@ static void test_two_threads_work_at_once(void **state)
     pthread_t thread;
     vt_status st = VT_OK;
     assert_int_equal(pthread_create(&thread, NULL, map_elsewhere, &st), 0);
-    create(0, 2);
-    assert_ok(map(0, 0, 0, 1));
+    create_chunks(0, 2);
+    assert_ok(map_at(0, 0, 0, 1));
     for (int i = 0; i < 50; i++) {
-        fill(place(0), i, slice);
-        assert_ok(map(1, 0, 1, 1));
-        assert_ok(vmm->ops->fetch(vmm, place(1), 0, 0, 0, slice));
-        assert_bytes(place(1), i, slice);
-        assert_ok(unmap(1, 1));
+        fill_bytes(place_at(0), i, slice);
+        assert_ok(map_at(1, 0, 1, 1));
+        assert_ok(vmm->ops->fetch(vmm, place_at(1), 0, 0, 0, slice));
+        assert_bytes(place_at(1), i, slice);
+        assert_ok(unmap_at(1, 1));
     }
     pthread_join(thread, NULL);
     assert_ok(st);
-    assert_ok(unmap(0, 1));
-    destroy(0, 2);
+    assert_ok(unmap_at(0, 1));
+    destroy_chunks(0, 2);
 }
 
 static double now_us(void)
@@ -336,7 +336,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -351,7 +351,7 @@ static void time_it(const char *name, vt_status (*run)(int i))
         assert_ok(run(i));
         us[i] = now_us() - start;
     }
-    qsort(us, N_TIMED, sizeof us[0], compare);
+    qsort(us, N_TIMED, sizeof us[0], compare_times);
     print_message("%-32s %9.1f us (min %.1f, max %.1f)\n", name, us[N_TIMED / 2], us[0],
                   us[N_TIMED - 1]);
 }
@@ -375,22 +375,22 @@ static vt_status create_one(int i)
 
 static vt_status map_one(int i)
 {
-    return map(i, 0, (uint64_t)i, 1);
+    return map_at(i, 0, (uint64_t)i, 1);
 }
 
 static vt_status unmap_one(int i)
 {
-    return unmap(i, 1);
+    return unmap_at(i, 1);
 }
 
 static vt_status zero_one(int i)
 {
-    return vmm->ops->zero(vmm, place(i), slice);
+    return vmm->ops->zero(vmm, place_at(i), slice);
 }
 
 static vt_status fetch_one(int i)
 {
-    return vmm->ops->fetch(vmm, place(i), 1, (uint64_t)i, 0, slice);
+    return vmm->ops->fetch(vmm, place_at(i), 1, (uint64_t)i, 0, slice);
 }
 
 static vt_status fence_one(int i)
@@ -403,21 +403,21 @@ static vt_status fence_one(int i)
 static vt_status map_run(int i)
 {
     (void)i;
-    vt_status st = map(0, 0, 0, N_TIMED);
-    return st == VT_OK ? unmap(0, N_TIMED) : st;
+    vt_status st = map_at(0, 0, 0, N_TIMED);
+    return st == VT_OK ? unmap_at(0, N_TIMED) : st;
 }
 
 static uint64_t sums[N_TIMED];
 
 static vt_status swap_out_one(int i)
 {
-    return vmm->ops->swap_write(vmm, (size_t)i * slice, place(i), slice, &sums[i]);
+    return vmm->ops->swap_write(vmm, (size_t)i * slice, place_at(i), slice, &sums[i]);
 }
 
 static vt_status swap_in_one(int i)
 {
     uint64_t sum;
-    vt_status st = vmm->ops->swap_read(vmm, place(i), (size_t)i * slice, slice, &sum);
+    vt_status st = vmm->ops->swap_read(vmm, place_at(i), (size_t)i * slice, slice, &sum);
     return st == VT_OK && sum != sums[i] ? VT_EINVAL : st;
 }
 

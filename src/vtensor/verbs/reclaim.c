@@ -44,8 +44,8 @@ static vt_status repair_all(vt_manager *m)
     vt_status st = VT_OK;
     for (uint32_t i = 0; i < m->vset.n_span; i++) {
         vti_span *sp = m->vset.span[i];
-        vt_status mended = sp->is_lent ? VT_OK : vti_span_repair(m, sp);
-        if (mended != VT_OK) st = mended;
+        vt_status repaired = sp->is_lent ? VT_OK : vti_span_repair(m, sp);
+        if (repaired != VT_OK) st = repaired;
     }
     return st;
 }

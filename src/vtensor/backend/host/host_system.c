@@ -49,7 +49,7 @@ static bool read_small(const char *path, char text[SMALL_BYTES])
     return n > 0;
 }
 
-static uint64_t read_count(const char *path, uint64_t otherwise)
+static uint64_t read_number_in(const char *path, uint64_t otherwise)
 {
     char text[SMALL_BYTES];
     if (!read_small(path, text)) return otherwise;
@@ -60,7 +60,7 @@ static uint64_t read_count(const char *path, uint64_t otherwise)
 
 uint64_t vti_system_max_maps(void)
 {
-    return read_count("/proc/sys/vm/max_map_count", DEFAULT_MAX_MAPS);
+    return read_number_in("/proc/sys/vm/max_map_count", DEFAULT_MAX_MAPS);
 }
 
 // Whether the choice in brackets is one of the words: "always [advise] never".
@@ -81,7 +81,7 @@ size_t vti_system_thp_bytes(void)
 {
     static const char *const given[] = {"advise", "within_size", "always", "force"};
     if (!is_chosen(THP "shmem_enabled", given, 4)) return 0;
-    return (size_t)read_count(THP "hpage_pmd_size", 0);
+    return (size_t)read_number_in(THP "hpage_pmd_size", 0);
 }
 
 const char *vt_vmm_host_advice(void)
@@ -100,7 +100,7 @@ uint64_t vti_system_huge_pages(size_t huge_page_bytes)
         char path[SMALL_BYTES];
         snprintf(path, sizeof path, "/sys/kernel/mm/hugepages/hugepages-%zukB/%s",
                  huge_page_bytes / 1024, counts[i]);
-        n += read_count(path, 0);
+        n += read_number_in(path, 0);
     }
     return n;
 }
