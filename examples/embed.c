@@ -1,11 +1,11 @@
-// embed.c - a toy inference engine on libvtensor, for those who embed it in a real one.
+// embed.c - a toy inference engine on libvtensor: a model for embedding it in a real one.
 //
-// The model has two layers. Row t of a layer's K plane says which token stands at position t, the row
-// of its V plane says where it stands. The attention kernel knows a pointer, a stride and a length,
-// and no blocks: it reads every row and sums, and since the sum depends on each token and its place,
-// whatever memory is shared beneath, one wrong row is found at once.
+// The model has two layers. Row t of a layer's K plane says which token is at position t, the row
+// of its V plane says the position. The attention kernel gets a pointer, a stride and a length, and
+// no blocks. It reads and sums every row; the sum depends on each token and its place, so one wrong
+// row is found at once, whatever memory is shared.
 //
-// Prints what each step cost. README.md next to this file says how to build it.
+// Prints what each step costs. README.md in this folder says how to build it.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void forward(const chat *c, uint32_t from, uint32_t to)
             }
 }
 
-// The kernel: all it needs of the cache is where it begins and the bytes from row to row.
+// The kernel: all it needs of the cache is its address and the stride between rows.
 static double attend(const char *k, const char *v, size_t stride, uint32_t n_tok)
 {
     double sum = 0;

@@ -122,6 +122,7 @@ typedef struct fx_tokens {
     size_t n, cap;
 } fx_tokens;
 
+// Frees the list and empties it; an empty one is allowed.
 void fx_tokens_free(fx_tokens *t);
 
 enum {
@@ -374,6 +375,7 @@ typedef struct fx_machine {
 // thread cannot be started).
 fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err);
 
+// "0.1.0"; static.
 const char *fx_version(void);
 
 #ifdef __cplusplus

@@ -174,6 +174,7 @@ typedef struct vt_va_stats {
 #undef VT_VA_STATS_FIELD
 } vt_va_stats;
 
+// Fills *out with the figures of this moment. Owner thread.
 VT_API void vt_va_get_stats(const vt_va *va, vt_va_stats *out);
 
 typedef struct vt_va_request {

@@ -311,6 +311,7 @@ typedef struct vt_stats {
 #undef VT_STATS_FIELD
 } vt_stats;
 
+// Fills *out with the figures of this moment. Owner thread.
 VT_API void vt_get_stats(const vt_manager *m, vt_stats *out);
 
 // Proves the invariants: owned + shared + cached + spare = created, the count of holders of every

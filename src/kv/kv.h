@@ -51,11 +51,10 @@ typedef struct fxi_kv_shape {
 // A snapshot of where the bytes of the budget are.
 typedef struct fxi_kv_stats {
     uint64_t budget_bytes;
-    uint64_t mapped_bytes; // physical memory in use
-    uint64_t held_bytes;   // part of it held by sequences, shared chunks counted once
-    uint64_t
-        cached_bytes;    // part of it held by recorded prefixes alone: evicted when memory is short
-    uint64_t live_bytes; // bytes that hold tokens of sequences, shared ones once per sequence
+    uint64_t mapped_bytes;  // physical memory in use
+    uint64_t held_bytes;    // part of it held by sequences, shared chunks counted once
+    uint64_t cached_bytes;  // part of it held by recorded prefixes alone: evicted on demand
+    uint64_t live_bytes;    // bytes that hold tokens of sequences, shared ones once per sequence
     uint64_t swapped_bytes; // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;

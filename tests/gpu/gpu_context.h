@@ -1,7 +1,7 @@
 // gpu_context.h - a GPU for a test: the driver, the primary context of its first device that has
 // virtual memory management, and plain copies between host and device.
 //
-// The driver is loaded at run time; a machine without one is not an error but a reason to skip.
+// The driver is loaded at run time; on a machine without one the test is skipped.
 #ifndef VT_TEST_GPU_CONTEXT_H
 #define VT_TEST_GPU_CONTEXT_H
 

@@ -1,8 +1,8 @@
-// test_gpu_vmm.c - the backend on a GPU, on a GPU: what every operation promises, with the bytes
-// copied back to be looked at, and how long the operations take here.
+// test_gpu_vmm.c - the GPU backend on a GPU: the contract of every operation, with the bytes copied
+// back and compared, and how long the operations take here.
 //
-// Skipped where there is no GPU. It runs on the stand-in for the driver as well, which is how it is
-// known to be right where there is none; the times mean nothing there.
+// Skipped if there is no GPU. It also runs on the stand-in for the driver, which shows that the
+// test is right; the times mean nothing there.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -44,7 +44,8 @@ void fxi_beam_free(fxi_beam *b);  // NULL is allowed
 // Adds the likeliest next tokens of one beam, whose logprobs so far add up to `sum`; at most 2 x
 // width of them, at most width times between two rankings.
 void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next);
-// Puts what was offered in order; b->cand[0 .. returned) are to be looked at. Empties the offers.
+// Sorts what was offered: b->cand[0 .. returned) are the candidates to consider. Empties the
+// offers.
 int fxi_beam_rank(fxi_beam *b);
 // Keeps an ended sequence with this sum of logprobs if it is among the width best so far; takes
 // what *s owns in any case.

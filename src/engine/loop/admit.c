@@ -3,12 +3,12 @@
 // They are taken in order while there are places (max_seq) and memory. Memory is promised: what all
 // running sequences hold, what their known tokens still need, and headroom_tok more for each, so
 // that an admission does not cause a preemption soon after. headroom_tok doubles with each
-// preemption and shrinks by one per turn (hysteresis). Where memory is short, nobody overtakes.
-// Groups that wait for a prefix that another one computes (join.c) are passed by.
+// preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
+// Groups that wait for a prefix that another one computes (join.c) are skipped.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_LOOK 256 // waiting groups that are looked at in a step
+#define MAX_LOOK 256 // waiting groups skipped in a step at most
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ static uint64_t promised_bytes(const fx_engine *eng)
 
 // ---- one group ---------------------------------------------------------------------------------
 
-typedef enum verdict { ADMITTED, PASSED_BY, NO_ROOM } verdict;
+typedef enum verdict { ADMITTED, SKIPPED, NO_ROOM } verdict;
 
 static fxi_seq *first_live(fxi_group *g)
 {
@@ -73,8 +73,8 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
     fxi_inbox_count_hit(eng, s->n_computed);
 }
 
-// Once its first sequence is matched, it is known what the group needs. If that is too much after
-// all, the group goes back.
+// Only once its first sequence is matched is the group's need known. If it is too much after all,
+// the group goes back.
 static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     fxi_seq *s = first_live(g);
@@ -106,7 +106,7 @@ static bool may_fit(const fx_engine *eng, fxi_group *g)
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     if (fxi_cache_open_domain(eng, g) != FX_OK) return NO_ROOM;
-    if (fxi_join_waits(eng, first_live(g))) return PASSED_BY;
+    if (fxi_join_waits(eng, first_live(g))) return SKIPPED;
     if (!is_alone && !may_fit(eng, g)) return NO_ROOM;
     return try_match(eng, g, is_alone);
 }
@@ -133,8 +133,8 @@ static verdict admit_group(fx_engine *eng, fxi_group *g)
 
 // ---- all of them -------------------------------------------------------------------------------
 
-// No room although nobody runs: a swapped group will be computed again, and one that waits gets the
-// memory of one that is swapped out. Where there is none there is nothing to wait for.
+// No room although no group runs: a swapped group will be computed again, and a waiting one gets
+// the memory of a swapped one. If there is none, nothing will become free.
 static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 {
     if (eng->running.head || was_swapped || fxi_preempt_drop_swapped(eng)) return;
@@ -151,6 +151,6 @@ void fxi_admit_waiting(fx_engine *eng)
         next = g->next;
         v = admit_group(eng, g);
         if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
-        n_look += v == PASSED_BY;
+        n_look += v == SKIPPED;
     }
 }

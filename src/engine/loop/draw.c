@@ -1,4 +1,5 @@
-// draw.c - what the rows of logits of a step are for: tokens, next tokens of beams, probabilities.
+// draw.c - draws from the rows of logits of a step: tokens, next tokens of beams, and probabilities
+// of prompt tokens.
 #include "engine/loop/loop.h"
 
 static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
@@ -85,7 +86,7 @@ typedef struct draw_job {
     atomic_int next;
 } draw_job;
 
-// One task per thread, so that each has scratch of its own.
+// One task per thread: each has its own scratch.
 static void draw_task(void *arg, int task)
 {
     draw_job *job = arg;

@@ -1,10 +1,10 @@
 // fork.c - caches for choices and beams: forks that share chunks, and one policy for a fork that
 // fails.
 //
-// Whatever the error was, the group is preempted and computed again, since memory or mappings may
-// be there then. It is given up when MAX_FORK_TRIES forks in a row have failed without its longest
-// sequence having grown: nothing says that the next one would succeed. A beam search grows by a
-// token even where every fork fails, so it always gets to its end.
+// Whatever the error, the group is preempted and computed again, since memory or mappings may be
+// available then. It ends with an error when MAX_FORK_TRIES forks in a row have failed while its
+// longest sequence did not grow. A beam search grows by a token even where every fork fails, so it
+// always completes.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 

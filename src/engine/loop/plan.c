@@ -14,8 +14,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MIN_BESIDE_TOK \
-    64 // prompts get this much of a step whatever it takes: a short one is not cut
+#define MIN_BESIDE_TOK 64 // prompt work per step whatever step_ms says: short prompts stay whole
 
 // ---- decodes -----------------------------------------------------------------------------------
 
@@ -65,8 +64,8 @@ static int count_planned(const fx_engine *eng)
     return n_tok;
 }
 
-// Tokens of prompts in this step: while others decode, about as many as fit into step_ms at the
-// measured rate, so that the next tokens of those are not delayed for longer.
+// Cap on the prompt tokens of this step: while others decode, about as many as fit into step_ms at
+// the measured rate, so that their next tokens are not delayed for longer.
 static int limit_prompts(const fx_engine *eng, int left)
 {
     if (left == eng->opt.step_tok || eng->us_per_tok <= 0) return left;
@@ -95,8 +94,8 @@ static bool has_failed(const fx_engine *eng)
     return false;
 }
 
-// Has memory made ready beside the forward pass: what prompts will need in the step after this one.
-// The manager does the same for sequences that decode (ahead_tok).
+// Prefetches the memory that prompts will need in the next step, beside this forward pass. The
+// manager does the same for sequences that decode (ahead_tok).
 static void prepare_next(fx_engine *eng)
 {
     if (!eng->ahead_tok) return;

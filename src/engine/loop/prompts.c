@@ -1,8 +1,8 @@
 // prompts.c - shares a step's tokens among the prompts that are being computed.
 //
-// Half of them go to the group that goes first, so that it gets on in every step; the other half to
-// those that need least, so that a short prompt does not wait for a long one; what then remains to
-// the first one again.
+// Half of them go to the group that goes first, so that it makes progress in every step; the other
+// half to the prompts that need least, so that a short one does not wait for a long one; what
+// remains to the first again.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -60,7 +60,7 @@ static int by_order(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-// Raises the share of one reader by up to `most` of the tokens left; returns what is left then.
+// Raises the share of one reader by up to `most` of the `left` tokens; returns how many remain.
 static int add_share(fxi_reader *r, int most, int left)
 {
     int n = r->need - r->share;

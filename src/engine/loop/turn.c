@@ -77,8 +77,8 @@ static void collect_new(fx_engine *eng)
     }
 }
 
-// An admission asks for less headroom with each turn that passes, and what was refused for want of
-// room is tried again every few turns: the manager's own thread frees memory too.
+// Admissions need less headroom with each turn that passes, and groups that found no room are tried
+// again every few turns, since the manager's own thread frees memory too.
 static void relax_admission(fx_engine *eng)
 {
     if (eng->headroom_tok > FXI_MIN_HEADROOM_TOK) eng->headroom_tok--;
@@ -91,7 +91,7 @@ static void compute_step(fx_engine *eng)
     const int n_tok = fxi_plan_step(eng);
     if (n_tok) fxi_step_run(eng, n_tok);
     end_decided(eng, &eng->running);
-    if (!eng->running.head) end_decided(eng, &eng->waiting); // one of them could not even start
+    if (!eng->running.head) end_decided(eng, &eng->waiting); // one may have failed to start
 }
 
 bool fxi_turn_run(fx_engine *eng)

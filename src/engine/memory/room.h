@@ -32,8 +32,8 @@ typedef enum fxi_preempt_how { FXI_PREEMPT_CHEAPER, FXI_RECOMPUTE, FXI_SWAP } fx
 // Takes a running group out of memory, back to the waiting ones. The only function that does.
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how);
 // Brings a swapped group's caches back; the caller then changes its state. On FX_ENOSPACE while
-// others run it stays SWAPPED. After any other error, and where nobody runs, it has no caches and is
-// WAITING.
+// others run it stays SWAPPED. After any other error, and where nobody runs, it has no caches and
+// is WAITING.
 fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
 // The swapped group that goes last loses its caches, which frees what they shared in memory. False:
 // there is none.

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct vti_mapper {
+struct vti_mapper_thread {
     void (*run)(void *ctx, vti_job *job);
     void *ctx;
     uint32_t max_job;
@@ -46,12 +46,12 @@ struct vti_mapper {
     vti_job *slot[];  // [max_job] the heap, [max_job] the done ones
 };
 
-static vti_job **heap_of(vti_mapper *mp)
+static vti_job **heap_of(vti_mapper_thread *mp)
 {
     return mp->slot;
 }
 
-static vti_job **done_of(vti_mapper *mp)
+static vti_job **done_of(vti_mapper_thread *mp)
 {
     return mp->slot + mp->max_job;
 }
@@ -94,14 +94,14 @@ static void heap_sift_down(vti_job **heap, uint32_t n, uint32_t i)
     }
 }
 
-static void heap_push(vti_mapper *mp, vti_job *job)
+static void heap_push(vti_mapper_thread *mp, vti_job *job)
 {
     heap_of(mp)[mp->n_queued] = job;
     heap_sift_up(heap_of(mp), mp->n_queued++);
 }
 
 // The last one fills the gap, and may belong above or below it.
-static vti_job *heap_remove(vti_mapper *mp, uint32_t i)
+static vti_job *heap_remove(vti_mapper_thread *mp, uint32_t i)
 {
     vti_job **heap = heap_of(mp);
     swap_jobs(&heap[i], &heap[--mp->n_queued]);
@@ -112,7 +112,7 @@ static vti_job *heap_remove(vti_mapper *mp, uint32_t i)
     return heap[mp->n_queued];
 }
 
-static vti_job *done_remove(vti_mapper *mp, uint32_t i)
+static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
 {
     vti_job **done = done_of(mp), *job = done[i];
     assert(job->state == VTI_JOB_DONE);
@@ -122,7 +122,7 @@ static vti_job *done_remove(vti_mapper *mp, uint32_t i)
 }
 
 // Runs the job at place i of the heap. The lock is held before and after, but not meanwhile.
-static void do_job(vti_mapper *mp, uint32_t i)
+static void do_job(vti_mapper_thread *mp, uint32_t i)
 {
     vti_job *job = heap_remove(mp, i);
     mp->running = job;
@@ -136,7 +136,7 @@ static void do_job(vti_mapper *mp, uint32_t i)
     pthread_cond_signal(&mp->done);
 }
 
-static bool wait_for_job(vti_mapper *mp)
+static bool wait_for_job(vti_mapper_thread *mp)
 {
     while (mp->n_queued == 0 && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
     return !mp->stop;
@@ -152,7 +152,7 @@ static void set_batch_policy(void)
 
 static void *mapper_main(void *arg)
 {
-    vti_mapper *mp = arg;
+    vti_mapper_thread *mp = arg;
     (void)pthread_setname_np(pthread_self(), "vtensor-mapper");
     set_batch_policy();
     pthread_mutex_lock(&mp->mu);
@@ -174,7 +174,7 @@ static void block_signals(sigset_t *before)
 }
 
 // The thread inherits the mask, so no signal can reach it at any time.
-static bool start_thread(vti_mapper *mp)
+static bool start_thread(vti_mapper_thread *mp)
 {
     sigset_t before;
     block_signals(&before);
@@ -183,7 +183,7 @@ static bool start_thread(vti_mapper *mp)
     return rc == 0;
 }
 
-static void mapper_free(vti_mapper *mp)
+static void mapper_free(vti_mapper_thread *mp)
 {
     pthread_cond_destroy(&mp->done);
     pthread_cond_destroy(&mp->work);
@@ -192,10 +192,10 @@ static void mapper_free(vti_mapper *mp)
 }
 
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
-                           void *ctx, vti_mapper **out)
+                           void *ctx, vti_mapper_thread **out)
 {
     *out = NULL;
-    vti_mapper *mp = calloc(1, sizeof *mp + 2 * (size_t)max_job * sizeof(vti_job *));
+    vti_mapper_thread *mp = calloc(1, sizeof *mp + 2 * (size_t)max_job * sizeof(vti_job *));
     if (!mp) return VT_ENOMEM;
     mp->run = run;
     mp->ctx = ctx;
@@ -212,7 +212,7 @@ vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ct
     return VT_OK;
 }
 
-static void end_thread(vti_mapper *mp)
+static void end_thread(vti_mapper_thread *mp)
 {
     pthread_mutex_lock(&mp->mu);
     mp->stop = true;
@@ -221,7 +221,7 @@ static void end_thread(vti_mapper *mp)
     pthread_join(mp->thread, NULL);
 }
 
-void vti_mapper_stop(vti_mapper *mp)
+void vti_mapper_stop(vti_mapper_thread *mp)
 {
     if (!mp) return;
     if (mp->threaded) end_thread(mp);
@@ -231,12 +231,12 @@ void vti_mapper_stop(vti_mapper *mp)
     mapper_free(mp);
 }
 
-static uint32_t n_pending(const vti_mapper *mp)
+static uint32_t n_pending(const vti_mapper_thread *mp)
 {
     return mp->n_queued + (mp->running != NULL);
 }
 
-bool vti_mapper_post(vti_mapper *mp, vti_job *job)
+bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state == VTI_JOB_FREE);
@@ -251,7 +251,7 @@ bool vti_mapper_post(vti_mapper *mp, vti_job *job)
     return has_room;
 }
 
-bool vti_mapper_cancel(vti_mapper *mp, vti_job *job)
+bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
@@ -264,7 +264,7 @@ bool vti_mapper_cancel(vti_mapper *mp, vti_job *job)
     return is_queued;
 }
 
-void vti_mapper_wait(vti_mapper *mp, vti_job *job)
+void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
@@ -276,7 +276,7 @@ void vti_mapper_wait(vti_mapper *mp, vti_job *job)
     pthread_mutex_unlock(&mp->mu);
 }
 
-vti_job *vti_mapper_take(vti_mapper *mp)
+vti_job *vti_mapper_take(vti_mapper_thread *mp)
 {
     pthread_mutex_lock(&mp->mu);
     vti_job *job = mp->n_done > 0 ? done_remove(mp, 0) : NULL;
@@ -284,7 +284,7 @@ vti_job *vti_mapper_take(vti_mapper *mp)
     return job;
 }
 
-bool vti_mapper_work(vti_mapper *mp)
+bool vti_mapper_work(vti_mapper_thread *mp)
 {
     if (mp->threaded) return false;
     pthread_mutex_lock(&mp->mu);
@@ -294,7 +294,7 @@ bool vti_mapper_work(vti_mapper *mp)
     return has_work;
 }
 
-uint32_t vti_mapper_pending(vti_mapper *mp)
+uint32_t vti_mapper_pending(vti_mapper_thread *mp)
 {
     pthread_mutex_lock(&mp->mu);
     uint32_t n = n_pending(mp);

@@ -12,14 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "calls.h"
-
-typedef enum vti_job_kind {
-    VTI_JOB_BACK = 0, // create the chunks and map them in every view
-    VTI_JOB_SHED,     // unmap them in every view and destroy them
-    VTI_JOB_ZERO,     // wipe them in every view; they stay mapped
-    VTI_JOB_UNMAP,    // unmap them in every view; others hold them
-} vti_job_kind;
+#include "vtensor/status.h"
 
 typedef enum vti_job_state {
     VTI_JOB_FREE = 0, // with the owner
@@ -28,60 +21,44 @@ typedef enum vti_job_state {
     VTI_JOB_DONE
 } vti_job_state;
 
-// Backend work on the chunks at positions [first, first + n) of one span, all of one region.
+// What the queue knows of a job. The owner's struct begins with it: what is to be done and the
+// outcome follow.
 typedef struct vti_job {
-    // what is to be done; the owner's, constant while posted
-    vti_job_kind kind;
-    uint32_t span;       // id
-    uint64_t generation; // of the sequence on whose behalf, so that a late outcome is not taken for
-                         // another's
-    uint32_t region, first, n;
-    uintptr_t addr;    // of position `first` in view 0
-    uint64_t index;    // of the chunk at position `first`
-    uint64_t fence;    // SHED, UNMAP: not before this ticket of the backend is passed
-    uint64_t deadline; // the step in which it is needed
-
-    // the outcome, valid when done
-    vt_status st;
-    bool created;    // the chunks have memory now
-    uint32_t n_view; // views [0, n_view) map them now
-    vti_calls calls;
-
-    // the queue's
+    uint64_t deadline;   // the owner's, constant while posted: the nearest is first
     vti_job_state state; // guarded by the queue's lock while posted
     uint64_t order;      // of posting
 } vti_job;
 
-typedef struct vti_mapper vti_mapper;
+typedef struct vti_mapper_thread vti_mapper_thread;
 
 // Starts the thread (threaded), or none: then jobs wait until vti_mapper_work. run(ctx, job) does a
 // job; it is called without any lock.
 // Errors: VT_ENOMEM (also where no thread can be started). On error *out is NULL.
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
-                           void *ctx, vti_mapper **out);
+                           void *ctx, vti_mapper_thread **out);
 
 // Waits for the running job, drops the queued ones (their state is FREE then), ends the thread.
 // NULL is allowed. Jobs that are DONE and not taken become FREE as well.
-void vti_mapper_stop(vti_mapper *mp);
+void vti_mapper_stop(vti_mapper_thread *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
-bool vti_mapper_post(vti_mapper *mp, vti_job *job);
+bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 
 // Takes a job back before it has begun. False: it is running, or done.
-bool vti_mapper_cancel(vti_mapper *mp, vti_job *job);
+bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job);
 
 // Waits until the job is done and takes it: its state is FREE then. Not threaded: does it, if it is
 // queued. Pre: posted.
-void vti_mapper_wait(vti_mapper *mp, vti_job *job);
+void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job);
 
 // Takes a job that is done, the first done first; NULL if none is. Never waits for a job.
-vti_job *vti_mapper_take(vti_mapper *mp);
+vti_job *vti_mapper_take(vti_mapper_thread *mp);
 
 // Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing,
 // false.
-bool vti_mapper_work(vti_mapper *mp);
+bool vti_mapper_work(vti_mapper_thread *mp);
 
 // Jobs that are queued or running.
-uint32_t vti_mapper_pending(vti_mapper *mp);
+uint32_t vti_mapper_pending(vti_mapper_thread *mp);
 
 #endif

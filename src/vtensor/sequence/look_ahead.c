@@ -35,7 +35,7 @@ static vt_status post_ahead(vt_seq *s, uint32_t deadline)
 {
     vt_manager *m = s->m;
     uint64_t due = m->n_step + deadline;
-    if (s->span->is_lent && s->span->job.deadline <= due) return VT_OK;
+    if (s->span->is_lent && s->span->job.base.deadline <= due) return VT_OK;
     if (!vti_job_cancel(m, s->span)) return VT_OK; // it is running
     return post_back(m, s->span, vti_geo_chunks(&m->geo, s->ahead_tok), due);
 }

@@ -161,7 +161,7 @@ struct vt_manager {
     struct vti_pset pset;
     vti_vset vset;
     struct vti_rtree *rtree;
-    vti_mapper *mapper; // NULL: not started yet, or VT_MAPPER_OWNER
+    vti_mapper_thread *mapper; // NULL: not started yet, or VT_MAPPER_OWNER
     vti_swap swap;
     vti_tally tally;
     vt_mapper mapper_kind;

@@ -4,9 +4,38 @@
 #define VTI_VSET_H
 
 #include "geometry.h"
+#include "vtensor/common/calls.h"
 #include "vtensor/common/mapper.h"
 
 typedef enum vti_span_state { VTI_SPAN_IDLE = 0, VTI_SPAN_LIVE, VTI_SPAN_RETIRED } vti_span_state;
+
+typedef enum vti_job_kind {
+    VTI_JOB_BACK = 0, // create the chunks and map them in every view
+    VTI_JOB_SHED,     // unmap them in every view and destroy them
+    VTI_JOB_ZERO,     // wipe them in every view; they stay mapped
+    VTI_JOB_UNMAP,    // unmap them in every view; others hold them
+} vti_job_kind;
+
+// Backend work on the chunks at positions [first, first + n) of one span, all of one region.
+typedef struct vti_span_job {
+    vti_job base; // the queue's, first; its deadline is the step in which the chunks are needed
+
+    // what is to be done; the owner's, constant while posted
+    vti_job_kind kind;
+    uint32_t span;       // id
+    uint64_t generation; // of the sequence that asked, so that a late outcome is not reported to
+                         // another one
+    uint32_t region, first, n;
+    uintptr_t addr; // of position `first` in view 0
+    uint64_t index; // of the chunk at position `first`
+    uint64_t fence; // SHED, UNMAP: not before the backend has passed this ticket
+
+    // the outcome, valid when done
+    vt_status st;
+    bool created;    // the chunks have memory now
+    uint32_t n_view; // views [0, n_view) map them now
+    vti_calls calls;
+} vti_span_job;
 
 // A range of a span in which the views do not agree, because undoing a failed call failed too:
 // views [0, n_view) map `region`, the others nothing. What should be there, `at` says.
@@ -33,7 +62,7 @@ typedef struct vti_span {
     uintptr_t addr;      // first reserved byte
     vt_seq *seq;         // who lives here, or NULL
     vti_tear tear;
-    vti_job job;
+    vti_span_job job;
     struct vti_span *newer, *older; // neighbours in the list of the idle or of the retired
     uint32_t n_detached;            // positions that are unmapped while they are held
     uint32_t *detached; // [chunks_per_span] region to be mapped there again, or VTI_NO_REGION

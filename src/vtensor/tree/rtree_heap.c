@@ -80,7 +80,7 @@ void vti_worth_leave(vti_rtree *t, vti_node *n)
 // ---- Room
 
 // A larger array with the contents of the old one, or NULL.
-static void *grow_array(void *old, size_t *cap, uint64_t want, size_t elem_bytes)
+static void *resize_array(void *old, size_t *cap, uint64_t want, size_t elem_bytes)
 {
     size_t more = want > 2 * *cap ? want : 2 * *cap;
     void *new = calloc(more, elem_bytes);
@@ -94,7 +94,7 @@ static void *grow_array(void *old, size_t *cap, uint64_t want, size_t elem_bytes
 static vt_status heap_reserve(vti_heap *h, uint64_t n)
 {
     if (n < h->cap) return VT_OK; // at[0] is not used
-    vti_node **at = grow_array(h->at, &h->cap, n + 1, sizeof(vti_node *));
+    vti_node **at = resize_array(h->at, &h->cap, n + 1, sizeof(vti_node *));
     if (!at) return VT_ENOMEM;
     h->at = at;
     return VT_OK;
@@ -105,7 +105,7 @@ vt_status vti_worth_reserve(vti_rtree *t, uint64_t more_nodes, uint64_t more_hol
     for (vti_order order = 0; order < VTI_N_ORDER; order++)
         VT_TRY(heap_reserve(&t->heap[order], t->n_node + more_nodes));
     if (t->n_hold + more_holds <= t->cap_seen) return VT_OK;
-    uint64_t *seen = grow_array(t->seen, &t->cap_seen, t->n_hold + more_holds, sizeof *seen);
+    uint64_t *seen = resize_array(t->seen, &t->cap_seen, t->n_hold + more_holds, sizeof *seen);
     if (!seen) return VT_ENOMEM;
     t->seen = seen;
     return VT_OK;

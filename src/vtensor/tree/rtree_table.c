@@ -30,18 +30,18 @@ void vti_table_take(vti_table *tb, vti_link *l)
 // Makes room for `more` members, one to a bucket on average.
 vt_status vti_table_reserve(vti_table *tb, size_t more)
 {
-    vti_table grow_array = {.cap = tb->cap > 0 ? tb->cap : 16};
-    while (grow_array.cap < tb->n + more) grow_array.cap *= 2;
-    if (grow_array.cap == tb->cap) return VT_OK;
-    grow_array.bucket = calloc(grow_array.cap, sizeof(vti_link *));
-    if (!grow_array.bucket) return VT_ENOMEM;
+    vti_table bigger = {.cap = tb->cap > 0 ? tb->cap : 16};
+    while (bigger.cap < tb->n + more) bigger.cap *= 2;
+    if (bigger.cap == tb->cap) return VT_OK;
+    bigger.bucket = calloc(bigger.cap, sizeof(vti_link *));
+    if (!bigger.bucket) return VT_ENOMEM;
     for (size_t i = 0; i < tb->cap; i++)
         for (vti_link *l = tb->bucket[i], *next; l; l = next) {
             next = l->chain;
-            vti_table_put(&grow_array, l, l->hash);
+            vti_table_put(&bigger, l, l->hash);
         }
     free(tb->bucket);
-    *tb = grow_array;
+    *tb = bigger;
     return VT_OK;
 }
 

@@ -89,7 +89,7 @@ typedef struct vti_va_run {
 
 // The work of a look-ahead. The worker does the runs in order and stops at the first that fails.
 typedef struct vti_va_job {
-    vti_job base; // the mapper's handle, first
+    vti_job base; // the queue's, first
     uint32_t n_run;
     vti_va_run *run; // [VTI_VA_RUNS_PER_REQUEST x max_batch]
     // the outcome
@@ -115,7 +115,7 @@ struct vt_va {
     vti_calls tally;
     vt_va_stats count; // the counters of VT_VA_STATS alone
 
-    vti_mapper *mapper; // NULL: not needed yet
+    vti_mapper_thread *mapper; // NULL: not needed yet
     vti_va_job job;
     bool job_is_out;
 };

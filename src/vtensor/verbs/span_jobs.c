@@ -14,7 +14,7 @@
 #include "vtensor/common/backing.h"
 #include "vtensor/common/try.h"
 
-static vti_backing backing_of(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+static vti_backing backing_of(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 {
     return (vti_backing){
         .vmm = vmm,
@@ -31,25 +31,25 @@ static vti_backing backing_of(const vti_geo *g, vt_vmm *vmm, vti_job *job)
     };
 }
 
-static vt_status back_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+static vt_status back_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 {
     vti_backing b = backing_of(g, vmm, job);
     return vti_backing_make(&b);
 }
 
-static vt_status shed_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+static vt_status shed_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 {
     vti_backing b = backing_of(g, vmm, job);
     return vti_backing_drop(&b);
 }
 
-static vt_status unmap_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+static vt_status unmap_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 {
     vti_backing b = backing_of(g, vmm, job);
     return vti_backing_unmap(&b);
 }
 
-static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
+static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 {
     for (uint32_t v = 0; v < g->n_view; v++) {
         uintptr_t addr = job->addr + v * g->view_stride;
@@ -59,15 +59,16 @@ static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_job *job)
 }
 
 // ctx: the manager, of which only fields that never change are read.
-void vti_job_run(void *ctx, vti_job *job)
+void vti_job_run(void *ctx, vti_job *base)
 {
-    static vt_status (*const run[])(const vti_geo *, vt_vmm *, vti_job *) = {
+    static vt_status (*const run[])(const vti_geo *, vt_vmm *, vti_span_job *) = {
         [VTI_JOB_BACK] = back_run,
         [VTI_JOB_SHED] = shed_run,
         [VTI_JOB_ZERO] = zero_run,
         [VTI_JOB_UNMAP] = unmap_run,
     };
     const vt_manager *m = ctx;
+    vti_span_job *job = (vti_span_job *)base;
     job->st = run[job->kind](&m->geo, m->vmm, job);
 }
 
@@ -76,7 +77,7 @@ static void fill_job(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t fi
     bool back = kind == VTI_JOB_BACK;
     assert(!sp->is_lent && n > 0);
     uint32_t region = kind == VTI_JOB_UNMAP ? sp->at[first] : sp->home;
-    sp->job = (vti_job){
+    sp->job = (vti_span_job){
         .kind = kind,
         .span = sp->id,
         .generation = sp->generation,
@@ -95,7 +96,7 @@ static void fill_job(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t fi
     m->runs_reserved++; // at most
 }
 
-static void unreserve_job(vt_manager *m, const vti_job *job)
+static void unreserve_job(vt_manager *m, const vti_span_job *job)
 {
     if (job->kind == VTI_JOB_SHED) m->n_leaving -= job->n;
     if (job->kind != VTI_JOB_BACK) return;
@@ -103,13 +104,13 @@ static void unreserve_job(vt_manager *m, const vti_job *job)
     m->runs_reserved--;
 }
 
-static void note_tear_of(vti_span *sp, const vti_job *job)
+static void note_tear_of(vti_span *sp, const vti_span_job *job)
 {
     assert(sp->tear.n == 0);
     sp->tear = (vti_tear){job->first, job->n, job->region, job->n_view};
 }
 
-static void commit_back(vt_manager *m, vti_span *sp, const vti_job *job)
+static void commit_back(vt_manager *m, vti_span *sp, const vti_span_job *job)
 {
     if (job->created) vti_pset_create(&m->pset, job->region, job->first, job->n);
     if (job->n_view == m->geo.n_view) {
@@ -122,7 +123,7 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_job *job)
     if (now > m->tally.peak_chunks) m->tally.peak_chunks = now;
 }
 
-static void commit_shed(vt_manager *m, vti_span *sp, const vti_job *job)
+static void commit_shed(vt_manager *m, vti_span *sp, const vti_span_job *job)
 {
     if (job->n_view == m->geo.n_view) return;
     vti_span_set(&m->vset, sp, job->first, job->n, VTI_NO_REGION);
@@ -132,7 +133,7 @@ static void commit_shed(vt_manager *m, vti_span *sp, const vti_job *job)
 }
 
 // If it is half unmapped, it will be mapped again.
-static void commit_unmap(vt_manager *m, vti_span *sp, const vti_job *job)
+static void commit_unmap(vt_manager *m, vti_span *sp, const vti_span_job *job)
 {
     if (job->n_view > 0) {
         if (job->n_view < m->geo.n_view) note_tear_of(sp, job);
@@ -143,7 +144,7 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_job *job)
         vti_pset_user_drop(&m->pset, job->region, p);
 }
 
-static void commit_zero(vt_manager *m, vti_span *sp, const vti_job *job)
+static void commit_zero(vt_manager *m, vti_span *sp, const vti_span_job *job)
 {
     (void)m;
     if (job->st == VT_OK) sp->n_dirty = job->first;
@@ -151,7 +152,7 @@ static void commit_zero(vt_manager *m, vti_span *sp, const vti_job *job)
 
 static void commit_job(vt_manager *m, vti_span *sp)
 {
-    static void (*const commit_kind[])(vt_manager *, vti_span *, const vti_job *) = {
+    static void (*const commit_kind[])(vt_manager *, vti_span *, const vti_span_job *) = {
         [VTI_JOB_BACK] = commit_back,
         [VTI_JOB_SHED] = commit_shed,
         [VTI_JOB_ZERO] = commit_zero,
@@ -166,7 +167,7 @@ vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t f
 {
     if (kind == VTI_JOB_SHED) VT_TRY(vti_tears_repair(m, sp->home, first, n));
     fill_job(m, sp, kind, first, n);
-    vti_job_run(m, &sp->job);
+    vti_job_run(m, &sp->job.base);
     commit_job(m, sp);
     return sp->job.st;
 }
@@ -185,8 +186,8 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t 
     VT_TRY(mapper_get(m));
     if (kind == VTI_JOB_SHED) VT_TRY(vti_tears_repair(m, sp->home, first, n));
     fill_job(m, sp, kind, first, n);
-    sp->job.deadline = deadline;
-    if (!vti_mapper_post(m->mapper, &sp->job)) {
+    sp->job.base.deadline = deadline;
+    if (!vti_mapper_post(m->mapper, &sp->job.base)) {
         unreserve_job(m, &sp->job);
         return VT_NOSPACE;
     }
@@ -210,15 +211,15 @@ static void commit_returned(vt_manager *m, vti_span *sp)
 
 void vti_jobs_take(vt_manager *m)
 {
-    vti_job *job;
-    while (m->n_lent > 0 && (job = vti_mapper_take(m->mapper)) != NULL)
+    vti_span_job *job;
+    while (m->n_lent > 0 && (job = (vti_span_job *)vti_mapper_take(m->mapper)) != NULL)
         commit_returned(m, m->vset.span[job->span]);
 }
 
 bool vti_job_cancel(vt_manager *m, vti_span *sp)
 {
     if (!sp->is_lent) return true;
-    if (!vti_mapper_cancel(m->mapper, &sp->job)) return false;
+    if (!vti_mapper_cancel(m->mapper, &sp->job.base)) return false;
     sp->is_lent = false;
     m->n_lent--;
     unreserve_job(m, &sp->job);
@@ -227,7 +228,7 @@ bool vti_job_cancel(vt_manager *m, vti_span *sp)
 
 static void job_wait(vt_manager *m, vti_span *sp)
 {
-    vti_mapper_wait(m->mapper, &sp->job);
+    vti_mapper_wait(m->mapper, &sp->job.base);
     commit_returned(m, sp);
 }
 
@@ -235,7 +236,7 @@ static void job_wait(vt_manager *m, vti_span *sp)
 vt_status vti_job_finish(vt_manager *m, vti_span *sp)
 {
     if (!sp->is_lent) return VT_OK;
-    vti_job job = sp->job;
+    vti_span_job job = sp->job;
     if (vti_job_cancel(m, sp)) return vti_job_now(m, sp, job.kind, job.first, job.n);
     job_wait(m, sp);
     return VT_OK; // the outcome was reported to the sequence

@@ -58,7 +58,7 @@ vt_status vti_chunks_free(vt_manager *m, uint32_t region, uint32_t first, uint32
 
 // span_jobs.c: the same for spare chunks, at once or beside the owner. A span has one job at a
 // time.
-void vti_job_run(void *manager, vti_job *job); // either thread: backend calls alone
+void vti_job_run(void *manager, vti_job *base); // either thread: backend calls alone
 vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
 vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n,

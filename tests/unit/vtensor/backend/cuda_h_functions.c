@@ -1,5 +1,6 @@
-// cuda_h_functions.c - the names and signatures of cuda_driver.h against the toolkit's cuda.h: the
-// list is read with the toolkit's types, and each function must be declared there just so.
+// cuda_h_functions.c - compares the names and signatures of cuda_driver.h with the toolkit's
+// cuda.h: the list is compiled with the toolkit's types, and each function must have the same
+// declaration.
 #include <cuda.h>
 
 #define VTI_CU_TYPES

@@ -1,5 +1,5 @@
 // cuda_h_values.c - the values and layouts of cuda_driver.h against the toolkit's cuda.h. Nothing
-// runs: it compiles, or it does not.
+// runs: all comparisons are made by the compiler.
 #include <cuda.h>
 
 #include "vtensor/backend/cuda/cuda_driver.h"

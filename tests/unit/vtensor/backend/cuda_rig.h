@@ -1,5 +1,5 @@
-// cuda_rig.h - the backend on a GPU on the stand-in for NVIDIA's driver, with addresses to work on
-// and a few words to work with: for the tests of it, one program each.
+// cuda_rig.h - the GPU backend on the stand-in for NVIDIA's driver, with addresses to map at and
+// helper functions. Each test program includes it once.
 #ifndef VT_TEST_CUDA_RIG_H
 #define VT_TEST_CUDA_RIG_H
 

@@ -1,5 +1,5 @@
-// test_vt_cuda.c - the backend on a GPU, call by call, on the stand-in for NVIDIA's driver: what it
-// promises, that it keeps to the driver's rules, and that it leaves nothing behind.
+// test_vt_cuda.c - the GPU backend, call by call, on the stand-in for NVIDIA's driver: it keeps its
+// contract and the driver's rules, and leaves nothing behind.
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// test_vt_cuda_fault.c - the backend on a GPU when the driver fails: each operation with each of
-// its calls failing, a device that is dead, and everything that can be missing when it is opened.
+// test_vt_cuda_fault.c - the GPU backend when the driver fails: each operation with each of its
+// calls failing, a dead device, and everything that can be missing at open.
 //
 // The linker sends dlopen and dlsym of the library here, so that a driver can be missing, or old.
 #include <dlfcn.h>

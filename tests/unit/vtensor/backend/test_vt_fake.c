@@ -1,6 +1,5 @@
-// test_vt_fake.c - the backends for tests themselves: that the fake finds every breach of the
-// contract of vmm.h, a test for each, and that the fault backend fails, delays and holds what it
-// should.
+// test_vt_fake.c - the test backends themselves: the fake finds every breach of the contract of
+// vmm.h (a test for each), and the fault backend fails, delays and holds the calls that it should.
 #include "assert_vt.h"
 
 #include <pthread.h>

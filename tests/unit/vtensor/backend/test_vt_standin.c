@@ -1,5 +1,5 @@
-// test_vt_standin.c - that the stand-in for NVIDIA's driver refuses what the driver's documentation
-// forbids, and that what it refuses changes nothing: the tests of the backend on a GPU rest on it.
+// test_vt_standin.c - the stand-in for NVIDIA's driver refuses what the driver's documentation
+// forbids, and a refused call changes nothing. The tests of the GPU backend depend on this.
 #include <string.h>
 
 #include "maps.h"

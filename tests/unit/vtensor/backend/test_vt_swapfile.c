@@ -1,6 +1,6 @@
-// test_vt_swapfile.c - the swap file, when all is well and when the system fails: the linker sends
-// its calls here, where they answer an errno, do less than was asked, or make a system that does
-// not know O_TMPFILE. It lies in memory (/dev/shm) where that can be, else in the working
+// test_vt_swapfile.c - the swap file, in normal use and when the system fails: the linker redirects
+// its calls to this file, where they answer an errno, transfer less than was asked, or act like a
+// system without O_TMPFILE. The file is in memory (/dev/shm) if possible, else in the working
 // directory.
 #include "assert_vt.h"
 

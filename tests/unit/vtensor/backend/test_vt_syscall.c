@@ -1,6 +1,6 @@
-// test_vt_syscall.c - the host backend when the system itself fails: the linker sends its calls
-// here, where a chosen one answers an errno. Calls of open are answered with files of this test's
-// own, so that it can play a system with other settings.
+// test_vt_syscall.c - the host backend when the system itself fails: the linker redirects its calls
+// to this file, where a chosen one answers an errno. open answers files of this test, so that it
+// can simulate a system with other settings.
 #include "assert_vt.h"
 
 #include <errno.h>

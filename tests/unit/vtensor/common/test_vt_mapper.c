@@ -1,7 +1,7 @@
 // test_vt_mapper.c - the queue of jobs and the thread behind it.
 //
-// Jobs are told apart by `index`. What run does is set by the tests: it notes the job in a log,
-// waits at a gate where the test has closed one, and answers what the test has laid down.
+// `index` identifies a job. The tests control what run does: it logs the job, waits at a gate if
+// the test has closed one, and answers the status that the test has set.
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
@@ -30,8 +30,16 @@ static struct {
     uint64_t fails; // the job with this index fails, as a device does
 } bench = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static vti_mapper *mp;
-static vti_job jobs[MAX_LOG];
+static vti_mapper_thread *mp;
+// A job with what the tests need.
+typedef struct test_job {
+    vti_job base; // first
+    uint64_t index, fence, generation;
+    vt_status st;
+    uint32_t n_view;
+} test_job;
+
+static test_job jobs[MAX_LOG];
 
 // The linker sends the mapper's and this file's calls here.
 static atomic_bool no_memory, no_thread;
@@ -54,8 +62,9 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
     return __real_pthread_create(t, attr, fn, arg);
 }
 
-static void run_job(void *ctx, vti_job *job)
+static void run_job(void *ctx, vti_job *base)
 {
+    test_job *job = (test_job *)base;
     pthread_mutex_lock(&bench.mu);
     bench.log[bench.n_log++] = job->index;
     bench.at_gate = true;
@@ -110,8 +119,8 @@ static int teardown(void **state)
 
 static void post(uint32_t i, uint32_t deadline)
 {
-    jobs[i].deadline = deadline;
-    assert_true(vti_mapper_post(mp, &jobs[i]));
+    jobs[i].base.deadline = deadline;
+    assert_true(vti_mapper_post(mp, &jobs[i].base));
 }
 
 // Posts a job and returns when it runs and stands at the gate.
@@ -124,8 +133,8 @@ static void post_and_hold(uint32_t i)
 
 static void wait_ok(uint32_t i)
 {
-    vti_mapper_wait(mp, &jobs[i]);
-    assert_int_equal(jobs[i].state, VTI_JOB_FREE);
+    vti_mapper_wait(mp, &jobs[i].base);
+    assert_int_equal(jobs[i].base.state, VTI_JOB_FREE);
     assert_int_equal(jobs[i].st, VT_OK);
     assert_int_equal(jobs[i].n_view, 7);
 }
@@ -171,11 +180,11 @@ static void test_done_jobs_are_taken_in_the_order_they_were_done(void **state)
     gate_set(false);
     settle();
     wait_ok(7); // out of the middle
-    assert_ptr_equal(vti_mapper_take(mp), &jobs[0]);
+    assert_ptr_equal(vti_mapper_take(mp), &jobs[0].base);
     for (uint32_t i = 0; i < N_DEADLINE; i++) {
         if (by_deadline[i] == 7) continue;
         vti_job *job = vti_mapper_take(mp);
-        assert_ptr_equal(job, &jobs[by_deadline[i]]);
+        assert_ptr_equal(job, &jobs[by_deadline[i]].base);
         assert_int_equal(job->state, VTI_JOB_FREE);
     }
     assert_null(vti_mapper_take(mp));
@@ -189,10 +198,10 @@ static void test_only_a_queued_job_can_be_cancelled(void **state)
     settle();
     post_and_hold(1);
     post(2, 5), post(3, 4), post(4, 3);
-    assert_false(vti_mapper_cancel(mp, &jobs[0])); // done
-    assert_false(vti_mapper_cancel(mp, &jobs[1])); // running
-    assert_true(vti_mapper_cancel(mp, &jobs[3]));  // queued
-    assert_int_equal(jobs[3].state, VTI_JOB_FREE);
+    assert_false(vti_mapper_cancel(mp, &jobs[0].base)); // done
+    assert_false(vti_mapper_cancel(mp, &jobs[1].base)); // running
+    assert_true(vti_mapper_cancel(mp, &jobs[3].base));  // queued
+    assert_int_equal(jobs[3].base.state, VTI_JOB_FREE);
     assert_int_equal(vti_mapper_pending(mp), 3);
     gate_set(false);
     wait_ok(2), wait_ok(4), wait_ok(1), wait_ok(0);
@@ -209,17 +218,17 @@ static void test_the_queue_is_bounded(void **state)
     settle();
     post_and_hold(1);
     post(2, 0), post(3, 0);
-    assert_false(vti_mapper_post(mp, &jobs[4])); // one done, one running, two queued
-    assert_int_equal(jobs[4].state, VTI_JOB_FREE);
-    assert_true(vti_mapper_cancel(mp, &jobs[2]));
+    assert_false(vti_mapper_post(mp, &jobs[4].base)); // one done, one running, two queued
+    assert_int_equal(jobs[4].base.state, VTI_JOB_FREE);
+    assert_true(vti_mapper_cancel(mp, &jobs[2].base));
     post(4, 0);
-    assert_false(vti_mapper_post(mp, &jobs[2]));
-    assert_ptr_equal(vti_mapper_take(mp), &jobs[0]);
+    assert_false(vti_mapper_post(mp, &jobs[2].base));
+    assert_ptr_equal(vti_mapper_take(mp), &jobs[0].base);
     post(2, 0);
-    assert_false(vti_mapper_post(mp, &jobs[0]));
+    assert_false(vti_mapper_post(mp, &jobs[0].base));
     gate_set(false);
     settle();
-    assert_false(vti_mapper_post(mp, &jobs[0])); // four done
+    assert_false(vti_mapper_post(mp, &jobs[0].base)); // four done
     wait_ok(3);
     post(0, 0);
     wait_ok(0), wait_ok(1), wait_ok(2), wait_ok(4);
@@ -266,13 +275,13 @@ static void test_a_failure_reaches_the_waiter_and_the_thread_goes_on(void **stat
     bench.fails = 1;
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 3; i++) post(i, i);
-        vti_mapper_wait(mp, &jobs[1]);
+        vti_mapper_wait(mp, &jobs[1].base);
         assert_int_equal(jobs[1].st, VT_EDEVICE);
         wait_ok(0), wait_ok(2);
     }
     post(1, 0);
     settle();
-    assert_ptr_equal(vti_mapper_take(mp), &jobs[1]);
+    assert_ptr_equal(vti_mapper_take(mp), &jobs[1].base);
     assert_int_equal(jobs[1].st, VT_EDEVICE);
 }
 
@@ -287,7 +296,7 @@ static void test_stop_waits_for_the_running_job_and_drops_the_rest(void **state)
     pthread_t t = gate_open_later();
     stop();
     assert_int_equal(jobs[1].n_view, 7);
-    for (uint32_t i = 0; i < 4; i++) assert_int_equal(jobs[i].state, VTI_JOB_FREE);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(jobs[i].base.state, VTI_JOB_FREE);
     expect_log((uint64_t[]){0, 1}, 2);
     pthread_join(t, NULL);
 }
@@ -299,7 +308,7 @@ static void test_a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
         start(MAX_JOB, true);
         if (i % 2) post(0, 0);
         stop();
-        assert_int_equal(jobs[0].state, VTI_JOB_FREE);
+        assert_int_equal(jobs[0].base.state, VTI_JOB_FREE);
     }
     vti_mapper_stop(NULL);
 }
@@ -317,13 +326,13 @@ static void test_without_a_thread_the_owner_works(void **state)
     assert_true(vti_mapper_work(mp)); // 5
     wait_ok(1);                       // the last but one in line
     assert_int_equal(vti_mapper_pending(mp), N_DEADLINE - 2);
-    assert_true(vti_mapper_cancel(mp, &jobs[4]));
+    assert_true(vti_mapper_cancel(mp, &jobs[4].base));
     while (vti_mapper_work(mp)) continue;
     expect_log((uint64_t[]){5, 1, 2, 7, 3, 6}, 6);
     assert_int_equal(vti_mapper_pending(mp), 0);
     wait_ok(3); // done already
-    assert_ptr_equal(vti_mapper_take(mp), &jobs[5]);
-    assert_ptr_equal(vti_mapper_take(mp), &jobs[2]);
+    assert_ptr_equal(vti_mapper_take(mp), &jobs[5].base);
+    assert_ptr_equal(vti_mapper_take(mp), &jobs[2].base);
     post(4, 0); // queued, and 7 and 6 done, when it stops
 }
 
@@ -355,11 +364,11 @@ static void test_cancelling_keeps_the_order(void **state)
         uint32_t n_left = N;
         for (uint32_t i = 0; i < N; i++) post(i, (uint32_t)next_random(&seed) % 40);
         for (uint32_t i = 0; i < N; i++)
-            if (next_random(&seed) % 2) n_left -= vti_mapper_cancel(mp, &jobs[i]);
+            if (next_random(&seed) % 2) n_left -= vti_mapper_cancel(mp, &jobs[i].base);
         while (vti_mapper_work(mp)) continue;
         assert_int_equal(bench.n_log, n_left);
         for (uint32_t i = 1; i < n_left; i++) {
-            const vti_job *a = &jobs[bench.log[i - 1]], *b = &jobs[bench.log[i]];
+            const vti_job *a = &jobs[bench.log[i - 1]].base, *b = &jobs[bench.log[i]].base;
             assert_true(a->deadline < b->deadline ||
                         (a->deadline == b->deadline && a->order < b->order));
         }
@@ -402,8 +411,9 @@ static void test_an_idle_thread_sleeps(void **state)
 static sigset_t thread_mask;
 static char thread_name[16];
 
-static void run_look(void *ctx, vti_job *job)
+static void run_look(void *ctx, vti_job *base)
 {
+    test_job *job = (test_job *)base;
     (void)ctx;
     pthread_sigmask(SIG_BLOCK, NULL, &thread_mask);
     pthread_getname_np(pthread_self(), thread_name, sizeof thread_name);
@@ -423,7 +433,7 @@ static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     assert_true(sigismember(&mask, SIGUSR2));
     post(0, 0);
-    vti_mapper_wait(mp, &jobs[0]);
+    vti_mapper_wait(mp, &jobs[0].base);
     assert_string_equal(thread_name, "vtensor-mapper");
     for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
         assert_true(sigismember(&thread_mask, sent[i]));
@@ -436,14 +446,14 @@ static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
 static void test_where_nothing_can_be_had_nothing_is_left(void **state)
 {
     (void)state;
-    vti_mapper *none = (vti_mapper *)&bench;
+    vti_mapper_thread *none = (vti_mapper_thread *)&bench;
     no_memory = true;
     assert_int_equal(vti_mapper_start(4, false, run_job, &bench, &none), VT_ENOMEM);
     assert_null(none);
     assert_int_equal(vti_mapper_start(4, true, run_job, &bench, &none), VT_ENOMEM);
     no_memory = false;
     no_thread = true;
-    none = (vti_mapper *)&bench;
+    none = (vti_mapper_thread *)&bench;
     assert_int_equal(vti_mapper_start(4, true, run_job, &bench, &none), VT_ENOMEM);
     assert_null(none);
     assert_int_equal(vti_mapper_start(4, false, run_job, &bench, &none), VT_OK);
@@ -454,17 +464,17 @@ static void test_where_nothing_can_be_had_nothing_is_left(void **state)
 static void misuse_post_twice(void)
 {
     post(0, 0);
-    (void)vti_mapper_post(mp, &jobs[0]);
+    (void)vti_mapper_post(mp, &jobs[0].base);
 }
 
 static void misuse_wait_free(void)
 {
-    vti_mapper_wait(mp, &jobs[0]);
+    vti_mapper_wait(mp, &jobs[0].base);
 }
 
 static void misuse_cancel_free(void)
 {
-    (void)vti_mapper_cancel(mp, &jobs[0]);
+    (void)vti_mapper_cancel(mp, &jobs[0].base);
 }
 
 static void run_waits_for_itself(void *ctx, vti_job *job)
@@ -475,7 +485,7 @@ static void run_waits_for_itself(void *ctx, vti_job *job)
 
 static void misuse_wait_in_run(void)
 {
-    vti_mapper *own;
+    vti_mapper_thread *own;
     if (vti_mapper_start(1, false, run_waits_for_itself, NULL, &own) != VT_OK) return;
     mp = own;
     post(0, 0);
@@ -518,8 +528,9 @@ typedef struct storm_job {
 static storm_job storm[N_STORM];
 
 // A few hundred of them sleep, 100 us each.
-static void run_storm(void *ctx, vti_job *job)
+static void run_storm(void *ctx, vti_job *base)
 {
+    test_job *job = (test_job *)base;
     (void)ctx;
     storm[job->index].n_run++;
     uint32_t delay = job->fence % 64;
@@ -534,11 +545,11 @@ static void storm_post(uint64_t *seed)
     uint32_t i = (uint32_t)next_random(seed) % N_STORM, n_posted = 0;
     if (storm[i].posted) return;
     for (uint32_t k = 0; k < N_STORM; k++) n_posted += storm[k].posted;
-    jobs[i].deadline = (uint32_t)next_random(seed) % 5;
+    jobs[i].base.deadline = (uint32_t)next_random(seed) % 5;
     jobs[i].fence = next_random(seed);
     jobs[i].generation = storm[i].n_posted;
     storm[i].expected_st = jobs[i].fence >> 8 & 3;
-    bool ok = vti_mapper_post(mp, &jobs[i]);
+    bool ok = vti_mapper_post(mp, &jobs[i].base);
     assert_int_equal(ok, n_posted < STORM_ROOM);
     storm[i].posted = ok;
     storm[i].n_posted += ok;
@@ -547,7 +558,7 @@ static void storm_post(uint64_t *seed)
 static void storm_delivered(uint32_t i)
 {
     assert_true(storm[i].posted);
-    assert_int_equal(jobs[i].state, VTI_JOB_FREE);
+    assert_int_equal(jobs[i].base.state, VTI_JOB_FREE);
     assert_int_equal(jobs[i].st, storm[i].expected_st);
     assert_int_equal(jobs[i].n_view, storm[i].n_posted - 1); // the outcome of this posting
     storm[i].posted = false;
@@ -558,8 +569,8 @@ static void storm_delivered(uint32_t i)
 static void storm_cancel(uint64_t *seed)
 {
     uint32_t i = (uint32_t)next_random(seed) % N_STORM;
-    if (!storm[i].posted || !vti_mapper_cancel(mp, &jobs[i])) return;
-    assert_int_equal(jobs[i].state, VTI_JOB_FREE);
+    if (!storm[i].posted || !vti_mapper_cancel(mp, &jobs[i].base)) return;
+    assert_int_equal(jobs[i].base.state, VTI_JOB_FREE);
     storm[i].posted = false;
     storm[i].n_cancelled++;
 }
@@ -568,14 +579,14 @@ static void storm_wait(uint64_t *seed)
 {
     uint32_t i = (uint32_t)next_random(seed) % N_STORM;
     if (!storm[i].posted || next_random(seed) % 4) return;
-    vti_mapper_wait(mp, &jobs[i]);
+    vti_mapper_wait(mp, &jobs[i].base);
     storm_delivered(i);
 }
 
 static void storm_take(uint64_t *seed)
 {
     (void)seed;
-    vti_job *job = vti_mapper_take(mp);
+    test_job *job = (test_job *)vti_mapper_take(mp);
     if (job) storm_delivered((uint32_t)job->index);
 }
 
@@ -592,9 +603,10 @@ static void test_every_outcome_is_delivered_once(void **state)
     for (int i = 0; i < STORM_STEPS; i++)
         ops[next_random(&seed) % (sizeof ops / sizeof ops[0])](&seed);
     for (uint32_t i = 0; i < N_STORM; i += 2)
-        if (storm[i].posted) vti_mapper_wait(mp, &jobs[i]), storm_delivered(i);
+        if (storm[i].posted) vti_mapper_wait(mp, &jobs[i].base), storm_delivered(i);
     settle();
-    for (vti_job *job; (job = vti_mapper_take(mp)) != NULL;) storm_delivered((uint32_t)job->index);
+    for (test_job *job; (job = (test_job *)vti_mapper_take(mp)) != NULL;)
+        storm_delivered((uint32_t)job->index);
     uint32_t n_delivered = 0, n_cancelled = 0;
     for (uint32_t i = 0; i < N_STORM; i++) {
         const storm_job *s = &storm[i];

@@ -1,6 +1,6 @@
-// test_vt_ahead.c - what is done before it is needed: prepare and wait, the two policies of
-// vt_step, the marks of spare chunks, and wiping. Without a thread, where each job is done when the
-// test says so; and with the mapper thread, held at a gate where order matters.
+// test_vt_ahead.c - prefetching: prepare and wait, the two policies of vt_step, the low and high
+// marks of spare chunks, and wiping. Without a thread, where the test decides when each job runs;
+// and with the mapper thread, held at a gate where order matters.
 
 #include "assert_vt.h"
 #include "family.h"

@@ -1,5 +1,5 @@
-// test_vt_check.c - vt_check finds what is broken: each invariant is broken by hand, found, and put
-// right again.
+// test_vt_check.c - vt_check finds what is broken: each invariant is broken by hand, found, and
+// restored.
 
 #include "assert_vt.h"
 #include "vtensor/structure/manager.h"
@@ -136,61 +136,62 @@ static void memory_nobody_knows(int by)
         assert_ok(in->ops->destroy(in, 50, 1));
 }
 
+static const struct broken {
+    void (*by)(int by);
+    const char *words;
+} breaks[] = {
+    {users, "a chunk has other users than it counts"},
+    {nodes, "a chunk is in other nodes than it counts"},
+    {node_of_absent, "a chunk is in other nodes than it counts"},
+    {memory_for_none, "a region's counts are not those of its chunks"},
+    {none_for_memory, "a chunk is mapped that has no memory"},
+    {region_count, "a region's counts are not those of its chunks"},
+    {pset_count, "the chunks' counts are not the regions' sums"},
+    {home_of_another, "a span's home is another's"},
+    {home_of_nobody, "a span's home is another's"},
+    {span_of_another_home, "a warm chunk is not a spare one of the home"},
+    {span_id, "a span has another id"},
+    {span_state, "a span has no known state"},
+    {owned_too_many, "a sequence owns not what it needs"},
+    {owned_by_idle, "an idle span owns chunks"},
+    {warm_count, "the warm chunks are counted wrongly"},
+    {end_of_map, "a span's end is not its last"},
+    {end_too_soon, "a span maps beyond its end"},
+    {owned_not_mapped, "a span's runs are counted wrongly"},
+    {maps_no_region, "a span maps a region that is none"},
+    {mapped_not_created, "a chunk is mapped that has no memory"},
+    {detached_and_mapped, "a chunk is detached that is mapped, or not held"},
+    {detached_count, "the detached chunks are counted wrongly"},
+    {run_count, "the mappings are counted wrongly"},
+    {run_count_of_span, "a span's runs are counted wrongly"},
+    {idle_count, "a list of spans has another length"},
+    {idle_count_low, "a list of spans has another length"},
+    {retired_count, "a list of spans has another length"},
+    {seq_count, "the sequences are counted wrongly"},
+    {seq_length, "a sequence owns not what it needs"},
+    {seq_too_long, "a sequence is longer than max_tok"},
+    {live_count, "the live tokens are counted wrongly"},
+    {live_peak, "the peak of live tokens is too low"},
+    {chunk_peak, "the peak of chunks is too low"},
+    {over_budget, "more is created than the budget allows"},
+    {over_max_runs, "more is mapped than the backend allows"},
+    {reserved_chunks, "a job has left a reservation"},
+    {reserved_runs, "a job has left a reservation"},
+    {leaving, "a job has left a reservation"},
+    {slots, "the swap's slots do not add up"},
+    {slot_free_twice, "a slot of the swap is free twice"},
+    {slot_used_twice, "a slot of the swap is used twice"},
+    {swapped_elsewhere, "an owned chunk is nowhere"},
+    {idle_ends, "a list of spans is tangled"},
+    {idle_tail, "a list of spans has another length"},
+    {idle_links, "a list of spans is tangled"},
+    {seq_elsewhere, "a sequence does not know its span"},
+    {memory_nobody_knows, "the system holds other memory than was created"},
+};
+
 static void test_each_broken_invariant_is_found(void **state)
 {
     (void)state;
-    static const struct {
-        void (*by)(int by);
-        const char *words;
-    } breaks[] = {
-        {users, "a chunk has other users than it counts"},
-        {nodes, "a chunk is in other nodes than it counts"},
-        {node_of_absent, "a chunk is in other nodes than it counts"},
-        {memory_for_none, "a region's counts are not those of its chunks"},
-        {none_for_memory, "a chunk is mapped that has no memory"},
-        {region_count, "a region's counts are not those of its chunks"},
-        {pset_count, "the chunks' counts are not the regions' sums"},
-        {home_of_another, "a span's home is another's"},
-        {home_of_nobody, "a span's home is another's"},
-        {span_of_another_home, "a warm chunk is not a spare one of the home"},
-        {span_id, "a span has another id"},
-        {span_state, "a span has no known state"},
-        {owned_too_many, "a sequence owns not what it needs"},
-        {owned_by_idle, "an idle span owns chunks"},
-        {warm_count, "the warm chunks are counted wrongly"},
-        {end_of_map, "a span's end is not its last"},
-        {end_too_soon, "a span maps beyond its end"},
-        {owned_not_mapped, "a span's runs are counted wrongly"},
-        {maps_no_region, "a span maps a region that is none"},
-        {mapped_not_created, "a chunk is mapped that has no memory"},
-        {detached_and_mapped, "a chunk is detached that is mapped, or not held"},
-        {detached_count, "the detached chunks are counted wrongly"},
-        {run_count, "the mappings are counted wrongly"},
-        {run_count_of_span, "a span's runs are counted wrongly"},
-        {idle_count, "a list of spans has another length"},
-        {idle_count_low, "a list of spans has another length"},
-        {retired_count, "a list of spans has another length"},
-        {seq_count, "the sequences are counted wrongly"},
-        {seq_length, "a sequence owns not what it needs"},
-        {seq_too_long, "a sequence is longer than max_tok"},
-        {live_count, "the live tokens are counted wrongly"},
-        {live_peak, "the peak of live tokens is too low"},
-        {chunk_peak, "the peak of chunks is too low"},
-        {over_budget, "more is created than the budget allows"},
-        {over_max_runs, "more is mapped than the backend allows"},
-        {reserved_chunks, "a job has left a reservation"},
-        {reserved_runs, "a job has left a reservation"},
-        {leaving, "a job has left a reservation"},
-        {slots, "the swap's slots do not add up"},
-        {slot_free_twice, "a slot of the swap is free twice"},
-        {slot_used_twice, "a slot of the swap is used twice"},
-        {swapped_elsewhere, "an owned chunk is nowhere"},
-        {idle_ends, "a list of spans is tangled"},
-        {idle_tail, "a list of spans has another length"},
-        {idle_links, "a list of spans is tangled"},
-        {seq_elsewhere, "a sequence does not know its span"},
-        {memory_nobody_knows, "the system holds other memory than was created"},
-    };
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         const char *what = NULL;
         breaks[i].by(1);

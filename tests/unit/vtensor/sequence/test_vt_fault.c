@@ -1,7 +1,7 @@
-// test_vt_fault.c - for every operation and every i: the i-th backend call fails, as no space and
-// as a failing device. Afterwards all is as before the operation or as after it, vt_check holds,
-// a retry succeeds and nothing leaks. Then the same with calls that go on failing, so that undoing
-// fails as well; and with every allocation of the library's own bookkeeping.
+// test_vt_fault.c - for every operation and every i: the i-th backend call fails, with VT_NOSPACE
+// and with VT_EDEVICE. Afterwards the state is as before the operation or as after it, vt_check
+// holds, a retry succeeds and nothing leaks. Then the same with calls that keep failing, so that
+// undoing fails as well; and with every allocation of the library's bookkeeping.
 #include "assert_vt.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// test_vt_maps.c - a manager on the host against the system's own list of mappings: how many there
-// are, where reading faults, and what happens when there are no more to be had.
+// test_vt_maps.c - a manager on the host compared with the system's list of mappings: how many
+// there are, where reading faults, and what happens at the limit.
 #include "assert_vt.h"
 
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 // test_vt_model.c - long random traces of operations against the reference of world.h, on both
-// backends and in both layouts, with rows that make tokens straddle chunks. First with a backend
-// that works, where every answer is foreseen; then with one whose calls fail at random, those that
-// undo included, where anything may be answered but nothing may be lost, mixed up or read by
-// others.
+// backends and in both layouts, with row sizes for which tokens straddle chunks. First with a
+// backend that works, where every answer is predicted; then with one whose calls fail at random,
+// also those that undo, where any status may be answered but nothing may be lost, mixed up or read
+// by others.
 //
-// VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
+// VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"
 
 #include <stdlib.h>

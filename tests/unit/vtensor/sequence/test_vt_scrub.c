@@ -1,6 +1,6 @@
-// test_vt_scrub.c - what one tenant writes no other can read, through any address, file or slot:
-// tenant A fills its rows with a canary; then all that is mapped of tenant B's, up to the last page
-// of its spans and not only to its length, is searched for it.
+// test_vt_scrub.c - no tenant can read what another one wrote, through any address, file or slot:
+// tenant A fills its rows with a canary; then everything that is mapped for tenant B, up to the
+// last page of its spans and not only to its length, is searched for it.
 
 #include "assert_vt.h"
 

@@ -1,5 +1,5 @@
 // test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts,
-// counted to the chunk and to the call.
+// with exact counts of chunks and calls.
 
 #include "assert_vt.h"
 
@@ -333,8 +333,8 @@ static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
     assert_ok(vt_seq_swap_in(f.kin[0].s));
 }
 
-// A sequence that becomes shorter leaves rows that a kernel may read still: they are neither unmapped
-// nor wiped before it ends. (The fake notes it.)
+// A sequence that becomes shorter leaves rows that a kernel may read still: they are neither
+// unmapped nor wiped before it ends. (The fake notes it.)
 static void test_what_is_cut_off_waits_for_the_kernels(void **state)
 {
     (void)state;
@@ -399,8 +399,8 @@ static void test_misuse_is_refused(void **state)
 
 // ---- Ends of prefixes in use
 
-// The budget is what the sequence takes alone: there is no room for the tree's copy of the tail that it
-// recorded, so the prefix gets shorter by that.
+// The budget is what the sequence takes alone: there is no room for the tree's copy of the tail
+// that it recorded, so the prefix gets shorter by that.
 static void test_a_recorded_tail_costs_its_sequence_nothing(void **state)
 {
     (void)state;

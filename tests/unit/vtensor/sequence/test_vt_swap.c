@@ -1,6 +1,5 @@
-// test_vt_swap.c - sequences whose content is elsewhere for a while: what goes out and what stays,
-// what comes back, to the byte, and what happens where the swap is full, the budget is, or the
-// bytes are not the same.
+// test_vt_swap.c - swapping: what goes out and what stays, that every byte comes back, and what
+// happens if the swap or the budget is full, or the bytes in the swap have changed.
 
 #include "assert_vt.h"
 

@@ -1,9 +1,8 @@
-// test_vt_sweep.c - what several sequences share, under failing calls: for every operation and
-// every i, the i-th backend call fails, as no space and as a failing device. Afterwards all
-// sequences hold what they held, vt_check holds, a retry succeeds and nothing leaks. Then the same
-// with calls that go on failing, so that undoing fails as well: then a sequence may be torn, and is
-// whole again when the device works. Then with every allocation. (test_vt_fault.c does so for what
-// a sequence does alone.)
+// test_vt_sweep.c - sequences that share, under failing calls: for every operation and every i, the
+// i-th backend call fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences hold what
+// they held, vt_check holds, a retry succeeds and nothing leaks. Then the same with calls that keep
+// failing, so that undoing fails as well: a sequence may be torn, and is repaired when the device
+// works. Then with every allocation. (test_vt_fault.c does this for a single sequence.)
 
 #include "assert_vt.h"
 

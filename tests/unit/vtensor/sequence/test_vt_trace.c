@@ -1,10 +1,10 @@
 // test_vt_trace.c - long random traces of all operations together against the reference of
 // family.h, on every backend, in both layouts, with and without a mapper thread, with budgets,
-// mappings and swaps that are too small. First with a backend that works, where only a lack of
-// space may be answered; then with one whose calls fail at random, those that undo included, where
-// anything may be answered but nothing may be lost, mixed up or read by others.
+// mappings and swaps that are too small. First with a backend that works, where VT_NOSPACE is the
+// only error; then with one whose calls fail at random, also those that undo, where any status may
+// be answered but nothing may be lost, mixed up or read by others.
 //
-// VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
+// VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>

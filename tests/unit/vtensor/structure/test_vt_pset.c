@@ -1,4 +1,4 @@
-// test_vt_pset.c - pSet and the sizes it is made for: structure alone.
+// test_vt_pset.c - pSet and the geometry: structure alone.
 #include "unit/cmocka_all.h"
 
 #include "vtensor/structure/manager.h"

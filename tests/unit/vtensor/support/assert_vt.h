@@ -1,4 +1,4 @@
-// assert_vt.h - cmocka's asserts, and those of what libvtensor answers.
+// assert_vt.h - cmocka's asserts, and asserts on the status that libvtensor returns.
 #ifndef VT_TEST_ASSERT_VT_H
 #define VT_TEST_ASSERT_VT_H
 

@@ -1,4 +1,4 @@
-// env_or.h - a number that whoever runs a test may set.
+// env_or.h - a number from the environment, or a default.
 #ifndef VT_TEST_ENV_OR_H
 #define VT_TEST_ENV_OR_H
 

@@ -1,11 +1,11 @@
-// family.h - sequences that share chunks, on a backend of choice, beside a slow and obvious
-// reference of what they must be: for each sequence an array of its tokens.
+// family.h - sequences that share chunks, on a chosen backend, beside a slow and obvious reference:
+// for each sequence an array of its tokens.
 //
 //   manager -> fault backend -> host, fake, or the CUDA backend on the stand-in for its driver
 //
-// What a row holds is a function of its tenant, the tokens up to it, and its plane. So every byte
-// of every sequence can be told, however it came there: written, matched, forked, copied or swapped
-// in. The fake has no bytes: there it is looked that what a sequence has not written is clean.
+// The content of a row is a function of its tenant, the tokens up to it, and its plane. So every
+// byte of every sequence is known, whether it was written, matched, forked, copied or swapped in.
+// The fake has no bytes: there the test checks that rows that a sequence has not written are clean.
 #ifndef VT_TEST_FAMILY_H
 #define VT_TEST_FAMILY_H
 

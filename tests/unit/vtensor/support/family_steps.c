@@ -1,9 +1,8 @@
-// family_steps.c - one step of a random trace over all operations; and what it may answer, as far
-// as that can be foreseen from what was told before:
+// family_steps.c - one step of a random trace over all operations, and what it may answer:
 //
-//   - no space is never answered where what is held, and what the step needs, fit the budget together;
-//     nor by what needs no memory;
-//   - a match finds no more than was recorded, and all of that if nothing was evicted.
+//   - VT_NOSPACE is wrong if what is held and what the step needs fit the budget together, or if
+//     the step needs no memory;
+//   - a match finds no more than was recorded, and all of it if nothing was evicted.
 #include "assert_vt.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// maps.h - what the system says about this process's addresses.
+// maps.h - what the system reports about this process's mappings.
 #ifndef VT_TEST_MAPS_H
 #define VT_TEST_MAPS_H
 

@@ -1,11 +1,11 @@
-// standin_assert.h - what every test on the stand-in ends with.
+// standin_assert.h - the check with which every test on the stand-in ends.
 #ifndef VT_TEST_STANDIN_ASSERT_H
 #define VT_TEST_STANDIN_ASSERT_H
 
 #include "assert_vt.h"
 #include "standin/standin.h"
 
-// No rule of the driver was broken, and nothing is left of what was asked of it.
+// No rule of the driver was broken, and nothing is still allocated.
 static inline void standin_assert_empty(void)
 {
     standin_report r = standin_look();

@@ -1,5 +1,5 @@
-// world.c - see world.h. Reads the manager's insides in two places only: to see the warm chunks
-// behind a sequence's own, which must read as zero as well, and to name a chunk's address.
+// world.c - see world.h. It uses the manager's internals in two places only: to read the warm
+// chunks behind a sequence's own, which must be zero as well, and to compute a chunk's address.
 #include "assert_vt.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-// world.h - a manager on a backend of choice, beside a slow and obvious reference of what it must
-// be: for each sequence an array with every byte of its tokens.
+// world.h - a manager on a chosen backend, beside a slow and obvious reference: for each sequence
+// an array with every byte of its tokens.
 //
 //   manager -> fault backend -> host or fake backend
 //
-// On the host the bytes are compared. The fake has none: there a page is clean or dirty, and what
-// is compared is that a chunk is clean when a sequence gets it.
+// On the host the bytes are compared. The fake has none, only clean and dirty pages: there the test
+// checks that a chunk is clean when a sequence gets it.
 #ifndef VT_TEST_WORLD_H
 #define VT_TEST_WORLD_H
 

@@ -1,5 +1,5 @@
-// test_vt_rtree_evict.c - what prefixes are worth: who is evicted when, who is not, and what it
-// would set free.
+// test_vt_rtree_evict.c - what prefixes are worth: which are evicted and when, which are not, and
+// how many chunks that would free.
 #include "unit/cmocka_all.h"
 
 #include <string.h>

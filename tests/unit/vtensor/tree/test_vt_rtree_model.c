@@ -7,7 +7,8 @@
 //   - every prefix that is matched is as long as the list says, and each chunk that a lookup names
 //     holds the rows of all of its tokens that lie there,
 //   - so does each chunk of each node,
-//   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds nothing,
+//   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds
+//     nothing,
 //   - victims and what can be evicted are what counting everything anew says.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.

@@ -1,5 +1,5 @@
-// test_vt_vattention.c - what vattention.h promises, call by call; and the thirteen mistakes that
-// the published implementation is known for, each with a test that fails where it is made.
+// test_vt_vattention.c - the contract of vattention.h, call by call; and the thirteen known
+// mistakes of the published implementation, each with a test that fails if it is made.
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

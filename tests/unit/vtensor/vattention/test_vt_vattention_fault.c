@@ -1,7 +1,7 @@
 // test_vt_vattention_fault.c - for every call of vattention.h and every i: the i-th backend call
-// fails, as no space and as a failing device, once or from then on, so that undoing fails as well.
+// fails, with VT_NOSPACE and with VT_EDEVICE, once or from then on, so that undoing fails as well.
 // Afterwards active requests are as before, vt_va_check holds, a retry succeeds and nothing leaks.
-// And every allocation of the library's own fails, and the start of its thread.
+// Every allocation of the library fails once, and so does the start of its thread.
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

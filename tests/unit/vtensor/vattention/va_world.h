@@ -1,11 +1,11 @@
-// va_world.h - an instance of vattention.h on a backend of choice, beside a slow and obvious
+// va_world.h - an instance of vattention.h on a chosen backend, beside a slow and obvious
 // reference: for each request an array with every byte of its tokens.
 //
 //   vt_va -> fault backend -> host, fake, or GPU backend on the stand-in
 //
-// On the host and on the stand-in the bytes are compared. The fake has none: there a page is clean or dirty; and with
-// `device` it stands for a device that runs beside us, on which every step starts kernels that read
-// all that active requests have.
+// On the host and on the stand-in the bytes are compared. The fake has none, only clean and dirty
+// pages; with `device` it simulates a device on which every step starts kernels that read all
+// memory of active requests.
 #ifndef VT_TEST_VA_WORLD_H
 #define VT_TEST_VA_WORLD_H
 

@@ -1,18 +1,20 @@
 // standin.h - a stand-in for NVIDIA's driver: libcuda.so.1 without a GPU, for tests.
 //
 // Device memory is a memfd, so a device address that is mapped and open can be read and written by
-// the test like any other. The stand-in keeps to what the driver's documentation says and writes
-// down every breach of it:
+// the test like any other. The stand-in follows the driver's documentation and records every breach
+// of it:
 //   - sizes and addresses are multiples of the granularity; flags and unused fields are zero;
-//   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is mapped;
-//     they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range mapped;
+//   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is
+//     mapped; they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range
+//     mapped;
 //   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped;
 //   - memory lives until its handle is released and the last mapping of it is gone; when it is
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
 //   - whatever needs a context finds one current in its thread;
 //   - asynchronous work (memset, copies) is done as late as may be: when somebody waits for its
-//     stream or asks it. Host memory in a copy is pinned. A pretended kernel runs until the test ends it;
+//     stream or asks it. Host memory in a copy is pinned. A pretended kernel runs until the test
+//     ends it;
 //   - a stream that was created blocking makes no progress while a kernel runs in the default one.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
@@ -43,8 +45,8 @@ standin_report standin_look(void);
 void standin_use_context(int device);
 int standin_context_depth(void); // of the calling thread
 
-// From now on no more than this in all. At first memory ends at STANDIN_FREE_BYTES, and the others do
-// not (UINT64_MAX).
+// From now on no more than this in all. At first memory ends at STANDIN_FREE_BYTES, and the others
+// do not (UINT64_MAX).
 void standin_limit_memory(uint64_t size_bytes);
 void standin_limit_addresses(uint64_t size_bytes);
 void standin_limit_pinned(uint64_t size_bytes);

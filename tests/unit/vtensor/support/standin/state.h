@@ -1,7 +1,7 @@
 // state.h - what the files of the stand-in share; see standin.h.
 //
-// One mutex guards everything. It is taken by `begin` at the start of each function of the driver
-// and given back by `end`; waiting for a kernel gives it back meanwhile.
+// One mutex guards everything. Each function of the driver locks it with `begin` and unlocks it
+// with `end`; waiting for a kernel unlocks it meanwhile.
 #ifndef VT_TEST_STANDIN_STATE_H
 #define VT_TEST_STANDIN_STATE_H
 

@@ -1,8 +1,8 @@
 // stream.c - the stand-in's streams and events; see standin.h.
 //
-// A stream is a queue of operations, done in order and as late as may be. An event remembers how
-// many operations its stream had been given when it was recorded, and is passed once as many are
-// done. Operations behind a kernel that still runs wait for it.
+// A stream is a queue of operations, done in order and as late as possible. An event remembers how
+// many operations its stream had when it was recorded, and is complete once as many are done.
+// Operations behind a running kernel wait for it.
 #include "state.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// vmm_dirt.h - for the fake backend: which bytes of pages may be other than zero. Of each page one
-// stretch is known, from the first such byte to the last; what lies between counts too.
+// vmm_dirt.h - for the fake backend: which bytes of pages may be non-zero. For each page it keeps
+// one range, from the first such byte to the last.
 #ifndef VT_TEST_VMM_DIRT_H
 #define VT_TEST_VMM_DIRT_H
 

@@ -1,15 +1,15 @@
 // vmm_fake.c - see vmm_fake.h.
 //
-//   reservation  [page] -> chunk and page of it that is mapped there; no chunk: reserved only
-//   chunk        made by create, found by its index in a hash table: there are far more indices than
+//   reservation  [page] -> chunk and page of it that is mapped there; no chunk: reserved only chunk
+//   made by create, found by its index in a hash table: there are far more indices than
 //                chunks. Knows how many of its pages are mapped, and which bytes of each are dirty
 //   swap         see vmm_fake_swap.h
 //   work         an entry of a reservation that a kernel reads remembers the first fence behind it
 //
-// The address of a reservation is taken from a counter that never goes back, so an address from
-// a span that is gone is never valid again, and the list of reservations is in order.
+// The address of a reservation comes from a counter that only grows, so an address of a span that
+// is gone is never valid again, and the list of reservations is sorted.
 //
-// Whoever calls comes in by enter and goes out by leave, and has the lock between the two.
+// Every call begins with enter and ends with leave, and holds the lock in between.
 #include "vmm_fake.h"
 
 #include <pthread.h>

@@ -1,13 +1,13 @@
 // vmm_fake.h - a backend for tests: addresses only, no memory behind them, and its own clock.
 //
-// It keeps the whole state that the contract of vmm.h speaks of and checks every call against it.
-// A breach is counted and the first one described; the call then answers VT_EINVAL. So a test
-// that ends with no violation and nothing left has proved that the manager kept the contract.
+// It keeps all state that the contract of vmm.h mentions and checks every call against it. A breach
+// is counted, the first one is described, and the call answers VT_EINVAL. So a test that ends
+// without a violation and with nothing left has proved that the manager kept the contract.
 //
-// Of bytes it knows whether they may be other than zero ("dirty"): of each page the stretch from
-// the first dirty byte to the last. What lies between counts as dirty too.
+// Of bytes it knows whether they may be non-zero ("dirty"): for each page the range from the first
+// dirty byte to the last. Bytes in between count as dirty.
 //
-// Any thread may call anything here, but close.
+// Any thread may call any function except close.
 #ifndef VT_TEST_VMM_FAKE_H
 #define VT_TEST_VMM_FAKE_H
 

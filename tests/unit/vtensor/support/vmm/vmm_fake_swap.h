@@ -1,8 +1,8 @@
 // vmm_fake_swap.h - the swap of the fake backend: for each page which bytes it holds, which of them
 // are dirty, and a stamp that every write changes. The checksum of a stretch is made of the stamps
-// of its pages, so it is the same for what was not written since, and hardly for anything else.
+// of its pages, so it stays the same until it is written again.
 //
-// Functions that check answer NULL, or what is wrong and have done nothing then.
+// Functions that check answer NULL, or what is wrong; then they have done nothing.
 #ifndef VT_TEST_VMM_FAKE_SWAP_H
 #define VT_TEST_VMM_FAKE_SWAP_H
 

@@ -1,4 +1,4 @@
-// vmm_fake_work.h - what runs on the fake's device: which bytes it may touch, until which ticket.
+// vmm_fake_work.h - work on the fake's device: which bytes it may touch, and until which ticket.
 #ifndef VT_TEST_VMM_FAKE_WORK_H
 #define VT_TEST_VMM_FAKE_WORK_H
 

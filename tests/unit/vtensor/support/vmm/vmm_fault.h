@@ -1,6 +1,6 @@
-// vmm_fault.h - a backend for tests that wraps another and makes chosen calls fail, slow or wait. A
-// call that fails does not reach the inner backend, as the contract of vmm.h has it: nothing is
-// changed. Any thread may call anything here, but close.
+// vmm_fault.h - a backend for tests that wraps another one and makes chosen calls fail, slow down
+// or wait. A call that fails does not reach the inner backend, so nothing is changed, as the
+// contract of vmm.h requires. Any thread may call any function except close.
 #ifndef VT_TEST_VMM_FAULT_H
 #define VT_TEST_VMM_FAULT_H
 
