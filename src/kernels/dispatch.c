@@ -14,13 +14,15 @@ static bool has_any(void)
 }
 
 #ifdef FXI_X86
+// F16C and AVX-VNNI by CPUID: not every compiler's __builtin_cpu_supports knows them.
 static bool has_avx2(void)
 {
+    unsigned a, b, c, d;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-// CPUID leaf 7, subleaf 1: not every compiler's __builtin_cpu_supports knows the feature.
+// Leaf 7, subleaf 1.
 static bool has_avx2_vnni(void)
 {
     unsigned a, b, c, d;
