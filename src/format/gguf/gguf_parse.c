@@ -112,7 +112,7 @@ static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
     return FX_OK;
 }
 
-// Skips n values of a known type that is no array.
+// Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
 {
     if (type == FXI_GGUF_STR) {
@@ -186,7 +186,7 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     qsort(by_name, n, sizeof *by_name, fxi_gguf_compare_names);
     for (size_t i = 1; i < n; i++)
         if (!fxi_gguf_compare_names(&by_name[i - 1], &by_name[i]))
-            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' is there twice", c->g->name, what,
+            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' appears twice", c->g->name, what,
                             fxi_show_text(by_name[i]->p, by_name[i]->n).s);
     return FX_OK;
 }

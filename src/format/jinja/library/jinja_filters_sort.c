@@ -60,7 +60,7 @@ static fx_status merge_runs(fxi_jrun *r, const sort_item *a, size_t n_a, const s
     return FX_OK;
 }
 
-// Stable; `down`: the greatest first, equals in their order.
+// Stable; `down`: descending, equal items still in their order.
 static fx_status merge_sort(fxi_jrun *r, sort_item *s, size_t n, bool down)
 {
     sort_item *other;

@@ -1,10 +1,10 @@
-// jinja_functions.c - the functions that every template has.
+// jinja_functions.c - the functions that every template can call.
 #include <string.h>
 
 #include "format/jinja/library/jinja_library.h"
 #include "format/jinja/tree/jinja_str.h"
 
-enum { MAX_RANGE = 100000 }; // Jinja's own
+enum { MAX_RANGE = 100000 }; // Jinja's limit
 
 static fx_status fn_range(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {

@@ -177,7 +177,7 @@ static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *f
     return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-// Phi-3's chat marks swallow the white space behind them, which its files do not say.
+// Phi-3's chat marks swallow the white space after them, which its files do not say.
 static fx_status mark_phi3(gguf_reader *r)
 {
     static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/protobuf.h"
 #include "format/vocab/read/vocab_read.h"
 #include "unit/cmocka_all.h"

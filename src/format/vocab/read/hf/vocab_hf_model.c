@@ -7,7 +7,6 @@
 // Files older than the key "type" are recognised by their other keys, as in the library.
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/show.h"

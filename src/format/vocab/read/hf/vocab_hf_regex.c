@@ -14,7 +14,6 @@
 // others that depend on what a word or a line is.
 #include <string.h>
 
-#include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
 typedef struct regex_writer {
@@ -67,7 +66,7 @@ static bool is_script(const char *name, size_t n)
     return false;
 }
 
-// \p{..} or \P{..}; w->p is behind the letter.
+// \p{..} or \P{..}; w->p is past the letter.
 static void put_property(regex_writer *w, char letter)
 {
     const char *close =
@@ -120,7 +119,7 @@ static void put_in_class(regex_writer *w, char c)
 
 static void put_outside(regex_writer *w, char c)
 {
-    if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
+    if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' after an interval is not read";
     put_pattern(w, &c, 1);
     if (c != '[') return;
     w->in_class = 1;
