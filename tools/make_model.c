@@ -8,7 +8,6 @@
 // by sqrt(2 * layers) if it adds to the residual stream; the output matrix gives logits a standard
 // deviation of 2. Number i of tensor t depends only on (seed, t, i): equal options give equal
 // files, with any number of threads. Memory: one batch of numbers, whatever the model's size.
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
