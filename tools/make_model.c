@@ -320,7 +320,7 @@ static fx_status find_mix(model_maker *m, fx_error *err)
 static fx_status check_options(model_maker *m, const fxi_opt_rest *rest, fx_error *err)
 {
     const options *o = &m->o;
-    if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is no option", rest->arg[0]);
+    if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is not an option", rest->arg[0]);
     if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
     FX_TRY(find_mix(m, err));
     if (o->dim % o->n_head || o->dim / o->n_head % 2)

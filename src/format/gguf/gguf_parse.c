@@ -145,7 +145,7 @@ static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
 {
     FX_TRY(read_type(c, &kv->key, &kv->elem_type));
     if (kv->elem_type == FXI_GGUF_ARRAY)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not read",
+        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not supported",
                         c->g->name, fxi_show_text(kv->key.p, kv->key.n).s);
     FX_TRY(read_u64(c, &kv->n_elem, "an array's length"));
     size_t smallest = kv->elem_type == FXI_GGUF_STR ? 8 : fxi_gguf_type_bytes(kv->elem_type);
@@ -231,7 +231,7 @@ static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
     if (t->ne[0] % t->type->block_elems)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': rows of %" PRIu64
-                        " numbers are no multiple of %s's block of %" PRIu32,
+                        " numbers are not a multiple of %s's block of %" PRIu32,
                         c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->ne[0], t->type->name,
                         t->type->block_elems);
     uint64_t size = t->ne[0] / t->type->block_elems;
@@ -258,7 +258,7 @@ static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t
     if (t->offset % alignment)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': offset %" PRIu64
-                        " is no multiple of the alignment %" PRIu64,
+                        " is not a multiple of the alignment %" PRIu64,
                         c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, alignment);
     if (__builtin_add_overflow(t->offset, t->size_bytes, &end) || end > bytes_left(c))
         return fxi_fail(c->err, FX_EFORMAT,
@@ -372,7 +372,7 @@ static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
     uint32_t a = *alignment;
     if (a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: key 'general.alignment': %" PRIu32 " is no power of two from %d to %d",
+                    "%s: key 'general.alignment': %" PRIu32 " is not a power of two from %d to %d",
                     c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
 }
 

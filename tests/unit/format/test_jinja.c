@@ -231,7 +231,7 @@ static void test_refused(void **state)
         {"{# x", AT(1) "a comment does not end"},
         {"{% raw %}x", AT(1) "'raw' has no 'endraw'"},
         {"{{ a ! b }}", AT(1) "unexpected character '!'"},
-        {"{{ '\\ud800' }}", AT(1) "an escape that is no character"},
+        {"{{ '\\ud800' }}", AT(1) "an escape that is not a character"},
         {"{{ 99999999999999999999 }}", AT(1) "the number 99999999999999999999 is too large"},
         {"{% set 1 = 2 %}", AT(1) "expected a name to assign to, got '1'"},
         {"a\xFF", "chat template: bad UTF-8 at byte 1"},

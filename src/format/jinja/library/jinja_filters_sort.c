@@ -105,7 +105,7 @@ static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     sort_item *s;
     FX_TRY(fxi_jval_need_defined(r, c->self));
     if (c->self.type != FXI_JVAL_DICT)
-        return fxi_jrun_fail(r, "dictsort: a %s is no mapping", fxi_jval_type_name(c->self));
+        return fxi_jrun_fail(r, "dictsort: a %s is not a mapping", fxi_jval_type_name(c->self));
     if (c->arg[1].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jcall_str(r, c, 1, &by));
     bool by_value = fxi_jstr_is(by, "value");
     if (!by_value && !fxi_jstr_is(by, "key"))

@@ -75,7 +75,7 @@ static fx_status fn_raise(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jrun_fail_text(r, "", s);
 }
 
-// The caller's clock. libc's strftime has Python's letters; a text that does not fit is empty.
+// The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
 static fx_status fn_strftime(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s;

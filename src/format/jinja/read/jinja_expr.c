@@ -94,7 +94,8 @@ static fx_status add_literal(fxi_jparse *p, char *dst, size_t *n)
             continue;
         }
         *n += unescape_char(s + 1, (size_t)(end - s - 1), dst + *n, &n_read);
-        if (!n_read) return fxi_jlex_refuse(p->err, p->cur.line, "an escape that is no character");
+        if (!n_read)
+            return fxi_jlex_refuse(p->err, p->cur.line, "an escape that is not a character");
         s += 1 + n_read;
     }
     return fxi_jparse_next(p);

@@ -178,16 +178,17 @@ static fx_status check_model_kind(const sp_reader *r)
     if (r->model != UNIGRAM && r->model != BPE)
         return fxi_fail(r->err, FX_EFORMAT,
                         "%s: trainer_spec.model_type %" PRIu64
-                        " (%s) is not read, only unigram and bpe",
+                        " (%s) is not supported, only unigram and bpe",
                         r->s->name, r->model, name ? name : "unknown");
     if (r->space_suffix)
         return fxi_fail(r->err, FX_EFORMAT,
-                        "%s: trainer_spec.treat_whitespace_as_suffix is not read", r->s->name);
+                        "%s: trainer_spec.treat_whitespace_as_suffix is not supported", r->s->name);
     if (!r->escape)
         return fxi_fail(r->err, FX_EFORMAT,
-                        "%s: normalizer_spec.escape_whitespaces false is not read", r->s->name);
+                        "%s: normalizer_spec.escape_whitespaces false is not supported",
+                        r->s->name);
     if (r->denormalizer.n)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: a denormalizer_spec is not read", r->s->name);
+        return fxi_fail(r->err, FX_EFORMAT, "%s: a denormalizer_spec is not supported", r->s->name);
     return FX_OK;
 }
 

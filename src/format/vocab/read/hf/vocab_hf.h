@@ -102,8 +102,8 @@ fx_status fxi_hf_add_norm(const fxi_hf *h, fxi_norm n);
 fx_status fxi_hf_read_metaspace(const fxi_hf *h, const json_t *step, const char *path,
                                 fxi_str *scheme);
 
-// vocab_hf_norm.c, vocab_hf_split.c, vocab_hf_after.c (both others): the steps that are read. They
-// fill norms, splits, spelling, bos and eos.
+// vocab_hf_norm.c, vocab_hf_split.c, vocab_hf_after.c (both others): the supported steps. They fill
+// norms, splits, spelling, bos and eos.
 extern const fxi_hf_step_table fxi_hf_normalizers, fxi_hf_pre_tokenizers, fxi_hf_decoders,
     fxi_hf_processors;
 // After all steps: whether the decoder turns the pieces into what they mean.

@@ -105,7 +105,7 @@ static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
     if ((size_t)id >= h->s->n_tok)
         return fxi_hf_fail(h, path, "id %d, but there are %zu tokens", (int)id, h->s->n_tok);
     if (*adds)
-        return fxi_hf_fail(h, path, "more than one token %s the text is not read",
+        return fxi_hf_fail(h, path, "more than one token %s the text is not supported",
                            after ? "after" : "before");
     *adds = true;
     *(after ? &h->s->eos : &h->s->bos) = id;
@@ -132,7 +132,7 @@ static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t 
     fxi_str name;
     int32_t id;
     if (json_object_get(part, "Sequence")) {
-        if (*met_text) return fxi_hf_fail(h, path, "the text twice is not read");
+        if (*met_text) return fxi_hf_fail(h, path, "the text twice is not supported");
         *met_text = true;
         return FX_OK;
     }
