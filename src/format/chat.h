@@ -42,7 +42,8 @@ typedef struct fxi_chat_msg { // a message of plain text
 } fxi_chat_msg;
 
 // A conversation to render. The caller keeps everything. JSON values are jansson's; a call does not
-// change them, but holds references to their members while it runs.
+// change them, but holds references to their members while it runs. Their strings must be valid
+// UTF-8, as those of jansson's parser are.
 typedef struct fxi_conversation {
     const struct json_t *messages; // array of objects; NULL: plain[0..n_plain)
     const fxi_chat_msg *plain;
