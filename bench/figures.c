@@ -1,4 +1,4 @@
-// See figures.h.
+// figures.c - time, samples and goals.
 #include "figures.h"
 
 #include <math.h>

@@ -8,7 +8,6 @@
 // by sqrt(2 * layers) if it adds to the residual stream; the output matrix gives logits a standard
 // deviation of 2. Number i of tensor t depends only on (seed, t, i): equal options give equal
 // files, with any number of threads. Memory: one batch of numbers, whatever the model's size.
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,7 +320,7 @@ static fx_status find_mix(model_maker *m, fx_error *err)
 static fx_status check_options(model_maker *m, const fxi_opt_rest *rest, fx_error *err)
 {
     const options *o = &m->o;
-    if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is no option", rest->arg[0]);
+    if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is not an option", rest->arg[0]);
     if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
     FX_TRY(find_mix(m, err));
     if (o->dim % o->n_head || o->dim / o->n_head % 2)

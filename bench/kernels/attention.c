@@ -1,5 +1,5 @@
-// Attention: decoding over long caches, and whole prompts, with every type of cache and with blocks
-// behind a table. Each is compared with ref, bit by bit, before it is timed.
+// attention.c - decoding over long caches, and whole prompts, with every type of cache, contiguous
+// and in blocks found through a table. Each is compared with ref, bit by bit, before it is timed.
 //
 // In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
 // pair of a query and a position that it attends to; GB/s counts the cache that a decode reads.

@@ -1,4 +1,4 @@
-// Prints rows beside the machine's limits at that time, and keeps the goals.
+// limits.c - prints rows beside the machine's limits at that time, and keeps the goals.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

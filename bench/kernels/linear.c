@@ -1,8 +1,8 @@
-// Linear layers: every type in small and large batches, and other divisions of the work.
+// linear.c - linear layers: every type in small and large batches, and other divisions of the work.
 //
-// There are so many copies of the layer's weights that no cache holds them, as in a model of many
-// layers. GB/s counts the weights once per run. Before a kernel is timed, its result is compared
-// with ref's for some panels and tokens.
+// The layer's weights are copied until no cache can hold all copies, as in a model of many layers.
+// GB/s counts the weights once per run. Before a kernel is timed, its result is compared with ref's
+// for some panels and tokens.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Operations on a token's row between the layers, in one thread with all data in the first-level
-// cache. GB/s counts the row that is read.
+// rows.c - operations on a token's row between the layers, in one thread with all data in the
+// first-level cache. GB/s counts the row that is read.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Memory, time and comparison for all parts of bench_kernels.
+// tools.c - memory, time and comparison for all parts of bench_kernels.
 #include <stdlib.h>
 #include <string.h>
 

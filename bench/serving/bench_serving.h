@@ -119,7 +119,7 @@ typedef struct client {
     uint64_t id;
     double submit_ns, first_ns;       // first_ns: of the first token
     uint64_t submit_turn, first_turn; // n_turn at that time
-    int n_told;                       // tokens received
+    int n_received;                   // tokens
     int n_cached;                     // prompt tokens from the prefix cache
     int32_t *answer;                  // if not NULL: [max_tok] receives the tokens
     bool ended;

@@ -51,7 +51,7 @@ static void take_answer(chat_run *r, talk *t)
     if (is_last) samples_add(&r->last, client_ttft_ms(&t->c));
     o->n_prompt += (uint64_t)t->n_tok;
     o->n_cached += (uint64_t)t->c.n_cached;
-    o->n_answer += (uint64_t)t->c.n_told;
+    o->n_answer += (uint64_t)t->c.n_received;
     t->n_tok += ANSWER_TOK;
     t->n_done++;
     if (!is_last) send_message(r, t);

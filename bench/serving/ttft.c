@@ -81,7 +81,7 @@ static bool short_ones_wait(const pass *p)
 static int n_decoded(const pass *p)
 {
     int n = 0;
-    for (int i = 0; i < N_DECODER; i++) n += p->decoder[i].n_told;
+    for (int i = 0; i < N_DECODER; i++) n += p->decoder[i].n_received;
     return n;
 }
 
@@ -106,8 +106,8 @@ static double decode_alone(pass *p)
 static double read_long(const bench *b, pass *p, waits *o)
 {
     double most = 0;
-    while (!p->lng[0].n_told || !p->lng[p->load->n_long - 1].n_told || short_ones_wait(p)) {
-        const bool due = p->n_phase < N_PHASE && !p->lng[0].n_told &&
+    while (!p->lng[0].n_received || !p->lng[p->load->n_long - 1].n_received || short_ones_wait(p)) {
+        const bool due = p->n_phase < N_PHASE && !p->lng[0].n_received &&
                          long_progress(p) >= p->n_phase * b->size.long_tok / N_PHASE;
         const int before = n_decoded(p);
         p->w->mid_step = due && !short_ones_wait(p) ? short_ones_come : NULL;

@@ -148,12 +148,12 @@ static void on_event(void *ud, const fx_event *ev)
 {
     client *c = ud;
     if (ev->token >= 0) {
-        if (!c->n_told) {
+        if (!c->n_received) {
             c->first_ns = now_ns();
             c->first_turn = c->w->n_turn;
         }
-        if (c->answer) c->answer[c->n_told] = ev->token;
-        c->n_told++;
+        if (c->answer) c->answer[c->n_received] = ev->token;
+        c->n_received++;
     }
     if (ev->error) die("a request", ev->error);
     if (!ev->last) return;

@@ -3,10 +3,10 @@
 
     build/venv/bin/python3 bench/tokenizer/tokenizer_compare.py build/release/bin/bench_tokenizer [ROUNDS] > rows.csv
 
-On ../shared/data, everything in one thread. In every round each program has its turn, ours first; medians of the rounds
-are shown. Rates are 10^6 bytes of text in a second. We take a text as one call; the libraries are faster with some
-kilobytes at a time, so they have it both ways and the ratio is that to the better. Libraries that are not installed are
-left out (tiktoken is no part of ./check).
+On ../shared/data, everything in one thread. In every round the programs run in turn, ours first; medians of the rounds
+are shown. Rates are 10^6 bytes of text in a second. Our program gets a text in one call; the libraries are faster with
+a few kilobytes at a time, so both are measured and the ratio is to the better. Libraries that are not installed are
+left out (./check does not install tiktoken).
 
 CSV: vocabulary,text,library,ours_mb_s,theirs_whole_mb_s,theirs_parts_mb_s,ratio,load_ms
 """
@@ -64,7 +64,7 @@ LOAD = {"tokenizers": load_tokenizers, "sentencepiece": load_sentencepiece, "tik
 
 
 def ours(bench, path, pre, text):
-    """MB/s and the time to load, of one run after one that nobody counts."""
+    """MB/s and the time to load, of one run after an uncounted one."""
     args = [bench, *(["--pre", pre] if pre else []), "--runs", "3", path, "--", text]
     out = subprocess.run(args, check=True, capture_output=True, text=True).stdout
     row = next(csv.DictReader(io.StringIO(out)))

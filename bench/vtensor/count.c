@@ -1,7 +1,6 @@
 // count.c - figures that are counted, not timed: mappings, physical bytes, system calls.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_vtensor.h"
 

@@ -5,7 +5,6 @@
 // are calls of the backend: on the host an unmap or the map of an alias is one system call, a
 // writable map two, a destroy one per view, a create one per view and MiB.
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "bench_vtensor.h"

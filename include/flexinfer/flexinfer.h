@@ -151,10 +151,13 @@ fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n
                            fx_tokens *out, fx_error *err);
 
 // A conversation with everything that a chat template can take, as values of the JSON library
-// jansson (2.13 or later). They are borrowed for the call: they are not changed, and the caller
-// still owns them. Reference counts of members are taken during the call; jansson counts atomically
-// where the compiler can (JSON_HAVE_ATOMIC_BUILTINS), and only then may two threads pass the same
-// values at once.
+// jansson (2.14 or later). They are borrowed for the call: they are not changed, and the caller
+// still owns them. Strings are valid UTF-8, which jansson checks except in functions named
+// _nocheck. The call holds references to members while it runs; jansson counts references
+// atomically where the compiler can (JSON_HAVE_ATOMIC_BUILTINS), and only then may two threads pass
+// the same values at once. The library wraps jansson's allocation function for the whole process
+// when it first parses JSON; a program that sets functions of its own does so before it opens an
+// engine.
 struct json_t;
 typedef struct fx_chat_request {
     const struct json_t *messages; // array of objects {"role", "content", ..}. Content is text or a
@@ -177,7 +180,8 @@ typedef struct fx_chat_request {
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
-// The same as text: *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free().
+// The same as text: *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free(). NULL
+// after an error.
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err);
 

@@ -16,20 +16,20 @@ struct json_t;                    // jansson's
 typedef struct fxi_chat fxi_chat; // immutable: any thread may use it
 
 typedef struct fxi_chat_source {
-    const fxi_gguf *gguf; // the model's file, with tokenizer.chat_template and kin; NULL: none
+    const fxi_gguf *gguf; // the model's file, its tokenizer.chat_template keys; NULL: none
     fxi_str tokenizer;    // the template of a tokenizer's file, before the model's; n 0: none
     const char *wanted;   // a built-in's name, the name of one of the model's templates, or a
                           // file's path; NULL: the model's, else a built-in by the vocabulary's
                           // tokens
 } fxi_chat_source;
 
-// A template of the model that cannot be compiled is no error here, but when it is used. Errors:
-// FX_EINVAL, FX_EIO, FX_EFORMAT (of the one that was wanted), FX_ENOMEM.
+// A template of the model that cannot be compiled fails when it is used, not here. Errors:
+// FX_EINVAL, FX_EIO, FX_EFORMAT (of the template that `wanted` names), FX_ENOMEM.
 fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat **out,
                         fx_error *err);
 void fxi_chat_free(fxi_chat *c); // NULL is allowed
 
-// "chatml", .. for a built-in one, else NULL.
+// The built-in template's name ("chatml", ..); NULL: it is not a built-in one.
 const char *fxi_chat_builtin(const fxi_chat *c);
 // Why chats cannot be rendered, in one line; NULL: they can. Lives as long as c.
 const char *fxi_chat_broken(const fxi_chat *c);
@@ -41,8 +41,9 @@ typedef struct fxi_chat_msg { // a message of plain text
     fxi_str text; // UTF-8
 } fxi_chat_msg;
 
-// What is to be rendered. The caller keeps everything; JSON values are jansson's and are not
-// changed, but reference counts of members are taken during a call.
+// A conversation to render. The caller keeps everything. JSON values are jansson's; a call does not
+// change them, but holds references to their members while it runs. Their strings must be valid
+// UTF-8, as those of jansson's parser are.
 typedef struct fxi_conversation {
     const struct json_t *messages; // array of objects; NULL: plain[0..n_plain)
     const fxi_chat_msg *plain;
@@ -55,9 +56,9 @@ typedef struct fxi_conversation {
 
 // Appends the conversation's text, with an owner for every byte. Messages are fitted to the
 // template first: template/chat_fit.c says how. Errors: FX_EINVAL (values of another type, no
-// messages, one that is no object with a role, bad UTF-8; what the template itself refuses, in its
-// words; a limit), FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then *out is
-// as before.
+// messages, one that is not an object with a role, bad UTF-8; what the template itself refuses, in
+// its words; a limit), FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then
+// *out is as before.
 fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_marked *out,
                           fx_error *err);
 

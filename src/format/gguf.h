@@ -42,8 +42,6 @@ typedef struct fxi_gguf_kv {
     const unsigned char *value; // in the file: scalar, string's length, or first element
 } fxi_gguf_kv;
 
-// "u32", "string", "array", ..
-const char *fxi_gguf_type_name(fxi_gguf_type type);
 // Bytes of one value; 0 for strings and arrays, whose sizes vary.
 size_t fxi_gguf_type_bytes(fxi_gguf_type type);
 
@@ -60,10 +58,10 @@ typedef struct fxi_gguf_tensor {
 } fxi_gguf_tensor;
 
 // Maps and parses a file; the caller closes *out. Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM; texts
-// begin with the path. Nobody may truncate the file while it is open: reading a page behind its end
+// begin with the path. The file must not be truncated while it is open: reading a page past its end
 // kills the process.
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
-// The same over bytes in memory, which must outlive it; `name` stands in error texts.
+// The same over bytes in memory, which must outlive it; `name` begins error texts.
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed

@@ -1,4 +1,4 @@
-// json_text.c - a watch on jansson's allocations, around the function that made them before.
+// json_text.c - wraps jansson's allocation function in one that records failures.
 #include "format/json_text.h"
 
 #include <pthread.h>
@@ -15,9 +15,9 @@ static void *watched_malloc(size_t n)
 
 static void install_watch(void)
 {
-    json_free_t give_back;
-    json_get_alloc_funcs(&usual, &give_back);
-    json_set_alloc_funcs(watched_malloc, give_back);
+    json_free_t usual_free;
+    json_get_alloc_funcs(&usual, &usual_free);
+    json_set_alloc_funcs(watched_malloc, usual_free);
 }
 
 json_t *fxi_json_text(const char *text, size_t n, size_t flags, bool *no_memory, json_error_t *e)

@@ -1,9 +1,9 @@
-// json_text.h - parsing JSON with jansson, and noticing when memory was short.
+// json_text.h - parses JSON with jansson and detects failed allocations.
 //
-// jansson does not report that: it may call the text broken, or cut a string off. It has one
+// jansson does not report them: it may call the text broken, or cut a string off. It has one
 // allocation function for the process and none per parse, so the first call wraps that function,
-// whichever it is, in one that sets a flag of the calling thread. Memory is freed as before. A
-// program that sets jansson's functions later ends the watch.
+// whichever it is, in one that sets a flag of the calling thread. Memory is freed as before. If a
+// program sets jansson's functions later, failures are no longer detected.
 #ifndef FXI_FORMAT_JSON_TEXT_H
 #define FXI_FORMAT_JSON_TEXT_H
 

@@ -42,19 +42,18 @@ void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
 
 // ---- what the file declares ---------------------------------------------------------------------
 
-int fxi_vocab_size(const fxi_vocab *v);          // tokens; ids are 0 .. size - 1
-int32_t fxi_vocab_bos(const fxi_vocab *v);       // -1: none
-int32_t fxi_vocab_eos(const fxi_vocab *v);       // -1: none
-bool fxi_vocab_adds_bos(const fxi_vocab *v);     // BOS goes in front of a text
-bool fxi_vocab_adds_eos(const fxi_vocab *v);     // EOS goes behind a text
-bool fxi_vocab_adds_space(const fxi_vocab *v);   // a space goes in front of a text
-bool fxi_vocab_strips_space(const fxi_vocab *v); // decoding removes that space
+int fxi_vocab_size(const fxi_vocab *v);        // tokens; ids are 0 .. size - 1
+int32_t fxi_vocab_bos(const fxi_vocab *v);     // -1: none
+int32_t fxi_vocab_eos(const fxi_vocab *v);     // -1: none
+bool fxi_vocab_adds_bos(const fxi_vocab *v);   // BOS goes in front of a text
+bool fxi_vocab_adds_eos(const fxi_vocab *v);   // EOS goes after a text
+bool fxi_vocab_adds_space(const fxi_vocab *v); // a space goes in front of a text
 // The id of exactly this piece (as stored, e.g. "<|im_end|>"), -1: none.
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes);
 
 // ---- tokens -------------------------------------------------------------------------------------
 //
-// An id outside the vocabulary is allowed: it is no text, does not end a generation, and is no
+// An id outside the vocabulary is allowed: it adds no text, does not end a generation and is not a
 // control token. Strings live as long as the vocabulary and are not NUL-terminated.
 
 // An end-of-generation token: EOS, end of turn, and the like.
@@ -71,7 +70,7 @@ const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes);
 
 enum {
     // The text is a beginning, not a continuation: it gets the space in front that the vocabulary
-    // asks for, and so does text behind special tokens, in vocabularies that want it there.
+    // requires, and so does text after special tokens, in vocabularies that put one there.
     FXI_ENCODE_SPACE = 1,
     // Text that is spelled like a control token becomes its id. User-defined tokens are split off
     // without the flag, too.
@@ -104,7 +103,7 @@ bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned 
 typedef struct fxi_decoder {
     fxi_buf raw;      // bytes of an incomplete character
     bool strip_space; // drop the next byte if it is the space that was put in front of the text
-    bool strip_again; // the same for the next token, if this one was nothing else
+    bool strip_again; // the same for the next token, if this one was only that space
     bool each_byte;   // every invalid byte becomes a U+FFFD, otherwise every run of them
 } fxi_decoder;
 

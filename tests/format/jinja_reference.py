@@ -1,5 +1,4 @@
-"""Jinja as transformers sets it up for chat templates, and the program of ours that renders the same: for tests that
-compare the two."""
+"""jinja2 as transformers sets it up for chat templates, and the project's own renderer, for tests that compare the two."""
 import functools
 import json
 import os
@@ -12,11 +11,11 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.sandbox
 
-CLOCK = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)  # where the clock of jinja_render stands
+CLOCK = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)  # the time on jinja_render's clock
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %} marks what the model said; rendering sees through it."""
+    """{% generation %} marks what the model said; it is rendered as its body."""
     tags = {"generation"}
 
     def parse(self, parser):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_python.sh PYTHON SCRIPT - the script, or 77 where its interpreter has not been made.
+# run_python.sh PYTHON SCRIPT - runs the script; exit status 77 (skipped) if PYTHON does not exist.
 if [ ! -x "$1" ]; then
     echo "skipped: build/venv not present"
     exit 77

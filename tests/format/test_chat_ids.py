@@ -1,5 +1,5 @@
-"""Conversations to ids: those of the text that jinja2 renders, by the tokenizers library, where nobody spells a control
-token; and no control token that the template did not write, whatever is said."""
+"""Conversations to ids: the same as the tokenizers library gives for the text that jinja2 renders, where no message
+spells a control token; and never a control token that the template did not write."""
 import json
 import sys
 import unittest
@@ -16,8 +16,9 @@ TEMPLATES = ROOT / "tests" / "vectors" / "templates"
 
 
 def read_tokenizer(path):
-    """The library refuses merges of pieces with spaces inside where they are written as one string. It looks for
-    special tokens whose spelling is "normalized" in the normalized text, where marks are lost: ours does not."""
+    """A tokenizer of the library that behaves as ours. It refuses merges written as one string if a piece contains a
+    space: they become pairs. It looks for special tokens marked "normalized" in the normalized text, where ours does
+    not, since marks are lost there: the flag is cleared."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for token in data["added_tokens"]:
         token["normalized"] &= not token["special"]

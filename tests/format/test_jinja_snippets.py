@@ -320,7 +320,7 @@ SNIPPETS = [
     "{% set x = l | map('string') %}{% if x %}true{% endif %}",
 ]
 
-# Variables, not literals: what jinja2 can compute when it compiles does not always fail where it would later.
+# Variables, not literals: jinja2 computes constants when it compiles, and then some do not fail as they would later.
 ATOMS = ["s", "u", "i", "neg", "f", "t", "nothing", "l", "ls", "mixed", "d", "missing", "lit", "empty", "three", "minus", "half", "pair", "nil",
          "kv", "(three, s)", "people", "people[0]", "num", "words", "html", "quote", "range(three)", "zero", "w"]
 FILTERS = ["upper", "lower", "trim", "length", "list", "first", "last", "string", "int", "float", "tojson", "default('dd')", "join('-')", "sort", "reverse",
@@ -356,7 +356,7 @@ def random_expression(rng, depth):
     return f"(not {inner()})"
 
 
-# What Python shows of generators and functions has an address in it.
+# Python prints generators and functions with their addresses.
 def comparable(text):
     return not any(word in text for word in ("<generator", "<built-in", "<bound", "<function", "object at", "<class", "<reverse", "<list_rev"))
 
@@ -365,7 +365,7 @@ class Snippets(jr.Beside):
     def differs(self, template):
         want, got = (jr.outcome(side, template, CONTEXT) for side in (self.reference, self.ours))
         if want[0] and not got[0] and got[1].endswith("has no text"):
-            return None  # of generators and functions jinja2 shows where in memory they are
+            return None  # jinja2 prints the addresses of generators and functions
         if want[0] != got[0] or (want[0] and want[1] != got[1]):
             return f"{template!r}\n    jinja2: {want[1]!r}\n    ours:   {got[1]!r}"
         return None

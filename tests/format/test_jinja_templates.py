@@ -45,7 +45,7 @@ class Templates(jr.Beside):
                 self.assertIn(want[1].removeprefix("TemplateError: "), got[1], name)
                 self.assertRegex(got[1], r"^chat template, line \d+: ", name)
 
-    # Every character that the caller can give is of a kind that no template has: none of those is marked.
+    # The caller's characters are ones that no template contains: none of them may be marked.
     def test_marks(self):
         shift = {c: 0xE000 + c for c in range(33, 127)}
         for name, template in templates():

@@ -1,4 +1,4 @@
-// Any bytes as a GGUF file: the parser, every reader on every key, the vocabulary, the chat family.
+// fuzz_gguf.c - any bytes as a GGUF file: the parser, every reader on every key, the vocabulary.
 #include <string.h>
 
 #include "format/chat.h"

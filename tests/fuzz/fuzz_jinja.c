@@ -1,5 +1,5 @@
-// A template and, after a byte 0, its variables as JSON. Rendering any of them ends within its
-// limits; the output is UTF-8 with a mark for each byte, and the same the next time.
+// fuzz_jinja.c - a template and, after a byte 0, its variables as JSON. Rendering any of them ends
+// within its limits; the output is UTF-8 with a mark for each byte, and the same the next time.
 #include <string.h>
 
 #include "base/text/utf8.h"

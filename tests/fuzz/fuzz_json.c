@@ -1,5 +1,5 @@
-// fuzz_json.c - request bodies: any bytes end in parameters or in one 4xx or 501 with a line of
-// text, and nothing leaks. What parses is also answered, so that every combination of options is
+// fuzz_json.c - request bodies: any bytes end in parameters or in an error, 4xx or 501, with a line
+// of text, and nothing leaks. What parses is also answered, so that every combination of options is
 // rendered.
 #include "fuzz.h"
 #include "server/request/api_request.h"

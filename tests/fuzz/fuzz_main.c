@@ -4,7 +4,7 @@
 //                                   same every time
 //     fuzz_x FILE ..                these inputs, e.g. one that has crashed
 //     fuzz_x --corpus FILE          the inputs of a corpus
-//     fuzz_x --pack FILE INPUT ..   makes a corpus of these files, sorted by size, without doubles
+//     fuzz_x --pack FILE INPUT ..   packs these files, sorted by size, without duplicates
 //     fuzz_x --unpack FILE DIR      writes the inputs of a corpus as files, for libFuzzer
 //     fuzz_x --write-seeds DIR      writes the seeds as files: a first corpus for libFuzzer
 //
@@ -118,7 +118,7 @@ static void insert_bytes(fxi_buf *b, size_t at, const char *p, size_t n)
     b->n += n;
 }
 
-// Puts a piece of some seed somewhere.
+// Inserts a piece of some seed at some place.
 static void splice(fxi_buf *b, dice *d, const seeds *s)
 {
     const fxi_buf *from = &s->seed[roll_dice(d, s->n)];

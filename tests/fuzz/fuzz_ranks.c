@@ -1,4 +1,4 @@
-// Rank files: any bytes give a vocabulary that works or a one-line error.
+// fuzz_ranks.c - rank files: any bytes give a vocabulary that works or a one-line error.
 #include "fuzz_vocab_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)

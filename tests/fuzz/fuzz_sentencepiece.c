@@ -1,4 +1,5 @@
-// SentencePiece models: any bytes give a vocabulary that works or a one-line error.
+// fuzz_sentencepiece.c - SentencePiece models: any bytes give a vocabulary that works or a one-line
+// error.
 #include "fuzz_vocab_file.h"
 #include "unit/format/protobuf_bytes.h"
 

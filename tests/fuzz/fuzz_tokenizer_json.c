@@ -1,4 +1,5 @@
-// tokenizer.json: any bytes give a vocabulary that works or a one-line error.
+// fuzz_tokenizer_json.c - tokenizer.json: any bytes give a vocabulary that works or a one-line
+// error.
 #include "fuzz_vocab_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
@@ -40,7 +41,7 @@ bool fuzz_seed(unsigned i, fxi_buf *out)
         "\"MergedWithNext\",\"invert\":true},{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
         "{\"type\":\"Digits\"}]},\"decoder\":{\"type\":\"ByteLevel\"}}",
     };
-    static const char *const files[] = {"plain.json", "behind_bytes.json", "fallback.json"};
+    static const char *const files[] = {"plain.json", "after_bytes.json", "fallback.json"};
     const unsigned n = sizeof texts / sizeof *texts;
     if (i < n) return fxi_buf_str(out, texts[i]);
     return i - n < sizeof files / sizeof *files && fuzz_seed_file(files[i - n], out);

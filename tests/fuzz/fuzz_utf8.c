@@ -1,4 +1,4 @@
-// Any bytes: the UTF-8 functions against a decoder that works out code points.
+// fuzz_utf8.c - any bytes: the UTF-8 functions against a decoder that works out code points.
 #include <string.h>
 
 #include "base/text/utf8.h"

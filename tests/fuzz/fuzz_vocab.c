@@ -1,7 +1,7 @@
-// Any bytes as a text, for every kind of vocabulary: bad UTF-8 is an error, any other text comes
-// back from its ids unchanged or, if norm steps change it, as valid UTF-8; only own bytes become
-// control tokens. The first byte of the input chooses the vocabulary, the second the flags and
-// which bytes are own.
+// fuzz_vocab.c - any bytes as a text, for every kind of vocabulary: bad UTF-8 is an error, any
+// other text comes back from its ids unchanged or, if norm steps change it, as valid UTF-8; only
+// own bytes become control tokens. The first byte of the input chooses the vocabulary, the second
+// the flags and which bytes are own.
 #include <string.h>
 
 #include "base/text/utf8.h"

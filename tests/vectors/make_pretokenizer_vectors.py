@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_pretokenizer_vectors.py - what the `tokenizers` package says of texts that are cut in the ways of
+"""make_pretokenizer_vectors.py - the ids that the `tokenizers` package gives texts cut by the pre-tokenizers of
 published models, written to pretokenizers.json beside this file:
 
     merges   pairs, in the order of their ranks; ids are 256 bytes, then what the merges make
@@ -55,7 +55,7 @@ TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 DEEPSEEK_V3 = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
                r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""")
-# Ends that Unicode's normal forms would change are written as numbers.
+# Ends of ranges that Unicode's normal forms would change are written as escapes.
 DEEPSEEK_LETTERS = (
     r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-"
     "\u1f7d" r"ᾀ-ᾴᾶ-ᾼ" "\u1fbe" r"ῂ-ῄῆ-ῌῐ-" "\u1fd3" r"ῖ-" "\u1fdb" r"Ῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ" "\u2126" r"ℨ" "\u212a"

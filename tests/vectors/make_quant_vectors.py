@@ -4,10 +4,10 @@
     python3 -m venv build/gguf && build/gguf/bin/pip install gguf numpy
     build/gguf/bin/python tests/vectors/make_quant_vectors.py tests/vectors
 
-quant_TYPE.bin       blocks of random bytes with finite scales, and behind them the float32 numbers that gguf-py reads
+quant_TYPE.bin       blocks of random bytes with finite scales, followed by the float32 numbers that gguf-py reads
                      from them
 quant_input.bin      float32 numbers: half normal, half uniform
-quant_TYPE_made.bin  the blocks that gguf-py makes of those, for the types it can make
+quant_TYPE_made.bin  the blocks that gguf-py makes from those numbers, for the types that it can make
 """
 
 import sys

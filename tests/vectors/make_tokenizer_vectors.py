@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""make_tokenizer_vectors.py - small vocabularies of every form that is read, and what the libraries that published
-models were made with do with them: tests/vectors/tokenizers/*.
+"""make_tokenizer_vectors.py - small vocabularies in every supported form, and the results of the libraries that
+published models were made with: tests/vectors/tokenizers/*.
 
     build/venv/bin/python3 tests/vectors/make_tokenizer_vectors.py
 
-tokenizers and sentencepiece make the vocabularies and say the ids and the decoded texts; the rank file's ids are made
+tokenizers and sentencepiece make the vocabularies, the ids and the decoded texts; the rank file's ids are made
 here by the definition (join the pair of lowest rank). The result is committed: tests need neither library.
 """
 import base64
@@ -97,8 +97,8 @@ def prefix_space():
     return trained(tok, pre_tokenizers.ByteLevel.alphabet())
 
 
-def behind_bytes():
-    """Steps behind ByteLevel, which see bytes."""
+def after_bytes():
+    """Steps after ByteLevel, which see bytes."""
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
@@ -180,8 +180,8 @@ def plain():
 
 
 def json_cases(tok):
-    """What the library does with the texts, but: in its Unigram every piece is found in a text, special and byte tokens
-    too, which we never do; and it decodes a token whose spelling is normalized as it is normalized."""
+    """The library's results for the texts, without those that differ from ours on purpose: its Unigram finds special
+    and byte tokens in a text too, and it decodes a token marked `normalized` to its normalized spelling."""
     added = tok.get_added_tokens_decoder()
     special = {i for i, t in added.items() if t.special}
     changed = {i for i, t in added.items() if tok.id_to_token(i) != t.content}
@@ -220,7 +220,7 @@ def make_rules():
 
 
 def make_sentencepiece(name, **how):
-    """In the working folder: the trainer writes the paths that it is given into the model."""
+    """Trains in the working folder: the trainer stores the paths that it is given in the model."""
     Path("corpus.txt").write_text(CORPUS, encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input="corpus.txt", model_prefix="made", character_coverage=1.0, minloglevel=2, **how)
@@ -291,7 +291,7 @@ def make_ranks(name):
 def main():
     OUT.mkdir(exist_ok=True)
     done = [make_json(f"{make.__name__}.json", make())
-            for make in (words, prefix_space, behind_bytes, fallback, unigram, unigram_first, plain)]
+            for make in (words, prefix_space, after_bytes, fallback, unigram, unigram_first, plain)]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_rules()

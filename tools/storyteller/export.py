@@ -51,7 +51,7 @@ def tokenizer_keys(vocab):
         "add_bos_token": True,
         "add_eos_token": False,
         "add_space_prefix": True,
-        "space_prefix_scheme": "first",  # as vocab.py has it: none behind the marks of chats
+        "space_prefix_scheme": "first",  # as in vocab.py: none after the marks of chats
     }
     keys = {f"tokenizer.ggml.{name}": value for name, value in keys.items()}
     if vocabulary.IM_END in vocab.id_of:

@@ -1,6 +1,6 @@
-"""The words of the stories: who there is, where they live, what they own.
+"""The words of the stories: who the characters are, where they live, what they own.
 
-Only data.  Strings are templates (see template.py); {h} is the hero, {c} whoever the entry belongs to.
+Only data.  Strings are templates (see template.py); {h} is the hero, {c} the character that the entry belongs to.
 """
 
 from collections import namedtuple

@@ -155,7 +155,7 @@ def _exchange(rng, questions, answers):
 
 
 def request(rng, plot, slots):
-    """A request that the story made from this plot and these slots obeys."""
+    """Returns a request that a story made from this plot and these slots satisfies."""
     if rng.random() < 0.12:
         return _careless(rng, rng.choice(ASK_ANY))
     slots = dict(slots, wish=_wish(rng, plot, slots))

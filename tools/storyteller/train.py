@@ -4,8 +4,8 @@
 Every file goes to --out: vocab.json (made once), corpus-SEED.npz (made once), checkpoint.pt (rewritten regularly).
 A row of a batch is mostly one document, so that attention looks at one story and learns early to repeat its names; some
 rows hold several documents, up to the whole context.  Rows of about the same length share a batch.
-The run begins with lessons: pieces of 24 tokens in which a name comes twice.  Over such a short way the attention soon
-finds out how to repeat a name, and it keeps that for whole stories; with stories alone it takes many times as long.
+The run begins with lessons: pieces of 24 tokens in which a name comes twice.  Over such a short distance attention soon
+learns to repeat a name, and keeps the skill for whole stories; with stories alone that takes many times as long.
 The learning rate follows a warm-up and a cosine, driven by the share of --minutes that has passed, so that the run
 ends on time on any machine.  Seeds are fixed; with --steps instead of --minutes a run can be repeated exactly.
 """
@@ -33,10 +33,10 @@ PEAK_RATE, FINAL_RATE = 2e-3, 5e-5
 SAVE_EVERY_S, SHOW_EVERY = 120, 50
 HELD_OUT_SEED = 999
 CROWDED_SHARE = 0.1  # of the rows, those with several documents
-SORTED_BATCHES = 40  # so many batches are sorted by length together
+SORTED_BATCHES = 40  # batches that are sorted by length together
 IGNORED = -100  # a target that is padding
 LESSON_TOKENS, LESSON_ROWS, LESSON_DOCUMENTS = 24, 64, 20000
-LESSONS_ONLY, LESSONS_END, LESSON_EVERY = 0.1, 0.3, 8  # shares of the run, and how often in between
+LESSONS_ONLY, LESSONS_END, LESSON_EVERY = 0.1, 0.3, 8  # shares of the run; between them, each 8th batch
 
 
 def make_vocab(path, seed, size):

@@ -97,7 +97,7 @@ def make_tiny(folder):
 
 
 def greedy(model, tokens, count):
-    """Greedy continuation, and the smallest distance between the two best logits on its way."""
+    """Greedy continuation, and the smallest distance between the two best logits along it."""
     tokens, margins = list(tokens), []
     for _ in range(count):
         best = logits_of(model, tokens)[-1].topk(2)

@@ -100,7 +100,7 @@ def train(texts, size):
         vocab_size=size - 2,
         byte_fallback=True,
         character_coverage=1.0,
-        add_dummy_prefix=False,  # as only the first line of a text has one, it is put there above
+        add_dummy_prefix=False,  # only the first line of a text has one, which is added above
         remove_extra_whitespaces=False,
         normalization_rule_name="identity",
         split_digits=True,

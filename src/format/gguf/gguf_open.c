@@ -90,7 +90,7 @@ void fxi_gguf_close(fxi_gguf *g)
     free(g);
 }
 
-// A page fault maps its surroundings, too, up to a huge page: drop as much.
+// A page fault also maps the pages around it, up to a huge page: drop as much.
 #define AROUND_BYTES ((size_t)2 << 20)
 
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)

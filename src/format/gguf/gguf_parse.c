@@ -112,7 +112,7 @@ static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
     return FX_OK;
 }
 
-// Skips n values of a known type that is no array.
+// Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
 {
     if (type == FXI_GGUF_STR) {
@@ -145,7 +145,7 @@ static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
 {
     FX_TRY(read_type(c, &kv->key, &kv->elem_type));
     if (kv->elem_type == FXI_GGUF_ARRAY)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not read",
+        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not supported",
                         c->g->name, fxi_show_text(kv->key.p, kv->key.n).s);
     FX_TRY(read_u64(c, &kv->n_elem, "an array's length"));
     size_t smallest = kv->elem_type == FXI_GGUF_STR ? 8 : fxi_gguf_type_bytes(kv->elem_type);
@@ -186,7 +186,7 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     qsort(by_name, n, sizeof *by_name, fxi_gguf_compare_names);
     for (size_t i = 1; i < n; i++)
         if (!fxi_gguf_compare_names(&by_name[i - 1], &by_name[i]))
-            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' is there twice", c->g->name, what,
+            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' appears twice", c->g->name, what,
                             fxi_show_text(by_name[i]->p, by_name[i]->n).s);
     return FX_OK;
 }
@@ -231,7 +231,7 @@ static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
     if (t->ne[0] % t->type->block_elems)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': rows of %" PRIu64
-                        " numbers are no multiple of %s's block of %" PRIu32,
+                        " numbers are not a multiple of %s's block of %" PRIu32,
                         c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->ne[0], t->type->name,
                         t->type->block_elems);
     uint64_t size = t->ne[0] / t->type->block_elems;
@@ -258,7 +258,7 @@ static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t
     if (t->offset % alignment)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': offset %" PRIu64
-                        " is no multiple of the alignment %" PRIu64,
+                        " is not a multiple of the alignment %" PRIu64,
                         c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, alignment);
     if (__builtin_add_overflow(t->offset, t->size_bytes, &end) || end > bytes_left(c))
         return fxi_fail(c->err, FX_EFORMAT,
@@ -372,7 +372,7 @@ static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
     uint32_t a = *alignment;
     if (a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: key 'general.alignment': %" PRIu32 " is no power of two from %d to %d",
+                    "%s: key 'general.alignment': %" PRIu32 " is not a power of two from %d to %d",
                     c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
 }
 

@@ -27,11 +27,6 @@ static const struct {
     [FXI_GGUF_F64] = {"f64", 8, .is_float = true},
 };
 
-const char *fxi_gguf_type_name(fxi_gguf_type type)
-{
-    return types[type].name;
-}
-
 size_t fxi_gguf_type_bytes(fxi_gguf_type type)
 {
     return types[type].size_bytes;

@@ -1,4 +1,4 @@
-// jinja.c - the interpreter's face: compile, render, free. It hands the library to parser and run.
+// jinja.c - compile, render, free: passes the library to the parser and to a run.
 #include "format/jinja/jinja.h"
 
 #include <stdlib.h>

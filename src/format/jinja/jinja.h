@@ -2,7 +2,7 @@
 //
 // A template is compiled once to an immutable tree, which any thread may render. Rendering follows
 // Jinja 3.1 in the environment that Hugging Face's transformers sets up: trim_blocks,
-// lstrip_blocks, loop controls, {% generation %} (seen through), its tojson, raise_exception and
+// lstrip_blocks, loop controls, {% generation %} (only its body), its tojson, raise_exception and
 // strftime_now; only namespaces are mutable. Filters, tests, functions and tags that are not
 // supported are refused by name at compile time, methods when they are used. docs/chat.md lists
 // what is supported.

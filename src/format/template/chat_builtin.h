@@ -10,7 +10,7 @@ typedef struct fxi_builtin {
     const char *jinja; // has the variable add_bos besides the usual ones
 } fxi_builtin;
 
-// NULL if there is none of this name.
+// NULL: there is no such template.
 const fxi_builtin *fxi_builtin_find(const char *name);
 // The first one whose token the vocabulary has as a control token; "plain" if there is none.
 const fxi_builtin *fxi_builtin_for(const fxi_vocab *v);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/show.h"
 #include "format/template/chat_impl.h"
 
 // ---- compiling ----------------------------------------------------------------------------------
@@ -30,7 +29,7 @@ static fx_status use_builtin(fxi_chat *c, const fxi_builtin *b, fx_error *err)
     return compile_template(&c->usual, b->jinja, strlen(b->jinja), err);
 }
 
-// ---- sources ------------------------------------------------------------------------
+// ---- sources ------------------------------------------------------------------------------------
 
 static fx_status read_template(FILE *f, const char *path, fxi_buf *text, fx_error *err)
 {

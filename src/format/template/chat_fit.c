@@ -29,7 +29,7 @@ static fx_status fail_no_memory(chat_fit *f)
     return fxi_fail(f->err, FX_ENOMEM, "no memory to render the conversation");
 }
 
-// A shallow copy. jansson does not report one that was cut short.
+// A shallow copy. If memory is short, jansson may return one with fewer members.
 static fx_status copy_shallow(chat_fit *f, const json_t *from, json_t **out)
 {
     *out = json_copy((json_t *)from);
@@ -107,7 +107,7 @@ static fx_status fit_content(chat_fit *f, json_t *message, size_t i)
 
 // ---- tool calls ---------------------------------------------------------------------------------
 
-// The object that a text spells; NULL if it is another value, no JSON, or too large to parse.
+// The object that a text spells; NULL if it is another value, not JSON, or too large to parse.
 static fx_status spelled_object(chat_fit *f, const json_t *text, json_t **out)
 {
     const char *p = json_string_value(text);
@@ -127,7 +127,7 @@ static fx_status spelled_object(chat_fit *f, const json_t *text, json_t **out)
     return FX_OK;
 }
 
-// Call i of `calls`, an array of ours, with these arguments; takes them over.
+// Gives call i of `calls`, an array of ours, these arguments and takes ownership of them.
 static fx_status replace_arguments(chat_fit *f, json_t *calls, size_t i, json_t *arguments)
 {
     const json_t *from = json_array_get(calls, i);

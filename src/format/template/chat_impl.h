@@ -1,4 +1,4 @@
-// chat_impl.h - what the files of a chat share.
+// chat_impl.h - shared by the files of this folder.
 //
 //     chat_builtin.c   templates for models that bring none
 //     chat_choose.c    which template a model is served with, compiled

@@ -138,10 +138,11 @@ static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi
     char other[PATH_BYTES];
     fxi_buf merges = {0};
     if (!find_beside(other, path, false, names, sizeof names / sizeof *names))
-        return fxi_fail(err, FX_EFORMAT,
-                        "%s: has no \"model\" and so is no tokenizer.json; nor is a vocab.bpe or "
-                        "merges.txt beside it",
-                        path);
+        return fxi_fail(
+            err, FX_EFORMAT,
+            "%s: has no \"model\" and so is not a tokenizer.json; nor is a vocab.bpe or "
+            "merges.txt beside it",
+            path);
     fx_status st = read_file(other, &merges, err);
     if (st == FX_OK) st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, s, err);
     fxi_buf_free(&merges);

@@ -24,7 +24,7 @@ typedef struct vocab_parts {
     const small_token *own;
     size_t n_own;
     bool no_bytes;   // without the byte tokens: own tokens begin at ID_BYTES
-    int more_scores; // elements more than there are tokens
+    int more_scores; // elements beyond the number of tokens
     int more_types;
     uint32_t bos;         // the key is absent if 0
     const char *template; // chat template, NULL: none

@@ -283,7 +283,7 @@ static void test_wrong_options(void **state)
         {"--vocab 100", 2, "--vocab"},
         {"--seed -1", 2, "--seed"},
         {"--colour red", 2, "--colour"},
-        {"more", 2, "'more' is no option"},
+        {"more", 2, "'more' is not an option"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[1024] = "", err_path[sizeof path + 8];

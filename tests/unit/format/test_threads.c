@@ -110,7 +110,7 @@ static void test_of_a_model(void **state)
     fxi_gguf_close(g);
 }
 
-// Bytes behind regular expressions, and text that is normalised.
+// Byte-level BPE with regular expressions, with and without a norm step.
 static void test_of_patterns(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ static fx_status filter_capitalize(fxi_jrun *r, const fxi_jcall *c, fxi_jval *ou
     return fxi_jstr_capitalize(r, s, out);
 }
 
-// Words begin at the start of the text and behind white space, '-' and opening brackets.
+// Words begin at the start of the text and after white space, '-' and opening brackets.
 static fx_status filter_title(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s;

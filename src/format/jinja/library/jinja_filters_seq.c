@@ -1,8 +1,6 @@
 // jinja_filters_seq.c - filters of lists, dictionaries and generators.
 //
 // Where Jinja returns a generator, so does this: always true, without a length, consumed once.
-#include <string.h>
-
 #include "format/jinja/library/jinja_library.h"
 #include "format/jinja/tree/jinja_str.h"
 
@@ -99,7 +97,7 @@ static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 // ---- map, select, reject ------------------------------------------------------------------------
 
-// The filter or test (is_test) named by argument `at`, and the arguments behind it.
+// The filter or test (is_test) named by argument `at`, and the arguments after it.
 static fx_status named_routine(fxi_jrun *r, const fxi_jcall *c, size_t at, bool is_test,
                                const fxi_jroutine **row, fxi_jargs *args)
 {

@@ -60,7 +60,7 @@ static fx_status merge_runs(fxi_jrun *r, const sort_item *a, size_t n_a, const s
     return FX_OK;
 }
 
-// Stable; `down`: the greatest first, equals in their order.
+// Stable; `down`: descending, equal items still in their order.
 static fx_status merge_sort(fxi_jrun *r, sort_item *s, size_t n, bool down)
 {
     sort_item *other;
@@ -105,7 +105,7 @@ static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     sort_item *s;
     FX_TRY(fxi_jval_need_defined(r, c->self));
     if (c->self.type != FXI_JVAL_DICT)
-        return fxi_jrun_fail(r, "dictsort: a %s is no mapping", fxi_jval_type_name(c->self));
+        return fxi_jrun_fail(r, "dictsort: a %s is not a mapping", fxi_jval_type_name(c->self));
     if (c->arg[1].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jcall_str(r, c, 1, &by));
     bool by_value = fxi_jstr_is(by, "value");
     if (!by_value && !fxi_jstr_is(by, "key"))

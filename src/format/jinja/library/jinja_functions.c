@@ -1,10 +1,10 @@
-// jinja_functions.c - the functions that every template has.
+// jinja_functions.c - the functions that every template can call.
 #include <string.h>
 
 #include "format/jinja/library/jinja_library.h"
 #include "format/jinja/tree/jinja_str.h"
 
-enum { MAX_RANGE = 100000 }; // Jinja's own
+enum { MAX_RANGE = 100000 }; // Jinja's limit
 
 static fx_status fn_range(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
@@ -75,7 +75,7 @@ static fx_status fn_raise(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jrun_fail_text(r, "", s);
 }
 
-// The caller's clock. libc's strftime has Python's letters; a text that does not fit is empty.
+// The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
 static fx_status fn_strftime(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s;

@@ -1,9 +1,9 @@
-// jinja_library.c - the library of chat templates: its tables together.
+// jinja_library.c - the library of chat templates: combines the tables.
 #include "format/jinja/library/jinja_library.h"
 
 static const fxi_jroutine no_rows[] = {{.name = NULL}};
 
-// `others` are the methods of Python's types that no published template calls.
+// `others` are Python's methods that are not supported: no published template calls them.
 static const fxi_jmethods methods[FXI_JVAL_N_TYPE] = {
     [FXI_JVAL_STR] = {fxi_jlibrary_str_methods,
                       " casefold center count encode expandtabs format format_map index isalnum "

@@ -20,7 +20,7 @@ extern const fxi_jroutine fxi_jlibrary_str_methods[],
 extern const fxi_jroutine fxi_jlibrary_functions[]; // jinja_functions.c
 
 // jinja_strings.c
-// Replaces up to `most` places of `old`, from the left.
+// Replaces up to `most` occurrences of `old`, from the left.
 fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, const fxi_jstr *by,
                            uint64_t most, fxi_jval *out);
 // As str.splitlines: strings, with or without the ends of lines.

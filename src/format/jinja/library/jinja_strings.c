@@ -1,4 +1,4 @@
-// jinja_strings.c - what filters and methods of strings share, as Python's str does it.
+// jinja_strings.c - string operations that filters and methods share, as in Python's str.
 #include <string.h>
 
 #include "format/jinja/library/jinja_library.h"

@@ -119,7 +119,7 @@ static fx_status sort_pairs(json_writer *w, const fxi_jdict *d, const fxi_jpair 
     fxi_jpair *e;
     for (size_t i = 0; i < d->n; i++)
         if (d->e[i].key.type != FXI_JVAL_STR)
-            return fxi_jrun_fail(w->r, "tojson: keys that are no strings cannot be sorted");
+            return fxi_jrun_fail(w->r, "tojson: keys that are not strings cannot be sorted");
     FX_TRY(fxi_jrun_work(w->r, d->n * 256));
     FX_TRY(fxi_jrun_take(w->r, d->n * sizeof *e, &e));
     memcpy(e, d->e, d->n * sizeof *e);

@@ -79,7 +79,7 @@ static size_t unescape_char(const char *s, size_t n, char *dst, size_t *n_read)
         return *n_read ? encode_char(dst, c) : 0;
     }
     if (*s == 'N') *n_read = 0;
-    dst[0] = '\\'; // as Python: an unknown escape stays as it is
+    dst[0] = '\\'; // as in Python, an unknown escape keeps its backslash
     dst[1] = *s;
     return 2;
 }
@@ -94,7 +94,8 @@ static fx_status add_literal(fxi_jparse *p, char *dst, size_t *n)
             continue;
         }
         *n += unescape_char(s + 1, (size_t)(end - s - 1), dst + *n, &n_read);
-        if (!n_read) return fxi_jlex_refuse(p->err, p->cur.line, "an escape that is no character");
+        if (!n_read)
+            return fxi_jlex_refuse(p->err, p->cur.line, "an escape that is not a character");
         s += 1 + n_read;
     }
     return fxi_jparse_next(p);
@@ -454,8 +455,8 @@ static fx_status parse_unary(fxi_jparse *p, bool with_filter, fxi_jnode **out)
 }
 
 static const struct binary {
-    const char *word; // an operator that is a name
-    int op;           // or not
+    const char *word; // of an operator that is a name, otherwise NULL
+    int op;           // of any other operator
     level level;
     fxi_jkind kind;
     fxi_jop meaning;
@@ -481,7 +482,7 @@ static const struct binary {
 
 static const struct binary not_in = {"not", 0, COMPARE, FXI_JNODE_COMPARE, FXI_JOP_NOT_IN};
 
-// The operator at cur, NULL if there is none.
+// The operator at cur; NULL: cur is not an operator.
 static const struct binary *binary_here(const fxi_jparse *p)
 {
     for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
@@ -546,7 +547,7 @@ static fx_status parse_level(fxi_jparse *p, level least, fxi_jnode **out)
     return FX_OK;
 }
 
-// x if y else z; "else z" is optional, and z may be another one.
+// x if y else z; "else z" is optional, and z may be another such expression.
 fx_status fxi_jparse_expr(fxi_jparse *p, fxi_jnode **out)
 {
     FX_TRY(parse_level(p, OR, out));

@@ -59,7 +59,7 @@ static size_t trim_space(const fxi_jlex *l, size_t from, size_t to)
 
 // ---- data ---------------------------------------------------------------------------------------
 
-// Where the data s[from .. to) in front of a tag ends, after the tag's sign and lstrip_blocks.
+// Where the data s[from .. to) before a tag ends, after the tag's sign and lstrip_blocks.
 static size_t end_of_data(const fxi_jlex *l, size_t from, size_t to, char sign, bool is_var)
 {
     if (sign == '-') return trim_space(l, from, to);
@@ -169,14 +169,14 @@ static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
         enter_tag(l, begin, sign);
         return FX_OK;
     }
-    if (out->n) { // the data in front goes first
+    if (out->n) { // the data before the tag comes first
         advance_to(l, begin);
         return FX_OK;
     }
     return lex_raw(l, begin, raw, out);
 }
 
-// ---- inside of tags -----------------------------------------------------------------------------
+// ---- inside tags --------------------------------------------------------------------------------
 
 static bool is_word(char c)
 {

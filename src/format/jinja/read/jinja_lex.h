@@ -39,9 +39,9 @@ typedef struct fxi_jlex {
     int line;
     enum { FXI_JLEX_IN_DATA, FXI_JLEX_IN_VAR, FXI_JLEX_IN_BLOCK } in;
     bool line_starts; // `at` is the first place of a line
-    fxi_jtoken begin; // of the tag behind data that was given out
+    fxi_jtoken begin; // of the tag after the data returned last
     bool has_begin;
-    char open[FXI_JLEX_MAX_NEST]; // brackets to be closed
+    char open[FXI_JLEX_MAX_NEST]; // brackets not yet closed
     int n_open;
     fx_error *err;
 } fxi_jlex;

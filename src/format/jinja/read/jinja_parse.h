@@ -33,7 +33,7 @@ fx_status fxi_jparse_template(fxi_jparse *p, fxi_jnode **out);
 
 // jinja_expr.c
 fx_status fxi_jparse_expr(fxi_jparse *p, fxi_jnode **out);
-// "a, b" is a tuple; `no_if`: without "x if y", as in front of a loop's condition.
+// "a, b" is a tuple; `no_if`: without "x if y", as before a loop's condition.
 fx_status fxi_jparse_tuple(fxi_jparse *p, bool no_if, bool in_brackets, fxi_jnode **out);
 fx_status fxi_jparse_target(fxi_jparse *p, bool attributes, fxi_jnode **out);
 // One filter or more on `input`; the first one's '|' has been read.

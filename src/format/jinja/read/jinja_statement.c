@@ -82,7 +82,7 @@ static fx_status parse_block(fxi_jparse *p, const char *end, fxi_jnode **body)
     return fxi_jparse_next(p);
 }
 
-// ---- the tags: `cur` stands behind the tag's word -----------------------------------------------
+// ---- the tags: `cur` is the token after the tag's word ------------------------------------------
 
 static fx_status parse_loop_body(fxi_jparse *p, fxi_jnode *n)
 {
@@ -293,7 +293,7 @@ static fx_status parse_statement(fxi_jparse *p, fxi_jnode **out)
                            t.n < 40 ? (int)t.n : 40, t.p);
 }
 
-// ---- the whole ----------------------------------------------------------------------------------
+// ---- the whole template -------------------------------------------------------------------------
 
 // A plain name that is called must be a function of the library or bound by the template itself:
 // nothing that a caller gives can be called.

@@ -2,7 +2,6 @@
 //
 // x.name looks among the methods of Python's type first, then among the items; x["key"] the other
 // way round. A name in neither is undefined; only access to an undefined value fails.
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/jinja/run/jinja_run.h"
@@ -35,7 +34,7 @@ static fx_status loop_attribute(fxi_jrun *r, const struct fxi_jloop *l, const fx
         *out = all[k].v;
         return FX_OK;
     }
-    out->own = true; // all else that Jinja has here are methods
+    out->own = true; // Jinja's other members of loop are methods
     return fxi_jrun_work(r, 0);
 }
 

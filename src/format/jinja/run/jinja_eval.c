@@ -1,9 +1,7 @@
 // jinja_eval.c - expressions: a function for each kind of node.
-#include <string.h>
-
 #include "format/jinja/run/jinja_exec.h"
 
-// ---- variables and literals ---------------------------------------------------------------------
+// ---- variables ----------------------------------------------------------------------------------
 
 static fx_status eval_name(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {

@@ -1,7 +1,7 @@
 // jinja_exec.h - walking the tree: variables, expressions, statements.
 //
 //     jinja_scope.c   variables
-//     jinja_input.c   what the caller gives, as values
+//     jinja_input.c   the caller's JSON to values
 //     jinja_eval.c    expressions    } call each other: a macro is called in an expression and
 //     jinja_exec.c    statements     } runs statements
 #ifndef FXI_FORMAT_JINJA_RUN_EXEC_H

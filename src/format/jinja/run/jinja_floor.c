@@ -1,4 +1,4 @@
-// jinja_floor.c - the floor of a run: error lines and limits.
+// jinja_floor.c - the lowest layer of a run: error lines and limits.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 typedef struct json_source {
     fxi_jrun *r;
-    char *marks; // all set, for the template's own strings; as long as the longest of them
+    char *marks; // [n_marks] all set: marks for the template's own strings, which share them
     size_t n_marks;
 } json_source;
 

@@ -1,6 +1,5 @@
 // jinja_operators.c - operators, as in Python.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/jinja/run/jinja_run.h"

@@ -1,5 +1,5 @@
-// jinja_run.h - a template at work: its state and limits, and what operators and routines are made
-// of.
+// jinja_run.h - a run of a template: its state and limits, and what operators and routines are
+// built from.
 //
 //     jinja_floor.c      error lines, limits
 //     jinja_text.c       making strings
@@ -33,13 +33,13 @@ struct fxi_jrun {
     fx_error *err;
 };
 
-// Every function with a run fails with FX_EINVAL (the template's fault, or a limit) or FX_ENOMEM.
+// Functions that take a run fail with FX_EINVAL (the template's fault, or a limit) or FX_ENOMEM.
 
 // ---- jinja_floor.c ------------------------------------------------------------------------------
 
 // Fails with FX_EINVAL: "chat template, line N: ...", N being the run's line.
 __attribute__((format(printf, 2, 3))) fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...);
-// The same with any text at its end, control characters as blanks.
+// The same, ending in any text, whose control characters become blanks.
 fx_status fxi_jrun_fail_text(fxi_jrun *r, const char *what, const fxi_jstr *s);
 fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out); // *(void **)out
 fx_status fxi_jrun_work(fxi_jrun *r, size_t n_bytes);            // counts the steps for n bytes
@@ -91,7 +91,8 @@ fx_status fxi_jval_make_generator(fxi_jrun *r, const fxi_jval *v, size_t n, fxi_
 // The items for a filter that returns a generator. If v is not iterable, *out is a generator that
 // fails when consumed, as in Jinja; otherwise *out is absent.
 fx_status fxi_jval_generator_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fxi_jval *out);
-// Takes e over. Of equal keys the first keeps its place and gets the last value.
+// Works in e, which the value keeps. Of equal keys the first keeps its place and gets the last
+// value.
 fx_status fxi_jdict_merge(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out);
 // The same for keys that are hashable and differ.
 fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *out);

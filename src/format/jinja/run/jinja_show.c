@@ -35,8 +35,8 @@ size_t fxi_jval_float_text(double f, char text[FXI_JVAL_FLOAT_BYTES])
         return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%se%c%02d", sci,
                                 exponent < 0 ? '-' : '+', abs(exponent));
     }
-    int behind = (digits > 1 ? digits - 2 : 0) - exponent; // digits after the point
-    return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%.*f", behind > 0 ? behind : 1, f);
+    int places = (digits > 1 ? digits - 2 : 0) - exponent; // digits after the point
+    return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%.*f", places > 0 ? places : 1, f);
 }
 
 static fx_status show_number(fxi_jrun *r, fxi_jout *o, fxi_jval v)
@@ -79,7 +79,7 @@ static fx_status show_quoted(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s)
     return fxi_jout_add_bytes(r, o, &quote, 1, false);
 }
 
-// ---- containers ---------------------------------------------------------------------------
+// ---- containers ---------------------------------------------------------------------------------
 
 static fx_status show_text(fxi_jrun *r, fxi_jout *o, const char *text)
 {

@@ -1,6 +1,6 @@
 // jinja_text.c - making strings: buffers that grow, with an owner for every byte.
 //
-// A concatenation leaves room behind its result. A further concatenation that starts with that
+// A concatenation leaves room after its result. A further concatenation that starts with that
 // result grows in place, so building a text from many pieces takes linear time and memory. Shared
 // bytes are never overwritten: a string sees its own length only, and only the longest may grow.
 #include <string.h>

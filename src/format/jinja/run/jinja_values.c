@@ -219,7 +219,7 @@ static int compare_keys(const void *pa, const void *pb, void *pairs)
     return c ? c : a < b ? -1 : a > b;
 }
 
-// Orders the keys: strings by their text, then the others as they come.
+// Orders the keys: strings by their text, then all others in no particular order.
 static fx_status index_keys(fxi_jrun *r, fxi_jdict *d)
 {
     uint32_t *by_key;

@@ -42,8 +42,8 @@ typedef struct fxi_jroutine {
 
 typedef struct fxi_jmethods { // of one type
     const fxi_jroutine *rows; // NULL: the type has no methods
-    const char *others;       // methods of Python's type that are not here, with a blank around
-                              // each: their names hide items of the same name
+    const char *others;       // methods of Python's type that are not supported, with a blank
+                              // around each: their names hide items of the same name
 } fxi_jmethods;
 
 typedef struct fxi_jlibrary {       // tables end with a row without a name
@@ -52,7 +52,7 @@ typedef struct fxi_jlibrary {       // tables end with a row without a name
     const fxi_jmethods *methods; // [FXI_JVAL_N_TYPE]
 } fxi_jlibrary;
 
-// By name; NULL if there is none.
+// By name; NULL: the table has none.
 const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n);
 const fxi_jroutine *fxi_jfilter_find(const fxi_jlibrary *lib, const char *name, size_t n);
 // A method of values of this type. *exists: whether Python's type has one of this name.

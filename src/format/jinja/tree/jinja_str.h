@@ -1,4 +1,4 @@
-// jinja_str.h - strings and characters: comparing, searching, cutting; nothing that takes memory.
+// jinja_str.h - strings and characters: comparing, searching, cutting; nothing here allocates.
 //
 // Characters are code points; `at` is the byte position where one starts.
 #ifndef FXI_FORMAT_JINJA_TREE_STR_H
@@ -8,7 +8,7 @@
 
 int fxi_jstr_compare(const fxi_jstr *a, const fxi_jstr *b);
 bool fxi_jstr_is(const fxi_jstr *s, const char *text);
-// The first place of `what` in bytes from .. to of s; SIZE_MAX: none. Linear.
+// The first occurrence of `what` in bytes from .. to of s; SIZE_MAX: none. Linear.
 size_t fxi_jstr_find(const fxi_jstr *s, const fxi_jstr *what, size_t from, size_t to);
 // The last one.
 size_t fxi_jstr_rfind(const fxi_jstr *s, const fxi_jstr *what, size_t from, size_t to);

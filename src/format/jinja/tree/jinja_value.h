@@ -20,7 +20,7 @@ typedef enum fxi_jtype {
     FXI_JVAL_TUPLE,
     FXI_JVAL_DICT,
     FXI_JVAL_RANGE,
-    FXI_JVAL_VIEW, // dict.items() and kin
+    FXI_JVAL_VIEW, // of dict.items(), .keys() or .values()
     FXI_JVAL_GENERATOR,
     FXI_JVAL_NAMESPACE,
     FXI_JVAL_LOOP,
@@ -53,7 +53,7 @@ typedef struct fxi_jrange {
 struct fxi_jval {
     uint8_t type; // fxi_jtype
     bool own;     // of a number: computed by the template, so its digits count as the template's;
-                  // of an undefined value: a method of Python's that the library lacks
+                  // of an undefined value: a method of Python's that is not supported
     union {
         bool b;
         int64_t i;

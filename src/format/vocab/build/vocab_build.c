@@ -1,5 +1,5 @@
-// vocab_build.c - makes an immutable vocabulary of a spec: tokens and their indexes, then the model
-// and the steps before it.
+// vocab_build.c - builds an immutable vocabulary from a spec: tokens and their indexes, then the
+// model and the steps before it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/encode/vocab_norm.h"
 
-// Published vocabularies have pieces of some hundred bytes at most, and some megabytes in all.
-// Special tokens are looked for at every byte of a text, so their length costs time.
+// Published vocabularies have pieces of at most a few hundred bytes, a few megabytes in all.
+// Special tokens are searched for at every byte of a text, so their length costs time.
 enum {
     MAX_PIECE_BYTES = 4096,
     MAX_SPECIAL_BYTES = 512,
@@ -57,7 +57,7 @@ static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, 
                     MAX_POOL_BYTES >> 21);
 }
 
-// Copies a string to *at in the pool and moves *at behind it.
+// Copies a string to *at in the pool and moves *at past it.
 static fxi_str keep_string(char **at, fxi_str s)
 {
     fxi_str kept = {*at, s.n};

@@ -1,4 +1,4 @@
-// vocab_build.h - makes a vocabulary of a spec.
+// vocab_build.h - builds a vocabulary from a spec.
 #ifndef FXI_FORMAT_VOCAB_BUILD_H
 #define FXI_FORMAT_VOCAB_BUILD_H
 
@@ -6,7 +6,7 @@
 #include "format/vocab/spec/vocab_spec.h"
 
 // The spec may be freed afterwards. Errors: FX_EFORMAT (ids out of range, a pattern that PCRE2
-// refuses, no tokens, ..), FX_ENOMEM. A character that no token can spell is an error of encoding.
+// refuses, no tokens, ..), FX_ENOMEM. A character that no token can spell fails when it is encoded.
 fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err);
 
 // ---- vocab_token.c: one token -------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // MERGES lists the pairs. SCORES lets any two symbols merge whose joined text is a piece, the
 // highest score first: so every piece is cut at each of its characters, and where both sides are
 // symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks: of these,
-// the leftmost pair of a text merges first. A character that occurs in pieces and is none itself
+// the leftmost pair of a text merges first. A character that occurs in pieces but is not a piece
 // becomes a symbol without a token.
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum {
     SIEVE_BITS = 2 // the sieve has four bits for each slot of the table
 };
 
-static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // some seconds
+static const uint64_t MAX_CUTTING_BYTES = (uint64_t)1 << 33; // a few seconds
 
 typedef struct pair_list {
     fxi_merge_pair *pair;
@@ -60,7 +60,8 @@ static bool add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
     return fxi_index_put(&v->by_word, *id);
 }
 
-// The symbol with this text, -1 if there is none. False: out of memory.
+// The symbol with this text; a single unit without one becomes a symbol. *id is -1 for longer text
+// without one. False: out of memory.
 static bool find_or_add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
 {
     *id = fxi_index_find(&v->by_word, p, n);
@@ -166,7 +167,7 @@ static bool make_table(fxi_merges *m, const pair_list *l)
     m->factor = fxi_hash_seed() | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_merge_pair *slot = fxi_merge_slot(m, l->pair[i].key);
-        if (slot->to < 0) *slot = l->pair[i]; // the first of equals stays
+        if (slot->to < 0) *slot = l->pair[i]; // of equal pairs the first stays
         const uint64_t bit = fxi_merge_sieve_bit(m, l->pair[i].key);
         m->sieve[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }

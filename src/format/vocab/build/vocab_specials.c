@@ -25,7 +25,7 @@ static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
     return set == FXI_RAW_ANY || (set == FXI_RAW_CONTROL && !normalized);
 }
 
-// The spelling that a token is looked for by before the norm steps.
+// How a token is spelled in a text before the norm steps.
 static fxi_str spelled_raw(const set_maker *m, int32_t id)
 {
     const fxi_token *t = &m->v->token[id];
@@ -33,7 +33,7 @@ static fxi_str spelled_raw(const set_maker *m, int32_t id)
     return marks ? (fxi_str){t->text, t->n_text} : (fxi_str){t->piece, t->n_piece};
 }
 
-// Appends the spelling that a token is looked for by in a set; *n is its length.
+// Appends the spelling that the set searches for; *n is its length.
 static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
 {
     fxi_str key = spelled_raw(m, id);

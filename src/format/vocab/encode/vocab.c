@@ -31,11 +31,6 @@ bool fxi_vocab_adds_space(const fxi_vocab *v)
     return v->adds_space;
 }
 
-bool fxi_vocab_strips_space(const fxi_vocab *v)
-{
-    return v->strips_space;
-}
-
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
 {
     return fxi_index_find(&v->by_piece, piece, n_bytes);

@@ -1,6 +1,6 @@
 // vocab_charsmap.c - SentencePiece's precompiled map from characters to characters.
 //
-//   bytes of the trie (32 bits) | trie: units of 32 bits | texts, each with a NUL behind it
+//   bytes of the trie (32 bits) | trie: units of 32 bits | texts, each ending in a NUL
 //
 // The trie is a double array. A unit that a byte leads to holds the byte (low 8 bits), whether a
 // key ends here (bit 8), and where its children are (bits 9 to 31, an offset xor-ed to the unit's

@@ -1,5 +1,5 @@
-// vocab_encode.c - text to ids: special tokens split off, what lies between through the norm steps
-// and on to the split steps.
+// vocab_encode.c - text to ids: special tokens are split off; the text between them goes through
+// the norm steps and on to the split steps.
 #include <stdlib.h>
 
 #include "base/text/utf8.h"
@@ -22,8 +22,8 @@ static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
     return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
 }
 
-// If only some bytes may be part of control tokens, these are looked for in the text as given:
-// norm steps do not track where bytes came from.
+// If only some bytes may be part of control tokens, the tokens are searched for in the text as
+// given: norm steps do not track where bytes came from.
 static fx_status encode_text(fxi_encode_job *j, fxi_str text, const char *own, bool control)
 {
     const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;

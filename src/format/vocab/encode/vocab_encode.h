@@ -20,7 +20,7 @@ typedef struct fxi_encode_job {
     fxi_ids *out;
     size_t n_before; // ids that *out held before the call
     fx_error *err;
-    bool after_unknown; // the last id put is the unknown token of this word
+    bool after_unknown; // the last id appended is the unknown token of this word
     fxi_norm_work early, late;
     fxi_matcher *matcher;
     fxi_merge_symbol *sym; // of a long word
@@ -59,8 +59,8 @@ fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n);
 // vocab_split.c: cuts a text by the split steps and encodes the words.
 fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n);
 
-// vocab_special.c: finds the tokens of a set in a text, puts their ids, and passes what lies
-// between to `gap`. own: NULL, or own[i] nonzero: byte i may be part of a control token.
+// vocab_special.c: finds the tokens of a set in a text, appends their ids, and passes the text
+// between them to `gap`. own: NULL, or own[i] nonzero: byte i may be part of a control token.
 fx_status fxi_special_walk(fxi_encode_job *j, fxi_special_set set, fxi_str text, const char *own,
                            fx_status (*gap)(fxi_encode_job *j, fxi_str text));
 

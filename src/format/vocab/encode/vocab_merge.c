@@ -88,15 +88,15 @@ static uint32_t find_lowest(const short_word *w)
     return best;
 }
 
-// The symbol behind i joins it.
+// Joins symbol i with the one after it.
 static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
 {
-    const size_t n_behind = w->n - i - 2;
+    const size_t n_after = w->n - i - 2;
     w->id[i] = w->to[i];
-    memmove(&w->id[i + 1], &w->id[i + 2], n_behind * sizeof *w->id);
-    memmove(&w->at[i + 1], &w->at[i + 2], (n_behind + 1) * sizeof *w->at);
-    memmove(&w->rank[i], &w->rank[i + 1], (n_behind + 1) * sizeof *w->rank);
-    memmove(&w->to[i], &w->to[i + 1], (n_behind + 1) * sizeof *w->to);
+    memmove(&w->id[i + 1], &w->id[i + 2], n_after * sizeof *w->id);
+    memmove(&w->at[i + 1], &w->at[i + 2], (n_after + 1) * sizeof *w->at);
+    memmove(&w->rank[i], &w->rank[i + 1], (n_after + 1) * sizeof *w->rank);
+    memmove(&w->to[i], &w->to[i + 1], (n_after + 1) * sizeof *w->to);
     w->n--;
     if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
     if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
@@ -195,7 +195,7 @@ static void update_pair(fxi_encode_job *j, uint32_t i)
     push_pair(j, i);
 }
 
-// The right neighbour of symbol i joins it.
+// Joins symbol i with its right neighbour.
 static void join_long_pair(fxi_encode_job *j, uint32_t i)
 {
     fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];

@@ -40,7 +40,8 @@ static bool is_inert(fxi_norm_kind form, int32_t cp)
            p->category != UTF8PROC_CATEGORY_MN && p->category != UTF8PROC_CATEGORY_MC;
 }
 
-// The end of the stretch from `at` that is copied; *end: the end of the one behind it that is not.
+// The end of the inert stretch from `at`, which is copied; *end: the end of the active one after
+// it.
 static size_t find_active(fxi_norm_kind form, fxi_str text, size_t at, size_t *end)
 {
     size_t last = at, len, i = at;

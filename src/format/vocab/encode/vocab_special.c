@@ -1,5 +1,5 @@
 // vocab_special.c - finds the tokens that are split off a text before the model sees it: from left
-// to right, the longest at each place; after a match the search goes on behind it.
+// to right, the longest at each place; after a match the search continues past it.
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -50,7 +50,7 @@ static size_t spaces_before(fxi_str text, size_t at, size_t from)
     return at;
 }
 
-static size_t spaces_behind(fxi_str text, size_t at)
+static size_t spaces_from(fxi_str text, size_t at)
 {
     size_t len;
     while (at < text.n && fxi_cp_is_space(fxi_utf8_at(text.p + at, text.n - at, &len))) at += len;
@@ -60,7 +60,7 @@ static size_t spaces_behind(fxi_str text, size_t at)
 typedef struct special_walk {
     fxi_encode_job *j;
     fxi_str text;
-    size_t from; // everything before it was put
+    size_t from; // everything before it has been encoded
     fx_status (*gap)(fxi_encode_job *j, fxi_str text);
 } special_walk;
 
@@ -75,7 +75,7 @@ static fx_status put_found(special_walk *w, size_t at, special_match f)
     const fxi_token *t = &w->j->v->token[f.id];
     size_t end = at + f.n;
     if (t->eats_left) at = at > w->from ? spaces_before(w->text, at, w->from) : w->from;
-    if (t->eats_right) end = spaces_behind(w->text, end > w->from ? end : w->from);
+    if (t->eats_right) end = spaces_from(w->text, end > w->from ? end : w->from);
     if (at >= end) return FX_OK; // white space that the token before it swallowed
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_encode_put(w->j, f.id));

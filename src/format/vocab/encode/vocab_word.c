@@ -1,8 +1,7 @@
 // vocab_word.c - a word to ids, by the model or from memory.
 //
-// Words come again and again, so a call remembers what short ones became: where in its own output
-// their ids are. A word's ids depend on nothing but the word, so this saves time and changes
-// nothing else.
+// Words recur, so a call remembers where in its own output the ids of short ones are. A word's ids
+// depend on nothing but the word, so this saves time and changes nothing else.
 #include <stdlib.h>
 #include <string.h>
 

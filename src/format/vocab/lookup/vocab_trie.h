@@ -29,7 +29,7 @@ typedef struct fxi_trie_entry {
 bool fxi_trie_make(fxi_trie *t, fxi_trie_entry *e, size_t n);
 void fxi_trie_free(fxi_trie *t);
 
-// The child of a node by a byte; 0: none (the root is nobody's child).
+// The child of a node by a byte; 0: none (node 0, the root, is never a child).
 static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t byte)
 {
     if (!node) return t->root[byte];

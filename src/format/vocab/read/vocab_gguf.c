@@ -137,7 +137,7 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
 {
     const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
     if (!space)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is no pair",
+        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not a pair",
                         fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
     const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
     fxi_buf_clear(both);
@@ -177,7 +177,7 @@ static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *f
     return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
 
-// Phi-3's chat marks swallow the white space behind them, which its files do not say.
+// Phi-3's chat marks swallow the white space after them, which its files do not say.
 static fx_status mark_phi3(gguf_reader *r)
 {
     static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -251,7 +251,7 @@ static fx_status add_charsmap(gguf_reader *r)
     if (!kv) return FX_OK;
     if (kv->type != FXI_GGUF_ARRAY ||
         (kv->elem_type != FXI_GGUF_U8 && kv->elem_type != FXI_GGUF_I8))
-        return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is no array of bytes",
+        return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is not an array of bytes",
                         fxi_gguf_name(r->g), key);
     fxi_norm n = {.kind = FXI_NORM_CHARSMAP, .from = {(const char *)kv->value, kv->n_elem}};
     return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
@@ -288,7 +288,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     FX_TRY(fxi_gguf_str(g, KEY("model"), true, &name, err));
     while (i < n && !fxi_str_is(name, models[i].name)) i++;
     if (i == n)
-        return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not read by this version",
+        return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not supported by this version",
                         fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
     s->kind = models[i].kind;
     FX_TRY(read_tokens(&r));

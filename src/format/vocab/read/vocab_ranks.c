@@ -26,7 +26,7 @@ typedef struct special_run {
 } special_run;
 
 typedef struct rank_family {
-    const char *pre[4]; // names of the pre-tokenizer; NULL behind the last
+    const char *pre[4]; // names of the pre-tokenizer; NULL after the last
     const special_run *run;
     size_t n_run;
     const char *bos, *eos; // pieces; NULL: none

@@ -1,7 +1,7 @@
 // vocab_read.h - the readers: each fills an initialised spec from one form of file.
 //
 // What a reader read may be freed afterwards. Errors: FX_EFORMAT (what is wrong, and where),
-// FX_ENOMEM; the spec is then good for fxi_vocab_spec_free alone.
+// FX_ENOMEM; then only fxi_vocab_spec_free may take the spec.
 #ifndef FXI_FORMAT_VOCAB_READ_H
 #define FXI_FORMAT_VOCAB_READ_H
 
@@ -13,8 +13,8 @@ fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_er
 fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err);
 
 // A rank file (tiktoken). `pre` names the pre-tokenizer, which the file does not: how text is cut
-// into words, and which special tokens follow the ranks. Error, too: FX_EFORMAT (no or an unknown
-// name).
+// into words, and which special tokens follow the ranks. Also FX_EFORMAT: no name, or an unknown
+// one.
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err);
 bool fxi_ranks_begin(const char *text, size_t n); // whether a file begins as a rank file does

@@ -26,7 +26,7 @@ typedef struct sp_reader {
     // trainer_spec
     uint64_t model;
     int64_t unk, bos, eos;
-    uint64_t byte_fallback, space_behind;
+    uint64_t byte_fallback, space_suffix;
     // normalizer_spec
     fxi_str charsmap, denormalizer;
     uint64_t dummy_prefix, collapse, escape;
@@ -81,7 +81,7 @@ static fx_status read_fields(const sp_reader *r, const char *message, fxi_str by
 static fx_status read_trainer(sp_reader *r, fxi_str bytes)
 {
     const sp_field fields[] = {
-        {3, FXI_PB_VARINT, &r->model},          {24, FXI_PB_VARINT, &r->space_behind},
+        {3, FXI_PB_VARINT, &r->model},          {24, FXI_PB_VARINT, &r->space_suffix},
         {35, FXI_PB_VARINT, &r->byte_fallback}, {40, FXI_PB_VARINT, &r->unk},
         {41, FXI_PB_VARINT, &r->bos},           {42, FXI_PB_VARINT, &r->eos},
     };
@@ -178,16 +178,17 @@ static fx_status check_model_kind(const sp_reader *r)
     if (r->model != UNIGRAM && r->model != BPE)
         return fxi_fail(r->err, FX_EFORMAT,
                         "%s: trainer_spec.model_type %" PRIu64
-                        " (%s) is not read, only unigram and bpe",
+                        " (%s) is not supported, only unigram and bpe",
                         r->s->name, r->model, name ? name : "unknown");
-    if (r->space_behind)
+    if (r->space_suffix)
         return fxi_fail(r->err, FX_EFORMAT,
-                        "%s: trainer_spec.treat_whitespace_as_suffix is not read", r->s->name);
+                        "%s: trainer_spec.treat_whitespace_as_suffix is not supported", r->s->name);
     if (!r->escape)
         return fxi_fail(r->err, FX_EFORMAT,
-                        "%s: normalizer_spec.escape_whitespaces false is not read", r->s->name);
+                        "%s: normalizer_spec.escape_whitespaces false is not supported",
+                        r->s->name);
     if (r->denormalizer.n)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: a denormalizer_spec is not read", r->s->name);
+        return fxi_fail(r->err, FX_EFORMAT, "%s: a denormalizer_spec is not supported", r->s->name);
     return FX_OK;
 }
 

@@ -1,5 +1,5 @@
 // vocab_spec.h - what a vocabulary is made from, whatever file it came from: readers fill a spec,
-// the builder makes a vocabulary of it. How a text becomes ids:
+// the builder makes a vocabulary from it. How a text becomes ids:
 //
 //   split off special tokens -> take what lies between through the norm steps -> cut it into words
 //   by the split steps -> take each word through the model, by kind

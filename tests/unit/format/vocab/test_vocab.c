@@ -348,7 +348,7 @@ static void test_broken_vocabularies(void **state)
         vocab_parts parts;
         const char *expected;
     } cases[] = {
-        {{.model = "bert"}, "mem.gguf: tokenizer kind 'bert' is not read by this version"},
+        {{.model = "bert"}, "mem.gguf: tokenizer kind 'bert' is not supported by this version"},
         {{.more_scores = 1}, "key 'tokenizer.ggml.scores' has 260 elements for 259 tokens"},
         {{.more_scores = -1}, "key 'tokenizer.ggml.scores' has 258 elements for 259 tokens"},
         {{.more_types = 1}, "key 'tokenizer.ggml.token_type' has 260 elements for 259 tokens"},

@@ -180,18 +180,19 @@ static void test_broken(void **state)
         parts p;
         const char *says;
     } cases[] = {
-        {{.model = "gpt2", .merges = {"ab"}, .more = {"ab"}}, "merge 0 'ab' is no pair"},
-        {{.model = "gpt2", .merges = {""}}, "merge 0 '' is no pair"},
+        {{.model = "gpt2", .merges = {"ab"}, .more = {"ab"}}, "merge 0 'ab' is not a pair"},
+        {{.model = "gpt2", .merges = {""}}, "merge 0 '' is not a pair"},
         {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' is not of tokens"},
         {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}}, "merge 0 'a ab' is not of tokens"},
         {{.model = "gpt2", .pre = "none"}, "mem.gguf: the pre-tokenizer 'none' is not known"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_I8},
          "mem.gguf: the precompiled character map is broken"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_U16},
-         "key 'tokenizer.ggml.precompiled_charsmap' is no array of bytes"},
+         "key 'tokenizer.ggml.precompiled_charsmap' is not an array of bytes"},
         {{.model = "llama", .more = {"a"}, .scheme = "last"},
          "key 'tokenizer.ggml.space_prefix_scheme' is 'last', neither always nor first"},
-        {{.model = "bert", .more = {"a"}}, "tokenizer kind 'bert' is not read by this version"},
+        {{.model = "bert", .more = {"a"}},
+         "tokenizer kind 'bert' is not supported by this version"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab *v = NULL;

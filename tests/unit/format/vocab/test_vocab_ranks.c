@@ -1,9 +1,7 @@
 // Rank files: special tokens after the ranks, and the error line for a broken file.
-#include <stdio.h>
 #include <string.h>
 
 #include "base/fail.h"
-#include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
 #include "unit/cmocka_all.h"
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/protobuf.h"
 #include "format/vocab/read/vocab_read.h"
 #include "unit/cmocka_all.h"
@@ -225,15 +224,16 @@ static void test_refused(void **state)
         setup u;
         const char *text;
     } cases[] = {
-        {{.model = WORD}, "trainer_spec.model_type 3 (word) is not read"},
-        {{.model = CHAR}, "trainer_spec.model_type 4 (char) is not read"},
-        {{.model = 9}, "trainer_spec.model_type 9 (unknown) is not read"},
-        {{.model = BPE, .field = 24, .value = 1}, "treat_whitespace_as_suffix is not read"},
+        {{.model = WORD}, "trainer_spec.model_type 3 (word) is not supported"},
+        {{.model = CHAR}, "trainer_spec.model_type 4 (char) is not supported"},
+        {{.model = 9}, "trainer_spec.model_type 9 (unknown) is not supported"},
+        {{.model = BPE, .field = 24, .value = 1}, "treat_whitespace_as_suffix is not supported"},
         {{.model = BPE, .field = 41, .value = 6},
          "trainer_spec.bos_id is 6, but there are 6 pieces"},
         {{.model = BPE, .field = 42, .value = 7},
          "trainer_spec.eos_id is 7, but there are 6 pieces"},
-        {{.model = BPE, .norm_field = 5}, "normalizer_spec.escape_whitespaces false is not read"},
+        {{.model = BPE, .norm_field = 5},
+         "normalizer_spec.escape_whitespaces false is not supported"},
         {{.model = BPE, .norm_field = 2}, "field 2 of normalizer_spec has the wrong wire type"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -288,7 +288,7 @@ static void test_broken_messages(void **state)
     expect_error(&b, "trainer_spec, byte 1: the message ends inside a number");
     put_pieces(&b);
     pb_bytes(&b, 5, "\x12\x01x", 3);
-    expect_error(&b, "a denormalizer_spec is not read");
+    expect_error(&b, "a denormalizer_spec is not supported");
 }
 
 int main(void)

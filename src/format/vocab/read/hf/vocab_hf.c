@@ -3,7 +3,7 @@
 //   {"truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
 //    "decoder", "model"}
 //
-// A step that is not read is an error that names it; none is skipped.
+// A step that is not supported is an error that names it; none is skipped.
 #include <string.h>
 
 #include "format/show.h"
@@ -115,7 +115,7 @@ static fx_status read_root(fxi_hf *h, const json_t *root)
     static const char *const must_be_null[] = {"truncation", "padding"};
     for (size_t i = 0; i < sizeof must_be_null / sizeof *must_be_null; i++)
         if (!fxi_hf_is_absent(json_object_get(root, must_be_null[i])))
-            return fxi_hf_fail(h, must_be_null[i], "not read, it must be null");
+            return fxi_hf_fail(h, must_be_null[i], "not supported, must be null");
     FX_TRY(fxi_hf_read_model(h, root));
     FX_TRY(read_added_tokens(h, root));
     return read_all_steps(h, root);

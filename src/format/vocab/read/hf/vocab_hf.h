@@ -18,7 +18,7 @@ typedef struct fxi_hf {
     fxi_index pieces; // of kind BPE; the file's reader frees it
     bool byte_level;  // a ByteLevel pre-tokenizer was met
     bool cuts;        // a split step was met: a step that changes the text cannot follow
-    // Of the decoder: it turns pieces into text, joins byte tokens, makes one string of all.
+    // What the decoder does: turns pieces into text, joins byte tokens, makes one string of them.
     bool decodes, joins_bytes, fuses;
 } fxi_hf;
 
@@ -64,7 +64,7 @@ fx_status fxi_hf_need_id(const fxi_hf *h, const json_t *value, const char *path,
 fx_status fxi_hf_read_model(fxi_hf *h, const json_t *root); // fills tokens, merges, kind
 // Adds the tokens of {piece: id}; makes h->pieces.
 fx_status fxi_hf_add_pieces(fxi_hf *h, json_t *vocab);
-// Adds the merge that a line "a b" says; *room is scratch memory.
+// Adds the merge of a line "a b"; *room is scratch memory.
 fx_status fxi_hf_add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path);
 
 // ---- vocab_hf_regex.c: patterns -----------------------------------------------------------------
@@ -102,8 +102,8 @@ fx_status fxi_hf_add_norm(const fxi_hf *h, fxi_norm n);
 fx_status fxi_hf_read_metaspace(const fxi_hf *h, const json_t *step, const char *path,
                                 fxi_str *scheme);
 
-// vocab_hf_norm.c, vocab_hf_split.c, vocab_hf_after.c (both others): the steps that are read. They
-// fill norms, splits, spelling, bos and eos.
+// vocab_hf_norm.c, vocab_hf_split.c, vocab_hf_after.c (both others): the supported steps. They fill
+// norms, splits, spelling, bos and eos.
 extern const fxi_hf_step_table fxi_hf_normalizers, fxi_hf_pre_tokenizers, fxi_hf_decoders,
     fxi_hf_processors;
 // After all steps: whether the decoder turns the pieces into what they mean.

@@ -1,6 +1,4 @@
 // vocab_hf_after.c - what a tokenizer.json does after its model: decoder and post_processor.
-#include <string.h>
-
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
@@ -98,19 +96,19 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h)
 }
 
 //
-// Post-processors: one token before the text, one behind it, or neither
+// Post-processors: one token before the text, one after it, or neither
 //
 
-static fx_status set_end(fxi_hf *h, const char *path, bool behind, int32_t id)
+static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
 {
-    bool *adds = behind ? &h->s->adds_eos : &h->s->adds_bos;
+    bool *adds = after ? &h->s->adds_eos : &h->s->adds_bos;
     if ((size_t)id >= h->s->n_tok)
         return fxi_hf_fail(h, path, "id %d, but there are %zu tokens", (int)id, h->s->n_tok);
     if (*adds)
-        return fxi_hf_fail(h, path, "more than one token %s the text is not read",
-                           behind ? "behind" : "before");
+        return fxi_hf_fail(h, path, "more than one token %s the text is not supported",
+                           after ? "after" : "before");
     *adds = true;
-    *(behind ? &h->s->eos : &h->s->bos) = id;
+    *(after ? &h->s->eos : &h->s->bos) = id;
     return FX_OK;
 }
 
@@ -134,7 +132,7 @@ static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t 
     fxi_str name;
     int32_t id;
     if (json_object_get(part, "Sequence")) {
-        if (*met_text) return fxi_hf_fail(h, path, "the text twice is not read");
+        if (*met_text) return fxi_hf_fail(h, path, "the text twice is not supported");
         *met_text = true;
         return FX_OK;
     }
@@ -156,7 +154,7 @@ static fx_status read_template(fxi_hf *h, const json_t *step, const char *path)
     return met_text ? FX_OK : fxi_hf_fail(h, at.s, "no place for the text");
 }
 
-// RobertaProcessing and BertProcessing: "cls" before the text, "sep" behind it, as [token, id].
+// RobertaProcessing and BertProcessing: "cls" before the text, "sep" after it, as [token, id].
 static fx_status read_pair_processing(fxi_hf *h, const json_t *step, const char *path)
 {
     static const char *const keys[] = {"cls", "sep"};

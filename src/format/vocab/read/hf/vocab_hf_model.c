@@ -7,7 +7,6 @@
 // Files older than the key "type" are recognised by their other keys, as in the library.
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/show.h"
@@ -177,7 +176,7 @@ static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *k
     fxi_str affix;
     FX_TRY(fxi_hf_get_str(h, model, "model", key, &affix));
     return affix.n ? fxi_hf_fail(h, fxi_hf_path_key("model", key).s,
-                                 "not read, it must be null or \"\"")
+                                 "not supported, must be null or \"\"")
                    : FX_OK;
 }
 
@@ -185,7 +184,7 @@ static fx_status check_dropout(const fxi_hf *h, const json_t *model)
 {
     const json_t *dropout = json_object_get(model, "dropout");
     if (!dropout || json_is_null(dropout) || json_number_value(dropout) == 0) return FX_OK;
-    return fxi_hf_fail(h, "model.dropout", "not read, it must be null");
+    return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
 }
 
 static fx_status read_bpe(fxi_hf *h, const json_t *model)
@@ -218,8 +217,7 @@ static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const ch
         .score = json_number_value(score),
         .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!(fabs(t.score) <= (double)FLT_MAX))
-        return fxi_hf_fail(h, path, "a score beyond all bounds");
+    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "a score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -240,7 +238,7 @@ static fx_status read_unigram(fxi_hf *h, const json_t *model)
 
 static fx_status unread_model(const fxi_hf *h, fxi_str type)
 {
-    return fxi_hf_fail(h, "model.type", "'%s' is not read, only BPE and Unigram",
+    return fxi_hf_fail(h, "model.type", "'%s' is not supported, only BPE and Unigram",
                        fxi_show_text(type.p, type.n).s);
 }
 

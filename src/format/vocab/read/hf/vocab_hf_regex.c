@@ -14,7 +14,6 @@
 // others that depend on what a word or a line is.
 #include <string.h>
 
-#include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
 typedef struct regex_writer {
@@ -46,7 +45,7 @@ static void put_class(regex_writer *w, const char *inside)
 // The complement of a class, which PCRE2 cannot express inside another class.
 static void put_complement(regex_writer *w, const char *inside)
 {
-    if (w->in_class) w->bad = "\\W, \\H inside of a class are not read";
+    if (w->in_class) w->bad = "\\W, \\H inside a class are not supported";
     put_text(w, "[^");
     put_text(w, inside);
     put_text(w, "]");
@@ -67,7 +66,7 @@ static bool is_script(const char *name, size_t n)
     return false;
 }
 
-// \p{..} or \P{..}; w->p is behind the letter.
+// \p{..} or \P{..}; w->p is past the letter.
 static void put_property(regex_writer *w, char letter)
 {
     const char *close =
@@ -89,7 +88,7 @@ static void put_escape(regex_writer *w)
     static const char refused[] = "bBGKNORXyY";
     const char letter = w->p < w->end ? *w->p++ : 0;
     if (letter && strchr(refused, letter))
-        w->bad = "\\b, \\B, \\R, \\X and their like are not read";
+        w->bad = "\\b, \\B, \\R, \\X and the like are not supported";
     const char same[] = {'\\', letter};
     switch (letter) {
     case 0: w->bad = "it ends with a backslash"; break;
@@ -108,10 +107,10 @@ static void put_escape(regex_writer *w)
 
 static void put_in_class(regex_writer *w, char c)
 {
-    if (c == '[' && w->p < w->end && *w->p == ':') w->bad = "a POSIX class is not read";
+    if (c == '[' && w->p < w->end && *w->p == ':') w->bad = "a POSIX class is not supported";
     if (c == '[' && w->p < w->end && (*w->p == '^' || *w->p == ']'))
-        w->bad = "the complement of a class inside of a class is not read";
-    if (c == '&' && w->p < w->end && *w->p == '&') w->bad = "an intersection (&&) is not read";
+        w->bad = "the complement of a class inside a class is not supported";
+    if (c == '&' && w->p < w->end && *w->p == '&') w->bad = "an intersection (&&) is not supported";
     if (c == '[') w->in_class++;
     if (c == ']') w->in_class--;
     if ((c == '[' || c == ']') && w->in_class) return; // an inner class: only its members stay
@@ -120,12 +119,13 @@ static void put_in_class(regex_writer *w, char c)
 
 static void put_outside(regex_writer *w, char c)
 {
-    if (c == '}' && w->p < w->end && *w->p == '+') w->bad = "'+' behind an interval is not read";
+    if (c == '}' && w->p < w->end && *w->p == '+')
+        w->bad = "'+' after an interval is not supported";
     put_pattern(w, &c, 1);
     if (c != '[') return;
     w->in_class = 1;
     if (w->p < w->end && *w->p == '^') put_pattern(w, w->p++, 1);
-    if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not read";
+    if (w->p < w->end && *w->p == ']') w->bad = "a class that begins with ']' is not supported";
 }
 
 static void rewrite_pattern(regex_writer *w)

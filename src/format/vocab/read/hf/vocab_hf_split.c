@@ -1,8 +1,8 @@
 // vocab_hf_split.c - the "pre_tokenizer" of a tokenizer.json, to split steps.
 //
 // A pre-tokenizer that changes the text (Metaspace, ByteLevel's space in front) becomes a late norm
-// step, so it must come before all that cut. Behind ByteLevel the library's steps see GPT-2's
-// printable characters for bytes: Digits and Punctuation look at bytes there.
+// step, so it must come before every step that cuts. After ByteLevel the library's steps see
+// GPT-2's printable characters for bytes: Digits and Punctuation look at bytes there.
 #include <string.h>
 
 #include "format/show.h"
@@ -21,8 +21,8 @@ static fx_status add_split(fxi_hf *h, fxi_split p)
 
 static fx_status add_late_norm(const fxi_hf *h, const char *path, fxi_norm n)
 {
-    if (h->cuts) return fxi_hf_fail(h, path, "changes the text behind a step that cuts it");
-    if (h->byte_level) return fxi_hf_fail(h, path, "changes the text behind ByteLevel");
+    if (h->cuts) return fxi_hf_fail(h, path, "changes the text after a step that cuts it");
+    if (h->byte_level) return fxi_hf_fail(h, path, "changes the text after ByteLevel");
     n.late = true;
     return fxi_hf_add_norm(h, n);
 }
@@ -32,7 +32,7 @@ static fx_status read_byte_level(fxi_hf *h, const json_t *step, const char *path
     bool space, regex;
     FX_TRY(fxi_hf_get_bool(h, step, path, "add_prefix_space", true, &space));
     FX_TRY(fxi_hf_get_bool(h, step, path, "use_regex", true, &regex));
-    if (h->byte_level) return fxi_hf_fail(h, path, "ByteLevel a second time is not read");
+    if (h->byte_level) return fxi_hf_fail(h, path, "ByteLevel a second time is not supported");
     if (space)
         FX_TRY(add_late_norm(h, path,
                              (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = fxi_str_of(" ")}));
@@ -57,7 +57,7 @@ static fx_status read_behavior(const fxi_hf *h, const json_t *step, const char *
         *how = (fxi_split_how)i;
         if (fxi_str_is(name, names[i])) return FX_OK;
     }
-    return fxi_hf_fail(h, fxi_hf_path_key(path, "behavior").s, "'%s' is not read",
+    return fxi_hf_fail(h, fxi_hf_path_key(path, "behavior").s, "'%s' is not supported",
                        fxi_show_text(name.p, name.n).s);
 }
 
@@ -86,7 +86,8 @@ static fx_status read_split(fxi_hf *h, const json_t *step, const char *path)
     FX_TRY(read_behavior(h, step, path, "", &p.how));
     FX_TRY(fxi_hf_get_bool(h, step, path, "invert", false, &p.invert));
     if (h->byte_level && !is_same_in_bytes(p.pattern))
-        return fxi_hf_fail(h, at.s, "not read behind ByteLevel, where bytes are other characters");
+        return fxi_hf_fail(h, at.s,
+                           "not supported after ByteLevel, where bytes are other characters");
     return add_split(h, p);
 }
 
@@ -137,7 +138,7 @@ static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
 static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)step;
-    if (h->byte_level) return fxi_hf_fail(h, path, "not read behind ByteLevel");
+    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
     return add_split(
         h, (fxi_split){
                .pattern = fxi_str_of("[" FXI_HF_WORD "]+|[^" FXI_HF_WORD "\\p{White_Space}]+"),
@@ -149,7 +150,7 @@ static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path
 static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char *path)
 {
     (void)step;
-    if (h->byte_level) return fxi_hf_fail(h, path, "not read behind ByteLevel");
+    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
     return add_split(
         h, (fxi_split){.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
 }

@@ -1,6 +1,5 @@
 // vocab_hf_step.c - what the four kinds of steps share: a step is an object with a "type", or a
-// Sequence of such objects; a table lists the types that are read, any other is an error that names
-// it.
+// Sequence of such objects; a table lists the supported types, any other is an error that names it.
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
 
@@ -21,7 +20,7 @@ static fx_status read_step(fxi_hf *h, const json_t *step, const char *path,
     }
     for (size_t i = 0; i < known->n; i++)
         if (fxi_str_is(type, known->step[i].type)) return known->step[i].read(h, step, path);
-    return fxi_hf_fail(h, path, "'%s' is not read", fxi_show_text(type.p, type.n).s);
+    return fxi_hf_fail(h, path, "'%s' is not supported", fxi_show_text(type.p, type.n).s);
 }
 
 fx_status fxi_hf_read_steps(fxi_hf *h, const json_t *root, const fxi_hf_step_table *known)
@@ -45,7 +44,7 @@ static fx_status read_prepend_scheme(const fxi_hf *h, const json_t *step, const 
     if (fxi_str_is(*scheme, "always") || fxi_str_is(*scheme, "first") ||
         fxi_str_is(*scheme, "never"))
         return FX_OK;
-    return fxi_hf_fail(h, fxi_hf_path_key(path, "prepend_scheme").s, "'%s' is not read",
+    return fxi_hf_fail(h, fxi_hf_path_key(path, "prepend_scheme").s, "'%s' is not supported",
                        fxi_show_text(scheme->p, scheme->n).s);
 }
 
@@ -56,6 +55,6 @@ fx_status fxi_hf_read_metaspace(const fxi_hf *h, const json_t *step, const char 
     FX_TRY(fxi_hf_need_str(h, step, path, "replacement", &mark));
     if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_hf_fail(h, fxi_hf_path_key(path, "replacement").s,
-                           "'%s' is not read, only U+2581", fxi_show_text(mark.p, mark.n).s);
+                           "'%s' is not supported, only U+2581", fxi_show_text(mark.p, mark.n).s);
     return read_prepend_scheme(h, step, path, scheme);
 }
