@@ -1,5 +1,5 @@
-// The path for AVX-512 F, BW, VL, DQ. Also holds the table for machines with VNNI, which differs in
-// one function.
+// avx512.c - the path for AVX-512 F, BW, VL, DQ. Also holds the table for machines with VNNI, which
+// differs in one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
