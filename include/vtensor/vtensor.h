@@ -180,7 +180,8 @@ VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 // that extend finds it ready. `deadline` is the number of steps until it is needed; the nearest
 // comes first. Returns at once. Uses spare chunks and free budget; no prefix is evicted for it.
 // Errors: VT_NOSPACE (budget, mappings, or too many requests are queued), VT_EINVAL (swapped out),
-// VT_EDEVICE (an earlier prepare of this sequence failed), VT_ENOMEM. extend still works.
+// VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier prepare of this sequence
+// failed. extend still works.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
 // Waits until the memory requested by prepare is ready. Errors: those of the prepare that failed.
