@@ -1,4 +1,4 @@
-// embed.c - a toy inference engine on libvtensor: a model for embedding it in a real one.
+// embed.c - a toy inference engine on libvtensor: an example of how to embed it in a real one.
 //
 // The model has two layers. Row t of a layer's K plane says which token is at position t, the row
 // of its V plane says the position. The attention kernel gets a pointer, a stride and a length, and
@@ -31,7 +31,7 @@ static float *row_of(const chat *c, uint32_t plane, uint32_t t)
     return (float *)((char *)vt_seq_plane(c->kv, plane) + t * vt_seq_stride(c->kv));
 }
 
-// The model's pass over tokens [from, to): leaves a K and a V row of each in every layer.
+// The model's pass over tokens [from, to): writes a K and a V row for each in every layer.
 static void forward(const chat *c, uint32_t from, uint32_t to)
 {
     for (uint32_t layer = 0; layer < N_LAYER; layer++)

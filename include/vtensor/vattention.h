@@ -26,10 +26,10 @@
 //  - Every call is all or nothing for active requests: on an error their lengths, their memory and
 //    its bytes are as before. Memory that no active request needs may have returned to the system,
 //    or more may be mapped than before; never more than the budget.
-//  - A step backs the whole batch or nothing. Memory that an active request was given is not taken.
+//  - A step backs the whole batch or nothing. Memory given to an active request is not taken away.
 //  - A new request reads zero wherever it has not written: memory that another request used is
 //    wiped first. Beyond its length, only its own or zeroed bytes are readable in its row.
-//  - Nothing is unmapped or wiped while work that was given to the device may read it.
+//  - Nothing is unmapped or wiped while work submitted to the device may read it.
 //  - vt_va_check proves the accounting.
 //
 // Threads. All calls on one instance come from one thread at a time, its owner. vt_va_step_async
@@ -61,7 +61,7 @@ typedef struct vt_va_config {
     size_t page_bytes;  // of a page, one tensor's part of a group: a multiple of the backend's
                         // granularity; 0: the smallest that holds 32 tokens. It may hold less than
                         // one token
-    uint64_t budget_bytes; // physical memory at most; 0: none before vt_va_reserve_physical_pages
+    uint64_t budget_bytes; // limit on physical memory; 0: none until vt_va_reserve_physical_pages
     bool megacache; // one tensor, with the planes of a token side by side: a page group is one page
     uint32_t eager_groups; // page groups that a look-ahead maps beyond the next token's; 0: 2,
                            // VT_VA_EAGER_NONE: none
@@ -90,10 +90,11 @@ vt_va_token_stride(const vt_va *va); // row_bytes, or with megacache n_plane x r
 
 // ---- Requests
 
-// Activates an inactive request: of those whose mapped groups suffice for len_tok the one with the
-// fewest, else the one with the most. len_tok is the length expected in the next step. Maps
-// nothing. Wipes what the previous request used; if that was freed just now, waits for the device.
-// Errors: VT_EINVAL (len_tok > max_tok), VT_NOSPACE (max_batch are active), VT_EDEVICE.
+// Activates an inactive request: among those whose mapped groups suffice for len_tok the one with
+// the fewest, otherwise the one with the most. len_tok is the length expected in the next step.
+// Maps nothing. Wipes what the previous request used, and waits for the device if that may still
+// use the memory. Errors: VT_EINVAL (len_tok > max_tok), VT_NOSPACE (max_batch are active),
+// VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid);
 
 // Ends a request. With deferred reclamation its memory stays mapped, and the call does not wait.
@@ -104,9 +105,9 @@ VT_API VT_NODISCARD vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid);
 // ---- Once per iteration, before its kernels
 
 // Makes sure that memory backs tokens [0, len_tok[reqid]) of every active request; len_tok is
-// [max_batch], 0 for inactive requests. If memory is missing, inactive requests give up theirs, the
-// longest inactive first, then active ones what they do not need. A length may shrink; the memory
-// that frees serves others from the next step on. eager_reclaim: first returns all memory of
+// [max_batch], 0 for inactive requests. If memory is missing, it is taken from inactive requests,
+// the longest inactive first, then from active ones what they do not need. A length may shrink; the
+// memory this frees serves others from the next step on. eager_reclaim: first returns all memory of
 // inactive requests that the device has finished with. Errors: VT_EINVAL (a length > max_tok, or an
 // inactive request's not 0), VT_NOSPACE (budget, or the system has no memory), VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim);
@@ -152,7 +153,7 @@ VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
     X(groups_torn, "of them, half mapped since the device failed: unmapped when needed") \
     X(requests_active, "requests active now")                                            \
     X(live_bytes, "bytes of the tokens of active requests")                              \
-    X(allocs, "calls of vt_va_alloc_reqid that gave a request so far")                   \
+    X(allocs, "successful calls of vt_va_alloc_reqid so far")                            \
     X(reused_groups, "page groups that they found mapped and needed")                    \
     X(wiped_groups, "page groups wiped since another request had used them")             \
     X(steps, "steps done so far")                                                        \
@@ -165,8 +166,8 @@ VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
     X(destroy_calls, "calls of the backend's destroy so far")                            \
     X(map_calls, "calls of the backend's map so far")                                    \
     X(unmap_calls, "calls of the backend's unmap so far")                                \
-    X(nospace, "calls answered VT_NOSPACE so far")                                       \
-    X(device_errors, "backend calls answered VT_EDEVICE so far")
+    X(nospace, "calls that returned VT_NOSPACE so far")                                  \
+    X(device_errors, "backend calls that returned VT_EDEVICE so far")
 
 typedef struct vt_va_stats {
 #define VT_VA_STATS_FIELD(name, help) uint64_t name;
@@ -187,9 +188,10 @@ typedef struct vt_va_request {
 // All zero if there is no such request. As of the last look-ahead that was taken over.
 VT_API vt_va_request vt_va_look(const vt_va *va, uint32_t reqid);
 
-// Proves the invariants, and that the system holds and maps just as much. Waits for the look-ahead.
-// Slow: for tests, debug builds and idle moments. Answers VT_OK, or VT_EINVAL with the first broken
-// invariant in *what (a static string; what may be NULL), or VT_EDEVICE if the backend cannot tell.
+// Proves the invariants, and that the system holds and maps exactly as much. Waits for the
+// look-ahead. Slow: for tests, debug builds and idle moments. Returns VT_OK, or VT_EINVAL with the
+// first broken invariant in *what (a static string; what may be NULL), or VT_EDEVICE if the backend
+// cannot tell.
 VT_API VT_NODISCARD vt_status vt_va_check(vt_va *va, const char **what);
 
 #ifdef __cplusplus

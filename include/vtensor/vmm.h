@@ -5,21 +5,23 @@
 //     are not NULL, and what follows "Pre:" holds. Only a manager calls a backend, so a breach is a
 //     bug of the library: asserted in debug builds;
 //   - all or nothing: a call that does not return VT_OK has changed nothing, except for the bytes
-//     that fetch, store and swap_read were to write, and those of the swap that swap_write was to;
+//     that fetch, store and swap_read should have written, and the bytes of the swap that
+//     swap_write should have written;
 //   - VT_NOSPACE (no memory, addresses, mappings or room in the swap left) is a normal answer of
-//     configure, reserve, create, map, swap_open and swap_write, and of no other; VT_EDEVICE: the
-//     system or driver failed otherwise;
+//     configure, reserve, create, map, swap_open and swap_write, and of no other call; VT_EDEVICE:
+//     the system or driver failed otherwise;
 //   - nothing on the device touches the bytes that zero, store, swap_read and the destination of
 //     fetch write; the calls that read bytes (fetch, store, swap_write) wait until the device has
 //     written them;
-//   - VT_ENOMEM: no host memory for bookkeeping; of configure, reserve, create and swap_open;
-//   - a call may take long (it enters the system); the manager holds no lock meanwhile;
-//   - the owner thread and the mapper thread may call a backend at once, on different chunks and
-//     addresses; only the owner calls configure, fence, resident, mapped, the swap_* functions and
-//     close.
+//   - VT_ENOMEM (no host memory for bookkeeping) comes only from configure, reserve, create and
+//     swap_open;
+//   - a call may take long (it enters the system); the manager holds no lock during it;
+//   - the owner thread and the mapper thread may call a backend at the same time, on different
+//     chunks and addresses; only the owner calls configure, fence, resident, mapped, the swap_*
+//     functions and close.
 //
-// Physical memory is named by chunks: `n_slice` slices of `slice_bytes` each, a slice for each
-// plane (SPLIT layout), or one slice in all (PACKED). On the host the chunk with index i of slice s
+// Physical memory is named by chunks of `n_slice` slices of `slice_bytes` each: one slice for each
+// plane (SPLIT layout) or a single slice (PACKED). On the host the chunk with index i of slice s
 // lies at one offset of one memfd; chunks whose indices are neighbours lie at neighbouring offsets
 // in every plane, so that their mappings merge. Indices are names, not memory: there are far more
 // of them than chunks are ever created.
@@ -102,23 +104,24 @@ typedef struct vt_vmm_ops {
     // Makes mapped bytes read as zero. Any size and address.
     vt_status (*zero)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes);
 
-    // Marks the end of the work that the device has been given so far: *ticket is larger with each
-    // call, or 0 where nothing runs beside the caller (the host). `passed` says whether all work
-    // before the mark is done, and with `wait` sleeps until it is; ticket 0 is passed.
+    // Marks the end of the work submitted to the device so far: *ticket grows with each call, or is
+    // 0 where nothing runs concurrently with the caller (the host). `passed` says whether all work
+    // before the mark is done, and with `wait` sleeps until it is. Ticket 0 has always passed.
     vt_status (*fence)(vt_vmm *vmm, uint64_t *ticket);
     vt_status (*passed)(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed);
 
-    // Physical bytes of all chunks now, as the system says (st_blocks of the memfd on the host).
+    // Physical bytes of all chunks now, as the system reports them (st_blocks of the memfd on the
+    // host).
     vt_status (*resident)(vt_vmm *vmm, uint64_t *size_bytes);
 
-    // Bytes of addresses that are mapped to chunks now, and in how many mappings, as the system
-    // says (/proc/self/maps on the host), or as the backend has counted where the system does not
-    // say. Exact while no other thread maps. Where max_runs is a limit, a run is one mapping at
-    // most; elsewhere it may be many (on a GPU one for each handle).
+    // Bytes of addresses mapped to chunks now, and the number of mappings, as the system reports
+    // them (/proc/self/maps on the host), or as the backend counts them where the system reports
+    // nothing. Exact while no other thread maps. Where max_runs is a limit, a run is at most one
+    // mapping; elsewhere it may be many (on a GPU one for each handle).
     vt_status (*mapped)(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping);
 
-    // A swap of size_bytes, opened at most once: on the host a file in the directory `dir`, deleted
-    // while it is open; on a GPU pinned host memory: dir is not used and may be NULL.
+    // Opens a swap of size_bytes, at most once. On the host: a file in the directory `dir`, deleted
+    // while it is open. On a GPU: pinned host memory; dir is not used and may be NULL.
     vt_status (*swap_open)(vt_vmm *vmm, const char *dir, uint64_t size_bytes);
 
     // Copies mapped bytes to byte `offset` of the swap, and back; *sum is the checksum
@@ -152,7 +155,7 @@ VT_API VT_NODISCARD vt_status vt_vmm_host_open(vt_vmm **out);
 VT_API VT_NODISCARD vt_status vt_vmm_host_open_huge(size_t huge_page_bytes, vt_vmm **out);
 
 // Advice on the system's setting for transparent huge pages in shared memory: one line of text to
-// be shown once at start, or NULL if nothing is to be gained. Static.
+// show once at start, or NULL if no change would help. Static.
 VT_API const char *vt_vmm_host_advice(void);
 
 // A backend on the memory of an NVIDIA GPU, through the driver's virtual memory management (CUDA

@@ -1,5 +1,5 @@
 // vtensor.h - libvtensor: a KV-cache memory manager in which each sequence is one contiguous range
-// of addresses, and one physical chunk may lie in many of them.
+// of addresses, and one physical chunk may be mapped in many of them.
 //
 //     vt_config cfg = vt_config_default();
 //     cfg.n_plane = 2 * n_layer;  cfg.row_bytes = n_kv_head * head_dim * 2;  cfg.max_tok = 4096;
@@ -21,7 +21,8 @@
 //
 // Words: a chunk is the unit of physical memory: as many tokens as fit slice_bytes, in all planes.
 // A span is the reserved address range of one sequence. The tail is the last chunk of a sequence,
-// where its tokens fill it in part. A spare chunk has no holder and is kept for the next sequence.
+// if its tokens fill only part of it. A spare chunk has no holder and is kept for the next
+// sequence.
 //
 // Rules
 //  - Every operation is all or nothing. VT_NOSPACE is a normal answer. If the device fails, and
@@ -29,7 +30,7 @@
 //  - A shared chunk is read-only. Extending into a shared tail copies that one chunk first; the
 //    last holder writes in place.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
-//    rows that were matched, or that were there when it was forked or recorded.
+//    rows that were matched, or that existed when it was forked or recorded.
 //  - Beyond a sequence's length only its own or zeroed memory is readable, and in the shared tail
 //    of a fork also rows of the sequence it was forked from; the sequence must not write there.
 //    Within the length, a byte that the sequence neither wrote nor inherited reads as zero.
@@ -73,15 +74,15 @@ typedef struct vt_config {
     uint32_t n_plane;      // 2 x layers
     size_t row_bytes;      // bytes per token per plane
     uint32_t max_tok;      // longest sequence, in tokens: fixes the span's size
-    uint32_t max_seq;      // sequences alive at once
-    uint64_t budget_bytes; // physical memory at most
+    uint32_t max_seq;      // most sequences alive at once
+    uint64_t budget_bytes; // limit on physical memory
     vt_layout layout;
     size_t slice_bytes; // bytes of a chunk in each plane (SPLIT) or in all (PACKED), a multiple of
                         // the backend's granularity; 0: the smallest that holds 32 tokens
     uint64_t spare_low_bytes;  // vt_step prepares spare chunks up to this size
-    uint64_t spare_high_bytes; // spare chunks kept at most; the mapper thread returns the rest to
-                               // the system (with VT_MAPPER_OWNER, release does). UINT64_MAX: all
-                               // are kept until vt_trim
+    uint64_t spare_high_bytes; // limit on the spare chunks kept; the mapper thread returns the rest
+                               // to the system (with VT_MAPPER_OWNER, release does). UINT64_MAX:
+                               // all are kept until vt_trim
     const char *swap_dir;      // host: directory of the swap file; not used on a GPU
     uint64_t swap_bytes;       // size of the swap; 0: no swap
     vt_mapper mapper;
@@ -89,7 +90,7 @@ typedef struct vt_config {
                  // NULL: the host
 } vt_config;
 
-// All zero but spare_high_bytes = UINT64_MAX.
+// All zero, except spare_high_bytes = UINT64_MAX.
 VT_API vt_config vt_config_default(void);
 
 // Creates a manager. Allocates no physical memory; addresses are reserved as sequences need them.
@@ -117,16 +118,16 @@ VT_API VT_NODISCARD vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes
 // VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out);
 
-// Makes sure that memory backs tokens [0, len_tok). A len_tok below the present length changes
+// Makes sure that memory backs tokens [0, len_tok). A len_tok below the current length changes
 // nothing. If the budget or the mappings do not suffice, spare chunks and then idle prefixes are
-// returned to the system, and at last the ends of prefixes in use that no sequence holds. Within
-// chunks that are prepared, or that the sequence has already, it makes no system call.
+// returned to the system, and finally the ends of prefixes in use that no sequence holds. Within
+// chunks that are prepared, or that the sequence already has, it makes no system call.
 // Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit
 // of mappings), VT_ENOMEM, VT_EDEVICE. The sequence is then as before, except that its tail may no
-// longer be shared. VT_NOSPACE for the budget costs no spare chunk and no prefix. If the device
-// fails again while a failure is undone, memory of the sequence may stay unmapped: the sequence is
-// torn (vt_seq_is_torn), its rows must not be touched, and every further call on it first tries to
-// repair it.
+// longer be shared. When it returns VT_NOSPACE for the budget, no spare chunk and no prefix is
+// lost. If the device fails again while a failure is undone, memory of the sequence may stay
+// unmapped: the sequence is torn (vt_seq_is_torn), its rows must not be touched, and every further
+// call on it first tries to repair it.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // Creates a sequence whose first len_tok tokens are those of s. Whole chunks and the tail are
@@ -142,7 +143,8 @@ VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 
 // Ends a sequence. Chunks that nobody else holds become spare (beyond spare_high_bytes they return
 // to the system), and the span is reused. A chunk is zero again before another sequence sees it. On
-// a GPU, nothing is unmapped before the work given to the device so far is done. NULL is allowed.
+// a GPU, nothing is unmapped before the work submitted to the device so far is done. NULL is
+// allowed.
 VT_API void vt_seq_release(vt_seq *s);
 
 // Writes the chunks that are not shared to the swap and frees them. Addresses, length and shared
@@ -174,29 +176,30 @@ VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 
 // ---- Ahead of need
 
-// Prefetches memory for tokens up to len_tok (clamped to max_tok) while the caller goes on, so that
-// extend finds it ready. `deadline` is the number of steps until it is needed; the nearest comes
-// first. Returns at once. Uses spare chunks and free budget; no prefix is evicted for it.
+// Prefetches memory for tokens up to len_tok (clamped to max_tok) while the caller continues, so
+// that extend finds it ready. `deadline` is the number of steps until it is needed; the nearest
+// comes first. Returns at once. Uses spare chunks and free budget; no prefix is evicted for it.
 // Errors: VT_NOSPACE (budget, mappings, or too many requests are queued), VT_EINVAL (swapped out),
-// VT_EDEVICE (an earlier prepare of this sequence failed), VT_ENOMEM. extend still works.
+// VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier prepare of this sequence
+// failed. extend still works.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
-// Waits until the memory that prepare asked for is ready. Errors: those of the prepare that failed.
+// Waits until the memory requested by prepare is ready. Errors: those of the prepare that failed.
 VT_API VT_NODISCARD vt_status vt_seq_wait(vt_seq *s);
 
 // How vt_step prefetches for every live sequence.
 typedef enum vt_ahead {
     VT_AHEAD_NONE = 0,
-    VT_AHEAD_NEXT, // vAttention: first the next token of each, then n_tok more of each as there is
-                   // time
-    VT_AHEAD_SLACK // vTensor: a sequence with less than n_tok tokens of room gets n_tok more; the
-                   // deadline is when the room is used up at one token a step
+    VT_AHEAD_NEXT, // vAttention: first the next token of each, then n_tok more of each if time
+                   // allows
+    VT_AHEAD_SLACK // vTensor: a sequence with room for fewer than n_tok tokens gets n_tok more; the
+                   // deadline is when the room is used up at one token per step
 } vt_ahead;
 
-// To be called once per step of the engine, after the kernels are launched. Takes over the results
-// of the mapper, unmaps what the device has finished with, prepares the growth of the sequences,
-// fills spare chunks up to spare_low_bytes and wipes those of released sequences. now_ms is the
-// caller's clock, of any origin, and never decreases; retention is measured against it.
+// Call once per step of the engine, after the kernels are launched. Takes over the results of the
+// mapper, unmaps what the device has finished with, prepares the growth of the sequences, fills
+// spare chunks up to spare_low_bytes and wipes those of released sequences. now_ms is the caller's
+// clock, of any origin, and never decreases; retention is measured against it.
 // Errors: VT_EDEVICE (something could not be unmapped; a later step tries again).
 VT_API VT_NODISCARD vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok,
                                       uint64_t now_ms);
@@ -209,7 +212,7 @@ VT_API void vt_work(vt_manager *m, uint32_t max_jobs, uint32_t *n_left);
 
 // Opens the domain with exactly this key, which names all that must not mix: model, adapter, cache
 // type, tenant. Every open needs a close. The prefixes of a closed domain stay until they are
-// evicted, and are there again when it is opened.
+// evicted, and are available again when it is reopened.
 // Errors: VT_EINVAL (key_bytes > 4096), VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes,
                                              vt_domain **out);
@@ -232,7 +235,7 @@ enum { VT_MAX_PRIORITY = 7 };
 typedef struct vt_retention {
     uint8_t priority;  // 0 (plain) .. VT_MAX_PRIORITY
     bool pinned;       // never evicted; all pins together hold at most half of the budget
-    uint64_t until_ms; // when both end, by the clock of vt_step; 0: they do not end
+    uint64_t until_ms; // when both end, by the clock of vt_step; 0: never
 } vt_retention;
 
 // Records the first n_tok tokens of s, which are `tok`, as a prefix: their chunks are shared from
@@ -287,13 +290,13 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(unmap_calls, "calls of the backend's unmap so far")                         \
     X(create_calls, "calls of the backend's create so far")                       \
     X(destroy_calls, "calls of the backend's destroy so far")                     \
-    X(nospace, "operations answered VT_NOSPACE so far")                           \
-    X(device_errors, "backend calls answered VT_EDEVICE so far")                  \
+    X(nospace, "operations that returned VT_NOSPACE so far")                      \
+    X(device_errors, "backend calls that returned VT_EDEVICE so far")             \
     X(prefix_nodes, "nodes of the prefix tree now")                               \
     X(prefix_tok, "tokens in the prefix tree now")                                \
     X(prefix_evicted, "nodes evicted, or cut shorter, so far")                    \
     X(match_calls, "calls of vt_seq_match so far")                                \
-    X(match_tok, "tokens asked for in them")                                      \
+    X(match_tok, "tokens looked up in them")                                      \
     X(hit_tok, "tokens found in them")                                            \
     X(copied_chunks, "chunks copied since a shared tail was extended or matched") \
     X(ready_hits, "extends into new chunks that found them prepared")             \
@@ -315,15 +318,15 @@ typedef struct vt_stats {
 VT_API void vt_get_stats(const vt_manager *m, vt_stats *out);
 
 // Proves the invariants: owned + shared + cached + spare = created, the count of holders of every
-// chunk, the map of every span, the prefix tree, and that the system holds and maps just as much.
-// Waits for the mapper first. Slow: for tests, debug builds and idle moments. Answers VT_OK, or
-// VT_EINVAL with the first broken invariant in *what (a static string; what may be NULL), or
+// chunk, the map of every span, the prefix tree, and that the system holds and maps exactly as
+// much. Waits for the mapper first. Slow: for tests, debug builds and idle moments. Returns VT_OK,
+// or VT_EINVAL with the first broken invariant in *what (a static string; what may be NULL), or
 // VT_EDEVICE or VT_ENOMEM if it cannot tell.
 VT_API VT_NODISCARD vt_status vt_check(vt_manager *m, const char **what);
 
 typedef enum vt_chunk_state {
     VT_CHUNK_ABSENT = 0, // no memory
-    VT_CHUNK_SPARE,      // memory that nobody holds
+    VT_CHUNK_SPARE,      // memory without a holder
     VT_CHUNK_CACHED,     // held by the prefix tree alone
     VT_CHUNK_OWNED,      // held by one sequence alone
     VT_CHUNK_SHARED,     // held by a sequence and by others or the tree
@@ -334,7 +337,7 @@ typedef struct vt_chunk_info {
     uint64_t index; // name of the chunk in the backend
     vt_chunk_state state;
     uint32_t n_seq;  // sequences that hold it
-    uint32_t n_node; // nodes of the prefix tree that do
+    uint32_t n_node; // nodes of the prefix tree that hold it
 } vt_chunk_info;
 
 typedef struct vt_span_info {

@@ -1,4 +1,4 @@
-// The sizes of attention's buffers.
+// attention_size.c - the sizes of attention's buffers.
 #include "kernels/kernels.h"
 
 static size_t whole_vectors(int head_dim)

@@ -1,4 +1,4 @@
-// The one place that knows which paths exist and which CPU features each needs.
+// dispatch.c - the one place that knows which paths exist and which CPU features each needs.
 #include <string.h>
 
 #ifdef FXI_X86

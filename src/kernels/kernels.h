@@ -29,9 +29,9 @@
 //
 // The law holds for finite numbers. NaN and inf give unspecified results, but never corrupt memory.
 //
-// Arguments of kernels are plain data. Kernels do not allocate, cannot fail and know no threads:
-// callers divide the work along the units named here (output panels, heads, segments), which never
-// changes a bit.
+// Arguments of kernels are plain data. Kernels do not allocate, cannot fail and do not know about
+// threads: callers divide the work along the units named here (output panels, heads, segments),
+// which never changes a bit.
 #ifndef FXI_KERNELS_H
 #define FXI_KERNELS_H
 
@@ -109,8 +109,8 @@ typedef struct fxi_attn {
 // Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
 //   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
-// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 behind a row's
-// last one change nothing. No position after pos + n_tok - 1 is ever read.
+// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 after a row's last
+// one change nothing. No position after pos + n_tok - 1 is ever read.
 //
 // Keys and values are the cache's numbers as f32; for Q8_0 scale times integer, exactly.
 

@@ -1,5 +1,5 @@
-// How the weights of a linear layer lie in memory. All paths read this one layout, so a packed
-// model runs on any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
+// linear.c - how the weights of a linear layer lie in memory. All paths read this one layout, so a
+// packed model runs on any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
 //
 //   float types    k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
 //

@@ -1,3 +1,4 @@
+// probe.c - runs the probe loops of the best path on all threads of a pool and keeps the best time.
 #include "kernels/probe.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void read_slice(void *arg, int task)
     probe_run *p = arg;
     const float *at = p->buffer + (size_t)task * (SLICE_BYTES / sizeof(float));
     float s = p->loops->read(at, SLICE_BYTES / sizeof(float));
-    if (s < 0) p->sink = s; // never happens; tasks share the probe
+    if (s < 0) p->sink = s; // never true: the tasks share p, so they must not write it
 }
 
 static void run_fma(void *arg, int task)

@@ -129,7 +129,7 @@ static inline bool fxi_kv_can_swap(const fxi_kv *kv)
 
 // ---- domains -----------------------------------------------------------------------------------
 
-// The domain with this key, made if there is none. Every open needs its own close.
+// The domain with this key, created if it does not exist. Every open needs its own close.
 static inline fx_status fxi_kv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes,
                                            fxi_kv_domain **out)
 {
@@ -171,7 +171,7 @@ static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_
     return kv->ops->seq_fork(kv, s, len_tok, out);
 }
 
-// Backs tokens [0, len_tok) with memory that s alone may write beyond its present length; rows that
+// Backs tokens [0, len_tok) with memory that s alone may write beyond its current length; rows that
 // were written stay. Never shrinks.
 static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
@@ -233,8 +233,8 @@ static inline uint64_t fxi_kv_bytes_for(const fxi_kv *kv, int len_tok)
     return kv->ops->bytes_for(kv, len_tok);
 }
 
-// Call once per step, before the forward pass: memory is made ready, beside that pass, for
-// sequences with less than ahead_tok tokens of room left. now_ms never decreases.
+// Call once per step, before the forward pass: in parallel with that pass, memory is made ready for
+// sequences with room for fewer than ahead_tok more tokens. now_ms never decreases.
 static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     kv->ops->step(kv, ahead_tok, now_ms);

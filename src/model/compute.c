@@ -1,4 +1,4 @@
-// Rows and linear layers in parallel: how many of them make a task.
+// compute.c - rows and linear layers in parallel: how many of them make up a task.
 #include "model/compute.h"
 
 #define SMALL_TOK 32 // up to this many tokens, reading the weights dominates

@@ -1,6 +1,7 @@
 // compute.h - kernels in parallel on the pool: the steps that every architecture is built from.
 //
-// How work is divided never changes a bit (kernels.h, the law of order); only speed decides.
+// How work is divided never changes a bit of the results (kernels.h, the law of order), only the
+// speed.
 #ifndef FXI_MODEL_COMPUTE_H
 #define FXI_MODEL_COMPUTE_H
 

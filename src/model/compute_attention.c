@@ -37,9 +37,9 @@ static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
     return (size_t)block_cost(b) * (size_t)(p->n_head / p->n_kv_head);
 }
 
-// How many partial results fit: those of all KV heads of one token that can be worth splitting on
-// their own, each having more than one of 2 n_thread shares of all the work; and those of one whole
-// sequence.
+// How many partial results there is room for. A KV head of a block is worth splitting on its own if
+// it has more than one of 2 n_thread shares of all the work, so there is room for 2 n_thread of
+// these; and at least for all KV heads of one sequence.
 static size_t part_capacity(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
 {
     size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool), group = (size_t)(n_head / n_kv_head);
@@ -54,8 +54,8 @@ typedef struct planner {
     size_t capacity, used; // partial results
 } planner;
 
-// Makes items of n_head KV heads each, split if that pays. False: it would, but the partial results
-// do not fit.
+// Makes items of n_head KV heads each, split if that pays. False: splitting would pay, but there is
+// no room for the partial results.
 static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
 {
     int64_t n = (block_cost(b) * n_head + pl->share - 1) / pl->share;

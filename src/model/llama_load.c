@@ -49,13 +49,13 @@ static fx_status check_shape(const fxi_gguf *g, fxi_model_shape *s, fx_error *er
     if (!s->n_kv_head) s->n_kv_head = s->n_head;
     if (!s->head_dim) {
         if (s->dim % s->n_head)
-            return bad_file(g, "embedding_length is no multiple of head_count", err);
+            return bad_file(g, "embedding_length is not a multiple of head_count", err);
         s->head_dim = s->dim / s->n_head;
     }
     if (s->n_head % s->n_kv_head)
-        return bad_file(g, "attention.head_count is no multiple of head_count_kv", err);
+        return bad_file(g, "attention.head_count is not a multiple of head_count_kv", err);
     if (s->head_dim % 2)
-        return bad_file(g, "the head size is odd, which rotary embedding cannot be", err);
+        return bad_file(g, "the head size is odd, which rotary embedding does not allow", err);
     if (s->head_dim > 1024) return bad_file(g, "the head size is over 1024", err);
     return FX_OK;
 }
@@ -65,7 +65,8 @@ static fx_status refuse_foreign(const fxi_gguf *g, const fxi_model_shape *s, fx_
 {
     uint32_t n_expert = 0, value_length = (uint32_t)s->head_dim;
     FX_TRY(fxi_gguf_u32(g, "llama.expert_count", false, &n_expert, err));
-    if (n_expert) return bad_file(g, "mixtures of experts (llama.expert_count) are not run", err);
+    if (n_expert)
+        return bad_file(g, "mixtures of experts (llama.expert_count) are not supported", err);
     FX_TRY(fxi_gguf_u32(g, "llama.attention.value_length", false, &value_length, err));
     if (value_length != (uint32_t)s->head_dim)
         return bad_file(g, "attention.key_length and value_length differ", err);
@@ -95,7 +96,7 @@ static fx_status read_rope_scaling(const fxi_gguf *g, llama *m, fx_error *err)
         factor = 1;
     else if (!fxi_str_is(type, "linear"))
         return fxi_fail(err, FX_EFORMAT,
-                        "%s: key 'llama.rope.scaling.type': '%.*s' is not run (none, linear)",
+                        "%s: key 'llama.rope.scaling.type': '%.*s' is not supported (none, linear)",
                         fxi_gguf_name(g), type.n < 32 ? (int)type.n : 32, type.p);
     if (!(factor > 0) || !isfinite(factor))
         return bad_file(g, "the rope scaling factor is not positive", err);

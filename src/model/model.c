@@ -1,4 +1,4 @@
-// What all families share: the type of the cache, and what a model reports about itself.
+// model.c - what all families share: the type of the cache, and what a model reports about itself.
 #include "model/arch.h"
 
 fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err)

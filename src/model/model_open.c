@@ -1,4 +1,5 @@
-// The table of families: a file's architecture selects one, which loads, runs and frees the model.
+// model_open.c - the table of families: a file's architecture selects one, which loads, runs and
+// frees the model.
 #include "model/llama.h"
 
 static const fxi_arch archs[] = {

@@ -1,4 +1,4 @@
-// See rope.h.
+// rope.c - see rope.h.
 #include "model/rope.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// See weights.h.
+// weights.c - see weights.h.
 #include "model/weights.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// dtype.h - the number formats of tensors, by GGUF's numbers, and which of them the engine computes
-// with.
+// dtype.h - the number formats of tensors, numbered as in GGUF, and which of them the engine
+// computes with.
 //
 // A tensor's row consists of blocks of `block_elems` numbers in `block_bytes` bytes. The table has
 // every type of the format, so sizes in a file can be checked even if the engine cannot run it.
@@ -35,7 +35,7 @@ typedef struct fxi_dtype_info {
     bool runs;            // the engine computes with weights of this type
 } fxi_dtype_info;
 
-// NULL: the format has no (or no longer) such number.
+// NULL: GGUF does not (or no longer) define this number.
 const fxi_dtype_info *fxi_dtype_find(uint32_t id);
 // By name, in upper or lower case ("q8_0"); NULL: unknown.
 const fxi_dtype_info *fxi_dtype_by_name(const char *name);

@@ -188,7 +188,7 @@ CODEC(q4_k, 144)
 CODEC(q5_k, 176)
 CODEC(q6_k, 210)
 
-// Q8_0 alone stores signed integers.
+// Only Q8_0 stores signed integers.
 static void q8_0_read(const void *block, fxi_qblock *out)
 {
     const uint8_t *b = block;

@@ -186,7 +186,7 @@ static bool lists_memory(char *controllers)
     return false;
 }
 
-// What is left by a line "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
+// What the group in a line has left: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
 static uint64_t named_left_bytes(const char *root, char *line)
 {
     strsep(&line, ":");

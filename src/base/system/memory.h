@@ -12,7 +12,7 @@
 //     process and its ancestors       reclaims under pressure)
 //
 // `root` replaces "/": "" in production, a folder with files of the same names in tests. A file
-// that is missing or makes no sense is no limit. If MemAvailable is unknown, the machine's total
+// that is missing or makes no sense sets no limit. If MemAvailable is unknown, the machine's total
 // memory counts. 0: nothing is left, a cgroup is at or above its limit. Allocates nothing; any
 // thread.
 uint64_t fxi_free_memory_bytes(const char *root);

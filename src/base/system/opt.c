@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 // ---- values: one parser per type ----------------------------------------------------------------
 //
-// A parser stores the value and returns true, or returns false and leaves the field alone; the
+// A parser stores the value and returns true, or returns false and leaves the field unchanged; the
 // caller makes the error from the type's `what` and the row's bounds.
 
 static bool in_bounds(const fxi_opt *o, double v)

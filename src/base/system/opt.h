@@ -2,7 +2,7 @@
 //
 // A row has an option's name, type, bounds, default, and the field of the caller's struct that
 // takes the value. Several commands share a table: a row has the set of commands it belongs to. A
-// value comes from, in falling precedence:
+// value comes from, the highest precedence first:
 //
 //     --kv-memory 2G, --kv-memory=2G, -x 2G, -x2G     the last one given wins
 //     FLEXINFER_KV_MEMORY=2G                          an empty variable counts as unset
@@ -14,7 +14,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/fail.h"
 #include "base/text/buf.h"

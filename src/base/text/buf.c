@@ -1,6 +1,7 @@
 // buf.c - a byte buffer that doubles its memory.
 #include "base/text/buf.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

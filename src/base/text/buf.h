@@ -2,7 +2,6 @@
 #ifndef FXI_BASE_BUF_H
 #define FXI_BASE_BUF_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -12,8 +12,8 @@ typedef struct fxi_json_shape {
 
 enum { FXI_JSON_MAX_DEPTH = 32, FXI_JSON_MAX_VALUE = 400000 }; // of what a client sends
 
-// Counts brackets and commas outside of strings. Text that is not JSON gets some count, and fails
-// in the parser.
+// Counts brackets and commas outside of strings. For text that is not JSON the counts mean nothing;
+// the parser refuses it.
 fxi_json_shape fxi_json_measure(const char *text, size_t n_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-// str.h - a run of bytes that someone else owns.
+// str.h - a run of bytes owned by someone else.
 #ifndef FXI_BASE_STR_H
 #define FXI_BASE_STR_H
 

@@ -1,5 +1,5 @@
-// The path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers. Also holds the table
-// for machines with AVX-VNNI, which differs in one function.
+// avx2.c - the path for AVX2 with FMA and F16C: a vector of 16 lanes is two registers. Also holds
+// the table for machines with AVX-VNNI, which differs in one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 

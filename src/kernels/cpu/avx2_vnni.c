@@ -1,4 +1,4 @@
-// Block types with AVX-VNNI: the VPDPBUSD of AVX-512 VNNI, on registers of 256 bits.
+// avx2_vnni.c - block types with AVX-VNNI: the VPDPBUSD of AVX-512 VNNI, on registers of 256 bits.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 

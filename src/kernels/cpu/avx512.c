@@ -1,5 +1,5 @@
-// The path for AVX-512 F, BW, VL, DQ. Also holds the table for machines with VNNI, which differs in
-// one function.
+// avx512.c - the path for AVX-512 F, BW, VL, DQ. Also holds the table for machines with VNNI, which
+// differs in one function.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
@@ -70,4 +70,5 @@ PATH_TABLE(avx512_vnni, "avx512-vnni", fxi_avx512_vnni_linear_quant);
 const fxi_probe_loops fxi_probe_loops_avx512 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL,
                                                 0};
 const fxi_probe_loops fxi_probe_loops_avx512_vnni = {probe_read, probe_fma, PROBE_CHAINS * 32.0,
-                                                     fxi_avx512_vnni_probe_int8, FXI_VNNI_PROBE_OP};
+                                                     fxi_avx512_vnni_probe_int8,
+                                                     FXI_AVX512_VNNI_PROBE_OP};

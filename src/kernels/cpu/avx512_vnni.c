@@ -1,5 +1,5 @@
-// Block types with AVX-512 VNNI. VPDPBUSD adds to each of 16 sums four products of an unsigned byte
-// (a code) and a signed byte (an activation).
+// avx512_vnni.c - block types with AVX-512 VNNI. VPDPBUSD adds to each of 16 sums four products of
+// an unsigned byte (a code) and a signed byte (an activation).
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 

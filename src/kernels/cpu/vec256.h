@@ -1,5 +1,5 @@
-// vec256.h - the 16-lane vector of f32 as two AVX2 registers: body/ says what it must offer.
-// Compiled only with the flags of its path, so all of it is static.
+// vec256.h - the 16-lane vector of f32 as two AVX2 registers, with what body/ needs of it. Compiled
+// only with the flags of its path, so all of it is static.
 #ifndef FXI_KERNELS_VEC256_H
 #define FXI_KERNELS_VEC256_H
 

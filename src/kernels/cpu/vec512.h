@@ -1,5 +1,5 @@
-// vec512.h - the 16-lane vector of f32 in AVX-512: body/ says what it must offer. Compiled only
-// with the flags of its path, so all of it is static.
+// vec512.h - the 16-lane vector of f32 in AVX-512, with what body/ needs of it. Compiled only with
+// the flags of its path, so all of it is static.
 #ifndef FXI_KERNELS_VEC512_H
 #define FXI_KERNELS_VEC512_H
 

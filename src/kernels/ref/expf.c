@@ -1,4 +1,4 @@
-// fxi_expf: see expf.h.
+// expf.c - see expf.h.
 #include "kernels/ref/expf.h"
 
 #include <math.h>

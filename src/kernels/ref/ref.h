@@ -6,14 +6,11 @@
 #include "kernels/kernels.h"
 #include "kernels/probe_loops.h"
 
-// sum16 of a[i], and of the products a[i] * b[i].
-float fxi_ref_sum16(const float *a, int n);
-float fxi_ref_dot16(const float *a, const float *b, int n);
-
 // ref_linear.c
 fxi_linear_fn fxi_ref_linear_f32, fxi_ref_linear_f16, fxi_ref_linear_bf16, fxi_ref_linear_quant;
 
 // ref_ops.c
+float fxi_ref_sum16(const float *a, int n); // sum16 of a[i]
 void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y);
 void fxi_ref_add(float *y, const float *x, int n);

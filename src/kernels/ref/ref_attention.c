@@ -1,4 +1,4 @@
-// Attention as kernels.h defines it, query row by query row.
+// ref_attention.c - attention as kernels.h defines it, query row by query row.
 #include <math.h>
 
 #include "kernels/ref/expf.h"

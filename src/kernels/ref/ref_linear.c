@@ -1,4 +1,4 @@
-// Linear layers as kernels.h defines them, output by output.
+// ref_linear.c - linear layers as kernels.h defines them, output by output.
 #include <math.h>
 
 #include "kernels/linear.h"

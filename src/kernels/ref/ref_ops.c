@@ -1,4 +1,4 @@
-// The operations on rows as kernels.h defines them.
+// ref_ops.c - the operations on rows as kernels.h defines them.
 #include <math.h>
 
 #include "kernels/ref/expf.h"
@@ -18,7 +18,8 @@ float fxi_ref_sum16(const float *a, int n)
     return fold_lanes(lane);
 }
 
-float fxi_ref_dot16(const float *a, const float *b, int n)
+// sum16 of the products a[i] * b[i].
+static float sum_products(const float *a, const float *b, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
@@ -47,7 +48,7 @@ void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
 
 void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
 {
-    float mean = fxi_ref_dot16(x, x, n) / (float)n;
+    float mean = sum_products(x, x, n) / (float)n;
     float scale = 1 / sqrtf(mean + eps);
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
 }

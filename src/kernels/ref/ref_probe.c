@@ -1,4 +1,4 @@
-// The loops of the probe in plain C, which the compiler may vectorise.
+// ref_probe.c - the loops of the probe in plain C, which the compiler may vectorise.
 #include "kernels/ref/ref.h"
 
 enum { N_LANE = 16 };

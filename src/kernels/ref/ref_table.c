@@ -1,4 +1,4 @@
-// The table of the reference path.
+// ref_table.c - the table of the reference path.
 #include "kernels/ref/ref.h"
 
 const fxi_kernels fxi_kernels_ref = {

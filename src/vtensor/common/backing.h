@@ -1,26 +1,26 @@
-// backing.h - memory behind a range of addresses, made and taken away view by view. The owner, the
-// mapper thread and vAttention's worker all use it.
+// backing.h - physical memory behind a range of addresses, created and removed view by view. The
+// owner, the mapper thread and vAttention's worker all use it.
 //
-//   make    create, then map from the first view up     a failure is undone, if that works
+//   make    create, then map from the first view up     a failure is undone if possible
 //   unmap   from the last view down                     once the device has passed the ticket
 //   drop    unmap, then destroy
 //
-// Whatever happens, *created and *n_view say what holds afterwards. A range that fails half-way,
-// and whose undoing fails as well, can be dropped later.
+// Whatever happens, *created and *n_view describe the state afterwards. If a call fails half-way
+// and undoing it fails too, the range can be dropped later.
 #ifndef VTI_BACKING_H
 #define VTI_BACKING_H
 
 #include "calls.h"
 #include "vtensor/vmm.h"
 
-// The chunks [index, index + n), at the same place of each view.
+// The chunks [index, index + n), at the same place in each view.
 typedef struct vti_backing {
     vt_vmm *vmm;
     uint32_t n_view_all;
     size_t view_stride, slice_bytes;
     uintptr_t addr; // in view 0
     uint64_t index, n;
-    uint64_t fence;   // ticket behind the work that may use them; 0: no work does
+    uint64_t fence;   // ticket after the work that may use them; 0: none does
     bool *created;    // the chunks have memory
     uint32_t *n_view; // views [0, *n_view) map them
     vti_calls *calls;

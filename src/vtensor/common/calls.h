@@ -10,7 +10,7 @@ typedef struct vti_calls {
     uint64_t create_calls, destroy_calls, map_calls, unmap_calls, device_errors;
 } vti_calls;
 
-vt_status vti_calls_count(vti_calls *calls, vt_status st); // counts VT_EDEVICE; answers st
+vt_status vti_calls_count(vti_calls *calls, vt_status st); // counts VT_EDEVICE; returns st
 void vti_calls_add(vti_calls *to, const vti_calls *from);
 
 #endif

@@ -1,6 +1,6 @@
 // checksum.c - the checksum of the swap.
 //
-// The bytes are cut into words of 8, least significant byte first. With every word w
+// The bytes are cut into words of 8, least significant byte first. Each word w changes the sum:
 //
 //   sum = sum x K + f(w)        f(w) = x ^ (x >> 32)  with  x = (w + C) x M        all modulo 2^64
 //
@@ -20,8 +20,8 @@
 
 #include "vtensor/vmm.h"
 
-#define K1 \
-    UINT64_C(0x9e3779b97f4a7c1b) // of remainder 3 modulo 8: its powers repeat as late as can be
+// 3 modulo 8: the period of its powers is the longest possible.
+#define K1 UINT64_C(0x9e3779b97f4a7c1b)
 #define K2 (K1 * K1)
 #define K3 (K2 * K1)
 #define K4 (K2 * K2)

@@ -9,7 +9,7 @@
 //   DONE    -> FREE      vti_mapper_wait, vti_mapper_take, vti_mapper_stop
 //
 // The thread calls do_job (without a thread, the owner does); only the owner calls the others. So
-// only the owner makes a job FREE, or makes it anything else.
+// only the owner makes a job FREE, or moves it out of FREE.
 //
 // The state of a job says where it is: QUEUED jobs are in a binary heap with the most urgent on
 // top, the RUNNING one in `running`, DONE ones in a list in the order in which they ended. Together
@@ -40,7 +40,7 @@ struct vti_mapper_thread {
     pthread_mutex_t mu; // guards all below, and the state of posted jobs
     pthread_cond_t work, done;
     bool stop;
-    uint64_t n_order; // given out so far
+    uint64_t n_order; // jobs posted so far
     uint32_t n_queued, n_done;
     vti_job *running; // or NULL
     vti_job *slot[];  // [max_job] the heap, [max_job] the done ones
@@ -121,7 +121,7 @@ static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
     return job;
 }
 
-// Runs the job at place i of the heap. The lock is held before and after, but not meanwhile.
+// Runs the job at place i of the heap. The lock is held before and after, but not while it runs.
 static void do_job(vti_mapper_thread *mp, uint32_t i)
 {
     vti_job *job = heap_remove(mp, i);

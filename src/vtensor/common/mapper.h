@@ -3,7 +3,7 @@
 // A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) only
 // the mapper touches its fields. The owner posts it, may cancel it while it is queued, or waits
 // until it is done; a job that is DONE stays so until the owner takes it. The queue is bounded and
-// ordered by deadline, the nearest first, and among equals by the order of posting.
+// ordered by deadline, the nearest first, then by the order of posting.
 //
 // The thread sleeps on a condition while there is nothing to do. No lock is held while a job runs.
 #ifndef VTI_MAPPER_H
@@ -21,24 +21,24 @@ typedef enum vti_job_state {
     VTI_JOB_DONE
 } vti_job_state;
 
-// What the queue knows of a job. The owner's struct begins with it: what is to be done and the
-// outcome follow.
+// What the queue knows of a job. The owner's struct begins with it; the task and its outcome
+// follow.
 typedef struct vti_job {
-    uint64_t deadline;   // the owner's, constant while posted: the nearest is first
+    uint64_t deadline;   // set by the owner, constant while posted: the nearest is first
     vti_job_state state; // guarded by the queue's lock while posted
     uint64_t order;      // of posting
 } vti_job;
 
 typedef struct vti_mapper_thread vti_mapper_thread;
 
-// Starts the thread (threaded), or none: then jobs wait until vti_mapper_work. run(ctx, job) does a
-// job; it is called without any lock.
-// Errors: VT_ENOMEM (also where no thread can be started). On error *out is NULL.
+// Starts the thread if `threaded`; otherwise jobs wait for vti_mapper_work. run(ctx, job) performs
+// a job; it is called without any lock.
+// Errors: VT_ENOMEM (also if no thread can be started). On error *out is NULL.
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
                            void *ctx, vti_mapper_thread **out);
 
-// Waits for the running job, drops the queued ones (their state is FREE then), ends the thread.
-// NULL is allowed. Jobs that are DONE and not taken become FREE as well.
+// Waits for the running job, drops the queued ones, ends the thread. Jobs that were queued, or DONE
+// and not taken, become FREE. NULL is allowed.
 void vti_mapper_stop(vti_mapper_thread *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
@@ -47,18 +47,18 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 // Takes a job back before it has begun. False: it is running, or done.
 bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job);
 
-// Waits until the job is done and takes it: its state is FREE then. Not threaded: does it, if it is
-// queued. Pre: posted.
+// Waits until the job is done and takes it: its state is then FREE. Without a thread, runs it first
+// if it is queued. Pre: posted.
 void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job);
 
-// Takes a job that is done, the first done first; NULL if none is. Never waits for a job.
+// Takes the job that finished first; NULL if none is done. Never waits for a job.
 vti_job *vti_mapper_take(vti_mapper_thread *mp);
 
-// Not threaded: does the most urgent job that is queued; false: none is. Threaded: does nothing,
-// false.
+// Without a thread: runs the most urgent queued job; false: none is queued. With a thread: does
+// nothing and returns false.
 bool vti_mapper_work(vti_mapper_thread *mp);
 
-// Jobs that are queued or running.
+// For tests: how many jobs are queued or running.
 uint32_t vti_mapper_pending(vti_mapper_thread *mp);
 
 #endif

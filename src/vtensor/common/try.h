@@ -11,7 +11,8 @@
         if (vt_try_st_ != VT_OK) return vt_try_st_; \
     } while (0)
 
-// In a function that answers the first broken invariant in words, or NULL.
+// For functions that return the first broken invariant as text, or NULL: returns `what` unless cond
+// holds.
 #define HOLDS(cond, what)         \
     do {                          \
         if (!(cond)) return what; \

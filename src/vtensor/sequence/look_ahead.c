@@ -1,9 +1,9 @@
 // look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for all.
 //
-// A span has one job at a time. What is asked for beyond that job is kept in ahead_tok and posted
-// when the job comes back: in the next vt_step, or in vt_seq_wait.
+// A span has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
+// job is taken back: in the next vt_step, or in vt_seq_wait.
 //
-// The deadline of a job is a step, counted from the first one on; the most urgent first:
+// The deadline of a job is a step, counted from the first; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
 //   VTI_SOON             unmapping what a released sequence shared
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
@@ -76,7 +76,7 @@ vt_status vt_seq_wait(vt_seq *s)
     return s->swapped ? VT_OK : vti_tally_answer(s->m, seq_wait(s));
 }
 
-// If there is no room, extend will try again: no error.
+// Errors are ignored: extend will try again.
 static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
 {
     uint64_t len_tok = (uint64_t)s->len_tok + n_more;

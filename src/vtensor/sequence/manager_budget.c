@@ -1,7 +1,6 @@
-// manager_budget.c - trim, evict, and the budget: what the owner may ask of all memory.
+// manager_budget.c - vt_trim, vt_evict and vt_set_budget: the owner's control over the memory of
+// the whole manager.
 #include "sequence.h"
-
-#include "vtensor/common/try.h"
 
 static uint64_t freed_since(const vt_manager *m, uint64_t had)
 {

@@ -1,6 +1,6 @@
-// manager_check.c - vt_check: proves the invariants of manager.h, by their numbers, from the
-// structures up: nothing is taken from a counter that can be counted again. Each function answers
-// the first broken one in words, or NULL.
+// manager_check.c - vt_check: proves the invariants of manager.h, whose numbers the comments give,
+// from the structures up: whatever can be counted again is not taken from a counter. Each function
+// returns the first broken invariant as text, or NULL.
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -27,9 +27,9 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
     const vt_manager *m = c->m;
     uint32_t region = sp->at[position];
     if (region == VTI_NO_REGION) return NULL;
-    HOLDS(region < m->pset.n_region, "a span maps a region that is none");
+    HOLDS(region < m->pset.n_region, "a span maps a region that does not exist");
     vt_chunk_state st = vti_pset_state(&m->pset, region, position);
-    HOLDS(st != VT_CHUNK_ABSENT, "a chunk is mapped that has no memory");
+    HOLDS(st != VT_CHUNK_ABSENT, "a mapped chunk has no memory");
     HOLDS(position < sp->n_end, "a span maps beyond its end");
     c->n_mapped++;
     c->n_run += position == 0 || sp->at[position - 1] != region;
@@ -38,7 +38,7 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
         return NULL;
     }
     HOLDS(st == VT_CHUNK_SPARE && region == sp->home,
-          "a warm chunk is not a spare one of the home");
+          "a warm chunk is not a spare chunk of the home");
     return NULL;
 }
 
@@ -48,7 +48,7 @@ static const char *check_detached(manager_census *c, const vti_span *sp, uint32_
     uint32_t region = sp->detached[position];
     if (region == VTI_NO_REGION) return NULL;
     HOLDS(position < sp->n_owned && sp->at[position] == VTI_NO_REGION,
-          "a chunk is detached that is mapped, or not held");
+          "a detached chunk is mapped, or not held");
     held_at(c, region, position)->n_user++;
     (*n)++;
     return NULL;
@@ -65,12 +65,13 @@ static const char *check_map(manager_census *c, const vti_span *sp)
         if (broken) return broken;
         n_warm += p >= sp->n_owned && sp->at[p] != VTI_NO_REGION;
     }
-    HOLDS(n_warm == sp->n_warm, "the warm chunks are counted wrongly");
-    HOLDS(n_detached == sp->n_detached, "the detached chunks are counted wrongly");
-    HOLDS(c->n_run - had_run == sp->n_run, "a span's runs are counted wrongly");
-    HOLDS(sp->n_end == 0 || sp->at[sp->n_end - 1] != VTI_NO_REGION, "a span's end is not its last");
+    HOLDS(n_warm == sp->n_warm, "the count of warm chunks is wrong");
+    HOLDS(n_detached == sp->n_detached, "the count of detached chunks is wrong");
+    HOLDS(c->n_run - had_run == sp->n_run, "a span's count of runs is wrong");
+    HOLDS(sp->n_end == 0 || sp->at[sp->n_end - 1] != VTI_NO_REGION,
+          "a span's end is not at its last mapped chunk");
     HOLDS(sp->home == VTI_NO_REGION || c->m->pset.region[sp->home].home_of == sp->id,
-          "a span's home is another's");
+          "a span's home belongs to another span");
     c->n_torn += sp->tear.n > 0 || sp->n_detached > 0;
     return NULL;
 }
@@ -86,13 +87,13 @@ static bool in_swap(const vt_seq *s, uint32_t position)
 static const char *check_seq(manager_census *c, const vti_span *sp)
 {
     const vt_seq *s = sp->seq;
-    HOLDS(s && s->m == c->m && s->span == sp, "a sequence does not know its span");
+    HOLDS(s && s->m == c->m && s->span == sp, "a sequence and its span do not refer to each other");
     HOLDS(s->len_tok <= c->m->geo.max_tok, "a sequence is longer than max_tok");
     HOLDS(sp->n_owned == vti_geo_chunks(&c->m->geo, s->len_tok),
-          "a sequence owns not what it needs");
+          "a sequence does not own exactly the chunks it needs");
     for (uint32_t p = 0; p < sp->n_owned; p++)
         HOLDS(sp->at[p] != VTI_NO_REGION || sp->detached[p] != VTI_NO_REGION || in_swap(s, p),
-              "an owned chunk is nowhere");
+              "an owned chunk is not mapped, detached or swapped out");
     c->n_live++;
     c->n_tok += s->len_tok;
     c->n_swapped += s->n_swapped;
@@ -103,10 +104,10 @@ static const char *check_seq(manager_census *c, const vti_span *sp)
 static const char *check_span(manager_census *c, uint32_t id)
 {
     const vti_span *sp = c->m->vset.span[id];
-    HOLDS(sp->id == id, "a span has another id");
-    HOLDS(!sp->is_lent, "a job is still out");
-    HOLDS(sp->state <= VTI_SPAN_RETIRED, "a span has no known state");
-    HOLDS(sp->state == VTI_SPAN_LIVE || !sp->seq, "a sequence lives in an idle span");
+    HOLDS(sp->id == id, "a span's id is not its index");
+    HOLDS(!sp->is_lent, "a job is still with the mapper");
+    HOLDS(sp->state <= VTI_SPAN_RETIRED, "a span's state is unknown");
+    HOLDS(sp->state == VTI_SPAN_LIVE || !sp->seq, "a span that is not live has a sequence");
     HOLDS(sp->state != VTI_SPAN_IDLE || sp->n_owned == 0, "an idle span owns chunks");
     c->n_in_state[sp->state]++;
     const char *broken = check_map(c, sp);
@@ -119,8 +120,8 @@ static const char *check_list(const vti_span_list *l, vti_span_state state, uint
     uint32_t n = 0;
     const vti_span *newer = NULL;
     for (const vti_span *sp = l->newest; sp && n <= l->n; newer = sp, sp = sp->older, n++)
-        HOLDS(sp->state == state && sp->newer == newer, "a list of spans is tangled");
-    HOLDS(n == l->n && l->oldest == newer && n == n_span, "a list of spans has another length");
+        HOLDS(sp->state == state && sp->newer == newer, "a list of spans is not linked correctly");
+    HOLDS(n == l->n && l->oldest == newer && n == n_span, "the length of a list of spans is wrong");
     return NULL;
 }
 
@@ -152,16 +153,16 @@ static const char *check_region(manager_census *c, uint32_t region)
     uint32_t n_in[VT_N_CHUNK_STATE] = {0};
     HOLDS(!vti_pset_is_home(&c->m->pset, region) ||
               (r->home_of < c->m->vset.n_span && c->m->vset.span[r->home_of]->home == region),
-          "a region is the home of a span that has another");
+          "a region is the home of a span with another home");
     for (uint32_t p = 0; p < c->m->geo.chunks_per_span; p++) {
         vti_chunk is = r->chunk[p], want = *held_at(c, region, p);
-        HOLDS(is.n_user == want.n_user, "a chunk has other users than it counts");
-        HOLDS(is.n_node == want.n_node, "a chunk is in other nodes than it counts");
+        HOLDS(is.n_user == want.n_user, "a chunk's count of users is wrong");
+        HOLDS(is.n_node == want.n_node, "a chunk's count of nodes is wrong");
         HOLDS(is.created || (is.n_user == 0 && is.n_node == 0), "a chunk without memory is held");
         n_in[vti_pset_state(&c->m->pset, region, p)]++;
     }
     for (int st = 0; st < VT_N_CHUNK_STATE; st++) {
-        HOLDS(n_in[st] == r->n_in[st], "a region's counts are not those of its chunks");
+        HOLDS(n_in[st] == r->n_in[st], "a region's counts do not match its chunks");
         c->n_in[st] += n_in[st];
     }
     return NULL;
@@ -181,14 +182,16 @@ static const char *check_sums(const manager_census *c)
 {
     const vt_manager *m = c->m;
     for (int st = 0; st < VT_N_CHUNK_STATE; st++)
-        HOLDS(c->n_in[st] == m->pset.n_in[st], "the chunks' counts are not the regions' sums");
-    HOLDS(c->n_live == m->n_seq, "the sequences are counted wrongly");
+        HOLDS(c->n_in[st] == m->pset.n_in[st],
+              "the counts of chunks are not the sums over the regions");
+    HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
     HOLDS(m->n_reserved == 0 && m->runs_reserved == 0 && m->n_leaving == 0 && m->n_lent == 0,
           "a job has left a reservation");
-    HOLDS(vti_pset_created(&m->pset) <= m->budget_chunks, "more is created than the budget allows");
-    HOLDS(c->n_run == m->vset.n_run, "the mappings are counted wrongly");
-    HOLDS(c->n_run * m->geo.n_view <= m->max_runs, "more is mapped than the backend allows");
-    HOLDS(c->n_tok == m->live_tok, "the live tokens are counted wrongly");
+    HOLDS(vti_pset_created(&m->pset) <= m->budget_chunks,
+          "more chunks are created than the budget allows");
+    HOLDS(c->n_run == m->vset.n_run, "the count of mappings is wrong");
+    HOLDS(c->n_run * m->geo.n_view <= m->max_runs, "more runs are mapped than the backend allows");
+    HOLDS(c->n_tok == m->live_tok, "the count of live tokens is wrong");
     HOLDS(m->tally.peak_tok >= c->n_tok, "the peak of live tokens is too low");
     HOLDS(m->tally.peak_chunks >= vti_pset_created(&m->pset), "the peak of chunks is too low");
     return NULL;
@@ -205,16 +208,18 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
     const vti_swap *sw = &c->m->swap;
     HOLDS(c->n_swapped + sw->n_free == sw->n_slot, "the swap's slots do not add up");
     for (uint32_t i = 0; i < sw->n_free; i++)
-        HOLDS(!slot_taken(taken, sw, sw->free_slot[i]), "a slot of the swap is free twice");
+        HOLDS(!slot_taken(taken, sw, sw->free_slot[i]),
+              "a free slot of the swap is invalid or listed twice");
     for (uint32_t i = 0; i < c->m->vset.n_span; i++) {
         const vt_seq *s = c->m->vset.span[i]->seq;
         for (uint32_t k = 0; s && k < s->n_swapped; k++)
-            HOLDS(!slot_taken(taken, sw, s->swapped[k].slot), "a slot of the swap is used twice");
+            HOLDS(!slot_taken(taken, sw, s->swapped[k].slot),
+                  "a used slot of the swap is invalid, free or used twice");
     }
     return NULL;
 }
 
-// 5, 6: compared with the system.
+// 5, 6: the comparison with the system.
 static vt_status check_system(const manager_census *c, const char **broken)
 {
     const vt_manager *m = c->m;

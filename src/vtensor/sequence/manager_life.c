@@ -23,7 +23,7 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     return m->budget_chunks > 0 ? VT_OK : VT_NOSPACE;
 }
 
-// manager_free frees all of this, also if only a part was allocated.
+// manager_free frees all of this, even if only part of it was allocated.
 static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
 {
     const vti_geo *g = &m->geo;
@@ -88,10 +88,10 @@ static void release_all(vt_manager *m)
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
 }
 
-// Tries twice: a device may fail once only.
+// Tries twice: a failure of the device may be temporary.
 static void return_memory(vt_manager *m)
 {
-    for (int effort = 0; effort < 2; effort++) {
+    for (int attempt = 0; attempt < 2; attempt++) {
         (void)vti_spans_reap(m, VTI_REAP_WAIT);
         uint64_t spare = vti_spare_count(m, NULL);
         if (spare > 0) (void)vti_spare_reclaim(m, spare, NULL);

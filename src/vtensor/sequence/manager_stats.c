@@ -1,4 +1,4 @@
-// manager_stats.c - the statistics. Gauges are computed from the structure when asked, so that they
+// manager_stats.c - the statistics. Gauges are computed from the structure on request, so that they
 // cannot drift from it; only counters and peaks are kept.
 #include "sequence.h"
 
@@ -9,7 +9,7 @@ static uint64_t live_bytes(const vt_manager *m, uint64_t n_tok)
     return n_tok * views * g->stride_bytes;
 }
 
-// Bytes behind the lengths of the sequences in their tails; a shared tail counts for each.
+// Bytes beyond the sequences' lengths in their tails; a shared tail counts once per sequence.
 static uint64_t slack_bytes(const vt_manager *m)
 {
     const vti_geo *g = &m->geo;

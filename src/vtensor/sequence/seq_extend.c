@@ -2,7 +2,7 @@
 //
 //   extend    the tail is made writable first (seq_tail.c); then warm chunks become the sequence's
 //             at once, the others after they are created and mapped
-//   truncate  chunks that nobody else holds stay warm behind the new end, the others are unmapped
+//   truncate  chunks that nobody else holds stay warm beyond the new end, the others are unmapped
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -24,8 +24,8 @@ static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     if (vti_span_cold_chunks(sp, n_chunk) > 0) {
         vti_job_settle(m, sp);
-        VT_TRY(vti_span_home(m, sp, sp->n_owned,
-                             n_chunk)); // for all at once, so that all can be undone
+        // one home for all of them, so that all can be undone
+        VT_TRY(vti_span_home(m, sp, sp->n_owned, n_chunk));
         VT_TRY(vti_room_make(m, sp, n_chunk, vti_span_cold_chunks(sp, n_chunk)));
     }
     VT_TRY(take_warm(m, sp, n_chunk));
@@ -36,7 +36,8 @@ static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
     return VT_OK;
 }
 
-// The sequence gets all chunks up to n_chunk, or none: then those just made return to the system.
+// The sequence gets all chunks up to n_chunk, or none: on a failure those just made return to the
+// system.
 static vt_status chunks_grow(vt_manager *m, vti_span *sp, uint32_t n_chunk)
 {
     uint32_t had = sp->n_owned, cold = had;
@@ -91,7 +92,7 @@ static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
     VT_TRY(vti_span_drop(m, s->span, vti_geo_chunks(&m->geo, len_tok)));
     s->tail_stale = vti_geo_tail_bytes(&m->geo, len_tok) > 0;
     vti_seq_set_len(s, len_tok);
-    (void)vti_strays_free(m); // what the device does not take back stays spare and counted
+    (void)vti_strays_free(m); // what cannot be freed stays spare and counted
     return VT_OK;
 }
 

@@ -1,10 +1,8 @@
-// seq_life.c - a sequence from create to release, and what can be read of it.
+// seq_life.c - creating and releasing a sequence, and the getters.
 #include "sequence.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "vtensor/common/try.h"
 
 vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t n_alias, vt_seq **out)
 {
@@ -66,7 +64,7 @@ void vt_seq_release(vt_seq *s)
     vti_spare_return_excess(m);
 }
 
-// ---- Plain reads
+// ---- Getters
 
 void *vt_seq_plane(const vt_seq *s, uint32_t plane)
 {

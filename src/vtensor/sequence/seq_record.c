@@ -25,7 +25,7 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
         vti_seq_set_node(s, node);
     else if (is_new)
         vti_rtree_drop(m->rtree, node);
-    (void)vti_strays_free(m); // tails that this one supersedes
+    (void)vti_strays_free(m); // tails that this prefix supersedes
     return st;
 }
 
@@ -35,7 +35,7 @@ vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n
     return vti_tally_answer(s->m, seq_record(s, d, tok, n_tok, keep));
 }
 
-// The edge in which it ends is split there; what lies behind keeps its worth.
+// The edge in which the path ends is split there; the part beyond keeps its retention.
 static vt_status retain_path(vt_manager *m, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                              const vt_retention *keep)
 {

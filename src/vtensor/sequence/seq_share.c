@@ -1,10 +1,10 @@
 // seq_share.c - fork and match: a new sequence that shares the chunks of another one, or of a
 // recorded prefix.
 //
-//   fork     maps the chunks of the first len_tok tokens, the tail chunk too; whoever grows first
-//            copies it (seq_tail.c)
-//   match    maps the whole chunks of the longest recorded prefix, and copies a last chunk that the
-//            prefix fills in part
+//   fork     maps the chunks of the first len_tok tokens, the tail chunk too; the first of the two
+//            to grow copies it (seq_tail.c)
+//   match    maps the whole chunks of the longest recorded prefix, and copies the last one if the
+//            prefix fills only part of it
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -57,7 +57,7 @@ static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 }
 
 // Whether a conversation can continue in the tail chunk itself, with the chunk's region as home.
-static bool can_go_on(const vt_seq *s, uint32_t region)
+static bool can_continue_tail(const vt_seq *s, uint32_t region)
 {
     const vt_manager *m = s->m;
     uint32_t p = s->span->n_owned, next = p + 1;
@@ -82,7 +82,7 @@ static vt_status take_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 
 static vt_status share_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
 {
-    return can_go_on(s, region) ? take_tail(s, n_hit, region) : copy_tail(s, n_hit, region);
+    return can_continue_tail(s, region) ? take_tail(s, n_hit, region) : copy_tail(s, n_hit, region);
 }
 
 static vt_status take_prefix(vt_seq *s, vti_prefix hit)
@@ -97,7 +97,7 @@ static vt_status take_prefix(vt_seq *s, vti_prefix hit)
     return VT_OK;
 }
 
-// The node is referenced and kept whole first, so that making room for the tail takes nothing of
+// The node is referenced and kept whole first, so that making room for the tail takes nothing from
 // the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {

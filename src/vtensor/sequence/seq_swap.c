@@ -5,7 +5,7 @@
 // one would free nothing. Each has a checksum, which is compared when it is read back.
 //
 //   out   write all, detach all, drop them         on a failure before the last: nothing is lost
-//   in    back the same positions, read all        on a failure: shed again, the slots stay
+//   in    back the same positions, read all        on a failure: they are shed, the slots stay
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -119,8 +119,8 @@ static uint32_t count_out(const vt_seq *s)
     return n;
 }
 
-// Writes the chunks that go out and appends them to the list; *n counts the entries, which have
-// slots.
+// Writes the chunks that go out and appends them to the list; *n counts its entries, each with a
+// slot.
 static vt_status write_chunks(vt_seq *s, vti_swapped *list, uint32_t *n)
 {
     vt_manager *m = s->m;
@@ -190,7 +190,7 @@ static vt_status swap_out_chunks_of(vt_seq *s, uint32_t n_out)
     s->swapped = list;
     s->n_swapped = n;
     m->tally.swap_out_chunks += n_out;
-    (void)vti_strays_free(m); // what the device does not take back stays spare and counted
+    (void)vti_strays_free(m); // what cannot be freed stays spare and counted
     return VT_OK;
 }
 
@@ -212,7 +212,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
     return vti_tally_answer(s->m, swap_out_seq(s));
 }
 
-// Backs *n entries from `i` on that are neighbours. The first may be there already.
+// Backs the *n entries from `i` on whose positions are neighbours. The first may be mapped already.
 static vt_status back_chunks(vt_seq *s, uint32_t i, uint32_t *n)
 {
     vt_manager *m = s->m;

@@ -1,9 +1,9 @@
-// seq_tail.c - the last chunk of a sequence where it is filled in part, before rows are written
-// behind them: a chunk that others share is copied, stale rows are wiped.
+// seq_tail.c - makes a partly filled last chunk writable before rows are added to it: a chunk that
+// others share is copied, stale rows are wiped.
 //
 // Where the sequence and the tree need a chunk each, the sequence keeps the one that continues its
 // run and the tree gets the copy, if the prefixes that hold the chunk all lie on the sequence's own
-// path. So a conversation that is recorded, matched and goes on, turn after turn, stays one run in
+// path. So a conversation that is recorded, matched and continued turn after turn stays one run in
 // each view.
 #include "sequence.h"
 
@@ -68,15 +68,15 @@ static bool tail_is_shared(const vt_seq *s)
     return vti_pset_state(&s->m->pset, sp->at[p], p) == VT_CHUNK_SHARED;
 }
 
-// Called if there is no room for a copy. If only the sequence's own prefix shares the tail, the
-// prefix is cut shorter: true.
-static bool tail_is_given_up(vt_seq *s)
+// Called if there is no room for a copy. If only the sequence's own prefix shares the tail, cuts
+// that prefix shorter. True: the tail is no longer shared.
+static bool cut_own_prefix(vt_seq *s)
 {
     const vti_span *sp = s->span;
     uint32_t p = sp->n_owned - 1;
     if (vti_pset_chunk(&s->m->pset, sp->at[p], p).n_user > 1) return false;
     s->m->tally.prefix_evicted++;
-    return vti_rtree_give_up(s->m->rtree, s->node, p);
+    return vti_rtree_cut_tail(s->m->rtree, s->node, p);
 }
 
 // Either the sequence or the tree gets a new chunk, whichever is easier to serve. Room is made for
@@ -88,15 +88,15 @@ static vt_status tail_unshare(vt_seq *s, size_t tail_bytes, uint32_t n_chunk)
     uint32_t p = sp->n_owned - 1, end = n_chunk > p ? n_chunk : p + 1;
     bool is_kept;
     vt_status st = vti_room_make(m, sp, end, 1 + vti_span_cold_chunks(sp, n_chunk));
-    if (st == VT_NOSPACE && tail_is_given_up(s))
+    if (st == VT_NOSPACE && cut_own_prefix(s))
         st = vti_room_make(m, sp, end, vti_span_cold_chunks(sp, n_chunk));
     VT_TRY(st);
     if (!tail_is_shared(s)) return VT_OK; // making room has ended the sharing
     VT_TRY(keep_tail(s, &is_kept));
     if (is_kept) return VT_OK;
     VT_TRY(vti_span_home(m, sp, p, end));
-    VT_TRY(vti_room_make(m, sp, end,
-                         1 + vti_span_cold_chunks(sp, n_chunk))); // a new home has no warm ones
+    // a new home has no warm chunks
+    VT_TRY(vti_room_make(m, sp, end, 1 + vti_span_cold_chunks(sp, n_chunk)));
     VT_TRY(vti_span_unshare(m, sp, p, tail_bytes));
     s->tail_stale = false;
     return VT_OK;

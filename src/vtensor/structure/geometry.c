@@ -2,7 +2,6 @@
 #include "geometry.h"
 
 #include "vtensor/common/sizes.h"
-#include "vtensor/common/try.h"
 
 enum { MORE_REGIONS = 65536 };
 
@@ -12,9 +11,9 @@ static bool config_in_range(const vt_config *c)
            c->budget_bytes > 0 && (c->layout == VT_LAYOUT_SPLIT || c->layout == VT_LAYOUT_PACKED);
 }
 
-// The addresses of a span. A guard of at least one token lies before the first view and behind
-// each, so that a read of token -1 or max_tok faults. It is a multiple of the slice, so that slices
-// of huge pages are aligned.
+// The addresses of a span. A guard of at least one token lies before the first view and after each,
+// so that a read of token -1 or max_tok faults. It is a multiple of the slice, so that slices of
+// huge pages are aligned.
 static bool lay_out_span(vti_geo *g)
 {
     size_t all_tok, view, views;
@@ -30,8 +29,8 @@ static bool lay_out_span(vti_geo *g)
 }
 
 // All chunk indices fit the offsets of one file. Then no sum of bytes or tokens overflows. A region
-// that is no span's home is in use while somebody holds one of its chunks, so there are far more
-// regions than spans, as far as offsets allow.
+// that is not a span's home stays in use while anything holds one of its chunks, so there are far
+// more regions than spans, if the offsets allow.
 static bool count_regions(vti_geo *g)
 {
     size_t region_bytes;

@@ -2,18 +2,18 @@
 //
 // Shelves, from the top down; a file calls its own shelf and those below:
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
-//   verbs/      VTO: chunks and spans are created, mapped and let go of; the backend and the
+//   verbs/      VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
-//   tree/       rTree: recorded prefixes, and what they are worth
+//   tree/       rTree: recorded prefixes, and the order of their eviction
 //   structure/  pSet and vSet: chunks and spans as plain data
 //   common/     shared with vattention/: jobs and their thread, memory behind a range, sizes
-// Beside them stand backend/ (host, cuda), which sees the backend port vmm.h and try.h alone, and
-// vattention/, a second manager over the same port, which uses common/ alone.
+// Beside them are backend/ (host, cuda), which uses only the backend port vmm.h and try.h, and
+// vattention/, a second manager over the same port, which uses only common/.
 //
 // Words
 //   token     one position of a sequence: row_bytes in each plane
 //   plane     what the user sees: the K rows or the V rows of one layer
-//   view      what is mapped: each plane by itself (SPLIT: n_view = n_plane), or all planes of a
+//   view      what is mapped: each plane separately (SPLIT: n_view = n_plane), or all planes of a
 //             token side by side (PACKED: n_view = 1)
 //   slice     slice_bytes of physical memory, mapped at one place of one view
 //   chunk     the slices of all views at one position: the unit of allocation
@@ -27,7 +27,7 @@
 //   holder    of a chunk: a live span in which it holds tokens, or a node of the prefix tree
 //   home      of a span: the region from which it takes new chunks
 //   tree region  a region for the prefix tree's own copies of chunks; never a home
-//   tail      the last chunk of a sequence or prefix, where its tokens fill it in part
+//   tail      the last chunk of a sequence or prefix, if its tokens fill only part of it
 //   warm      a spare chunk that is mapped in the span whose home its region is
 //   stray     a spare chunk that is mapped nowhere: it waits to be destroyed
 //   cold      a position where nothing is mapped yet
@@ -35,9 +35,9 @@
 //   to back   to create chunks and map them; to shed is the reverse
 //   lent      a range of a span that a job of the mapper works on
 //   detached  a position that is held but unmapped for the moment, so that it can be mapped again
-//   tear      a range of a span in which the views do not agree: mapped in the first views alone,
-//             because the device failed and failed again at the undoing. A sequence with a tear, or
-//             with detached positions, is torn
+//   tear      a range of a span in which the views do not agree: mapped in the first views only,
+//             because the device failed, and failed again during the undo. A sequence with a tear,
+//             or with detached positions, is torn
 //   repair    mapping what is torn or detached as it should be
 //
 // A span and its views:
@@ -55,10 +55,10 @@
 //
 // neighbours from one region are neighbours in the memfd, and a sequence costs n_view runs for each
 // region it draws on: one if nothing is shared, one more for each time it forked or matched.
-// A span takes as its home the region of its last chunk, if that is nobody's home and the place
-// behind is free (a conversation that goes on); otherwise a fresh one. It changes home when it has
+// A span takes as its home the region of its last chunk, if that is no span's home and the next
+// place is free (a conversation that continues); otherwise a fresh one. It changes home when it has
 // to write at a position where its home has a chunk that others hold. If the tree alone shares the
-// tail of a sequence, the tree gets a copy in a tree region, and the sequence goes on in one run.
+// tail of a sequence, the tree gets a copy in a tree region, and the sequence continues in one run.
 //
 // The states of a chunk follow from its counts; they change only in pset.c:
 //
@@ -79,10 +79,10 @@
 //        span_take.c           release     span_reap: the device is done with it, shared chunks are
 //                                          unmapped, warm ones stay
 //
-// Threads. The structure is the owner's. The mapper thread gets jobs: plain data that names the
-// chunks and addresses lent to it (mapper.h). The owner reserves what a job needs before it posts
-// it (n_reserved chunks, runs_reserved), does not touch what is lent, and commits the outcome when
-// it takes the job back. The synchronous path is the same jobs, run at once by the owner.
+// Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
+// the chunks and addresses lent to it (mapper.h). The owner reserves what a job needs before it
+// posts it (n_reserved chunks, runs_reserved), does not touch what is lent, and commits the outcome
+// when it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
 // Invariants; vt_check proves 1 to 9, the tests prove 10.
 //  1. A chunk's n_user is the number of spans, live or retired, that hold it below their n_owned,
@@ -99,7 +99,7 @@
 //     backend's resident bytes; created + n_reserved <= budget.
 //  6. n_run = sum over spans of n_view x (changes of region along its map); what the system maps is
 //     the same, if no span is torn and no job runs.
-//  7. live_tok = sum of the lengths; peaks are at least the present values.
+//  7. live_tok = sum of the lengths; peaks are at least the current values.
 //  8. Every node's chunks hold the rows of all tokens of its path that lie in them. A tree is
 //     compressed: two children of a node begin with different tokens, and no node but a root is
 //     empty.
@@ -180,7 +180,7 @@ struct vt_manager {
     uint32_t *scratch;      // [chunks_per_span] regions of a prefix
 };
 
-// tally.c: both count st and answer it.
+// tally.c: both count st and return it.
 vt_status vti_tally_backend(vt_manager *m, vt_status st); // a call of the backend: VT_EDEVICE
 vt_status vti_tally_answer(vt_manager *m, vt_status st);  // a call of the owner: VT_NOSPACE
 

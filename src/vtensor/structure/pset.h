@@ -1,4 +1,4 @@
-// pset.h - pSet of the paper: the physical chunks, their holders and states. Structure alone: no
+// pset.h - pSet of the paper: the physical chunks, their holders and states. Structure only: no
 // backend call. manager.h defines the words and the transitions.
 #ifndef VTI_PSET_H
 #define VTI_PSET_H
@@ -9,8 +9,8 @@
 
 enum { VTI_NO_REGION = UINT32_MAX };
 
-// Values of vti_region.home_of that are no span's id: nobody's home, and a region reserved for the
-// prefix tree's copies of tails, which never becomes a home.
+// Values of vti_region.home_of that are not a span's id: a region that is no span's home, and one
+// reserved for the prefix tree's copies of tails, which never becomes a home.
 enum { VTI_NO_SPAN = UINT32_MAX, VTI_TREE_REGION = UINT32_MAX - 1 };
 
 typedef struct vti_chunk {
@@ -43,7 +43,7 @@ void vti_pset_free(vti_pset *ps);
 // use), VT_ENOMEM.
 vt_status vti_pset_open(vti_pset *ps, uint32_t span, uint32_t *region);
 vt_status vti_pset_tree_region(vti_pset *ps, uint32_t position, uint32_t *region);
-void vti_pset_adopt(vti_pset *ps, uint32_t region, uint32_t span); // Pre: nobody's home
+void vti_pset_adopt(vti_pset *ps, uint32_t region, uint32_t span); // Pre: no span's home
 void vti_pset_leave(vti_pset *ps, uint32_t region);                // Pre: a home
 bool vti_pset_is_home(const vti_pset *ps, uint32_t region);        // of a span
 uint32_t vti_pset_region_created(const vti_pset *ps, uint32_t region);
@@ -56,7 +56,7 @@ uint64_t vti_pset_created(const vti_pset *ps);
 void vti_pset_create(vti_pset *ps, uint32_t region, uint32_t first, uint32_t n);  // Pre: ABSENT
 void vti_pset_destroy(vti_pset *ps, uint32_t region, uint32_t first, uint32_t n); // Pre: SPARE
 
-// Holders. Pre: created; drop: held.
+// Holders. Pre: the chunk is created; for drop: held.
 void vti_pset_user_hold(vti_pset *ps, uint32_t region, uint32_t position);
 void vti_pset_user_drop(vti_pset *ps, uint32_t region, uint32_t position);
 void vti_pset_node_hold(vti_pset *ps, uint32_t region, uint32_t position);

@@ -1,4 +1,4 @@
-// tally.c - counts what the backend and the public calls answer.
+// tally.c - counts what the backend and the public calls return.
 #include "manager.h"
 
 vt_status vti_tally_answer(vt_manager *m, vt_status st)

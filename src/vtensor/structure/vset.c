@@ -1,5 +1,5 @@
-// vset.c - vSet: the spans of addresses, all of one size, what each maps, and which are
-// idle. It only records facts; the verbs make them true.
+// vset.c - vSet: the spans of addresses, all of one size, what each maps, and which are idle. It
+// only records facts; the verbs make them true.
 //
 // Spans are made one by one as sequences need them, and recycled until the manager is destroyed.
 // The lists of the idle and the retired are ordered by the time of release:
@@ -7,8 +7,8 @@
 //   newest <-> ... <-> oldest
 //     |                  |
 //     |                  reclaim takes the chunks of the longest idle first
-//     of spans that fit equally well the next sequence gets the newest: its memory is most likely
-//     in a cache
+//     among spans that fit equally well, the next sequence gets the newest: its memory is most
+//     likely in a cache
 #include "vset.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 // vset.h - vSet of the paper: the spans of addresses, what each maps, and which are idle. Structure
-// alone: no backend call. manager.h defines the words and the states.
+// only: no backend call. manager.h defines the words and the states.
 #ifndef VTI_VSET_H
 #define VTI_VSET_H
 
@@ -23,8 +23,8 @@ typedef struct vti_span_job {
     // what is to be done; the owner's, constant while posted
     vti_job_kind kind;
     uint32_t span;       // id
-    uint64_t generation; // of the sequence that asked, so that a late outcome is not reported to
-                         // another one
+    uint64_t generation; // of the sequence it was posted for, so that a late outcome is not
+                         // reported to another one
     uint32_t region, first, n;
     uintptr_t addr; // of position `first` in view 0
     uint64_t index; // of the chunk at position `first`
@@ -38,7 +38,7 @@ typedef struct vti_span_job {
 } vti_span_job;
 
 // A range of a span in which the views do not agree, because undoing a failed call failed too:
-// views [0, n_view) map `region`, the others nothing. What should be there, `at` says.
+// views [0, n_view) map `region`, the others nothing. `at` says what should be mapped.
 typedef struct vti_tear {
     uint32_t first, n; // positions; n = 0: none
     uint32_t region;
@@ -55,12 +55,12 @@ typedef struct vti_span {
     uint32_t n_run;   // runs of one view
     uint32_t n_end;   // the last mapped position, plus one
     uint64_t generation; // counts the sequences that lived here
-    uint64_t fence;      // the device may use what the span let go of until it passes this ticket
+    uint64_t fence;      // the device may use what the span released until it passes this ticket
     bool needs_fence;    // retired, and the fence could not be taken yet
     bool is_lent;        // `job` is with the mapper
     bool passed_over;    // during a search for a span: this one could not be wiped
     uintptr_t addr;      // first reserved byte
-    vt_seq *seq;         // who lives here, or NULL
+    vt_seq *seq;         // the sequence that lives here, or NULL
     vti_tear tear;
     vti_span_job job;
     struct vti_span *newer, *older; // neighbours in the list of the idle or of the retired
@@ -93,7 +93,7 @@ void vti_vset_list(vti_vset *vs, vti_span *sp);   // a new span becomes idle
 void vti_vset_unlist(vti_vset *vs, vti_span *sp); // out of its list, for vti_vset_pop
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
 
-// What is mapped. runs_if: how many runs more one view would have after vti_span_set.
+// What is mapped. runs_if: how many more runs one view would have after vti_span_set.
 void vti_span_set(vti_vset *vs, vti_span *sp, uint32_t first, uint32_t n, uint32_t region);
 int32_t vti_span_runs_if(const vti_vset *vs, const vti_span *sp, uint32_t first, uint32_t n,
                          uint32_t region);
@@ -102,7 +102,7 @@ uint32_t vti_run_length(const uint32_t *at, uint32_t first,
 uint32_t vti_span_cold_chunks(const vti_span *sp, uint32_t n_chunk); // unmapped, n_owned to n_chunk
 uintptr_t vti_span_addr(const vti_geo *g, const vti_span *sp, uint32_t view, uint32_t position);
 
-// Whether memory of its sequence is not mapped.
+// Whether some memory of its sequence is not mapped.
 static inline bool vti_span_is_torn(const vti_span *sp)
 {
     return sp->n_detached > 0 || (sp->tear.n > 0 && sp->tear.first < sp->n_owned);

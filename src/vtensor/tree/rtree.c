@@ -1,6 +1,6 @@
 // rtree.c - rTree: lookup and recording. A radix tree on exact tokens: each edge carries a run of
-// them, no two edges out of one node begin alike, and the node below an edge holds the chunks that
-// its run touches.
+// them, no two edges out of one node begin with the same token, and the node below an edge holds
+// the chunks that its run touches.
 //
 // With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one
 // node. Recording "abcx" with chunks in B cuts it after c, inside the chunk at position 1:
@@ -21,8 +21,8 @@
 //
 //   (1) at the end of a node, and so does tok       nothing is new
 //   (2) inside an edge, and tok ends there          the edge is cut, at the end of the path
-//   (3) at the end of a node, tok goes on           a leaf for the rest
-//   (4) inside an edge, tok goes on                 the edge is cut, a leaf below the upper part
+//   (3) at the end of a node, tok continues         a leaf for the rest
+//   (4) inside an edge, tok continues               the edge is cut, a leaf below the upper part
 //
 // All memory that a push needs is allocated before anything is linked.
 //
@@ -90,18 +90,18 @@ typedef struct push_nodes {
     vti_node *upper, *leaf; // NULL: not needed
 } push_nodes;
 
-static vt_status push_nodes_get(vti_rtree *t, vti_prefix hit, uint32_t n_tok, push_nodes *f)
+static vt_status push_nodes_get(vti_rtree *t, vti_prefix hit, uint32_t n_tok, push_nodes *fresh)
 {
     bool cut = hit.n_tok < vti_node_end(hit.node), grow = hit.n_tok < n_tok;
-    *f = (push_nodes){0};
+    *fresh = (push_nodes){0};
     VT_TRY(vti_table_reserve(&t->nodes, (size_t)cut + grow));
     VT_TRY(vti_worth_reserve(t, (uint64_t)cut + grow,
                              cut + vti_geo_touched(t->geo, hit.n_tok, n_tok)));
-    if (cut) f->upper = vti_node_new(t->geo, hit.node->start, hit.n_tok);
-    if (grow) f->leaf = vti_node_new(t->geo, hit.n_tok, n_tok);
-    if (!!f->upper == cut && !!f->leaf == grow) return VT_OK;
-    free(f->upper);
-    free(f->leaf);
+    if (cut) fresh->upper = vti_node_new(t->geo, hit.node->start, hit.n_tok);
+    if (grow) fresh->leaf = vti_node_new(t->geo, hit.n_tok, n_tok);
+    if (!!fresh->upper == cut && !!fresh->leaf == grow) return VT_OK;
+    free(fresh->upper);
+    free(fresh->leaf);
     return VT_ENOMEM;
 }
 
@@ -159,7 +159,7 @@ static void replace_chunk(vti_rtree *t, vti_node *n, uint32_t position, uint32_t
     *at = region;
 }
 
-// Nodes above the leaf release the chunks that its first one supersedes; see the top.
+// Nodes above the leaf release the chunks that its first one supersedes; see the top of the file.
 static void supersede_tails(vti_rtree *t, const vti_node *leaf)
 {
     uint32_t position = vti_node_first(t->geo, leaf);
@@ -180,17 +180,17 @@ vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32
                          const uint32_t *at, vti_node **out)
 {
     vti_prefix hit = vti_rtree_match(d, tok, n_tok);
-    push_nodes f;
-    VT_TRY(push_nodes_get(t, hit, n_tok, &f));
-    *out = hit.node; // (1)
-    if (f.upper) {   // (2) and (4)
-        cut_edge(t, hit.node, f.upper);
-        *out = f.upper;
+    push_nodes fresh;
+    VT_TRY(push_nodes_get(t, hit, n_tok, &fresh));
+    *out = hit.node;   // (1)
+    if (fresh.upper) { // (2) and (4)
+        cut_edge(t, hit.node, fresh.upper);
+        *out = fresh.upper;
     }
-    if (f.leaf) { // (3) and (4)
-        attach_leaf(t, f.leaf, *out, tok, at);
-        supersede_tails(t, f.leaf);
-        *out = f.leaf;
+    if (fresh.leaf) { // (3) and (4)
+        attach_leaf(t, fresh.leaf, *out, tok, at);
+        supersede_tails(t, fresh.leaf);
+        *out = fresh.leaf;
     }
     vti_rtree_touch(t, *out);
     return VT_OK;
@@ -198,8 +198,8 @@ vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32
 
 // ---- Chunks that another chunk can replace
 
-// Whether the parent holds another chunk where n begins that nobody else holds, and a sequence
-// holds n's. It is enough to ask this of the first guarded child.
+// Whether the parent holds, at the position where n begins, another chunk that nothing else holds,
+// while a sequence holds n's chunk. Checking the first guarded child is enough.
 bool vti_rtree_has_double(const vti_rtree *t, const vti_node *n)
 {
     const vti_node *u = n->parent;

@@ -1,9 +1,9 @@
 // rtree.h - rTree of the paper: a radix tree on exact tokens, with a root for each domain, whose
 // nodes hold chunks.
 //
-// Structure alone: the tree counts its references in the pSet (vti_pset_node_hold,
+// Structure only: the tree counts its references in the pSet (vti_pset_node_hold,
 // vti_pset_node_drop) and makes no backend call. Chunks that lose their last holder here become
-// stray, and the caller gives them back.
+// stray, and the caller frees them.
 #ifndef VTI_RTREE_H
 #define VTI_RTREE_H
 
@@ -26,7 +26,7 @@ typedef struct vti_rtree_stats {
     uint64_t n_domain;
 } vti_rtree_stats;
 
-// geo and pset must outlive the tree. `owner` is what vti_domain_owner answers. Errors: VT_ENOMEM.
+// geo and pset must outlive the tree. `owner` is what vti_domain_owner returns. Errors: VT_ENOMEM.
 vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_rtree **out);
 void vti_rtree_free(vti_rtree *t); // drops all references; NULL is allowed
 vti_rtree_stats vti_rtree_look(const vti_rtree *t);
@@ -45,9 +45,9 @@ vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
 void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at);
 
 // [rPush] Makes tok[0 .. n_tok) a path of the tree; at[p] is the region whose chunk at position p
-// holds the rows of these tokens. What is there already is kept; the rest holds the chunks that
-// at[] names (NULL: all of it is there). *out is the node in which the path ends; it counts as used
-// now. Errors: VT_ENOMEM; the tree is then as before.
+// holds the rows of these tokens. What is recorded already is kept; the rest holds the chunks that
+// at[] names (NULL: all of it is recorded). *out is the node in which the path ends; it counts as
+// used now. Errors: VT_ENOMEM; the tree is then as before.
 vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                          const uint32_t *at, vti_node **out);
 
@@ -64,42 +64,42 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n);
 void vti_rtree_ref(vti_rtree *t, vti_node *n);
 void vti_rtree_unref(vti_rtree *t, vti_node *n);
 
-// Makes the node worth just `keep`, more or less than before. Nodes above it are not evicted before
-// it, and inherit its worth. now_ms is the clock for keep->until_ms.
+// Sets the node's retention to `keep`, be it more or less than before. Nodes above it are not
+// evicted before it, and inherit its retention. now_ms is the clock for keep->until_ms.
 // Errors: VT_NOSPACE (pinned nodes would hold more than max_pinned_chunks).
 vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
                            uint64_t max_pinned_chunks, uint64_t now_ms);
 
 // The leaf to be evicted next: without references, not pinned (at now_ms), of the lowest priority
-// (at now_ms), unused the longest. NULL: none.
+// (at now_ms), least recently used. NULL: none.
 vti_node *vti_rtree_victim(vti_rtree *t, uint64_t now_ms);
 
 // Removes a leaf: its references in the pSet are dropped. Pre: no children, no references.
 void vti_rtree_drop(vti_rtree *t, vti_node *leaf);
 
-// Removes all nodes of a domain, whatever they are worth. Nodes that sequences reference stay valid
-// for vti_rtree_unref, which then frees them, and for vti_rtree_touch, which does nothing.
+// Removes all nodes of a domain, whatever their retention. Nodes that sequences reference stay
+// valid for vti_rtree_unref, which then frees them, and for vti_rtree_touch, which does nothing.
 void vti_rtree_forget(vt_domain *d);
 
 // For when no victim is left: releases a duplicated chunk, else truncates the least valuable leaf
-// in use by its last chunk, if its path alone holds it. Nodes above may be victims then. Walks the
-// tree. False: there is nothing to cut.
+// in use by its last chunk, if its path alone holds it. Nodes above may then become victims. Walks
+// the tree. False: there is nothing to cut.
 bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms);
 
-// The prefix that ends in n loses the tokens with rows in this position, if that is its last one
-// and nothing goes on from there. True: no node holds the chunk any more. n may be NULL.
-bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position);
+// Cuts from the prefix that ends in n the tokens with rows in this position, if that is its last
+// one and nothing continues from there. True: no node holds the chunk any more. n may be NULL.
+bool vti_rtree_cut_tail(vti_rtree *t, vti_node *n, uint32_t position);
 
-// The node that cut leaves as it is, until another call; NULL: none.
+// Sets the node that vti_rtree_cut must not shorten, until the next call; NULL: none.
 void vti_rtree_keep_whole(vti_rtree *t, const vti_node *n);
 
-// CACHED chunks that evicting everything that may be evicted would free; and those that cutting
-// would free besides, at least. Both walk the tree.
+// How many CACHED chunks evicting all that may be evicted would free; and how many more, at least,
+// cutting would free. Both walk the tree.
 uint64_t vti_rtree_evictable(vti_rtree *t, uint64_t now_ms);
 uint64_t vti_rtree_cuttable(vti_rtree *t, uint64_t now_ms);
 
-// For vt_check: calls fn for each reference of each node; answers the first broken invariant of the
-// tree itself in words, or NULL.
+// For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
+// tree itself as text, or NULL.
 const char *vti_rtree_check(const vti_rtree *t,
                             void (*fn)(void *ctx, uint32_t region, uint32_t position), void *ctx);
 

@@ -1,5 +1,5 @@
-// rtree_check.c - proves the invariants of rtree_node.h. Each function answers the first broken one
-// in words, or NULL.
+// rtree_check.c - proves the invariants of rtree_node.h. Each function returns the first broken one
+// as text, or NULL.
 #include "rtree_node.h"
 
 static const char *children_wrong(const vti_node *n)
@@ -7,9 +7,10 @@ static const char *children_wrong(const vti_node *n)
     uint32_t n_guard = !vti_node_is_root(n) && n->keep.pinned;
     const vti_node *before = NULL;
     n_guard += n->n_ref > 0;
-    for (const vti_node *c = n->child[VTI_FRONT]; c; before = c, c = c->beside[VTI_BACK]) {
-        if (c->parent != n || c->beside[VTI_FRONT] != before) return "rtree: a broken link";
-        if (c->n_guard > 0 && before && before->n_guard == 0) return "rtree: guarded not in front";
+    for (const vti_node *c = n->child[VTI_FRONT]; c; before = c, c = c->sibling[VTI_BACK]) {
+        if (c->parent != n || c->sibling[VTI_FRONT] != before) return "rtree: a broken link";
+        if (c->n_guard > 0 && before && before->n_guard == 0)
+            return "rtree: a guarded child after an unguarded one";
         if (c->used > n->used) return "rtree: a node was used after its parent";
         n_guard += c->n_guard > 0;
     }
@@ -21,7 +22,7 @@ static const char *root_wrong(const vti_rtree *t, const vti_node *n)
 {
     const vt_domain *d = n->domain;
     if (n->n_tok != 0 || n->start != 0 || !d || d->root != n || d->tree != t)
-        return "rtree: a root that is none";
+        return "rtree: a root that is not valid";
     if (vti_domain_find(t, d->key, d->key_bytes, vti_hash_key(d->key, d->key_bytes)) != d)
         return "rtree: a domain that is not found";
     bool empty = d->n_open == 0 && n->n_ref == 0 && !n->child[VTI_FRONT];
@@ -41,9 +42,9 @@ static const char *node_wrong(const vti_rtree *t, const vti_node *n)
 
 static const char *limbo_wrong(const vti_rtree *t)
 {
-    for (const vti_node *n = t->limbo->child[VTI_FRONT]; n; n = n->beside[VTI_BACK])
+    for (const vti_node *n = t->limbo->child[VTI_FRONT]; n; n = n->sibling[VTI_BACK])
         if (n->domain || n->n_ref == 0 || n->child[VTI_FRONT] || n->parent != t->limbo)
-            return "rtree: a forgotten node that is not alone";
+            return "rtree: a forgotten node that is not valid";
     return NULL;
 }
 

@@ -78,8 +78,8 @@ vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
     vti_worth_expire(t, now_ms);
     if (vti_node_is_root(n) || !n->domain) return VT_OK;
     bool over = keep->until_ms != 0 && keep->until_ms <= now_ms;
-    vt_retention asked = over ? (vt_retention){0} : *keep;
-    if (asked.pinned && count_pinned(t, n) > max_pinned_chunks) return VT_NOSPACE;
-    vti_worth_set(t, n, asked);
+    vt_retention wanted = over ? (vt_retention){0} : *keep;
+    if (wanted.pinned && count_pinned(t, n) > max_pinned_chunks) return VT_NOSPACE;
+    vti_worth_set(t, n, wanted);
     return VT_OK;
 }

@@ -1,13 +1,13 @@
 // rtree_cut.c - shortening prefixes that are in use, when no prefix is left that may be evicted.
 //
 // A prefix that sequences use is not evicted. But its path may be the only holder of the chunk at
-// its end: a copy of a tail whose sequence went on elsewhere, or what lies behind the part that was
-// matched. Such chunks go last, one by one: the prefix gets shorter. Before that, a node gives up a
-// chunk if the child in use below it holds another one with the same rows. That loses nothing; it
-// becomes possible when the other nodes below have gone.
+// its end: a copy of a tail whose sequence continued elsewhere, or what lies beyond the part that
+// was matched. Such chunks are taken last, one by one: the prefix gets shorter. Before that, a node
+// releases a chunk if the child in use below it holds another one with the same rows. This loses
+// nothing; it becomes possible when the other nodes below are gone.
 #include "rtree_node.h"
 
-// A leaf that is kept by sequences alone.
+// A leaf that only sequences keep.
 static bool is_used_leaf(const vti_node *n)
 {
     return n->n_ref > 0 && !vti_node_is_root(n) && n->domain && !n->child[VTI_FRONT] &&
@@ -19,7 +19,7 @@ static vti_chunk chunk_at(const vti_rtree *t, const vti_node *n, uint32_t i)
     return vti_pset_chunk(t->pset, n->region[i], vti_node_first(t->geo, n) + i);
 }
 
-// Whether the n_above nodes above n could go with it: only n keeps them.
+// Whether the n_above nodes above n could be removed with it: only n keeps them.
 static bool all_go_along(const vti_node *n, uint32_t n_above)
 {
     for (n = n->parent; n_above > 0; n_above--, n = n->parent)
@@ -27,8 +27,8 @@ static bool all_go_along(const vti_node *n, uint32_t n_above)
     return true;
 }
 
-// Whether neither a sequence holds the chunk at this place of a leaf, nor a node that would stay.
-// (Nodes above can hold only the leaf's first chunk.)
+// Whether no sequence holds the chunk at this place of a leaf, and no node that would stay. (Nodes
+// above can hold only the leaf's first chunk.)
 static bool is_paths_alone(const vti_rtree *t, const vti_node *n, uint32_t i)
 {
     vti_chunk c = chunk_at(t, n, i);
@@ -37,7 +37,7 @@ static bool is_paths_alone(const vti_rtree *t, const vti_node *n, uint32_t i)
     return all_go_along(n, c.n_node - 1);
 }
 
-// How many chunks at its end only its path holds.
+// How many chunks at the end of a leaf in use only its path holds.
 static uint64_t n_to_cut(const vti_rtree *t, const vti_node *n)
 {
     uint32_t n_position = vti_node_positions(t->geo, n), n_kept = n_position;
@@ -62,19 +62,19 @@ static bool drop_a_double(vti_rtree *t)
 
 bool vti_rtree_cut(vti_rtree *t, uint64_t now_ms)
 {
-    vti_node *least_of = NULL;
+    vti_node *least = NULL;
     vti_worth_expire(t, now_ms);
     if (drop_a_double(t)) return true;
     for (vti_node *n = vti_node_after(t->top, true); n; n = vti_node_after(n, true))
-        if (n_to_cut(t, n) > 0 && (!least_of || vti_worth_goes_first(VTI_BY_WORTH, n, least_of)))
-            least_of = n;
-    if (least_of) vti_rtree_shorten(t, least_of);
-    return least_of != NULL;
+        if (n_to_cut(t, n) > 0 && (!least || vti_worth_goes_first(VTI_BY_WORTH, n, least)))
+            least = n;
+    if (least) vti_rtree_shorten(t, least);
+    return least != NULL;
 }
 
 // Shortens the node and those above it that end in the same position, while nothing else keeps
 // them.
-bool vti_rtree_give_up(vti_rtree *t, vti_node *n, uint32_t position)
+bool vti_rtree_cut_tail(vti_rtree *t, vti_node *n, uint32_t position)
 {
     if (!n || !n->domain || vti_node_is_root(n)) return false;
     uint32_t last = vti_node_positions(t->geo, n) - 1, region = n->region[last];

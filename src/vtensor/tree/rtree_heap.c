@@ -1,7 +1,7 @@
 // rtree_heap.c - the two binary heaps of the tree.
 //
-//   BY_WORTH   nodes that may be evicted now; on top the one of the lowest priority, unused longest
-//   BY_END     nodes whose retention ends some time; on top the one that ends first
+//   BY_WORTH   nodes that may be evicted now; on top the least recently used of the lowest priority
+//   BY_END     nodes whose retention has an end; on top the one that ends first
 //
 // A push reserves the room that a heap may need, so adding a node cannot fail. The same call
 // reserves the room in which rtree_count.c counts chunks.

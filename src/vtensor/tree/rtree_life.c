@@ -1,7 +1,7 @@
 // rtree_life.c - making and freeing trees and domains, references to nodes, and removal of nodes.
 //
-// A node that is removed while sequences reference it becomes a child of `limbo`, without tokens or
-// chunks of its own to give, and is freed with its last reference.
+// A node that is removed while sequences reference it releases its chunks, becomes a child of
+// `limbo`, and is freed with its last reference.
 #include "rtree_node.h"
 
 #include <stdlib.h>
@@ -126,7 +126,7 @@ void vti_rtree_forget(vt_domain *d)
 static void free_children(vti_node *n)
 {
     for (vti_node *c = n->child[VTI_FRONT], *next; c; c = next) {
-        next = c->beside[VTI_BACK];
+        next = c->sibling[VTI_BACK];
         free(c);
     }
 }

@@ -4,23 +4,23 @@
 
 #include <stdlib.h>
 
-// Children that are guarded come first: who looks for guarded nodes need not pass the others.
+// Guarded children come first, so that a search for guarded nodes need not visit the others.
 void vti_node_attach(vti_node *n, vti_node *parent)
 {
     int end = n->n_guard > 0 ? VTI_FRONT : VTI_BACK;
     vti_node *was = parent->child[end];
     n->parent = parent;
-    n->beside[end] = NULL;
-    n->beside[!end] = was;
-    *(was ? &was->beside[end] : &parent->child[!end]) = n;
+    n->sibling[end] = NULL;
+    n->sibling[!end] = was;
+    *(was ? &was->sibling[end] : &parent->child[!end]) = n;
     parent->child[end] = n;
 }
 
 void vti_node_detach(vti_node *n)
 {
     for (int end = VTI_FRONT; end <= VTI_BACK; end++) {
-        vti_node *b = n->beside[end];
-        *(b ? &b->beside[!end] : &n->parent->child[end]) = n->beside[!end];
+        vti_node *b = n->sibling[end];
+        *(b ? &b->sibling[!end] : &n->parent->child[end]) = n->sibling[!end];
     }
 }
 
@@ -29,7 +29,7 @@ vti_node *vti_node_after(vti_node *n, bool guarded)
     vti_node *next = n->child[VTI_FRONT];
     while (!next || (guarded && next->n_guard == 0)) {
         if (!n->parent) return NULL;
-        next = n->beside[VTI_BACK];
+        next = n->sibling[VTI_BACK];
         n = n->parent;
     }
     return next;

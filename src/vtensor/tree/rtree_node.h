@@ -1,14 +1,15 @@
-// rtree_node.h - the insides of the tree, for its files and their test, grouped by the file that
-// defines each function, the lowest first.
+// rtree_node.h - the internals of the tree, for its own files and their tests; functions are
+// grouped by the defining file, the lowest first.
 //
 // Invariants; vti_rtree_check proves them:
 //  1. A node begins where its parent ends; only the roots and the top are empty.
 //  2. Siblings begin with different tokens. The table finds a node by its parent and its first
 //     token.
-//  3. n_guard = (n_ref > 0) + pinned + guarded children. A node is guarded if n_guard > 0: neither
-//     it nor something below it may be evicted. Guarded children come first in the list.
+//  3. n_guard = (n_ref > 0) + pinned + guarded children. A node is guarded if n_guard > 0: it may
+//     not be evicted, for its own sake or for that of a node below. Guarded children come first in
+//     the list.
 //  4. A node is in the heap BY_WORTH if it may be evicted now: not a root, no children, no guard.
-//     It is in the heap BY_END if its retention ends some time.
+//     It is in the heap BY_END if its retention has an end.
 //  5. No node was used later than its parent.
 //  6. A forgotten node has references of sequences, and nothing else; it is a child of `limbo`.
 #ifndef VTI_RTREE_NODE_H
@@ -33,7 +34,7 @@ typedef struct vti_table {
 typedef enum vti_order { VTI_BY_WORTH = 0, VTI_BY_END, VTI_N_ORDER } vti_order;
 
 typedef struct vti_heap {
-    vti_node **at; // [cap], the first of all in at[1], at[0] unused
+    vti_node **at; // [cap], the top in at[1]; at[0] is unused
     size_t cap, n;
 } vti_heap;
 
@@ -41,14 +42,14 @@ struct vti_node {
     vti_link link;             // in tree->nodes, by parent and first token; roots are in none
     vti_node *parent;          // of a root the top, whose own is NULL
     vti_node *child[2];        // the first and the last
-    vti_node *beside[2];       // the sibling before and the one behind
+    vti_node *sibling[2];      // the previous and the next sibling
     vt_domain *domain;         // NULL: the top, or forgotten
     uint32_t start, n_tok;     // tokens [start, start + n_tok) of the path
     uint32_t n_ref;            // of sequences
     uint32_t n_guard;          // reasons not to evict it, and guarded children
-    vt_retention keep;         // as asked for this very node; until_ms = 0 where it is plain
-    uint64_t used;             // tree->clock when it was used last
-    uint64_t round;            // tree->round when it was counted last
+    vt_retention keep;         // as set for this node itself; until_ms = 0 if it is plain
+    uint64_t used;             // tree->clock when last used
+    uint64_t round;            // tree->round when last counted
     size_t place[VTI_N_ORDER]; // in the heaps; 0: in none
     uint32_t *tok;             // [n_tok], in room
     uint32_t *region;          // for each position its tokens touch, in room
@@ -78,7 +79,7 @@ struct vti_rtree {
     size_t cap_seen, n_seen;
     uint64_t n_node, n_tok, n_hold; // n_hold: references in the pSet
     uint64_t clock, round;
-    const vti_node *whole; // is not shortened now; NULL: none
+    const vti_node *whole; // must not be shortened now; NULL: none
 };
 
 static inline bool vti_node_is_root(const vti_node *n)
@@ -102,8 +103,8 @@ static inline uint32_t vti_node_positions(const vti_geo *g, const vti_node *n)
 }
 
 // rtree_table.c
-vti_link *vti_table_chain(const vti_table *tb,
-                          uint64_t hash); // the members with this hash, and more
+// The members with this hash, among others.
+vti_link *vti_table_chain(const vti_table *tb, uint64_t hash);
 void vti_table_put(vti_table *tb, vti_link *l, uint64_t hash); // Pre: reserved
 void vti_table_take(vti_table *tb, vti_link *l);
 vt_status vti_table_reserve(vti_table *tb, size_t more); // VT_ENOMEM
@@ -116,7 +117,8 @@ void vti_node_attach(vti_node *n, vti_node *parent); // to the list of children,
 void vti_node_detach(vti_node *n);
 void vti_node_link(vti_rtree *t, vti_node *n, vti_node *parent); // list and table
 void vti_node_unlink(vti_rtree *t, vti_node *n);
-// The next node in the order parent, children; of guarded nodes alone if asked. NULL: the last.
+// The next node in the order parent, children; if `guarded`, the next guarded node. NULL: n is the
+// last.
 vti_node *vti_node_after(vti_node *n, bool guarded);
 vti_node *vti_node_child(const vti_rtree *t, const vti_node *n, uint32_t tok); // or NULL
 bool vti_node_has_chunk(const vti_rtree *t, const vti_node *n, uint32_t position, uint32_t region);

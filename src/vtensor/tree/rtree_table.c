@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "vtensor/common/try.h"
-
 vti_link *vti_table_chain(const vti_table *tb, uint64_t hash)
 {
     return tb->cap > 0 ? tb->bucket[hash & (tb->cap - 1)] : NULL;

@@ -7,17 +7,17 @@
 //     a (guarded)
 //       c             a victim: a leaf without a guard
 //       e pinned
-//     b               no victim before d has gone
+//     b               not a victim before d is gone
 //       d             a victim
 //
 // Guarding a node walks up to the first ancestor that had a guard already, so it costs at most the
 // depth. Guarded children come first in their parents' lists, so that a walk over all guarded nodes
 // passes few others.
 //
-// The retention that a caller asks for is kept with that one node, so that it can be taken back.
-// The nodes above need no copy of it: they cannot go before the node, and when it is evicted its
-// parent inherits its worth, if that is more and ends no earlier than the parent's own. Every
-// function that is told the time first drops the retention that has ended.
+// The retention that a caller sets is kept with that one node, so that it can be taken back. The
+// nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
+// its parent inherits its retention, if that is worth more and ends no earlier than the parent's
+// own. Every function that takes the time first drops retentions that have ended.
 #include "rtree_node.h"
 
 // n has become guarded, or is no longer guarded.

@@ -7,11 +7,10 @@
 //   nothing is changed yet ------------------------|  unneeded memory moves     | undone on failure
 //
 // The plan decides VT_NOSPACE from sums, before anything is touched: what active requests were
-// given and what they ask for now (n_keep) must fit the budget; everything else can be taken. The
+// given and what they need now (n_keep) must fit the budget; everything else can be taken. The
 // lengths, and with them what a later step may take, change last, when nothing can fail any more.
 #include "vattention_internal.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "vtensor/common/sizes.h"
@@ -123,12 +122,12 @@ static vt_status wait_for_device(vt_va *va)
     return vti_va_is_passed(va, ticket, true, &is_passed);
 }
 
-// Tries everything twice: a device may fail once only. False: some memory is left, and its
-// addresses with it, until the process ends.
+// Tries everything twice: a failure of the device may be temporary. False: some memory is left, and
+// its addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
     if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
-    for (int effort = 0; effort < 2 && va->n_created > 0; effort++)
+    for (int attempt = 0; attempt < 2 && va->n_created > 0; attempt++)
         for (uint32_t i = 0; i < va->geo.max_batch; i++) (void)vti_va_shrink(va, i, 0);
     for (uint32_t i = 0; i < va->geo.max_batch; i++)
         if (va->req[i].n_mapped > 0 || va->req[i].tear.n_view > 0) return false;
@@ -233,7 +232,7 @@ static void deactivate_request(vt_va *va, uint32_t reqid, uint64_t fence)
     r->freed_at = ++va->n_free;
 }
 
-// A ticket behind the work that uses the request; 0 if there can be none.
+// A ticket after the work that uses the request; 0 if there can be none.
 static vt_status fence_for(vt_va *va, const vti_va_req *r, uint64_t *ticket)
 {
     *ticket = 0;
@@ -264,9 +263,9 @@ static vt_status check_step_lengths(const vt_va *va, const uint32_t *len_tok)
 }
 
 typedef struct va_sums {
-    uint64_t n_keep;   // groups that active requests have been given or ask for
-    uint64_t n_more;   // groups to be mapped
-    bool gives_up_any; // a request that kernels may run on asks for less than it was given
+    uint64_t n_keep;  // groups that active requests have been given or need now
+    uint64_t n_more;  // groups to be mapped
+    bool shrinks_any; // a request that kernels may run on needs less than it was given
 } va_sums;
 
 static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
@@ -279,7 +278,7 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
         r->n_had = r->n_mapped;
         s.n_keep += r->n_keep;
         s.n_more += r->n_want > r->n_mapped ? r->n_want - r->n_mapped : 0;
-        s.gives_up_any |= r->n_want < r->n_given;
+        s.shrinks_any |= r->n_want < r->n_given;
     }
     return s;
 }
@@ -318,7 +317,7 @@ static vt_status step_batch(vt_va *va, const uint32_t *len_tok)
     uint64_t ticket = 0;
     va_sums s = plan_step(va, len_tok);
     if (s.n_keep > va->budget_groups) return VT_NOSPACE;
-    if (s.gives_up_any) VT_TRY(vti_calls_count(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
+    if (s.shrinks_any) VT_TRY(vti_calls_count(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
     VT_TRY(vti_va_make_room(va, va->budget_groups - s.n_more));
     VT_TRY(grow_batch(va));
     commit_lengths(va, len_tok, ticket);
@@ -368,7 +367,7 @@ vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
     return VT_OK;
 }
 
-// Between the allocs of requests and the step that fails, more than the budget may be needed.
+// After alloc_reqid and before the step that fails, requests may need more than the budget.
 uint64_t vt_va_num_free_kvblocks(const vt_va *va)
 {
     uint64_t n = n_needed(va);

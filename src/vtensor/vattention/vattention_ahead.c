@@ -2,8 +2,8 @@
 // kernels run.
 //
 //   owner   plan      1. what is missing for the next token of every active request
-//                     2. if the budget has no room for that: what others give up (each_victim)
-//                     3. tokens 2 to 9 ahead, up to eager_groups groups, from free room alone
+//                     2. if the budget has no room for that: what others can spare (each_victim)
+//                     3. tokens 2 to 9 ahead, up to eager_groups groups, from free room only
 //   owner   post      the list [sheds | next tokens | further ones] is lent
 //   worker  job_run   does the runs in this order, up to the first failure
 //   owner   settle    waits, and commits the runs that were tried

@@ -1,6 +1,6 @@
-// vattention_check.c - vt_va_check, which proves the invariants of vattention_internal.h by their
-// numbers, and the statistics: gauges are computed when asked, so that they cannot drift; only
-// counters are kept.
+// vattention_check.c - vt_va_check, which proves the invariants of vattention_internal.h, whose
+// numbers the comments give, and the statistics: gauges are computed on request, so that they
+// cannot drift; only counters are kept.
 #include "vattention_internal.h"
 
 #include "vtensor/common/claim.h"
@@ -19,7 +19,7 @@ static const char *check_extent(const vti_va_geo *g, const vti_va_req *r)
     HOLDS(r->n_mapped <= g->groups_per_request && r->tear.n <= g->groups_per_request - r->n_mapped,
           "a request has more groups than it has room for");
     HOLDS(r->tear.n_view < g->n_view && (r->tear.n > 0 || r->tear.n_view == 0),
-          "a tear is mapped everywhere, or is none");
+          "a tear is mapped in every view, or in some but has no groups");
     return NULL;
 }
 
@@ -27,10 +27,11 @@ static const char *check_extent(const vti_va_geo *g, const vti_va_req *r)
 static const char *check_need(const vti_va_geo *g, const vti_va_req *r)
 {
     HOLDS(r->len_tok <= g->max_tok, "a request is longer than max_tok");
-    HOLDS(r->n_need == vti_va_groups_for(g, r->len_tok), "a need does not follow from the length");
+    HOLDS(r->n_need == vti_va_groups_for(g, r->len_tok),
+          "a request's need does not match its length");
     HOLDS(r->is_active || (r->len_tok == 0 && r->n_given == 0), "an inactive request has tokens");
-    HOLDS(r->n_given <= r->n_need, "kernels were given more than is needed");
-    HOLDS(r->n_given <= r->n_dirty, "what kernels were given counts as clean");
+    HOLDS(r->n_given <= r->n_need, "kernels were given more groups than are needed");
+    HOLDS(r->n_given <= r->n_dirty, "groups that kernels were given count as clean");
     return NULL;
 }
 
@@ -51,9 +52,9 @@ static const char *check_requests(const vt_va *va, va_census *c)
 // 3, 5
 static const char *check_sums(const vt_va *va, const va_census *c)
 {
-    HOLDS(c->n_created == va->n_created, "the groups are counted wrongly");
+    HOLDS(c->n_created == va->n_created, "the count of groups is wrong");
     HOLDS(c->n_created <= va->budget_groups, "more groups exist than the budget allows");
-    HOLDS(!va->job_is_out, "a job is still out");
+    HOLDS(!va->job_is_out, "a job is still with the worker");
     return NULL;
 }
 

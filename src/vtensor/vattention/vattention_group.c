@@ -1,8 +1,8 @@
 // vattention_group.c - page groups and the backend: runs, and the requests they belong to.
 //
-//   run_do       backend calls alone, by the owner or the worker (backing.h). Afterwards
-//                `created` and `n_view` of the run say what holds
-//   run_commit   derives from these two alone: mapped in all views, torn, or gone
+//   run_do       backend calls only, by the owner or the worker (backing.h). Afterwards
+//                `created` and `n_view` of the run describe the state
+//   run_commit   derives only from these two: mapped in all views, torn, or gone
 //
 // So a SHED that fails half-way and a BACK that cannot be undone end in the same state, and one
 // more SHED repairs it.
@@ -122,7 +122,7 @@ vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed
     return vti_calls_count(&va->tally, va->vmm->ops->passed(va->vmm, fence, wait, is_passed));
 }
 
-// Pre: inactive, nothing torn. After a failure all of it is still to be wiped.
+// Pre: inactive, nothing torn. After a failure all of it must still be wiped.
 vt_status vti_va_wipe(vt_va *va, uint32_t reqid)
 {
     vti_va_req *r = &va->req[reqid];

@@ -1,7 +1,7 @@
 // vattention_internal.h - the design of the manager behind vattention.h, and what its files share.
-// It leans on the backend port and on common/ alone.
+// It depends only on the backend port and on common/.
 //
-// A tensor ("view": one for each plane, or one in all with megacache), and what is mapped in it:
+// A tensor ("view": one for each plane, or a single one with megacache), and what is mapped in it:
 //
 //   base                    + request_stride          + 2 x request_stride
 //   | request 0             | request 1               | ...                 | guard | next view
@@ -20,9 +20,9 @@
 //   n_need    its length needs them: not taken while it is active
 //   n_dirty   kernels may have written or read below: wiped before another request begins here, and
 //             unmapped or wiped only when the fence is passed
-//   tear      behind the mapped ones, groups that are created but mapped in the first views only:
-//             the device failed while they were mapped or unmapped, and again at the undoing.
-//             Nothing is mapped behind them before they are repaired, that is, shed
+//   tear      after the mapped ones, groups that are created but mapped in the first views only:
+//             the device failed while they were mapped or unmapped, and again during the undo.
+//             Nothing is mapped after them until they are repaired, that is, shed
 //
 // All changes of mappings are runs: neighbouring groups of one request that are BACKed (created,
 // mapped) or SHED (unmapped, destroyed). A run is plain data. vti_va_run_do calls the backend, and
@@ -42,7 +42,7 @@
 //  3. n_created = sum of n_mapped + tear.n, at most the budget.
 //  4. The system holds n_created groups and maps as many pages as 1 implies, in at most one mapping
 //     for each request and view.
-//  5. No job is out after a settle.
+//  5. No job is with the worker after a settle.
 #ifndef VTI_VATTENTION_INTERNAL_H
 #define VTI_VATTENTION_INTERNAL_H
 
@@ -60,7 +60,7 @@ typedef struct vti_va_geo {
 
 typedef struct vti_va_tear {
     uint32_t n;      // groups; 0: none
-    uint32_t n_view; // views in which they are mapped still
+    uint32_t n_view; // the first views, which still map them
 } vti_va_tear;
 
 typedef struct vti_va_req {
@@ -69,7 +69,7 @@ typedef struct vti_va_req {
     uint32_t n_need, n_mapped, n_dirty;
     uint32_t n_given; // of n_need, what the last step backed: 0 between alloc and step
     vti_va_tear tear;
-    uint64_t fence;    // behind the last work that may touch groups below n_dirty but not needed
+    uint64_t fence;    // after the last work on groups below n_dirty that are not needed
     uint64_t freed_at; // number of the free that ended it; 0: never used
     // scratch space of one call
     uint32_t n_keep; // groups that a reclaim leaves
@@ -78,7 +78,7 @@ typedef struct vti_va_req {
 } vti_va_req;
 
 // A BACK begins with created = false and n_view = 0, a SHED created and mapped in views [0,
-// n_view). Afterwards both fields say what holds, whatever failed.
+// n_view). Afterwards both fields describe the state, whatever failed.
 typedef struct vti_va_run {
     bool back;
     uint32_t req, first, n;
@@ -113,7 +113,7 @@ struct vt_va {
     uint64_t n_free; // calls of free_reqid so far
     bool deferred;
     vti_calls tally;
-    vt_va_stats count; // the counters of VT_VA_STATS alone
+    vt_va_stats count; // only the counters of VT_VA_STATS
 
     vti_mapper_thread *mapper; // NULL: not needed yet
     vti_va_job job;
@@ -130,14 +130,14 @@ void vti_va_run_commit(vt_va *va, const vti_va_run *run);
 vt_status vti_va_repair(vt_va *va, uint32_t reqid);
 // Maps up to n_group groups. On an error the request may be torn.
 vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group);
-// Sheds down to n_group groups, and what is torn. On an error fewer are gone.
+// Sheds down to n_group groups, and what is torn. On an error fewer may be shed.
 vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group);
 vt_status vti_va_wipe(vt_va *va, uint32_t reqid);
 vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed);
 
-// vattention_reclaim.c: which requests give up memory. n_keep is set by the caller, or by
-// keep_needed. visit is called for each request that has more than n_keep, in the order in which
-// they give; it answers false to end the walk.
+// vattention_reclaim.c: which requests lose memory. n_keep is set by the caller, or by keep_needed.
+// visit is called for each request that has more than n_keep, in the order in which they lose it;
+// it returns false to end the walk.
 void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx);
 void vti_va_keep_needed(vt_va *va);
 // Sheds until n_created <= most. Pre: the sum of n_keep allows it. Errors: VT_EDEVICE.
@@ -146,8 +146,8 @@ vt_status vti_va_make_room(vt_va *va, uint64_t most);
 void vti_va_sweep(vt_va *va);
 
 // vattention_ahead.c: the look-ahead.
-vt_status vti_va_worker_start(vt_va *va); // if it is not there
+vt_status vti_va_worker_start(vt_va *va); // unless it runs
 void vti_va_look_ahead(vt_va *va);        // Pre: settled
-void vti_va_settle(vt_va *va);            // afterwards no job is out
+void vti_va_settle(vt_va *va);            // afterwards no job is with the worker
 
 #endif

@@ -1,11 +1,11 @@
-// vattention_reclaim.c - which requests give up memory, and in which order.
+// vattention_reclaim.c - which requests lose memory, and in which order.
 //
 //   1. inactive requests, the longest inactive first: the device is most likely done with it, and
 //      the most recent one is the most likely to suit the next request
 //   2. active ones, from the highest reqid down, what they have beyond n_keep
 //
-// Groups go from the end of what is mapped: a request keeps a prefix, which its next user finds
-// ready. Torn groups are of no use to anybody and go first.
+// Groups are taken from the end of what is mapped: a request keeps a prefix, which its next user
+// finds ready. Torn groups are of no use and are taken first.
 #include "vattention_internal.h"
 
 void vti_va_keep_needed(vt_va *va)
@@ -44,37 +44,37 @@ typedef struct va_goal {
     vt_status st;  // the last failure
 } va_goal;
 
-static void note_failure(va_goal *to, vt_status st)
+static void note_failure(va_goal *goal, vt_status st)
 {
-    if (st != VT_OK) to->st = st;
+    if (st != VT_OK) goal->st = st;
 }
 
-static bool give_up_groups(vt_va *va, uint32_t reqid, void *ctx)
+static bool shrink_request(vt_va *va, uint32_t reqid, void *ctx)
 {
-    va_goal *to = ctx;
-    if (va->n_created <= to->most) return false;
+    va_goal *goal = ctx;
+    if (va->n_created <= goal->most) return false;
     const vti_va_req *r = &va->req[reqid];
-    uint64_t excess = va->n_created - to->most;
+    uint64_t excess = va->n_created - goal->most;
     uint32_t spare = r->n_mapped - r->n_keep;
-    note_failure(
-        to, vti_va_shrink(va, reqid, excess < spare ? r->n_mapped - (uint32_t)excess : r->n_keep));
+    note_failure(goal, vti_va_shrink(va, reqid,
+                                     excess < spare ? r->n_mapped - (uint32_t)excess : r->n_keep));
     return true;
 }
 
-static void repair_all(vt_va *va, va_goal *to)
+static void repair_all(vt_va *va, va_goal *goal)
 {
-    for (uint32_t i = 0; i < va->geo.max_batch && va->n_created > to->most; i++)
-        note_failure(to, vti_va_repair(va, i));
+    for (uint32_t i = 0; i < va->geo.max_batch && va->n_created > goal->most; i++)
+        note_failure(goal, vti_va_repair(va, i));
 }
 
-// A request that fails is passed over, and others give up more.
+// A request whose memory cannot be taken is skipped, and others lose more.
 vt_status vti_va_make_room(vt_va *va, uint64_t most)
 {
-    va_goal to = {.most = most, .st = VT_OK};
+    va_goal goal = {.most = most, .st = VT_OK};
     if (va->n_created <= most) return VT_OK;
-    repair_all(va, &to);
-    vti_va_each_victim(va, give_up_groups, &to);
-    return va->n_created <= most ? VT_OK : to.st;
+    repair_all(va, &goal);
+    vti_va_each_victim(va, shrink_request, &goal);
+    return va->n_created <= most ? VT_OK : goal.st;
 }
 
 void vti_va_sweep(vt_va *va)

@@ -1,5 +1,5 @@
-// chunk_alloc.c - vAlloc and vFree of spans, pAlloc and pFree of chunks: the backend's call, and
-// the structure in step with it.
+// chunk_alloc.c - vAlloc and vFree of spans, pAlloc and pFree of chunks: each calls the backend and
+// updates the structure.
 #include "verbs.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ static vt_status vfree_try(vt_manager *m, vti_span *sp)
 }
 
 // Spans are freed with their manager only. If the backend fails twice, the addresses stay reserved
-// until the process ends: they are not returned where something may be mapped.
+// until the process ends, since something may still be mapped there.
 void vti_span_free(vt_manager *m, vti_span *sp)
 {
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);

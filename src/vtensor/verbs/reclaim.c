@@ -6,16 +6,17 @@
 //   2. warm chunks of idle spans, the longest idle first;
 //   3. warm chunks of live spans, beyond the end of their sequence; then of retired spans, after
 //      waiting for the device;
-//   4. prefixes that nobody uses, the least worth first (their chunks become 1).
-// A span gives its last chunks first, so that a prefix of its positions stays mapped. A span that
-// the device does not let go of is passed over: it stays as it is, spare and counted.
+//   4. prefixes that no sequence uses, the least valuable first (their chunks become stray);
+//   5. the ends of prefixes in use that no sequence holds (rtree_cut.c).
+// A span loses its last chunks first, so that a prefix of its positions stays mapped. A span whose
+// chunks cannot be freed is skipped: they stay spare and counted.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"
 
-uint64_t vti_spare_count(const vt_manager *m, const vti_span *besides)
+uint64_t vti_spare_count(const vt_manager *m, const vti_span *except)
 {
-    return m->pset.n_in[VT_CHUNK_SPARE] - (besides ? besides->n_warm : 0);
+    return m->pset.n_in[VT_CHUNK_SPARE] - (except ? except->n_warm : 0);
 }
 
 // ---- Warm chunks
@@ -38,7 +39,7 @@ static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
     return next ? next : next_in_state(vs, VTI_SPAN_RETIRED, among ? sp->id + 1 : 0);
 }
 
-// Repairs all spans: chunks that a tear has left mapped in some views become stray.
+// Repairs all spans: chunks that a tear left mapped in some views become stray.
 static vt_status repair_all(vt_manager *m)
 {
     vt_status st = VT_OK;
@@ -70,12 +71,12 @@ static vt_status sweep_counted(vt_manager *m, uint64_t *n_freed)
     return swept != VT_OK ? swept : st;
 }
 
-vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *besides)
+vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *except)
 {
     uint64_t n_freed = 0;
     vt_status st = sweep_counted(m, &n_freed);
     for (vti_span *sp = NULL; n_freed < n_chunk && (sp = next_holder(&m->vset, sp));) {
-        if (sp == besides || sp->n_warm == 0) continue;
+        if (sp == except || sp->n_warm == 0) continue;
         vt_status shed = shed_counted(m, sp, n_chunk - n_freed, &n_freed);
         if (shed != VT_OK) st = shed;
     }
@@ -83,8 +84,8 @@ vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *bes
     return st != VT_OK ? st : VT_NOSPACE;
 }
 
-// The mapper does it, if there is one. Chunks that the device does not take back stay spare and
-// counted; the next release or step tries again.
+// The mapper does it, if there is one. Chunks that cannot be freed stay spare and counted; the next
+// release or step tries again.
 void vti_spare_return_excess(vt_manager *m)
 {
     uint64_t spare = vti_spare_count(m, NULL), stays = m->spare_high_chunks + m->n_leaving;
@@ -95,7 +96,7 @@ void vti_spare_return_excess(vt_manager *m)
         return;
     }
     for (vti_span *sp = m->vset.idle.oldest; sp && excess > 0; sp = sp->newer)
-        excess -= vti_span_shed_beside(m, sp, excess);
+        excess -= vti_span_shed_async(m, sp, excess);
 }
 
 // ---- Prefixes
@@ -148,20 +149,20 @@ static bool cut_one_prefix(vt_manager *m)
     return is_cut;
 }
 
-// First evicts prefixes that nobody uses, then cuts those in use.
-static void give_up_prefixes(vt_manager *m, uint64_t n_chunk)
+// First evicts prefixes that no sequence uses, then cuts those in use.
+static void shed_prefixes(vt_manager *m, uint64_t n_chunk)
 {
     uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
     do vti_prefixes_evict(m, goal - least_of(goal, m->pset.n_in[VT_CHUNK_SPARE]));
     while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one_prefix(m));
 }
 
-// Takes others' spare chunks first, then those of sp behind `end`, then prefixes.
+// Takes others' spare chunks first, then those of sp from `end` on, then prefixes.
 static vt_status reclaim_for_span(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
 {
     uint64_t n_other = least_of(n_chunk, vti_spare_count(m, sp));
     uint64_t n_own = least_of(n_chunk - n_other, warm_from(sp, end));
-    give_up_prefixes(m, n_chunk - n_other - n_own);
+    shed_prefixes(m, n_chunk - n_other - n_own);
     VT_TRY(vti_spare_reclaim(m, n_chunk - n_own, sp));
     return n_own > 0 ? vti_span_shed(m, sp, end, UINT32_MAX, (uint32_t)n_own) : VT_OK;
 }
@@ -194,7 +195,7 @@ bool vti_runs_fit(const vt_manager *m, int64_t n_run)
     return n_run <= 0 || (uint64_t)all <= m->max_runs / m->geo.n_view;
 }
 
-// Only a span that gives all its chunks back frees runs.
+// Only a span that sheds all its chunks frees runs.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, int64_t n_run)
 {
     vt_status st = VT_NOSPACE;

@@ -1,10 +1,10 @@
-// span_fence.c - waiting for the device: a span's fence is a ticket behind the work that may use
-// what the span lets go of.
+// span_fence.c - waiting for the device: a span's fence is a ticket after the work that may use
+// what the span releases.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"
 
-// Behind the work that may use what the span lets go of now.
+// Takes a ticket after the work that may use what the span releases now.
 vt_status vti_span_fence(vt_manager *m, vti_span *sp)
 {
     VT_TRY(vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->fence)));
@@ -19,8 +19,8 @@ vt_status vti_span_await_fence(vt_manager *m, const vti_span *sp)
     return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, sp->fence, true, &is_passed));
 }
 
-// Work on a live span may have been given to the device at any time, so a new ticket is taken; on
-// other spans there is none since their ticket.
+// Work on a live span may have been submitted at any time, so a new ticket is taken; the other
+// spans have had no work since their ticket.
 vt_status vti_span_quiesce(vt_manager *m, vti_span *sp)
 {
     if (sp->state == VTI_SPAN_LIVE) VT_TRY(vti_span_fence(m, sp));

@@ -1,5 +1,5 @@
-// span_grow.c - where the next chunks of a span come from: its home, the region that new chunks are
-// taken from, and backing, which creates them and maps them warm behind the tokens.
+// span_grow.c - where the next chunks of a span come from: its home, the region of new chunks, and
+// backing, which creates them and maps them, warm, after the tokens.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"
@@ -26,9 +26,9 @@ static uint32_t absent_stretch(const vt_manager *m, const vti_span *sp, uint32_t
 static vt_status back_now(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n)
 {
     vt_status st = vti_job_now(m, sp, VTI_JOB_BACK, first, n);
-    for (int effort = 0; st == VT_NOSPACE && effort < 2; effort++) {
+    for (int attempt = 0; st == VT_NOSPACE && attempt < 2; attempt++) {
         VT_TRY(vti_span_repair(m, sp));
-        if (effort == 1) vti_prefixes_evict(m, UINT64_MAX);
+        if (attempt == 1) vti_prefixes_evict(m, UINT64_MAX);
         uint64_t elsewhere = vti_spare_count(m, sp);
         if (elsewhere == 0) continue;
         VT_TRY(vti_spare_reclaim(m, elsewhere, sp));

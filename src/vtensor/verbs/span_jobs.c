@@ -2,11 +2,12 @@
 // in the same way.
 //
 //   owner:   fill_job      what is to be done; chunks and runs are reserved for it
-//   either:  vti_job_run   backend calls alone; a failure is undone if possible, and reported
+//   either:  run_job       backend calls only; a failure is undone if possible, and reported
 //   owner:   commit_job    the structure follows
 //
 // vti_job_now does all three. vti_job_post leaves the middle one to the mapper: until vti_jobs_take
-// or vti_job_settle has committed the job, its range of the span is lent and nobody touches it.
+// or vti_job_settle has committed the job, its range of the span is lent, and the owner does not
+// touch it.
 #include "verbs.h"
 
 #include <assert.h>
@@ -58,8 +59,8 @@ static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
     return VT_OK;
 }
 
-// ctx: the manager, of which only fields that never change are read.
-void vti_job_run(void *ctx, vti_job *base)
+// ctx: the manager; only fields that never change are read.
+static void run_job(void *ctx, vti_job *base)
 {
     static vt_status (*const run[])(const vti_geo *, vt_vmm *, vti_span_job *) = {
         [VTI_JOB_BACK] = back_run,
@@ -93,7 +94,7 @@ static void fill_job(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t fi
     if (kind == VTI_JOB_SHED) m->n_leaving += n;
     if (!back) return;
     m->n_reserved += n;
-    m->runs_reserved++; // at most
+    m->runs_reserved++; // at most one
 }
 
 static void unreserve_job(vt_manager *m, const vti_span_job *job)
@@ -167,7 +168,7 @@ vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t f
 {
     if (kind == VTI_JOB_SHED) VT_TRY(vti_tears_repair(m, sp->home, first, n));
     fill_job(m, sp, kind, first, n);
-    vti_job_run(m, &sp->job.base);
+    run_job(m, &sp->job.base);
     commit_job(m, sp);
     return sp->job.st;
 }
@@ -176,8 +177,7 @@ static vt_status mapper_get(vt_manager *m)
 {
     enum { MAX_JOB = 256 };
     if (m->mapper) return VT_OK;
-    return vti_mapper_start(MAX_JOB, m->mapper_kind == VT_MAPPER_THREAD, vti_job_run, m,
-                            &m->mapper);
+    return vti_mapper_start(MAX_JOB, m->mapper_kind == VT_MAPPER_THREAD, run_job, m, &m->mapper);
 }
 
 vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n,
@@ -236,8 +236,9 @@ static void job_wait(vt_manager *m, vti_span *sp)
 vt_status vti_job_finish(vt_manager *m, vti_span *sp)
 {
     if (!sp->is_lent) return VT_OK;
-    vti_span_job job = sp->job;
-    if (vti_job_cancel(m, sp)) return vti_job_now(m, sp, job.kind, job.first, job.n);
+    vti_job_kind kind = sp->job.kind; // these fields are constant while the job is posted
+    uint32_t first = sp->job.first, n = sp->job.n;
+    if (vti_job_cancel(m, sp)) return vti_job_now(m, sp, kind, first, n);
     job_wait(m, sp);
     return VT_OK; // the outcome was reported to the sequence
 }

@@ -1,4 +1,4 @@
-// span_leave.c - a span lets go of chunks: the end of a sequence that is truncated, or everything
+// span_leave.c - a span releases chunks: the end of a sequence that is truncated, or everything
 // once its sequence is released and the device is done with it.
 //
 //   drop     chunks of the home that nobody else holds stay mapped, as warm and dirty ones; the
@@ -73,7 +73,7 @@ static uint32_t first_leaving(const vt_manager *m, const vti_span *sp, uint32_t 
     return first;
 }
 
-// A live span keeps no warm chunks behind a hole: it would have one run more than before. (Shedding
+// A live span keeps no warm chunks beyond a hole: it would have one run more than before. (Shedding
 // repairs the span, so it comes first.)
 static vt_status detach_for(vt_manager *m, vti_span *sp, uint32_t keep)
 {
@@ -113,8 +113,8 @@ static vt_status device_is_done(vt_manager *m, vti_span *sp, bool wait, bool *is
     return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, sp->fence, wait, is_done));
 }
 
-// The mapper unmaps a run that others hold: a long one takes long.
-static bool unmap_beside(vt_manager *m, vti_span *sp)
+// Leaves unmapping a run that others hold to the mapper, since a long run takes long.
+static bool unmap_async(vt_manager *m, vti_span *sp)
 {
     uint32_t end = sp->n_owned, n;
     return m->mapper_kind == VT_MAPPER_THREAD && sp->tear.n == 0 && sp->n_detached == 0 &&
@@ -133,7 +133,8 @@ static vt_status reap_now(vt_manager *m, vti_span *sp)
     return VT_OK;
 }
 
-// Cancels the job that is out, if it can; it is no longer needed.
+// Cancels the span's job, which is no longer needed, or waits for it. False: with VTI_REAP_TRY, it
+// is running, or it is an unmapping.
 static bool job_is_quiet(vt_manager *m, vti_span *sp, vti_reap how)
 {
     if (how == VTI_REAP_TRY)
@@ -147,7 +148,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, vti_reap how)
     bool is_done;
     if (!job_is_quiet(m, sp, how)) return VT_OK;
     VT_TRY(device_is_done(m, sp, how == VTI_REAP_WAIT, &is_done));
-    if (!is_done || (how == VTI_REAP_TRY && unmap_beside(m, sp))) return VT_OK;
+    if (!is_done || (how == VTI_REAP_TRY && unmap_async(m, sp))) return VT_OK;
     return reap_now(m, sp);
 }
 

@@ -9,8 +9,8 @@
 //                                               B B B B      (a failure here: map A again)
 //
 // Meanwhile the span has a tear: views [0, n_view) show tear.region, the others nothing. A tear
-// outlives the call only where undoing fails too. Then `at` says what should be mapped, and whoever
-// wants to change the map of that span repairs it first.
+// outlives the call only if undoing fails too. Then `at` says what should be mapped, and the next
+// change to the map of that span repairs it first.
 //
 // An operation of several such steps that may fail in between detaches the runs one by one:
 // unmapped, but still held, so that they can be mapped again.

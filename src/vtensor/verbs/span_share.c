@@ -1,4 +1,4 @@
-// span_share.c - chunks that a span holds: its own, or other holders' as well.
+// span_share.c - makes a span a holder of chunks: of its own, or of chunks that others hold too.
 #include "verbs.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-// span_warm.c - the warm chunks of a span: spare ones that stay mapped behind its tokens. They are
+// span_warm.c - the warm chunks of a span: spare ones that stay mapped after its tokens. They are
 // shed (unmapped and destroyed) or wiped.
 #include "verbs.h"
 
@@ -6,7 +6,7 @@
 
 #include "vtensor/common/try.h"
 
-// The last warm stretch within [first, end): its positions are [*from, answer). 0: none.
+// The last warm stretch within [first, end): the positions from *from to the returned end. 0: none.
 static uint32_t warm_stretch(const vti_span *sp, uint32_t first, uint32_t end, uint32_t *from)
 {
     if (first < sp->n_owned) first = sp->n_owned;
@@ -32,7 +32,7 @@ vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t en
     return VT_OK;
 }
 
-uint32_t vti_span_shed_beside(vt_manager *m, vti_span *sp, uint64_t max_n)
+uint32_t vti_span_shed_async(vt_manager *m, vti_span *sp, uint64_t max_n)
 {
     uint32_t from, end;
     assert(sp->state == VTI_SPAN_IDLE);

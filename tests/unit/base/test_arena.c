@@ -1,5 +1,5 @@
-// Pieces of an arena do not overlap, begin on cache lines, and are freed together (the address
-// sanitizer detects leaks).
+// test_arena.c - pieces of an arena do not overlap, begin on cache lines, and are freed together
+// (the address sanitizer detects leaks).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

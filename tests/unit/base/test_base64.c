@@ -1,3 +1,4 @@
+// test_base64.c - decoding base64, and every kind of text that is refused.
 #include <string.h>
 
 #include "base/text/base64.h"

@@ -1,12 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+// test_buf.c - the byte buffer: text stays terminated, contents survive growth, sizes that overflow
+// are refused.
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/text/buf.h"
+#include "unit/cmocka_all.h"
 
 static void test_empty_is_valid(void **state)
 {

@@ -1,6 +1,5 @@
-// The conversions are tested on every 16-bit number, and the rounding ones at and around every
-// midpoint between two neighbours. Where the compiler knows _Float16, also against it on random
-// bits.
+// test_dtype.c - the conversions, on every 16-bit number, and the rounding ones at and around every
+// midpoint between two neighbours; where the compiler has _Float16, also against it on random bits.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

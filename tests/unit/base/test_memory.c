@@ -1,5 +1,5 @@
-// Free memory, read from folders that replace "/": the machine alone, cgroups of both versions,
-// containers, and files that make no sense.
+// test_memory.c - free memory, read from folders that replace "/": the machine alone, cgroups of
+// both versions, containers, and files that make no sense.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Every task of every job runs exactly once, and its effects are visible to the caller afterwards:
-// the counters are not atomic, so the thread sanitizer detects missing ordering.
+// test_pool.c - every task of every job runs exactly once, and its effects are visible to the
+// caller afterwards: the counters are not atomic, so the thread sanitizer detects missing ordering.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-// The block types: the same numbers as gguf-py from the same bytes, bit for bit; blocks packed
-// again from their fields unchanged; the error of quantising several kinds of data. The vectors are
-// made by tests/vectors/make_quant_vectors.py.
+// test_qblock.c - the block types: the same numbers as gguf-py from the same bytes, bit for bit;
+// blocks packed again from their fields unchanged; the error of quantising several kinds of data.
+// The vectors are made by tests/vectors/make_quant_vectors.py.
 #include "unit/cmocka_all.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
-// Known answers of Philox 4x32-10 as published with Random123 (kat_vectors), and that a draw
-// depends on nothing else.
+// test_rng.c - known answers of Philox 4x32-10 as published with Random123 (kat_vectors), and that
+// a draw depends on nothing else.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

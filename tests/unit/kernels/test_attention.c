@@ -1,6 +1,6 @@
-// Attention: ref against double precision; every path against ref, bit by bit; and that neither the
-// number of tokens in a call nor the layout of the cache changes anything. The cache ends with its
-// last row, so that the address sanitizer catches a read past it.
+// test_attention.c - attention: ref against double precision; every path against ref, bit by bit;
+// and that neither the number of tokens in a call nor the layout of the cache changes anything. The
+// cache ends with its last row, so that the address sanitizer catches a read past it.
 #include "kernels_test.h"
 
 enum { LAYER = 1, N_PLANE = 4 };

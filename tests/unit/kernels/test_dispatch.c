@@ -1,4 +1,4 @@
-// The choice of a path, and that every path's table is complete.
+// test_dispatch.c - the choice of a path, and that every path's table is complete.
 #include "kernels_test.h"
 
 static void test_ref_is_always_there(void **state)

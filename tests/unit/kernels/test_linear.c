@@ -1,5 +1,5 @@
-// Linear layers: ref against double precision; every path against ref, bit by bit; and that
-// dividing the work changes nothing. Extreme numbers: test_linear_extreme.c.
+// test_linear.c - linear layers: ref against double precision; every path against ref, bit by bit;
+// and that dividing the work changes nothing. Extreme numbers: test_linear_extreme.c.
 #include "linear_test.h"
 
 enum { MAX_TOK = 40 };

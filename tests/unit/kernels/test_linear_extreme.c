@@ -1,7 +1,7 @@
-// Linear layers of block types with extreme numbers: the largest and smallest codes and scales;
-// scales that are negative, zero of either sign, subnormal or the largest possible; activations of
-// +-127, zeros, and some that make products vanish. No sum may saturate, and no sign of a zero may
-// differ.
+// test_linear_extreme.c - linear layers of block types with extreme numbers: the largest and
+// smallest codes and scales; scales that are negative, zero of either sign, subnormal or the
+// largest possible; activations of +-127, zeros, and some that make products vanish. No sum may
+// saturate, and no sign of a zero may differ.
 #include "linear_test.h"
 
 enum { N_IN = 512, N_OUT = 100, N_TOK = 40 };

@@ -1,4 +1,5 @@
-// Operations on rows: ref against double precision, every path against ref, bit by bit.
+// test_ops.c - operations on rows: ref against double precision, every path against ref, bit by
+// bit.
 #include "kernels/ref/expf.h"
 #include "kernels_test.h"
 

@@ -1,3 +1,4 @@
+// runner.c - see runner.h.
 #include "unit/model/runner.h"
 
 #include "unit/cmocka_all.h"

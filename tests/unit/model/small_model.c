@@ -1,3 +1,4 @@
+// small_model.c - see small_model.h.
 #include "unit/model/small_model.h"
 
 #include "unit/cmocka_all.h"

@@ -1,5 +1,5 @@
-// Attention of a batch: any number of threads and any division into blocks give the same bits as
-// one thread; and long sequences are split where threads would idle.
+// test_compute_attention.c - attention of a batch: any number of threads and any division into
+// blocks give the same bits as one thread; and long sequences are split where threads would idle.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

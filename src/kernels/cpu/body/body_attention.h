@@ -167,8 +167,8 @@ static void head_values(const attn_walk *w, int r0, int pos, int n, int at)
     prefetch_flush(w->next);
 }
 
-// Stores the largest of the row's first n scores in its partial result. Sets the scores behind
-// them, up to a whole vector, to -inf.
+// Stores the largest of the row's first n scores in its partial result. Sets the scores after them,
+// up to a whole vector, to -inf.
 static void row_max(float *s, int n, float *part)
 {
     v16 low = v16_set1(-INFINITY), max = low;

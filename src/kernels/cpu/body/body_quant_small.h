@@ -6,7 +6,7 @@
 
 // The operands: all of k for P neighbouring panels.
 typedef struct q_small {
-    const uint8_t *code, *scale; // of the first panel; the next panel_bytes behind it
+    const uint8_t *code, *scale; // of the first panel; each next one panel_bytes on
     const uint8_t *next;         // the codes that are read after these, or NULL
     size_t panel_bytes, scale_bytes;
     const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens

@@ -2,7 +2,7 @@
 //
 //   vmm_cuda.c          addresses: reserve, map, unmap, zero, fetch; opening and closing
 //   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
-//   vmm_cuda_context.c  the current context, and the driver's answers
+//   vmm_cuda_context.c  the current context, and the driver's results
 //   vmm_cuda_fence.c    fence, passed
 //   vmm_cuda_swap.c     the swap in pinned host memory
 //   cuda_driver.c       loads libcuda.so.1
@@ -23,7 +23,7 @@
 // - The memory of a handle lives until the handle is released and no longer mapped. It is not
 //   promised to be zero: a handle is wiped when it is first mapped, before map returns.
 // - Two addresses of one handle are not coherent while a write through one of them runs: a kernel
-//   that runs beside the write may read old bytes through the other address. Only whole operations
+//   that runs during the write may read old bytes through the other address. Only whole operations
 //   in stream order see each other. The manager lets no kernel write to an address that others read
 //   (shared chunks are read-only), and fetch waits for the user's stream before it reads through
 //   its window.
@@ -373,7 +373,7 @@ static vt_status open_device(vti_cuda *c, const char **why)
     if (c->cu.mem_get_granularity(&c->granularity, &prop, VTI_CU_GRANULARITY_MINIMUM) !=
             VTI_CU_SUCCESS ||
         c->granularity == 0)
-        return refuse_open(why, "the CUDA driver does not tell the granularity of its memory");
+        return refuse_open(why, "the CUDA driver does not report the granularity of its memory");
     if (c->cu.stream_create(&c->own_stream, VTI_CU_STREAM_NON_BLOCKING) != VTI_CU_SUCCESS) {
         c->own_stream = NULL;
         return refuse_open(why, "the CUDA driver cannot create a stream");

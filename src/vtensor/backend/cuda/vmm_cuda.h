@@ -15,7 +15,7 @@
 typedef enum vti_cuda_memory {
     VTI_CUDA_NONE = 0,
     VTI_CUDA_FRESH, // as the driver gave it: any bytes
-    VTI_CUDA_WIPED  // zero once, since then the manager's
+    VTI_CUDA_WIPED  // zeroed once; written only through the manager since then
 } vti_cuda_memory;
 
 typedef struct vti_cuda_slice {
@@ -46,7 +46,7 @@ typedef struct vti_cuda_mark {
     bool recorded;      // the event belongs to this slot's last ticket
 } vti_cuda_mark;
 
-// Tickets 1 .. last. That of ticket t lies in slot t % N until ticket t + N takes its place.
+// Tickets 1 .. last. The mark of ticket t is in slot t % N until ticket t + N takes its place.
 typedef struct vti_cuda_fence {
     uint64_t last;
     uint64_t done; // all work before this ticket is done
@@ -75,10 +75,10 @@ typedef struct vti_cuda {
     int device;                // ordinal
     size_t granularity;
     vt_vmm_geometry geo;
-    _Atomic uint64_t n_handle; // physical
-    _Atomic uint64_t n_mapped; // slices, by map
+    _Atomic uint64_t n_handle; // of physical memory
+    _Atomic uint64_t n_mapped; // slices that calls of map have mapped
 
-    // Where fetch maps its source; belongs to whoever has set window_busy.
+    // Where fetch and store map their slice; belongs to the thread that has set window_busy.
     vti_cu_ptr window;
     bool window_stuck; // could not be unmapped
 
@@ -98,15 +98,15 @@ static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
 
 // vmm_cuda_context.c
 // The driver works in the context that is current in the calling thread. enter makes our context
-// current; leave restores the previous one and answers st.
+// current; leave restores the previous one and returns st.
 VT_NODISCARD vt_status vti_cuda_enter(vti_cuda *c, bool *pushed);
 vt_status vti_cuda_leave(vti_cuda *c, bool pushed, vt_status st);
 
 VT_NODISCARD vt_status vti_cuda_status(vti_cu_result r); // out of memory: VT_NOSPACE
-VT_NODISCARD vt_status vti_cuda_hard(vt_status st);      // of calls that never answer VT_NOSPACE
+VT_NODISCARD vt_status vti_cuda_hard(vt_status st);      // for calls that never return VT_NOSPACE
 
-// Waits for all work in our own stream, whatever st is. Answers st, or else the failure of the
-// wait.
+// Waits for all work in our own stream, whatever st is. Returns st, or if that is VT_OK the status
+// of the wait.
 VT_NODISCARD vt_status vti_cuda_finish(vti_cuda *c, vt_status st);
 
 // vmm_cuda_chunk.c

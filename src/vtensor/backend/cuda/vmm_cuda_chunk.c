@@ -8,8 +8,7 @@
 
 enum { FIRST_BUCKETS = 64 };
 
-// Neighbouring indices are the rule: a multiplication spreads them, and its upper bits are the
-// best.
+// Indices are mostly neighbours: a multiplication spreads them, and its upper bits do so best.
 static size_t bucket_for_index(uint64_t index, size_t n_bucket)
 {
     return (size_t)((index * 0x9e3779b97f4a7c15ULL) >> 32) & (n_bucket - 1);
@@ -31,7 +30,7 @@ static void move_chunks(vti_cuda_chunks *to, const vti_cuda_chunks *from)
         }
 }
 
-// Without memory for more buckets the chains become longer, and nothing else happens.
+// Without memory for more buckets the chains just become longer.
 static void grow_table(vti_cuda_chunks *t)
 {
     vti_cuda_chunks more = {.n_bucket = 2 * t->n_bucket, .n = t->n};
@@ -114,7 +113,7 @@ static vt_status fill_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
     return VT_OK;
 }
 
-// Releases what the chunk has, up to the first handle that cannot be.
+// Releases the chunk's handles, up to the first that cannot be released.
 static vt_status empty_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
 {
     for (uint32_t s = 0; s < c->geo.n_slice; s++) {
@@ -136,7 +135,7 @@ static void discard_chunks(vti_cuda *c, vti_cuda_chunk *list)
     }
 }
 
-// Puts a new chunk in front of *list; there it is also when filling it fails.
+// Puts a new chunk in front of *list, also if filling it fails.
 static vt_status make_chunk(vti_cuda *c, uint64_t index, vti_cuda_chunk **list)
 {
     vti_cuda_chunk *chunk = calloc(1, sizeof *chunk + c->geo.n_slice * sizeof(vti_cuda_slice));
@@ -166,7 +165,7 @@ vt_status vti_cuda_create(vt_vmm *vmm, uint64_t index, uint64_t n)
     return vti_cuda_leave(c, pushed, create_now(c, index, n));
 }
 
-// Should a handle not be released, those that are gone are created again. Their bytes are lost, so
+// If a handle cannot be released, those that are gone are created again. Their bytes are lost, so
 // they are fresh, and zero when they are mapped next.
 static vt_status destroy_now(vti_cuda *c, uint64_t index, uint64_t n)
 {

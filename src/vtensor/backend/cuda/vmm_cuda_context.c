@@ -1,4 +1,4 @@
-// vmm_cuda_context.c - the driver's context and its answers, for all files of this backend.
+// vmm_cuda_context.c - the driver's context and its results, for all files of this backend.
 #include "vmm_cuda.h"
 
 vt_status vti_cuda_enter(vti_cuda *c, bool *pushed)

@@ -1,12 +1,13 @@
 // vmm_cuda_fence.c - fences in the user's stream: an event for each ticket, in a ring.
 //
-// Events of one stream complete in the order of their recording, so an event answers for its own
-// ticket and for all before it. That is why
-//   - the ring may be short: if a ticket's slot was reused, the oldest event that is left answers;
+// Events of one stream complete in the order of their recording, so an event covers its own ticket
+// and all before it. That is why
+//   - the ring may be short: if a ticket's slot was reused, the oldest event that is left covers
+//     it;
 //   - a slot may be recorded again while another thread still queries its event for the ticket
 //     before: the answer comes later than it could, but is not wrong;
-//   - a ticket whose event could not be created or recorded does no harm: a later event answers for
-//     it, or else the whole stream is queried. So fence never fails.
+//   - a ticket whose event could not be created or recorded does no harm: a later event covers it,
+//     or else the whole stream is queried. So fence never fails.
 #include "vmm_cuda.h"
 
 // Takes the next ticket and its slot, whose event is invalid until it is recorded.
@@ -47,10 +48,10 @@ vt_status vti_cuda_fence_set(vt_vmm *vmm, uint64_t *ticket)
 // What to query for a ticket.
 typedef struct fence_witness {
     vti_cu_event event; // NULL: the whole stream
-    uint64_t ticket;    // what it answers for
+    uint64_t ticket;    // the last ticket that it covers
 } fence_witness;
 
-// The earliest recorded event at or behind the ticket. Pre: mu is held.
+// The earliest recorded event at or after the ticket. Pre: mu is held.
 static fence_witness find_witness(const vti_cuda_fence *f, uint64_t ticket)
 {
     uint64_t oldest = f->last < VTI_CUDA_N_MARK ? 1 : f->last - VTI_CUDA_N_MARK + 1;

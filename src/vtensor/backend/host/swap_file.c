@@ -2,7 +2,7 @@
 //
 // - The file has no name from the start (O_TMPFILE), or if the file system does not support that,
 //   it is unlinked right after it is created: its room is freed however the process ends.
-// - It takes room as it is written, so a full disk is found then; a write that fails is dropped, so
+// - It takes room as it is written, so a full disk shows then; a write that fails is dropped, so
 //   that its room is free for others.
 // - Bytes are summed and written in pieces that stay in the cache between the two.
 // - Beyond RLIMIT_FSIZE a write does not only fail: SIGXFSZ ends the process. The limit may change
@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -9,7 +9,7 @@
 //   unmap      mmap PROT_NONE over it again
 //   create     fallocate, a range for each slice
 //   destroy    punch holes
-//   fetch      pread, so the chunk is mapped nowhere for it
+//   fetch      pread, so the chunk need not be mapped
 //   store      pwrite; hugetlbfs has no write, so on reserved huge pages through a mapping
 //   resident   st_blocks
 //   mapped     /proc/self/maps, see host_system.h
@@ -21,13 +21,13 @@
 //   one however many calls made them.
 // - Populating: touching pages one by one later costs 5 to 12 times more than populating at map
 //   time, and MADV_POPULATE_WRITE costs two thirds of MAP_POPULATE, which reads first (pages of
-//   fallocate are cleared at the first touch). But a page that others have mapped and that is only
-//   read is mapped 16 at a time by a fault, and populating would cost as much as copying the bytes;
-//   so aliases are not populated.
+//   fallocate are cleared at the first touch). But pages that others have mapped and that are only
+//   read are mapped 16 at a time by a fault, and populating them would cost as much as copying the
+//   bytes; so aliases are not populated.
 // - A process may have vm.max_map_count mappings. A run costs up to two: itself and the reserved
-//   addresses behind it. At the limit every mmap fails: threads could not start and malloc could
-//   not grow. So max_runs leaves an eighth of the limit to the rest of the process. If that is used
-//   up too, ENOMEM of mmap is VT_NOSPACE like any other.
+//   addresses after it. At the limit every mmap fails: threads could not start and malloc could not
+//   grow. So max_runs leaves an eighth of the limit to the rest of the process. If that is used up
+//   too, ENOMEM of mmap is VT_NOSPACE like any other.
 //
 // Huge pages make mapping and first reads cheaper. There are two kinds:
 //
@@ -38,7 +38,7 @@
 //   whole huge pages. With `advise` the system gives them to mappings that ask, not to fallocate:
 //   create maps the range for a moment, asks for huge pages and touches it, and fallocate then
 //   fills what is missing. Reservations are aligned for them. If the administrator has set always,
-//   within_size or force, the system may back more than was asked for, and st_blocks shows it.
+//   within_size or force, the system may back more than was requested, and st_blocks shows it.
 //
 // After configure only the swap's fields change, so calls on different chunks may run at once.
 #include <assert.h>
@@ -78,7 +78,7 @@ enum {
 typedef struct vmm_host {
     vt_vmm vmm;
     int fd;
-    size_t unit_bytes; // the granularity: of a page, or of one that was set aside
+    size_t unit_bytes; // the granularity: of a page, or of a reserved huge page
     size_t thp_bytes;  // of transparent huge pages; 0: slices have none
     vt_vmm_geometry geo;
     uint64_t max_runs;
@@ -141,7 +141,7 @@ static uint64_t host_max_runs(vt_vmm *vmm)
     return host_of(vmm)->max_runs;
 }
 
-// Reserves more than is wanted, for the alignment, and returns the rest.
+// Reserves more than requested, for the alignment, and returns the rest.
 static vt_status host_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
     vmm_host *h = host_of(vmm);
@@ -327,7 +327,7 @@ static vt_status host_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
     return VT_OK;
 }
 
-// On the host, nothing runs beside the caller.
+// On the host, nothing runs concurrently with the caller.
 static vt_status host_fence(vt_vmm *vmm, uint64_t *ticket)
 {
     (void)vmm;

@@ -1,6 +1,6 @@
 // test_vt_swapfile.c - the swap file, in normal use and when the system fails: the linker redirects
-// its calls to this file, where they answer an errno, transfer less than was asked, or act like a
-// system without O_TMPFILE. The file is in memory (/dev/shm) if possible, else in the working
+// its calls to this file, where they fail with an errno, transfer less than requested, or act like
+// a system without O_TMPFILE. The file is in memory (/dev/shm) if possible, else in the working
 // directory.
 #include "assert_vt.h"
 

@@ -1,5 +1,5 @@
 // test_vt_syscall.c - the host backend when the system itself fails: the linker redirects its calls
-// to this file, where a chosen one answers an errno. open answers files of this test, so that it
+// to this file, where a chosen one fails with an errno. open returns files of this test, so that it
 // can simulate a system with other settings.
 #include "assert_vt.h"
 

@@ -1,7 +1,7 @@
 // test_vt_mapper.c - the queue of jobs and the thread behind it.
 //
 // `index` identifies a job. The tests control what run does: it logs the job, waits at a gate if
-// the test has closed one, and answers the status that the test has set.
+// the test has closed one, and returns the status that the test has set.
 #include "unit/cmocka_all.h"
 
 #include <errno.h>

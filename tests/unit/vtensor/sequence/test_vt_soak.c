@@ -1,7 +1,7 @@
 // test_vt_soak.c - the owner and the mapper thread together: random traces of all operations on
-// every backend, whose calls take a random time, so that jobs are met in every state; now and then
-// calls fail. What sequences hold is read while the mapper works, and every 64 operations all of it
-// is verified.
+// every backend, whose calls take a random time, so that the owner meets jobs in every state; now
+// and then calls fail. What sequences hold is read while the mapper works, and every 64 operations
+// all of it is verified.
 //
 // Environment: VT_SOAK_STEPS is the number of operations (12500, about three seconds, if not set;
 // 2500000 take about ten minutes with AddressSanitizer); it is rounded up to whole rounds of 250

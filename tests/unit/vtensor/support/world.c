@@ -1,5 +1,5 @@
 // world.c - see world.h. It uses the manager's internals in two places only: to read the warm
-// chunks behind a sequence's own, which must be zero as well, and to compute a chunk's address.
+// chunks after a sequence's own, which must be zero as well, and to compute a chunk's address.
 #include "assert_vt.h"
 
 #include <stdlib.h>

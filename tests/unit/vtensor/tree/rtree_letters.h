@@ -1,5 +1,5 @@
 // rtree_letters.h - a prefix tree for tests in which tokens are letters and regions are A to H,
-// with all their chunks there from the beginning.
+// with all their chunks created from the start.
 //
 // A tree is written as text: "abc[A0 A1](def[A1 A2] x[B1])" is a node for abc that holds the chunks
 // of region A at positions 0 and 1, and below it one for def and one for x.

@@ -371,7 +371,7 @@ static void test_broken_invariants_are_found(void **state)
     assert_int_equal(vti_rtree_retain(t, x, &keep, 0, 0), VT_OK);
     vti_rtree_ref(t, y); // in front of x
     SPOIL(x->parent, q, "a broken link");
-    SPOIL(x->beside[VTI_FRONT], NULL, "a broken link");
+    SPOIL(x->sibling[VTI_FRONT], NULL, "a broken link");
     SPOIL(a->child[VTI_BACK], y, "a broken list of children");
     SPOIL(x->n_guard, 1, "a wrong count of guards");
     SPOIL(y->n_ref, 0, "a wrong count of guards");
@@ -381,12 +381,12 @@ static void test_broken_invariants_are_found(void **state)
     SPOIL(x->start, 3, "a gap between node and parent");
     SPOIL(x->domain, other, "a node of another domain");
     SPOIL(x->tok[0], 'y', "a node that is not found");
-    SPOIL(d->root->start, 1, "a root that is none");
+    SPOIL(d->root->start, 1, "a root that is not valid");
     SPOIL(d->key[0], 'e', "a domain that is not found");
     SPOIL(other->n_open, 0, "an empty domain that is not open");
     SPOIL(t->n_tok, 0, "a wrong sum over the nodes");
     SPOIL(t->n_hold, 0, "a wrong sum over the nodes");
-    SPOIL(gone->n_ref, 0, "a forgotten node that is not alone");
+    SPOIL(gone->n_ref, 0, "a forgotten node that is not valid");
     SPOIL(t->cap_seen, 1, "no room to count chunks");
     SPOIL(t->heap[VTI_BY_WORTH].cap, 3, "a heap without room");
     SPOIL(q->keep.until_ms, 5, "a node that is not in its heap");

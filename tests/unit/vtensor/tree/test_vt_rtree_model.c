@@ -1,4 +1,4 @@
-// test_vt_rtree_model.c - long random traces of sequences that match, write, record, fork, go on
+// test_vt_rtree_model.c - long random traces of sequences that match, write, record, fork, continue
 // and end, of evictions, pins and forgotten domains, against a slow reference.
 //
 // The reference knows what was recorded as a flat list of strings, and for each chunk the tokens

@@ -1,8 +1,8 @@
 // test_vt_vattention_model.c - vattention.h against the reference of va_world.h: long random
 // traces, every byte compared, on host and fake, in both layouts, with steps of both kinds, with a
-// backend that fails now and then, and with a device that runs beside us.
+// backend that fails now and then, and with a device that runs concurrently.
 //
-// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set from outside.
+// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
 #include <stdlib.h>
 
 #include "env_or.h"

@@ -1,4 +1,5 @@
-// core.c - the stand-in's calls, contexts and devices: counting, failing on command, rules broken.
+// core.c - the stand-in's calls, contexts and devices: counting, failing on command, recording
+// breaches of the rules.
 #include "state.h"
 
 #include <stdio.h>

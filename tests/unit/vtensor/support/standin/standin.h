@@ -12,8 +12,8 @@
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
 //   - whatever needs a context finds one current in its thread;
-//   - asynchronous work (memset, copies) is done as late as may be: when somebody waits for its
-//     stream or asks it. Host memory in a copy is pinned. A pretended kernel runs until the test
+//   - asynchronous work (memset, copies) is done as late as possible: when somebody waits for its
+//     stream or queries it. Host memory in a copy is pinned. A simulated kernel runs until the test
 //     ends it;
 //   - a stream that was created blocking makes no progress while a kernel runs in the default one.
 #ifndef VT_TEST_STANDIN_H

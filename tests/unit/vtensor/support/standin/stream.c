@@ -2,7 +2,7 @@
 //
 // A stream is a queue of operations, done in order and as late as possible. An event remembers how
 // many operations its stream had when it was recorded, and is complete once as many are done.
-// Operations behind a running kernel wait for it.
+// Operations after a running kernel wait for it.
 #include "state.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 // vmm_fake.c - see vmm_fake.h.
 //
-//   reservation  [page] -> chunk and page of it that is mapped there; no chunk: reserved only chunk
-//   made by create, found by its index in a hash table: there are far more indices than
-//                chunks. Knows how many of its pages are mapped, and which bytes of each are dirty
+//   reservation  [page] -> chunk and page of it that is mapped there; no chunk: reserved only
+//   chunk        made by create, found by its index in a hash table: there are far more indices
+//                than chunks. Knows how many of its pages are mapped, and which bytes of each are
+//                dirty
 //   swap         see vmm_fake_swap.h
-//   work         an entry of a reservation that a kernel reads remembers the first fence behind it
+//   work         an entry of a reservation that a kernel reads remembers the first fence after it
 //
 // The address of a reservation comes from a counter that only grows, so an address of a span that
 // is gone is never valid again, and the list of reservations is sorted.
