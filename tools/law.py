@@ -87,7 +87,7 @@ LAW = {
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
 }
 
-# Headers of other libraries, and the shelves that may use them. Those of the C library are everyone's.
+# Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "jansson.h": ["format/...", "server/...", "cli/..."],
