@@ -81,8 +81,8 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     return req;
 }
 
-// FX_EINVAL can only mean that the request has more sequences than the engine runs together:
-// everything else has been checked by then.
+// FX_EINVAL: the values have been checked by then, so most likely the request has more sequences
+// than the engine runs together.
 const char *fxi_params_blame(const fxi_params *par, fx_status st)
 {
     static const char *const input[] = {"prompt", "messages"};
