@@ -1,10 +1,10 @@
-# What every target is compiled with, and the shapes of target there are: a room, a test, and the tests of a room.
+# What every target is compiled with, and the kinds of targets: a room, a test, and the tests of a room.
 
 find_package(Threads REQUIRED)
 
 add_library(fx_flags INTERFACE)
 target_compile_definitions(fx_flags INTERFACE _GNU_SOURCE)
-# -ffp-contract=off: a fused multiply-add is written where it is meant, so that every path rounds alike.
+# -ffp-contract=off: fused multiply-adds are written explicitly, so that every path rounds alike.
 target_compile_options(fx_flags INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
   -ffp-contract=off -fno-math-errno -fno-strict-aliasing)
@@ -35,8 +35,8 @@ function(fx_room name)
   target_link_libraries(${name} PUBLIC ${R_LINK} Threads::Threads m PRIVATE fx_flags)
 endfunction()
 
-# fx_room_tests(ROOM FOLDER): the tests of FOLDER, which is added, are those of ROOM: `ctest -L ROOM` runs them, the
-# target tests_ROOM builds what they run. A room may have several folders.
+# fx_room_tests(ROOM FOLDER): adds FOLDER, whose tests belong to ROOM: `ctest -L ROOM` runs them, the target tests_ROOM
+# builds what they run. A room may have several folders.
 function(fx_room_tests room folder)
   set(FX_ROOM ${room})
   set(CMAKE_DIRECTORY_LABELS ${room})
@@ -46,8 +46,8 @@ function(fx_room_tests room folder)
   add_subdirectory(${folder})
 endfunction()
 
-# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. It has the label of its
-# room, and unit or slow: `./check --quick` runs the former.
+# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. Its labels are its room,
+# and unit or slow: `./check --quick` runs those labelled unit.
 function(fx_test name)
   cmake_parse_arguments(T "" "" "LINK;SOURCES" ${ARGN})
   add_executable(${name} ${T_SOURCES})
@@ -64,6 +64,6 @@ function(fx_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS ${label})
   if(label STREQUAL slow)
-    set_tests_properties(${name} PROPERTIES COST 20) # starts early, so that no long test is left alone at the end
+    set_tests_properties(${name} PROPERTIES COST 20) # starts early, so that no long test runs alone at the end
   endif()
 endfunction()

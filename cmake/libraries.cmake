@@ -1,4 +1,4 @@
-# The libraries that this project is built with, as imported targets of their plain names. tools/packages lists them:
+# The libraries that this project is built with, as imported targets under their plain names. tools/packages lists them:
 # PURPOSE PACKAGE LIBRARY HEADER. All that are missing are named at once, with the Debian packages to install.
 
 function(fx_find_libraries)
@@ -29,7 +29,7 @@ function(fx_find_libraries)
   if(missing)
     list(JOIN missing ", " missing)
     list(JOIN packages " " packages)
-    # The blank in front keeps CMake from wrapping the line.
+    # The leading space keeps CMake from wrapping the line.
     message(FATAL_ERROR " missing libraries: ${missing}; on Debian: apt-get install ${packages}")
   endif()
 endfunction()

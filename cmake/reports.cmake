@@ -1,9 +1,9 @@
 # Targets that write reports; the programs they need are in `tools/packages list extra`.
 #
-#   coverage   of a build with FX_COVERAGE, what its tests have run so far: BUILD/coverage/index.html, and a summary
+#   coverage   what the tests of a build with FX_COVERAGE have covered so far: BUILD/coverage/index.html, and a summary
 #   docs       the public headers as pages: BUILD/docs/html/index.html
 
-# fx_report(NAME PROGRAM COMMAND ..): the target NAME, which says so where PROGRAM is missing.
+# fx_report(NAME PROGRAM COMMAND ..): the target NAME, which fails with a message if PROGRAM is missing.
 function(fx_report name program)
   find_program(FX_PROGRAM_${program} ${program})
   mark_as_advanced(FX_PROGRAM_${program})

@@ -2,15 +2,15 @@
 #
 #   cmake --install BUILD --component vtensor --prefix P
 #
-# Nothing that is installed names P: the package can be moved. examples/README.md says how it is used.
+# No installed file names P, so the package can be moved. examples/README.md says how to use it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Of the same objects, since all of this project is position-independent.
+# Made of the same objects as the static library: everything here is position-independent.
 add_library(vtensor_shared SHARED $<TARGET_OBJECTS:vtensor> $<TARGET_OBJECTS:vtensor_vattention>)
 target_link_libraries(vtensor_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} fx_flags)
 target_link_options(vtensor_shared PRIVATE -Wl,--as-needed)
-if(NOT FX_SANITIZE) # their runtime comes with the program
+if(NOT FX_SANITIZE) # the program brings the sanitizers' runtime
   target_link_options(vtensor_shared PRIVATE -Wl,--no-undefined)
 endif()
 set_target_properties(vtensor_shared PROPERTIES OUTPUT_NAME vtensor EXPORT_NAME vtensor
@@ -19,12 +19,12 @@ set_target_properties(vtensor_shared PROPERTIES OUTPUT_NAME vtensor EXPORT_NAME 
 target_include_directories(vtensor_shared INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# Outside of this build the static library shows its public headers alone, and knows nothing of our flags.
+# Outside of this build the static library exposes only its public headers, and none of our flags.
 set_target_properties(vtensor PROPERTIES EXPORT_NAME vtensor_static
   INTERFACE_INCLUDE_DIRECTORIES "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src>;$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
   INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:fx_flags>>;Threads::Threads;${CMAKE_DL_LIBS}")
 
-set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME vtensor) # of everything below
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME vtensor) # for everything below
 install(TARGETS vtensor vtensor_shared EXPORT vtensorTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/vtensor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

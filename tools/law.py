@@ -87,7 +87,7 @@ LAW = {
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
 }
 
-# Headers of other libraries, and the shelves that may use them. Those of the C library are everyone's.
+# Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "jansson.h": ["format/...", "server/...", "cli/..."],
@@ -107,7 +107,7 @@ CIRCLES = [
     ({"jinja_eval.c", "jinja_exec.c"}, "expressions call macros, and macros run statements, which evaluate expressions"),
 ]
 
-# Global functions that need no second word behind the prefix: known terms.
+# Global functions that need no second word after the prefix: known terms.
 GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_exp", "fxi_philox"}
 
 # Static functions of one word: names of algorithms and terms that everybody knows.

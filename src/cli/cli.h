@@ -71,7 +71,7 @@ typedef struct fxi_cli_options {
 } fxi_cli_options;
 
 extern const fxi_opt_table fxi_cli_table;
-// What the options are before parsing: zero, and a random seed.
+// The options before parsing: all zero but a random seed.
 fxi_cli_options fxi_cli_options_start(void);
 
 #endif

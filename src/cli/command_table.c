@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 
 static const char bench_note[] =
-    "Each batch is run with prompts of each length; rates are of all sequences together.\n"
-    "Every prompt is new: no cached prefix helps. The share is that of the limit, in time:\n\n"
+    "Each batch runs with prompts of each length; rates are of all sequences together.\n"
+    "Every prompt is new, so no cached prefix helps. The limit follows from:\n\n"
     "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
     "          where the kernels use it for most weights, else f32); weights read once\n"
     "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"

@@ -1,4 +1,4 @@
-// main.c - what is common to all commands: options, help, and the state of stdout at the end.
+// main.c - what all commands share: options, help, and the check of stdout at the end.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 

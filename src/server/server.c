@@ -1,4 +1,4 @@
-// server.c - starting and stopping.
+// server.c - starting and stopping the server.
 //
 // MHD requires that no connection is suspended when its daemon stops. The order of a stop keeps
 // that rule and bounds the time it takes:
@@ -27,7 +27,7 @@
 #define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends
 #define BACKLOG           256
 #define MAX_CHOICE        1024
-#define OWN_FILES         64 // open files for everything but connections
+#define OWN_FILES         64 // open files that are not connections
 
 // ---- the listening socket ---------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ typedef struct fxi_server_options {
     int max_conn;          // open connections; 0: 1000, less if the limit of open files is low
     size_t max_body_bytes; // larger bodies get 413; 0: 8 MiB
     size_t max_out_bytes;  // unsent text of a stream beyond which its reader is cut off; 0: 4 MiB
-    int idle_timeout_s;    // closes a connection without traffic for so long; 0: 60
-    double ping_s;         // a comment line goes to a stream silent for so long; 0: 15
+    int idle_timeout_s;    // a connection without traffic is closed after this time; 0: 60
+    double ping_s;         // a silent stream gets a comment line after this time; 0: 15
     double grace_s;        // how long fxi_server_stop waits for clients to take replies; 0: 1
     // Gets one line, without a newline, per finished request; never text of prompts or answers. May
     // be NULL. Called on the server's threads, one at a time; must not call back into the server.

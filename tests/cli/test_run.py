@@ -76,7 +76,7 @@ class Run(cli.TestCase):
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1))
 
     def test_interrupt(self):
-        """Text comes as it is made: there is some long before the last of 100,000 tokens, and a signal ends it there."""
+        """Text arrives as it is generated, long before the last of 100,000 tokens, and a signal ends it."""
         process = cli.start("run", "-m", cli.tiny_model(ctx=100000), "-p", "x", "--ignore-eos", bufsize=0)
         self.assertTrue(process.stdout.read(1))
         process.send_signal(signal.SIGINT)

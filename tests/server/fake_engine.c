@@ -1,3 +1,4 @@
+// fake_engine.c - the fake engine: one thread carries out the orders of the open requests.
 #include "server/fake_engine.h"
 
 #include <jansson.h>

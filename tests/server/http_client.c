@@ -1,3 +1,4 @@
+// http_client.c - sockets, and just enough HTTP to send requests and read replies.
 #include "server/http_client.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_openai.sh PYTHON FLEXINFER SOURCE_DIR - test_openai.py, or 77 where its interpreter has not been made.
+# run_openai.sh PYTHON FLEXINFER SOURCE_DIR - runs test_openai.py; exit status 77 if PYTHON does not exist.
 if [ ! -x "$1" ]; then
     echo "skipped: build/venv not present"
     exit 77

@@ -197,7 +197,7 @@ def test_empty_prompt(client, model):
     assert complete(client, model, prompt="", max_tokens=4).usage.prompt_tokens == 1  # BOS
 
 
-# ---- rules of drawing ---------------------------------------------------------------------------
+# ---- sampling -----------------------------------------------------------------------------------
 
 
 def last_token(text):
@@ -253,7 +253,7 @@ def test_penalties_change_the_answer(client, model):
 
 
 def test_typical_p(client, model):
-    """So little probability mass holds one token, whatever the seed."""
+    """A tiny typical_p leaves one token to draw, whatever the seed."""
     texts = {text_of(complete(client, model, temperature=1, seed=i, extra_body={"typical_p": 1e-6})) for i in range(4)}
     assert len(texts) == 1
 

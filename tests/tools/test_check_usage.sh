@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_check_usage.sh SOURCE - what ./check says to --help, and to what it does not know. (It runs nothing here.)
+# test_check_usage.sh SOURCE - what ./check prints for --help and for unknown arguments. (It runs nothing here.)
 set -euo pipefail
 cd "$1"
 

@@ -6,11 +6,15 @@
 //            prompt phase                               decode phase
 //
 // Sequences that start earlier go on decoding until the end. So the decode phase has the full batch
-// throughout, and every sequence makes `gen` tokens in it. Every prompt is new, so no cached prefix
+// throughout, and every sequence makes `gen` tokens in it. How far the first is ahead of the last
+// depends on the scheduler alone, not on how fast the requests were submitted: no sequence gets its
+// second token before all requests are in. Otherwise, on a loaded machine, the first could reach
+// the end of its context while others were still to come. Every prompt is new, so no cached prefix
 // helps. Decoding is greedy and goes on after an end-of-text token.
 #include "cli/bench/bench.h"
 #include "cli/terminal/terminal.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +27,7 @@
 // The engine's thread writes it until `n_ended` == n_seq; the main thread sleeps meanwhile.
 typedef struct timed_run {
     int n_seq, n_gen;
+    pthread_mutex_t submitting;  // held by the main thread until all requests are submitted
     int n_started, last_started; // sequences that have a token; the one that got its first one last
     int64_t n_emitted, n_ahead;  // tokens of all sequences: so far; before the decode phase began
     double submit_s, started_s, end_s; // end_s 0: the decode phase has not ended
@@ -39,8 +44,17 @@ typedef struct timed_seq { // what a request's callback gets
     bool submitted;
 } timed_seq;
 
+// Holds the engine at the first token of the run. A callback must not block other requests, but all
+// requests of this engine are ours.
+static void wait_until_submitted(timed_run *r)
+{
+    pthread_mutex_lock(&r->submitting);
+    pthread_mutex_unlock(&r->submitting);
+}
+
 static void note_token(timed_run *r, timed_seq *s)
 {
+    if (r->n_emitted == 0) wait_until_submitted(r);
     s->n_tok++;
     r->n_emitted++;
     if (s->n_tok == 1 && ++r->n_started == r->n_seq) {
@@ -105,16 +119,28 @@ static void cancel_all(runner *rn, const timed_seq *s, int n_seq)
         if (s[i].submitted) fx_cancel(rn->eng, s[i].id);
 }
 
+// Sets *n_submitted also if a later one fails.
+static fx_status submit_all(runner *rn, timed_run *r, timed_seq *s, int n_prompt, int *n_submitted,
+                            fx_error *err)
+{
+    fx_status st = FX_OK;
+    int n = 0;
+    pthread_mutex_lock(&r->submitting);
+    r->submit_s = fxi_now_s();
+    for (; n < r->n_seq && st == FX_OK; n += st == FX_OK) {
+        s[n] = (timed_seq){.r = r, .seq = n};
+        st = submit_one(rn, &s[n], n_prompt, err);
+    }
+    pthread_mutex_unlock(&r->submitting);
+    *n_submitted = n;
+    return st;
+}
+
 static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_prompt,
                                  fx_error *err)
 {
-    fx_status st = FX_OK;
-    int n_submitted = 0;
-    r->submit_s = fxi_now_s();
-    for (; n_submitted < r->n_seq && st == FX_OK; n_submitted += st == FX_OK) {
-        s[n_submitted] = (timed_seq){.r = r, .seq = n_submitted};
-        st = submit_one(rn, &s[n_submitted], n_prompt, err);
-    }
+    int n_submitted;
+    fx_status st = submit_all(rn, r, s, n_prompt, &n_submitted, err);
     bool cancelled = false;
     while (atomic_load(&r->n_ended) < n_submitted) {
         if (!cancelled && (st != FX_OK || atomic_load(&r->measured) || fxi_signals_stop())) {
@@ -131,8 +157,12 @@ static fx_status time_run(runner *rn, int n_seq, int n_prompt, timed_run *r, fx_
 {
     timed_seq *s = calloc((size_t)n_seq, sizeof *s);
     if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for %d sequences", n_seq);
-    *r = (timed_run){.n_seq = n_seq, .n_gen = rn->b->o->n_gen, .last_started = -1};
+    *r = (timed_run){.n_seq = n_seq,
+                     .n_gen = rn->b->o->n_gen,
+                     .submitting = PTHREAD_MUTEX_INITIALIZER,
+                     .last_started = -1};
     fx_status st = submit_and_wait(rn, r, s, n_prompt, err);
+    pthread_mutex_destroy(&r->submitting);
     free(s);
     FX_TRY(st);
     if (fxi_signals_stop()) return fxi_fail(err, FX_ECLOSED, "interrupted");

@@ -1,4 +1,4 @@
-// cmd_serve.c - the server until a signal: what it says at the start, and its log on stderr.
+// cmd_serve.c - runs the server until a signal: its start message and its log go to stderr.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 

@@ -44,7 +44,7 @@ static void add_event_text(void *ud, const fx_event *ev)
     fxi_signals_wake();
 }
 
-// Moves the text that has arrived into *text; true: it was the last.
+// Moves the text that has arrived into *text. True: there will be no more.
 static bool take_pending(text_stream *s, fxi_buf *text)
 {
     fxi_buf_clear(text);

@@ -2,7 +2,7 @@
 //
 // A handler reaches nothing but static data, so this file has some: the flag and an eventfd.
 // Writing to an eventfd is one of the few things a handler may do. Signals and the events of other
-// threads go through the same counter, so neither is missed between a look at the flag and going to
+// threads go through the same counter, so neither is missed between checking the flag and going to
 // sleep.
 #include "cli/terminal/terminal.h"
 

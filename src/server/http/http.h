@@ -1,5 +1,4 @@
-// http.h - connections: what the files of this shelf share, in the order in which they lean on each
-// other.
+// http.h - connections: what the files of this shelf share, in the order of their calls.
 //
 //   client -> http.c -> routes.c -> job_submit.c (parse, tokenize, submit)
 //                                -> http_send.c  (send, or suspend the connection until it can)

@@ -77,7 +77,7 @@ static enum MHD_Result send_stream(fxi_http_job *job)
     return send_response(job, 200, "text/event-stream", r);
 }
 
-// The reply has ended: nobody else touches it any more.
+// The reply has ended, so no other thread touches it.
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
     fxi_buf b = {0};

@@ -1,8 +1,8 @@
-// job.c - one HTTP request: submitted by its I/O thread, moved on by the engine's thread, ended by
+// job.c - one HTTP request: submitted by its I/O thread, advanced by the engine's thread, ended by
 // either, by the watcher, or by the server's stop.
 //
 //   BODY --fxi_http_job_submit--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
-//   engine has let go too
+//   engine has dropped its references too
 //
 // While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
 // resumes the connection under job.mu; `suspended` says whether there is one to resume.

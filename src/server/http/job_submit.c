@@ -69,8 +69,8 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     return st;
 }
 
-// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then nobody
-// wants this part.
+// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then this part
+// is cancelled.
 static void mark_submitted(fxi_job_part *part, uint64_t id)
 {
     pthread_mutex_lock(&part->job->mu);

@@ -33,7 +33,8 @@ static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
     return MHD_NO;
 }
 
-// The text that the model would be given for a chat.
+// Appends {"prompt": text}, with the text that the model would get for a chat. False: *err says
+// why.
 static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
     fxi_params par;

@@ -1,5 +1,5 @@
-// watch.c - one thread for what MHD does not see while a connection is suspended: that its client
-// has gone, and that its stream has been silent for too long.
+// watch.c - one thread that sees what MHD does not see while a connection is suspended: that the
+// client has gone, and that the stream has been silent for too long.
 //
 // The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
 // eventfd, until the next ping is due. A socket is armed once (EPOLLONESHOT) and carries its job's

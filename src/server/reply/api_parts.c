@@ -1,4 +1,4 @@
-// api_parts.c - what streams and whole bodies say alike: token counts, and how a choice has ended.
+// api_parts.c - what streams and whole bodies share: token counts, and how a choice ended.
 #include "server/reply/api_reply.h"
 #include "server/reply/json_out.h"
 

@@ -1,9 +1,9 @@
-// api_reply.h - the state of one reply, and the JSON it becomes. No threads and no sockets: the
-// caller holds the lock that guards the reply.
+// api_reply.h - the state of one reply, and the JSON that it becomes. No threads and no sockets:
+// the caller holds the lock that guards the reply.
 //
 //   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
 //                                       -> api_whole.c   a whole reply: the body, at the end
-//   api_parts.c   what both say alike: token counts, how a choice ended
+//   api_parts.c   what both share: token counts, how a choice ended
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
@@ -87,7 +87,7 @@ bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
 bool fxi_whole_prompt(fxi_buf *b, const char *text, size_t n_bytes);
 bool fxi_whole_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok);
 
-// ---- api_parts.c: what streams and whole bodies say alike; false: out of memory ----------------
+// ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
 
 typedef struct fxi_usage {  // tokens
     int n_prompt, n_cached; // summed over prompts, each counted once whatever its choices

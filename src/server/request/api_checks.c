@@ -1,4 +1,4 @@
-// api_checks.c - what only several fields together can get wrong.
+// api_checks.c - checks that involve several fields.
 #include "server/request/api_fields.h"
 
 static bool check_streaming(fxi_parse *p)

@@ -1,7 +1,7 @@
-// api_engine.c - parameters to a request of the engine, and to what the reply looks like.
+// api_engine.c - parameters to an engine request, and to the shape of the reply.
 //
 // Some names and meanings differ: priorities run the other way round, the width of a beam search is
-// best_of, and a salt names the tenant, with whom alone prefixes are shared.
+// best_of, and a salt names the tenant, within which prefixes are shared.
 #include "server/request/api_request.h"
 
 #include <float.h>
@@ -81,8 +81,8 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     return req;
 }
 
-// FX_EINVAL: everything else has been checked, so the request has more sequences than the engine
-// runs together.
+// FX_EINVAL: the values have been checked by then, so most likely the request has more sequences
+// than the engine runs together.
 const char *fxi_params_blame(const fxi_params *par, fx_status st)
 {
     static const char *const input[] = {"prompt", "messages"};

@@ -1,5 +1,5 @@
-// api_fields.h - what the readers of a request's fields share: the row of a field, the setters of
-// fields that are more than one value, and the ways to refuse a value.
+// api_fields.h - what the readers of a request's fields share: a row of the table of fields, the
+// setters of structured fields, and the ways to refuse a value.
 //
 //   api_request.c -> api_fields.c (the table, run over the body)
 //                 -> api_checks.c (checks between fields)
@@ -16,7 +16,7 @@ typedef struct fxi_parse { // what a field's setter works with
     fxi_http_error *err;
 } fxi_parse;
 
-// A row of the table of fields: what a value must be, and what is done with it.
+// A row of the table of fields: what a value must be, and what to do with it.
 typedef struct fxi_field fxi_field;
 struct fxi_field {
     const char *name;
@@ -43,7 +43,7 @@ enum {
 
 // Reads all known fields of p->par->root. False: *p->err says why.
 bool fxi_fields_read(fxi_parse *p);
-// Checks what no field can be checked for alone. False: *p->err says why.
+// Runs the checks that involve several fields. False: *p->err says why.
 bool fxi_fields_check(fxi_parse *p);
 
 // ---- setters ----------------------------------------------------------------------------------
@@ -67,8 +67,8 @@ __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const cha
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type
 bool fxi_no_memory(fxi_parse *p);                                               // 500
-// 501, which everything else outranks: kept in par->unsupported until all fields have been checked.
-// Returns true: go on.
+// 501, which every other error outranks: kept in par->unsupported until all fields have been
+// checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------

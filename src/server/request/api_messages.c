@@ -1,7 +1,7 @@
 // api_messages.c - a conversation: messages, tools and the template's further variables, checked.
 //
-// These are the rules for what OpenAI's clients may send. How messages are fitted to a template is
-// the engine's affair. Members that are not known here pass unchecked.
+// These are the rules for what OpenAI's clients may send. The engine fits the messages to the
+// template. Unknown members pass unchecked.
 #include "server/request/api_fields.h"
 
 #include <stdio.h>

@@ -25,7 +25,8 @@ static bool add_prompt(fxi_parse *p, const json_t *v)
                         "a string, an array of strings, of token ids, or of arrays of ids");
 }
 
-// str and [int] are one prompt; [str] and [[int]] are one per member, all of one kind.
+// str and [int] are one prompt; [str] and [[int]] are one prompt per member. Members must not mix
+// text and ids.
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     const json_t *first = json_is_array(v) ? json_array_get(v, 0) : NULL;

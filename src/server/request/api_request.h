@@ -1,5 +1,5 @@
-// api_request.h - a request body, checked: its fields as parameters, and what the engine and the
-// reply need to know of them. No threads and no sockets.
+// api_request.h - a checked request body: its fields as parameters, and what the engine and the
+// reply take from them. No threads and no sockets.
 #ifndef FXI_SERVER_API_REQUEST_H
 #define FXI_SERVER_API_REQUEST_H
 
@@ -67,7 +67,7 @@ void fxi_params_free(fxi_params *par);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 
-// Tokens to generate at most; -1: as many as there is room for.
+// The most tokens to generate; -1: until the context is full.
 int64_t fxi_params_max_tok(const fxi_params *par);
 // Choices to compute for each prompt, returned or not: n, best_of, or the width of the beam search.
 int64_t fxi_params_n_seq(const fxi_params *par);
@@ -79,7 +79,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par);
 
 // ---- api_messages.c ---------------------------------------------------------------------------
 
-// What the engine is asked to render. Points into par.
+// The conversation for the engine to render. Points into par.
 fx_chat_request fxi_params_chat(const fxi_params *par);
 
 #endif

@@ -1,4 +1,4 @@
-// json_in.c - text from a client to JSON.
+// json_in.c - a client's text to JSON, within limits.
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
 // counts depth and values before anything is parsed.

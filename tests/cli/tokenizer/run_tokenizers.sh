@@ -1,5 +1,5 @@
 #!/bin/sh
-# run_tokenizers.sh PYTHON ANSWERS SOURCE_DIR - test_tokenizers.py, or 77 if its interpreter has not been made.
+# run_tokenizers.sh PYTHON ANSWERS SOURCE_DIR - runs test_tokenizers.py; exit status 77 if PYTHON does not exist.
 if [ ! -x "$1" ]; then
     echo "skipped: build/venv not present"
     exit 77

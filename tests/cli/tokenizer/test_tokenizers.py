@@ -40,7 +40,7 @@ class Ours:
         self.process = subprocess.Popen([ANSWERS, str(path), *([pre] if pre else [])],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.size, bos, eos = (self.answer(0) for _ in range(3))
-        self.before, self.behind = [[id - 1] if id else [] for id in (bos, eos)]
+        self.before, self.after = [[id - 1] if id else [] for id in (bos, eos)]
 
     def answer(self, unit):
         n, _, error = self.process.stdout.readline().decode().rstrip("\n").partition(" ")
@@ -60,7 +60,7 @@ class Ours:
 
     def encode_around(self, text):
         """With the tokens that the vocabulary puts around a text."""
-        return self.before + self.encode(text) + self.behind
+        return self.before + self.encode(text) + self.after
 
     def decode(self, ids, flags=0):
         return self.ask(b"D", flags, len(ids), struct.pack(f"<{len(ids)}i", *ids), 1).decode(errors="replace")
