@@ -69,7 +69,7 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
 static struct tm local_time(int64_t now_s)
 {
     const time_t now = now_s ? (time_t)now_s : time(NULL);
-    struct tm local;
+    struct tm local = {0}; // stays so where the year does not fit
     localtime_r(&now, &local);
     return local;
 }

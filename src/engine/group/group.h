@@ -81,7 +81,8 @@ struct fxi_group {
     int n_cached;           // that many tokens of its prompt were found in the cache
     int again_tok;          // tokens it had when it last started again for want of memory; 0: never
     int fork_fail_tok;      // its longest sequence when a fork failed last
-    int n_fork_fail;        // forks that failed in a row while it was no longer than that
+    int n_fork_fail;        // forks that failed in a row while it was no longer than that, and
+    int n_fork_fail_alone;  // those of them that failed while no other group ran
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     struct fxi_beam *beam;  // beam.h; NULL: no beam search
     int n_left;             // choices whose end has not been emitted
