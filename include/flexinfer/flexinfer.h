@@ -334,23 +334,23 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
 // ---- statistics --------------------------------------------------------------------------------
 
 // X(name, help): every counter and gauge, in one list. The server exports them under these names.
-#define FX_STATS(X)                                                                     \
-    X(n_request, "requests submitted so far")                                           \
-    X(n_prompt_tok, "prompt tokens computed so far")                                    \
-    X(n_generated_tok, "tokens generated so far")                                       \
-    X(n_step, "forward passes so far")                                                  \
-    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                 \
-    X(n_preempt_recompute, "requests preempted so far, to be computed again")           \
-    X(n_preempt_swap, "requests preempted so far, swapped out")                         \
-    X(n_running, "sequences running now")                                               \
-    X(n_waiting, "sequences waiting now")                                               \
-    X(n_waiting_tok, "prompt tokens of requests that wait now")                         \
-    X(kv_budget_bytes, "physical memory the KV cache may take")                         \
-    X(kv_mapped_bytes, "physical memory under the KV cache now, spare chunks included") \
-    X(kv_live_bytes, "of it, bytes that hold tokens of running sequences")              \
-    X(kv_cached_bytes, "of it, held by the prefix cache alone")                         \
-    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")              \
-    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                           \
+#define FX_STATS(X)                                                                       \
+    X(n_request, "requests submitted so far")                                             \
+    X(n_prompt_tok, "prompt tokens computed so far")                                      \
+    X(n_generated_tok, "tokens generated so far")                                         \
+    X(n_step, "forward passes so far")                                                    \
+    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
+    X(n_preempt_recompute, "requests preempted so far, to be computed again")             \
+    X(n_preempt_swap, "requests preempted so far, swapped out")                           \
+    X(n_running, "sequences running now")                                                 \
+    X(n_waiting, "sequences waiting now")                                                 \
+    X(n_waiting_tok, "prompt tokens of requests waiting now")                             \
+    X(kv_budget_bytes, "physical memory the KV cache may take")                           \
+    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
+    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
+    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
+    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
+    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")
 
 typedef struct fx_stats {
