@@ -20,7 +20,8 @@ static int longest_seq_tok(const fxi_group *g)
     return n;
 }
 
-static bool has_tries_left(const fx_engine *eng, fxi_group *g)
+// Counts a failed fork. False: no tries are left.
+static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
 {
     const bool is_alone = eng->running.head == eng->running.tail;
     const int n_tok = longest_seq_tok(g);
@@ -34,7 +35,7 @@ static bool has_tries_left(const fx_engine *eng, fxi_group *g)
 // The failure policy. True: the group was preempted; false: its failure is decided.
 static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 {
-    const bool may_retry = has_tries_left(eng, g);
+    const bool may_retry = count_fork_failure(eng, g);
     if (may_retry)
         fxi_preempt_group(eng, g, FXI_RECOMPUTE);
     else

@@ -14,7 +14,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MIN_BESIDE_TOK 64 // prompt tokens that step_ms never cuts: short prompts stay whole
+#define MIN_PROMPT_TOK 64 // prompt tokens that step_ms never cuts: short prompts stay whole
 
 // ---- decodes -----------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ static int limit_prompts(const fx_engine *eng, int left)
     if (left == eng->opt.step_tok || eng->us_per_tok <= 0) return left;
     const double fit = 1000.0 * eng->opt.step_ms / eng->us_per_tok;
     if (fit >= left) return left;
-    return fit > MIN_BESIDE_TOK ? (int)fit : left < MIN_BESIDE_TOK ? left : MIN_BESIDE_TOK;
+    return fit > MIN_PROMPT_TOK ? (int)fit : left < MIN_PROMPT_TOK ? left : MIN_PROMPT_TOK;
 }
 
 static int plan_once(fx_engine *eng, bool may_admit)
