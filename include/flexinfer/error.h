@@ -1,4 +1,4 @@
-// error.h - the one error idiom of flexinfer: a status is returned, and a line of text beside it.
+// error.h - the error convention of flexinfer: a status is returned, with a line of text.
 //
 // Every public function that can fail returns fx_status and takes an fx_error *, which may be NULL,
 // as its last argument. On FX_OK the error is unchanged. On any other status `text` holds one line,
@@ -15,10 +15,10 @@ typedef enum fx_status {
     FX_OK = 0,
     FX_EINVAL,    // an argument is wrong (type, range, invalid UTF-8): HTTP 400
     FX_ECONTEXT,  // a prompt that does not fit the context: HTTP 400 context_length_exceeded
-    FX_EFORMAT,   // a file is broken or of an unsupported kind
+    FX_EFORMAT,   // a file is broken or unsupported
     FX_EIO,       // the operating system failed: open, read, mmap, socket
     FX_ENOMEM,    // no host memory
-    FX_ENOSPACE,  // the KV budget is used up: a normal answer on which the scheduler acts
+    FX_ENOSPACE,  // the KV budget does not suffice; inside the engine the scheduler acts on it
     FX_EQUEUE,    // too many requests are waiting: HTTP 429
     FX_ECLOSED,   // the engine is shutting down: HTTP 503
     FX_EINTERNAL, // a bug, or a thread that could not be started: HTTP 500

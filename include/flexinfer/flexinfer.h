@@ -88,10 +88,10 @@ fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err);
 // allowed.
 void fx_engine_close(fx_engine *eng);
 
-// ---- what was opened ---------------------------------------------------------------------------
+// ---- the opened model --------------------------------------------------------------------------
 
 typedef struct fx_model_info {
-    char name[128];       // general.name, or the name of the file without its ending
+    char name[128];       // general.name, or the name of the file without its extension
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"
@@ -102,14 +102,14 @@ typedef struct fx_model_info {
     // and per row of logits, and bytes of weights that one forward pass reads, whatever its batch.
     uint64_t mul_per_prompt_tok, mul_per_logit_row, weight_bytes_per_pass;
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
-    int train_ctx_tok;       // as the file says
+    int train_ctx_tok;       // trained context, from the file
     int ctx_tok;             // prompt + answer in this engine
     size_t kv_bytes_per_tok; // over all layers
     int n_thread;
     bool has_chat_template; // false: messages are rendered in a plain form
     const char
-        *chat_template_error; // why the model's template cannot be used, one line, with which
-                              // chats fail; NULL: it can
+        *chat_template_error; // why the model's template cannot be used: one line, the error of
+                              // every chat call; NULL: it can
 } fx_model_info;
 
 // Constant; lives as long as the engine.
@@ -163,25 +163,25 @@ typedef struct fx_chat_request {
     const struct json_t *messages; // array of objects {"role", "content", ..}. Content is text or a
                                    // list of parts {"type": "text", "text"}; other members are for
                                    // the template to read
-    const struct json_t *tools;    // array of what the model may call; NULL: none
+    const struct json_t *tools;    // array of tools that the model may call; NULL: none
     const struct json_t *kwargs;   // object with further variables, like {"enable_thinking":
                                    // false}; NULL: none
-    bool no_answer; // the text does not end with the opening of the assistant's answer
+    bool no_answer; // the text does not end with the header of the assistant's answer
     int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
 } fx_chat_request;
 
-// The same for such a conversation. Messages are fitted to the template: parts are joined by
-// newlines and the role "developer" becomes "system" where the template does not know them, content
-// that is null beside tool_calls becomes "", arguments of tool calls given as JSON text become the
-// object. Nothing of the request becomes a control token. Any thread. Errors: FX_EINVAL (a value of
-// another type, no messages, a role or content that the template does not take; the template's own
-// error with its line), FX_EFORMAT (the model's template cannot be used), FX_ENOMEM; then *out is
-// as before.
+// Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
+// joined by newlines and the role "developer" becomes "system" where the template does not know
+// them, content that is null beside tool_calls becomes "", arguments of tool calls given as JSON
+// text become the object. Nothing of the request becomes a control token. Any thread. Errors:
+// FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
+// take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
+// FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
-// The same as text: *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free(). NULL
-// after an error.
+// The same prompt as text: *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free().
+// After an error *out is NULL.
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err);
 
@@ -220,9 +220,9 @@ typedef struct fx_sampling {
     uint64_t seed;           // the draw depends on (seed, choice, position) only
     const fx_bias *bias;     // [n_bias]
     size_t n_bias;
-    const int32_t *allow; // [n_allow] only these may be drawn; none: all
+    const int32_t *allow; // [n_allow] only these may be drawn; n_allow 0: all
     size_t n_allow;
-    const int32_t *ban; // [n_ban]
+    const int32_t *ban; // [n_ban] these are never drawn
     size_t n_ban;
     int min_tok; // nothing ends the answer before it has this many tokens: end-of-text and stop
                  // tokens are not drawn, stop strings are ignored
@@ -247,7 +247,7 @@ typedef enum fx_finish {
     FX_FINISH_LENGTH,   // max_tok or the context
     FX_FINISH_CANCEL,   // fx_cancel
     FX_FINISH_ABORT,    // the engine closed
-    FX_FINISH_ERROR,    // see event.error
+    FX_FINISH_ERROR,    // see fx_event.error
     FX_N_FINISH
 } fx_finish;
 
@@ -283,7 +283,7 @@ typedef enum fx_early_stop {
 } fx_early_stop;
 
 typedef struct fx_request {
-    const int32_t *prompt; // copied by fx_submit, like all that is pointed to here
+    const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;  // most tokens to generate per choice; < 0: as many as the context and the KV
                   // budget hold; 0: none
@@ -307,7 +307,7 @@ typedef struct fx_request {
     bool prompt_logprobs; // the same for each token of the prompt but the first, and
     int n_prompt_top;     // this many; then the whole prompt is computed, cached or not
     int priority;       // -FX_MAX_PRIORITY .. FX_MAX_PRIORITY, higher goes first; one unit is worth
-                        // 10 s of waiting, so that nobody waits for ever
+                        // 10 s of waiting, so that no request waits for ever
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
     bool no_cache;      // shares no prefix with other requests and records none
     int keep_priority;  // 0 .. 7: retention of its prompt in the prefix cache, higher stays longer
@@ -335,26 +335,26 @@ void fx_cancel(fx_engine *eng, uint64_t id);
 // alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
-// ---- figures -----------------------------------------------------------------------------------
+// ---- statistics --------------------------------------------------------------------------------
 
 // X(name, help): every counter and gauge, in one list. The server exports them under these names.
-#define FX_STATS(X)                                                                     \
-    X(n_request, "requests submitted so far")                                           \
-    X(n_prompt_tok, "prompt tokens computed so far")                                    \
-    X(n_generated_tok, "tokens generated so far")                                       \
-    X(n_step, "forward passes so far")                                                  \
-    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                 \
-    X(n_preempt_recompute, "requests preempted so far, to be computed again")           \
-    X(n_preempt_swap, "requests preempted so far, swapped out")                         \
-    X(n_running, "sequences running now")                                               \
-    X(n_waiting, "sequences waiting now")                                               \
-    X(n_waiting_tok, "prompt tokens of requests that wait now")                         \
-    X(kv_budget_bytes, "physical memory the KV cache may take")                         \
-    X(kv_mapped_bytes, "physical memory under the KV cache now, spare chunks included") \
-    X(kv_live_bytes, "of it, bytes that hold tokens of running sequences")              \
-    X(kv_cached_bytes, "of it, held by the prefix cache alone")                         \
-    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")              \
-    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                           \
+#define FX_STATS(X)                                                                       \
+    X(n_request, "requests submitted so far")                                             \
+    X(n_prompt_tok, "prompt tokens computed so far")                                      \
+    X(n_generated_tok, "tokens generated so far")                                         \
+    X(n_step, "forward passes so far")                                                    \
+    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
+    X(n_preempt_recompute, "requests preempted so far, to be computed again")             \
+    X(n_preempt_swap, "requests preempted so far, swapped out")                           \
+    X(n_running, "sequences running now")                                                 \
+    X(n_waiting, "sequences waiting now")                                                 \
+    X(n_waiting_tok, "prompt tokens of requests waiting now")                             \
+    X(kv_budget_bytes, "physical memory the KV cache may take")                           \
+    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
+    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
+    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
+    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
+    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")
 
 typedef struct fx_stats {
@@ -366,7 +366,7 @@ typedef struct fx_stats {
 // A snapshot, taken at the end of the last step.
 void fx_engine_stats(const fx_engine *eng, fx_stats *out);
 
-// The limits of this machine, measured now: the yardstick of every speed figure.
+// The limits of this machine, as measured: what speeds are compared with.
 typedef struct fx_machine {
     int n_thread;
     double read_gb_s;   // memory read bandwidth, 10^9 bytes/s

@@ -1,4 +1,4 @@
-// api.c - the small public calls: defaults, tokens, what was opened, what the machine can do.
+// api.c - the small public calls: defaults, model info, tokens, conversations, machine limits.
 #include "engine/engine.h"
 #include "kernels/probe.h"
 
@@ -69,7 +69,7 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
 static struct tm local_time(int64_t now_s)
 {
     const time_t now = now_s ? (time_t)now_s : time(NULL);
-    struct tm local;
+    struct tm local = {0}; // stays so where the year does not fit
     localtime_r(&now, &local);
     return local;
 }
@@ -105,7 +105,7 @@ fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, c
     const fxi_conversation conversation = conversation_of(q);
     fxi_marked m = {0};
     fx_status st = fxi_chat_render(eng->chat, &conversation, &m, err);
-    if (st == FX_OK && !fxi_buf_reserve(&m.text, 1)) // an empty text is one too
+    if (st == FX_OK && !fxi_buf_reserve(&m.text, 1)) // an empty text has a buffer too
         st = fxi_fail(err, FX_ENOMEM, "no memory for the conversation");
     *out = NULL;
     if (st == FX_OK) {

@@ -4,25 +4,25 @@
 //
 //   engine, open, api           the thread, what an engine is made of, small public calls
 //   loop/                       what happens in a turn
-//     turn, idle                  the loop, the one place where groups end; idle memory
-//     plan, prompts, admit, join  who computes what in the next step
+//     turn, idle                  the loop, the one place where groups end; trimming idle memory
+//     plan, prompts, admit, join  which sequences compute what in the next step
 //     step, step_batch            one forward pass and what follows from it
 //     settle, draw                the results: tokens appended, beams chosen; draws
 //     fork                        choices and beams, and forks that fail
 //     output                      the events of a request
-//     inbox                       what other threads may do: submit, cancel, read figures
-//   memory/                     where caches are
-//     room, budget                memory for a sequence that grows; another budget
+//     inbox                       calls from other threads: submit, cancel, budget, statistics
+//   memory/                     the caches of sequences
+//     room, budget                memory for a sequence that grows; changing the budget
 //     preempt                     groups that leave memory and come back
 //     cache                       prefixes recorded and matched
 //   group/                      requests as data
-//     lists                       groups between their states
-//     group, request_check        one request, and what it must be
+//     lists                       the state of a group, and the lists by state
+//     group, request_check        one request, and its checks
 //     beam, seq, text             beams, sequences, text that may be shown
 //   sampling/                   from a row of logits to a token
 //
-// Threads: everything belongs to the engine thread, except what fx_engine marks as guarded by `mu`,
-// what is constant once the engine is open, and the atomics.
+// Threads: everything belongs to the engine thread, except the atomics and the fields that
+// fx_engine marks as guarded by `mu` or constant once open.
 #ifndef FXI_ENGINE_H
 #define FXI_ENGINE_H
 
@@ -39,16 +39,16 @@ enum { FXI_MIN_HEADROOM_TOK = 32 }; // of headroom_tok
 
 struct fx_engine {
     // constant once open
-    fx_options opt; // defaults filled in; kv_memory_bytes follows budget_bytes
+    fx_options opt; // defaults filled in; the engine thread updates kv_memory_bytes
     fx_model_info info;
     fxi_vocab *vocab;
     fxi_chat *chat;
     int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
     int n_end_tok;
-    int ahead_tok;                // room that is made ready ahead for each sequence; 0: none
+    int ahead_tok;                // room to prefetch for each sequence; 0: none
     struct vt_vmm *vmm;           // for tests: memory of the KV manager; NULL: the host's
-    bool single_thread;           // for tests: the KV manager has no thread of its own
-    uint64_t (*now_us)(void *ud); // the clock; from any thread
+    bool single_thread;           // for tests: the KV manager starts no thread
+    uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
 
     // engine thread
@@ -68,16 +68,16 @@ struct fx_engine {
     struct fxi_reader *reader; // [max_seq] scratch of prompts.c
     pthread_t thread;
 
-    _Atomic uint64_t budget_bytes; // wanted by the caller; opt.kv_memory_bytes is in effect
+    _Atomic uint64_t budget_bytes; // the budget requested last; opt.kv_memory_bytes is in effect
 
     // guarded by mu
     pthread_mutex_t mu;
     pthread_cond_t wake;
     fxi_group *inbox_head, *inbox_tail;
-    fxi_group *live;      // every group that is not freed yet
+    fxi_group *live;      // all groups that are not freed yet
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
-    bool has_new_budget;  // the engine thread is to wake up for it
+    bool has_new_budget;  // wakes the engine thread
     uint64_t next_id;
     bool closing;
     fx_stats stats;
@@ -94,13 +94,13 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 }
 
 // open.c
-// Gives a zeroed engine its clock, its lock and the settings that are no option.
+// Gives a zeroed engine its clock, its lock and the settings that are not options.
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
-// Loads everything that the options name; `opt` and its strings are not needed afterwards.
+// Loads everything that the options name; neither `opt` nor its strings are needed afterwards.
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
-// The part of it that follows model and vocabulary: end tokens, KV manager, scratch.
+// The last part of that, once model and vocabulary are loaded: end tokens, KV manager, scratch.
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
-// Frees an engine, also one that was initialised or loaded in part only.
+// Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 
 #endif

@@ -1,4 +1,4 @@
-// open.c - what an engine is made of: options, vocabulary, threads, weights, KV cache, scratch.
+// open.c - assembles an engine: options, vocabulary, threads, weights, KV cache, scratch.
 #include "base/system/clock.h"
 #include "base/system/memory.h"
 #include "engine/engine.h"
@@ -13,7 +13,7 @@
 #define MAX_CTX_TOK      (1 << 24)
 #define MAX_THREAD       1024
 #define AHEAD_TOK        16
-#define SWAP_US_PER_BYTE 1e-3 // until it has been measured
+#define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
 
 #define KV_SHARE_OF_FREE 2 // half of what is free
 
@@ -82,7 +82,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// general.name, or the file's name without its ending.
+// general.name, or the file's name without its extension.
 static void fill_name(fx_model_info *info, const fxi_gguf *g, const char *path)
 {
     fxi_str name = {NULL, 0};
@@ -153,7 +153,7 @@ static void default_budget(fx_engine *eng)
 {
     if (!eng->opt.kv_memory_bytes)
         eng->opt.kv_memory_bytes = fxi_free_memory_bytes("") / KV_SHARE_OF_FREE;
-    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = 1; // nothing is free: refused below
+    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = 1; // no memory is free: refused below
     eng->budget_bytes = eng->opt.kv_memory_bytes;
 }
 
@@ -206,8 +206,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     return fxi_step_make(eng, err);
 }
 
-// Loads the vocabulary; *template becomes the chat template that lies beside it, if it has a file
-// of its own.
+// Loads the vocabulary; *template becomes the chat template next to it, if that is a separate file.
 static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template, fx_error *err)
 {
     const fx_options *o = &eng->opt;

@@ -2,11 +2,11 @@
 //
 //   candidates   the 2 x width likeliest next tokens of each beam; among all of them the 2 x width
 //                with the largest sum of logprobs, ties to the lower beam, then the likelier token
-//   in order     a candidate that ends its text becomes a hypothesis; another one goes on, until
+//   in order     a candidate that ends the answer becomes a hypothesis; any other goes on, until
 //                width beams do (settle.c makes the sequences, fork.c gives them caches)
 //   score        sum of logprobs / tokens^length_penalty, over the tokens of the answer, the one
 //                that ends it included
-//   the end      fx_early_stop, or no beam is left
+//   the end      when fx_early_stop allows it, or no beam is left
 //
 // Logprobs are those of the logits after the rules up to the penalties: a banned token is in no
 // beam, and where no rule applies they are the model's own.
@@ -21,11 +21,11 @@ typedef struct fxi_hypothesis {
     double score;
 } fxi_hypothesis;
 
-// One way to go on.
+// A beam and a token that continues it.
 typedef struct fxi_beam_next {
-    int parent; // as offered
+    int parent; // as in fxi_beam_offer
     fx_logprob next;
-    double sum; // of logprobs, with it
+    double sum; // of logprobs, this token included
 } fxi_beam_next;
 
 typedef struct fxi_beam {
@@ -41,16 +41,16 @@ typedef struct fxi_beam {
 bool fxi_beam_make(fxi_group *g); // g->beam, of req.beam_width; false: no memory
 void fxi_beam_free(fxi_beam *b);  // NULL is allowed
 
-// Adds the likeliest next tokens of one beam, whose logprobs so far add up to `sum`; at most 2 x
-// width of them, at most width times between two rankings.
+// Adds the likeliest next tokens of one beam, at most 2 x width; `sum` is its sum of logprobs so
+// far. At most width calls between two rankings.
 void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next);
-// Sorts what was offered: b->cand[0 .. returned) are the candidates to consider. Empties the
-// offers.
+// Sorts the offers: b->cand[0 .. returned) are the candidates to consider. The next offer starts
+// anew.
 int fxi_beam_rank(fxi_beam *b);
-// Keeps an ended sequence with this sum of logprobs if it is among the width best so far; takes
-// what *s owns in any case.
+// Keeps an ended sequence with this sum of logprobs if it is among the width best so far. Takes
+// over what *s owns either way.
 void fxi_beam_keep(fxi_group *g, fxi_seq *s, double sum);
-// Whether the search may end although beams could go on, the best of them with this sum and length.
+// Whether the search may end although beams could go on; the best of them has this sum and length.
 bool fxi_beam_may_end(const fxi_group *g, double best_sum, int n_tok);
 
 #endif

@@ -1,4 +1,4 @@
-// group.c - one request as data: copied at submit, ended, freed.
+// group.c - one request as data: copied when it is submitted, ended, freed.
 #include "engine/engine.h"
 #include "engine/group/beam.h"
 
@@ -39,7 +39,7 @@ static bool copy_tenant(fx_request *req)
 }
 
 // Copies everything that the request points to. After a failure each pointer is a copy or NULL, so
-// that all may be freed.
+// disown_request can free them all.
 static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;

@@ -2,17 +2,17 @@
 //
 // A GROUP is one request. It runs SEQUENCES: its choices, emitted or not, or its beams. Sequence 0
 // computes the prompt; the others are forked from it afterwards. A group is admitted, preempted and
-// ended as a whole; fxi_lists_move (lists.c) takes it from state to state:
+// ended as a whole; fxi_lists_move (lists.c) changes its state:
 //
 //               collected            admitted                    last sequence ended
 //   NEW (inbox) ---------> WAITING ------------> RUNNING ------------------------------> ENDED
 //                           ^  ^                  |  |
-//                           |  +--- recompute ----+  |  caches recorded and released; later matched
-//                           |                        |  again, and the rest computed again
+//                           |  +--- recompute ----+  |  caches recorded and released; matched
+//                           |                        |  later, and the rest computed again
 //                        SWAPPED <------ swap -------+  caches in the swap
 //
 // A sequence is UNBORN until it is forked, LIVE while tokens are added to it, DONE when it has
-// ended. A LIVE one of a running group that has no cache (`kv` NULL) waits to be matched.
+// ended. In a running group, a LIVE sequence without a cache (`kv` NULL) waits to be matched.
 //
 // Ownership and threads: the submitting thread makes a group and hands it over through the inbox;
 // from then on it belongs to the engine thread, which frees it after its last event.
@@ -41,17 +41,17 @@ typedef struct fxi_seq {
     int n_computed;        // tokens whose keys and values are in the cache; < n_tok while it runs
     int n_step;            // tokens of this sequence in the step being planned; 0: none
     int n_recorded;        // tokens of it that are known to be in the prefix cache
-    bool is_filling;       // computes tokens that were known when it was matched
+    bool is_filling;       // it still computes tokens that were known when it was matched
     int n_prompt_emitted;  // with prompt_logprobs: prompt tokens whose probabilities were emitted
-    struct fxi_join {      // waits for a prefix that another sequence computes
-        uint64_t group_id; // 0: waits for nobody
+    struct fxi_join {      // the sequence whose prefix it waits for
+        uint64_t group_id; // 0: it does not wait
         int choice, n_tok;
     } join;
     fxi_text text;
-    double sum_logprob; // of the answer, where choices are ranked by it
-    double beam_sum;    // of a beam: sum of logprobs of the logits that the rules left
-    fxi_prob_log prob;  // of the answer, where it is emitted later
-    fx_finish finish;   // decided; the turn acts on it
+    double sum_logprob; // of the answer, if choices are ranked by it
+    double beam_sum;    // of a beam: sum of logprobs, after the rules
+    fxi_prob_log prob;  // of the answer, if it is emitted later
+    fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
 } fxi_seq;
@@ -67,21 +67,22 @@ typedef enum fxi_group_state {
 
 struct fxi_group {
     uint64_t id;
-    fx_request req; // what it points to is memory of this group
+    fx_request req; // its pointers are to copies that the group owns
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
     int max_tok;            // clamped to the context
-    int n_seq;              // sequences it runs at most
+    int n_seq;              // sequences: choices to compute, or beams
     fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
     bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
-    int64_t order_ms;       // arrival, less what its priority is worth: the least goes first
+    int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first
     fxi_group_state state;  // lists.c
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
-    bool is_counted;        // it has been admitted once, and
-    int n_cached;           // that many tokens of its prompt were found in the cache
-    int again_tok;          // tokens it had when it last started again for want of memory; 0: never
-    int fork_fail_tok;      // its longest sequence when a fork failed last
-    int n_fork_fail;        // forks that failed in a row while it was no longer than that
+    bool is_counted;        // it has been admitted: n_cached is known
+    int n_cached;           // prompt tokens found in the cache at the first admission
+    int again_tok;          // tokens it had when it last restarted to free memory; 0: never
+    int fork_fail_tok;      // tokens of its longest sequence when a fork last failed
+    int n_fork_fail;        // forks that failed since it last grew
+    int n_fork_fail_alone;  // part of them that failed while no other group ran
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     struct fxi_beam *beam;  // beam.h; NULL: no beam search
     int n_left;             // choices whose end has not been emitted
@@ -92,20 +93,21 @@ struct fxi_group {
     fxi_seq seq[];                    // [n_seq]
 };
 
-// Groups in the order in which they are served: by order_ms, equal ones by id.
+// Groups in the order in which they are served: by order_ms, ties by id.
 typedef struct fxi_group_list {
     fxi_group *head, *tail;
-    int n_seq; // of all groups in it
+    int n_seq; // of all its groups
 } fxi_group_list;
 
 // ---- request_check.c: any thread ---------------------------------------------------------------
 
-// Refuses what could never be served. Errors: those of fx_submit but FX_EQUEUE and FX_ECLOSED.
+// Refuses a request that could never be served. Errors: FX_EINVAL, FX_ECONTEXT, FX_ENOSPACE, as in
+// fx_submit.
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err);
 int fxi_request_n_seq(const fx_request *req);
 // KV memory of all its sequences at prompt + max_tok tokens each.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok);
-// Its max_tok, clamped to the context; where it names none, the largest that the budget holds.
+// Its max_tok, clamped to the context; if it has none, the largest that the budget holds.
 int fxi_request_max_tok(const fx_engine *eng, const fx_request *req);
 
 // ---- seq.c -------------------------------------------------------------------------------------
@@ -114,19 +116,19 @@ bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no
 // Makes an empty `to` the same sequence as `from`, without its cache. False: no memory; then `to`
 // must be cleared.
 bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
-void fxi_seq_clear(fxi_seq *s); // frees all that it owns but its cache; UNBORN again
+void fxi_seq_clear(fxi_seq *s); // frees what it owns, except its cache; it is UNBORN again
 int fxi_seq_n_generated(const fxi_seq *s);
 void fxi_seq_fail(fxi_seq *s, const char *error); // decides its end; `error` is a static line
 bool fxi_seq_ended_well(const fxi_seq *s);
 
-// Its group runs, it is LIVE, has a cache, and its end is not decided.
+// Its group runs, it is LIVE and has a cache, and its end is not decided.
 static inline bool fxi_seq_may_compute(const fxi_seq *s)
 {
     return s->group->state == FXI_RUNNING && s->state == FXI_SEQ_LIVE && s->kv &&
            s->finish == FX_FINISH_NONE;
 }
 
-// Tokens to compute.
+// Known tokens that are not computed yet.
 static inline int fxi_seq_n_left(const fxi_seq *s)
 {
     return s->n_tok - s->n_computed;
@@ -140,21 +142,22 @@ static inline bool fxi_seq_emits_prompt(const fxi_seq *s)
 
 // ---- group.c -----------------------------------------------------------------------------------
 
-// Copies a checked request. now_ms is its time of arrival. Error: FX_ENOMEM.
+// Copies a checked request that arrived at now_ms. Error: FX_ENOMEM.
 fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t now_ms,
                          fxi_group **out, fx_error *err);
 void fxi_group_free(fxi_group *g);
-// Decides the end of all sequences whose end is not decided yet.
+// Decides the end of every sequence whose end is not decided yet.
 void fxi_group_finish(fxi_group *g, fx_finish why);
-void fxi_group_fail(fxi_group *g, const char *error); // with FX_FINISH_ERROR; a static line
-void fxi_group_finish_cancelled(fxi_group *g);        // the same if it was cancelled
+// With FX_FINISH_ERROR; `error` is a static line.
+void fxi_group_fail(fxi_group *g, const char *error);
+void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE
 
 // ---- lists.c -----------------------------------------------------------------------------------
 
-// Changes the state of a group and with it the list that it is on and every counter of the engine
-// that depends on states: n_swapped, and under the lock n_queued and n_queued_tok.
+// Changes the state of a group, and with it its list and every counter of the engine that depends
+// on states: n_swapped, and under the lock n_queued and n_queued_tok.
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);

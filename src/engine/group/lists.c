@@ -3,11 +3,11 @@
 // A group changes its state here and nowhere else, so that state, list and counters always agree.
 #include "engine/engine.h"
 
-// What a state means for lists and counters.
+// The list and the counters that each state belongs to.
 static const struct state_row {
-    bool waits, runs; // on this list
-    bool is_queued;   // counts in n_queued and n_queued_tok
-    bool is_swapped;  // counts in n_swapped
+    bool waits, runs; // it is on that list
+    bool is_queued;   // it counts in n_queued and n_queued_tok
+    bool is_swapped;  // it counts in n_swapped
 } state_rows[FXI_N_STATE] = {
     [FXI_NEW] = {.is_queued = true},
     [FXI_WAITING] = {.waits = true, .is_queued = true},
@@ -23,7 +23,7 @@ static bool goes_before(const fxi_group *a, const fxi_group *b)
 
 static void insert_group(fxi_group_list *l, fxi_group *g)
 {
-    fxi_group *prev = l->tail; // most groups are the latest
+    fxi_group *prev = l->tail; // most groups go last
     while (prev && goes_before(g, prev)) prev = prev->prev;
     g->prev = prev;
     g->next = prev ? prev->next : l->head;

@@ -1,8 +1,8 @@
-// request_check.c - what a request must be: whatever would make it fail later for reasons of its
-// own is refused here, with one line that says what and where. Also what a request needs.
+// request_check.c - checks a request: whatever would make it fail later through its own fault is
+// refused here, with one line that says what and where. Also computes what a request needs.
 //
-// Numbers with plain bounds are in one table; lists of tokens, counts that depend on each other,
-// and the KV budget follow. Runs on the submitting thread.
+// Numbers with plain bounds are in one table; token lists, counts that depend on each other, and
+// the KV budget follow. Runs on the submitting thread.
 #include "engine/engine.h"
 
 #include <math.h>

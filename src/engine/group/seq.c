@@ -1,4 +1,4 @@
-// seq.c - one sequence as data: its tokens, its text, how it ends.
+// seq.c - one sequence as data: its tokens, its text, its end.
 #include "engine/group/group.h"
 
 #include <stdlib.h>

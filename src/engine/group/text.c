@@ -17,7 +17,7 @@ static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_sto
     return first;
 }
 
-// The answer ends before the stop string, or after it if it is to be included.
+// The answer ends before the stop string, or after it with include_stop.
 static size_t cut_at_stop(fxi_text *t, size_t at, const char *stop, size_t which)
 {
     t->stopped = true;

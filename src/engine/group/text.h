@@ -3,9 +3,8 @@
 //
 //   token bytes --(decoder)--> clean: whole characters --(no stop string may begin here)--> shown
 //
-// The caller shows the first `show` bytes of `clean` and drops them. The bytes of a character that
-// is cut between tokens wait in the decoder; a tail of `clean` that may begin a stop string waits
-// there.
+// The caller shows the first `show` bytes of `clean` and drops them. The decoder holds the bytes of
+// a character that is split between tokens; `clean` keeps a tail that may begin a stop string.
 #ifndef FXI_ENGINE_TEXT_H
 #define FXI_ENGINE_TEXT_H
 
@@ -16,14 +15,14 @@
 #include <stddef.h>
 
 typedef struct fxi_text {
-    fxi_decoder bytes; // to whole characters
-    fxi_buf clean;     // valid UTF-8 that was not shown yet
-    bool include_stop; // a stop string is shown as well
+    fxi_decoder bytes; // joins bytes into whole characters
+    fxi_buf clean;     // valid UTF-8 that is not shown yet
+    bool include_stop; // the stop string is shown too
     bool stopped;      // a stop string was found: `clean` ends before it, or after it
     int stop_string;   // its index
 } fxi_text;
 
-// Adds n bytes; *show is how many bytes of t->clean may be shown now. stop[n_stop] are
+// Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stop[n_stop] are
 // NUL-terminated and not empty. False: no memory.
 bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *stop, size_t n_stop,
                   size_t *show);

@@ -1,14 +1,14 @@
 // admit.c - which waiting groups may run.
 //
-// They are taken in order while there are places (max_seq) and memory. Memory is promised: what all
-// running sequences hold, what their known tokens still need, and headroom_tok more for each, so
-// that an admission does not cause a preemption soon after. headroom_tok doubles with each
+// They are admitted in order while there are places (max_seq) and memory. Promised memory counts:
+// what all running sequences hold, what their known tokens still need, and headroom_tok more for
+// each, so that an admission does not soon cause a preemption. headroom_tok doubles with each
 // preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
 // Groups that wait for a prefix that another one computes (join.c) are skipped.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_LOOK 256 // waiting groups skipped in a step at most
+#define MAX_LOOK 256 // waiting groups to skip in a step, at most
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ static int longest_tok(const fxi_group *g)
     return (int)g->req.n_prompt + g->max_tok;
 }
 
-// Bytes that a sequence will take beyond what it holds now.
+// Bytes promised to a sequence beyond what it holds now.
 static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s)
 {
     int end = s->n_tok + eng->headroom_tok;
@@ -73,8 +73,8 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
     fxi_inbox_count_hit(eng, s->n_computed);
 }
 
-// Only once its first sequence is matched is the group's need known. If it is too much after all,
-// the group goes back.
+// The group's need is known once its first sequence is matched. If that is too much, the group goes
+// back.
 static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     fxi_seq *s = first_live(g);
@@ -95,7 +95,7 @@ static uint64_t hit_bytes(const fx_engine *eng, fxi_group *g)
     return fxi_kv_bytes_for(eng->kv, fxi_kv_whole_tok(eng->kv, hit));
 }
 
-// Whether it could fit if all that it matches were in use already.
+// Whether it would fit if other sequences already held everything that it matches.
 static bool may_fit(const fx_engine *eng, fxi_group *g)
 {
     uint64_t need = group_growth(eng, g), hit = hit_bytes(eng, g);
@@ -131,10 +131,11 @@ static verdict admit_group(fx_engine *eng, fxi_group *g)
     return v;
 }
 
-// ---- all of them -------------------------------------------------------------------------------
+// ---- all groups --------------------------------------------------------------------------------
 
-// No room although no group runs: a swapped group will be computed again, and a waiting one gets
-// the memory of a swapped one. If there is none, nothing will become free.
+// Called when a group found no room. If no other group runs, a group that was swapped will be
+// computed again, and a waiting one gets the memory of a swapped one. If there is none, no memory
+// will become free.
 static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 {
     if (eng->running.head || was_swapped || fxi_preempt_drop_swapped(eng)) return;

@@ -1,5 +1,5 @@
-// draw.c - draws from the rows of logits of a step: tokens, next tokens of beams, and probabilities
-// of prompt tokens.
+// draw.c - draws from the rows of logits of a step: tokens, next tokens of beams, probabilities of
+// prompt tokens.
 #include "engine/loop/loop.h"
 
 static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
@@ -26,7 +26,7 @@ static void add_prompt_row(fxi_step *st, fxi_seq *s, int row, int position)
     d->tok = s->tok[position];
 }
 
-// The row of the token at `pos` says how likely the next one was.
+// The row of the token at `pos` has the probability of the token after it.
 void fxi_draw_add_prompt(fxi_step *st, fxi_seq *s, int row, int first_pos)
 {
     const int end = s->n_computed, n_prompt = (int)s->group->req.n_prompt;

@@ -2,13 +2,15 @@
 // fails.
 //
 // Whatever the error, the group is preempted and computed again, since memory or mappings may be
-// available then. It ends with an error when MAX_FORK_TRIES forks in a row have failed while its
-// longest sequence did not grow. A beam search grows by a token even where every fork fails, so it
-// always completes.
+// available then. While other groups run, they may hold what is missing, so only the forks that
+// fail when it runs alone soon end it with an error: MAX_TRIES_ALONE in a row while its longest
+// sequence did not grow. MAX_TRIES bounds the retries where others always run. A beam search grows
+// by a token even where every fork fails, so it always completes.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_FORK_TRIES 16
+#define MAX_TRIES_ALONE 16
+#define MAX_TRIES       1024
 
 static int longest_seq_tok(const fxi_group *g)
 {
@@ -18,18 +20,27 @@ static int longest_seq_tok(const fxi_group *g)
     return n;
 }
 
+// Counts a failed fork. False: no tries are left.
+static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
+{
+    const bool is_alone = eng->running.head == eng->running.tail;
+    const int n_tok = longest_seq_tok(g);
+    if (n_tok > g->fork_fail_tok) g->n_fork_fail = g->n_fork_fail_alone = 0;
+    g->fork_fail_tok = n_tok;
+    g->n_fork_fail++;
+    g->n_fork_fail_alone += is_alone;
+    return g->n_fork_fail < MAX_TRIES && g->n_fork_fail_alone < MAX_TRIES_ALONE;
+}
+
 // The failure policy. True: the group was preempted; false: its failure is decided.
 static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 {
-    const int n_tok = longest_seq_tok(g);
-    if (n_tok > g->fork_fail_tok) g->n_fork_fail = 0;
-    g->fork_fail_tok = n_tok;
-    if (++g->n_fork_fail >= MAX_FORK_TRIES) {
+    const bool may_retry = count_fork_failure(eng, g);
+    if (may_retry)
+        fxi_preempt_group(eng, g, FXI_RECOMPUTE);
+    else
         fxi_group_fail(g, "the KV cache of the prompt could not be forked for all choices");
-        return false;
-    }
-    fxi_preempt_group(eng, g, FXI_RECOMPUTE);
-    return true;
+    return may_retry;
 }
 
 // ---- choices -----------------------------------------------------------------------------------

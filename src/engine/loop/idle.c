@@ -1,8 +1,8 @@
-// idle.c - memory that goes back to the system while the engine has nothing to do: spare memory
-// after some seconds, the prefix cache after some minutes.
+// idle.c - returns memory to the system while the engine is idle: spare memory after some seconds,
+// the prefix cache after some minutes.
 #include "engine/loop/loop.h"
 
-#define KEEP_SHARE 16 // 1/16 of the budget stays mapped when spare memory goes
+#define KEEP_SHARE 16 // trim_spare keeps 1/16 of the budget mapped
 
 static void trim_spare(fx_engine *eng)
 {

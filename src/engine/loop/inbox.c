@@ -1,7 +1,7 @@
-// inbox.c - what other threads may do: submit, cancel, change the budget, read the figures.
+// inbox.c - calls from other threads: submit, cancel, change the budget, read statistics.
 //
-// They leave groups in the inbox and set flags, all under the lock; the engine thread looks at them
-// once per turn, and sleeps on `wake` while it has nothing to do.
+// They leave groups in the inbox and set flags, all under the lock. The engine thread looks at them
+// once per turn and sleeps on `wake` while it is idle.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -77,7 +77,7 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
 
 void fx_engine_stats(const fx_engine *eng, fx_stats *out)
 {
-    fx_engine *e = (fx_engine *)eng; // the lock is all that changes
+    fx_engine *e = (fx_engine *)eng; // only the lock changes
     pthread_mutex_lock(&e->mu);
     *out = eng->stats;
     pthread_mutex_unlock(&e->mu);
@@ -135,7 +135,7 @@ bool fxi_inbox_is_closing(fx_engine *eng)
     return closing;
 }
 
-// ---- figures -----------------------------------------------------------------------------------
+// ---- statistics --------------------------------------------------------------------------------
 
 void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok)
 {

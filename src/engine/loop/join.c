@@ -1,14 +1,14 @@
-// join.c - prefixes that others are computing right now.
+// join.c - waiting for a prefix that another sequence is computing.
 //
-// A sequence begins with the longest recorded prefix. Where a running sequence is just computing
-// more of what it needs, it waits for that instead of computing it too: equal prompts that arrive
-// together are computed once.
+// A sequence begins with the longest recorded prefix. If a running sequence is computing a longer
+// one, it waits for that instead of computing it too: equal prompts that arrive together are
+// computed once.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
 #include <string.h>
 
-#define MIN_JOIN_TOK 16 // a shorter prefix is not waited for, unless it is all that can be reused
+#define MIN_JOIN_TOK 16 // no wait for less, unless it is all that can be reused
 
 static bool share_prefixes(const fxi_group *a, const fxi_group *b)
 {
@@ -38,8 +38,7 @@ static bool still_joined(const fx_engine *eng, const fxi_seq *s)
     return o && o->is_filling && o->n_recorded < s->join.n_tok;
 }
 
-// Whether o computes a prefix of s that is worth waiting for when `hit` tokens are recorded
-// already.
+// Whether o computes a prefix of s that is worth waiting for, given that `hit` tokens are recorded.
 static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_tok)
 {
     if (o == s || !o->is_filling || !share_prefixes(o->group, s->group)) return false;

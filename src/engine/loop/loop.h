@@ -8,23 +8,23 @@
 
 // ---- turn.c ------------------------------------------------------------------------------------
 
-// One turn: collect the inbox, end what was cancelled, plan, compute one step, end what has
-// finished, publish figures. With nothing to do it takes the idle actions that are due. False:
-// there was nothing to do.
+// One turn: collect the inbox, end cancelled groups, plan, compute one step, end finished groups,
+// publish the statistics. Without groups it takes the idle actions that are due. False: there were
+// no groups.
 bool fxi_turn_run(fx_engine *eng);
-// Ends every group with events, also those in the inbox.
+// Ends every group, including those in the inbox, with its events.
 void fxi_turn_end_all(fx_engine *eng, fx_finish why);
 
 // ---- idle.c ------------------------------------------------------------------------------------
 
 void fxi_idle_act(fx_engine *eng);         // takes the actions that are due
-int fxi_idle_wait_s(const fx_engine *eng); // time to the next one; 0: none is left
+int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 0: none is left
 
 // ---- inbox.c: and fx_submit, fx_cancel, fx_set_kv_memory, fx_engine_stats ----------------------
 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
-void fxi_inbox_wait(fx_engine *eng, int max_s); // for something to do, up to max_s; 0: for ever
+void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
 void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
 void fxi_inbox_publish(fx_engine *eng); // what fx_engine_stats returns
@@ -33,21 +33,21 @@ void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok);
 
 // ---- plan.c, prompts.c, admit.c, join.c --------------------------------------------------------
 
-// Decides who computes how many tokens in the next step (n_step of each sequence); their caches
-// have room for them. Returns the sum.
+// Decides which sequences compute how many tokens in the next step (n_step) and extends their
+// caches for them. Returns the sum.
 int fxi_plan_step(fx_engine *eng);
 
-// Shares `left` tokens of the step among the prompts that are being computed.
+// Distributes `left` tokens of the step over the prompts that are being computed.
 void fxi_prompts_plan(fx_engine *eng, int left);
 size_t fxi_prompts_scratch_bytes(void); // of one element of eng->reader
 
-// Lets waiting groups run while there are places and memory. Where nobody runs and the first one
-// cannot start, its failure is decided.
+// Admits waiting groups while there are places and memory. If no group runs and the first one
+// cannot start, decides its failure.
 void fxi_admit_waiting(fx_engine *eng);
 
 // Whether s waits for a prefix that another sequence is computing.
 bool fxi_join_waits(const fx_engine *eng, fxi_seq *s);
-// Matches the LIVE sequences of running groups that have no cache and wait for nobody.
+// Matches the LIVE sequences of running groups that have no cache and wait for no prefix.
 void fxi_join_match_running(fx_engine *eng);
 
 // ---- step.c, step_scratch.c, step_batch.c, draw.c ----------------------------------------------
@@ -56,11 +56,11 @@ void fxi_join_match_running(fx_engine *eng);
 typedef struct fxi_draw {
     fxi_seq *s;
     int row;
-    int position;               // of a prompt token whose probability is wanted; 0: draw a token
-    int32_t tok;                // drawn, or of the prompt; -1: the rules leave none
-    bool has_prob;              // `prob` is known
+    int position;               // of the prompt token whose probability is wanted; 0: draw a token
+    int32_t tok;                // the token drawn, or that of the prompt; -1: the rules leave none
+    bool has_prob;              // `prob` is set
     fx_token_prob prob;         // of tok
-    fx_logprob top[FX_MAX_TOP]; // where prob.top points
+    fx_logprob top[FX_MAX_TOP]; // what prob.top points to
     fx_logprob next[2 * FX_MAX_BEAM]; // of a beam: its likeliest next tokens by the rules
     int n_next;
 } fxi_draw;
@@ -69,7 +69,7 @@ typedef struct fxi_draw {
 typedef struct fxi_step {
     int32_t *token;       // [step_tok]
     fxi_batch_seq *batch; // [max_seq]
-    fxi_seq **seq;        // [max_seq] whose tokens these are
+    fxi_seq **seq;        // [max_seq] the sequence of each element of `batch`
     int *row;             // [max_seq] its first row of logits
     int n_seq;
     fxi_draw *draw; // [n_row]
@@ -80,22 +80,22 @@ typedef struct fxi_step {
 
 fx_status fxi_step_make(fx_engine *eng, fx_error *err); // eng->step; error: FX_ENOMEM
 void fxi_step_free(fx_engine *eng);
-int fxi_step_prompt_rows(void); // rows of logits of a step that prompts may take
+int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
 
 // Runs one forward pass over the n_tok tokens planned and applies its results: caches advance,
 // tokens are appended and emitted, choices and beams forked, ends decided.
 void fxi_step_run(fx_engine *eng, int n_tok);
 
-fxi_batch fxi_step_batch(fx_engine *eng);  // of what is planned; fills step->seq and ->row
-int fxi_step_n_logit(const fxi_seq *s);    // rows of logits that s has in it
-int fxi_step_n_prompt(const fxi_step *st); // tokens of it that belong to prompts
+fxi_batch fxi_step_batch(fx_engine *eng);  // the planned tokens; fills step->seq and ->row
+int fxi_step_n_logit(const fxi_seq *s);    // rows of logits that s has in the batch
+int fxi_step_n_prompt(const fxi_step *st); // tokens of the batch that belong to prompts
 
-// A token, or the next tokens of a beam, from this row.
+// Adds the draw of a token, or of the next tokens of a beam, from this row.
 void fxi_draw_add(fxi_step *st, fxi_seq *s, int row);
-// The probabilities of prompt tokens that are still to be emitted; the rows from `row` on are those
-// of the tokens from first_pos to s->n_computed.
+// Adds the probabilities of prompt tokens that are still to be emitted; the rows from `row` on are
+// those of the tokens from first_pos to s->n_computed.
 void fxi_draw_add_prompt(fxi_step *st, fxi_seq *s, int row, int first_pos);
-void fxi_draw_run(fx_engine *eng); // all that were added, on all threads
+void fxi_draw_run(fx_engine *eng); // computes all that were added, on all threads
 
 // ---- settle.c, fork.c --------------------------------------------------------------------------
 
@@ -107,13 +107,13 @@ int fxi_settle_draws(fx_engine *eng);
 // the group was preempted, or its failure is decided.
 bool fxi_fork_choices(fx_engine *eng, fxi_group *g);
 // Makes the n sequences in g->beam->next the beams of the group, each with the cache of its parent
-// (an index of a sequence of the group, in `choice`) or a fork of it. Where a fork fails: as above.
+// (its index in g->seq is in `choice`) or a fork of it. If a fork fails: as above.
 void fxi_fork_beams(fx_engine *eng, fxi_group *g, int n);
 
 // ---- output.c ----------------------------------------------------------------------------------
 
-// Appends a token that was drawn, emits it unless the group is hidden, and decides s->finish if it
-// was the last one. prob may be NULL.
+// Appends a drawn token, emits it unless the group is hidden, and decides s->finish if it is the
+// last one. prob may be NULL.
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob);
 void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob);
 void fxi_output_end(fxi_seq *s); // emits the end of a choice of a group that is not hidden

@@ -1,11 +1,11 @@
 // output.c - from drawn tokens to the events of a request.
 //
-//   open groups     each token is emitted as it comes, with the text that has become safe to show
+//   open groups     each token is emitted at once, with the text that has become safe to show
 //   hidden groups   (n_best, beam search) tokens and their probabilities are kept; when all
 //                   sequences have ended, the best answers are emitted token by token
 //
-// An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or where its text
-// holds a stop string; never before min_tok.
+// An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or at a stop string
+// in its text; never before min_tok.
 #include "engine/loop/loop.h"
 
 #include <string.h>
@@ -14,19 +14,19 @@ static const char no_text_memory[] = "no memory for the text";
 
 // ---- events ------------------------------------------------------------------------------------
 
-// The sequence whose tokens are emitted, and the choice that they are emitted as.
+// A sequence, and the number of the choice that its tokens are emitted as.
 typedef struct emitter {
     fxi_group *group;
     fxi_seq *s;
     int choice;
 } emitter;
 
-static void emit_event(const emitter *t, fx_event ev)
+static void emit_event(const emitter *e, fx_event ev)
 {
-    const fxi_group *g = t->group;
-    fxi_text *text = &t->s->text;
+    const fxi_group *g = e->group;
+    fxi_text *text = &e->s->text;
     ev.request_id = g->id;
-    ev.choice = t->choice;
+    ev.choice = e->choice;
     ev.text = text->clean.p ? text->clean.p : "";
     ev.n_prompt = (int)g->req.n_prompt;
     ev.n_cached = g->n_cached;
@@ -34,15 +34,15 @@ static void emit_event(const emitter *t, fx_event ev)
     fxi_buf_drop_front(&text->clean, ev.text_bytes);
 }
 
-static void emit_token(const emitter *t, int position, size_t show, const fx_token_prob *prob)
+static void emit_token(const emitter *e, int position, size_t show, const fx_token_prob *prob)
 {
-    emit_event(t, (fx_event){.text_bytes = show,
-                             .token = t->s->tok[position],
+    emit_event(e, (fx_event){.text_bytes = show,
+                             .token = e->s->tok[position],
                              .position = position,
                              .prob = prob,
                              .stop_token = -1,
                              .stop_string = -1,
-                             .n_generated = position + 1 - (int)t->group->req.n_prompt});
+                             .n_generated = position + 1 - (int)e->group->req.n_prompt});
 }
 
 static int n_discarded_tok(const fxi_group *g)
@@ -53,23 +53,23 @@ static int n_discarded_tok(const fxi_group *g)
     return n;
 }
 
-static void emit_end(const emitter *t, double score)
+static void emit_end(const emitter *e, double score)
 {
-    fxi_seq *s = t->s;
+    fxi_seq *s = e->s;
     size_t show = 0;
     if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, no_text_memory);
-    t->group->n_left--;
-    emit_event(t, (fx_event){.text_bytes = show,
+    e->group->n_left--;
+    emit_event(e, (fx_event){.text_bytes = show,
                              .token = -1,
                              .position = s->n_tok,
                              .finish = s->finish,
-                             .last = t->group->n_left == 0,
+                             .last = e->group->n_left == 0,
                              .stop_token = s->stop_token,
                              .stop_string = s->stop_string,
                              .score = score,
                              .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
                              .n_generated = fxi_seq_n_generated(s),
-                             .n_discarded = t->group->n_left == 0 ? n_discarded_tok(t->group) : 0});
+                             .n_discarded = e->group->n_left == 0 ? n_discarded_tok(e->group) : 0});
 }
 
 void fxi_output_end(fxi_seq *s)
@@ -79,8 +79,8 @@ void fxi_output_end(fxi_seq *s)
 
 void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
 {
-    emitter t = {s->group, s, 0};
-    emit_event(&t, (fx_event){.token = s->tok[position],
+    const emitter e = {s->group, s, 0};
+    emit_event(&e, (fx_event){.token = s->tok[position],
                               .position = position,
                               .prob = prob,
                               .stop_token = -1,
@@ -133,7 +133,7 @@ static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
 {
     const fxi_group *g = s->group;
-    const emitter t = {s->group, s, s->choice};
+    const emitter e = {s->group, s, s->choice};
     size_t show;
     if (!fxi_seq_reserve(s, s->n_tok + 1)) {
         fxi_seq_fail(s, "no memory for the answer");
@@ -150,32 +150,32 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
     if (g->is_hidden)
         fxi_buf_drop_front(&s->text.clean, show);
     else
-        emit_token(&t, s->n_tok - 1, show, g->req.logprobs ? prob : NULL);
+        emit_token(&e, s->n_tok - 1, show, g->req.logprobs ? prob : NULL);
     decide_finish(eng, s, tok);
 }
 
 // ---- hidden groups -----------------------------------------------------------------------------
 
-// Emits a whole answer. Its text was dropped while it was generated, and is made again.
-static void emit_answer(const fx_engine *eng, const emitter *t, double score)
+// Emits a whole answer. Its text was dropped while it was generated, and is built again.
+static void emit_answer(const fx_engine *eng, const emitter *e, double score)
 {
-    fxi_seq *s = t->s;
-    const int n_prompt = (int)t->group->req.n_prompt;
+    fxi_seq *s = e->s;
+    const int n_prompt = (int)e->group->req.n_prompt;
     size_t show = 0;
     fxi_buf_clear(&s->text.bytes.raw);
     fxi_buf_clear(&s->text.clean);
     s->text.stopped = false;
-    s->text.bytes.strip_space = t->group->begins.strip_space;
+    s->text.bytes.strip_space = e->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;
-        if (t->group->req.logprobs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
+        if (e->group->req.logprobs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
         if (!add_text(eng, s, i, &show)) {
             fxi_seq_fail(s, no_text_memory);
             break;
         }
-        emit_token(t, i, show, t->group->req.logprobs ? &p : NULL);
+        emit_token(e, i, show, e->group->req.logprobs ? &p : NULL);
     }
-    emit_end(t, score);
+    emit_end(e, score);
 }
 
 static double mean_logprob(const fxi_seq *s)
@@ -187,10 +187,10 @@ static double mean_logprob(const fxi_seq *s)
 static bool is_better(const fxi_seq *a, const fxi_seq *b)
 {
     if (fxi_seq_ended_well(a) != fxi_seq_ended_well(b)) return fxi_seq_ended_well(a);
-    return mean_logprob(a) > mean_logprob(b); // at equality the earlier choice stays
+    return mean_logprob(a) > mean_logprob(b); // on a tie, the earlier choice stays
 }
 
-// The DONE sequence with the best mean logprob; it becomes UNBORN, so that it is taken once.
+// The DONE sequence with the best mean logprob; it becomes UNBORN, so that it is taken only once.
 static fxi_seq *take_best(fxi_group *g)
 {
     fxi_seq *best = NULL;

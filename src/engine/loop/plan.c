@@ -1,24 +1,24 @@
-// plan.c - who computes what in the next step: the request scheduler of vTensor's Algorithm 1
-// (arXiv 2407.15309).
+// plan.c - which sequences compute what in the next step: the request scheduler of vTensor's
+// Algorithm 1 (arXiv 2407.15309).
 //
 //   1. Every running sequence that decodes gets its one token.
 //   2. Running sequences without a cache, then waiting groups, are matched with the prefix cache
-//      and join as places and memory allow (join.c, admit.c). Those that then have one token to
-//      compute, or come from the swap, decode in this step too.
+//      and join as places and memory allow (join.c, admit.c). Those that then have one token left
+//      to compute, or come back from the swap, decode in this step too.
 //   3. The rest of the step's token budget goes to prompts (prompts.c).
 //
 // A sequence is planned only once its cache has been extended (room.c). Memory for later steps is
-// made ready beside the forward pass.
+// prefetched during the forward pass.
 //
 // Which tokens share a step never changes a result (kernels.h, the law of order).
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MIN_BESIDE_TOK 64 // prompt work per step whatever step_ms says: short prompts stay whole
+#define MIN_PROMPT_TOK 64 // prompt tokens that step_ms never cuts: short prompts stay whole
 
 // ---- decodes -----------------------------------------------------------------------------------
 
-// All live sequences of the group are one token from their next: beams go on together.
+// All LIVE sequences of the group have one token left to compute: beams go on together.
 static bool is_level(const fxi_group *g)
 {
     for (int i = 0; i < g->n_seq; i++)
@@ -64,14 +64,14 @@ static int count_planned(const fx_engine *eng)
     return n_tok;
 }
 
-// Cap on the prompt tokens of this step: while others decode, about as many as fit into step_ms at
-// the measured rate, so that their next tokens are not delayed for longer.
+// The cap on prompt tokens in this step. While sequences decode, it is about what fits into step_ms
+// at the measured rate, so that their next tokens are not delayed for longer.
 static int limit_prompts(const fx_engine *eng, int left)
 {
     if (left == eng->opt.step_tok || eng->us_per_tok <= 0) return left;
     const double fit = 1000.0 * eng->opt.step_ms / eng->us_per_tok;
     if (fit >= left) return left;
-    return fit > MIN_BESIDE_TOK ? (int)fit : left < MIN_BESIDE_TOK ? left : MIN_BESIDE_TOK;
+    return fit > MIN_PROMPT_TOK ? (int)fit : left < MIN_PROMPT_TOK ? left : MIN_PROMPT_TOK;
 }
 
 static int plan_once(fx_engine *eng, bool may_admit)
@@ -81,7 +81,7 @@ static int plan_once(fx_engine *eng, bool may_admit)
     fxi_join_match_running(eng);
     if (left > 0 && may_admit) fxi_admit_waiting(eng);
     fxi_join_match_running(eng);    // the other sequences of groups that were just admitted
-    left = plan_decodes(eng, left); // those that have just come back
+    left = plan_decodes(eng, left); // sequences that have just come back
     fxi_prompts_plan(eng, limit_prompts(eng, left));
     return count_planned(eng);
 }
@@ -94,7 +94,7 @@ static bool has_failed(const fx_engine *eng)
     return false;
 }
 
-// Prefetches the memory that prompts will need in the next step, beside this forward pass. The
+// Prefetches the memory that prompts will need in the next step, during this forward pass. The
 // manager does the same for sequences that decode (ahead_tok).
 static void prepare_next(fx_engine *eng)
 {

@@ -1,22 +1,23 @@
-// prompts.c - shares a step's tokens among the prompts that are being computed.
+// prompts.c - distributes a step's tokens over the prompts that are being computed.
 //
-// Half of them go to the group that goes first, so that it makes progress in every step; the other
-// half to the prompts that need least, so that a short one does not wait for a long one; what
-// remains to the first again.
+// Half of them go to the group that is served first, so that it makes progress in every step. The
+// other half goes to the prompts that need least, so that a short one does not wait for a long one;
+// the remainder to the first group again.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
 #include <stdlib.h>
 
-// A sequence that computes tokens of its prompt.
+// A sequence that computes its prompt.
 typedef struct fxi_reader {
     fxi_seq *s;
     int order;
     int need, share; // tokens
 } fxi_reader;
 
-// Tokens that a sequence can compute in one step. Beams stop one short of their ends until all of
-// them are there; a prompt whose probabilities are emitted needs a row of logits for each token.
+// Tokens that a sequence can compute in one step. Beams stop one token short of their ends until
+// all have got that far. A prompt whose probabilities are emitted needs a row of logits for each
+// token.
 static int can_compute(const fxi_seq *s, int *rows)
 {
     const fxi_group *g = s->group;

@@ -1,11 +1,11 @@
-// step.c - one forward pass over what was planned, and what follows from it.
+// step.c - one forward pass over the planned tokens, and its results.
 //
 //   build      running sequences with n_step > 0 -> batch                       (step_batch.c)
 //   forward    batch -> rows of logits                                          (model)
 //   advance    n_computed grows, prefixes are recorded, choices whose prompt is done are forked
 //                                                                               (cache.c, fork.c)
-//   draw       for each sequence at its end a token, for each beam its likeliest next ones: by all
-//              threads, each draw by itself                                     (draw.c)
+//   draw       a token for each sequence at its end, the likeliest next tokens for each beam, on
+//              all threads, one draw each                                       (draw.c)
 //   settle     tokens appended and emitted in the order of the groups, beams chosen  (settle.c)
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
@@ -21,7 +21,7 @@ static bool has_unborn_choices(const fxi_group *g)
     return !g->beam && g->n_seq > 1 && g->seq[1].state == FXI_SEQ_UNBORN;
 }
 
-// The known tokens of s are all computed; `row` are the logits of the last one.
+// All known tokens of s are computed; `row` has the logits of the last one.
 static void reach_end(fx_engine *eng, fxi_seq *s, int row)
 {
     fxi_group *g = s->group;

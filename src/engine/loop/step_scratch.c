@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define PROMPT_ROWS 64 // rows of logits for prompts whose probabilities are emitted
+#define PROMPT_ROWS 64 // rows of logits per step for prompt_logprobs
 
 int fxi_step_prompt_rows(void)
 {

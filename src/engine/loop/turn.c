@@ -1,13 +1,13 @@
 // turn.c - the engine's loop, and the one place where groups end.
 //
-//   collect the inbox -> another budget -> end -> plan -> compute one step -> end -> publish
+//   collect the inbox -> new budget -> end -> plan -> compute one step -> end -> publish
 //
-// Everything below decides ends (`finish` of a sequence) and leaves acting on them to the turn, so
-// that a group stays valid from the beginning of a plan to the end of its step.
+// All other files only decide ends (`finish` of a sequence). The turn acts on them, so that a group
+// stays valid from the beginning of a plan to the end of its step.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define RETRY_TURNS 8
+#define RETRY_TURNS 8 // between retries of groups that found no room
 
 // ---- ending ------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ static void end_group(fx_engine *eng, fxi_group *g)
     fxi_inbox_forget(eng, g);
 }
 
-// Acts on what is decided for one group.
+// Ends the sequences of one group whose finish is decided, and the group with the last one.
 static void end_what_is_decided(fx_engine *eng, fxi_group *g)
 {
     if (end_seqs(eng, g)) eng->n_freed++;
@@ -77,8 +77,8 @@ static void collect_new(fx_engine *eng)
     }
 }
 
-// Admissions need less headroom with each turn that passes, and groups that found no room are tried
-// again every few turns, since the manager's own thread frees memory too.
+// With each turn admissions need less headroom. Every few turns, groups that found no room are
+// tried again, since the manager's own thread frees memory too.
 static void relax_admission(fx_engine *eng)
 {
     if (eng->headroom_tok > FXI_MIN_HEADROOM_TOK) eng->headroom_tok--;

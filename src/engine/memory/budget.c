@@ -1,7 +1,7 @@
-// budget.c - the budget of the KV cache: the least there may be, and changing it while groups run.
+// budget.c - the budget of the KV cache: its minimum, and changing it while groups run.
 #include "engine/memory/room.h"
 
-#define MIN_CTX_TOK 16 // a budget that holds fewer tokens serves nobody
+#define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
 
 int fxi_budget_tok(const fx_engine *eng)
 {
@@ -31,7 +31,7 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
     return FX_OK;
 }
 
-// Frees memory that sequences hold. False: none of them holds any.
+// Frees memory that sequences hold. False: no sequence holds any.
 static bool shed_last(fx_engine *eng)
 {
     if (!eng->running.tail) return fxi_preempt_drop_swapped(eng);

@@ -1,9 +1,9 @@
-// cache.c - the prefix cache: what sequences record for later ones, and what they begin with.
+// cache.c - the prefix cache: what sequences record for later ones, and what they match.
 //
 //   while a prompt is computed   its whole chunks, as they fill: others wait for them (join.c)
 //   when it is done              all of it, token-exactly
 //   at the end of the answer     prompt and answer: the next turn of a chat begins with them
-//   when it is preempted         everything computed: what survives is not computed again
+//   at a preemption              all computed tokens: those that survive are not computed again
 //
 // Recording is best-effort: an error leaves the prefix unrecorded. A request with no_cache neither
 // records nor matches.
@@ -101,7 +101,8 @@ static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
     return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit);
 }
 
-// With no room for a copy of the last rows, whole chunks are shared, which needs no memory.
+// If there is no room for a copy of the last rows, only whole chunks are shared, which needs no
+// memory.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s)
 {
     int n_hit;

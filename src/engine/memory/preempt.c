@@ -1,12 +1,12 @@
-// preempt.c - groups that leave memory, always as a whole, and come back.
+// preempt.c - takes groups out of memory, always as a whole, and brings them back.
 //
-//   recompute   what is computed is recorded in the prefix cache and released. Idle prefixes are
-//               evicted, the least recently used first, only as far as memory is needed
+//   recompute   the computed tokens are recorded in the prefix cache, and the caches released. Idle
+//               prefixes are evicted only as memory is needed, the least recently used first
 //   swap        the caches are written to the swap and read back later
 //
-// The cheaper one is chosen: tokens to compute again, at the measured rate of prompts, against
+// The cheaper way is chosen: tokens to compute again, at the measured rate of prompts, against
 // bytes to write and read, at the measured rate of the swap. After a preemption, admissions leave
-// more room (headroom_tok, admit.c), so that groups do not move in and out all the time.
+// more headroom (headroom_tok, admit.c), so that groups do not move in and out all the time.
 #include "engine/memory/room.h"
 
 #define MAX_HEADROOM_TOK 1024

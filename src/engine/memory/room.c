@@ -1,14 +1,14 @@
 // room.c - memory for a sequence that grows.
 //
-// Idle prefixes go first; the manager sees to that. Then the group that goes last is preempted,
-// until the extension fits. The group that goes first is never preempted for another one, so that
-// the engine always makes progress: any single group fits the budget.
+// If memory is short, the manager evicts idle prefixes. Then the groups served last are preempted,
+// one by one, until the extension fits. The group served first is never preempted for another one,
+// so that the engine always makes progress: any single group fits the budget.
 #include "engine/memory/room.h"
 
 static const char no_kv_memory[] = "the request needs more KV memory than there is";
 
-// Frees memory at the cost of others: the group that goes last is preempted; where only one runs,
-// the swapped group that goes last loses what it shares. False: nobody is left.
+// Frees memory: preempts the group served last; if only one runs, the swapped group served last
+// loses what it shares. False: no other group is left.
 static bool push_out_last(fx_engine *eng)
 {
     fxi_group *last = eng->running.tail;
@@ -22,17 +22,17 @@ static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
     return fxi_kv_extend(eng->kv, s->kv, s->n_computed + n_step);
 }
 
-// With nobody left to push out. The manager may not be able to shorten a prefix in use before the
-// prefixes that go on from it are gone.
+// Used when no group is left to push out. The manager may be unable to shorten a prefix in use
+// until the longer prefixes that extend it are gone.
 static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 {
     (void)fxi_kv_forget_idle(eng->kv);
     return extend_cache(eng, s, n_step);
 }
 
-// A group that has computed tokens that the prefix cache holds too, as one does whose prompt's
-// probabilities are emitted, keeps both copies in memory. It starts again with an empty prefix
-// cache. False: the budget is less than it needs, or it has made no progress since it last did so.
+// A group may hold a second copy of tokens that the prefix cache has too, as with prompt_logprobs.
+// It then starts again with an empty prefix cache. False: the budget is less than it needs, or it
+// has made no progress since it last started again.
 static bool start_again(fx_engine *eng, fxi_group *g)
 {
     int n_tok = 0;

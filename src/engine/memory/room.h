@@ -1,4 +1,4 @@
-// room.h - where the caches of sequences are, and how one gets room when memory is short.
+// room.h - the caches of sequences: room to grow, the budget, preemption, the prefix cache.
 #ifndef FXI_ENGINE_ROOM_H
 #define FXI_ENGINE_ROOM_H
 
@@ -6,12 +6,12 @@
 
 // ---- room.c ------------------------------------------------------------------------------------
 
-// Extends the cache of s for n_step more tokens and sets s->n_step. Where memory is short, idle
-// prefixes go first (the manager evicts them), then the groups that go last are preempted. False:
-// the group of s itself was preempted, or its failure is decided.
+// Extends the cache of s for n_step more tokens and sets s->n_step. If memory is short, the manager
+// evicts idle prefixes, then the groups served last are preempted. False: the group of s itself was
+// preempted, or its failure is decided.
 bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
-// For when nothing could be planned although groups run: each waits for memory that the others
-// hold. Preempts one. False: the only running group cannot go on; its failure is decided.
+// Call when no token could be planned although groups run, because each waits for memory that the
+// others hold. Preempts one. False: the only running group cannot go on; its failure is decided.
 bool fxi_room_unblock(fx_engine *eng);
 
 // ---- budget.c ----------------------------------------------------------------------------------
@@ -19,9 +19,9 @@ bool fxi_room_unblock(fx_engine *eng);
 // The longest sequence, up to the context, that the budget in effect holds when it is alone.
 int fxi_budget_tok(const fx_engine *eng);
 int fxi_budget_least_tok(const fx_engine *eng); // tokens that any budget must hold
-// FX_EINVAL: `bytes` hold fewer than that. From any thread.
+// FX_EINVAL: `bytes` hold fewer. From any thread.
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
-// Puts eng->budget_bytes into effect, preempting groups if it must; where that is not possible yet,
+// Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
 // the next turn tries again.
 void fxi_budget_apply(fx_engine *eng);
 
@@ -29,17 +29,17 @@ void fxi_budget_apply(fx_engine *eng);
 
 typedef enum fxi_preempt_how { FXI_PREEMPT_CHEAPER, FXI_RECOMPUTE, FXI_SWAP } fxi_preempt_how;
 
-// Takes a running group out of memory, back to the waiting ones. The only function that does.
+// Takes a running group out of memory and back to the waiting list; no other function does.
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how);
 // Brings a swapped group's caches back; the caller then changes its state. On FX_ENOSPACE while
-// others run it stays SWAPPED. After any other error, and where nobody runs, it has no caches and
-// is WAITING.
+// other groups run it stays SWAPPED. On any other error, or if no group runs, it loses its caches
+// and is WAITING.
 fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
-// The swapped group that goes last loses its caches, which frees what they shared in memory. False:
-// there is none.
+// The swapped group served last loses its caches, which frees what they shared in memory. False: no
+// group is swapped.
 bool fxi_preempt_drop_swapped(fx_engine *eng);
 uint64_t fxi_preempt_bytes(const fx_engine *eng, const fxi_group *g); // of its caches, in the swap
-// Takes the measured time of a step into the rate of prompts.
+// Updates the measured rate of prompts with the time of a step.
 void fxi_preempt_measure(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t us);
 
 // ---- cache.c -----------------------------------------------------------------------------------
@@ -48,15 +48,15 @@ fx_status fxi_cache_open_domain(fx_engine *eng, fxi_group *g); // no effect with
 void fxi_cache_close_domain(fx_engine *eng, fxi_group *g);
 // Tokens of s that are in the prefix cache and may come from there.
 int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
-// The most that may: the last token is computed for its logits, and of a prompt whose probabilities
-// are still to be emitted, everything.
+// The most that may come from there: the last token is computed for its logits, and a prompt from
+// where its probabilities are still to be emitted.
 int fxi_cache_max_hit(const fxi_seq *s);
-// Gives s a cache that begins with what is recorded of it. On error it has none.
+// Gives s a cache that begins with its longest recorded prefix. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);
-// Call after a step that computed tokens of s: records its prompt as far as it goes.
+// Call after a step that computed tokens of s: records its prompt as far as it is computed.
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s);
-void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // everything computed
-void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect where it has no cache
+void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // all computed tokens
+void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect if it has no cache
 void fxi_cache_release_all(fx_engine *eng, fxi_group *g); // of all its sequences
 
 #endif

@@ -5,7 +5,7 @@
 //   min_p      drops tokens less likely than min_p times the likeliest
 //   top_k      keeps the k likeliest of the rest, ties to the lower id
 //   top_p      keeps the shortest prefix, by likelihood, whose share of the kept mass reaches top_p
-//   typical_p  does the same in the order of | -log p - H |, where H is the entropy of what is left
+//   typical_p  does the same in the order of | -log p - H |, where H is the entropy of the rest
 //
 // One number from the counter-based generator then chooses. min_p and top_k both keep a prefix of
 // the same order, so applying top_k first, as here, makes no difference.
@@ -76,7 +76,7 @@ static void weigh_candidates(const weights *w, const fxi_candidate *c, int n, do
         weigh_block(w, logits, n, q);
 }
 
-// NaN is skipped as well.
+// Whether a token of this weight may be drawn; false for NaN.
 static bool does_count(const weights *w, double q)
 {
     return q > 0 && q >= w->min_p;
@@ -275,8 +275,8 @@ static int find_bucket(const bucket_sums *s, double target, double *run)
     return found;
 }
 
-// Drops candidates of buckets after `last` and moves those of `last` behind the rest; returns the
-// number before it.
+// Drops candidates of buckets after `last` and moves those of `last` to the end; returns the
+// number before them.
 static int split_at_bucket(kept *k, const order *o, int last)
 {
     fxi_candidate *c = k->c;

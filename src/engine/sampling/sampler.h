@@ -1,9 +1,9 @@
 // sampler.h - from a row of logits to a token: the request's rules (rules.c), the draw (sampler.c),
 // and the probability of a token (logprob.c).
 //
-// Pure functions of their arguments, from any thread: they allocate nothing and keep nothing
-// between calls, and every sum runs in the order of ids or of drawing, so that no result depends on
-// threads. A NaN logit counts as -inf: it is never drawn while any other token can be.
+// Pure functions of their arguments, from any thread: they allocate nothing and keep no state
+// between calls. Every sum runs in the order of ids or of drawing, so that no result depends on the
+// number of threads. A NaN logit counts as -inf: it is never drawn while any other token can be.
 #ifndef FXI_ENGINE_SAMPLER_H
 #define FXI_ENGINE_SAMPLER_H
 
@@ -38,16 +38,15 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
 
 // sampler.c: draws a token by temperature, min_p, top_k, top_p and typical_p from logits[n_vocab],
 // to which the rules have been applied. The draw depends on (p->seed, choice, position) alone.
-// `cand` is scratch for n_vocab candidates. Where the largest logit is not finite: the lowest id
-// that has it, 0 where all are NaN.
+// `cand` is scratch for n_vocab candidates. If the largest logit is not finite: the lowest id that
+// has it; 0 if all are NaN.
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                          int position, fxi_candidate *cand);
 
 // logprob.c. A larger logit is likelier; of equal ones, the lower id.
 
 // Log-softmax of logits[n_vocab] at `token`, its rank, and the min(n_top, n_vocab) likeliest tokens
-// in top[n_top], which out->top points to. The token's logprob is == to the one in `top`, if it is
-// there.
+// in top[n_top], which out->top points to. If the token is in `top`, both logprobs are ==.
 void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, fx_logprob *top,
                     fx_token_prob *out);
 

@@ -1,6 +1,6 @@
 // test_allocation.c - a step allocates nothing. No forward pass calls malloc, in any thread, for
 // prompts or decodes. The rest of a decoding step, from the plan to the events and under all rules,
-// allocates only where the tokens of an answer outgrow their array, which then grows by half. The
+// allocates only when the tokens of an answer outgrow their array, which then grows by half. The
 // linker wraps every allocation function.
 #include "unit/cmocka_all.h"
 
@@ -75,12 +75,12 @@ void __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits)
 
 static void on_event(void *ud, const fx_event *ev)
 {
-    int *n_told = ud;
-    if (ev->token >= 0) ++*n_told;
+    int *n_emitted = ud;
+    if (ev->token >= 0) ++*n_emitted;
     assert_null(ev->error);
 }
 
-static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt, int *n_told)
+static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt, int *n_emitted)
 {
     static int32_t tok[LONG_PROMPT];
     for (int i = 0; i < n_prompt; i++) tok[i] = 3 + (i * i * 7 + i * 13 + n_prompt) % 310;
@@ -94,7 +94,7 @@ static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt
     req.logprobs = n_top > 0;
     req.n_top = n_top;
     req.on_event = on_event;
-    req.ud = n_told;
+    req.ud = n_emitted;
     uint64_t id;
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
 }
@@ -114,21 +114,21 @@ static void test_steps(void **state)
         {.temperature = 1, .top_p = 0.9f, .top_k = 40, .min_p = 0.01f, .typical_p = 0.9f},
         {.temperature = 1, .top_p = 1, .repetition_penalty = 1.1f, .presence_penalty = 0.5f},
     };
-    int n_told[N_REQUEST] = {0}, long_told = 0;
+    int n_emitted[N_REQUEST] = {0}, n_long_emitted = 0;
     fx_engine *eng =
         unthreaded_open(STORYTELLER, (fx_options){.n_thread = 2, .step_tok = STEP_TOK});
-    for (int i = 0; i < N_REQUEST; i++) submit(eng, ways[i], i ? 0 : 5, N_PROMPT, &n_told[i]);
-    for (int i = 0; !n_told[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_turn_run(eng));
+    for (int i = 0; i < N_REQUEST; i++) submit(eng, ways[i], i ? 0 : 5, N_PROMPT, &n_emitted[i]);
+    for (int i = 0; !n_emitted[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_turn_run(eng));
     turns(eng, WARM_UP);
-    const int before = n_told[0];
+    const int before = n_emitted[0];
     atomic_store(&in_turn, true);
     turns(eng, N_TURN);
     atomic_store(&in_turn, false);
-    for (int i = 0; i < N_REQUEST; i++) assert_true(n_told[i] >= WARM_UP + N_TURN);
-    assert_int_equal(n_told[0], before + N_TURN);
+    for (int i = 0; i < N_REQUEST; i++) assert_true(n_emitted[i] >= WARM_UP + N_TURN);
+    assert_int_equal(n_emitted[0], before + N_TURN);
     assert_true(n_in_turn <= 2 * N_REQUEST);
-    submit(eng, ways[0], 0, LONG_PROMPT, &long_told);
-    while (!long_told) turns(eng, 1);
+    submit(eng, ways[0], 0, LONG_PROMPT, &n_long_emitted);
+    while (!n_long_emitted) turns(eng, 1);
     assert_true(n_forward > N_TURN && n_prompt_pass > LONG_PROMPT / STEP_TOK);
     assert_int_equal(n_in_forward, 0);
     unthreaded_close(eng);

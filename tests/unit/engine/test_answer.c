@@ -1,5 +1,5 @@
-// test_answer.c - the events of a request: which tokens end an answer and what is emitted of them,
-// the probabilities of answers and prompts, scores, positions, and the end of every choice.
+// test_answer.c - the events of a request: which tokens end an answer and which text they emit, the
+// probabilities of answers and prompts, scores, positions, and the end of every choice.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -207,7 +207,7 @@ static void test_logprobs_of_the_answer(void **state)
     client_free(&c);
 }
 
-// Logprobs are the model's, whatever the rules: a ban changes the token, not its logprob.
+// Logprobs are the model's own: a ban changes the token, not its logprob.
 static void test_logprobs_come_before_the_rules(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// test_beam.c - beam search and the ranking of choices against plain statements of both, token for
-// token.
+// test_beam.c - beam search and the ranking of choices against a simple reference of both, token
+// for token.
 //
 // The reference keeps hypotheses as arrays and forks nothing: each step computes the logits of each
 // hypothesis from its first token on. There are many stop tokens, so that hypotheses end at every
@@ -288,12 +288,12 @@ static void test_best_are_told(void **state)
     best.req.n_best = N_ALL;
     for (int i = 0; i < 2; i++) assert_int_equal(client_submit(both[i], NULL), FX_OK);
     for (int i = 0; i < 2; i++) client_run(both[i]);
-    bool told[N_ALL] = {false};
+    bool is_taken[N_ALL] = {false};
     for (int k = 0; k < N_TOLD; k++) {
         int top = -1;
         for (int i = 0; i < N_ALL; i++)
-            if (!told[i] && (top < 0 || mean(&all.choice[i]) > mean(&all.choice[top]))) top = i;
-        told[top] = true;
+            if (!is_taken[i] && (top < 0 || mean(&all.choice[i]) > mean(&all.choice[top]))) top = i;
+        is_taken[top] = true;
         const client_choice *want = &all.choice[top], *got = &best.choice[k];
         assert_int_equal(got->n_tok, want->n_tok);
         assert_memory_equal(got->tok, want->tok, (size_t)want->n_tok * sizeof(int32_t));

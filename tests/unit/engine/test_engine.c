@@ -241,6 +241,36 @@ static void test_close_ends_everything(void **state)
     }
 }
 
+// Each request is submitted again from its last event, until that is refused.
+typedef struct resubmission {
+    fx_engine *eng;
+    fx_request req;
+    int n_closed;
+} resubmission;
+
+static void submit_again(void *ud, const fx_event *ev)
+{
+    resubmission *r = ud;
+    uint64_t id;
+    if (ev->last) r->n_closed += fx_submit(r->eng, &r->req, &id, NULL) == FX_ECLOSED;
+}
+
+static void test_a_closing_engine_refuses(void **state)
+{
+    (void)state;
+    static const int32_t bos = 1;
+    resubmission r = {.eng = open_engine((fx_options){.n_thread = 1, .max_seq = 2})};
+    r.req = fx_request_default();
+    r.req.prompt = &bos;
+    r.req.n_prompt = 1;
+    r.req.on_event = submit_again;
+    r.req.ud = &r;
+    uint64_t id;
+    for (int i = 0; i < 4; i++) assert_int_equal(fx_submit(r.eng, &r.req, &id, NULL), FX_OK);
+    fx_engine_close(r.eng);
+    assert_int_equal(r.n_closed, 4);
+}
+
 static void test_queue_is_bounded(void **state)
 {
     (void)state;
@@ -289,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_close_ends_everything),
+        cmocka_unit_test(test_a_closing_engine_refuses),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_memory_follows_load),
     };

@@ -244,6 +244,31 @@ static void test_choices_whose_forks_fail_some_times_end_well(void **state)
     }
 }
 
+// Forks that fail for as long as another request runs, which may hold what they lack: they are
+// retried until it has ended.
+static void test_choices_outwait_a_request_beside_which_forks_fail(void **state)
+{
+    (void)state;
+    static client c, other;
+    prompt p[2];
+    fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
+    inject(eng, 0, FX_ENOSPACE);
+    fault.n_fork_fail = 1 << 30;
+    p[0] = make_prompt(0);
+    client_init(&other, eng, p[0].tok, p[0].n, 4 * N_GEN);
+    assert_int_equal(client_submit(&other, NULL), FX_OK);
+    start_one_of(&c, &p[1], eng, 2);
+    while (fxi_turn_run(eng))
+        if (other.last) fault.n_fork_fail = 0;
+    assert_true(fault.n_fork > 20);
+    assert_true(c.last && forks_ended_well(&c));
+    assert_int_equal(other.choice[0].n_tok, 4 * N_GEN);
+    client_free(&other);
+    client_free(&c);
+    check_nothing_is_held(eng);
+    unthreaded_close(eng);
+}
+
 // A group that makes no progress ends, with one line that says why.
 static void test_choices_that_can_never_be_forked_end_with_an_error(void **state)
 {
@@ -298,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_whose_forks_fail_some_times_end_well),
+        cmocka_unit_test(test_choices_outwait_a_request_beside_which_forks_fail),
         cmocka_unit_test(test_choices_that_can_never_be_forked_end_with_an_error),
         cmocka_unit_test(test_beams_that_can_never_be_forked_find_the_same_answer),
         cmocka_unit_test(test_device_failure),

@@ -1,6 +1,6 @@
 // test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
-// whatever its state; another budget holds from the next step on and costs nothing but time; idle
-// memory goes back to the system.
+// whatever its state; a new budget holds from the next step on and changes no answer; idle memory
+// goes back to the system.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -108,14 +108,14 @@ static void expect_cancelled(const bits_answer *a, int n_choice)
 
 static void check_cancel(const cancel_row *row)
 {
-    static bits_answer told, of_other;
+    static bits_answer got, of_other;
     fx_engine *eng = open_engine(16 << 20, 16 << 20);
     int32_t tok[2][N_PROMPT];
     for (int i = 0; i < 2; i++) make_prompt(tok[i], i);
     fx_request req = bits_request(tok[0], N_PROMPT, -1, &of_other);
     const uint64_t other = bits_submit(eng, &req);
     while (!of_other.choice[0].n_tok) (void)fxi_turn_run(eng);
-    req = bits_request(tok[1], N_PROMPT, 200, &told);
+    req = bits_request(tok[1], N_PROMPT, 200, &got);
     req.n_choice = row->n_choice;
     req.n_best = row->n_best;
     req.beam_width = row->beam_width;
@@ -123,7 +123,7 @@ static void check_cancel(const cancel_row *row)
     bring(eng, row, id);
     fx_cancel(eng, id);
     (void)fxi_turn_run(eng);
-    expect_cancelled(&told, row->n_choice);
+    expect_cancelled(&got, row->n_choice);
     const int n_tok = bits_group(eng, other)->seq[0].n_computed;
     assert_int_equal(memory(eng).held_bytes, fxi_kv_bytes_for(eng->kv, n_tok));
     assert_int_equal(memory(eng).swapped_bytes, 0);
@@ -147,7 +147,7 @@ static void test_cancelled_requests_hold_nothing(void **state)
 static void test_cancel_of_one_that_others_wait_for(void **state)
 {
     (void)state;
-    static bits_answer alone, told[3];
+    static bits_answer alone, got[3];
     char what[128];
     fx_engine *eng = open_engine(16 << 20, 0);
     int32_t tok[N_PROMPT];
@@ -157,23 +157,23 @@ static void test_cancel_of_one_that_others_wait_for(void **state)
     bits_ask(eng, &req, &alone);
     uint64_t id[3];
     for (int i = 0; i < 3; i++) {
-        req = bits_request(tok, N_PROMPT, N_GEN, &told[i]);
+        req = bits_request(tok, N_PROMPT, N_GEN, &got[i]);
         id[i] = bits_submit(eng, &req);
     }
     for (int i = 0; i < 2; i++) {
         (void)fxi_turn_run(eng);
         fx_cancel(eng, id[i]);
     }
-    bits_finish(eng, &told[2]);
-    for (int i = 0; i < 2; i++) expect_cancelled(&told[i], 1);
-    if (!bits_same_choice(&told[2].choice[0], &alone.choice[0], what)) fail_msg("%s", what);
+    bits_finish(eng, &got[2]);
+    for (int i = 0; i < 2; i++) expect_cancelled(&got[i], 1);
+    if (!bits_same_choice(&got[2].choice[0], &alone.choice[0], what)) fail_msg("%s", what);
     expect_nothing_left(eng);
     unthreaded_close(eng);
 }
 
 // ---- another budget ----------------------------------------------------------------------------
 
-static bits_answer alone[N_REQUEST], told[N_REQUEST];
+static bits_answer alone[N_REQUEST], got[N_REQUEST];
 static int32_t prompt[N_REQUEST][N_PROMPT];
 
 static fx_request request(int i, bits_answer *out)
@@ -200,7 +200,7 @@ static int ask_alone(void **state)
 static void submit_all(fx_engine *eng)
 {
     for (int i = 0; i < N_REQUEST; i++) {
-        const fx_request req = request(i, &told[i]);
+        const fx_request req = request(i, &got[i]);
         (void)bits_submit(eng, &req);
     }
 }
@@ -211,8 +211,8 @@ static void finish_all(fx_engine *eng, uint64_t budget)
     char what[128];
     while (fxi_turn_run(eng)) assert_true(memory(eng).mapped_bytes <= budget);
     for (int i = 0; i < N_REQUEST; i++) {
-        assert_true(told[i].last);
-        if (!bits_same_answer(&told[i], &alone[i], what)) fail_msg("request %d: %s", i, what);
+        assert_true(got[i].last);
+        if (!bits_same_answer(&got[i], &alone[i], what)) fail_msg("request %d: %s", i, what);
     }
     expect_nothing_left(eng);
 }
@@ -302,9 +302,9 @@ static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
 static void work(fx_engine *eng)
 {
     for (int i = 0; i < N_REQUEST; i++) {
-        fx_request req = request(i, &told[i]);
+        fx_request req = request(i, &got[i]);
         req.no_cache = i != 0;
-        bits_ask(eng, &req, &told[i]);
+        bits_ask(eng, &req, &got[i]);
     }
 }
 

@@ -107,9 +107,9 @@ static void expect_refusal(const fx_request *req, fx_status want, const char *sa
 static void test_bad_requests(void **state)
 {
     (void)state;
-    static bits_answer told, never;
+    static bits_answer got, never;
     char what[128];
-    const fx_request good = bits_request(prompt, 3, N_GEN, &told);
+    const fx_request good = bits_request(prompt, 3, N_GEN, &got);
     (void)bits_submit(eng, &good);
 #define REFUSE(status, says, ...)                            \
     {                                                        \
@@ -119,12 +119,12 @@ static void test_bad_requests(void **state)
         (void)s;                                             \
         (void)(__VA_ARGS__);                                 \
         expect_refusal(r, status, says);                     \
-        if (!told.last) (void)fxi_turn_run(eng);             \
+        if (!got.last) (void)fxi_turn_run(eng);              \
     }
     REFUSALS(REFUSE)
 #undef REFUSE
-    bits_finish(eng, &told);
-    if (!bits_same_answer(&told, &alone, what)) fail_msg("%s", what);
+    bits_finish(eng, &got);
+    if (!bits_same_answer(&got, &alone, what)) fail_msg("%s", what);
     fx_stats st;
     fx_engine_stats(eng, &st);
     assert_int_equal(st.n_waiting, 0);
@@ -135,19 +135,19 @@ static void test_bad_requests(void **state)
 static void test_limits_are_allowed(void **state)
 {
     (void)state;
-    static bits_answer told;
-    fx_request req = bits_request(prompt, CTX_TOK - 1, 1 << 30, &told);
-    bits_ask(eng, &req, &told);
-    assert_int_equal(told.choice[0].n_tok, 1);
-    req = bits_request(prompt, 3, 16, &told);
+    static bits_answer got;
+    fx_request req = bits_request(prompt, CTX_TOK - 1, 1 << 30, &got);
+    bits_ask(eng, &req, &got);
+    assert_int_equal(got.choice[0].n_tok, 1);
+    req = bits_request(prompt, 3, 16, &got);
     req.n_choice = MAX_SEQ;
-    bits_ask(eng, &req, &told);
-    assert_int_equal(told.n_choice, MAX_SEQ);
-    req = bits_request(prompt, 3, -1, &told); // as many as the memory holds
+    bits_ask(eng, &req, &got);
+    assert_int_equal(got.n_choice, MAX_SEQ);
+    req = bits_request(prompt, 3, -1, &got); // as many as the memory holds
     req.n_choice = MAX_SEQ;
-    bits_ask(eng, &req, &told);
-    assert_int_equal(told.choice[MAX_SEQ - 1].finish, FX_FINISH_LENGTH);
-    assert_in_range(told.choice[0].n_tok, 1, CTX_TOK - 3);
+    bits_ask(eng, &req, &got);
+    assert_int_equal(got.choice[MAX_SEQ - 1].finish, FX_FINISH_LENGTH);
+    assert_in_range(got.choice[0].n_tok, 1, CTX_TOK - 3);
 }
 
 // ---- queues ------------------------------------------------------------------------------------
@@ -162,19 +162,19 @@ typedef struct queue_row {
 static void check_queue(const queue_row *row)
 {
     enum { N_REQUEST = 12 };
-    static bits_answer told[N_REQUEST];
+    static bits_answer got[N_REQUEST];
     fx_error err = {0};
     uint64_t id;
     fx_engine *e = unthreaded_open(MODEL, row->opt);
     for (int i = 0; i < N_REQUEST; i++) {
-        fx_request req = bits_request(prompt, row->n_prompt, 3, &told[i]);
+        fx_request req = bits_request(prompt, row->n_prompt, 3, &got[i]);
         req.n_choice = row->n_choice;
         assert_int_equal(fx_submit(e, &req, &id, &err), i < row->n_ok ? FX_OK : FX_EQUEUE);
         if (i >= row->n_ok) assert_non_null(strstr(err.text, row->says));
     }
-    for (int i = 0; i < row->n_ok; i++) bits_finish(e, &told[i]);
-    const fx_request req = bits_request(prompt, row->n_prompt, 3, &told[0]);
-    bits_ask(e, &req, &told[0]); // there is room again
+    for (int i = 0; i < row->n_ok; i++) bits_finish(e, &got[i]);
+    const fx_request req = bits_request(prompt, row->n_prompt, 3, &got[0]);
+    bits_ask(e, &req, &got[0]); // there is room again
     unthreaded_close(e);
 }
 

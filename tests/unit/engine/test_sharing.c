@@ -11,7 +11,7 @@
 
 enum { MAX_EQUAL = 20, N_TOK = BITS_MAX_PROMPT };
 
-static bits_answer told[MAX_EQUAL];
+static bits_answer got[MAX_EQUAL];
 
 static fx_engine *open_engine(fx_options opt)
 {
@@ -71,12 +71,12 @@ static void submit_equal(fx_engine *eng, const equal_row *row, const int32_t *to
 {
     static const char *const tenant[] = {"a", "b", NULL, "c"};
     for (int i = 0; i < row->n_request; i++) {
-        fx_request req = bits_request(tok, row->n_prompt, 4, &told[i]);
+        fx_request req = bits_request(tok, row->n_prompt, 4, &got[i]);
         if (row->other_tenants) req.tenant = tenant[i % 4];
         req.no_cache = row->no_cache;
         (void)bits_submit(eng, &req);
     }
-    for (int i = 0; i < row->n_request; i++) bits_finish(eng, &told[i]);
+    for (int i = 0; i < row->n_request; i++) bits_finish(eng, &got[i]);
 }
 
 // The first one computes the prompt; each other one computes only the last token, for its logits.
@@ -89,8 +89,8 @@ static void check_equal(const equal_row *row)
     submit_equal(eng, row, tok);
     const int n_other = row->n_request - 1;
     for (int i = 0; i < row->n_request; i++) {
-        if (!bits_same_choice(&told[i].choice[0], &told[0].choice[0], what)) fail_msg("%s", what);
-        assert_int_equal(told[i].n_cached, row->is_shared && i ? row->n_prompt - 1 : 0);
+        if (!bits_same_choice(&got[i].choice[0], &got[0].choice[0], what)) fail_msg("%s", what);
+        assert_int_equal(got[i].n_cached, row->is_shared && i ? row->n_prompt - 1 : 0);
     }
     assert_int_equal(n_prompt_tok(eng),
                      row->n_prompt + n_other * (row->is_shared ? 1 : row->n_prompt));
@@ -132,10 +132,10 @@ static void test_no_cache_leaves_nothing(void **state)
         int n_cached;
     } row[] = {{true, 0}, {false, 0}, {true, 0}, {false, 99}};
     for (int i = 0; i < 4; i++) {
-        fx_request req = bits_request(tok, 100, 4, &told[0]);
+        fx_request req = bits_request(tok, 100, 4, &got[0]);
         req.no_cache = row[i].no_cache;
-        bits_ask(eng, &req, &told[0]);
-        assert_int_equal(told[0].n_cached, row[i].n_cached);
+        bits_ask(eng, &req, &got[0]);
+        assert_int_equal(got[0].n_cached, row[i].n_cached);
     }
     unthreaded_close(eng);
 }
@@ -182,18 +182,18 @@ static void check_beams(int width, int n_prompt, int max_tok)
     const uint64_t chunk = chunk_bytes(eng);
     int32_t tok[N_TOK];
     make_prompt(tok, n_prompt, 3);
-    fx_request req = bits_request(tok, n_prompt, max_tok, &told[0]);
+    fx_request req = bits_request(tok, n_prompt, max_tok, &got[0]);
     req.beam_width = width;
     req.n_choice = 1;
     const uint64_t id = bits_submit(eng, &req);
     (void)fxi_turn_run(eng);
-    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !told[0].last;) {
+    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !got[0].last;) {
         const fxi_group *g = bits_group(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + (uint64_t)width * chunk);
         before = mapped(eng);
     }
-    assert_int_equal(told[0].choice[0].n_tok, max_tok);
+    assert_int_equal(got[0].choice[0].n_tok, max_tok);
     assert_int_equal(held(eng), 0);
     check_manager(eng);
     unthreaded_close(eng);
@@ -220,16 +220,16 @@ static void test_next_turn_finds_the_last(void **state)
     make_prompt(tok, n, 4);
     for (int turn = 0; turn < 6; turn++) {
         const int n_gen = 5 + 11 * turn, last = n + n_gen - 1, choice = turn % 3;
-        fx_request req = bits_request(tok, n, n_gen, &told[0]);
+        fx_request req = bits_request(tok, n, n_gen, &got[0]);
         req.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = (uint64_t)turn};
         req.n_choice = 3;
-        bits_ask(eng, &req, &told[0]);
-        for (int i = 0; i < n_gen; i++) tok[n++] = told[0].choice[choice].tok[i].tok;
+        bits_ask(eng, &req, &got[0]);
+        for (int i = 0; i < n_gen; i++) tok[n++] = got[0].choice[choice].tok[i].tok;
         make_prompt(tok + n, 7, turn);
         n += 7;
-        req = bits_request(tok, n, 1, &told[1]);
-        bits_ask(eng, &req, &told[1]);
-        assert_int_equal(told[1].n_cached, last);
+        req = bits_request(tok, n, 1, &got[1]);
+        bits_ask(eng, &req, &got[1]);
+        assert_int_equal(got[1].n_cached, last);
     }
     check_manager(eng);
     unthreaded_close(eng);
@@ -243,10 +243,10 @@ static void ask(fx_engine *eng, int which, int keep_priority, uint32_t keep_s)
 {
     int32_t tok[N_KEPT];
     make_prompt(tok, N_KEPT, which);
-    fx_request req = bits_request(tok, N_KEPT, 1, &told[0]);
+    fx_request req = bits_request(tok, N_KEPT, 1, &got[0]);
     req.keep_priority = keep_priority;
     req.keep_s = keep_s;
-    bits_ask(eng, &req, &told[0]);
+    bits_ask(eng, &req, &got[0]);
 }
 
 // Tokens of prompt `which` in the cache.
@@ -287,8 +287,8 @@ static void test_least_recently_used_goes_first(void **state)
     (void)state;
     fx_engine *eng = open_small(4);
     for (int i = 0; i < 3; i++) ask(eng, i, 0, 0);
-    ask(eng, 0, 0, 0); // used again
-    assert_int_equal(told[0].n_cached, N_KEPT - 1);
+    ask(eng, 0, 0, 0); // use it again
+    assert_int_equal(got[0].n_cached, N_KEPT - 1);
     for (int i = 3; i < 5; i++) ask(eng, i, 0, 0);
     assert_true(cached(eng, 1) < N_KEPT);
     assert_int_equal(cached(eng, 0), N_KEPT);
@@ -325,11 +325,11 @@ static void test_kept_from_the_end_on(void **state)
     fx_engine *eng = open_small(5);
     int32_t tok[N_KEPT];
     make_prompt(tok, N_KEPT, 0);
-    fx_request req = bits_request(tok, N_KEPT, 20, &told[0]);
+    fx_request req = bits_request(tok, N_KEPT, 20, &got[0]);
     req.keep_priority = 7;
     req.keep_s = 30;
     (void)bits_submit(eng, &req);
-    while (!told[0].last) {
+    while (!got[0].last) {
         (void)fxi_turn_run(eng);
         clock_us += 10 * 1000000ull;
     }

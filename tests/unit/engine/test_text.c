@@ -1,5 +1,5 @@
-// test_text.c - text is shown as early as is safe and never wrongly, however the bytes are cut into
-// tokens.
+// test_text.c - text is shown as early as is safe, and never wrongly, however its bytes are split
+// into tokens.
 #include "unit/cmocka_all.h"
 
 #include "engine/loop/loop.h"

@@ -106,14 +106,14 @@ static void expect_found(rig *r, const fxi_seq *s, int position, int plane, int 
 static void test_ledger_finds_a_byte(void **state)
 {
     (void)state;
-    static bits_answer told;
+    static bits_answer got;
     rig *r = rig_open(TINY, N_PROMPT, N_FEW);
     fx_engine *eng = r->eng[0];
     (void)rig_want(r, GREEDY); // fills the ledger
     rig_make_cold(eng);
-    const fx_request req = rig_request(r, GREEDY, &told);
+    const fx_request req = rig_request(r, GREEDY, &got);
     const uint64_t id = bits_submit(eng, &req);
-    while (told.choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    while (got.choice[0].n_tok < 2) (void)fxi_turn_run(eng);
     const fxi_seq *s = &bits_group(eng, id)->seq[0];
     const int n = s->n_computed, n_plane = 2 * eng->info.n_layer;
     const int last_byte = (int)fxi_model_kv_row_bytes(eng->model) - 1;

@@ -11,7 +11,7 @@ static int small_model(void)
     return model_is_present(STORIES) ? STORIES : TINY;
 }
 
-// In pieces of each size, and behind a warm prefix.
+// Chunks of each size, and a warm prefix.
 static const variant begins[] = {
     {.chunk = 0}, {.chunk = 1}, {.chunk = 2}, {.chunk = 3}, {.chunk = 2, .start = WARM_MID_CHUNK},
 };

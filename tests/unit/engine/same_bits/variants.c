@@ -32,7 +32,7 @@ static const struct preempt_row {
 static const struct start_row {
     const char *name;
     int n_before;  // tokens of its prompt in an earlier request; -1: the same request ran before
-    bool has_twin; // the same request runs beside it, submitted just before
+    bool has_twin; // the same request, submitted just before, runs at the same time
     bool no_cache;
 } starts[N_START] = {
     [COLD] = {"cold", 0, false, false},
@@ -108,7 +108,7 @@ static void make_warm(const rig *r, fx_engine *eng, const variant *v)
     if (n) bits_ask(eng, &req, &before);
 }
 
-// Others that decode in the meantime.
+// Other requests that decode in the meantime.
 typedef struct company {
     uint64_t id[MAX_BATCH];
     int n, n_decoding;
@@ -140,7 +140,7 @@ static void dismiss_company(const company *c, fx_engine *eng)
     while (eng->running.head || eng->waiting.head) (void)fxi_turn_run(eng);
 }
 
-// ---- what is done to it ------------------------------------------------------------------------
+// ---- treatments --------------------------------------------------------------------------------
 
 // The company decodes in every step; the rest of a step is a chunk.
 static void set_step(fx_engine *eng, const variant *v, int n_seq)
@@ -150,7 +150,7 @@ static void set_step(fx_engine *eng, const variant *v, int n_seq)
     eng->opt.step_tok = n_other + (chunks[v->chunk] > n_seq ? chunks[v->chunk] : n_seq);
 }
 
-// As the engine was opened.
+// The settings that the engine was opened with.
 static void reset_step(fx_engine *eng)
 {
     eng->opt.max_seq = MAX_SEQ;
@@ -172,8 +172,8 @@ static void preempt_all(fx_engine *eng, fxi_preempt_how how)
     }
 }
 
-// Where everything computed is lost, this happens only after some more tokens, or the request would
-// never end. True: the caches are new ones.
+// A preemption that loses everything computed happens only after some more tokens, or the request
+// would never end. True: it was preempted.
 static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
 {
     enum { LOSS_TOK = 5 };
@@ -211,11 +211,11 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
 }
 
 // Runs turns until the last event, and does to the request what the variant says.
-static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *told)
+static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got)
 {
     fx_engine *eng = r->eng[v->thread];
     watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
-    for (int n_tok = 0; (void)fxi_turn_run(eng), !told->last;) {
+    for (int n_tok = 0; (void)fxi_turn_run(eng), !got->last;) {
         fxi_group *g = bits_group(eng, id);
         for (int i = 0; i < g->n_seq; i++)
             if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);

@@ -1,8 +1,8 @@
-// variants.h - one request under everything that the engine may do to it.
+// variants.h - one request under every treatment by the engine.
 //
 // A variant is one level on each of six axes: tokens of the prompt in a step, sequences in the
-// batch, threads, how it is preempted at every step, what is cached when it starts, what it
-// requests. Its events are compared with those of the same request alone, cold, in one piece on one
+// batch, threads, how it is preempted at every step, what is cached when it starts, what it asks
+// for. Its events are compared with those of the same request alone, cold, in one piece on one
 // thread. Before that, after every turn, the rows of its caches are compared with the ledger
 // (bits.h), so that a failure names the first layer that differs.
 #ifndef TESTS_ENGINE_VARIANTS_H
@@ -21,7 +21,7 @@ typedef struct variant {
 } variant;
 
 enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV }; // models
-// False, with a message, where the model is not ours and its file is missing.
+// False, with a message, if the model is not in the repository and its file is missing.
 bool model_is_present(int model);
 
 enum { RIG_MAX_PROMPT = 600, RIG_CTX_TOK = 1024, RIG_MAX_GEN = 24 };

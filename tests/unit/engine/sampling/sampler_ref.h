@@ -1,5 +1,4 @@
-// sampler_ref.h - the rules and the draw again, plain and slow: the reference of rules.c and
-// sampler.c, of which it uses the types only.
+// sampler_ref.h - a simple, slow reference for rules.c and sampler.c; it uses only their types.
 #ifndef TESTS_SAMPLER_REF_H
 #define TESTS_SAMPLER_REF_H
 

@@ -13,7 +13,7 @@
 #define MAX_VOCAB 2000
 #define MAX_TOP   (2 * FX_MAX_BEAM)
 
-// ---- the slow ones -----------------------------------------------------------------------------
+// ---- slow references ---------------------------------------------------------------------------
 
 static long double slow_log_sum(const float *logits, int n)
 {
@@ -224,7 +224,7 @@ static void test_logits_far_apart(void **state)
     assert_true(top[2].logprob == -2e38f);
 }
 
-// ---- what softmax.h has ------------------------------------------------------------------------
+// ---- softmax.h ---------------------------------------------------------------------------------
 
 #define N_LOOP 64
 

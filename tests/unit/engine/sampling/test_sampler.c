@@ -1,6 +1,5 @@
-// test_sampler.c - the rules and the sampler: against a slow, obvious reference over random
-// requests, and each rule by an example computed by hand, which fails if the rule were dropped or
-// moved.
+// test_sampler.c - the rules and the sampler against a simple, slow reference on random requests;
+// and one example by hand for each rule, which fails if the rule is dropped or moved.
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -222,7 +221,7 @@ static const kept_case kept_cases[] = {
      {1}},
 };
 
-// The token that a draw of `unit` means; -1: too near to a boundary to decide.
+// The token drawn with the random number `unit`; -1: too close to a boundary to decide.
 static int32_t expected(const kept_case *c, double unit)
 {
     int i = 0;
@@ -277,7 +276,7 @@ static void test_min_p_1_keeps_all_that_tie(void **state)
         }
 }
 
-// ---- rows that are special ---------------------------------------------------------------------
+// ---- special rows ------------------------------------------------------------------------------
 
 #define N 200
 
@@ -566,7 +565,7 @@ static void test_random_requests(void **state)
     assert_in_range(n_itself, N_CASE / 200, N_CASE / 4);
 }
 
-// ---- rows that lie on the edges of what the sampler cuts them into ------------------------------
+// ---- rows on the edges of the sampler's buckets and blocks --------------------------------------
 
 static float long_row[REF_MAX_VOCAB];
 

@@ -1,4 +1,4 @@
-// sim.c - the turns of a run: what happens to the engine before each, and what must hold after it.
+// sim.c - the turns of a run: the disturbances before each turn, and the invariants after it.
 #include "unit/engine/sim/sim.h"
 
 #include "vmm_fault.h"
@@ -114,7 +114,7 @@ static void submit(sim *w)
     r->req.on_event = on_event;
     r->req.ud = r;
     const fx_status want = expected_status(w, &r->req), st = fx_submit(w->eng, &r->req, &id, &err);
-    CHECK(w, st == want, "a request is answered %d (%.120s), not %d", (int)st, err.text, (int)want);
+    CHECK(w, st == want, "fx_submit returns %d (%.120s), not %d", (int)st, err.text, (int)want);
     w->total->requests++;
     w->total->refused += st != FX_OK;
     if (st != FX_OK) return;
@@ -123,7 +123,7 @@ static void submit(sim *w)
     if (one_in(w, 40)) cancel(w, r);
 }
 
-// ---- what befalls the engine -------------------------------------------------------------------
+// ---- disturbances ------------------------------------------------------------------------------
 
 // A request that the budget cannot hold even alone may end with an error.
 static void note_budget(sim *w)
@@ -147,7 +147,7 @@ static void change_budget(sim *w)
         want = most / 2 + sim_u64(&w->rng) % (most / 2 + 1);
     const bool can = fxi_budget_check(w->eng, want, NULL) == FX_OK;
     const fx_status st = fx_set_kv_memory(w->eng, want, NULL);
-    CHECK(w, st == (can ? FX_OK : FX_EINVAL), "a budget is answered %d", (int)st);
+    CHECK(w, st == (can ? FX_OK : FX_EINVAL), "fx_set_kv_memory returns %d", (int)st);
     w->new_budget |= can;
     w->total->budgets += can;
     note_budget(w);
@@ -178,7 +178,7 @@ static void arm(sim *w)
     for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.error = true;
 }
 
-// The device finishes what it was given some turns ago.
+// The device finishes work that it was given some turns ago.
 static void finish_work(sim *w)
 {
     if (!w->set.async) return;
@@ -241,7 +241,7 @@ static void on_event(void *ud, const fx_event *ev)
     w->in_callback = false;
 }
 
-// ---- what must hold ----------------------------------------------------------------------------
+// ---- invariants --------------------------------------------------------------------------------
 
 static void check_memory(sim *w)
 {
@@ -291,7 +291,7 @@ static void check_counts(sim *w)
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
-    CHECK(w, n_live(w) || !kv.live_bytes, "a sequence of nobody is left");
+    CHECK(w, n_live(w) || !kv.live_bytes, "KV memory of a sequence is left");
 }
 
 // While there are requests, the engine makes progress, unless calls fail.
@@ -302,7 +302,7 @@ static void check_progress(sim *w, bool was_busy)
     const uint64_t n_done = st.n_step + w->total->stopped + w->total->cancelled + w->total->failed;
     w->n_idle_turn = was_busy && !w->is_armed && n_done == w->n_done ? w->n_idle_turn + 1 : 0;
     w->n_done = n_done;
-    CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "nobody gets on, %d run, %d wait",
+    CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "no request makes progress, %d run, %d wait",
           w->eng->running.n_seq, w->eng->waiting.n_seq);
 }
 
@@ -400,7 +400,7 @@ static void drain(sim *w)
 static void check_idle(sim *w)
 {
     static const uint64_t gap_s[] = {0, 6, 700};
-    w->eng->idle_since_us = 0; // again: what the device was busy with can go now
+    w->eng->idle_since_us = 0; // again: memory that the device was using can go now
     for (int i = 0; i < 3 && !w->what[0]; i++) {
         w->clock_us += gap_s[i] * SECOND_US;
         finish_work(w); // earlier work, and this
@@ -411,9 +411,9 @@ static void check_idle(sim *w)
     fxi_kv_stats kv;
     fx_engine_stats(w->eng, &st);
     fxi_kv_get_stats(w->eng->kv, &kv);
-    CHECK(w, !st.n_running && !st.n_waiting && !st.n_waiting_tok, "somebody is left");
+    CHECK(w, !st.n_running && !st.n_waiting && !st.n_waiting_tok, "a request is left");
     CHECK(w, !kv.held_bytes && !kv.live_bytes && !kv.swapped_bytes,
-          "nobody holds %llu bytes, %llu of tokens, %llu in the swap",
+          "idle, but %llu bytes are held, %llu by tokens, %llu in the swap",
           (unsigned long long)kv.held_bytes, (unsigned long long)kv.live_bytes,
           (unsigned long long)kv.swapped_bytes);
     CHECK(w, !kv.mapped_bytes, "%llu bytes are left when idle",

@@ -1,15 +1,15 @@
-// sim.h - a world for the engine that follows from one seed: the real scheduler and the real
-// manager of KV memory, a model that is a hash, a clock that is a number, and requests that come in
+// sim.h - a simulated world for the engine, generated from one seed: the real scheduler and the
+// real KV manager, a model that is a hash, a clock that is a counter, and requests that arrive in
 // bursts and leave early, while budgets change, groups are preempted and calls to the device fail.
 // One thread; the same seed gives the same run.
 //
-//   sim_law.c      the hash, its logits, and chance
+//   sim_law.c      the hash, its logits, and random numbers
 //   sim_model.c    the model: real memory that it reads back, or fake memory that keeps a record
-//   sim_ref.c      what a request must answer
-//   sim_draw.c     requests at random
-//   sim_request.c  every event against the reference; sim_verdict.c the best of many answers
+//   sim_ref.c      the expected answer of a request
+//   sim_draw.c     random requests
+//   sim_request.c  checks every event against the reference; sim_verdict.c: the best of n answers
 //   sim_open.c     an engine for the seed
-//   sim.c          turns, disturbances, and what must hold after each
+//   sim.c          turns, disturbances, and the invariants after each
 #ifndef TESTS_ENGINE_SIM_H
 #define TESTS_ENGINE_SIM_H
 
@@ -43,7 +43,7 @@ typedef struct sim_totals {
 #undef SIM_TOTALS_FIELD
 } sim_totals;
 
-// The world that the seed gives.
+// The settings drawn from the seed.
 typedef struct sim_setup {
     bool fake;  // memory
     bool async; // with fake memory: the device runs asynchronously
@@ -54,7 +54,7 @@ typedef struct sim_setup {
     int ahead_tok;
     uint64_t us_per_tok, us_per_turn;
     sim_taste taste;
-    bool faults, budgets, preemptions, crowded; // what happens to it
+    bool faults, budgets, preemptions, crowded; // the disturbances
     int preempt_gap;                            // average number of turns between forced ones
     int max_live;                               // requests at once
     int n_turn;
@@ -74,23 +74,23 @@ typedef struct sim {
     bool is_armed;    // faults
     int burst;        // requests that come together from now on
     uint64_t ticket;  // of a fence of the fake device
-    bool new_budget;  // was asked for in this turn
-    bool in_callback; // of a request
+    bool new_budget;  // requested in this turn
+    bool in_callback; // inside a request's on_event
     int n_idle_turn;  // in a row, without progress although requests wait or run
     uint64_t n_done;  // ends and steps so far, as of the last turn
     uint64_t next_check, check_gap;
     sim_library library;
     sim_request req[SIM_MAX_LIVE];
     sim_totals *total;
-    char what[256]; // what went wrong first; empty: nothing
+    char what[256]; // the first failure; empty: none
 } sim;
 
 // sim_open.c
 void sim_setup_draw(sim *w);
 bool sim_open(sim *w); // false: w->what says why
 
-// sim.c: one run. n_turn 0: as many turns as the seed says. spoil: the model writes wrong rows,
-// which must be found. False: something was wrong, one line in what[256].
+// sim.c: one run. n_turn 0: the number of turns comes from the seed. spoil: the model writes wrong
+// rows, which must be found. False: a check failed, with one line in what[256].
 bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *what);
 
 #endif

@@ -1,5 +1,5 @@
-// sim_draw.c - requests at random: prompts that share beginnings, repeat, or go on where an answer
-// ended; and every field of a request that the scheduler, the cache or the answers depend on.
+// sim_draw.c - random requests: prompts that share beginnings, repeat, or continue an earlier
+// answer; and every field of a request that the scheduler, the cache or the answers depend on.
 #include "unit/engine/sim/sim_request.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ static void draw_choices(sim_request *r, const sim_taste *t, sim_rng *rng)
     fx_request *q = &r->req;
     const int how = sim_int(rng, 0, 11), wish = sim_one_in(rng, 3) ? SIM_MAX_SEQ : 3;
     const int most = t->max_seq < wish ? t->max_seq : wish;
-    if (how == 0) q->n_choice = sim_int(rng, 1, SIM_MAX_SEQ - 2); // refused where it is too many
+    if (how == 0) q->n_choice = sim_int(rng, 1, SIM_MAX_SEQ - 2); // refused if too many
     if (how == 1 || how == 2) q->n_choice = sim_int(rng, 1, most);
     if (how == 3 && most > 1) {
         q->n_best = sim_int(rng, 2, most);
@@ -108,7 +108,7 @@ static void draw_rules(sim_request *r, sim_rng *rng)
     if (sim_one_in(rng, 3)) s->presence_penalty = sim_float(rng, -1, 1);
     if (sim_one_in(rng, 3)) s->frequency_penalty = sim_float(rng, -1, 1);
     if (!sim_one_in(rng, 6)) return;
-    s->allow = r->allow; // at times so few that min_tok leaves none
+    s->allow = r->allow; // sometimes so few that min_tok leaves none
     s->n_allow = (size_t)(sim_one_in(rng, 4) ? 1 : sim_int(rng, 2, 24));
     for (size_t i = 0; i < s->n_allow; i++) r->allow[i] = sim_int(rng, 2, SIM_N_VOCAB - 1);
 }

@@ -1,5 +1,5 @@
-// sim_law.h - the simulator's language: the row of logits after a run of tokens, by a hash of all
-// of them; and the random numbers that its world is made of.
+// sim_law.h - the simulator's language: the row of logits after a run of tokens, from a hash of all
+// of them; and the simulator's random numbers.
 //
 // Each plane of the cache has its own hash, updated from token to token. The model stores that hash
 // in the row of the token, and computes the next one from what it reads back.
@@ -11,7 +11,7 @@
 
 enum { SIM_MAX_PLANE = 4, SIM_N_VOCAB = 48, SIM_MAX_CTX = 320 };
 
-// ---- chance ------------------------------------------------------------------------------------
+// ---- random numbers ----------------------------------------------------------------------------
 
 typedef struct sim_rng {
     uint64_t x;

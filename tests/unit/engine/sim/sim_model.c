@@ -37,7 +37,7 @@ static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
     return NULL;
 }
 
-// The run must be what the engine knows of the sequence.
+// The run must match the tokens that the engine has for the sequence.
 static bool is_of(const run *r)
 {
     const fxi_batch_seq *b = r->b;
@@ -90,7 +90,7 @@ static void check_real(sim_model *m, const run *r)
     for (int p = 0; p < m->law.n_plane; p++) {
         for (int pos = 0; pos < b->pos; pos++)
             if (!is_row(m, row_at(r, p, pos), m->at[pos].h[p]))
-                wrong(m, "a row in front of the run is not what was written there");
+                wrong(m, "a row before the run is not what was written there");
         for (int pos = b->pos; pos < b->pos + b->n_tok; pos++)
             if (!is_zero_row(m, row_at(r, p, pos))) wrong(m, "a new row is not zero");
     }
@@ -150,13 +150,14 @@ static void forward(fxi_model *model, const fxi_batch *batch, float *logits)
         if (is_of(&r)) {
             logits = compute_run(m, &r, logits);
         } else {
-            wrong(m, "a run of the batch is of no sequence");
+            wrong(m, "a run of the batch belongs to no sequence");
             memset(logits, 0, (size_t)b->n_logit * SIM_N_VOCAB * sizeof *logits);
             logits += b->n_logit * SIM_N_VOCAB;
         }
         tok += b->n_tok;
     }
-    if (tok != batch->token + batch->n_tok) wrong(m, "the batch's runs are not all of its tokens");
+    if (tok != batch->token + batch->n_tok)
+        wrong(m, "the runs of the batch do not cover its tokens");
     *m->clock_us += m->us_per_tok * (uint64_t)batch->n_tok;
     if (m->beside) m->beside(m->ud);
 }

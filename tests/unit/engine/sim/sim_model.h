@@ -27,10 +27,10 @@ typedef struct sim_model {
     uint64_t us_per_tok;
     void (*beside)(void *ud); // called in each pass, for other threads; NULL: nothing
     void *ud;
-    const char *wrong;         // the first thing that was wrong
-    int spoil_every;           // one row in so many is written wrong; 0: none
+    const char *wrong;         // the first failure
+    int spoil_every;           // every n-th row is written wrong; 0: none
     int n_row;                 // written so far
-    sim_state at[SIM_MAX_CTX]; // scratch: of one sequence, after each token
+    sim_state at[SIM_MAX_CTX]; // scratch: the hash of one sequence after each token
 } sim_model;
 
 // row_bytes: a multiple of 16. NULL: no memory. Freed with fxi_model_free.

@@ -1,6 +1,6 @@
-// sim_ref.h - what a request must answer, computed in the plainest way: from the tokens alone, one
-// sequence after the other, without forks and managed memory. It uses the engine's functions on a
-// row of logits only (rules, draw, logprobs), which have references of their own.
+// sim_ref.h - the expected answer of a request, computed in the simplest way: from the tokens
+// alone, one sequence at a time, without forks and managed memory. It uses the engine's functions
+// on a row of logits only (rules, draw, logprobs), which have references of their own.
 #ifndef TESTS_ENGINE_SIM_REF_H
 #define TESTS_ENGINE_SIM_REF_H
 
@@ -9,7 +9,7 @@
 
 enum { SIM_MAX_SEQ = 8 }; // choices, or beams, of a request
 
-// A request as the reference sees it. Token 3 + b is the text of byte b.
+// The part of a request that the reference needs. Token 3 + b is the text of byte b.
 typedef struct sim_ask {
     const sim_law *law;
     const fx_request *req;
@@ -40,7 +40,7 @@ int sim_answer_len(const sim_ask *k, const sim_answer *a); // tokens of the answ
 // The next token; -1: the rules leave none.
 int32_t sim_answer_next(const sim_ask *k, const sim_answer *a, int choice);
 void sim_answer_add(const sim_ask *k, sim_answer *a, int32_t tok);
-void sim_answer_all(const sim_ask *k, sim_answer *a, int choice); // from begin to its end
+void sim_answer_all(const sim_ask *k, sim_answer *a, int choice); // the whole answer
 
 // Probability of tok as the next token; *out points to top[FX_MAX_TOP].
 void sim_answer_prob(const sim_ask *k, const sim_answer *a, int32_t tok, int n_top, fx_logprob *top,

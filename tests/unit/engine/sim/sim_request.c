@@ -1,4 +1,4 @@
-// sim_request.c - every event of a request against what the reference says must come.
+// sim_request.c - checks every event of a request against the reference.
 #include "unit/engine/sim/sim_request.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void check_prob(sim_request *r, const fx_event *ev, const sim_answer *a, 
     fx_logprob top[FX_MAX_TOP];
     fx_token_prob want;
     sim_answer_prob(&r->ask, a, ev->token, n_top, top, &want);
-    CHECK(r, ev->prob && same_prob(ev->prob, &want), "the probability at %d is another",
+    CHECK(r, ev->prob && same_prob(ev->prob, &want), "the probability at %d is wrong",
           ev->position);
 }
 
@@ -65,7 +65,7 @@ static void take_prompt_prob(sim_request *r, const fx_event *ev)
           "a prompt token is emitted without request");
     CHECK(r, ev->position == r->n_prompt_emitted, "prompt token %d is emitted, %d is next",
           ev->position, r->n_prompt_emitted);
-    CHECK(r, ev->token == r->prompt[ev->position], "another prompt token");
+    CHECK(r, ev->token == r->prompt[ev->position], "the prompt token is wrong");
     check_prob(r, ev, &a, r->req.n_prompt_top);
     sim_law_add(r->ask.law, &r->prompt_state, ev->token);
     r->n_prompt_emitted++;
@@ -84,11 +84,11 @@ static void take_token(sim_request *r, sim_choice *c, const fx_event *ev)
           "a token before the prompt's probabilities");
     if (open) {
         const int32_t want = sim_answer_next(&r->ask, &c->a, ev->choice);
-        CHECK(r, ev->token == want, "choice %d: token %d at %d is to be %d", ev->choice, ev->token,
+        CHECK(r, ev->token == want, "choice %d: token %d at %d, expected %d", ev->choice, ev->token,
               ev->position, want);
     }
     if (r->wrong[0]) return;
-    CHECK(r, r->req.logprobs || !ev->prob, "a probability is told unasked");
+    CHECK(r, r->req.logprobs || !ev->prob, "a probability is emitted without request");
     if (r->req.logprobs) check_prob(r, ev, &c->a, r->req.n_top);
     sim_answer_add(&r->ask, &c->a, ev->token);
     CHECK(r, ev->n_generated == sim_answer_len(&r->ask, &c->a), "n_generated is %d",
@@ -115,11 +115,12 @@ static void check_broken_off(sim_request *r, const sim_choice *c, const fx_event
                          : ev->finish == FX_FINISH_ABORT ? r->may.abort
                                                          : r->may.error;
     const bool own = ev->finish == FX_FINISH_ERROR && has_own_error(r, c, ev->choice);
-    CHECK(r, allowed || own, "choice %d is broken off (%d: %s)", ev->choice, (int)ev->finish,
+    CHECK(r, allowed || own, "choice %d is cut short (%d: %s)", ev->choice, (int)ev->finish,
           ev->error ? ev->error : "no error");
     CHECK(r, c->a.finish == FX_FINISH_NONE || !r->ask.max_tok, "choice %d had ended well",
           ev->choice);
-    CHECK(r, !ev->error == (ev->finish != FX_FINISH_ERROR), "an error's line");
+    CHECK(r, !ev->error == (ev->finish != FX_FINISH_ERROR),
+          "an error line does not fit the finish");
 }
 
 static void take_end(sim_request *r, sim_choice *c, const fx_event *ev)
@@ -139,8 +140,8 @@ static void take_end(sim_request *r, sim_choice *c, const fx_event *ev)
           c->text.n == (size_t)c->a.n_text &&
               memcmp(c->text.p ? c->text.p : "", c->a.text, c->text.n) == 0,
           "choice %d: the text is not that of its tokens", ev->choice);
-    CHECK(r, is_hidden(r) || ev->score == 0, "a score is told unasked");
-    CHECK(r, ev->last == (r->n_ended == r->req.n_choice), "the last event is another");
+    CHECK(r, is_hidden(r) || ev->score == 0, "a score is emitted without request");
+    CHECK(r, ev->last == (r->n_ended == r->req.n_choice), "the wrong event is the last one");
 }
 
 // ---- all events --------------------------------------------------------------------------------

@@ -36,11 +36,11 @@ typedef struct sim_choice {
     double score;
 } sim_choice;
 
-// The ends that a request may have besides its own. The world keeps this up to date.
+// The other ends that a request may have. The world keeps this up to date.
 typedef struct sim_leave {
     bool error, cancel, abort;
-    bool no_token; // it was cancelled before its tokens came: none may be emitted any more
-    bool due;      // and before the turn: it ends in this turn
+    bool no_token; // it was cancelled before its first token: none may be emitted
+    bool due;      // it was cancelled before the turn: it ends in this turn
 } sim_leave;
 
 typedef struct sim_request {
@@ -49,13 +49,13 @@ typedef struct sim_request {
     fx_request req;
     sim_ask ask;
     sim_leave may;
-    bool is_over; // has had its last event
+    bool is_over; // its last event has come
     int n_ended;
     uint64_t n_event;
     int n_prompt_emitted;
     sim_state prompt_state; // after the prompt tokens emitted
     sim_choice choice[SIM_MAX_SEQ];
-    char wrong[160]; // the first thing that was wrong; empty: none
+    char wrong[160]; // the first failure; empty: none
     // what req points to
     int32_t prompt[SIM_MAX_CTX + 16];
     fx_bias bias[2];
@@ -75,15 +75,15 @@ typedef struct sim_taste {
 // A request whose on_event and ud are left to the caller.
 void sim_request_draw(sim_request *r, const sim_taste *t, const sim_library *l, sim_rng *rng);
 
-// It was accepted: events may come from now on.
+// Call when it was accepted: events may come from now on.
 void sim_request_begin(sim_request *r, const sim_law *law, uint64_t id, int max_tok);
 void sim_request_event(sim_request *r, const fx_event *ev);
 void sim_request_end(sim_request *r); // frees the events
 int sim_request_n_left(
     const sim_request *r); // tokens that may still have to be computed or emitted
 
-// sim_verdict.c: called with the last event of a request whose answers are emitted at its end: they
-// must be the best that the reference finds. NULL, or what is wrong.
+// sim_verdict.c: call with the last event of a request whose answers are emitted at its end: they
+// must be the best that the reference finds. Returns NULL or the failure.
 const char *sim_verdict(const sim_request *r);
 
 #endif

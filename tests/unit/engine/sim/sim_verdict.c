@@ -1,6 +1,6 @@
-// sim_verdict.c - answers that are emitted at the end of a request: n_best and beam search. The
-// reference computes all of them and finds the best; these must be emitted, in this order. Where
-// the request was cut short, each must at least be one that was under way.
+// sim_verdict.c - checks answers that are emitted at the end of a request: n_best and beam search.
+// The reference computes all of them; the best must be emitted, in order. If the request was cut
+// short, each must at least have been in progress.
 #include "unit/engine/sim/sim_request.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static const char *check_part(const sim_request *r, const sim_answer *a)
         bool found = false;
         for (int k = 0; k < r->ask.n_seq; k++)
             found |= ended_well(c->finish) ? same(&a[k], &c->a) : begins_with(&a[k], &c->a);
-        if (!found) return "what is told of a broken off choice is no part of any";
+        if (!found) return "an answer cut short is no beginning of a choice";
     }
     return NULL;
 }
@@ -70,7 +70,8 @@ static const char *check_best(const sim_request *r, const sim_answer *a)
 {
     for (int i = 0; i < r->req.n_choice; i++) {
         const sim_choice *c = &r->choice[i];
-        if (c->finish != a[i].finish || !same(&c->a, &a[i])) return "not the best answer is told";
+        if (c->finish != a[i].finish || !same(&c->a, &a[i]))
+            return "the answer emitted is not the best one";
         if (ended_well(c->finish) && c->score != mean(&r->ask, &a[i]))
             return "the score is not the mean logprob";
     }
@@ -101,11 +102,11 @@ static const char *check_hypotheses(const sim_request *r, const sim_beams *b)
     for (int i = 0; i < r->req.n_choice; i++) {
         const sim_choice *c = &r->choice[i];
         if (i >= b->n_done) {
-            if (c->finish != FX_FINISH_ERROR) return "an answer more than the search has found";
+            if (c->finish != FX_FINISH_ERROR) return "more answers than the search has found";
         } else if (!same(&c->a, &b->done[i]) || c->finish != b->done[i].finish) {
-            return "not the best hypothesis is told";
+            return "the answer emitted is not the best hypothesis";
         } else if (c->score != b->score[i]) {
-            return "the score of a hypothesis is another";
+            return "the score of a hypothesis is wrong";
         }
     }
     return NULL;
@@ -124,7 +125,7 @@ static const char *check_beam_parts(const sim_request *r, sim_beams *b)
     for (int n = 0; !b->is_over; n++) {
         for (int i = 0; i < r->req.n_choice; i++)
             if (sim_answer_len(&r->ask, &r->choice[i].a) == n && !is_live(b, &r->choice[i].a))
-                return "what is told of a broken off search was no beam";
+                return "an answer of a search cut short was no beam";
         sim_beams_step(&r->ask, b);
     }
     return NULL;

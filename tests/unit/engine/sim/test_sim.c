@@ -1,5 +1,5 @@
-// test_sim.c - many worlds (sim.h), one per seed. A failure prints its seed, its turn and what was
-// wrong.
+// test_sim.c - many worlds (sim.h), one per seed. A failure prints its seed, its turn and the check
+// that failed.
 //
 //   FX_SIM_SEED=n test_sim                  runs that world again, exactly
 //   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have passed

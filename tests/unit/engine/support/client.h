@@ -14,7 +14,7 @@
 typedef struct client_choice {
     int32_t tok[CLIENT_MAX_TOK];
     fx_token_prob prob[CLIENT_MAX_TOK]; // where requested, without `top`
-    fx_logprob top[CLIENT_MAX_TOK];     // the first of it, if there is one
+    fx_logprob top[CLIENT_MAX_TOK];     // the first element of `top`, if there is one
     int n_tok;
     fxi_buf text;
     fx_finish finish; // FX_FINISH_NONE until it ended
