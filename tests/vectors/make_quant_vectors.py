@@ -2,7 +2,7 @@
 """Makes the test vectors of GGUF's block types, with the PyPI packages `gguf` (gguf-py) and `numpy`:
 
     python3 -m venv build/gguf && build/gguf/bin/pip install gguf numpy
-    build/gguf/bin/python tests/vectors/make_quant_vectors.py tests/vectors
+    build/gguf/bin/python tests/vectors/make_quant_vectors.py tests/vectors/quant
 
 quant_TYPE.bin       blocks of random bytes with finite scales, followed by the float32 numbers that gguf-py reads
                      from them

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes models/storyteller.gguf and tests/vectors/ from nothing: Debian packages, stories, vocabulary, training, export.
+# Makes models/storyteller.gguf and tests/vectors/logits from nothing: Debian packages, stories, vocabulary, training,
+# export.
 # Usage, from anywhere:  tools/storyteller/make.sh [--minutes 32] [other options of train.py]
 # Needs Debian 12 (or a python3 that has torch, numpy and sentencepiece: PYTHON=... makes it use that one).
 set -euo pipefail
@@ -21,9 +22,9 @@ fi
 export OMP_WAIT_POLICY=PASSIVE
 export MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=8000000000
 
-mkdir -p "$out" models tests/vectors
-"$python" tools/storyteller/vectors.py tiny tests/vectors
+mkdir -p "$out" models tests/vectors/logits
+"$python" tools/storyteller/vectors.py tiny tests/vectors/logits
 "$python" tools/storyteller/train.py --out "$out" "$@"
-"$python" tools/storyteller/vectors.py storyteller "$out" models/storyteller.gguf tests/vectors
+"$python" tools/storyteller/vectors.py storyteller "$out" models/storyteller.gguf tests/vectors/logits
 "$python" tools/storyteller/sample.py "$out"
 ls -l models/storyteller.gguf

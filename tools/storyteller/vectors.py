@@ -3,8 +3,8 @@
 
 Keys and values are rounded to fp16 on their way into attention, as the engine's cache keeps them.
 
-vectors.py tiny tests/vectors                                   # tiny-*.gguf (random weights) and tiny-*.json
-vectors.py storyteller build/storyteller models/storyteller.gguf tests/vectors
+vectors.py tiny tests/vectors/logits                                   # tiny-*.gguf (random weights) and tiny-*.json
+vectors.py storyteller build/storyteller models/storyteller.gguf tests/vectors/logits
 """
 
 import argparse

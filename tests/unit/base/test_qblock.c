@@ -39,11 +39,11 @@ static size_t row_bytes(fxi_dtype type, size_t n_elem)
     return n_elem / t->block_elems * t->block_bytes;
 }
 
-// The whole of tests/vectors/<name>, which has n_bytes.
+// The whole of tests/vectors/quant/<name>, which has n_bytes.
 static void *read_vectors(const char *name, size_t n_bytes)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/tests/vectors/%s", FX_SOURCE_DIR, name);
+    snprintf(path, sizeof path, "%s/tests/vectors/quant/%s", FX_SOURCE_DIR, name);
     FILE *f = fopen(path, "rb");
     if (!f) fail_msg("%s is missing", path);
     char *p = malloc(n_bytes);

@@ -55,7 +55,7 @@ static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *gol
 static void test_storyteller(void **state)
 {
     (void)state;
-    json_t *root = load(FX_SOURCE_DIR "/tests/vectors/storyteller.json");
+    json_t *root = load(FX_SOURCE_DIR "/tests/vectors/logits/storyteller.json");
     const json_t *greedy = json_object_get(root, "greedy");
     fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
     check_greedy(eng, json_object_get(greedy, "prompt_tokens"), json_object_get(greedy, "tokens"));

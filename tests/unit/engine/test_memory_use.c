@@ -6,7 +6,7 @@
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 
-#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
 enum { N_PROMPT = 100, N_GEN = 40, N_REQUEST = 4, CTX_TOK = 1024 };
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
 enum { CTX_TOK = 256, MAX_SEQ = 8, N_VOCAB = 320, N_GEN = 40 };
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
 enum { MAX_EQUAL = 20, N_TOK = BITS_MAX_PROMPT };
 

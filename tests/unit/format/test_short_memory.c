@@ -205,7 +205,7 @@ static void test_each_allocation(void **state)
         {open_file, FOLDER "ranks.tiktoken", "gpt-2"},
         {open_file, FOLDER "bpe.model", NULL},
         {open_file, FOLDER "unigram.model", NULL},
-        {open_file, FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
+        {open_file, FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL},
     };
     json_set_alloc_funcs(__wrap_malloc, free);
     make_said();

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define N_TOK       RUNNER_MAX_TOK
-#define VECTORS     FX_SOURCE_DIR "/tests/vectors/"
+#define VECTORS     FX_SOURCE_DIR "/tests/vectors/logits/"
 #define STORYTELLER FX_SOURCE_DIR "/models/storyteller.gguf" // has heads of 32
 
 static const runner_model models[] = {

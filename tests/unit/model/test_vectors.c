@@ -157,7 +157,7 @@ static void check_file(const vector_file *f, const char *kernel_path)
     json_decref(root);
 }
 
-#define VECTORS FX_SOURCE_DIR "/tests/vectors/"
+#define VECTORS FX_SOURCE_DIR "/tests/vectors/logits/"
 
 static const vector_file files[] = {
     {VECTORS "tiny-f32.gguf", VECTORS "tiny-f32.json", 1e-4, 1e-4},

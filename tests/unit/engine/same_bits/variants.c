@@ -297,12 +297,13 @@ void rig_check_preemptions(const rig *r)
 static const struct model_row {
     const char *name, *path, *kv_type;
 } models[] = {
-    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", NULL},
+    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL},
     [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL},
     [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL},
     [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
                            "q8_0"},
-    [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf", "f32"},
+    [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf",
+                     "f32"},
 };
 
 bool model_is_present(int model)

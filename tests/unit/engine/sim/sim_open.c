@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
 enum { PAGE = 4096, CHUNK_MIN_TOK = 32 };
 

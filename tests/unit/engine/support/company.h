@@ -4,7 +4,7 @@
 
 #include "unit/engine/support/client.h"
 
-#define MODEL FX_SOURCE_DIR "/tests/vectors/tiny-f32.gguf"
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
 enum { N_REQUEST = 10, MAX_PROMPT = 120, N_GEN = 60 };
 
