@@ -1,3 +1,4 @@
+// prob_log.c - a growing array of probabilities, and one of alternatives once a token has some.
 #include "engine/sampling/prob_log.h"
 
 #include <stdlib.h>

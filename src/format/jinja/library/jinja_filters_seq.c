@@ -150,16 +150,25 @@ static fx_status map_filter(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *ite
     return FX_OK;
 }
 
+// The items of a generator filter, and room for as many results. Unless out->type is ABSENT
+// afterwards, *out is the filter's result already: empty, or a generator that fails when consumed.
+static fx_status take_items(fxi_jrun *r, const fxi_jcall *c, fxi_jseq *items, fxi_jval **v,
+                            fxi_jval *out)
+{
+    if (!fxi_jval_truth(c->self))
+        return fxi_jval_make_generator(r, NULL, 0, out); // Jinja: also for 0
+    FX_TRY(fxi_jval_generator_source(r, c->self, items, out));
+    if (out->type != FXI_JVAL_ABSENT) return FX_OK;
+    FX_TRY(fxi_jrun_work(r, items->n * sizeof **v));
+    return fxi_jrun_take(r, items->n * sizeof **v, v);
+}
+
 static fx_status filter_map(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     fxi_jseq items;
     fxi_jval *v;
-    if (!fxi_jval_truth(c->self))
-        return fxi_jval_make_generator(r, NULL, 0, out); // Jinja: also for 0
-    FX_TRY(fxi_jval_generator_source(r, c->self, &items, out));
+    FX_TRY(take_items(r, c, &items, &v, out));
     if (out->type != FXI_JVAL_ABSENT) return FX_OK;
-    FX_TRY(fxi_jrun_work(r, items.n * sizeof *v));
-    FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
     bool attribute = !c->all->n && find_keyword(c->all, "attribute");
     FX_TRY(attribute ? map_attribute(r, c, &items, v) : map_filter(r, c, &items, v));
     return fxi_jval_make_generator(r, v, items.n, out);
@@ -189,12 +198,8 @@ static fx_status filter_select(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     size_t n = 0;
     if (c->row->how & BY_ATTRIBUTE && !c->all->n)
         return fxi_jrun_fail(r, "%s: wants an attribute's name", c->row->name);
-    if (!fxi_jval_truth(c->self))
-        return fxi_jval_make_generator(r, NULL, 0, out); // Jinja: also for 0
-    FX_TRY(fxi_jval_generator_source(r, c->self, &items, out));
+    FX_TRY(take_items(r, c, &items, &v, out));
     if (out->type != FXI_JVAL_ABSENT) return FX_OK;
-    FX_TRY(fxi_jrun_work(r, items.n * sizeof *v));
-    FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
     for (size_t i = 0; i < items.n; i++) {
         bool yes;
         FX_TRY(item_passes(r, c, items.v[i], &yes));

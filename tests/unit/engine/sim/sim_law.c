@@ -1,3 +1,4 @@
+// sim_law.c - hashes of runs of tokens, and the rows of logits that follow from them.
 #include "unit/engine/sim/sim_law.h"
 
 #define STEP UINT64_C(0x9e3779b97f4a7c15)

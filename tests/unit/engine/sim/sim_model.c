@@ -1,3 +1,4 @@
+// sim_model.c - the forward pass of the simulator's model, which checks what it reads.
 #include "unit/engine/sim/sim_model.h"
 
 #include "vmm_fake.h"

@@ -1,3 +1,4 @@
+// sim_ref.c - the expected answers: choices, best ones and beams, from the tokens alone.
 #include "unit/engine/sim/sim_ref.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// client.c - collects the events of one request.
 #include "unit/engine/support/client.h"
 
 #include "engine/loop/loop.h"

@@ -1,3 +1,4 @@
+// company.c - the requests, and their answers from an engine that serves nobody else.
 #include "unit/engine/support/company.h"
 
 #include "unit/cmocka_all.h"

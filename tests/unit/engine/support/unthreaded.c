@@ -1,3 +1,4 @@
+// unthreaded.c - opens an engine without starting its thread, and runs its turns.
 #include "unit/engine/support/unthreaded.h"
 
 #include "unit/cmocka_all.h"
