@@ -51,8 +51,9 @@ LAW = {
     "format/vocab/spec": VOCAB_FLOOR,
     "format/vocab/read": ["format/vocab/spec", "format/gguf.h", *VOCAB_FLOOR],
     "format/vocab/read/hf": ["format/vocab/read", "format/vocab/spec", "format/json_text.h", *VOCAB_FLOOR],
-    "format/vocab/encode": ["format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
-    "format/vocab/build": ["format/vocab/encode", "format/vocab/spec", *VOCAB_FLOOR],
+    "format/vocab/encode/norm": ["format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
+    "format/vocab/encode": ["format/vocab/encode/norm", "format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
+    "format/vocab/build": ["format/vocab/encode", "format/vocab/encode/norm", "format/vocab/spec", *VOCAB_FLOOR],
     "format/vocab": ["format/vocab/build", "format/vocab/read", "format/vocab/spec", "format/vocab.h",
                      "format/gguf.h", "base/...", ERROR],
 

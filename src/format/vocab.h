@@ -40,6 +40,9 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
 
 void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
 
+// One line about the file that its user should see, NULL: none. Lives as long as the vocabulary.
+const char *fxi_vocab_warning(const fxi_vocab *v);
+
 // ---- what the file declares ---------------------------------------------------------------------
 
 int fxi_vocab_size(const fxi_vocab *v);        // tokens; ids are 0 .. size - 1
@@ -60,8 +63,8 @@ int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes);
 bool fxi_vocab_ends(const fxi_vocab *v, int32_t id);
 // A control or unknown token: it adds no text.
 bool fxi_vocab_control(const fxi_vocab *v, int32_t id);
-// The bytes that a token adds to a text: U+2581 is a space, a byte token is its byte, a control
-// token is "".
+// The bytes that a token adds to a text, if it is not the first: U+2581 is a space, a byte token is
+// its byte, a control token is "".
 const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes);
 // The piece as stored ("▁the", "<0x0A>", "</s>").
 const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes);
@@ -78,8 +81,9 @@ enum {
 };
 
 // Appends the ids of text[0..n_bytes), without BOS and EOS, in O(n log n) time. Errors: FX_EINVAL
-// ("bad UTF-8 at byte N"; a text over 256 MiB; a character that no token spells; a pattern of the
-// vocabulary that takes too many steps), FX_ENOMEM; *out is as before then.
+// ("bad UTF-8 at byte N"; a text over 256 MiB; a pattern of the vocabulary that takes too many
+// steps), FX_ENOMEM; *out is as before then. A character that no token spells becomes byte tokens
+// or the unknown token, or is dropped where the vocabulary has neither.
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err);
 
@@ -102,12 +106,15 @@ bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned 
 // The same token by token. One owner; copy it with fxi_decoder_copy only.
 typedef struct fxi_decoder {
     fxi_buf raw;      // bytes of an incomplete character
+    bool first;       // no token yet: the next one may add other bytes than fxi_vocab_bytes says
     bool strip_space; // drop the next byte if it is the space that was put in front of the text
     bool strip_again; // the same for the next token, if this one was only that space
     bool each_byte;   // every invalid byte becomes a U+FFFD, otherwise every run of them
 } fxi_decoder;
 
 fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: of a text
+// The bytes that this token adds as the next one, for fxi_decoder_add.
+const char *fxi_decoder_bytes(fxi_decoder *d, const fxi_vocab *v, int32_t id, size_t *n_bytes);
 // Appends the characters that are complete now. False: out of memory.
 bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out);
 bool fxi_decoder_end(fxi_decoder *d, fxi_buf *out); // an incomplete character becomes U+FFFD

@@ -7,7 +7,7 @@
 #include "base/text/utf8.h"
 #include "format/show.h"
 #include "format/vocab/build/vocab_build.h"
-#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 
 // Published vocabularies have pieces of at most a few hundred bytes, a few megabytes in all.
 // Special tokens are searched for at every byte of a text, so their length costs time.
@@ -50,8 +50,12 @@ static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, 
     for (size_t i = 0; i < s->n_tok; i++) {
         FX_TRY(check_token(s, i, err));
         *pool_bytes += 2 * s->tok[i].piece.n; // as stored, and as decoded
+        if (s->join != FXI_JOIN_NOTHING) *pool_bytes += 2 * s->tok[i].piece.n + 1;
     }
     for (size_t i = 0; i < s->n_norm; i++) *pool_bytes += s->norm[i].from.n + s->norm[i].to.n;
+    for (size_t i = 0; i < s->n_split; i++)
+        *pool_bytes += s->split[i].change.from.n + s->split[i].change.to.n;
+    *pool_bytes += s->warning.n + 1;
     if (*pool_bytes <= MAX_POOL_BYTES) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: the tokens have more than %d MiB of text", s->name,
                     MAX_POOL_BYTES >> 21);
@@ -77,8 +81,11 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
                      .eats_left = from->eats_left,
                      .eats_right = from->eats_right,
                      .whole_word = from->whole_word};
-    t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-                (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model));
+    t->merges =
+        t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
+        (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model || from->in_model));
+    // As in SentencePiece, whose other pieces have logarithms of probabilities: it always wins.
+    if (t->type == FXI_TOKEN_USER && s->user_in_model) t->score = ((double)t->n_piece - 1) * 0.1;
     fxi_token_decode(v, t, *pool);
     *pool += t->n_text;
 }
@@ -123,8 +130,10 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
     *pool = v->pool = malloc(pool_bytes + 1);
     if (!v->token || !v->pool) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) make_token(v, s, id, pool);
-    if (!make_indexes(v)) return fxi_spec_fail_memory(s, err);
+    if (!make_indexes(v) || !fxi_join_make(v, s, pool)) return fxi_spec_fail_memory(s, err);
     find_bytes(v);
+    v->warning = keep_string(pool, s->warning);
+    *(*pool)++ = 0; // it is a C string
     return FX_OK;
 }
 
@@ -194,23 +203,27 @@ static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool byt
     return st == FX_OK ? st : fxi_fail(err, st, "%s: %s", s->name, why.text);
 }
 
+static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm *from,
+                           fxi_norm_step *step, char **pool, fx_error *err)
+{
+    FX_TRY(check_norm(s, from, err));
+    *step = (fxi_norm_step){.kind = from->kind,
+                            .from = keep_string(pool, from->from),
+                            .to = keep_string(pool, from->to),
+                            .late = from->late};
+    v->adds_space |= is_prepend(step->kind);
+    if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
+    return compile_step(s, step->from, false, &step->regex, err);
+}
+
 static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
+    fxi_norms *norms = &v->norms;
     if (!s->n_norm) return FX_OK;
-    v->norm = calloc(s->n_norm, sizeof *v->norm);
-    if (!v->norm) return fxi_spec_fail_memory(s, err);
-    for (; v->n_norm < s->n_norm; v->n_norm++) {
-        const fxi_norm *from = &s->norm[v->n_norm];
-        fxi_norm_step *n = &v->norm[v->n_norm];
-        FX_TRY(check_norm(s, from, err));
-        *n = (fxi_norm_step){.kind = from->kind,
-                             .from = keep_string(pool, from->from),
-                             .to = keep_string(pool, from->to),
-                             .late = from->late};
-        v->adds_space |= is_prepend(n->kind);
-        if (n->kind == FXI_NORM_REPLACE_REGEX)
-            FX_TRY(compile_step(s, n->from, false, &n->regex, err));
-    }
+    norms->step = calloc(s->n_norm, sizeof *norms->step);
+    if (!norms->step) return fxi_spec_fail_memory(s, err);
+    for (; norms->n < s->n_norm; norms->n++)
+        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
     return FX_OK;
 }
 
@@ -226,27 +239,47 @@ static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     for (int32_t id = 0; id < v->n; id++)
         if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
             e[n++] = (fxi_trie_entry){token_piece(v, id), id};
-    bool ok = !n || fxi_trie_make(&v->kept, e, n);
+    bool ok = !n || fxi_trie_make(&v->norms.kept, e, n);
     free(e);
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
-static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_split *from,
+                             fxi_split_step *p, char **pool, fx_error *err)
+{
+    p->change.step = calloc(1, sizeof *p->change.step);
+    if (!p->change.step) return fxi_spec_fail_memory(s, err);
+    fxi_norm norm = from->change;
+    norm.late = true;
+    fx_status st = make_norm(v, s, &norm, p->change.step, pool, err);
+    p->change.n = st == FX_OK;
+    if (st != FX_OK) free(p->change.step);
+    return st;
+}
+
+static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, char **pool,
+                            fx_error *err)
+{
+    const fxi_split *from = &s->split[i];
+    fxi_split_step *p = &v->split[i];
+    if (from->how < 0 || from->how > FXI_SPLIT_CHANGE)
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown split step %d", s->name, (int)from->how);
+    p->how = from->how;
+    p->invert = from->invert;
+    // After a step that looks at bytes, words may begin and end inside a character.
+    p->bytes = from->bytes || (i && p[-1].bytes);
+    if (p->how != FXI_SPLIT_CHANGE) return compile_step(s, from->pattern, p->bytes, &p->regex, err);
+    if (p->bytes)
+        return fxi_fail(err, FX_EFORMAT, "%s: a step changes parts of characters", s->name);
+    return make_change(v, s, from, p, pool, err);
+}
+
+static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
     if (!s->n_split) return FX_OK;
     v->split = calloc(s->n_split, sizeof *v->split);
     if (!v->split) return fxi_spec_fail_memory(s, err);
-    for (; v->n_split < s->n_split; v->n_split++) {
-        const fxi_split *from = &s->split[v->n_split];
-        if (from->how < 0 || from->how >= FXI_SPLIT_N)
-            return fxi_fail(err, FX_EFORMAT, "%s: unknown split step %d", s->name, (int)from->how);
-        fxi_split_step *p = &v->split[v->n_split];
-        p->how = from->how;
-        p->invert = from->invert;
-        // After a step that looks at bytes, words may begin and end inside a character.
-        p->bytes = from->bytes || (v->n_split && p[-1].bytes);
-        FX_TRY(compile_step(s, from->pattern, p->bytes, &p->regex, err));
-    }
+    for (; v->n_split < s->n_split; v->n_split++) FX_TRY(make_split(v, s, v->n_split, pool, err));
     return FX_OK;
 }
 
@@ -276,7 +309,7 @@ static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *e
         const fxi_token *t = &v->token[id];
         if (t->merges && t->type != FXI_TOKEN_UNUSED)
             e[n++] = (fxi_trie_entry){fxi_token_word(v, id), id};
-        if (t->type != FXI_TOKEN_NORMAL) continue;
+        if (t->type != FXI_TOKEN_NORMAL && v->sums_float) continue; // `tokenizers` counts all
         min = fmin(min, t->score);
     }
     bool ok = fxi_trie_make(&v->words, e, n);
@@ -286,12 +319,36 @@ static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *e
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
+// Pieces that begin with the prefix may continue a word; like all others they may begin one, too.
+static fx_status make_words(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0, n_inside = 0;
+    fxi_trie_entry *e = malloc(2 * (size_t)v->n * sizeof *e), *inside = e ? e + v->n : NULL;
+    if (!e) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++) {
+        const fxi_str w = fxi_token_word(v, id);
+        if (!v->token[id].merges) continue;
+        e[n++] = (fxi_trie_entry){w, id};
+        if (!s->inside.p || w.n < s->inside.n) continue;
+        if (s->inside.n && memcmp(w.p, s->inside.p, s->inside.n)) continue;
+        inside[n_inside++] = (fxi_trie_entry){{w.p + s->inside.n, w.n - s->inside.n}, id};
+    }
+    bool ok = fxi_trie_make(&v->words, e, n) && fxi_trie_make(&v->inside, inside, n_inside);
+    free(e);
+    v->max_word = s->max_word;
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
+
 static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
-    if (v->kind == FXI_VOCAB_UNIGRAM)
-        FX_TRY(make_unigram(v, s, err));
-    else
-        FX_TRY(fxi_merges_make(v, s, err));
+    static fx_status (*const models[FXI_VOCAB_N_KIND])(fxi_vocab *, const fxi_vocab_spec *,
+                                                       fx_error *) = {
+        [FXI_VOCAB_SCORES] = fxi_merges_make,
+        [FXI_VOCAB_MERGES] = fxi_merges_make,
+        [FXI_VOCAB_UNIGRAM] = make_unigram,
+        [FXI_VOCAB_WORDS] = make_words,
+    };
+    FX_TRY(models[v->kind](v, s, err));
     for (int i = 0; i < 256; i++) {
         const char byte = (char)i;
         v->unit[i] = fxi_index_find(&v->by_word, &byte, 1);
@@ -301,7 +358,8 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
 
 static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
 {
-    if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N) return FX_OK;
+    if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N && s->join < FXI_JOIN_N)
+        return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
 }
 
@@ -318,6 +376,8 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->adds_eos = s->adds_eos;
     v->strips_space = s->strips_space;
     v->strips_spaces = s->strips_spaces;
+    v->join = s->join;
+    v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
     v->bos = s->bos;
     v->eos = s->eos;
     v->unk = s->unk;
@@ -334,7 +394,7 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     FX_TRY(make_model(v, s, err));
     FX_TRY(make_norms(v, s, &pool, err));
     FX_TRY(make_kept(v, s, err));
-    FX_TRY(make_splits(v, s, err));
+    FX_TRY(make_splits(v, s, &pool, err));
     return fxi_specials_make(v, s, err);
 }
 
@@ -350,12 +410,21 @@ fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *er
     return st;
 }
 
-// n_norm and n_split count finished steps; a failed one holds nothing.
+static void free_norms(fxi_norms *norms)
+{
+    for (size_t i = 0; i < norms->n; i++) fxi_regex_free(norms->step[i].regex);
+    free(norms->step);
+    fxi_trie_free(&norms->kept);
+}
+
+// Numbers of steps count finished steps; a failed one holds nothing.
 static void free_steps(fxi_vocab *v)
 {
-    for (size_t i = 0; i < v->n_norm; i++) fxi_regex_free(v->norm[i].regex);
-    for (size_t i = 0; i < v->n_split; i++) fxi_regex_free(v->split[i].regex);
-    free(v->norm);
+    free_norms(&v->norms);
+    for (size_t i = 0; i < v->n_split; i++) {
+        fxi_regex_free(v->split[i].regex);
+        free_norms(&v->split[i].change);
+    }
     free(v->split);
 }
 
@@ -367,7 +436,8 @@ void fxi_vocab_free(fxi_vocab *v)
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);
-    fxi_trie_free(&v->kept);
+    fxi_trie_free(&v->inside);
+    free(v->start_text);
     free(v->merges.slot);
     free(v->merges.sieve);
     free(v->merges.meets);

@@ -25,6 +25,11 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
                                               : (fxi_str){t->piece, t->n_piece};
 }
 
+// vocab_join.c: v->start_text, and the texts of tokens that are no beginning. Takes at most twice
+// the bytes of all pieces and one more for each from the pool. Pre: tokens are made. False: out of
+// memory.
+bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool);
+
 // ---- the parts of a vocabulary ------------------------------------------------------------------
 
 // vocab_merges.c: v->merges, and symbols for characters that are no token. Pre: tokens and by_word

@@ -4,7 +4,7 @@
 
 #include "base/text/utf8.h"
 #include "format/vocab/build/vocab_build.h"
-#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 
 typedef struct set_maker {
     fxi_vocab *v;
@@ -38,7 +38,8 @@ static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size
 {
     fxi_str key = spelled_raw(m, id);
     if (set >= FXI_NORM_USER && m->s->norms_tokens)
-        FX_TRY(fxi_norm_run(m->v, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
+        FX_TRY(
+            fxi_norm_run(&m->v->norms, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
     *n = key.n;
     if (fxi_buf_add(&m->spelled, key.p, key.n)) return FX_OK;
     return fxi_spec_fail_memory(m->s, m->err);

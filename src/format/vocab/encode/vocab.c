@@ -31,6 +31,11 @@ bool fxi_vocab_adds_space(const fxi_vocab *v)
     return v->adds_space;
 }
 
+const char *fxi_vocab_warning(const fxi_vocab *v)
+{
+    return v->warning.n ? v->warning.p : NULL;
+}
+
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
 {
     return fxi_index_find(&v->by_piece, piece, n_bytes);

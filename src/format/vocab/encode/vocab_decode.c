@@ -10,9 +10,20 @@ static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
 {
-    return (fxi_decoder){.strip_space = at_start && v->strips_space,
+    return (fxi_decoder){.first = at_start,
+                         .strip_space = at_start && v->strips_space,
                          .strip_again = v->strips_spaces,
                          .each_byte = v->spelling == FXI_SPELL_MARKS};
+}
+
+const char *fxi_decoder_bytes(fxi_decoder *d, const fxi_vocab *v, int32_t id, size_t *n_bytes)
+{
+    const bool first = d->first;
+    if (fxi_vocab_control(v, id)) return fxi_vocab_bytes(v, id, n_bytes);
+    d->first = false;
+    if (!first || !v->start_text || id < 0 || id >= v->n) return fxi_vocab_bytes(v, id, n_bytes);
+    *n_bytes = v->start_text[id].n;
+    return v->start_text[id].p;
 }
 
 static bool add_replacement(const fxi_decoder *d, size_t n, fxi_buf *out)
@@ -76,18 +87,30 @@ void fxi_decoder_free(fxi_decoder *d)
     fxi_buf_free(&d->raw);
 }
 
-bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n, unsigned flags, fxi_buf *out)
+// A control token as it is spelled; between words it stands like one.
+static bool show_control(fxi_decoder *d, const fxi_vocab *v, int32_t id, fxi_buf *out)
+{
+    const bool space = v->join == FXI_JOIN_WORDS && !d->first;
+    size_t n;
+    const char *p = fxi_vocab_piece(v, id, &n);
+    d->first = false;
+    return (!space || fxi_decoder_add(d, " ", 1, out)) && fxi_decoder_add(d, p, n, out);
+}
+
+bool fxi_vocab_decode(const fxi_vocab *v, const int32_t *id, size_t n_id, unsigned flags,
+                      fxi_buf *out)
 {
     const size_t n_before = out->n;
     fxi_decoder d = fxi_decoder_begin(v, true);
     bool ok = true;
-    for (size_t i = 0; ok && i < n; i++) {
-        size_t n_bytes;
-        bool control = fxi_vocab_control(v, id[i]);
-        if (control && !(flags & FXI_DECODE_CONTROL)) continue;
-        const char *p =
-            control ? fxi_vocab_piece(v, id[i], &n_bytes) : fxi_vocab_bytes(v, id[i], &n_bytes);
-        ok = fxi_decoder_add(&d, p, n_bytes, out);
+    for (size_t i = 0; ok && i < n_id; i++) {
+        size_t n;
+        if (fxi_vocab_control(v, id[i])) {
+            ok = !(flags & FXI_DECODE_CONTROL) || show_control(&d, v, id[i], out);
+            continue;
+        }
+        const char *p = fxi_decoder_bytes(&d, v, id[i], &n);
+        ok = fxi_decoder_add(&d, p, n, out);
     }
     ok = ok && fxi_decoder_end(&d, out);
     fxi_decoder_free(&d);

@@ -10,15 +10,17 @@ enum { MAX_TEXT_BYTES = 1 << 28 }; // norm steps make it longer, and positions i
 static fx_status encode_late(fxi_encode_job *j, fxi_str text)
 {
     fxi_norm_how how = {.late = true, .space = j->space, .first = j->at_start};
-    FX_TRY(fxi_norm_run(j->v, how, text, &j->late, &text, j->err));
+    const bool first = j->at_start;
+    FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->late, &text, j->err));
     j->at_start = false;
-    return fxi_split_encode(j, text.p, text.n);
+    return fxi_split_encode(j, text.p, text.n, first && !j->late.moved);
 }
 
 static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
 {
     fxi_norm_how how = {.space = j->space, .first = j->at_start};
-    FX_TRY(fxi_norm_run(j->v, how, text, &j->early, &text, j->err));
+    FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->early, &text, j->err));
+    j->at_start &= !j->early.moved; // as in `tokenizers`, which goes by the place in the input
     return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
 }
 
@@ -36,6 +38,8 @@ static void free_job(fxi_encode_job *j)
     fxi_norm_work_free(&j->early);
     fxi_norm_work_free(&j->late);
     fxi_matcher_free(j->matcher);
+    for (size_t i = 0; j->change && i < j->v->n_split; i++) fxi_norm_work_free(&j->change[i]);
+    free(j->change);
     free(j->sym);
     free(j->heap);
     free(j->best);

@@ -6,7 +6,6 @@
 #define FXI_FORMAT_VOCAB_ENCODE_H
 
 #include "base/fail.h"
-#include "format/vocab/encode/vocab_norm.h"
 #include "format/vocab/encode/vocab_tables.h"
 
 typedef struct fxi_merge_symbol fxi_merge_symbol; // vocab_merge.c
@@ -22,6 +21,7 @@ typedef struct fxi_encode_job {
     fx_error *err;
     bool after_unknown; // the last id appended is the unknown token of this word
     fxi_norm_work early, late;
+    fxi_norm_work *change; // [v->n_split] of the steps FXI_SPLIT_CHANGE
     fxi_matcher *matcher;
     fxi_merge_symbol *sym; // of a long word
     uint64_t *heap;
@@ -42,13 +42,16 @@ static inline fx_status fxi_encode_put(fxi_encode_job *j, int32_t id)
     return fxi_fail(j->err, FX_ENOMEM, "no memory for the text's tokens");
 }
 
-// vocab_unknown.c: a character without a piece: its byte tokens, or the unknown token. Errors:
-// FX_EINVAL (there is neither), FX_ENOMEM.
+// vocab_unknown.c: whether a character can be spelled by byte tokens.
+bool fxi_encode_has_bytes(const fxi_vocab *v, const char *p, size_t n);
+// A character without a piece: its byte tokens, or the unknown token. Errors:
+// FX_ENOMEM. A vocabulary that has neither drops the character.
 fx_status fxi_encode_put_unknown(fxi_encode_job *j, const char *p, size_t n);
 
 // vocab_merge.c, vocab_unigram.c: a word through the model. Pre: n > 0.
 fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n);
 fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n);
+fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n); // vocab_pieces.c
 // Bytes up to the first place where nothing merges across, or n. Pre: n > 0, units are characters.
 size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n);
 
@@ -56,8 +59,9 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n);
 void fxi_word_remember(fxi_encode_job *j, size_t n_bytes); // begins: the text has n_bytes
 fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n);
 
-// vocab_split.c: cuts a text by the split steps and encodes the words.
-fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n);
+// vocab_split.c: cuts a text by the split steps and encodes the words. first: it is the very
+// beginning of the text.
+fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, bool first);
 
 // vocab_special.c: finds the tokens of a set in a text, appends their ids, and passes the text
 // between them to `gap`. own: NULL, or own[i] nonzero: byte i may be part of a control token.

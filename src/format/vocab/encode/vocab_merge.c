@@ -8,6 +8,9 @@
 //
 // A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no
 // merge ever joins (fxi_merges.meets); this saves time and memory and changes no id.
+//
+// A character without a symbol is one that no merge joins, or, where the vocabulary has no token
+// for such characters, none at all: its neighbours are neighbours then, as in `tokenizers`.
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +49,17 @@ static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32
     return pair->to;
 }
 
-static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p, uint32_t at, uint32_t end)
+// Whether the character p[0..n) becomes a symbol.
+static bool is_kept(const fxi_vocab *v, int32_t id, const char *p, size_t n)
+{
+    return id >= 0 || !v->drops_unknown || fxi_encode_has_bytes(v, p, n);
+}
+
+// What has no token is a single character.
+static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
 {
     if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
-    return fxi_encode_put_unknown(j, p + at, end - at);
+    return fxi_encode_put_unknown(j, p, unit_bytes(j->v, p));
 }
 
 //
@@ -60,23 +70,24 @@ typedef struct short_word {
     uint32_t n;
     uint32_t rank[SHORT]; // of merging with the next; NONE for the last
     int32_t id[SHORT], to[SHORT];
-    uint32_t at[SHORT + 1];
+    uint32_t at[SHORT];
 } short_word;
 
 // False if the word has more than SHORT symbols.
 static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
 {
     w->n = 0;
-    for (size_t at = 0, len; at < n; at += len, w->n++) {
+    for (size_t at = 0, len; at < n; at += len) {
         if (w->n == SHORT) return false;
         len = unit_bytes(v, p + at);
-        w->id[w->n] = symbol_at(v, p + at, len);
-        w->at[w->n] = (uint32_t)at;
+        const int32_t id = symbol_at(v, p + at, len);
+        if (!is_kept(v, id, p + at, len)) continue;
+        w->id[w->n] = id;
+        w->at[w->n++] = (uint32_t)at;
     }
-    w->at[w->n] = (uint32_t)n;
     for (uint32_t i = 0; i + 1 < w->n; i++)
         w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
-    w->rank[w->n - 1] = NONE;
+    if (w->n) w->rank[w->n - 1] = NONE;
     return true;
 }
 
@@ -94,7 +105,7 @@ static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
     const size_t n_after = w->n - i - 2;
     w->id[i] = w->to[i];
     memmove(&w->id[i + 1], &w->id[i + 2], n_after * sizeof *w->id);
-    memmove(&w->at[i + 1], &w->at[i + 2], (n_after + 1) * sizeof *w->at);
+    memmove(&w->at[i + 1], &w->at[i + 2], n_after * sizeof *w->at);
     memmove(&w->rank[i], &w->rank[i + 1], (n_after + 1) * sizeof *w->rank);
     memmove(&w->to[i], &w->to[i + 1], (n_after + 1) * sizeof *w->to);
     w->n--;
@@ -104,8 +115,9 @@ static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
 
 static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *w)
 {
+    if (!w->n) return FX_OK;
     for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short_pair(j->v, w, i);
-    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p, w->at[i], w->at[i + 1]));
+    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p + w->at[i]));
     return FX_OK;
 }
 
@@ -170,17 +182,19 @@ static size_t count_units(const fxi_vocab *v, const char *p, size_t n)
 static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
     j->n_sym = 0;
-    for (size_t at = 0, len; at < n; at += len, j->n_sym++) {
+    j->n_heap = 0;
+    for (size_t at = 0, len; at < n; at += len) {
         len = unit_bytes(j->v, p + at);
-        j->sym[j->n_sym] = (fxi_merge_symbol){.id = symbol_at(j->v, p + at, len),
-                                              .prev = j->n_sym - 1,
-                                              .next = j->n_sym + 1,
-                                              .at = (uint32_t)at};
+        const int32_t id = symbol_at(j->v, p + at, len);
+        if (!is_kept(j->v, id, p + at, len)) continue;
+        j->sym[j->n_sym] = (fxi_merge_symbol){
+            .id = id, .prev = j->n_sym - 1, .next = j->n_sym + 1, .at = (uint32_t)at};
+        j->n_sym++;
     }
+    if (!j->n_sym) return;
     j->sym[0].prev = NONE;
     j->sym[j->n_sym - 1].next = NONE;
     j->sym[j->n_sym - 1].rank = NONE;
-    j->n_heap = 0;
     for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
         j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
         push_pair(j, i);
@@ -218,11 +232,8 @@ static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
         uint32_t i = (uint32_t)entry;
         if (entry == entry_of(j, i)) join_long_pair(j, i);
     }
-    for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
-        const fxi_merge_symbol *s = &j->sym[i];
-        uint32_t end = s->next == NONE ? (uint32_t)n : j->sym[s->next].at;
-        FX_TRY(put_piece(j, s->id, p, s->at, end));
-    }
+    for (uint32_t i = j->n_sym ? 0 : NONE; i != NONE; i = j->sym[i].next)
+        FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
     return FX_OK;
 }
 

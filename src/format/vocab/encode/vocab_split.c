@@ -2,7 +2,10 @@
 // made.
 //
 // A step sees its text as a sequence of parts that match its pattern and parts that do not. `how`
-// says which part joins the one before it; a part waits until the next one is known.
+// says which part joins the one before it; a part waits until the next one is known. A step that
+// changes its word instead of cutting it passes on the changed one.
+#include <stdlib.h>
+
 #include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_encode.h"
 
@@ -10,18 +13,20 @@ typedef struct split_cutter {
     fxi_encode_job *j;
     size_t step;
     const char *s;
+    bool first;            // s is the very beginning of the text
     fxi_regex_match waits; // from = SIZE_MAX: none
     bool was_match;        // the part before
 } split_cutter;
 
-static fx_status cut_words(fxi_encode_job *j, size_t step, const char *s, size_t n);
+static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, bool first);
 
 static fx_status flush_part(split_cutter *c)
 {
     fxi_regex_match w = c->waits;
     c->waits.from = SIZE_MAX;
     if (w.from == SIZE_MAX || w.from == w.to) return FX_OK;
-    return cut_words(c->j, c->step + 1, c->s + w.from, w.to - w.from);
+    const fxi_str word = {c->s + w.from, w.to - w.from};
+    return cut_words(c->j, c->step + 1, word, c->first && !w.from);
 }
 
 static bool joins_last(fxi_split_how how, bool was_match, bool is_match)
@@ -72,17 +77,31 @@ static fx_status cut_by_step(split_cutter *c, size_t n)
     return flush_part(c);
 }
 
-static fx_status cut_words(fxi_encode_job *j, size_t step, const char *s, size_t n)
+// Each step has buffers of its own: a word lies in those of the step that changed it last.
+static fx_status change_word(fxi_encode_job *j, size_t step, fxi_str word, bool first)
 {
-    if (step == j->v->n_split) return fxi_word_encode(j, s, n);
-    split_cutter c = {.j = j, .step = step, .s = s, .waits = {SIZE_MAX, SIZE_MAX}};
-    return cut_by_step(&c, n);
+    const fxi_split_step *s = &j->v->split[step];
+    if (!j->change && !(j->change = calloc(j->v->n_split, sizeof *j->change)))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    const fxi_norm_how how = {.late = true, .space = j->space, .first = first};
+    fxi_norm_work *work = &j->change[step];
+    FX_TRY(fxi_norm_run(&s->change, how, word, work, &word, j->err));
+    return word.n ? cut_words(j, step + 1, word, first && !work->moved) : FX_OK;
 }
 
-fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n)
+static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, bool first)
+{
+    if (step == j->v->n_split) return fxi_word_encode(j, text.p, text.n);
+    if (j->v->split[step].how == FXI_SPLIT_CHANGE) return change_word(j, step, text, first);
+    split_cutter c = {
+        .j = j, .step = step, .s = text.p, .first = first, .waits = {SIZE_MAX, SIZE_MAX}};
+    return cut_by_step(&c, text.n);
+}
+
+fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, bool first)
 {
     if (!n) return FX_OK;
     if (j->v->n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    return cut_words(j, 0, p, n);
+    return cut_words(j, 0, (fxi_str){p, n}, first);
 }

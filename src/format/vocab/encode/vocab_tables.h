@@ -4,6 +4,7 @@
 #define FXI_FORMAT_VOCAB_TABLES_H
 
 #include "format/vocab.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 #include "format/vocab/lookup/vocab_index.h"
 #include "format/vocab/lookup/vocab_regex.h"
 #include "format/vocab/lookup/vocab_trie.h"
@@ -90,17 +91,11 @@ typedef enum fxi_special_set {
 
 // ---- steps --------------------------------------------------------------------------------------
 
-typedef struct fxi_norm_step {
-    fxi_norm_kind kind;
-    fxi_str from, to; // in the vocabulary's pool
-    fxi_regex *regex; // of REPLACE_REGEX
-    bool late;
-} fxi_norm_step;
-
 typedef struct fxi_split_step {
     fxi_regex *regex;
     fxi_split_how how;
     bool invert, bytes;
+    fxi_norms change; // of FXI_SPLIT_CHANGE: one step
 } fxi_split_step;
 
 // ---- the vocabulary -----------------------------------------------------------------------------
@@ -114,18 +109,22 @@ struct fxi_vocab {
     // As in fxi_vocab_spec.
     bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
     bool adds_bos, adds_eos, adds_space, strips_space, strips_spaces;
+    bool drops_unknown;    // kind MERGES: a character without a piece leaves no trace
     int32_t bos, eos, unk; // -1: none
     fxi_index by_piece;    // tokens as stored
     fxi_index by_word;     // tokens that merge, as the model sees a text; symbols
     int32_t unit[256];     // the symbol that is this one byte; -1: none
     int32_t byte_id[256];  // the byte token; -1: none
     fxi_merges merges;     // of kinds SCORES and MERGES
-    fxi_trie words;        // of kind UNIGRAM
+    fxi_trie words;        // of kinds UNIGRAM and WORDS
+    fxi_trie inside;       // of kind WORDS: pieces that continue a word, without their prefix
+    size_t max_word;       // of kind WORDS: characters; 0: no limit
     double unknown_score;  // of kind UNIGRAM
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
-    fxi_trie kept; // user-defined tokens that SentencePiece's map of characters leaves as they are
-    fxi_norm_step *norm;
-    size_t n_norm;
+    fxi_norms norms;
+    fxi_join_kind join;
+    fxi_str *start_text; // [n] what a token adds at the beginning of a text; NULL: as elsewhere
+    fxi_str warning;     // one line; n = 0: none
     fxi_split_step *split;
     size_t n_split;
 };

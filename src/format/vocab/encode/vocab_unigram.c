@@ -24,14 +24,6 @@ static void offer_path(const fxi_vocab *v, fxi_unigram_best *target, uint32_t fr
     *target = (fxi_unigram_best){score, from, id};
 }
 
-// A user-defined token wins over every other spelling, as in SentencePiece: it scores a tenth for
-// each of its bytes but one, where other pieces have logarithms of probabilities.
-static double piece_score(const fxi_vocab *v, int32_t id, size_t n)
-{
-    const fxi_token *t = &v->token[id];
-    return t->type == FXI_TOKEN_USER ? (double)(n - 1) * 0.1 : t->score;
-}
-
 // Restarts sums of single precision before they lose the differences between paths: below the same
 // sum as in SentencePiece, so that rounding is the same. Paths were offered to best[at..end] so
 // far.
@@ -55,7 +47,7 @@ static void offer_pieces(fxi_encode_job *j, const char *p, size_t n, size_t at, 
     for (size_t i = at; i < n && (node = fxi_trie_step(&v->words, node, (uint8_t)p[i])); i++) {
         int32_t id = v->words.node[node].id;
         if (id < 0) continue;
-        offer_path(v, &j->best[i + 1], (uint32_t)at, piece_score(v, id, i + 1 - at) + so_far, id);
+        offer_path(v, &j->best[i + 1], (uint32_t)at, v->token[id].score + so_far, id);
         single |= i + 1 - at == n_char;
         if (i + 1 > *end) *end = i + 1;
     }
@@ -92,6 +84,7 @@ static void reverse_path(fxi_unigram_best *best, size_t n)
 
 fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
 {
+    const fxi_vocab *v = j->v;
     if (!reserve_best(j, n + 1))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_unigram_best){0, UINT32_MAX, -1};
@@ -99,12 +92,11 @@ fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
     for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at]))
         offer_pieces(j, p, n, at, &end);
     reverse_path(j->best, n);
-    for (size_t at = 0; at < n; at = j->best[at].from) {
-        const fxi_unigram_best *b = &j->best[at];
-        if (b->id >= 0)
-            FX_TRY(fxi_encode_put(j, b->id));
-        else
-            FX_TRY(fxi_encode_put_unknown(j, p + at, b->from - at));
+    for (size_t at = 0, to; at < n; at = to) {
+        const int32_t id = j->best[at].id;
+        to = j->best[at].from;
+        while (id < 0 && v->fuse_unknown && to < n && j->best[to].id < 0) to = j->best[to].from;
+        FX_TRY(id < 0 ? fxi_encode_put_unknown(j, p + at, to - at) : fxi_encode_put(j, id));
     }
     return FX_OK;
 }

@@ -35,7 +35,13 @@ static fx_status encode_by_model(fxi_encode_job *j, const char *p, size_t n)
         int32_t id = fxi_index_find(&j->v->by_word, p, n);
         if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
     }
-    return j->v->kind == FXI_VOCAB_UNIGRAM ? fxi_unigram_word(j, p, n) : fxi_merge_word(j, p, n);
+    static fx_status (*const words[FXI_VOCAB_N_KIND])(fxi_encode_job *, const char *, size_t) = {
+        [FXI_VOCAB_SCORES] = fxi_merge_word,
+        [FXI_VOCAB_MERGES] = fxi_merge_word,
+        [FXI_VOCAB_UNIGRAM] = fxi_unigram_word,
+        [FXI_VOCAB_WORDS] = fxi_pieces_word,
+    };
+    return words[j->v->kind](j, p, n);
 }
 
 // One to eight bytes as a number, unique among those of the same n.
@@ -110,7 +116,8 @@ fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
     j->after_unknown = false;
-    if (v->unit_bytes || v->whole_words || v->kind == FXI_VOCAB_UNIGRAM)
+    if (v->unit_bytes || v->whole_words || v->drops_unknown || v->kind == FXI_VOCAB_UNIGRAM ||
+        v->kind == FXI_VOCAB_WORDS)
         return encode_stretch(j, p, n);
     for (size_t at = 0, len; at < n; at += len) {
         len = fxi_merge_cut(v, p + at, n - at);

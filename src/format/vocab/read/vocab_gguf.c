@@ -4,6 +4,7 @@
 //   llama    SCORES    the whole text             U+2581, one more in front
 //   gpt2     MERGES    by the pre-tokenizer       as they are
 //   t5       UNIGRAM   the whole text             U+2581, one more in front, runs become one
+//   bert     WORDS     white space, punctuation   dropped; U+2581 marks pieces that begin a word
 #include <inttypes.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static fx_status read_ids(gguf_reader *r)
 {
     static const struct {
         const char *key;
-        const char *piece; // the default of kinds SCORES and UNIGRAM; NULL: none
+        const char *piece; // the default of kinds other than MERGES; NULL: none
         size_t field;      // of fxi_vocab_spec; 0: none
         fxi_token_type type;
         bool ends;
@@ -233,12 +234,25 @@ static fx_status read_llama(gguf_reader *r)
     return add_space_steps(r);
 }
 
+// A file without the name of its pre-tokenizer is older than the key. Other programs take `default`
+// then, which is seldom what the model was trained with.
+static fx_status warn_of_pre(const gguf_reader *r)
+{
+    if (fxi_gguf_find(r->g, KEY("pre"))) return FX_OK;
+    return fxi_spec_warn(r->s,
+                         "key '" KEY("pre") "' is missing: words are cut by the pre-tokenizer "
+                                            "'default', maybe not as in training")
+               ? FX_OK
+               : fxi_spec_fail_memory(r->s, r->err);
+}
+
 static fx_status read_gpt2(gguf_reader *r)
 {
-    fxi_str pre = {"gpt-2", 5};
+    fxi_str pre = fxi_str_of("default");
     r->s->spelling = FXI_SPELL_PRINTABLE;
     r->s->unit_bytes = true;
     FX_TRY(fxi_gguf_str(r->g, KEY("pre"), false, &pre, r->err));
+    FX_TRY(warn_of_pre(r));
     FX_TRY(read_ids(r));
     FX_TRY(read_merges(r));
     return fxi_spec_add_pre(r->s, pre, r->err);
@@ -270,6 +284,74 @@ static fx_status read_t5(gguf_reader *r)
     return add_space_steps(r);
 }
 
+// Files of BERT's models have U+2581 in front of pieces that begin a word and nothing in front of
+// those that continue one; here the latter have "##", as in the models' own vocabularies.
+static fx_status mark_inside(gguf_reader *r)
+{
+    fxi_vocab_spec *s = r->s;
+    fxi_buf piece = {0};
+    fx_status st = FX_OK;
+    for (size_t i = 0; st == FX_OK && i < s->n_tok; i++) {
+        fxi_spec_token *t = &s->tok[i];
+        const bool begins = t->piece.n >= FXI_SPACE_MARK_BYTES &&
+                            !memcmp(t->piece.p, FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES);
+        const size_t skip = begins ? FXI_SPACE_MARK_BYTES : 0;
+        const bool named =
+            t->piece.n > 2 && *t->piece.p == '[' && t->piece.p[t->piece.n - 1] == ']';
+        if (t->type != FXI_TOKEN_NORMAL || (named && !begins)) continue;
+        fxi_buf_clear(&piece);
+        if ((!begins && !fxi_buf_str(&piece, "##")) ||
+            !fxi_buf_add(&piece, t->piece.p + skip, t->piece.n - skip) ||
+            !fxi_spec_str(s, piece.p ? piece.p : "", piece.n, &t->piece))
+            st = fxi_spec_fail_memory(s, r->err);
+    }
+    fxi_buf_free(&piece);
+    return st;
+}
+
+// [CLS] and [SEP] stand around a text, under keys of their own.
+static fx_status read_bert_ids(gguf_reader *r)
+{
+    static const struct {
+        const char *key, *piece;
+        size_t field; // of fxi_vocab_spec
+    } ids[] = {
+        {KEY("cls_token_id"), "[CLS]", offsetof(fxi_vocab_spec, bos)},
+        {KEY("seperator_token_id"), "[SEP]", offsetof(fxi_vocab_spec, eos)}, // their spelling
+        {KEY("unknown_token_id"), "[UNK]", offsetof(fxi_vocab_spec, unk)},
+    };
+    FX_TRY(read_ids(r));
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        int32_t *to = (int32_t *)(void *)((char *)r->s + ids[i].field), id;
+        FX_TRY(read_id(r, ids[i].key, &id));
+        if (id >= 0 || *to < 0) *to = id >= 0 ? id : fxi_spec_find(r->s, fxi_str_of(ids[i].piece));
+        if (*to >= 0 && r->s->tok[*to].type == FXI_TOKEN_NORMAL)
+            r->s->tok[*to].type = FXI_TOKEN_CONTROL;
+    }
+    return FX_OK;
+}
+
+static fx_status read_bert(gguf_reader *r)
+{
+    fxi_vocab_spec *s = r->s;
+    bool lower = true, ends = true;
+    FX_TRY(read_bert_ids(r));
+    FX_TRY(mark_inside(r));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("normalizer.lowercase"), false, &lower, r->err));
+    bool strip = lower;
+    FX_TRY(fxi_gguf_bool(r->g, KEY("normalizer.strip_accents"), false, &strip, r->err));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("add_sep_token"), false, &ends, r->err));
+    s->spelling = FXI_SPELL_PLAIN;
+    s->inside = s->join_inside = fxi_str_of("##");
+    s->max_word = 100;
+    s->join = FXI_JOIN_WORDS;
+    s->tidies = true;
+    s->adds_bos = s->bos >= 0;
+    s->adds_eos = ends && s->eos >= 0;
+    const fxi_bert how = {.cleans = true, .pads_han = true, .strips = strip, .lowers = lower};
+    return fxi_spec_add_bert(s, how) ? FX_OK : fxi_spec_fail_memory(s, r->err);
+}
+
 static const struct {
     const char *name;
     fxi_vocab_kind kind;
@@ -278,6 +360,7 @@ static const struct {
     {"llama", FXI_VOCAB_SCORES, read_llama},
     {"gpt2", FXI_VOCAB_MERGES, read_gpt2},
     {"t5", FXI_VOCAB_UNIGRAM, read_t5},
+    {"bert", FXI_VOCAB_WORDS, read_bert},
 };
 
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)

@@ -8,6 +8,8 @@ typedef enum fxi_vocab_kind {
     // score, the leftmost of equals: SentencePiece; with scores of -rank, tiktoken
     FXI_VOCAB_MERGES,  // BPE by a list of pairs, the earliest in the list first
     FXI_VOCAB_UNIGRAM, // the segmentation with the highest sum of scores (Viterbi)
+    FXI_VOCAB_WORDS,   // from the left, the longest piece each time (WordPiece, WordLevel); a word
+                       // that pieces cannot spell to its end is unknown as a whole
     FXI_VOCAB_N_KIND
 } fxi_vocab_kind;
 
@@ -42,7 +44,11 @@ typedef enum fxi_norm_kind {
     FXI_NORM_NFKC,
     FXI_NORM_NFKD,
     FXI_NORM_LOWERCASE,
-    FXI_NORM_STRIP_ACCENTS, // removes marks of category Mn
+    FXI_NORM_STRIP_ACCENTS, // removes marks: categories Mn, Mc and Me
+    FXI_NORM_STRIP_MN,      // removes marks of category Mn only (BERT)
+    FXI_NORM_CLEAN,         // removes U+0000, U+FFFD and control characters; white space becomes
+                            // spaces (BERT)
+    FXI_NORM_PAD_HAN,       // puts a space on both sides of every CJK ideograph (BERT)
     FXI_NORM_PREPEND,       // puts `to` in front of a text that is not empty
     FXI_NORM_PREPEND_OTHER, // the same, unless the text begins with it
     FXI_NORM_PREPEND_FIRST, // the same as OTHER, but only in front of the very first stretch of
@@ -62,7 +68,15 @@ typedef enum fxi_split_how { // what happens to a match
     FXI_SPLIT_MERGED_PREVIOUS, // joined to the word before it
     FXI_SPLIT_MERGED_NEXT,
     FXI_SPLIT_CONTIGUOUS, // adjacent matches are one word
-    FXI_SPLIT_N
+    FXI_SPLIT_N,
+    FXI_SPLIT_CHANGE = FXI_SPLIT_N // not a cut: every word is taken through a norm step
 } fxi_split_how;
+
+typedef enum fxi_join_kind { // what decoding does between tokens, besides their own text
+    FXI_JOIN_NOTHING,
+    FXI_JOIN_MARKS, // the space marks of the first token are dropped (Metaspace's decoder)
+    FXI_JOIN_WORDS, // a space between tokens, unless the second continues a word
+    FXI_JOIN_N
+} fxi_join_kind;
 
 #endif

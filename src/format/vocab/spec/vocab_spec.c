@@ -1,4 +1,6 @@
 // vocab_spec.c - a spec's memory: strings in blocks that never move, growing arrays; searching it.
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,19 @@ void fxi_vocab_spec_free(fxi_vocab_spec *s)
 fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err)
 {
     return fxi_fail(err, FX_ENOMEM, "%s: no memory for the vocabulary", s->name);
+}
+
+bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
+{
+    char text[FX_ERROR_TEXT_BYTES];
+    va_list args;
+    if (s->warning.n) return true;
+    const int head = snprintf(text, sizeof text, "%s: ", s->name);
+    const size_t n_head = (size_t)head < sizeof text ? (size_t)head : sizeof text - 1;
+    va_start(args, fmt);
+    vsnprintf(text + n_head, sizeof text - n_head, fmt, args);
+    va_end(args);
+    return fxi_spec_str(s, text, strlen(text), &s->warning);
 }
 
 static bool add_pool_block(fxi_vocab_spec *s, size_t n)
@@ -102,7 +117,9 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p)
 {
     void *a = s->split;
     bool ok = grow_array(&a, s->n_split, &s->cap_split, sizeof *s->split) &&
-              fxi_spec_str(s, p.pattern.p, p.pattern.n, &p.pattern);
+              fxi_spec_str(s, p.pattern.p, p.pattern.n, &p.pattern) &&
+              fxi_spec_str(s, p.change.from.p, p.change.from.n, &p.change.from) &&
+              fxi_spec_str(s, p.change.to.p, p.change.to.n, &p.change.to);
     s->split = a;
     if (ok) s->split[s->n_split++] = p;
     return ok;

@@ -23,6 +23,7 @@ typedef struct fxi_spec_token {
     // Looked for in the text after the norm steps that are not `late` (spelled as these steps leave
     // it, if norms_tokens is set); otherwise before all norm steps.
     bool normalized;
+    bool in_model; // the model may produce it, too (type USER)
 } fxi_spec_token;
 
 typedef struct fxi_spec_merge {
@@ -36,9 +37,10 @@ typedef struct fxi_norm {
                // were split off. Late steps come last
 } fxi_norm;
 
-// Each step cuts every word that the steps before it made.
+// Each step cuts, or changes, every word that the steps before it made.
 typedef struct fxi_split {
     fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
+    fxi_norm change; // of FXI_SPLIT_CHANGE, which has no pattern
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
     bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
@@ -59,6 +61,9 @@ typedef struct fxi_vocab_spec {
     // (SentencePiece); otherwise they are split off.
     bool user_in_model;
     bool sums_float; // kind UNIGRAM: sums have single precision (SentencePiece), otherwise double
+    // Kind WORDS: pieces that begin with it continue a word. p = NULL: none does (WordLevel).
+    fxi_str inside;
+    size_t max_word; // kind WORDS: a word of more characters is unknown; 0: no limit
     fxi_spec_token *tok;
     size_t n_tok, cap_tok;
     fxi_spec_merge *merge; // [n_merge]; kind MERGES: in order of precedence
@@ -69,12 +74,16 @@ typedef struct fxi_vocab_spec {
                        // their spelling (tokenizer.json); otherwise as stored (SentencePiece)
     fxi_split *split;
     size_t n_split, cap_split;
-    int32_t bos, eos, unk;       // -1: none
-    bool adds_bos, adds_eos;     // around a text
+    int32_t bos, eos, unk;   // -1: none
+    bool adds_bos, adds_eos; // around a text
+    fxi_join_kind join;
+    fxi_str join_inside;         // of JOIN_WORDS: pieces that begin with it continue a word
+    bool tidies;                 // of JOIN_WORDS: no space before marks and contractions
     bool strips_space;           // decoding drops one space at the very beginning of a text
     bool strips_spaces;          // with it: one of each token until there is text (SentencePiece)
     fxi_ids ends;                // ids that end a generation, besides eos and known spellings
     fxi_str chat_template;       // from the file or one beside it; n = 0: none
+    fxi_str warning;             // one line about the file; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
 } fxi_vocab_spec;
 
@@ -89,6 +98,9 @@ bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m);
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n);
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 
+// Sets the warning: "NAME: ...". Of several, the first stays. False: out of memory.
+__attribute__((format(printf, 2, 3))) bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...);
+
 // FX_ENOMEM: "NAME: no memory for the vocabulary".
 fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err);
 
@@ -98,6 +110,17 @@ int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 // An index over the pieces; the spec must outlive it. Of equal pieces it finds a normal token
 // before a user-defined or control token. False: out of memory.
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
+
+// What BERT's normalizer does to a text.
+typedef struct fxi_bert {
+    bool cleans, pads_han, strips, lowers;
+} fxi_bert;
+
+// vocab_bert.c: its norm steps, and its pre-tokenizer (white space is dropped, marks are words).
+// False: out of memory.
+bool fxi_spec_add_bert_norms(fxi_vocab_spec *s, fxi_bert how);
+bool fxi_spec_add_bert_splits(fxi_vocab_spec *s);
+bool fxi_spec_add_bert(fxi_vocab_spec *s, fxi_bert how); // both
 
 // Adds the norm and split steps of a pre-tokenizer known by name ("gpt-2", "llama-bpe", "qwen2",
 // ..). Errors: FX_EFORMAT (unknown name), FX_ENOMEM.

@@ -191,8 +191,8 @@ static void test_broken(void **state)
          "key 'tokenizer.ggml.precompiled_charsmap' is not an array of bytes"},
         {{.model = "llama", .more = {"a"}, .scheme = "last"},
          "key 'tokenizer.ggml.space_prefix_scheme' is 'last', neither always nor first"},
-        {{.model = "bert", .more = {"a"}},
-         "tokenizer kind 'bert' is not supported by this version"},
+        {{.model = "rwkv", .more = {"a"}},
+         "tokenizer kind 'rwkv' is not supported by this version"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab *v = NULL;

@@ -229,7 +229,8 @@ static void test_metaspace(void **state)
         expect_norm(&s, 0, FXI_NORM_REPLACE, " ", MARK, true);
         if (schemes[i].kind >= 0)
             expect_norm(&s, 1, (fxi_norm_kind)schemes[i].kind, "", MARK, true);
-        assert_int_equal(s.strips_space, schemes[i].strips);
+        assert_int_equal(s.join, schemes[i].strips ? FXI_JOIN_MARKS : FXI_JOIN_NOTHING);
+        assert_false(s.strips_space);
         expect_split(&s, 0, MARK, FXI_SPLIT_MERGED_NEXT, false);
         fxi_vocab_spec_free(&s);
     }
@@ -268,6 +269,9 @@ static void test_prefix_space(void **state)
     fxi_vocab_spec_free(&s);
 }
 
+#define WORD  "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define LATIN "\\xB2\\xB3\\xB9\\xBC-\\xBE"
+
 // What Oniguruma and PCRE2 read differently.
 static void test_patterns(void **state)
 {
@@ -277,14 +281,18 @@ static void test_patterns(void **state)
     } cases[] = {
         {"{'Regex':'a|b'}", "(?m)a|b"},
         {"{'Regex':'\\\\S[\\\\s\\\\]x]\\\\d'}", "(?m)\\P{White_Space}[\\p{White_Space}\\]x]\\d"},
-        {"{'Regex':'\\\\w+[^\\\\w]\\\\W'}",
-         "(?m)[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]+[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]"
-         "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]"},
+        {"{'Regex':'\\\\w+[^\\\\w]\\\\W'}", "(?m)[" WORD LATIN "]+[^" WORD "][^" WORD LATIN "]"},
         {"{'Regex':'[\\\\p{Han}\\\\p{^Thai}\\\\P{Lu}]\\\\pL'}",
          "(?m)[\\p{sc:Han}\\p{^sc:Thai}\\P{Lu}]\\pL"},
         {"{'Regex':'\\\\v[\\\\vx]'}", "(?m)\\x0B[\\x0Bx]"},
         {"{'Regex':' ?[^(\\\\s|[.,[!]?])]+x'}", "(?m) ?[^(\\p{White_Space}|.,!?)]+x"},
         {"{'Regex':'\\\\[{2,3}'}", "(?m)\\[{2,3}"},
+        {"{'Regex':'[[:alpha:]_][[:^digit:]]'}", "(?m)[\\p{Alphabetic}_](?:[^\\p{Nd}])"},
+        {"{'Regex':'[a[^b]\\\\W]'}", "(?m)(?:[a]|[^b]|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}])"},
+        {"{'Regex':'[\\\\p{L}&&[^\\\\p{Han}]x]'}", "(?m)(?:(?=[\\p{L}])(?:[x]|[^\\p{sc:Han}]))"},
+        {"{'Regex':'[^a[^b]]'}", "(?m)(?:(?!(?:[a]|[^b]))(?s:.))"},
+        {"{'Regex':'(?i)(?m:a.)'}", "(?m)(?i)(?s:a.)"},
+        {"{'Regex':'\\\\u0041{,2}\\\\p{^Alpha}'}", "(?m)\\x{0041}{0,2}[^\\p{Alphabetic}]"},
         {"{'String':'a.b c'}", "a\\.b\\ c"},
         {"{'String':'" MARK "\\\\E'}", MARK "\\\\E"},
     };
@@ -358,13 +366,17 @@ static void expect_broken(const broken *b)
 }
 
 static const broken broken_files[] = {
-    {{.more = ",'truncation':{}"}, "truncation: not supported"},
-    {{.more = ",'padding':{}"}, "padding: not supported"},
     {{.model = "[]"}, "t.json: model: not an object"},
     {{.model = "{}"}, "model.type: missing"},
     {{.model = "{'type':7}"}, "model.type: not a string"},
-    {{.model = "{'type':'WordPiece','vocab':{}}"}, "model.type: 'WordPiece' is not supported"},
-    {{.model = "{'type':'WordLevel','vocab':{}}"}, "model.type: 'WordLevel' is not supported"},
+    {{.model = "{'type':'Foo','vocab':{}}"}, "model.type: 'Foo' is not supported"},
+    {{.model = "{'type':'WordPiece','vocab':{}}"}, "model.vocab: empty"},
+    {{.model = "{'type':'WordPiece','vocab':[]}"}, "model.vocab: not an object"},
+    {{.model = "{'type':'WordPiece','vocab':{'a':0},'max_input_chars_per_word':0}"},
+     "model.max_input_chars_per_word: not a number from 1 to"},
+    {{.model = "{'type':'WordPiece','vocab':{'a':0},'continuing_subword_prefix':7}"},
+     "model.continuing_subword_prefix: not a string"},
+    {{.model = "{'type':'WordLevel','vocab':{'a':-1}}"}, "model.vocab: not a token's id"},
     {{.model = "{'type':'BPE','vocab':{'a':0}}"}, "model.merges: not an array"},
     {{.model = "{'type':'BPE','merges':[]}"}, "model.vocab: not an object"},
     {{.model = "{'type':'BPE','vocab':{},'merges':[]}"}, "model.vocab: empty"},
@@ -406,7 +418,8 @@ static const broken broken_files[] = {
 
     {{.normalizer = "7"}, "normalizer: not an object"},
     {{.normalizer = "{}"}, "normalizer.type: missing"},
-    {{.normalizer = "{'type':'BertNormalizer'}"}, "normalizer: 'BertNormalizer' is not supported"},
+    {{.normalizer = "{'type':'BertNormalizer','lowercase':1}"},
+     "normalizer.lowercase: not true or false"},
     {{.normalizer = "{'type':'Sequence','normalizers':[{'type':'NFC'},{'type':'Foo'}]}"},
      "normalizer[1]: 'Foo' is not supported"},
     {{.normalizer = "{'type':'Sequence'}"}, "normalizer.normalizers: not an array"},
@@ -418,20 +431,35 @@ static const broken broken_files[] = {
     {{.normalizer = "{'type':'Precompiled','precompiled_charsmap':'*'}"},
      "normalizer.precompiled_charsmap: not base64"},
 
-    {{.pre = "{'type':'BertPreTokenizer'}"}, "pre_tokenizer: 'BertPreTokenizer' is not supported"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},"
+             "{'type':'BertPreTokenizer'}]}"},
+     "pre_tokenizer[1]: not supported after ByteLevel"},
+    {{.pre = "{'type':'CharDelimiterSplit'}"}, "pre_tokenizer.delimiter: missing"},
     {{.pre = "{'type':'UnicodeScripts'}"}, "pre_tokenizer: 'UnicodeScripts' is not supported"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a'},'behavior':'Foo'}"},
      "pre_tokenizer.behavior: 'Foo' is not supported"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a{1,3}+'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: '+' after an interval is not supported"},
-    {{.pre = "{'type':'Split','pattern':{'Regex':'[a[^b]]'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: the complement of a class inside a class is not supported"},
-    {{.pre = "{'type':'Split','pattern':{'Regex':'[[:alpha:]]'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: a POSIX class is not supported"},
-    {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\b'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: \\b, \\B, "},
-    {{.pre = "{'type':'Split','pattern':{'Regex':'[a&&b]'},'behavior':'Removed'}"},
-     "pre_tokenizer.pattern: an intersection (&&) is not supported"},
+     "pre_tokenizer.pattern: '+' or '?' after an interval is not supported"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a{3}?'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: '+' or '?' after an interval is not supported"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[[:foo:]]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: a POSIX class of this name is not known"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\X'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: \\R, \\X, "},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[^a&&b]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: the complement of an intersection (&&) is not supported"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[a&&]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: an empty class is not supported"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[]a]'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: a class that begins with ']' is not supported"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'[a'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: a class is not closed"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'a(?i)b'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: options that begin inside a group"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'(?~a)'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: (?~ is not"},
+    {{.pre = "{'type':'Split','pattern':{'Regex':'\\\\u12'},'behavior':'Removed'}"},
+     "pre_tokenizer.pattern: \\u wants four"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a\\\\'},'behavior':'Removed'}"},
      "pre_tokenizer.pattern: it ends with a backslash"},
     {{.pre = "{'type':'Split','pattern':{'Regex':'a','String':'a'},'behavior':'Removed'}"},
@@ -439,8 +467,9 @@ static const broken broken_files[] = {
     {{.pre = "{'type':'Metaspace','replacement':'_'}"}, "pre_tokenizer.replacement: '_' is not"},
     {{.pre = "{'type':'Metaspace','replacement':'" MARK "','prepend_scheme':'x'}"},
      "pre_tokenizer.prepend_scheme: 'x' is not supported"},
-    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'Digits'},{'type':'ByteLevel'}]}"},
-     "pre_tokenizer[1]: changes the text after a step that cuts it"},
+    {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Metaspace',"
+             "'replacement':'" MARK "'}]}"},
+     "pre_tokenizer[1]: changes the text after ByteLevel"},
     {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'ByteLevel'}]}"},
      "pre_tokenizer[1]: ByteLevel a second time"},
     {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Split','pattern':"
@@ -449,8 +478,12 @@ static const broken broken_files[] = {
     {{.pre = "{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Whitespace'}]}"},
      "pre_tokenizer[1]: not supported after ByteLevel"},
 
-    {{.decoder = "null"}, "decoder: pieces are plain bytes, but nothing decodes them"},
-    {{.decoder = "{'type':'WordPiece'}"}, "decoder: 'WordPiece' is not supported"},
+    {{.decoder = "{'type':'Sequence','decoders':[]}"},
+     "decoder: pieces are plain bytes, but nothing decodes them"},
+    {{.decoder = "{'type':'CTC'}"}, "decoder: 'CTC' is not supported"},
+    {{.decoder = "{'type':'WordPiece','cleanup':7}"}, "decoder.cleanup: not true or false"},
+    {{.pre = "{'type':'ByteLevel'}", .decoder = "{'type':'WordPiece'}"},
+     "decoder: the decoder takes pieces for plain bytes, but they are ByteLevel's"},
     {{.decoder = "{'type':'ByteLevel'}"}, "decoder: the decoder takes pieces for ByteLevel's"},
     {{.decoder = "{'type':'Metaspace','replacement':'" MARK "'}"}, "but they are plain bytes"},
     {{.pre = "{'type':'ByteLevel'}"}, "decoder: pieces are ByteLevel's characters for bytes"},

@@ -269,6 +269,7 @@ static fxi_vocab *doubling(fxi_vocab_kind kind, bool bytes, const char *pattern)
             add_piece(&s, piece, -1 - 2 * (double)n, FXI_TOKEN_NORMAL);
     }
     add_split_of(&s, pattern, FXI_SPLIT_ISOLATED, false);
+    s.inside = str_of(""); // kind WORDS: every piece continues a word
     return build_and_free(&s);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
-#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 

@@ -54,9 +54,9 @@ static fx_status read_config_root(const fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
+    fxi_hf h = {.s = s, .err = err};
     // Integers as real numbers: model_max_length is 10^30 by default.
-    FX_TRY(fxi_hf_parse(json, n, s->name, JSON_DECODE_INT_AS_REAL, &root, err));
-    const fxi_hf h = {.s = s, .err = err};
+    FX_TRY(fxi_hf_parse(&h, json, n, JSON_DECODE_INT_AS_REAL, &root));
     fx_status st = read_config_root(&h, root);
     json_decref(root);
     return st;

@@ -3,7 +3,8 @@
 //   {"truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
 //    "decoder", "model"}
 //
-// A step that is not supported is an error that names it; none is skipped.
+// A step that is not supported is an error that names it; none is skipped. "truncation" and
+// "padding" say how the file's last user made batches, and are left to ours.
 #include <string.h>
 
 #include "format/show.h"
@@ -53,6 +54,7 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
         return fxi_hf_fail_memory(h);
     if (old->piece.n) t.piece = old->piece;
     t.score = old->score;
+    t.in_model = old->type == FXI_TOKEN_NORMAL;
     *old = t;
     return FX_OK;
 }
@@ -112,10 +114,7 @@ static fx_status read_all_steps(fxi_hf *h, const json_t *root)
 
 static fx_status read_root(fxi_hf *h, const json_t *root)
 {
-    static const char *const must_be_null[] = {"truncation", "padding"};
-    for (size_t i = 0; i < sizeof must_be_null / sizeof *must_be_null; i++)
-        if (!fxi_hf_is_absent(json_object_get(root, must_be_null[i])))
-            return fxi_hf_fail(h, must_be_null[i], "not supported, must be null");
+    h->has_decoder = !fxi_hf_is_absent(json_object_get(root, "decoder"));
     FX_TRY(fxi_hf_read_model(h, root));
     FX_TRY(read_added_tokens(h, root));
     return read_all_steps(h, root);
@@ -124,8 +123,8 @@ static fx_status read_root(fxi_hf *h, const json_t *root)
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(json, n, s->name, 0, &root, err));
     fxi_hf h = {.s = s, .err = err};
+    FX_TRY(fxi_hf_parse(&h, json, n, 0, &root));
     fx_status st = read_root(&h, root);
     fxi_index_free(&h.pieces);
     json_decref(root);

@@ -20,6 +20,8 @@ typedef struct fxi_hf {
     bool cuts;        // a split step was met: a step that changes the text cannot follow
     // What the decoder does: turns pieces into text, joins byte tokens, makes one string of them.
     bool decodes, joins_bytes, fuses;
+    bool has_decoder;
+    char nul[4]; // what stands for a NUL in keys; empty: nothing does
 } fxi_hf;
 
 // ---- vocab_hf_json.c: paths, errors, members ----------------------------------------------------
@@ -37,10 +39,15 @@ __attribute__((format(printf, 3, 4))) fx_status fxi_hf_fail(const fxi_hf *h, con
                                                             const char *fmt, ...);
 fx_status fxi_hf_fail_memory(const fxi_hf *h); // FX_ENOMEM
 
-// Parses an object; jansson's limits of depth and size and its flags hold. The caller frees *root.
-// Errors: FX_EFORMAT (line and cause, not an object), FX_ENOMEM.
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
-                       fx_error *err);
+// Parses an object; jansson's limits of depth and size and its flags hold. Sets h->nul. The caller
+// frees *root. Errors: FX_EFORMAT (line and cause, not an object), FX_ENOMEM.
+fx_status fxi_hf_parse(fxi_hf *h, const char *json, size_t n, size_t flags, json_t **root);
+
+// vocab_hf_nul.c: changes *json to a copy whose keys have the character `mark` for every NUL, if
+// there are any; otherwise mark is empty. False: out of memory.
+bool fxi_hf_hide_nul(fxi_str *json, fxi_buf *copy, char mark[4]);
+// Changes a key back, in *room. False: out of memory.
+bool fxi_hf_show_nul(const char mark[4], fxi_str *key, fxi_buf *room);
 
 bool fxi_hf_is_absent(const json_t *value); // or null
 
@@ -77,7 +84,9 @@ fx_status fxi_hf_add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, co
 // libraries read differently), FX_ENOMEM.
 fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
                               fxi_str *out);
-// The same, a literal quoted.
+// A text as a pattern that matches nothing else. Errors: FX_ENOMEM.
+fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out);
+// fxi_hf_read_pattern, a literal quoted.
 fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path,
                                      fxi_str *out);
 

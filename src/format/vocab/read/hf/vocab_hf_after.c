@@ -31,8 +31,21 @@ static fx_status decode_metaspace(fxi_hf *h, const json_t *step, const char *pat
     fxi_str scheme;
     FX_TRY(fxi_hf_read_metaspace(h, step, path, &scheme));
     h->decodes = true;
-    h->s->strips_space = !fxi_str_is(scheme, "never");
+    if (!fxi_str_is(scheme, "never")) h->s->join = FXI_JOIN_MARKS;
     return want_spelling(h, path, FXI_SPELL_MARKS);
+}
+
+static fx_status decode_words(fxi_hf *h, const json_t *step, const char *path)
+{
+    fxi_vocab_spec *s = h->s;
+    FX_TRY(fxi_hf_get_str(h, step, path, "prefix", &s->join_inside));
+    if (!s->join_inside.p) s->join_inside = fxi_str_of("##");
+    FX_TRY(fxi_hf_get_bool(h, step, path, "cleanup", true, &s->tidies));
+    if (!fxi_spec_str(s, s->join_inside.p, s->join_inside.n, &s->join_inside))
+        return fxi_hf_fail_memory(h);
+    s->join = FXI_JOIN_WORDS;
+    h->decodes = true;
+    return want_spelling(h, path, FXI_SPELL_PLAIN);
 }
 
 static fx_status decode_bytes(fxi_hf *h, const json_t *step, const char *path)
@@ -81,11 +94,17 @@ static const fxi_hf_step decoders[] = {
     {"ByteLevel", decode_byte_level}, {"Metaspace", decode_metaspace},
     {"ByteFallback", decode_bytes},   {"Fuse", decode_fuse},
     {"Replace", decode_replace},      {"Strip", decode_strip},
+    {"WordPiece", decode_words},
 };
 
-// Without a decoder the library joins the pieces with spaces, which no model expects.
+// Without a decoder the library joins the pieces with spaces.
 fx_status fxi_hf_check_decoder(const fxi_hf *h)
 {
+    const bool plain = h->s->spelling == FXI_SPELL_PLAIN;
+    if (plain && !h->has_decoder) {
+        h->s->join = FXI_JOIN_WORDS;
+        return FX_OK;
+    }
     if (!h->decodes && (h->s->spelling != FXI_SPELL_PLAIN || !h->fuses))
         return fxi_hf_fail(h, "decoder", "pieces are %s, but nothing decodes them",
                            spelling_names[h->s->spelling]);

@@ -116,18 +116,21 @@ fx_status fxi_hf_need_id(const fxi_hf *h, const json_t *value, const char *path,
 // The file
 //
 
-fx_status fxi_hf_parse(const char *json, size_t n, const char *name, size_t flags, json_t **root,
-                       fx_error *err)
+fx_status fxi_hf_parse(fxi_hf *h, const char *json, size_t n, size_t flags, json_t **root)
 {
     json_error_t e;
     bool no_memory;
-    *root = fxi_json_text(json, n, JSON_ALLOW_NUL | flags, &no_memory, &e);
-    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", name);
+    fxi_str text = {json, n};
+    fxi_buf copy = {0};
+    if (!fxi_hf_hide_nul(&text, &copy, h->nul)) return fxi_hf_fail_memory(h);
+    *root = fxi_json_text(text.p, text.n, JSON_ALLOW_NUL | flags, &no_memory, &e);
+    fxi_buf_free(&copy);
+    if (no_memory) return fxi_fail(h->err, FX_ENOMEM, "%s: no memory for the file", h->s->name);
     if (!*root)
-        return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", name, e.line,
+        return fxi_fail(h->err, FX_EFORMAT, "%s: line %d: %s", h->s->name, e.line,
                         fxi_show_text(e.text, strlen(e.text)).s);
     if (json_is_object(*root)) return FX_OK;
     json_decref(*root);
     *root = NULL;
-    return fxi_fail(err, FX_EFORMAT, "%s: not a JSON object", name);
+    return fxi_fail(h->err, FX_EFORMAT, "%s: not a JSON object", h->s->name);
 }

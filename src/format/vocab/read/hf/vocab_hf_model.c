@@ -1,8 +1,11 @@
-// vocab_hf_model.c - the "model" of a tokenizer.json: BPE or Unigram.
+// vocab_hf_model.c - the "model" of a tokenizer.json: BPE, Unigram, WordPiece or WordLevel.
 //
 //   BPE      {"vocab": {piece: id}, "merges": ["a b"] or [["a", "b"]], unk_token, fuse_unk,
 //             byte_fallback, ignore_merges}
 //   Unigram  {"vocab": [[piece, score]], unk_id, byte_fallback}
+//   WordPiece  {"vocab": {piece: id}, unk_token, continuing_subword_prefix,
+//               max_input_chars_per_word}
+//   WordLevel  {"vocab": {piece: id}, unk_token}
 //
 // Files older than the key "type" are recognised by their other keys, as in the library.
 #include <float.h>
@@ -59,11 +62,20 @@ fx_status fxi_hf_add_pieces(fxi_hf *h, json_t *vocab)
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
     FX_TRY(add_unused(h, n));
-    const char *piece;
+    const char *key;
     size_t n_bytes;
     json_t *value;
-    json_object_keylen_foreach(vocab, piece, n_bytes, value)
-        FX_TRY(put_piece(h, (fxi_str){piece, n_bytes}, (size_t)json_integer_value(value)));
+    fxi_buf room = {0};
+    fx_status st = FX_OK;
+    json_object_keylen_foreach(vocab, key, n_bytes, value)
+    {
+        fxi_str piece = {key, n_bytes};
+        const bool good = fxi_hf_show_nul(h->nul, &piece, &room);
+        st = good ? put_piece(h, piece, (size_t)json_integer_value(value)) : fxi_hf_fail_memory(h);
+        if (st != FX_OK) break;
+    }
+    fxi_buf_free(&room);
+    FX_TRY(st);
     return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -236,22 +248,67 @@ static fx_status read_unigram(fxi_hf *h, const json_t *model)
     return fxi_hf_fail(h, "model.unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
 }
 
-static fx_status unread_model(const fxi_hf *h, fxi_str type)
+// The unknown token may be missing: such words are dropped then.
+static fx_status read_words(fxi_hf *h, const json_t *model)
 {
-    return fxi_hf_fail(h, "model.type", "'%s' is not supported, only BPE and Unigram",
-                       fxi_show_text(type.p, type.n).s);
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab;
+    fxi_str unk;
+    s->kind = FXI_VOCAB_WORDS;
+    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
+    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
+    FX_TRY(fxi_hf_add_pieces(h, (json_t *)vocab));
+    if (unk.n) s->unk = fxi_index_find(&h->pieces, unk.p, unk.n);
+    return FX_OK;
+}
+
+static fx_status read_wordpiece(fxi_hf *h, const json_t *model)
+{
+    enum { USUAL_CHARS = 100, MOST_CHARS = 1 << 20 };
+    fxi_vocab_spec *s = h->s;
+    const json_t *most = json_object_get(model, "max_input_chars_per_word");
+    FX_TRY(fxi_hf_get_str(h, model, "model", "continuing_subword_prefix", &s->inside));
+    if (!s->inside.p) s->inside = fxi_str_of("##");
+    if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_hf_fail_memory(h);
+    s->max_word = USUAL_CHARS;
+    if (!fxi_hf_is_absent(most)) {
+        const json_int_t n = json_integer_value(most);
+        if (n < 1 || n > MOST_CHARS)
+            return fxi_hf_fail(h, "model.max_input_chars_per_word", "not a number from 1 to %d",
+                               MOST_CHARS);
+        s->max_word = (size_t)n;
+    }
+    return read_words(h, model);
+}
+
+// The kind of a file without one, by its other keys.
+static const char *guess_model(const json_t *model)
+{
+    if (json_object_get(model, "merges")) return "BPE";
+    if (json_object_get(model, "unk_id")) return "Unigram";
+    return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : NULL;
 }
 
 fx_status fxi_hf_read_model(fxi_hf *h, const json_t *root)
 {
+    static const struct {
+        const char *type;
+        fx_status (*read)(fxi_hf *h, const json_t *model);
+    } models[] = {
+        {"BPE", read_bpe},
+        {"Unigram", read_unigram},
+        {"WordPiece", read_wordpiece},
+        {"WordLevel", read_words},
+    };
     const json_t *model;
     fxi_str type;
     FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
     FX_TRY(fxi_hf_get_str(h, model, "model", "type", &type));
-    if (!type.p && json_object_get(model, "merges")) type = (fxi_str){"BPE", 3};
-    if (!type.p && json_object_get(model, "unk_id")) type = (fxi_str){"Unigram", 7};
+    if (!type.p && guess_model(model)) type = fxi_str_of(guess_model(model));
     if (!type.p) return fxi_hf_fail(h, "model.type", "missing");
-    if (fxi_str_is(type, "BPE")) return read_bpe(h, model);
-    if (fxi_str_is(type, "Unigram")) return read_unigram(h, model);
-    return unread_model(h, type);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (fxi_str_is(type, models[i].type)) return models[i].read(h, model);
+    return fxi_hf_fail(h, "model.type",
+                       "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
+                       fxi_show_text(type.p, type.n).s);
 }

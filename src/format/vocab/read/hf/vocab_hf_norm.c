@@ -92,11 +92,30 @@ static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
     return fxi_hf_add_norm(h, spaces);
 }
 
+// Accents go with the case unless the file says otherwise.
+static fx_status read_bert_norm(fxi_hf *h, const json_t *step, const char *path)
+{
+    fxi_bert how;
+    FX_TRY(fxi_hf_get_bool(h, step, path, "clean_text", true, &how.cleans));
+    FX_TRY(fxi_hf_get_bool(h, step, path, "handle_chinese_chars", true, &how.pads_han));
+    FX_TRY(fxi_hf_get_bool(h, step, path, "lowercase", true, &how.lowers));
+    FX_TRY(fxi_hf_get_bool(h, step, path, "strip_accents", how.lowers, &how.strips));
+    return fxi_spec_add_bert_norms(h->s, how) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
 static const fxi_hf_step normalizers[] = {
-    {"NFC", read_plain_norm},  {"NFD", read_plain_norm},          {"NFKC", read_plain_norm},
-    {"NFKD", read_plain_norm}, {"Lowercase", read_plain_norm},    {"StripAccents", read_plain_norm},
-    {"Prepend", read_prepend}, {"Replace", read_replace},         {"Strip", read_strip},
-    {"Nmt", read_nmt},         {"Precompiled", read_precompiled},
+    {"NFC", read_plain_norm},
+    {"NFD", read_plain_norm},
+    {"NFKC", read_plain_norm},
+    {"NFKD", read_plain_norm},
+    {"Lowercase", read_plain_norm},
+    {"StripAccents", read_plain_norm},
+    {"Prepend", read_prepend},
+    {"Replace", read_replace},
+    {"Strip", read_strip},
+    {"Nmt", read_nmt},
+    {"Precompiled", read_precompiled},
+    {"BertNormalizer", read_bert_norm},
 };
 
 const fxi_hf_step_table fxi_hf_normalizers = {"normalizer", "normalizers", normalizers,

@@ -1,8 +1,9 @@
 // vocab_hf_split.c - the "pre_tokenizer" of a tokenizer.json, to split steps.
 //
 // A pre-tokenizer that changes the text (Metaspace, ByteLevel's space in front) becomes a late norm
-// step, so it must come before every step that cuts. After ByteLevel the library's steps see
-// GPT-2's printable characters for bytes: Digits and Punctuation look at bytes there.
+// step, or behind a step that cuts a split step that changes every word. After ByteLevel the
+// library's steps see GPT-2's printable characters for bytes: Digits and Punctuation look at bytes
+// there.
 #include <string.h>
 
 #include "format/show.h"
@@ -21,8 +22,11 @@ static fx_status add_split(fxi_hf *h, fxi_split p)
 
 static fx_status add_late_norm(const fxi_hf *h, const char *path, fxi_norm n)
 {
-    if (h->cuts) return fxi_hf_fail(h, path, "changes the text after a step that cuts it");
     if (h->byte_level) return fxi_hf_fail(h, path, "changes the text after ByteLevel");
+    if (h->cuts)
+        return fxi_spec_add_split(h->s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = n})
+                   ? FX_OK
+                   : fxi_hf_fail_memory(h);
     n.late = true;
     return fxi_hf_add_norm(h, n);
 }
@@ -134,6 +138,9 @@ static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
         h, (fxi_split){.pattern = fxi_str_of(FXI_SPACE_MARK), .how = FXI_SPLIT_MERGED_NEXT});
 }
 
+// \w of Rust's regular expressions, which have the joiners, too.
+#define RUST_WORD FXI_HF_WORD "\\x{200C}\\x{200D}"
+
 // Words and punctuation, without the white space between them.
 static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path)
 {
@@ -141,7 +148,7 @@ static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path
     if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
     return add_split(
         h, (fxi_split){
-               .pattern = fxi_str_of("[" FXI_HF_WORD "]+|[^" FXI_HF_WORD "\\p{White_Space}]+"),
+               .pattern = fxi_str_of("[" RUST_WORD "]+|[^" RUST_WORD "\\p{White_Space}]+"),
                .how = FXI_SPLIT_REMOVED,
                .invert = true,
            });
@@ -155,6 +162,23 @@ static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char
         h, (fxi_split){.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
 }
 
+static fx_status read_bert_split(fxi_hf *h, const json_t *step, const char *path)
+{
+    (void)step;
+    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
+    h->cuts = true;
+    return fxi_spec_add_bert_splits(h->s) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static fx_status read_delimiter(fxi_hf *h, const json_t *step, const char *path)
+{
+    fxi_split p = {.how = FXI_SPLIT_REMOVED};
+    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
+    FX_TRY(fxi_hf_need_str(h, step, path, "delimiter", &p.pattern));
+    FX_TRY(fxi_hf_quote(h, path, p.pattern, &p.pattern));
+    return add_split(h, p);
+}
+
 static const fxi_hf_step pre_tokenizers[] = {
     {"ByteLevel", read_byte_level},
     {"Split", read_split},
@@ -163,6 +187,8 @@ static const fxi_hf_step pre_tokenizers[] = {
     {"Metaspace", read_metaspace},
     {"Whitespace", read_whitespace},
     {"WhitespaceSplit", read_whitespace_split},
+    {"BertPreTokenizer", read_bert_split},
+    {"CharDelimiterSplit", read_delimiter},
 };
 
 const fxi_hf_step_table fxi_hf_pre_tokenizers = {"pre_tokenizer", "pretokenizers", pre_tokenizers,

@@ -38,8 +38,8 @@ fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fx
                               fx_error *err)
 {
     json_t *root;
-    FX_TRY(fxi_hf_parse(vocab.p, vocab.n, s->name, 0, &root, err));
     fxi_hf h = {.s = s, .err = err};
+    FX_TRY(fxi_hf_parse(&h, vocab.p, vocab.n, 0, &root));
     s->kind = FXI_VOCAB_MERGES;
     s->spelling = FXI_SPELL_PRINTABLE;
     fx_status st = fxi_hf_add_pieces(&h, root);

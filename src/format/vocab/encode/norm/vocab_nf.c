@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "base/text/utf8.h"
-#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 
 enum {
     MAX_GROWTH = 32, // code points that one becomes: at most 18

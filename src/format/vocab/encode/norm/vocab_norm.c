@@ -4,18 +4,10 @@
 // the text copies nothing.
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "base/text/utf8.h"
-#include "format/vocab/encode/vocab_norm.h"
-#include "format/vocab/encode/vocab_tables.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 #include "format/vocab/lookup/vocab_chars.h"
-
-static bool add_cp(fxi_buf *out, int32_t cp)
-{
-    utf8proc_uint8_t bytes[4];
-    return fxi_buf_add(out, bytes, (size_t)utf8proc_encode_char(cp, bytes));
-}
 
 //
 // Steps: each appends to the empty *out, or sets *same if nothing changes
@@ -46,27 +38,10 @@ static fx_status normal_form(const norm_run *r, fxi_str text, fxi_buf *out, bool
     return status_of(r, fxi_nf_append(r->step->kind, text, r->work, out, same));
 }
 
-// As in Rust, which published tokenizers use: one letter's lower case is two letters.
-static fx_status lowercase(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
+static fx_status change_chars(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
-    bool ok = true;
     (void)same;
-    for (size_t i = 0, len; ok && i < text.n; i += len) {
-        int32_t cp = fxi_utf8_at(text.p + i, text.n - i, &len);
-        ok = cp == 0x130 ? fxi_buf_str(out, "i\xCC\x87") : add_cp(out, utf8proc_tolower(cp));
-    }
-    return status_of(r, ok);
-}
-
-static fx_status strip_accents(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
-{
-    bool ok = true;
-    (void)same;
-    for (size_t i = 0, len; ok && i < text.n; i += len) {
-        int32_t cp = fxi_utf8_at(text.p + i, text.n - i, &len);
-        if (utf8proc_category(cp) != UTF8PROC_CATEGORY_MN) ok = fxi_buf_add(out, text.p + i, len);
-    }
-    return status_of(r, ok);
+    return status_of(r, fxi_norm_chars(r->step->kind, text, out, &r->work->moved));
 }
 
 static fx_status prepend_text(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
@@ -96,6 +71,7 @@ static fx_status replace_text(const norm_run *r, fxi_str text, fxi_buf *out, boo
     for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
     *same = !n_found;
     if (*same) return FX_OK;
+    r->work->moved |= text.n >= from.n && !memcmp(text.p, from.p, from.n);
     const size_t n_out = text.n - n_found * from.n + n_found * to.n;
     if (n_out > FXI_MAX_NORM_BYTES) return fail_too_long(r);
     if (!fxi_buf_reserve(out, n_out)) return status_of(r, false);
@@ -126,6 +102,7 @@ static fx_status replace_regex(const norm_run *r, fxi_str text, fxi_buf *out, bo
         if (!fxi_buf_add(out, text.p + copied, m.from - copied) ||
             !fxi_buf_add(out, r->step->to.p, r->step->to.n))
             return status_of(r, false);
+        r->work->moved |= !m.from && m.to;
         at = copied = last = m.to;
         if (out->n > FXI_MAX_NORM_BYTES) return fail_too_long(r);
     }
@@ -143,6 +120,7 @@ static fx_status strip_spaces(const norm_run *r, fxi_str text, fxi_buf *out, boo
            fxi_cp_is_space(fxi_cp_before(text.p, to, &len)))
         to -= len;
     *same = to - from == text.n;
+    r->work->moved |= from > 0;
     return status_of(r, *same || fxi_buf_add(out, text.p + from, to - from));
 }
 
@@ -177,8 +155,11 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
     [FXI_NORM_NFD] = normal_form,
     [FXI_NORM_NFKC] = normal_form,
     [FXI_NORM_NFKD] = normal_form,
-    [FXI_NORM_LOWERCASE] = lowercase,
-    [FXI_NORM_STRIP_ACCENTS] = strip_accents,
+    [FXI_NORM_LOWERCASE] = change_chars,
+    [FXI_NORM_STRIP_ACCENTS] = change_chars,
+    [FXI_NORM_STRIP_MN] = change_chars,
+    [FXI_NORM_CLEAN] = change_chars,
+    [FXI_NORM_PAD_HAN] = change_chars,
     [FXI_NORM_PREPEND] = prepend_text,
     [FXI_NORM_PREPEND_FIRST] = prepend_text,
     [FXI_NORM_PREPEND_OTHER] = prepend_text,
@@ -190,16 +171,18 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
     [FXI_NORM_CHARSMAP] = map_chars,
 };
 
-fx_status fxi_norm_run(const fxi_vocab *v, fxi_norm_how how, fxi_str text, fxi_norm_work *w,
+fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, fxi_norm_work *w,
                        fxi_str *out, fx_error *err)
 {
-    for (size_t i = 0; i < v->n_norm && text.n; i++) {
-        if (v->norm[i].late != how.late) continue;
-        norm_run r = {.step = &v->norm[i], .kept = &v->kept, .how = how, .work = w, .err = err};
+    w->moved = false;
+    for (size_t i = 0; i < norms->n && text.n; i++) {
+        const fxi_norm_step *step = &norms->step[i];
+        if (step->late != how.late) continue;
+        norm_run r = {.step = step, .kept = &norms->kept, .how = how, .work = w, .err = err};
         fxi_buf *to = text.p == w->a.p ? &w->b : &w->a;
         bool same = false;
         fxi_buf_clear(to);
-        FX_TRY(steps[v->norm[i].kind](&r, text, to, &same));
+        FX_TRY(steps[step->kind](&r, text, to, &same));
         if (!same) text = (fxi_str){to->p, to->n};
         if (text.n > FXI_MAX_NORM_BYTES) return fail_too_long(&r);
     }

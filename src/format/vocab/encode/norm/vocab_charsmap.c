@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/encode/norm/vocab_norm.h"
 
 enum { MAX_KEY_BYTES = 256 };
 
