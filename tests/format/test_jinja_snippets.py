@@ -109,6 +109,11 @@ people | sort(attribute="name", reverse=true) | map(attribute="name") | list
 ["a"] | sum
 people | map(attribute="name") | list, people | map(attribute="tag.k") | list
 people | map(attribute="tag", default="-") | list
+[{"a": {"b": 1}}, {}, {"a": {}}, {"a": none}, 7] | map(attribute="a.b", default="x") | list
+[{"a": {"b": none}}, {}] | map(attribute="a.b", default={"b": 5}) | list
+[{"a": [1]}, {"a": []}, {}] | map(attribute="a.0", default=7) | list
+[{"a": {"b": 1}}, {}] | map(attribute="a.b") | list
+[{"a": 1}, {}] | map(attribute="a", default=none) | list | length
 ls | map("upper") | list, ls | map("replace", "b", "X") | list, l | map("string") | join("+")
 nested | map("first") | list
 people | map(attribute="nope") | list

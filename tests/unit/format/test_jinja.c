@@ -107,6 +107,8 @@ static void test_rendering(void **state)
         {"{{ people | map(attribute='name') | join('+') }} {{ people | selectattr('age', 'gt', 5) "
          "| list | length }}",
          "Zoe+adam 1"},
+        {"{{ [{'a': {'b': 1}}, {}, {'a': {}}] | map(attribute='a.b', default='x') | join(',') }}",
+         "1,x,x"},
         {"{{ l | sort | last }}{{ l | reverse | first }}{{ [2, 1, 2] | unique | list }}",
          "32[2, 1]"},
         {"{{ ' a '.strip() }}{{ 'a,b'.split(',') }}{{ s.replace('l', 'L', 1) }}{{ s.find('l') }}",

@@ -130,10 +130,9 @@ static fx_status map_attribute(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *
                    *preset = find_keyword(c->all, "default");
     if (c->all->n_kw > (preset ? 2u : 1u))
         return fxi_jrun_fail(r, "map: attribute and default alone");
-    for (size_t i = 0; i < items->n; i++) {
-        FX_TRY(fxi_jval_path(r, items->v[i], *path, &v[i]));
-        if (v[i].type == FXI_JVAL_UNDEFINED && preset) v[i] = *preset;
-    }
+    const fxi_jval other = preset ? *preset : (fxi_jval){.type = FXI_JVAL_NONE};
+    for (size_t i = 0; i < items->n; i++)
+        FX_TRY(fxi_jval_path_or(r, items->v[i], *path, other, &v[i]));
     return FX_OK;
 }
 

@@ -226,10 +226,18 @@ static bool read_index(const fxi_jstr *s, int64_t *out)
     return true;
 }
 
-fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out)
+// One part of a path.
+static fx_status take_step(fxi_jrun *r, fxi_jval v, fxi_jval key, fxi_jval preset, fxi_jval *out)
+{
+    FX_TRY(fxi_jval_subscript(r, v, key, out));
+    if (out->type == FXI_JVAL_UNDEFINED && preset.type != FXI_JVAL_NONE) *out = preset;
+    return FX_OK;
+}
+
+fx_status fxi_jval_path_or(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out)
 {
     *out = v;
-    if (path.type != FXI_JVAL_STR) return fxi_jval_subscript(r, v, path, out);
+    if (path.type != FXI_JVAL_STR) return take_step(r, v, path, preset, out);
     for (size_t from = 0; from <= path.s->n;) {
         fxi_jval part;
         const char *dot = memchr(path.s->p + from, '.', path.s->n - from);
@@ -237,8 +245,13 @@ fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out)
         FX_TRY(fxi_jstr_part(r, path.s, from, to - from, &part));
         int64_t i;
         if (read_index(part.s, &i)) part = fxi_jval_int(i);
-        FX_TRY(fxi_jval_subscript(r, *out, part, out));
+        FX_TRY(take_step(r, *out, part, preset, out));
         from = to + 1;
     }
     return FX_OK;
+}
+
+fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out)
+{
+    return fxi_jval_path_or(r, v, path, (fxi_jval){.type = FXI_JVAL_NONE}, out);
 }

@@ -123,6 +123,8 @@ fx_status fxi_jval_subscript(fxi_jrun *r, fxi_jval v, fxi_jval key, fxi_jval *ou
 fx_status fxi_jval_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_jval *out);
 // A path as filters take it, "a.b.0" or a number; *out may be undefined.
 fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out);
+// The same; the preset stands in for every part of the path that is undefined. None is no preset.
+fx_status fxi_jval_path_or(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out);
 
 // ---- jinja_call.c -------------------------------------------------------------------------------
 
