@@ -110,6 +110,7 @@ typedef struct fx_model_info {
     const char
         *chat_template_error; // why the model's template cannot be used: one line, the error of
                               // every chat call; NULL: it can
+    const char *warning;      // one line about the files that their user should see; NULL: none
 } fx_model_info;
 
 // Constant; lives as long as the engine.

@@ -124,6 +124,7 @@ static void fill_info(fx_engine *eng, const fxi_gguf *g)
     const char *builtin = fxi_chat_builtin(eng->chat);
     info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
     info->chat_template_error = fxi_chat_broken(eng->chat);
+    info->warning = fxi_vocab_warning(eng->vocab);
 }
 
 // ---- parts -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "format/gguf.h"
+#include "format/vocab.h"
 
 #define STR_SHOWN  60 // bytes of a string
 #define ELEM_SHOWN 6  // elements of an array
@@ -190,6 +191,15 @@ static void print_kv(const fxi_gguf *g)
            bytes, n_layer, n_kv, k, v);
 }
 
+// What a user should know of the vocabulary, if the file has one that can be read.
+static void print_vocab_warning(const fxi_gguf *g)
+{
+    fxi_vocab *vocab;
+    if (fxi_vocab_load(g, &vocab, NULL) != FX_OK) return;
+    if (fxi_vocab_warning(vocab)) printf("\nwarning: %s\n", fxi_vocab_warning(vocab));
+    fxi_vocab_free(vocab);
+}
+
 int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     (void)o;
@@ -205,6 +215,7 @@ int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
     print_tensors(g);
     print_totals(g);
     print_kv(g);
+    print_vocab_warning(g);
     fxi_gguf_close(g);
     return 0;
 }

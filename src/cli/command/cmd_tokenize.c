@@ -86,6 +86,7 @@ int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest)
     fxi_vocab *vocab;
     if (fxi_vocab_open(o->model, o->tokenizer_pre, NULL, &vocab, &err) != FX_OK)
         return fxi_cli_fail("%s", err.text);
+    if (fxi_vocab_warning(vocab)) fprintf(stderr, "warning: %s\n", fxi_vocab_warning(vocab));
     fxi_buf in = {0};
     fx_status st = read_text_from(stdin, &in, &err);
     if (st == FX_OK)

@@ -54,5 +54,7 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     }
     fx_status st = fx_engine_open(&opt, out, err);
     if (shown >= 0) fprintf(stderr, "\r\033[K"); // removes the bar
+    const char *warning = st == FX_OK ? fx_engine_info(*out)->warning : NULL;
+    if (warning) fprintf(stderr, "warning: %s\n", warning);
     return st;
 }

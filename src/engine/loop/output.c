@@ -110,7 +110,8 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
     size_t n_bytes = 0;
     const char *bytes = "";
-    if (!ends || req->include_stop) bytes = fxi_vocab_bytes(eng->vocab, tok, &n_bytes);
+    if (!ends || req->include_stop)
+        bytes = fxi_decoder_bytes(&s->text.bytes, eng->vocab, tok, &n_bytes);
     return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
 }
 

@@ -130,7 +130,7 @@ static fx_status map_attribute(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *
                    *preset = find_keyword(c->all, "default");
     if (c->all->n_kw > (preset ? 2u : 1u))
         return fxi_jrun_fail(r, "map: attribute and default alone");
-    const fxi_jval other = preset ? *preset : (fxi_jval){.type = FXI_JVAL_NONE};
+    const fxi_jval other = preset ? *preset : fxi_jval_none();
     for (size_t i = 0; i < items->n; i++)
         FX_TRY(fxi_jval_path_or(r, items->v[i], *path, other, &v[i]));
     return FX_OK;

@@ -253,5 +253,5 @@ fx_status fxi_jval_path_or(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval pres
 
 fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out)
 {
-    return fxi_jval_path_or(r, v, path, (fxi_jval){.type = FXI_JVAL_NONE}, out);
+    return fxi_jval_path_or(r, v, path, fxi_jval_none(), out);
 }

@@ -212,6 +212,7 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
                             .to = keep_string(pool, from->to),
                             .late = from->late};
     v->adds_space |= is_prepend(step->kind);
+    v->norms.looks_front |= step->kind == FXI_NORM_PREPEND_FIRST;
     if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
     return compile_step(s, step->from, false, &step->regex, err);
 }
@@ -253,6 +254,7 @@ static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_sp
     norm.late = true;
     fx_status st = make_norm(v, s, &norm, p->change.step, pool, err);
     p->change.n = st == FX_OK;
+    p->change.looks_front = true;
     if (st != FX_OK) free(p->change.step);
     return st;
 }

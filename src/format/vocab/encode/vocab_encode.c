@@ -9,18 +9,17 @@ enum { MAX_TEXT_BYTES = 1 << 28 }; // norm steps make it longer, and positions i
 
 static fx_status encode_late(fxi_encode_job *j, fxi_str text)
 {
-    fxi_norm_how how = {.late = true, .space = j->space, .first = j->at_start};
-    const bool first = j->at_start;
+    fxi_norm_how how = {.late = true, .space = j->space, .front = j->front};
     FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->late, &text, j->err));
-    j->at_start = false;
-    return fxi_split_encode(j, text.p, text.n, first && !j->late.moved);
+    j->front = 0;
+    return fxi_split_encode(j, text.p, text.n, j->late.front);
 }
 
 static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
 {
-    fxi_norm_how how = {.space = j->space, .first = j->at_start};
+    fxi_norm_how how = {.space = j->space, .front = j->front};
     FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->early, &text, j->err));
-    j->at_start &= !j->early.moved; // as in `tokenizers`, which goes by the place in the input
+    j->front = j->early.front;
     return fxi_special_walk(j, j->normalized, text, NULL, encode_late);
 }
 
@@ -54,8 +53,9 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     size_t bad = fxi_utf8_check(text, n_bytes);
     if (bad < n_bytes) return fxi_fail(err, FX_EINVAL, "bad UTF-8 at byte %zu", bad);
     if (!n_bytes) return FX_OK;
-    fxi_encode_job j = {.v = v, .out = out, .err = err, .at_start = true};
+    fxi_encode_job j = {.v = v, .out = out, .err = err};
     j.n_before = out->n;
+    fxi_utf8_at(text, n_bytes, &j.front);
     j.space = flags & FXI_ENCODE_SPACE;
     fxi_word_remember(&j, n_bytes);
     fx_status st = encode_text(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);

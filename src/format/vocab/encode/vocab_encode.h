@@ -14,7 +14,8 @@ typedef struct fxi_known_word fxi_known_word;     // vocab_word.c
 
 typedef struct fxi_encode_job {
     const fxi_vocab *v;
-    bool space, at_start;
+    bool space;
+    size_t front;               // of the next stretch, as in fxi_norm_how
     fxi_special_set normalized; // the set to look for after the norm steps
     fxi_ids *out;
     size_t n_before; // ids that *out held before the call
@@ -59,9 +60,8 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n);
 void fxi_word_remember(fxi_encode_job *j, size_t n_bytes); // begins: the text has n_bytes
 fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n);
 
-// vocab_split.c: cuts a text by the split steps and encodes the words. first: it is the very
-// beginning of the text.
-fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, bool first);
+// vocab_split.c: cuts a text by the split steps and encodes the words. front: as in fxi_norm_how.
+fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, size_t front);
 
 // vocab_special.c: finds the tokens of a set in a text, appends their ids, and passes the text
 // between them to `gap`. own: NULL, or own[i] nonzero: byte i may be part of a control token.

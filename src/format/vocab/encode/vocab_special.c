@@ -79,7 +79,7 @@ static fx_status put_found(special_walk *w, size_t at, special_match f)
     if (at >= end) return FX_OK; // white space that the token before it swallowed
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_encode_put(w->j, f.id));
-    w->j->at_start = false;
+    w->j->front = 0;
     w->from = end;
     return FX_OK;
 }

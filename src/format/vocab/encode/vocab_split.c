@@ -13,12 +13,12 @@ typedef struct split_cutter {
     fxi_encode_job *j;
     size_t step;
     const char *s;
-    bool first;            // s is the very beginning of the text
+    size_t front;          // of s, as in fxi_norm_how
     fxi_regex_match waits; // from = SIZE_MAX: none
     bool was_match;        // the part before
 } split_cutter;
 
-static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, bool first);
+static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, size_t front);
 
 static fx_status flush_part(split_cutter *c)
 {
@@ -26,7 +26,7 @@ static fx_status flush_part(split_cutter *c)
     c->waits.from = SIZE_MAX;
     if (w.from == SIZE_MAX || w.from == w.to) return FX_OK;
     const fxi_str word = {c->s + w.from, w.to - w.from};
-    return cut_words(c->j, c->step + 1, word, c->first && !w.from);
+    return cut_words(c->j, c->step + 1, word, c->front > w.from ? c->front - w.from : 0);
 }
 
 static bool joins_last(fxi_split_how how, bool was_match, bool is_match)
@@ -78,30 +78,30 @@ static fx_status cut_by_step(split_cutter *c, size_t n)
 }
 
 // Each step has buffers of its own: a word lies in those of the step that changed it last.
-static fx_status change_word(fxi_encode_job *j, size_t step, fxi_str word, bool first)
+static fx_status change_word(fxi_encode_job *j, size_t step, fxi_str word, size_t front)
 {
     const fxi_split_step *s = &j->v->split[step];
     if (!j->change && !(j->change = calloc(j->v->n_split, sizeof *j->change)))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    const fxi_norm_how how = {.late = true, .space = j->space, .first = first};
+    const fxi_norm_how how = {.late = true, .space = j->space, .front = front};
     fxi_norm_work *work = &j->change[step];
     FX_TRY(fxi_norm_run(&s->change, how, word, work, &word, j->err));
-    return word.n ? cut_words(j, step + 1, word, first && !work->moved) : FX_OK;
+    return word.n ? cut_words(j, step + 1, word, work->front) : FX_OK;
 }
 
-static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, bool first)
+static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, size_t front)
 {
     if (step == j->v->n_split) return fxi_word_encode(j, text.p, text.n);
-    if (j->v->split[step].how == FXI_SPLIT_CHANGE) return change_word(j, step, text, first);
+    if (j->v->split[step].how == FXI_SPLIT_CHANGE) return change_word(j, step, text, front);
     split_cutter c = {
-        .j = j, .step = step, .s = text.p, .first = first, .waits = {SIZE_MAX, SIZE_MAX}};
+        .j = j, .step = step, .s = text.p, .front = front, .waits = {SIZE_MAX, SIZE_MAX}};
     return cut_by_step(&c, text.n);
 }
 
-fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, bool first)
+fx_status fxi_split_encode(fxi_encode_job *j, const char *p, size_t n, size_t front)
 {
     if (!n) return FX_OK;
     if (j->v->n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    return cut_words(j, 0, (fxi_str){p, n}, first);
+    return cut_words(j, 0, (fxi_str){p, n}, front);
 }

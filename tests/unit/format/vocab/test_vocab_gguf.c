@@ -1,5 +1,5 @@
-// The kinds of vocabularies in GGUF files other than "llama" (test_vocab.c): gpt2 and t5, valid and
-// broken.
+// The kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2, t5 and bert, valid
+// and broken.
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
@@ -9,8 +9,8 @@
 
 typedef struct parts {
     const char *model, *pre, *merges[4];
-    const char *more[6]; // tokens after the first ones
-    int types[6];
+    const char *more[12]; // tokens after the first ones
+    int types[12];
     fxi_gguf_type map_type; // of precompiled_charsmap; 0: none
     bool phi3;
     const char *scheme; // of the space in front
@@ -137,6 +137,57 @@ static void test_t5(void **state)
     fxi_vocab_free(v);
 }
 
+// A file without the name of its pre-tokenizer is cut by "default", three digits at a time, and
+// the vocabulary says so.
+static void test_missing_pre(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pre, *ids;
+    } cases[] = {{NULL, "256 49 49"}, {"default", "256 49 49"}, {"gpt-2", "256 256"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab *v;
+        const parts p = {.model = "gpt2", .pre = cases[i].pre, .merges = {"1 1"}, .more = {"11"}};
+        assert_int_equal(load(&p, &v, NULL), FX_OK);
+        expect_ids(v, "1111", 0, cases[i].ids);
+        const char *warning = fxi_vocab_warning(v);
+        if (cases[i].pre)
+            assert_null(warning);
+        else
+            assert_string_equal(warning, "mem.gguf: key 'tokenizer.ggml.pre' is missing: words are "
+                                         "cut by the pre-tokenizer 'default', maybe not as in "
+                                         "training");
+        fxi_vocab_free(v);
+    }
+}
+
+static void expect_text(const fxi_vocab *v, const int32_t *id, size_t n, const char *want)
+{
+    fxi_buf got = {0};
+    assert_true(fxi_vocab_decode(v, id, n, 0, &got));
+    assert_string_equal(got.n ? got.p : "", want);
+    fxi_buf_free(&got);
+}
+
+// Words by the longest pieces; a word that pieces do not spell is unknown; [CLS] and [SEP] around.
+static void test_bert(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "bert",
+                     .more = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", SP "un", SP "hello", "able", "s",
+                              SP ",", SP "\u4E2D"},
+                     .types = {FXI_TOKEN_CONTROL, FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, " H\u00E9llo,  unables \x01un\u4E2D\u4E2D s un-able", 0,
+               "5 8 4 6 7 4 9 9 1 4 1 1");
+    assert_true(fxi_vocab_adds_bos(v) && fxi_vocab_adds_eos(v));
+    assert_int_equal(fxi_vocab_bos(v), 2);
+    assert_int_equal(fxi_vocab_eos(v), 3);
+    expect_text(v, (const int32_t[]){2, 5, 8, 4, 6, 7, 3}, 7, "hello, unables");
+    fxi_vocab_free(v);
+}
+
 // Phi-3's marks swallow the white space after them.
 static void test_phi3(void **state)
 {
@@ -209,6 +260,8 @@ int main(void)
         cmocka_unit_test(test_gpt2),
         cmocka_unit_test(test_gpt2_specials),
         cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_missing_pre),
+        cmocka_unit_test(test_bert),
         cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_space_schemes),
         cmocka_unit_test(test_broken),

@@ -106,6 +106,34 @@ static void test_merges_as_pairs(void **state)
     fxi_vocab_spec_free(&s);
 }
 
+// A NUL in a piece: keys are byte strings.
+static void test_nul_in_a_piece(void **state)
+{
+    (void)state;
+    static const char *const models[] = {
+        "{'type':'BPE','vocab':{'a':0,'\\u0000':1,'a\\u0000':2},'merges':['a \\u0000']}",
+        // What could stand for it is in the file already; nor does an escaped backslash make one.
+        "{'type':'BPE','vocab':{'a':0,'\\u0000':1,'a\\u0000':2,'\uE000':3,'\\ue001':4,"
+        "'\\\\u0000':5},'merges':[['a','\\u0000']]}",
+    };
+    for (size_t i = 0; i < COUNT(models); i++) {
+        fxi_vocab_spec s;
+        must_read(&(parts){.model = models[i]}, &s);
+        assert_int_equal(s.tok[1].piece.n, 1);
+        assert_memory_equal(s.tok[1].piece.p, "", 1);
+        assert_int_equal(s.tok[2].piece.n, 2);
+        assert_memory_equal(s.tok[2].piece.p, "a", 2);
+        assert_int_equal(s.n_merge, 1);
+        assert_int_equal(s.merge[0].to, 2);
+        if (i) {
+            assert_true(fxi_str_is(s.tok[3].piece, "\uE000"));
+            assert_true(fxi_str_is(s.tok[4].piece, "\uE001"));
+            assert_true(fxi_str_is(s.tok[5].piece, "\\u0000"));
+        }
+        fxi_vocab_spec_free(&s);
+    }
+}
+
 // Ids between used ones are unused tokens.
 static void test_gap_in_ids(void **state)
 {
@@ -139,6 +167,58 @@ static void test_unigram(void **state)
     assert_true(s.tok[1].score == -1.5);
     assert_int_equal(s.tok[2].type, FXI_TOKEN_BYTE);
     assert_int_equal(s.tok[3].type, FXI_TOKEN_NORMAL); // byte tokens have capital digits
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *inside;
+        size_t max_word;
+        int32_t unk;
+    } cases[] = {
+        {"{'type':'WordPiece','vocab':{'a':0,'[UNK]':1},'unk_token':'[UNK]'}", "##", 100, 1},
+        {"{'vocab':{'a':0},'unk_token':'?','max_input_chars_per_word':7,"
+         "'continuing_subword_prefix':''}",
+         "", 7, -1},
+        {"{'type':'WordLevel','vocab':{'a':0,'b':1},'unk_token':'b'}", NULL, 0, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        must_read(&(parts){.model = cases[i].model,
+                           .normalizer = "{'type':'BertNormalizer','lowercase':false}",
+                           .pre = "{'type':'BertPreTokenizer'}",
+                           .decoder = "{'type':'WordPiece','prefix':'@','cleanup':false}",
+                           .more = ",'truncation':{'max_length':8},'padding':{}"},
+                  &s);
+        assert_int_equal(s.kind, FXI_VOCAB_WORDS);
+        assert_true(!s.inside.p == !cases[i].inside);
+        if (cases[i].inside) assert_true(fxi_str_is(s.inside, cases[i].inside));
+        assert_int_equal(s.max_word, cases[i].max_word);
+        assert_int_equal(s.unk, cases[i].unk);
+        assert_int_equal(s.n_norm, 2); // accents go with the case
+        assert_int_equal(s.n_split, 2);
+        assert_int_equal(s.join, FXI_JOIN_WORDS);
+        assert_true(fxi_str_is(s.join_inside, "@") && !s.tidies);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+static void test_metaspace_behind_a_cut(void **state)
+{
+    (void)state;
+    static const char step[] = "{'type':'Metaspace','replacement':'" MARK "','split':false}";
+    fxi_vocab_spec s;
+    char pre[256];
+    snprintf(pre, sizeof pre, "{'type':'Sequence','pretokenizers':[{'type':'WhitespaceSplit'},%s]}",
+             step);
+    must_read(&(parts){.pre = pre, .decoder = step}, &s);
+    assert_int_equal(s.n_norm, 0);
+    assert_int_equal(s.n_split, 3);
+    assert_int_equal(s.split[1].how, FXI_SPLIT_CHANGE);
+    assert_int_equal(s.split[1].change.kind, FXI_NORM_REPLACE);
+    assert_int_equal(s.split[2].change.kind, FXI_NORM_PREPEND_OTHER);
     fxi_vocab_spec_free(&s);
 }
 
@@ -575,7 +655,10 @@ int main(void)
         cmocka_unit_test(test_bpe),
         cmocka_unit_test(test_merges_as_pairs),
         cmocka_unit_test(test_merges_with_spaces),
+        cmocka_unit_test(test_nul_in_a_piece),
         cmocka_unit_test(test_gap_in_ids),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_metaspace_behind_a_cut),
         cmocka_unit_test(test_unigram),
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_norms),

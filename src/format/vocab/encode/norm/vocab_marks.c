@@ -64,7 +64,7 @@ static bool put_padded(int32_t cp, fxi_buf *out)
     return fxi_buf_str(out, " ") && add_cp(out, cp) && fxi_buf_str(out, " ");
 }
 
-bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out, bool *moved)
+bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out)
 {
     static bool (*const puts[FXI_NORM_N_KIND])(int32_t cp, fxi_buf * out) = {
         [FXI_NORM_LOWERCASE] = put_lower, [FXI_NORM_STRIP_ACCENTS] = put_no_mark,
@@ -72,9 +72,7 @@ bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out, bool *moved)
         [FXI_NORM_PAD_HAN] = put_padded,
     };
     bool ok = fxi_buf_reserve(out, text.n);
-    for (size_t i = 0, len; ok && i < text.n; i += len) {
+    for (size_t i = 0, len; ok && i < text.n; i += len)
         ok = puts[kind](fxi_utf8_at(text.p + i, text.n - i, &len), out);
-        if (!i) *moved |= !out->n;
-    }
     return ok;
 }

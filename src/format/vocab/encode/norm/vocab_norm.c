@@ -41,14 +41,14 @@ static fx_status normal_form(const norm_run *r, fxi_str text, fxi_buf *out, bool
 static fx_status change_chars(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     (void)same;
-    return status_of(r, fxi_norm_chars(r->step->kind, text, out, &r->work->moved));
+    return status_of(r, fxi_norm_chars(r->step->kind, text, out));
 }
 
 static fx_status prepend_text(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     const fxi_str to = r->step->to;
     const bool there = text.n >= to.n && !memcmp(text.p, to.p, to.n);
-    if (!r->how.space || (r->step->kind == FXI_NORM_PREPEND_FIRST && !r->how.first) ||
+    if (!r->how.space || (r->step->kind == FXI_NORM_PREPEND_FIRST && !r->work->front) ||
         (r->step->kind != FXI_NORM_PREPEND && there)) {
         *same = true;
         return FX_OK;
@@ -71,7 +71,6 @@ static fx_status replace_text(const norm_run *r, fxi_str text, fxi_buf *out, boo
     for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
     *same = !n_found;
     if (*same) return FX_OK;
-    r->work->moved |= text.n >= from.n && !memcmp(text.p, from.p, from.n);
     const size_t n_out = text.n - n_found * from.n + n_found * to.n;
     if (n_out > FXI_MAX_NORM_BYTES) return fail_too_long(r);
     if (!fxi_buf_reserve(out, n_out)) return status_of(r, false);
@@ -102,7 +101,6 @@ static fx_status replace_regex(const norm_run *r, fxi_str text, fxi_buf *out, bo
         if (!fxi_buf_add(out, text.p + copied, m.from - copied) ||
             !fxi_buf_add(out, r->step->to.p, r->step->to.n))
             return status_of(r, false);
-        r->work->moved |= !m.from && m.to;
         at = copied = last = m.to;
         if (out->n > FXI_MAX_NORM_BYTES) return fail_too_long(r);
     }
@@ -120,7 +118,6 @@ static fx_status strip_spaces(const norm_run *r, fxi_str text, fxi_buf *out, boo
            fxi_cp_is_space(fxi_cp_before(text.p, to, &len)))
         to -= len;
     *same = to - from == text.n;
-    r->work->moved |= from > 0;
     return status_of(r, *same || fxi_buf_add(out, text.p + from, to - from));
 }
 
@@ -171,10 +168,74 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
     [FXI_NORM_CHARSMAP] = map_chars,
 };
 
+//
+// The front: bytes that come from the first character of the input
+//
+
+static fx_status next_match(const norm_run *r, fxi_str text, size_t at, fxi_regex_match *m)
+{
+    const fxi_norm_step *s = r->step;
+    if (s->kind == FXI_NORM_REPLACE_REGEX)
+        return fxi_regex_next(s->regex, r->work->matcher, text.p, text.n, at, m, r->err);
+    const char *found = find_text(text.p + at, text.p + text.n, s->from);
+    m->from = found ? (size_t)(found - text.p) : SIZE_MAX;
+    m->to = found ? m->from + s->from.n : SIZE_MAX;
+    return FX_OK;
+}
+
+// What replaces a match is in the front if the match ends there.
+static fx_status replaced_front(const norm_run *r, fxi_str text, size_t *front)
+{
+    size_t n = 0, done = 0, last = SIZE_MAX;
+    for (size_t at = 0; at <= *front && at <= text.n;) {
+        fxi_regex_match m;
+        FX_TRY(next_match(r, text, at, &m));
+        if (m.from == SIZE_MAX || m.from > *front || (m.from == *front && m.to > m.from)) break;
+        if (m.from == m.to && m.to == last) {
+            at += 1;
+            continue;
+        }
+        n += m.from - done;
+        if (m.to > *front) {
+            *front = n;
+            return FX_OK;
+        }
+        n += r->step->to.n;
+        at = done = last = m.to;
+    }
+    *front = n + *front - done;
+    return FX_OK;
+}
+
+// The front of what the step made of a text, n_out bytes.
+static fx_status move_front(const norm_run *r, fxi_str text, size_t n_out)
+{
+    size_t *front = &r->work->front;
+    const fxi_norm_kind kind = r->step->kind;
+    if (kind == FXI_NORM_REPLACE || kind == FXI_NORM_REPLACE_REGEX)
+        return replaced_front(r, text, front);
+    if (kind == FXI_NORM_STRIP_LEFT) {
+        const size_t n_gone = text.n - n_out;
+        *front = *front > n_gone ? *front - n_gone : 0;
+    } else if (kind == FXI_NORM_STRIP_RIGHT) {
+        *front = *front < n_out ? *front : n_out;
+    } else if (n_out == text.n + r->step->to.n && r->step->to.n) { // put in front
+        *front += r->step->to.n;
+    } else {
+        fxi_buf alone = {0};
+        bool same = false;
+        fx_status st = steps[kind](r, (fxi_str){text.p, *front}, &alone, &same);
+        if (!same) *front = alone.n;
+        fxi_buf_free(&alone);
+        return st;
+    }
+    return FX_OK;
+}
+
 fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, fxi_norm_work *w,
                        fxi_str *out, fx_error *err)
 {
-    w->moved = false;
+    w->front = norms->looks_front ? how.front : 0;
     for (size_t i = 0; i < norms->n && text.n; i++) {
         const fxi_norm_step *step = &norms->step[i];
         if (step->late != how.late) continue;
@@ -183,6 +244,7 @@ fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, f
         bool same = false;
         fxi_buf_clear(to);
         FX_TRY(steps[step->kind](&r, text, to, &same));
+        if (!same && w->front) FX_TRY(move_front(&r, text, to->n));
         if (!same) text = (fxi_str){to->p, to->n};
         if (text.n > FXI_MAX_NORM_BYTES) return fail_too_long(&r);
     }

@@ -18,7 +18,8 @@ typedef struct fxi_norm_step {
 typedef struct fxi_norms { // all zero: no steps
     fxi_norm_step *step;
     size_t n;
-    fxi_trie kept; // words that SentencePiece's map of characters leaves as they are
+    bool looks_front; // fxi_norm_how.front has an effect on this vocabulary
+    fxi_trie kept;    // words that SentencePiece's map of characters leaves as they are
 } fxi_norms;
 
 enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
@@ -29,13 +30,15 @@ typedef struct fxi_norm_work {
     int32_t *cp;  // code points of a stretch that is put in a normal form
     size_t cap_cp;
     fxi_matcher *matcher;
-    bool moved; // a step of the last run removed or replaced the beginning of the text
+    size_t front; // of the text that the last run made, as in fxi_norm_how
 } fxi_norm_work;
 
 typedef struct fxi_norm_how {
     bool late;  // run the late steps, otherwise the others
     bool space; // run the PREPEND steps
-    bool first; // the text is the very first stretch
+    // Bytes that come from the first character of the input: by them FXI_NORM_PREPEND_FIRST knows
+    // the beginning, as `tokenizers` does. 0: another stretch, or a step removed them.
+    size_t front;
 } fxi_norm_how;
 
 // Takes a text through norm steps; *out points into it or into w, valid until the
@@ -46,9 +49,8 @@ fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, f
 void fxi_norm_work_free(fxi_norm_work *w);
 
 // vocab_marks.c: steps that look at one character at a time: LOWERCASE, STRIP_ACCENTS, STRIP_MN,
-// CLEAN, PAD_HAN. Appends what the step makes of the text; sets *moved if its first character goes.
-// False: out of memory.
-bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out, bool *moved);
+// CLEAN, PAD_HAN. Appends what the step makes of the text. False: out of memory.
+bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out);
 
 // vocab_nf.c: appends `text` in a normal form. *same: it is in that form already, and nothing was
 // appended. False: out of memory.

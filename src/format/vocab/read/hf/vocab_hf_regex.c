@@ -126,7 +126,7 @@ static void quote_literal(fxi_hf_pattern *w)
 static fx_status finish_pattern(fxi_hf *h, fxi_hf_pattern *w, const char *path, fxi_str *out)
 {
     fx_status st = FX_OK;
-    if (w->bad)
+    if (w->bad && !w->short_memory)
         st = fxi_hf_fail(h, path, "%s", w->bad);
     else if (w->short_memory || !fxi_spec_str(h->s, w->out.p, w->out.n, out))
         st = fxi_hf_fail_memory(h);
