@@ -37,6 +37,7 @@ TEXTS = [
     "\x00\x01\x1c\x1f\x7f control \x0b\x0c feeds",
     "a/b\n/c\r\n//\r\n!?\n\n?!\r\r",
     "  leading and trailing  ",
+    "1234567 12345678 ١٢٣٤٥ <sentinel:12>IMGIMGABZ 漢字kanji ㄅㄆㄇ ｱｲｳ ไทย๑๒ မြန်မာ it 's a test ,x",
     "\n", " ", "", "x",
 ]
 
@@ -53,8 +54,26 @@ TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo
           r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
           r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+CONTRACTIONS, WORD = "(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?"
+SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+JAIS2 = LLAMA3[:LLAMA3.index(r"|\s+(?!\S)")] + "".join(
+    r"|\s{%s}(?!\S)" % n for n in (512, 256, 128, 64, 32, 16, 8, 4, "1,2")) + r"|\s{1}"
+SEED_CODER = CONTRACTIONS + "|" + WORD + r"\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+" + SPACES
+BAILING = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+EXAONE_MOE = (CONTRACTIONS + "|" + WORD + r"(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?"
+              r"|\s*[\r\n]|\s+(?!\S)|\s+")
+UPPER, LOWER = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]")
+KIMI_K2 = "|".join([r"[\p{Han}]+", WORD + UPPER + "*" + LOWER + "+" + CONTRACTIONS + "?",
+                    WORD + UPPER + "+" + LOWER + "*" + CONTRACTIONS + "?",
+                    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*"]) + SPACES
+HAN_KANA = r"[一-龥぀-ゟ゠-ヿ]+"
+YOUTU_SCRIPTS = (r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿" "\ufe30-\ufe4f" r"]+|[ㄅ-ㄯ]+|" + HAN_KANA)
+AFMOE_SCRIPTS = ("[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+                 "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+                 "\u1100-\u11ff]+")
 DEEPSEEK_V3 = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
                r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""")
+SPARK = DEEPSEEK_V3.replace(r"[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+", r"[\p{P}\p{S}]+|[\r\n]")
 # Ends of ranges that Unicode's normal forms would change are written as escapes.
 DEEPSEEK_LETTERS = (
     r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-"
@@ -90,10 +109,25 @@ STEPS = {
                *cut("[0-9][0-9][0-9]")],
     "bloom": [*cut(BLOOM), BYTES],
     "viking": [*cut(BLOOM), DIGITS, BYTES],
+    "laguna": [*cut(r"[^\n]+|[\n]+", QWEN2), BYTES],
+    "ufakzeka": [*cut(QWEN2.replace(CONTRACTIONS + "|", "")), BYTES],
+    "minicpm5": [*cut(r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")), BYTES],
+    "jais-2": [*cut(JAIS2), BYTES],
+    "seed-coder": [*cut(SEED_CODER), BYTES],
+    "bailingmoe": [*cut(BAILING), BYTES],
+    "exaone-moe": [*cut(EXAONE_MOE), BYTES],
+    "tiny_aya": [*cut(r"\d{1,3}(?=(?:\d{3})*\b)", O200K), BYTES],
+    "youtu": [*cut(YOUTU_SCRIPTS, O200K.replace("{1,3}", "")), BYTES],
+    "kimi-k2": [*cut(KIMI_K2), BYTES],
+    "spark2_5": [*cut(r"\p{N}{1,3}", HAN_KANA, SPARK, r"\p{N}"), BYTES],
+    "afmoe": [*cut(r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", AFMOE_SCRIPTS, DEEPSEEK_V3), BYTES],
+    "superbpe": [*cut(r"\p{N}+", r"(?=(\d{3})+(?!\d))"), BYTES],
+    "chameleon": [*cut("<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", r"([\t\n]|    |  )"), DIGITS,
+                  pre_tokenizers.Punctuation("isolated"), GPT2_BYTES],
     "default": [*cut(r"[\p{P}\$\+<=>\^~\|]+"), *cut(GPT2), *cut(r"\p{N}+", r"[0-9][0-9][0-9]"), BYTES],
 }
 NFC = {"qwen2", "qwen35"}
-WHOLE_WORDS = {"llama-bpe", "tekken"}
+WHOLE_WORDS = {"llama-bpe", "tekken", "minicpm5", "youtu"}
 
 
 def byte_characters():

@@ -3,6 +3,7 @@
 //   model    kind      words                      spaces
 //   llama    SCORES    the whole text             U+2581, one more in front
 //   gpt2     MERGES    by the pre-tokenizer       as they are
+//   gemma4   MERGES    lines                      U+2581
 //   t5       UNIGRAM   the whole text             U+2581, one more in front, runs become one
 //   bert     WORDS     white space, punctuation   dropped; U+2581 marks pieces that begin a word
 #include <inttypes.h>
@@ -258,6 +259,16 @@ static fx_status read_gpt2(gguf_reader *r)
     return fxi_spec_add_pre(r->s, pre, r->err);
 }
 
+// Merges over text with U+2581 for spaces: what the name gemma4 implies, whatever the file says.
+static fx_status read_gemma4(gguf_reader *r)
+{
+    r->s->user_marks = true;
+    r->s->adds_bos = true;
+    FX_TRY(read_ids(r));
+    FX_TRY(read_merges(r));
+    return fxi_spec_add_pre(r->s, fxi_str_of("gemma4"), r->err);
+}
+
 static fx_status add_charsmap(gguf_reader *r)
 {
     static const char key[] = KEY("precompiled_charsmap");
@@ -357,9 +368,8 @@ static const struct {
     fxi_vocab_kind kind;
     fx_status (*read)(gguf_reader *r);
 } models[] = {
-    {"llama", FXI_VOCAB_SCORES, read_llama},
-    {"gpt2", FXI_VOCAB_MERGES, read_gpt2},
-    {"t5", FXI_VOCAB_UNIGRAM, read_t5},
+    {"llama", FXI_VOCAB_SCORES, read_llama},   {"gpt2", FXI_VOCAB_MERGES, read_gpt2},
+    {"gemma4", FXI_VOCAB_MERGES, read_gemma4}, {"t5", FXI_VOCAB_UNIGRAM, read_t5},
     {"bert", FXI_VOCAB_WORDS, read_bert},
 };
 

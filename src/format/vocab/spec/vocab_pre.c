@@ -8,24 +8,49 @@
 #include "format/vocab/spec/vocab_spec.h"
 
 // The parts of a pattern: contractions, words, numbers, everything else, white space.
-#define SPACE          "\\p{White_Space}"
-#define SPACES         SPACE "+(?!\\P{White_Space})|" SPACE "+"
-#define LINES          SPACE "*[\\r\\n]+|" SPACES
-#define CONTRACTION    "'s|'t|'re|'ve|'m|'ll|'d"
-#define ANY_CASE       "(?i:" CONTRACTION ")"
-#define OTHERS         "| ?[^\\p{White_Space}\\p{L}\\p{N}]+"
-#define GPT2           CONTRACTION "| ?\\p{L}+| ?\\p{N}+" OTHERS "|" SPACES
-#define WORD           "[^\\r\\n\\p{L}\\p{N}]?"
-#define CL100K(digits) ANY_CASE "|" WORD "\\p{L}+|\\p{N}" digits OTHERS "[\\r\\n]*|" LINES
+#define SPACE                   "\\p{White_Space}"
+#define SPACES                  SPACE "+(?!\\P{White_Space})|" SPACE "+"
+#define LINES                   SPACE "*[\\r\\n]+|" SPACES
+#define CONTRACTION             "'s|'t|'re|'ve|'m|'ll|'d"
+#define ANY_CASE                "(?i:" CONTRACTION ")"
+#define OTHERS                  "| ?[^\\p{White_Space}\\p{L}\\p{N}]+"
+#define GPT2                    CONTRACTION "| ?\\p{L}+| ?\\p{N}+" OTHERS "|" SPACES
+#define WORD                    "[^\\r\\n\\p{L}\\p{N}]?"
+#define LETTERS(digits, others) WORD "\\p{L}+|\\p{N}" digits others
+#define CL100K(digits)          ANY_CASE "|" LETTERS(digits, OTHERS "[\\r\\n]*|" LINES)
 #define QWEN35                                 \
     ANY_CASE "|" WORD "[\\p{L}\\p{M}]+|\\p{N}" \
              "| ?[^\\p{White_Space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" LINES
+// White space in powers of two.
+#define JAIS2                                                                                     \
+    ANY_CASE "|" LETTERS("{1,3}",                                                                 \
+                         OTHERS "[\\r\\n]*|" SPACE "*[\\r\\n]+|" RUN("512") RUN("256") RUN("128") \
+                             RUN("64") RUN("32") RUN("16") RUN("8") RUN("4") RUN("1,2") SPACE)
+#define RUN(n)   SPACE "{" n "}(?!\\P{White_Space})|"
+#define ONE_LINE SPACE "*[\\r\\n]|" SPACES // a line end of its own
+#define BAILING \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}" OTHERS "+[\\r\\n]*|" ONE_LINE
+#define EXAONE_MOE \
+    ANY_CASE "|" WORD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}" OTHERS "[\\r\\n/]?|" ONE_LINE
+#define SEED_CODER ANY_CASE "|" LETTERS("", "| ?[^\\p{White_Space}\\p{L}\\p{N}\\r\\n]+|" LINES)
+#define AYA_DIGITS                                                                         \
+    "\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*(?![\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xB2\\xB3\\xB9" \
+    "\\xBC-\\xBE]))"                                                  // before the end of a word
+#define GROUPS(digit) digit "{1,3}(?=(?:" digit "{3})*(?!" digit "))" // of three, from the end
 // Words in which the case changes at most once, from upper to lower.
-#define UPPER       "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER       "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(end)  WORD UPPER "*" LOWER "+" end "|" WORD UPPER "+" LOWER "*" end
-#define TEKKEN      CASED("") "|\\p{N}" OTHERS "[\\r\\n/]*|" LINES
-#define O200K       CASED(ANY_CASE "?") "|\\p{N}{1,3}" OTHERS "[\\r\\n/]*|" LINES
+#define UPPER         "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER         "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(end)    WORD UPPER "*" LOWER "+" end "|" WORD UPPER "+" LOWER "*" end
+#define TEKKEN        CASED("") "|\\p{N}" OTHERS "[\\r\\n/]*|" LINES
+#define O200K         CASED(ANY_CASE "?") "|\\p{N}{1,3}" OTHERS "[\\r\\n/]*|" LINES
+#define YOUTU         CASED(ANY_CASE "?") "|\\p{N}" OTHERS "[\\r\\n/]*|" LINES
+// The same without Han characters, which are words of their own.
+#define NO_HAN        "(?!\\p{sc:Han})"
+#define UPPER_NO_HAN  "(?:" NO_HAN UPPER ")"
+#define LOWER_NO_HAN  "(?:" NO_HAN LOWER ")"
+#define KIMI_K2                                                                            \
+    "\\p{sc:Han}+|" WORD UPPER_NO_HAN "*" LOWER_NO_HAN "+" ANY_CASE "?|" WORD UPPER_NO_HAN \
+    "+" LOWER_NO_HAN "*" ANY_CASE "?|\\p{N}{1,3}" OTHERS "[\\r\\n]*|" LINES
 #define DIGIT       "\\p{N}"
 #define DIGITS      "\\p{N}+"
 #define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // of Latin-1, as GPT-2 spells bytes
@@ -38,6 +63,19 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
     "[\\r\\n]*|" LINES
+#define SPARK                                                        \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
+    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
+    "|[\\r\\n]|" SPACES
+#define YOUTU_SCRIPTS                                                                          \
+    "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}" \
+    "\\x{2019}\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+"    \
+    "|[\\x{3105}-\\x{312F}]+|" HAN_KANA
+#define AFMOE_SCRIPTS                                                                             \
+    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-"     \
+    "\\x{30FF}\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{E7F}\\x{E80}-\\x{EFF}\\x{1780}-" \
+    "\\x{17FF}\\x{1000}-\\x{109F}\\x{AA60}-\\x{AA7F}\\x{A9E0}-\\x{A9FF}\\x{AC00}-\\x{D7AF}"       \
+    "\\x{1100}-\\x{11FF}]+"
 // Letters of scripts with two cases, by the Unicode version of that time.
 #define DEEPSEEK_LETTERS                                                                          \
     SPACE "?["                                                                                    \
@@ -71,6 +109,7 @@ typedef enum pre_flag {
     WHOLE_WORDS = 1, // a word that is a token is not merged
     ADDS_BOS = 2,
     NFC = 4,
+    MARKS = 8, // pieces are text with U+2581 for spaces, and byte tokens, as in SentencePiece
 } pre_flag;
 
 static const struct pre_tokenizer {
@@ -81,24 +120,49 @@ static const struct pre_tokenizer {
 } table[] = {
     {.names =
          "gpt-2 gpt2 phi-2 gpt-neox mpt olmo jais minimind gigachat trillion mellum modern-bert "
+         "a.x-4.0 granite-docling "
          "exaone4 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe ",
      .pattern = {GPT2}},
-    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b ",
+    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ",
      .pattern = {DIGIT, GPT2}},
     {.names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
      .pattern = {CL100K("{1,3}")},
      .flags = WHOLE_WORDS | ADDS_BOS},
     {.names = "gpt-4 cl100k dbrx smaug-bpe chatglm-bpe glm4 ", .pattern = {CL100K("{1,3}")}},
     {.names = "qwen2 ", .pattern = {CL100K("")}, .flags = NFC},
-    {.names = "stablelm2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 ", .pattern = {CL100K("")}},
+    {.names = "stablelm2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 grok-2 solar-open ",
+     .pattern = {CL100K("")}},
+    {.names = "laguna ", .pattern = {"[^\\n]+|\\n+", CL100K("")}},
+    {.names = "ufakzeka ", .pattern = {LETTERS("", OTHERS "[\\r\\n]*|" LINES)}},
+    {.names = "minicpm5 ", .pattern = {"\\p{N}{1,3}", CL100K("+")}, .flags = WHOLE_WORDS},
+    {.names = "jais-2 ", .pattern = {JAIS2}},
+    {.names = "seed-coder ", .pattern = {SEED_CODER}},
+    {.names = "bailingmoe bailingmoe2 llada-moe ", .pattern = {BAILING}},
+    {.names = "exaone-moe ", .pattern = {EXAONE_MOE}},
     {.names = "qwen35 ", .pattern = {QWEN35}, .flags = NFC},
-    {.names = "gpt-4o llama4 kanana2 ", .pattern = {O200K}},
+    {.names = "gpt-4o llama4 kanana2 talkie minimax-m2 ", .pattern = {O200K}},
+    {.names = "granite-embed-multi-97m ", .pattern = {O200K}, .flags = WHOLE_WORDS},
+    {.names = "tiny_aya cohere2moe ", .pattern = {AYA_DIGITS, O200K}},
+    {.names = "youtu ", .pattern = {YOUTU_SCRIPTS, YOUTU}, .flags = WHOLE_WORDS},
+    {.names = "kimi-k2 ", .pattern = {KIMI_K2}},
     {.names = "tekken ", .pattern = {TEKKEN}, .flags = WHOLE_WORDS | ADDS_BOS},
     {.names = "deepseek-llm ",
      .pattern = {LINE_END, DEEPSEEK_LETTERS, DEEPSEEK_MARKS, SPACE "+$", HAN_HANGUL, DIGITS}},
     {.names = "deepseek-coder ",
      .pattern = {LINE_END, SPACE "?\\p{L}+", SPACE "?\\p{P}+", HAN_HANGUL, DIGIT}},
-    {.names = "deepseek-v3 ", .pattern = {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK_V3}},
+    {.names = "deepseek-v3 hunyuan-dense hy_v4 joyai-llm ",
+     .pattern = {"\\p{N}{1,3}", HAN_KANA, DEEPSEEK_V3}},
+    {.names = "spark2_5 ", .pattern = {"\\p{N}{1,3}", HAN_KANA, SPARK, "\\p{N}"}},
+    {.names = "afmoe ", .pattern = {GROUPS("\\p{N}"), AFMOE_SCRIPTS, DEEPSEEK_V3}},
+    {.names = "superbpe ", .pattern = {DIGITS, "(?=(?:\\p{Nd}{3})+(?!\\p{Nd}))"}},
+    {.names = "chameleon ",
+     .pattern = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", DIGIT,
+                 "[\\p{P}!-/:-@\\[-`{-~]", GPT2},
+     .flags = ADDS_BOS},
+    {.names = "gemma4 granite-embed-multi-311m ",
+     .pattern = {"[^\\n]+|\\n+"},
+     .flags = MARKS | WHOLE_WORDS},
+    {.names = "sarvam-moe ", .pattern = {"[^\\n]+|\\n+"}, .flags = MARKS},
     {.names = "falcon ",
      .pattern = {"[!-/:-@\\[-`{-~\\p{P}]+", GPT2, BYTE_DIGITS, "[0-9][0-9][0-9]"},
      .bytes_from = 2},
@@ -121,13 +185,26 @@ static const struct pre_tokenizer *find_pre(fxi_str name)
     return NULL;
 }
 
+// Pieces with U+2581 for spaces, which the pre-tokenizer's name implies for kind MERGES.
+static bool set_spelling(fxi_vocab_spec *s, unsigned flags)
+{
+    const fxi_norm marks = {
+        .kind = FXI_NORM_REPLACE, .from = {" ", 1}, .to = fxi_str_of(FXI_SPACE_MARK)};
+    if (!(flags & MARKS)) return true;
+    s->unit_bytes = false;
+    s->byte_fallback = true;
+    s->spelling = FXI_SPELL_MARKS;
+    return fxi_spec_add_norm(s, marks);
+}
+
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
 {
     const struct pre_tokenizer *p = find_pre(name);
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: the pre-tokenizer '%s' is not known", s->name,
                         fxi_show_text(name.p, name.n).s);
-    bool ok = !(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC});
+    bool ok = set_spelling(s, p->flags) &&
+              (!(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC}));
     for (size_t i = 0; ok && i < MAX_PATTERN && p->pattern[i]; i++) {
         fxi_split split = {.pattern = {p->pattern[i], strlen(p->pattern[i])},
                            .bytes = p->bytes_from && i >= p->bytes_from};

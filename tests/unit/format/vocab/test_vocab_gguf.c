@@ -161,6 +161,21 @@ static void test_missing_pre(void **state)
     }
 }
 
+// Text with marks for spaces, line by line; empty lines as they are.
+static void test_gemma4(void **state)
+{
+    (void)state;
+    fxi_vocab *v;
+    const parts p = {.model = "gemma4",
+                     .merges = {SP " a"},
+                     .more = {SP, "a", SP "a", "<0x0A>", "\n\n", "<u>"},
+                     .types = {0, 0, 0, FXI_TOKEN_BYTE, 0, FXI_TOKEN_USER}};
+    assert_int_equal(load(&p, &v, NULL), FX_OK);
+    expect_ids(v, "a a\na<u>\n\n a", 0, "1 2 3 1 5 4 2");
+    assert_null(fxi_vocab_warning(v));
+    fxi_vocab_free(v);
+}
+
 static void expect_text(const fxi_vocab *v, const int32_t *id, size_t n, const char *want)
 {
     fxi_buf got = {0};
@@ -257,13 +272,10 @@ static void test_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_gpt2_specials),
-        cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_missing_pre),
-        cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_space_schemes),
+        cmocka_unit_test(test_gpt2),   cmocka_unit_test(test_gpt2_specials),
+        cmocka_unit_test(test_t5),     cmocka_unit_test(test_missing_pre),
+        cmocka_unit_test(test_gemma4), cmocka_unit_test(test_bert),
+        cmocka_unit_test(test_phi3),   cmocka_unit_test(test_space_schemes),
         cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
