@@ -40,6 +40,7 @@ TEXTS = [
     "\u2581under\u2581score \u2581", "\u0301\u0302 \u200b\ufeff", "\ue000\uffff\U0010ffff\u0378", "a" * 50,
     " " * 20 + "x" + " " * 9, "²³¹¼½ É² 一二三 ٣٤", "\u0000\u0001\u007f\u0085\u180e", "İstanbul ẞ ǅ ΑΣ",
     "!?.,;:¡¿«»„“—…、。！", "<s>Hello</s>", "a<s> b </s>c", "<tool>x <tool> y<tool>", "xwordy word word, a word",
+    "\u0915\u093f \u0939\u0941\u0906\u20dd", "1234567 89x 1,000 -a-b", "  the\tengine  's didn't. , do not",
     "<sp>  <mask> <mask>  end", "NoRm norm NORM", "<0x41><0x0A>", "<unk>", "|<|end|>|", "é\u0301<tool>\u0301",
 ]
 
@@ -69,8 +70,9 @@ def template(tok):
 
 def trained(tok, alphabet=(), kind=trainers.BpeTrainer, **how):
     specials = [AddedToken(s, special=True, normalized=False) for s in ("<unk>", "<s>", "</s>")]
-    tok.train_from_iterator(corpus(), kind(vocab_size=360, show_progress=False, special_tokens=specials,
-                                           initial_alphabet=list(alphabet), **how))
+    if kind is not trainers.WordLevelTrainer:
+        how["initial_alphabet"] = list(alphabet)
+    tok.train_from_iterator(corpus(), kind(vocab_size=360, show_progress=False, special_tokens=specials, **how))
     tok.add_tokens([t for t in ADDED if not t.special])
     tok.add_special_tokens([t for t in ADDED if t.special])
     return tok
@@ -177,6 +179,55 @@ def plain():
         pre_tokenizers.WhitespaceSplit()])
     tok.decoder = decoders.Fuse()
     return trained(tok)
+
+
+def bert():
+    """BERT's steps and pieces; spaces between words."""
+    tok = Tokenizer(models.WordPiece(unk_token="<unk>", max_input_chars_per_word=20))
+    tok.normalizer = normalizers.BertNormalizer()
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    trained(tok, kind=trainers.WordPieceTrainer)
+    tok.post_processor = template(tok)
+    return tok
+
+
+def cased():
+    """BERT's steps without lower case; whole words of a list; nothing decodes them."""
+    tok = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tok.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=True, handle_chinese_chars=False)
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.CharDelimiterSplit("e")])
+    return trained(tok, kind=trainers.WordLevelTrainer)
+
+
+def split_marks():
+    """A mark in front of every word that white space cuts, as in XLM-RoBERTa's file."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.StripAccents()])
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
+    tok.decoder = decoders.Metaspace(prepend_scheme="always")
+    return trained(tok, kind=trainers.UnigramTrainer, unk_token="<unk>")
+
+
+def gemma():
+    """Spaces are marks and join the word before them; byte tokens."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tok.normalizer = normalizers.Replace(" ", "\u2581")
+    tok.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tok.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    return with_bytes(trained(tok))
+
+
+def classes():
+    """Classes as only Oniguruma has them; characters without a token are dropped."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"[[:digit:]]{1,3}(?=(?:\d{3})*\b)"), "isolated"),
+        pre_tokenizers.Split(Regex(r"[\p{L}\p{M}&&[^\p{Han}]]+|\p{Han}|[[:punct:]&&[^-]]|[^\W\d[\x80-\u017f]]"), "isolated"),
+        pre_tokenizers.Split(Regex(r"(?m:[[:^ascii:]].)"), "merged_with_next")])
+    tok.decoder = decoders.Fuse()
+    return trained(tok, limit_alphabet=60)
 
 
 def json_cases(tok):
@@ -291,7 +342,8 @@ def make_ranks(name):
 def main():
     OUT.mkdir(exist_ok=True)
     done = [make_json(f"{make.__name__}.json", make())
-            for make in (words, prefix_space, after_bytes, fallback, unigram, unigram_first, plain)]
+            for make in (words, prefix_space, after_bytes, fallback, unigram, unigram_first, plain, bert, cased,
+                         split_marks, gemma, classes)]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_rules()
