@@ -40,8 +40,25 @@ bool fuzz_seed(unsigned i, fxi_buf *out)
         "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[^\\\\s]+|\\\\p{L}?\"},\"behavior\":"
         "\"MergedWithNext\",\"invert\":true},{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
         "{\"type\":\"Digits\"}]},\"decoder\":{\"type\":\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"a\":1,\"##b\":2,\"\\u0000\":3}"
+        ","
+        "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":"
+        "9},"
+        "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"strip_accents\":null},"
+        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+        "\"BertPreTokenizer\"},"
+        "{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"e\"}]},"
+        "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}}",
+        "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":1},\"unk_token\":\"b\"},"
+        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+        "\"pattern\":"
+        "{\"Regex\":\"[[:alpha:]&&[^\\\\p{Han}]x]+|(?m:[^a[^b]].)|\\\\b{,2}\\\\u0041\"},"
+        "\"behavior\":"
+        "\"Isolated\"},{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\",\"prepend_scheme\":"
+        "\"first\"}]},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\"}}",
     };
-    static const char *const files[] = {"plain.json", "after_bytes.json", "fallback.json"};
+    static const char *const files[] = {"plain.json",   "after_bytes.json", "fallback.json",
+                                        "classes.json", "split_marks.json", "bert.json"};
     const unsigned n = sizeof texts / sizeof *texts;
     if (i < n) return fxi_buf_str(out, texts[i]);
     return i - n < sizeof files / sizeof *files && fuzz_seed_file(files[i - n], out);

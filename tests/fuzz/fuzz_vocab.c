@@ -149,12 +149,60 @@ static fxi_vocab *load_changed(void)
     return build_and_free(&s);
 }
 
+// BERT's steps and model, a mark in front of every word behind them, and words joined again.
+static fxi_vocab *load_bert(void)
+{
+    static const char *const pieces[] = {"a", "##a",        "ab", "##b", SP "a",
+                                         SP,  "##\xC3\xA9", "-",  "##"};
+    const fxi_bert how = {.cleans = true, .pads_han = true, .strips = true, .lowers = true};
+    const fxi_norm mark = {.kind = FXI_NORM_PREPEND_FIRST, .to = str_of(SP)},
+                   gone = {.kind = FXI_NORM_REPLACE_REGEX, .from = str_of("b+$")};
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.kind = FXI_VOCAB_WORDS;
+    s.unk = add_piece(&s, "[UNK]", 0, UNKNOWN);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) add_piece(&s, pieces[i], 0, NORMAL);
+    add_specials(&s);
+    s.inside = s.join_inside = str_of("##");
+    s.max_word = 9;
+    s.join = FXI_JOIN_WORDS;
+    s.tidies = true;
+    FUZZ_CHECK(fxi_spec_add_bert(&s, how));
+    FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = mark}));
+    add_split_of(&s, "a{3,}", FXI_SPLIT_ISOLATED, false);
+    FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = gone}));
+    return build_and_free(&s);
+}
+
+// Characters without a token leave no trace.
+static fxi_vocab *load_dropping(void)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "fuzz");
+    s.kind = FXI_VOCAB_MERGES;
+    s.spelling = FXI_SPELL_MARKS;
+    s.join = FXI_JOIN_MARKS;
+    for (const char *c = "abe-"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
+    add_piece(&s, SP, 0, NORMAL);
+    add_pair_of(&s, "a", "b");
+    add_pair_of(&s, SP, "ab");
+    add_specials(&s);
+    add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
+    return build_and_free(&s);
+}
+
+static fxi_vocab *load_kimi(void)
+{
+    return byte_merges("kimi-k2");
+}
+
 static const struct {
     fxi_vocab *(*load)(void);
     bool changes; // the text does not come back
 } vocabs[] = {{load_words, false},    {load_crossing, false}, {load_gpt2, false},
               {load_deepseek, false}, {load_gpt4o, false},    {load_ranks, false},
-              {load_unigram, false},  {load_changed, true}};
+              {load_unigram, false},  {load_changed, true},   {load_bert, true},
+              {load_dropping, true},  {load_kimi, false}};
 
 enum { N_VOCAB = sizeof vocabs / sizeof *vocabs };
 
