@@ -30,11 +30,11 @@ void fxi_ids_free(fxi_ids *ids);            // empty again
 fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err);
 
 // `path`: a GGUF file, a tokenizer.json, a SentencePiece model, a rank file, an encoder.json with
-// its vocab.bpe beside it, or a folder with a tokenizer.json or tokenizer.model. `pre`: for rank
-// files and pairs the pre-tokenizer's name ("llama-bpe", "qwen2", ..), otherwise NULL. Appends the
-// chat template of the files to *chat_template, if that is not NULL. The caller frees *out. Errors:
-// FX_EIO, FX_EFORMAT (what and where), FX_EINVAL (`pre` for a file that names its own), FX_ENOMEM;
-// *out is NULL then.
+// its vocab.bpe beside it, or a folder with a tokenizer.json, tokenizer.model or vocab.json. `pre`:
+// for rank files and pairs the pre-tokenizer's name ("llama-bpe", "qwen2", ..), otherwise NULL.
+// Appends the chat template of the files to *chat_template, if that is not NULL. The caller frees
+// *out. Errors: FX_EIO, FX_EFORMAT (what and where), FX_EINVAL (`pre` for a file that names its
+// own), FX_ENOMEM; *out is NULL then.
 fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
                          fx_error *err);
 

@@ -1,15 +1,16 @@
 // vocab_open.c - a vocabulary from a path: chooses the reader by the form of the file, reads what
 // is beside it, and builds.
 //
-//   a folder                tokenizer.json in it, otherwise tokenizer.model
+//   a folder                tokenizer.json in it, otherwise tokenizer.model, otherwise vocab.json
 //   "GGUF"                  a model, or a vocabulary alone
 //   "{" .. with "model"     tokenizer.json
-//   "{" .. without          encoder.json, with vocab.bpe (or merges.txt) beside it
+//   "{" .. without          encoder.json or vocab.json, with vocab.bpe or merges.txt beside it
 //   base64, space, number   a rank file
 //   anything else           a SentencePiece model
 //
-// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json has BOS, EOS and the chat
-// template; chat_template.jinja overrides the latter.
+// Beside a tokenizer.json, a SentencePiece model or a vocab.json, tokenizer_config.json has BOS,
+// EOS and the chat template, which chat_template.jinja overrides; of the latter two also added
+// tokens. Its class of tokenizers implies how a vocab.json's words are cut.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,8 @@ static bool find_beside(char out[PATH_BYTES], const char *path, bool folder,
 // Files beside it
 //
 
+static const char *const config_name = "tokenizer_config.json";
+
 static fx_status read_config_file(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_buf text = {0};
@@ -111,9 +114,9 @@ static fx_status read_template_file(const char *path, fxi_vocab_spec *s, fx_erro
 
 static fx_status read_beside(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
-    static const char *const config = "tokenizer_config.json", *const jinja = "chat_template.jinja";
+    static const char *const jinja = "chat_template.jinja";
     char other[PATH_BYTES];
-    if (find_beside(other, path, false, &config, 1)) FX_TRY(read_config_file(other, s, err));
+    if (find_beside(other, path, false, &config_name, 1)) FX_TRY(read_config_file(other, s, err));
     if (find_beside(other, path, false, &jinja, 1)) FX_TRY(read_template_file(other, s, err));
     return FX_OK;
 }
@@ -131,6 +134,21 @@ static fx_status read_gguf(const char *path, fxi_vocab_spec *s, fx_error *err)
     return st;
 }
 
+// The pre-tokenizer that tokenizer_config.json beside a pair of files implies; NULL: none.
+static fx_status imply_pre(const char *path, const char **pre, fxi_vocab_spec *s, fx_error *err)
+{
+    char other[PATH_BYTES];
+    fxi_buf text = {0};
+    if (!find_beside(other, path, false, &config_name, 1)) return FX_OK;
+    const char *name = s->name;
+    fx_status st = read_file(other, &text, err);
+    s->name = other;
+    if (st == FX_OK) st = fxi_vocab_read_class(text.p, text.n, s, pre, err);
+    s->name = name;
+    fxi_buf_free(&text);
+    return st;
+}
+
 static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi_vocab_spec *s,
                            fx_error *err)
 {
@@ -143,10 +161,14 @@ static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi
             "%s: has no \"model\" and so is not a tokenizer.json; nor is a vocab.bpe or "
             "merges.txt beside it",
             path);
+    const char *implied = NULL;
+    if (!pre) FX_TRY(imply_pre(path, &implied, s, err));
+    if (implied) pre = implied;
     fx_status st = read_file(other, &merges, err);
-    if (st == FX_OK) st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, s, err);
+    if (st == FX_OK)
+        st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, implied, s, err);
     fxi_buf_free(&merges);
-    return st;
+    return st == FX_OK && implied ? read_beside(path, s, err) : st;
 }
 
 static bool begins_json(fxi_str text)
@@ -228,13 +250,14 @@ fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err)
 fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
                          fx_error *err)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
     char inside[PATH_BYTES];
     *out = NULL;
     if (is_folder(path)) {
         if (!find_beside(inside, path, true, names, sizeof names / sizeof *names))
             return fxi_fail(err, FX_EIO,
-                            "%s: a directory without tokenizer.json or tokenizer.model", path);
+                            "%s: a directory without tokenizer.json, tokenizer.model or vocab.json",
+                            path);
         path = inside;
     }
     fxi_vocab_spec s;

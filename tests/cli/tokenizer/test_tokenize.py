@@ -65,6 +65,33 @@ class Tokenize(cli.TestCase):
             self.fails(1, error, "tokenize", "-m", cli.vocab_model(), "--decode", stdin=text)
 
 
+class OldFiles(cli.TestCase):
+    """A GGUF file that does not say how words are cut: as in llama.cpp, and a warning."""
+
+    def gpt2(self, *more):
+        pieces = [chr(33 + i) for i in range(94)] + ["11"]
+        return cli.write_gguf(cli.scratch("old.gguf"), [
+            ("tokenizer.ggml.model", cli.STR, "gpt2"),
+            ("tokenizer.ggml.tokens", cli.ARRAY, (cli.STR, pieces)),
+            ("tokenizer.ggml.merges", cli.ARRAY, (cli.STR, ["1 1"])),
+            *more,
+        ])
+
+    def test_missing_pre(self):
+        warning = b"warning: %s: key 'tokenizer.ggml.pre' is missing: words are cut by the pre-tokenizer 'default', maybe not"
+        path = self.gpt2()
+        done = self.ok("tokenize", "-m", path, stdin=b"1111")
+        self.assertEqual(done.stdout, b"94 16 16\n")
+        self.assertIn(warning % str(path).encode(), done.stderr)
+        self.assertIn(warning % str(path).encode(), self.ok("inspect", path).stdout)
+
+    def test_named_pre(self):
+        path = self.gpt2(("tokenizer.ggml.pre", cli.STR, "gpt-2"))
+        done = self.ok("tokenize", "-m", path, stdin=b"1111")
+        self.assertEqual((done.stdout, done.stderr), (b"94 94\n", b""))
+        self.assertNotIn(b"warning", self.ok("inspect", path).stdout)
+
+
 class OtherFiles(cli.TestCase):
     """Files of every kind; what is in them is compared elsewhere."""
 
@@ -84,7 +111,7 @@ class OtherFiles(cli.TestCase):
     def test_folder(self):
         folder = cli.scratch("folder")
         folder.mkdir()
-        self.fails(1, "a directory without tokenizer.json or tokenizer.model", "tokenize", "-m", folder)
+        self.fails(1, "a directory without tokenizer.json, tokenizer.model or vocab.json", "tokenize", "-m", folder)
         (folder / "tokenizer.model").write_bytes((VECTORS / "bpe.model").read_bytes())
         self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "bpe.model"))
         (folder / "tokenizer.json").write_bytes((VECTORS / "plain.json").read_bytes())

@@ -71,7 +71,7 @@ static fx_status make_set(set_maker *m, fxi_special_set set)
     fxi_buf_clear(&m->spelled);
     for (int32_t id = 0; id < m->v->n; id++) {
         const uint8_t type = m->v->token[id].type;
-        if (type == FXI_TOKEN_USER && m->s->user_in_model) continue;
+        if (type == FXI_TOKEN_USER && m->s->user_in_model && m->s->tok[id].normalized) continue;
         if (!in_set(set, type, m->s->tok[id].normalized)) continue;
         m->entry[n].id = id;
         FX_TRY(spell_token(m, set, id, &m->entry[n].key.n));

@@ -19,11 +19,18 @@ fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_
                                fx_error *err);
 bool fxi_ranks_begin(const char *text, size_t n); // whether a file begins as a rank file does
 
-// encoder.json and vocab.bpe; `pre` as for rank files.
-fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fxi_vocab_spec *s,
-                              fx_error *err);
+// encoder.json and vocab.bpe; `pre` as for rank files. complete: special tokens come from elsewhere
+// (tokenizer_config.json), otherwise the name implies them.
+fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, bool complete,
+                              fxi_vocab_spec *s, fx_error *err);
 
-// tokenizer_config.json, after the file beside it: BOS, EOS and the chat template.
+// The pre-tokenizer that tokenizer_config.json implies for the pair of files beside it; *pre is
+// NULL if it names no class of tokenizers that is known to read such pairs.
+fx_status fxi_vocab_read_class(const char *json, size_t n, fxi_vocab_spec *s, const char **pre,
+                               fx_error *err);
+
+// tokenizer_config.json, after the file beside it: BOS, EOS and the chat template; added tokens, if
+// that file is no tokenizer.json.
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 
 #endif

@@ -15,10 +15,9 @@
 //
 
 static fx_status read_added_token(const fxi_hf *h, const json_t *of, const char *path,
-                                  fxi_spec_token *t, int32_t *id)
+                                  fxi_spec_token *t)
 {
     bool special;
-    FX_TRY(fxi_hf_need_id(h, json_object_get(of, "id"), fxi_hf_path_key(path, "id").s, id));
     FX_TRY(fxi_hf_need_str(h, of, path, "content", &t->piece));
     FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));
     FX_TRY(fxi_hf_get_bool(h, of, path, "single_word", false, &t->whole_word));
@@ -60,17 +59,25 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
 }
 
 // Empty tokens are skipped, as in the library.
+fx_status fxi_hf_add_token(const fxi_hf *h, const json_t *of, const char *path, int32_t id)
+{
+    fxi_spec_token t = {.score = 0};
+    FX_TRY(read_added_token(h, of, path, &t));
+    return t.piece.n ? put_added_token(h, t, id, path) : FX_OK;
+}
+
 static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
 {
     const json_t *list = json_object_get(root, "added_tokens");
     if (fxi_hf_is_absent(list)) return FX_OK;
     if (!json_is_array(list)) return fxi_hf_fail(h, "added_tokens", "not an array");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        fxi_spec_token t = {.score = 0};
         int32_t id = -1;
+        const json_t *token = json_array_get(list, i);
         const fxi_hf_path path = fxi_hf_path_at("added_tokens", i);
-        FX_TRY(read_added_token(h, json_array_get(list, i), path.s, &t, &id));
-        if (t.piece.n) FX_TRY(put_added_token(h, t, id, path.s));
+        FX_TRY(
+            fxi_hf_need_id(h, json_object_get(token, "id"), fxi_hf_path_key(path.s, "id").s, &id));
+        FX_TRY(fxi_hf_add_token(h, token, path.s, id));
     }
     return FX_OK;
 }

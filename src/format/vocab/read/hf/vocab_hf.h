@@ -74,6 +74,11 @@ fx_status fxi_hf_add_pieces(fxi_hf *h, json_t *vocab);
 // Adds the merge of a line "a b"; *room is scratch memory.
 fx_status fxi_hf_add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path);
 
+// ---- vocab_hf.c: added tokens -------------------------------------------------------------------
+
+// Adds the token of {"content", "special", ..}, or makes the one with this id an added token.
+fx_status fxi_hf_add_token(const fxi_hf *h, const json_t *of, const char *path, int32_t id);
+
 // ---- vocab_hf_regex.c: patterns -----------------------------------------------------------------
 
 // What \w means inside a class: as in Oniguruma, where PCRE2 differs.

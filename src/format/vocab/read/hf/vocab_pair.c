@@ -34,8 +34,8 @@ static fx_status read_merges(const fxi_hf *h, fxi_str text)
     return st;
 }
 
-fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fxi_vocab_spec *s,
-                              fx_error *err)
+fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, bool complete,
+                              fxi_vocab_spec *s, fx_error *err)
 {
     json_t *root;
     fxi_hf h = {.s = s, .err = err};
@@ -47,5 +47,7 @@ fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, fx
     fxi_index_free(&h.pieces);
     json_decref(root);
     FX_TRY(st);
-    return fxi_ranks_finish(s, pre, err);
+    if (!complete) return fxi_ranks_finish(s, pre, err);
+    s->unit_bytes = true;
+    return fxi_spec_add_pre(s, fxi_str_of(pre), err);
 }
