@@ -36,6 +36,11 @@ bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool);
 // are made. Errors: FX_EFORMAT (a merge of unknown ids, too many long tokens), FX_ENOMEM.
 fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
 
+// vocab_tries.c: v->words and the score of an unknown character; v->words and v->inside. Pre:
+// tokens are made. Errors: FX_ENOMEM.
+fx_status fxi_unigram_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
+fx_status fxi_pieces_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
+
 // vocab_specials.c: v->special. Pre: tokens and norm steps are made. Errors: FX_EINVAL (a norm
 // step fails on a token's spelling), FX_ENOMEM.
 fx_status fxi_specials_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);

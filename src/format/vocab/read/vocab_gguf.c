@@ -345,20 +345,19 @@ static fx_status read_bert_ids(gguf_reader *r)
 static fx_status read_bert(gguf_reader *r)
 {
     fxi_vocab_spec *s = r->s;
-    bool lower = true, ends = true;
+    bool lower = true;
     FX_TRY(read_bert_ids(r));
     FX_TRY(mark_inside(r));
     FX_TRY(fxi_gguf_bool(r->g, KEY("normalizer.lowercase"), false, &lower, r->err));
     bool strip = lower;
     FX_TRY(fxi_gguf_bool(r->g, KEY("normalizer.strip_accents"), false, &strip, r->err));
-    FX_TRY(fxi_gguf_bool(r->g, KEY("add_sep_token"), false, &ends, r->err));
     s->spelling = FXI_SPELL_PLAIN;
     s->inside = s->join_inside = fxi_str_of("##");
     s->max_word = 100;
     s->join = FXI_JOIN_WORDS;
     s->tidies = true;
     s->adds_bos = s->bos >= 0;
-    s->adds_eos = ends && s->eos >= 0;
+    s->adds_sep = true;
     const fxi_bert how = {.cleans = true, .pads_han = true, .strips = strip, .lowers = lower};
     return fxi_spec_add_bert(s, how) ? FX_OK : fxi_spec_fail_memory(s, r->err);
 }
@@ -388,5 +387,8 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));
     FX_TRY(fxi_gguf_bool(g, KEY("add_bos_token"), false, &s->adds_bos, err));
-    return fxi_gguf_bool(g, KEY("add_eos_token"), false, &s->adds_eos, err);
+    FX_TRY(fxi_gguf_bool(g, KEY("add_eos_token"), false, &s->adds_eos, err));
+    FX_TRY(fxi_gguf_bool(g, KEY("add_sep_token"), false, &s->adds_sep, err));
+    if (s->adds_sep) s->adds_eos = s->eos >= 0;
+    return FX_OK;
 }

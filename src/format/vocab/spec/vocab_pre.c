@@ -110,6 +110,7 @@ typedef enum pre_flag {
     ADDS_BOS = 2,
     NFC = 4,
     MARKS = 8, // pieces are text with U+2581 for spaces, and byte tokens, as in SentencePiece
+    ADDS_SEP = 16,
 } pre_flag;
 
 static const struct pre_tokenizer {
@@ -121,8 +122,9 @@ static const struct pre_tokenizer {
     {.names =
          "gpt-2 gpt2 phi-2 gpt-neox mpt olmo jais minimind gigachat trillion mellum modern-bert "
          "a.x-4.0 granite-docling "
-         "exaone4 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe ",
+         "exaone4 jina-es jina-de jina-v2-es jina-v2-de ",
      .pattern = {GPT2}},
+    {.names = "jina-v1-en jina-v2-code roberta-bpe ", .pattern = {GPT2}, .flags = ADDS_SEP},
     {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ",
      .pattern = {DIGIT, GPT2}},
     {.names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ",
@@ -212,5 +214,6 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
     }
     s->whole_words |= (p->flags & WHOLE_WORDS) != 0;
     s->adds_bos |= (p->flags & ADDS_BOS) != 0;
+    s->adds_sep |= (p->flags & ADDS_SEP) != 0;
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }

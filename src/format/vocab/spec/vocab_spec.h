@@ -76,6 +76,7 @@ typedef struct fxi_vocab_spec {
     size_t n_split, cap_split;
     int32_t bos, eos, unk;   // -1: none
     bool adds_bos, adds_eos; // around a text
+    bool adds_sep;           // of GGUF: eos goes after a text whatever adds_eos says
     fxi_join_kind join;
     fxi_str join_inside;         // of JOIN_WORDS: pieces that begin with it continue a word
     bool tidies;                 // of JOIN_WORDS: no space before marks and contractions

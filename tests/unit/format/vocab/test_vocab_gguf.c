@@ -13,6 +13,7 @@ typedef struct parts {
     int types[12];
     fxi_gguf_type map_type; // of precompiled_charsmap; 0: none
     bool phi3;
+    uint32_t eos;       // plus one; 0: none
     const char *scheme; // of the space in front
 } parts;
 
@@ -46,7 +47,9 @@ static fxi_buf file_of(const parts *p)
     fxi_buf b = {0};
     size_t n_merge = 0;
     while (n_merge < COUNT(p->merges) && p->merges[n_merge]) n_merge++;
-    put_header(&b, 3, 0, 5 + (p->pre != NULL) + (p->map_type != 0) + p->phi3 + (p->scheme != NULL));
+    put_header(&b, 3, 0,
+               5 + (p->pre != NULL) + (p->map_type != 0) + p->phi3 + (p->scheme != NULL) +
+                   (p->eos != 0));
     put_kv(&b, KEY("model"), FXI_GGUF_STR, "", 0);
     put_text(&b, p->model);
     put_tokens(&b, p, !strcmp(p->model, "gpt2"));
@@ -58,6 +61,8 @@ static fxi_buf file_of(const parts *p)
     if (p->map_type) put_zeros(&b, 3 * fxi_gguf_type_bytes(p->map_type));
     if (p->phi3) put_kv(&b, "general.architecture", FXI_GGUF_STR, "", 0);
     if (p->phi3) put_text(&b, "phi3");
+    if (p->eos) put_kv(&b, KEY("eos_token_id"), FXI_GGUF_U32, "", 0);
+    if (p->eos) put_u32(&b, p->eos - 1);
     if (p->scheme) put_kv(&b, KEY("space_prefix_scheme"), FXI_GGUF_STR, "", 0);
     if (p->scheme) put_text(&b, p->scheme);
     return b;
@@ -203,6 +208,24 @@ static void test_bert(void **state)
     fxi_vocab_free(v);
 }
 
+// Models of embeddings want their separator after a text.
+static void test_separator(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pre;
+        bool adds;
+    } cases[] = {{"gpt-2", false}, {"roberta-bpe", true}, {"jina-v2-code", true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab *v;
+        const parts p = {.model = "gpt2", .pre = cases[i].pre, .more = {"</s>"}, .eos = 257};
+        assert_int_equal(load(&p, &v, NULL), FX_OK);
+        assert_int_equal(fxi_vocab_adds_eos(v), cases[i].adds);
+        assert_int_equal(fxi_vocab_eos(v), 256);
+        fxi_vocab_free(v);
+    }
+}
+
 // Phi-3's marks swallow the white space after them.
 static void test_phi3(void **state)
 {
@@ -272,10 +295,15 @@ static void test_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),   cmocka_unit_test(test_gpt2_specials),
-        cmocka_unit_test(test_t5),     cmocka_unit_test(test_missing_pre),
-        cmocka_unit_test(test_gemma4), cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_phi3),   cmocka_unit_test(test_space_schemes),
+        cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_gpt2_specials),
+        cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_missing_pre),
+        cmocka_unit_test(test_separator),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_bert),
+        cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_space_schemes),
         cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
