@@ -137,8 +137,9 @@ static void expect_template(const char *folder, const char *want)
 
 static void remove_all(const char *folder)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "chat_template.jinja", "vocab.json", "merges.txt"};
+    static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",
+                                        "chat_template.jinja", "vocab.json",
+                                        "merges.txt",          "tokenizer.model"};
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -205,10 +206,34 @@ static void test_pair_in_a_folder(void **state)
     remove_all(folder);
 }
 
+// Tokens that tokenizer_config.json adds to a SentencePiece model are split off a text; those that
+// the model has stay what they are.
+static void test_added_to_sentencepiece(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test-vocab-XXXXXX", from[512], to[512];
+    fxi_vocab *v;
+    fx_error err = {.text = ""};
+    assert_non_null(mkdtemp(folder));
+    snprintf(from, sizeof from, FOLDER "unigram.model");
+    snprintf(to, sizeof to, "%s/tokenizer.model", folder);
+    assert_int_equal(symlink(from, to), 0);
+    put_file(folder, "tokenizer_config.json",
+             "{\"added_tokens_decoder\":{\"0\":{\"content\":\"<unk>\",\"special\":true},"
+             "\"201\":{\"content\":\"<new>\",\"special\":true},"
+             "\"200\":{\"content\":\"word\\n\",\"special\":false}}}");
+    if (fxi_vocab_open(folder, NULL, NULL, &v, &err)) fail_msg("%s", err.text);
+    assert_int_equal(fxi_vocab_size(v), 202);
+    expect_ids_of(v, "<new>word\n<new>", (const int32_t[]){201, 200, 201}, 3);
+    assert_true(fxi_vocab_control(v, 201) && fxi_vocab_control(v, 0) && !fxi_vocab_control(v, 200));
+    fxi_vocab_free(v);
+    remove_all(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors),
-                                       cmocka_unit_test(test_template),
-                                       cmocka_unit_test(test_pair_in_a_folder)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_template),
+        cmocka_unit_test(test_pair_in_a_folder), cmocka_unit_test(test_added_to_sentencepiece)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

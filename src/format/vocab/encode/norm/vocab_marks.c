@@ -64,6 +64,22 @@ static bool put_padded(int32_t cp, fxi_buf *out)
     return fxi_buf_str(out, " ") && add_cp(out, cp) && fxi_buf_str(out, " ");
 }
 
+// ASCII has neither marks nor ideographs, so most of it is copied at once. Appends as much of it as
+// can be, and returns the bytes.
+static size_t put_ascii(fxi_norm_kind kind, fxi_str text, fxi_buf *out, bool *ok)
+{
+    size_t n = fxi_utf8_ascii(text.p, text.n), i = 0;
+    if (kind == FXI_NORM_CLEAN) {
+        while (i < n && text.p[i] >= ' ' && text.p[i] != 0x7F) i++;
+        n = i;
+    }
+    *ok = !n || fxi_buf_add(out, text.p, n);
+    if (kind != FXI_NORM_LOWERCASE || !*ok) return n;
+    for (char *p = out->p + out->n - n; p < out->p + out->n; p++)
+        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p + ('a' - 'A'));
+    return n;
+}
+
 bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out)
 {
     static bool (*const puts[FXI_NORM_N_KIND])(int32_t cp, fxi_buf * out) = {
@@ -72,7 +88,10 @@ bool fxi_norm_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out)
         [FXI_NORM_PAD_HAN] = put_padded,
     };
     bool ok = fxi_buf_reserve(out, text.n);
-    for (size_t i = 0, len; ok && i < text.n; i += len)
-        ok = puts[kind](fxi_utf8_at(text.p + i, text.n - i, &len), out);
+    for (size_t i = 0, len; ok && i < text.n; i += len) {
+        const fxi_str rest = {text.p + i, text.n - i};
+        len = put_ascii(kind, rest, out, &ok);
+        if (!len && ok) ok = puts[kind](fxi_utf8_at(rest.p, rest.n, &len), out);
+    }
     return ok;
 }
