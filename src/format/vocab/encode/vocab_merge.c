@@ -68,10 +68,10 @@ static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
 
 typedef struct short_word {
     uint32_t n;
-    uint32_t rank[SHORT]; // of merging with the next; NONE for the last
-    int32_t id[SHORT], to[SHORT];
-    uint32_t at[SHORT];
-} short_word;
+    uint32_t rank[SHORT + 1]; // of merging with the next; NONE for the last
+    int32_t id[SHORT + 1], to[SHORT + 1];
+    uint32_t at[SHORT + 1];
+} short_word; // what is behind the last symbol moves with it, and means nothing
 
 // False if the word has more than SHORT symbols.
 static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
@@ -102,12 +102,12 @@ static uint32_t find_lowest(const short_word *w)
 // Joins symbol i with the one after it.
 static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
 {
-    const size_t n_after = w->n - i - 2;
+    const size_t n_move = w->n - i - 1; // as many of each: the moves take the same turns
     w->id[i] = w->to[i];
-    memmove(&w->id[i + 1], &w->id[i + 2], n_after * sizeof *w->id);
-    memmove(&w->at[i + 1], &w->at[i + 2], n_after * sizeof *w->at);
-    memmove(&w->rank[i], &w->rank[i + 1], (n_after + 1) * sizeof *w->rank);
-    memmove(&w->to[i], &w->to[i + 1], (n_after + 1) * sizeof *w->to);
+    memmove(&w->id[i + 1], &w->id[i + 2], n_move * sizeof *w->id);
+    memmove(&w->at[i + 1], &w->at[i + 2], n_move * sizeof *w->at);
+    memmove(&w->rank[i], &w->rank[i + 1], n_move * sizeof *w->rank);
+    memmove(&w->to[i], &w->to[i + 1], n_move * sizeof *w->to);
     w->n--;
     if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
     if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);

@@ -35,13 +35,10 @@ static fx_status encode_by_model(fxi_encode_job *j, const char *p, size_t n)
         int32_t id = fxi_index_find(&j->v->by_word, p, n);
         if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
     }
-    static fx_status (*const words[FXI_VOCAB_N_KIND])(fxi_encode_job *, const char *, size_t) = {
-        [FXI_VOCAB_SCORES] = fxi_merge_word,
-        [FXI_VOCAB_MERGES] = fxi_merge_word,
-        [FXI_VOCAB_UNIGRAM] = fxi_unigram_word,
-        [FXI_VOCAB_WORDS] = fxi_pieces_word,
-    };
-    return words[j->v->kind](j, p, n);
+    // Direct calls: most words of most vocabularies are merged.
+    if (j->v->kind == FXI_VOCAB_UNIGRAM) return fxi_unigram_word(j, p, n);
+    if (j->v->kind == FXI_VOCAB_WORDS) return fxi_pieces_word(j, p, n);
+    return fxi_merge_word(j, p, n);
 }
 
 // One to eight bytes as a number, unique among those of the same n.
