@@ -61,7 +61,7 @@ static void join_layers(const ffn_job *job, const ffn_part *part)
     for (int t = 0; t < part->n_tok; t++) {
         const size_t at = (size_t)(part->tok0 + t) * n_ffn + (size_t)part->out0;
         float *gate = part->gate + (size_t)t * n, *y = p->y ? p->y + at : gate;
-        k->swiglu(gate, part->up + (size_t)t * n, part->n_out, y);
+        k->gate[FXI_ACT_SILU](gate, part->up + (size_t)t * n, part->n_out, y);
         if (!p->y)
             k->quant_q8(y, part->n_out, p->q8->q + at, p->q8->d + at / FXI_Q_BLOCK,
                         p->q8->sum + at / 16);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/ref/expf.h"
+#include "kernels/ref/mathf.h"
 
 typedef struct v16 {
     __m256 lo, hi;
@@ -94,6 +94,21 @@ static inline v16 v16_first(int n, v16 a, v16 b)
 {
     __m256 lo = _mm256_castsi256_ps(first_lanes(n)), hi = _mm256_castsi256_ps(first_lanes(n - 8));
     return (v16){_mm256_blendv_ps(b.lo, a.lo, lo), _mm256_blendv_ps(b.hi, a.hi, hi)};
+}
+
+// Where a < b, x, elsewhere y.
+static inline v16 v16_if_less(v16 a, v16 b, v16 x, v16 y)
+{
+    return (v16){_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+                 _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
+
+// a >= 0 with the sign of s.
+static inline v16 v16_with_sign(v16 a, v16 s)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_or_ps(a.lo, _mm256_and_ps(s.lo, sign)),
+                 _mm256_or_ps(a.hi, _mm256_and_ps(s.hi, sign))};
 }
 
 static inline float v16_lane0(v16 a)
@@ -254,6 +269,13 @@ static inline void vb_store(uint8_t *p, vb v)
 static inline vb vb_or(vb a, vb b)
 {
     return (vb){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+
+// Byte v of the table's 16, for each byte v of at most 15.
+static inline vb vb_lookup(const uint8_t *table, vb v)
+{
+    __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+    return (vb){_mm256_shuffle_epi8(t, v.lo), _mm256_shuffle_epi8(t, v.hi)};
 }
 
 static inline __m256i take_half(__m256i v, int right, int mask)

@@ -1,5 +1,6 @@
 // body_attention.h - attention over a cache. Written once for every vector unit (cpu.h).
-// Needs: body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with SMALL_CASES(X).
+// Needs: body_act.h; body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with
+// SMALL_CASES(X).
 //
 // One call walks the positions once for all of its query rows, segment by segment; each KV head has
 // n_tok tokens x group heads of them. In a segment the scores of all heads come first, then their
@@ -16,23 +17,26 @@
 // transposed as 16-bit numbers, values are read in place, up to a segment at a time, and both are
 // widened inside the products.
 //
-// All rows of a segment cover as many positions as its last row attends to. Positions that a row
-// must not see have weight 0, which changes at most the sign of a zero in acc; the merge turns
-// every zero into +0.
+// All rows that attend to some of a segment cover the same positions of it: those that any of them
+// attends to. Positions that a row must not see have weight 0, which changes at most the sign of a
+// zero in acc; the merge turns every zero into +0.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/attn_range.h"
 #include "kernels/cpu/body/body_kv.h"
 #include "kernels/cpu/body/body_product.h"
+#include "kernels/cpu/body/body_softmax.h"
 
 typedef struct attn_walk {
     const fxi_attn *a;
     const kv_kind *kind;
-    bool halves;      // keys and values stay 16-bit until they are multiplied
-    int n_row, n_vec; // rows of one KV head; vectors of 16 in a row of values
-    int value_tile;   // positions whose values are multiplied at a time
-    float *tile;      // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
+    bool halves;             // keys and values stay 16-bit until they are multiplied
+    int n_row, n_vec;        // rows of one KV head; vectors of 16 in a row of values
+    int segment0, n_segment; // that the call attends to: from segment0 up to, not including, this
+    int value_tile;          // positions whose values are multiplied at a time
+    float *tile; // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
 
     // Buffers of the call's first KV head; those of the others follow.
     float *q0;     // [n_row][head_dim] times scale
@@ -47,18 +51,42 @@ typedef struct attn_walk {
     prefetch_list *next;
 } attn_walk;
 
-enum { PART_M, PART_L, PART_ACC = FXI_ATTN_PART_ACC };
-
 static size_t part_floats(const attn_walk *w)
 {
     return PART_ACC + 16 * (size_t)w->n_vec;
 }
 
-// How many of the n positions from pos on the row attends to; rows of later tokens attend to more.
-static int row_sees(const attn_walk *w, int row, int pos, int n)
+// What a walk covers of one segment: for each head the rows r0 to r1 - 1, which attend to some of
+// it, and of the positions from pos on those in `all`, which some of the rows attend to.
+typedef struct attn_span {
+    int pos, r0, r1;
+    attn_range all;
+    attn_range tok[FXI_ATTN_MAX_TOK]; // what each token attends to; set by walk_segment
+} attn_span;
+
+static attn_range token_range(const fxi_attn *a, int tok, int pos)
 {
-    int sees = w->a->pos + row / w->a->group + 1 - pos;
-    return sees < n ? sees : n;
+    return (attn_range){max_int(fxi_attn_first(a, tok) - pos, 0),
+                        min_int(fxi_attn_end(a, tok) - pos, FXI_ATTN_SEGMENT)};
+}
+
+static void span_of(const attn_walk *w, int segment, attn_span *s)
+{
+    const fxi_attn *a = w->a;
+    int pos = segment * FXI_ATTN_SEGMENT, tok0 = 0, tok1 = a->n_tok;
+    while (tok0 < tok1 && fxi_attn_end(a, tok0) <= pos) tok0++;
+    while (tok1 > tok0 && fxi_attn_first(a, tok1 - 1) >= pos + FXI_ATTN_SEGMENT) tok1--;
+    s->pos = pos;
+    s->r0 = tok0 * a->group;
+    s->r1 = tok1 * a->group;
+}
+
+// The positions of each token and of all of them; some tokens attend to the segment.
+static void span_ranges(const attn_walk *w, attn_span *s)
+{
+    const int tok0 = s->r0 / w->a->group, tok1 = s->r1 / w->a->group;
+    for (int t = tok0; t < tok1; t++) s->tok[t] = token_range(w->a, t, s->pos);
+    s->all = (attn_range){s->tok[tok0].from, s->tok[tok1 - 1].end};
 }
 
 // ---- keys and values as panels -----------------------------------------------------------------
@@ -83,9 +111,11 @@ static void tile_values(const attn_walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
     float *dst = w->tile;
-    for (int i = 0; i < n; i += 16, dst += 16 * 16)
-        w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes,
-                              min_int(n - i, 16), a->head_dim, dst);
+    for (int i = 0, m; i < n; i += m, dst += 16 * m) {
+        m = min_int(n - i, 16 - (pos + i) % 16);
+        w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes, m,
+                              a->head_dim, dst);
+    }
 }
 
 // ---- products ----------------------------------------------------------------------------------
@@ -121,11 +151,12 @@ static void values_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
     }
 }
 
-// Scores of the head's rows from r0 on for n positions from pos on, to s from column `at` on.
-static void head_scores(const attn_walk *w, int r0, int pos, int n, int at)
+// Scores of the head's rows for n positions of the segment from `at` on, to s from column `at` on.
+// If `at` is not a multiple of 16, the positions end before the next one.
+static void head_scores(const attn_walk *w, const attn_span *s, int n, int at)
 {
     const fxi_attn *a = w->a;
-    int n_panel = (n + 15) / 16;
+    const int n_panel = (n + 15) / 16, r0 = s->r0, pos = s->pos + at;
     tile c = {.panel = (const char *)w->tile,
               .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
               .x = w->q + (size_t)r0 * (size_t)a->head_dim,
@@ -134,63 +165,39 @@ static void head_scores(const attn_walk *w, int r0, int pos, int n, int at)
               .first = true,
               .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldy = FXI_ATTN_SEGMENT,
-              .n_out = 16 * n_panel};
+              .n_out = min_int(16 * n_panel, FXI_ATTN_SEGMENT - at)};
     prefetch_begin(w->next, n);
     if (w->halves) {
-        scores_halves(w, c, w->n_row - r0, pos, n);
+        scores_halves(w, c, s->r1 - r0, pos, n);
     } else {
         tile_keys(w, pos, n);
-        product_tiles(c, w->n_row - r0, n_panel, w->next);
+        product_tiles(c, s->r1 - r0, n_panel, w->next);
     }
     prefetch_flush(w->next);
 }
 
-// Adds the values of n positions from pos on to acc, weighted by s from column `at` on.
-static void head_values(const attn_walk *w, int r0, int pos, int n, int at)
+// Adds the values of n positions of the segment from `at` on to acc, weighted by s from column `at`
+// on.
+static void head_values(const attn_walk *w, const attn_span *s, int n, int at)
 {
+    const int r0 = s->r0, pos = s->pos + at;
     tile c = {.panel = (const char *)w->tile,
               .panel_bytes = 16 * KV_TILE * sizeof(float),
               .x = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldx = FXI_ATTN_SEGMENT,
               .n_k = n,
-              .first = at == 0,
+              .first = at == s->all.from,
               .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
     prefetch_begin(w->next, n);
     if (w->halves) {
-        values_halves(w, c, w->n_row - r0, pos, n);
+        values_halves(w, c, s->r1 - r0, pos, n);
     } else {
         tile_values(w, pos, n);
-        product_tiles(c, w->n_row - r0, w->n_vec, w->next);
+        product_tiles(c, s->r1 - r0, w->n_vec, w->next);
     }
     prefetch_flush(w->next);
-}
-
-// Stores the largest of the row's first n scores in its partial result. Sets the scores after them,
-// up to a whole vector, to -inf.
-static void row_max(float *s, int n, float *part)
-{
-    v16 low = v16_set1(-INFINITY), max = low;
-    int whole = n / 16 * 16;
-    if (n % 16) v16_store(s + whole, v16_first(n % 16, v16_load(s + whole), low));
-    for (int i = 0; i < n; i += 16) max = v16_max(max, v16_load(s + i));
-    part[PART_M] = v16_max_lane(max);
-}
-
-// Turns n scores into weights and stores their sum in the partial result; weights n to n_all are 0.
-static void row_weights(float *s, int n, int n_all, float *part)
-{
-    const v16 max = v16_set1(part[PART_M]);
-    v16 sum = v16_zero();
-    int i = 0;
-    for (; i < n; i += 16) {
-        v16 p = v16_exp(v16_sub(v16_load(s + i), max));
-        v16_store(s + i, p);
-        sum = v16_add(sum, p);
-    }
-    for (; i < n_all; i += 16) v16_store(s + i, v16_zero());
-    part[PART_L] = v16_fold(sum);
 }
 
 // ---- the walk -----------------------------------------------------------------------------------
@@ -220,15 +227,22 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
 }
 
 // Turns the scores of the head's rows into weights.
-static void head_weights(const attn_walk *w, int r0, int pos, int n)
+static void head_weights(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    for (int r = r0; r < w->n_row; r++)
-        row_max(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n),
-                w->seg + (size_t)r * ld);
-    for (int r = r0; r < w->n_row; r++)
-        row_weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n), n,
-                    w->seg + (size_t)r * ld);
+    const int group = w->a->group;
+    float *score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, *part = w->seg + (size_t)s->r0 * ld;
+    if (w->a->softcap)
+        for (int r = s->r0; r < s->r1; r++, score += FXI_ATTN_SEGMENT)
+            row_cap(score, s->tok[r / group], w->a->softcap);
+    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT;
+    for (int r = s->r0, t = r / group; r < s->r1; t++)
+        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
+            row_max(score, s->tok[t], part);
+    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, part = w->seg + (size_t)s->r0 * ld;
+    for (int r = s->r0, t = r / group; r < s->r1; t++)
+        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
+            row_weights(score, s->tok[t], s->all, part);
 }
 
 static void row_scale(const float *src, float factor, int n, float *dst)
@@ -244,13 +258,13 @@ static void walk_head(attn_walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
     const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
-    const size_t n_segment = (size_t)fxi_attn_n_segment(a->pos + a->n_tok);
     w->head_bytes = fxi_kv_bytes(a->kv_type, (a->kv_head + h) * a->head_dim);
     w->q = w->q0 + row * (size_t)a->head_dim;
     w->s = w->s0 + row * FXI_ATTN_SEGMENT;
     w->whole = w->whole0 + row * ld;
     w->seg = w->seg0 + row * ld;
-    if (w->part) w->seg = w->part + ((size_t)h * n_segment + (size_t)segment) * n_row * ld;
+    if (w->part)
+        w->seg = w->part + ((size_t)h * (size_t)w->n_segment + (size_t)segment) * n_row * ld;
 }
 
 // Where row r of head h begins in q and out.
@@ -273,10 +287,14 @@ static void walk_queries(attn_walk *w)
 
 static void walk_begin(const attn_walk *w)
 {
-    for (int r = 0; r < w->n_row * w->a->n_kv_head; r++) {
+    const fxi_attn *a = w->a;
+    for (int r = 0; r < w->n_row * a->n_kv_head; r++) {
         float *o = w->whole0 + (size_t)r * part_floats(w);
         memset(o, 0, part_floats(w) * sizeof *o);
         o[PART_M] = -INFINITY;
+        if (!a->sink) continue;
+        o[PART_M] = a->sink[(a->kv_head + r / w->n_row) * a->group + r % a->group];
+        o[PART_L] = 1;
     }
 }
 
@@ -292,8 +310,8 @@ static void walk_end(attn_walk *w)
     }
 }
 
-// A walk from a segment on. part, if not NULL: where partial results of segments go or come from.
-// The layout of the call's scratch: see fxi_attn_scratch.
+// A walk from a segment on, but no earlier than the call attends to. part, if not NULL: where
+// partial results of segments go or come from. The layout of the call's scratch: fxi_attn_scratch.
 static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_list *next)
 {
     attn_walk w = {.a = a,
@@ -301,6 +319,8 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
                    .next = next,
                    .part = part,
                    .n_vec = (a->head_dim + 15) / 16,
+                   .segment0 = fxi_attn_first_segment(a->pos, a->window),
+                   .n_segment = fxi_attn_n_segment(fxi_attn_call_end(a)),
                    .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
     w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 32 == 0;
@@ -309,55 +329,76 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
     w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;
     w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
-    *next = prefetch_open(a, segment, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    w.segment0 = max_int(segment, w.segment0);
+    *next = prefetch_open(a, w.segment0, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
     w.value_tile = w.halves ? min_int(next->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
     return w;
 }
 
-// The first row that attends to position pos.
-static int first_row(const attn_walk *w, int pos)
-{
-    int tok = pos - w->a->pos;
-    return tok > 0 ? tok * w->a->group : 0;
-}
-
-// Merges the partial results of the head's rows from r0 on into their totals.
-static void head_merge(const attn_walk *w, int r0)
+// Merges the segment's partial results of the head's rows into their totals.
+static void head_merge(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    for (int r = r0, n; r < w->n_row; r += n) {
-        n = min_int(w->n_row - r, 16);
+    for (int r = s->r0, n; r < s->r1; r += n) {
+        n = min_int(s->r1 - r, 16);
         parts_merge(w->seg + (size_t)r * ld, w->whole + (size_t)r * ld, n, ld, w->n_vec);
+    }
+}
+
+// How many keys are multiplied together from column i on: up to a multiple of 16, then up to
+// multiples of KV_TILE, because 16 neighbouring lanes are positions from a multiple of 16 on.
+static int key_step(const attn_span *s, int i)
+{
+    int n = i % 16 ? 16 - i % 16 : KV_TILE - i % KV_TILE;
+    return min_int(s->all.end - i, n);
+}
+
+static void walk_keys(attn_walk *w, const attn_span *s, int segment)
+{
+    prefetch_skip(w->next, s->all.from);
+    for (int i = s->all.from, n; i < s->all.end; i += n) {
+        n = key_step(s, i);
+        for (int h = 0; h < w->a->n_kv_head; h++) {
+            walk_head(w, h, segment);
+            head_scores(w, s, n, i);
+        }
+    }
+}
+
+static void walk_values(attn_walk *w, const attn_span *s, int segment)
+{
+    prefetch_skip(w->next, s->all.from);
+    for (int i = s->all.from, n; i < s->all.end; i += n) {
+        n = min_int(s->all.end - i, w->value_tile - i % w->value_tile);
+        for (int h = 0; h < w->a->n_kv_head; h++) {
+            walk_head(w, h, segment);
+            head_values(w, s, n, i);
+        }
     }
 }
 
 static void walk_segment(attn_walk *w, int segment)
 {
-    const int pos = segment * FXI_ATTN_SEGMENT, r0 = first_row(w, pos);
-    const int n = min_int(w->a->pos + w->a->n_tok - pos, FXI_ATTN_SEGMENT);
-    const int n_head = w->a->n_kv_head, step = w->value_tile;
-    for (int i = 0; i < n; i += KV_TILE)
-        for (int h = 0; h < n_head; h++) {
-            walk_head(w, h, segment);
-            head_scores(w, r0, pos + i, min_int(n - i, KV_TILE), i);
-        }
-    for (int h = 0; h < n_head; h++) {
+    attn_span s;
+    span_of(w, segment, &s);
+    if (s.r0 == s.r1) return;
+    span_ranges(w, &s);
+    walk_keys(w, &s, segment);
+    for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
-        head_weights(w, r0, pos, n);
+        head_weights(w, &s);
     }
-    for (int i = 0; i < n; i += step)
-        for (int h = 0; h < n_head; h++) {
-            walk_head(w, h, segment);
-            head_values(w, r0, pos + i, min_int(n - i, step), i);
-        }
+    walk_values(w, &s, segment);
 }
 
 // Merges the segment's partial results of all heads into their totals.
 static void merge_segment(attn_walk *w, int segment)
 {
+    attn_span s;
+    span_of(w, segment, &s);
     for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
-        head_merge(w, first_row(w, segment * FXI_ATTN_SEGMENT));
+        head_merge(w, &s);
     }
 }
 
@@ -367,7 +408,7 @@ static void attention_whole(const fxi_attn *a)
     attn_walk w = walk_of(a, 0, NULL, &next);
     walk_queries(&w);
     walk_begin(&w);
-    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
+    for (int s = w.segment0; s < w.n_segment; s++) {
         walk_segment(&w, s);
         merge_segment(&w, s);
     }
@@ -379,7 +420,7 @@ static void attention_part(const fxi_attn *a, int segment0, int segment1, float 
     prefetch_list next;
     attn_walk w = walk_of(a, segment0, part, &next);
     walk_queries(&w);
-    for (int s = segment0; s < segment1; s++) walk_segment(&w, s);
+    for (int s = w.segment0; s < segment1; s++) walk_segment(&w, s);
 }
 
 static void attention_merge(const fxi_attn *a, const float *part)
@@ -387,6 +428,6 @@ static void attention_merge(const fxi_attn *a, const float *part)
     prefetch_list next;
     attn_walk w = walk_of(a, 0, (float *)part, &next);
     walk_begin(&w);
-    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) merge_segment(&w, s);
+    for (int s = w.segment0; s < w.n_segment; s++) merge_segment(&w, s);
     walk_end(&w);
 }
