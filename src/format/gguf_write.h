@@ -46,6 +46,9 @@ fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
 // complete and on the disk; otherwise nothing is left behind.
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
 
+// Instead of finish: leaves nothing behind, frees w. *err, if something failed before, says what.
+void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err);
+
 // Of a writer to memory, instead of finish: appends what was written up to the last declaration to
 // *out, frees w. Pre: no data was written.
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err);

@@ -129,20 +129,31 @@ static void copy_task(void *arg, int task)
     memcpy(job->dst + at, job->src + at, job->row_bytes);
 }
 
+// Makes what tasks read that begin within bytes [from, to) of t: all tasks read the same number of
+// rows, but the last one fewer, so that they begin up to a task later than at equal shares.
+static fx_status fetch_part(const fxi_loader *ld, const fxi_gguf_tensor *t, uint64_t from,
+                            uint64_t to, uint64_t task_bytes, fx_error *err)
+{
+    const uint64_t rest = t->size_bytes - to, more = 2 * (task_bytes + 1);
+    return fxi_gguf_fetch(ld->g, t, from, to - from + (more < rest ? more : rest), err);
+}
+
 // Runs the n_task tasks that together read all of t, part by part.
-static void run_in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn, load_job *job,
-                         int n_task)
+static fx_status run_in_parts(fxi_loader *ld, const fxi_gguf_tensor *t, fxi_task_fn *fn,
+                              load_job *job, int n_task, fx_error *err)
 {
     const uint64_t task_bytes = t->size_bytes / (uint64_t)n_task;
     const int n_part = task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
     uint64_t from = 0;
     for (job->first = 0; job->first < n_task; job->first += n_part) {
         const int rest = n_task - job->first, n = rest < n_part ? rest : n_part;
-        fxi_pool_run(ld->opt->pool, fn, job, n);
         const uint64_t to = n == rest ? t->size_bytes : from + task_bytes * (uint64_t)n;
+        FX_TRY(fetch_part(ld, t, from, to, task_bytes, err));
+        fxi_pool_run(ld->opt->pool, fn, job, n);
         finish_bytes(ld, (const char *)t->data + from, to - from);
         from = to;
     }
+    return FX_OK;
 }
 
 // ---- kinds of weights --------------------------------------------------------------------------
@@ -164,8 +175,7 @@ fx_status fxi_load_linear(fxi_loader *ld, fxi_tensor_key key, int n_in, int n_ou
     FX_TRY(take_tensor(ld, key, n_in, n_out, &t, err));
     FX_TRY(make_linear(ld, (fxi_dtype)t->type->id, n_in, n_out, w, err));
     load_job job = {.src = t->data, .w = w};
-    run_in_parts(ld, t, pack_task, &job, fxi_linear_n_panel(n_out));
-    return FX_OK;
+    return run_in_parts(ld, t, pack_task, &job, fxi_linear_n_panel(n_out), err);
 }
 
 fx_status fxi_load_vector(fxi_loader *ld, fxi_tensor_key key, int n, float **out, fx_error *err)
@@ -175,6 +185,7 @@ fx_status fxi_load_vector(fxi_loader *ld, fxi_tensor_key key, int n, float **out
     void *v;
     FX_TRY(take_tensor(ld, key, n, 1, &t, err));
     FX_TRY(alloc_weights(ld, (size_t)n * sizeof **out, &v, err));
+    FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
     fxi_row_to_f32((fxi_dtype)t->type->id, t->data, (size_t)n, v);
     finish_bytes(ld, t->data, t->size_bytes);
     *out = v;
@@ -195,6 +206,5 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
                       .row_bytes = t->size_bytes / (size_t)n_row,
                       .data = data};
     load_job job = {.src = t->data, .dst = data, .row_bytes = out->row_bytes};
-    run_in_parts(ld, t, copy_task, &job, n_row);
-    return FX_OK;
+    return run_in_parts(ld, t, copy_task, &job, n_row, err);
 }

@@ -23,6 +23,7 @@ struct fxi_gguf_writer {
     char *path;   // as the caller named it
     char *target; // the file that path is or links to; NULL: written directly
     char *temp;   // the file that is written and becomes target
+    bool in_memory;
     char *memory; // of writers that write to memory
     size_t memory_bytes;
     FILE *f;
@@ -212,15 +213,20 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     if (!remember_size(w, size)) w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
 }
 
+static bool write_counts(fxi_gguf_writer *w, const uint64_t counts[2])
+{
+    const size_t n = 2 * sizeof *counts;
+    return !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, n, 1, w->f) == 1 &&
+           !fseeko(w->f, 0, SEEK_END);
+}
+
 void fxi_gguf_begin_data(fxi_gguf_writer *w)
 {
     if (w->st != FX_OK || w->stage == DATA) return;
     put_padding(w);
     w->stage = DATA;
     const uint64_t counts[2] = {w->n_tensor, w->n_kv};
-    bool ok = !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, sizeof counts, 1, w->f) == 1 &&
-              !fseeko(w->f, 0, SEEK_END);
-    if (!ok) fail_io(w);
+    if (!w->in_memory && !write_counts(w, counts)) fail_io(w); // in memory: when all is written
 }
 
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
@@ -315,6 +321,7 @@ fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, f
         free_writer(w);
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
     }
+    w->in_memory = true;
     begin_file(w);
     *out = w;
     return FX_OK;
@@ -348,11 +355,21 @@ fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
     return st;
 }
 
+void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err)
+{
+    if (w->st != FX_OK && err) *err = w->err;
+    if (w->st == FX_OK) w->st = FX_EINVAL; // nothing is kept
+    close_file(w);
+    free_writer(w);
+}
+
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err)
 {
     fxi_gguf_begin_data(w);
     close_file(w);
     fx_status st = w->st;
+    const uint64_t counts[2] = {w->n_tensor, w->n_kv};
+    if (st == FX_OK) memcpy(w->memory + COUNTS_AT, counts, sizeof counts);
     if (st == FX_OK && !fxi_buf_add(out, w->memory, w->memory_bytes))
         st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
     if (st != FX_OK && err) *err = w->err;
