@@ -62,7 +62,12 @@ LAW = {
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
 
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
-    "model": ["format", "kernels", "base/...", ERROR],
+    # The model: a plan as data, the blocks that run it, and the loading that makes it.
+    "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
+    "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
+    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "format", "kernels",
+                   "base/...", ERROR],
+    "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
