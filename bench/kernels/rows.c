@@ -37,7 +37,7 @@ static void run_rms_norm(const row_bench *r)
 
 static void run_swiglu(const row_bench *r)
 {
-    r->k->swiglu(r->x, r->w, N, r->out->y);
+    r->k->gate[FXI_ACT_SILU](r->x, r->w, N, r->out->y);
 }
 
 static void run_add(const row_bench *r)

@@ -10,7 +10,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "figures.h"
-#include "model/arch.h"
+#include "model/model_base.h"
 
 #include <math.h>
 #include <stdlib.h>

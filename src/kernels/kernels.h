@@ -22,8 +22,13 @@
 //      a[j] += a[j+8], +4, +2, +1
 //  rms_norm
 //      mean = sum16(x * x) / n; y = (x * (1 / sqrtf(mean + eps))) * w
-//  expf
-//      fxi_expf of ref/expf.h, operation by operation
+//  layer_norm
+//      mean = sum16(x) / n; c = x - mean; var = sum16(c * c) / n;
+//      y = fma(c * (1 / sqrtf(var + eps)), w, b), or without b the product with w, rounded
+//  expf, tanhf, erff
+//      fxi_expf, fxi_tanhf, fxi_erff of ref/mathf.h, operation by operation
+//  activations, softcap
+//      see fxi_activation and softcap below
 //  attention
 //      see attention below
 //
@@ -94,23 +99,33 @@ typedef struct fxi_attn {
     int layer;
     int kv_head, n_kv_head, n_head, head_dim, group; // n_head: all query heads of the model
     int n_tok;                                       // n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
-    int pos;        // position of the first token; token i attends to positions 0 .. pos + i
-    const float *q; // [n_tok][n_head][head_dim] from the first token on, all heads
-    float *out;     // same shape
-    float scale;    // multiplies every q . k
-    float *scratch; // fxi_attn_scratch floats
+    int pos;   // position of the first token; token i has position p = pos + i
+    int n_pos; // 0: causal, a token attends to positions 0 .. p; otherwise to 0 .. n_pos - 1
+    // 0: no window. Otherwise a token attends only to positions j > p - window, and j < p + window.
+    int window;
+    float softcap;     // 0: none, otherwise scores are capped to [-softcap, softcap]
+    const float *sink; // NULL, or [n_head]: a score of each head with no value
+    const float *q;    // [n_tok][n_head][head_dim] from the first token on, all heads
+    float *out;        // same shape
+    float scale;       // multiplies every q . k
+    float *scratch;    // fxi_attn_scratch floats
 } fxi_attn;
 
-// Attention is defined for each query row on its own. With q' = q * scale, the positions
-// 0 .. pos + i are cut into segments of 256. Within a segment, for ascending j:
+// Attention is defined for each query row on its own. With q' = q * scale, all positions are cut
+// into segments of 256 from position 0 on. Within a segment, for ascending j among the positions
+// that the token attends to:
 //   s[j] is one chain over d = 0, 1, .. from +0:    s = fma(q'[d], k[j][d], s)
-//   m = max(s[0], ..);  p[j] = expf(s[j] - m);  l = sum16(p)
+//   with a softcap:                                 s = softcap * tanhf(s * (1 / softcap))
+//   m = max of all s[j];  p[j] = expf(s[j] - m);  l = sum16(p)
 //   acc[d] is one chain over j from +0:             acc = fma(p[j], v[j][d], acc)
-// Segments (ms, ls, accs) merge in ascending order, from m = -inf, l = 0, acc = +0:
+// sum16 takes the segment's positions as they are: position j of it is in lane j % 16. Segments
+// (ms, ls, accs) merge in ascending order, from m = -inf, l = 0 or, with a sink, m = sink, l = 1,
+// and acc = +0. Segments that the token does not attend to are passed over.
 //   m' = max(m, ms);  e = expf(m - m');  es = expf(ms - m')
 //   l = fma(ls, es, l * e);  acc = fma(accs + 0, es, acc * e)
-// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 after a row's last
-// one change nothing. No position after pos + n_tok - 1 is ever read.
+// out = acc * (1 / l). Adding +0 turns -0 into +0, so that positions of weight 0 before a row's
+// first one and after its last one change nothing. Only positions that some token of the call
+// attends to are ever read: the rest of the cache may be absent.
 //
 // Keys and values are the cache's numbers as f32; for Q8_0 scale times integer, exactly.
 
@@ -119,13 +134,54 @@ size_t fxi_attn_scratch(int group, int head_dim);
 
 // The partial result of one query row and one segment: m, l, and from float 16 on acc.
 #define FXI_ATTN_PART_ACC 16
-int fxi_attn_n_segment(int n_pos);
+int fxi_attn_n_segment(int n_pos); // segments of positions 0 .. n_pos - 1
+// The first segment that a token at position pos attends to.
+int fxi_attn_first_segment(int pos, int window);
 size_t fxi_attn_part_floats(int head_dim);
 
 // Initialisers of fxi_kernels.linear that use one function for all block types.
 #define FXI_QUANT_TYPES(fn)                                                              \
     [FXI_Q4_0] = fn, [FXI_Q4_1] = fn, [FXI_Q5_0] = fn, [FXI_Q5_1] = fn, [FXI_Q8_0] = fn, \
     [FXI_Q2_K] = fn, [FXI_Q3_K] = fn, [FXI_Q4_K] = fn, [FXI_Q5_K] = fn, [FXI_Q6_K] = fn
+
+// ---- activations -------------------------------------------------------------------------------
+
+// act(x) for rows, and act(gate) * up, rounded after act, for gated layers.
+typedef enum fxi_activation {
+    FXI_ACT_SILU,     // x / (1 + expf(-x))
+    FXI_ACT_GELU,     // the tanh form: x / (1 + expf((A * x) * fma(B * x, x, 1)))
+    FXI_ACT_GELU_ERF, // (0.5 * x) * (1 + erff(x * sqrt(1/2)))
+    FXI_ACT_RELU,     // x > 0 ? x : 0
+    // Gated only, of gpt-oss: with g = min(gate, LIMIT) and u = up clamped to [-LIMIT, LIMIT],
+    // (g / (1 + expf(-(ALPHA * g)))) * (u + 1)
+    FXI_ACT_CLAMPED,
+    FXI_ACT_END
+} fxi_activation;
+
+#define FXI_GELU_A       (-1.5957691216f) // -2 sqrt(2 / pi)
+#define FXI_GELU_B       0.044715f
+#define FXI_SQRT_HALF    0.70710678119f
+#define FXI_SWIGLU_ALPHA 1.702f
+#define FXI_SWIGLU_LIMIT 7.0f
+
+typedef void fxi_act_fn(const float *x, int n, float *y); // y may be x
+// y may be gate or up.
+typedef void fxi_gate_fn(const float *gate, const float *up, int n, float *y);
+
+// ---- routing -----------------------------------------------------------------------------------
+
+// What a router's weights are divided by.
+typedef enum fxi_route_norm {
+    FXI_ROUTE_ALL,   // the sum over all experts: softmax, then the choice
+    FXI_ROUTE_CHOSEN // the sum over those chosen: softmax of the chosen ones alone
+} fxi_route_norm;
+
+// Chooses the n_used experts with the largest logits, the lower index first among equals, in
+// descending order: expert[i] and its weight[i] = p / sum with p = expf(logit - the largest logit);
+// sum is sum16 of p in the order of experts or, for FXI_ROUTE_CHOSEN, in the order of choice.
+// logits: [n_expert], finite; 1 <= n_used <= n_expert.
+void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_norm norm,
+                       int *expert, float *weight);
 
 // ---- the table ---------------------------------------------------------------------------------
 
@@ -146,9 +202,14 @@ typedef struct fxi_kernels {
     void (*quant_q8)(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 
     void (*rms_norm)(const float *x, const float *w, int n, float eps, float *y); // y may be x
-    void (*add)(float *y, const float *x, int n);                                 // y += x
-    // y = (gate / (1 + expf(-gate))) * up; y may be gate or up
-    void (*swiglu)(const float *gate, const float *up, int n, float *y);
+    // b may be NULL; y may be x
+    void (*layer_norm)(const float *x, const float *w, const float *b, int n, float eps, float *y);
+    void (*add)(float *y, const float *x, int n);                 // y += x
+    void (*add_scaled)(float *y, const float *x, float f, int n); // y = fma(x, f, y)
+    void (*scale)(float *x, float f, int n);                      // x *= f
+    void (*softcap)(float *x, float cap, int n);                  // x = cap * tanhf(x * (1 / cap))
+    fxi_act_fn *act[FXI_ACT_END];                                 // NULL for FXI_ACT_CLAMPED
+    fxi_gate_fn *gate[FXI_ACT_END];
     // Rotates the pairs (x[2i], x[2i+1]) of each head's first 2 * n_pair numbers by the angles
     // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
@@ -159,7 +220,9 @@ typedef struct fxi_kernels {
 
     // All of a call; or the same in two steps, on any threads: attention_part for ranges of
     // segments that together cover all of them, then attention_merge.
-    // part: [n_kv_head][n_segment][n_tok * group][fxi_attn_part_floats].
+    // part: [n_kv_head][n_segment][n_tok * group][fxi_attn_part_floats], where n_segment is
+    // fxi_attn_n_segment of the positions up to the last one that the call attends to. Segments
+    // that it does not attend to are left as they are, and need not be asked for.
     void (*attention)(const fxi_attn *a);
     void (*attention_part)(const fxi_attn *a, int segment0, int segment1, float *part);
     void (*attention_merge)(const fxi_attn *a, const float *part);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
+#include "kernels/cpu/body/body_act.h"
 #include "kernels/cpu/body/body_ops.h"
 
 #define TILE_TOK      12

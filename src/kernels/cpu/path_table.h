@@ -9,8 +9,20 @@
                    FXI_QUANT_TYPES(linear_quant_fn)}, \
         .quant_q8 = quant_q8,                         \
         .rms_norm = rms_norm,                         \
+        .layer_norm = layer_norm,                     \
         .add = add_row,                               \
-        .swiglu = swiglu,                             \
+        .add_scaled = add_scaled,                     \
+        .scale = scale_row,                           \
+        .softcap = softcap_row,                       \
+        .act = {[FXI_ACT_SILU] = act_silu,            \
+                [FXI_ACT_GELU] = act_gelu,            \
+                [FXI_ACT_GELU_ERF] = act_gelu_erf,    \
+                [FXI_ACT_RELU] = act_relu},           \
+        .gate = {[FXI_ACT_SILU] = gate_silu,          \
+                 [FXI_ACT_GELU] = gate_gelu,          \
+                 [FXI_ACT_GELU_ERF] = gate_gelu_erf,  \
+                 [FXI_ACT_RELU] = gate_relu,          \
+                 [FXI_ACT_CLAMPED] = gate_clamped},   \
         .rope = rope,                                 \
         .store_kv = {[FXI_F32] = store_f32,           \
                      [FXI_F16] = store_f16,           \

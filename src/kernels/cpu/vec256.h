@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/ref/expf.h"
+#include "kernels/ref/mathf.h"
 
 typedef struct v16 {
     __m256 lo, hi;
@@ -94,6 +94,21 @@ static inline v16 v16_first(int n, v16 a, v16 b)
 {
     __m256 lo = _mm256_castsi256_ps(first_lanes(n)), hi = _mm256_castsi256_ps(first_lanes(n - 8));
     return (v16){_mm256_blendv_ps(b.lo, a.lo, lo), _mm256_blendv_ps(b.hi, a.hi, hi)};
+}
+
+// Where a < b, x, elsewhere y.
+static inline v16 v16_if_less(v16 a, v16 b, v16 x, v16 y)
+{
+    return (v16){_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+                 _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
+
+// a >= 0 with the sign of s.
+static inline v16 v16_with_sign(v16 a, v16 s)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_or_ps(a.lo, _mm256_and_ps(s.lo, sign)),
+                 _mm256_or_ps(a.hi, _mm256_and_ps(s.hi, sign))};
 }
 
 static inline float v16_lane0(v16 a)

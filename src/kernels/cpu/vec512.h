@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "kernels/ref/expf.h"
+#include "kernels/ref/mathf.h"
 
 typedef __m512 v16;
 
@@ -86,6 +86,18 @@ static inline v16 v16_min(v16 a, v16 b)
 static inline v16 v16_first(int n, v16 a, v16 b)
 {
     return _mm512_mask_mov_ps(b, v16_mask(n), a);
+}
+
+// Where a < b, x, elsewhere y.
+static inline v16 v16_if_less(v16 a, v16 b, v16 x, v16 y)
+{
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
+}
+
+// a >= 0 with the sign of s.
+static inline v16 v16_with_sign(v16 a, v16 s)
+{
+    return _mm512_or_ps(a, _mm512_and_ps(s, _mm512_set1_ps(-0.0f)));
 }
 
 static inline float v16_lane0(v16 a)

@@ -10,17 +10,27 @@
 fxi_linear_fn fxi_ref_linear_f32, fxi_ref_linear_f16, fxi_ref_linear_bf16, fxi_ref_linear_quant;
 
 // ref_ops.c
+float fxi_ref_fold16(float lane[16]);       // the end of sum16: overwrites lane
 float fxi_ref_sum16(const float *a, int n); // sum16 of a[i]
 void fxi_ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum);
 void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y);
+void fxi_ref_layer_norm(const float *x, const float *w, const float *b, int n, float eps, float *y);
 void fxi_ref_add(float *y, const float *x, int n);
-void fxi_ref_swiglu(const float *gate, const float *up, int n, float *y);
+void fxi_ref_add_scaled(float *y, const float *x, float f, int n);
+void fxi_ref_scale(float *x, float f, int n);
+float fxi_ref_cap_score(float x, float cap); // softcap of one number
+void fxi_ref_softcap(float *x, float cap, int n);
 void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                   const float *sin);
 void fxi_ref_store_f32(const float *src, int n, void *dst);
 void fxi_ref_store_f16(const float *src, int n, void *dst);
 void fxi_ref_store_bf16(const float *src, int n, void *dst);
 void fxi_ref_store_q8_0(const float *src, int n, void *dst);
+
+// ref_act.c
+fxi_act_fn fxi_ref_act_silu, fxi_ref_act_gelu, fxi_ref_act_gelu_erf, fxi_ref_act_relu;
+fxi_gate_fn fxi_ref_gate_silu, fxi_ref_gate_gelu, fxi_ref_gate_gelu_erf, fxi_ref_gate_relu,
+    fxi_ref_gate_clamped;
 
 // ref_attention.c
 void fxi_ref_attention(const fxi_attn *a);

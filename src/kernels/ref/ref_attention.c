@@ -1,7 +1,8 @@
 // ref_attention.c - attention as kernels.h defines it, query row by query row.
 #include <math.h>
 
-#include "kernels/ref/expf.h"
+#include "kernels/attn_range.h"
+#include "kernels/ref/mathf.h"
 #include "kernels/ref/ref.h"
 
 // A partial result is a softmax-weighted sum of values, with the largest score m subtracted in
@@ -18,28 +19,28 @@ static const float *kv_row(const fxi_attn *a, int plane, int pos)
     return wide;
 }
 
-// The dot product of q and the key of one position.
+// The score of one position.
 static float key_score(const fxi_attn *a, const float *q, int pos)
 {
     const float *k = kv_row(a, 2 * a->layer, pos);
     float s = 0;
     for (int d = 0; d < a->head_dim; d++) s = fmaf(q[d], k[d], s);
-    return s;
+    return a->softcap ? fxi_ref_cap_score(s, a->softcap) : s;
 }
 
-// The partial result of n positions of one segment, from pos on.
-static void part_segment(const fxi_attn *a, const float *q, int pos, int n, float *o)
+// The partial result of positions pos + from to pos + end - 1 of the segment that begins at pos.
+static void part_segment(const fxi_attn *a, const float *q, int pos, int from, int end, float *o)
 {
     float p[FXI_ATTN_SEGMENT] = {0};
     o[M] = -INFINITY;
-    for (int j = 0; j < n; j++) {
+    for (int j = from; j < end; j++) {
         p[j] = key_score(a, q, pos + j);
         o[M] = p[j] > o[M] ? p[j] : o[M];
     }
-    for (int j = 0; j < n; j++) p[j] = fxi_expf(p[j] - o[M]);
-    o[L] = fxi_ref_sum16(p, n);
+    for (int j = from; j < end; j++) p[j] = fxi_expf(p[j] - o[M]);
+    o[L] = fxi_ref_sum16(p, end);
     for (int d = 0; d < a->head_dim; d++) o[ACC + d] = 0;
-    for (int j = 0; j < n; j++) {
+    for (int j = from; j < end; j++) {
         const float *v = kv_row(a, 2 * a->layer + 1, pos + j);
         for (int d = 0; d < a->head_dim; d++) o[ACC + d] = fmaf(p[j], v[d], o[ACC + d]);
     }
@@ -54,26 +55,39 @@ static void part_merge(float *o, const float *seg, int head_dim)
     for (int d = ACC; d < ACC + head_dim; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
 }
 
-// Query rows are numbered [n_tok][group]. Where one begins in q and out:
+// Query rows are numbered [n_tok][group]. The query head of one, and where it begins in q and out:
+static int row_head(const fxi_attn *a, int row)
+{
+    return a->kv_head * a->group + row % a->group;
+}
+
 static size_t row_at(const fxi_attn *a, int row)
 {
-    int head = row / a->group * a->n_head + a->kv_head * a->group + row % a->group;
+    int head = row / a->group * a->n_head + row_head(a, row);
     return (size_t)head * (size_t)a->head_dim;
 }
 
-// How many positions it attends to.
-static int row_n_pos(const fxi_attn *a, int row)
+// The segments that it attends to some of: from this one on ..
+static int row_first_segment(const fxi_attn *a, int row)
 {
-    return a->pos + row / a->group + 1;
+    return fxi_attn_first(a, row / a->group) / FXI_ATTN_SEGMENT;
+}
+
+// .. up to, not including, this one.
+static int row_end_segment(const fxi_attn *a, int row)
+{
+    return fxi_attn_n_segment(fxi_attn_end(a, row / a->group));
 }
 
 // The partial result of a segment for a query row that attends to some of it.
 static void row_segment(const fxi_attn *a, int row, int segment, float *part)
 {
-    int pos = segment * FXI_ATTN_SEGMENT, n = row_n_pos(a, row) - pos;
+    int pos = segment * FXI_ATTN_SEGMENT, tok = row / a->group;
+    int from = fxi_attn_first(a, tok) - pos, end = fxi_attn_end(a, tok) - pos;
     float *q = a->scratch + a->head_dim;
     for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
-    part_segment(a, q, pos, n < FXI_ATTN_SEGMENT ? n : FXI_ATTN_SEGMENT, part);
+    part_segment(a, q, pos, from > 0 ? from : 0, end < FXI_ATTN_SEGMENT ? end : FXI_ATTN_SEGMENT,
+                 part);
 }
 
 static float *part_of(const fxi_attn *a, const float *part, int segment, int row)
@@ -94,13 +108,14 @@ static fxi_attn head_of(const fxi_attn *a, int h)
 static float *head_parts(const fxi_attn *a, const float *part, int h)
 {
     if (!part) return NULL;
-    return part_of(a, part, h * fxi_attn_n_segment(a->pos + a->n_tok), 0);
+    return part_of(a, part, h * fxi_attn_n_segment(fxi_attn_call_end(a)), 0);
 }
 
 static void head_segment(const fxi_attn *a, int s, float *part)
 {
     for (int r = 0; r < a->n_tok * a->group; r++)
-        if (row_n_pos(a, r) > s * FXI_ATTN_SEGMENT) row_segment(a, r, s, part_of(a, part, s, r));
+        if (s >= row_first_segment(a, r) && s < row_end_segment(a, r))
+            row_segment(a, r, s, part_of(a, part, s, r));
 }
 
 void fxi_ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
@@ -116,9 +131,10 @@ static void attend_row(const fxi_attn *a, int row, const float *part)
 {
     float *seg = a->scratch + 2 * a->head_dim;
     float *all = seg + fxi_attn_part_floats(a->head_dim), *out = a->out + row_at(a, row);
-    all[M] = -INFINITY, all[L] = 0;
+    all[M] = a->sink ? a->sink[row_head(a, row)] : -INFINITY;
+    all[L] = a->sink ? 1 : 0;
     for (int d = 0; d < a->head_dim; d++) all[ACC + d] = 0;
-    for (int s = 0; s < fxi_attn_n_segment(row_n_pos(a, row)); s++) {
+    for (int s = row_first_segment(a, row); s < row_end_segment(a, row); s++) {
         if (!part) row_segment(a, row, s, seg);
         part_merge(all, part ? part_of(a, part, s, row) : seg, a->head_dim);
     }

@@ -1,10 +1,10 @@
 // ref_ops.c - the operations on rows as kernels.h defines them.
 #include <math.h>
 
-#include "kernels/ref/expf.h"
+#include "kernels/ref/mathf.h"
 #include "kernels/ref/ref.h"
 
-static float fold_lanes(float lane[16])
+float fxi_ref_fold16(float lane[16])
 {
     for (int half = 8; half; half /= 2)
         for (int j = 0; j < half; j++) lane[j] += lane[j + half];
@@ -15,7 +15,7 @@ float fxi_ref_sum16(const float *a, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] += a[i];
-    return fold_lanes(lane);
+    return fxi_ref_fold16(lane);
 }
 
 // sum16 of the products a[i] * b[i].
@@ -23,7 +23,7 @@ static float sum_products(const float *a, const float *b, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
-    return fold_lanes(lane);
+    return fxi_ref_fold16(lane);
 }
 
 // One block of 32. The clamp is for inf and NaN; finite numbers never leave [-127, 127].
@@ -53,14 +53,47 @@ void fxi_ref_rms_norm(const float *x, const float *w, int n, float eps, float *y
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
 }
 
+// sum16 of (x - mean) squared.
+static float sum_deviations(const float *x, int n, float mean)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(x[i] - mean, x[i] - mean, lane[i % 16]);
+    return fxi_ref_fold16(lane);
+}
+
+void fxi_ref_layer_norm(const float *x, const float *w, const float *b, int n, float eps, float *y)
+{
+    float mean = fxi_ref_sum16(x, n) / (float)n;
+    float scale = 1 / sqrtf(sum_deviations(x, n, mean) / (float)n + eps);
+    for (int i = 0; i < n; i++) {
+        float v = (x[i] - mean) * scale;
+        y[i] = b ? fmaf(v, w[i], b[i]) : v * w[i];
+    }
+}
+
 void fxi_ref_add(float *y, const float *x, int n)
 {
     for (int i = 0; i < n; i++) y[i] += x[i];
 }
 
-void fxi_ref_swiglu(const float *gate, const float *up, int n, float *y)
+void fxi_ref_add_scaled(float *y, const float *x, float f, int n)
 {
-    for (int i = 0; i < n; i++) y[i] = gate[i] / (1 + fxi_expf(-gate[i])) * up[i];
+    for (int i = 0; i < n; i++) y[i] = fmaf(x[i], f, y[i]);
+}
+
+void fxi_ref_scale(float *x, float f, int n)
+{
+    for (int i = 0; i < n; i++) x[i] *= f;
+}
+
+float fxi_ref_cap_score(float x, float cap)
+{
+    return cap * fxi_tanhf(x * (1 / cap));
+}
+
+void fxi_ref_softcap(float *x, float cap, int n)
+{
+    for (int i = 0; i < n; i++) x[i] = fxi_ref_cap_score(x[i], cap);
 }
 
 void fxi_ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,

@@ -1,6 +1,10 @@
 // test_attention.c - attention: ref against double precision; every path against ref, bit by bit;
 // and that neither the number of tokens in a call nor the layout of the cache changes anything. The
-// cache ends with its last row, so that the address sanitizer catches a read past it.
+// cache ends with its last row, so that the address sanitizer catches a read past it; rows before
+// the first token's window are NaN.
+#include <sys/mman.h>
+
+#include "kernels/attn_range.h"
 #include "kernels_test.h"
 
 enum { LAYER = 1, N_PLANE = 4 };
@@ -9,7 +13,19 @@ typedef struct setup {
     int head_dim, group, n_tok, pos;
     fxi_dtype type;
     int n_kv_head;
+    int window;
+    float softcap;
+    bool sinks;
+    int n_after; // bidirectional: positions after the last token, plus 1
 } setup;
+
+#define PLAIN 0, 0, false, 0 // neither window nor cap nor sinks, and causal
+
+// Positions in the cache.
+static int n_cached(const setup *s)
+{
+    return s->pos + s->n_tok + (s->n_after ? s->n_after - 1 : 0);
+}
 
 // The layout of planes and tokens: plane after plane, the planes of a token together, or blocks of
 // 16, 64 or 256 tokens with all planes, which a table scatters over memory.
@@ -29,7 +45,7 @@ static size_t row_bytes(const setup *s)
 // Rows beyond the sequence's last are NaN in every type.
 static cache cache_paged(const setup *s, int shift)
 {
-    int block = 1 << shift, n_pos = s->pos + s->n_tok, n_block = (n_pos + block - 1) / block;
+    int block = 1 << shift, n_pos = n_cached(s), n_block = (n_pos + block - 1) / block;
     cache c = {.table = calloc((size_t)n_block, sizeof *c.table)};
     for (int i = 0; i < n_block; i++) c.table[i] = (i * 7 + 3) % n_block;
     if (n_block % 7 == 0)
@@ -43,7 +59,7 @@ static cache cache_paged(const setup *s, int shift)
 
 static cache cache_lay(const setup *s, layout how)
 {
-    size_t row = row_bytes(s), n_pos = (size_t)(s->pos + s->n_tok);
+    size_t row = row_bytes(s), n_pos = (size_t)n_cached(s);
     if (how >= PAGED_16) return cache_paged(s, how == PAGED_16 ? 4 : how == PAGED_64 ? 6 : 8);
     cache c = {.mem = malloc(N_PLANE * n_pos * row)};
     c.view = (fxi_kv_view){.base = c.mem};
@@ -52,20 +68,30 @@ static cache cache_lay(const setup *s, layout how)
     return c;
 }
 
-static cache cache_make(const setup *s, layout how, spread sp)
+static void cache_fill(const setup *s, cache *c, spread sp)
 {
     int n = s->n_kv_head * s->head_dim;
-    cache c = cache_lay(s, how);
     float *f = floats((size_t)n);
+    const fxi_attn first = {.pos = s->pos, .window = s->window};
     for (int p = 0; p < N_PLANE; p++)
-        for (int t = 0; t < s->pos + s->n_tok; t++) {
+        for (int t = 0; t < n_cached(s); t++) {
+            if (t < fxi_attn_first(&first, 0)) {
+                memset(fxi_kv_row(&c->view, p, t), 0xff, row_bytes(s));
+                continue;
+            }
             for (int i = 0; i < n; i++) {
                 f[i] = spread_number(sp, 20 + (uint64_t)p, (uint64_t)(t * n + i));
                 if (sp == WIDE) f[i] = ldexpf(f[i], -37);
             }
-            ref_path()->store_kv[s->type](f, n, fxi_kv_row(&c.view, p, t));
+            ref_path()->store_kv[s->type](f, n, fxi_kv_row(&c->view, p, t));
         }
     free(f);
+}
+
+static cache cache_make(const setup *s, layout how, spread sp)
+{
+    cache c = cache_lay(s, how);
+    cache_fill(s, &c, sp);
     return c;
 }
 
@@ -87,6 +113,10 @@ static size_t n_number(const setup *s)
     return (size_t)(s->n_tok * s->n_kv_head * s->group * s->head_dim);
 }
 
+// Sinks above, among and far below the scores.
+static const float sink_scores[16] = {0.5f, -1, 3, 0, -40, 2, 0.1f, -0.3f,
+                                      1,    7,  0, 0, -90, 5, 0.2f, -2};
+
 // The call for tokens [t0, t0 + n_tok) of a setup and n_kv_head KV heads from h on.
 static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, int n_tok, int h,
                         int n_kv_head, float *scratch, float *out)
@@ -103,6 +133,10 @@ static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, 
                       .group = s->group,
                       .n_tok = n_tok,
                       .pos = s->pos + t0,
+                      .n_pos = s->n_after ? n_cached(s) : 0,
+                      .window = s->window,
+                      .softcap = s->softcap,
+                      .sink = s->sinks ? sink_scores : NULL,
                       .q = q + at,
                       .out = out + at,
                       .scale = 1 / sqrtf((float)s->head_dim),
@@ -140,7 +174,7 @@ static void attend(const fxi_kernels *k, const setup *s, const cache *c, const f
 static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c, const float *q,
                             int step, float *out)
 {
-    int n_segment = fxi_attn_n_segment(s->pos + s->n_tok);
+    int n_segment = fxi_attn_n_segment(n_cached(s));
     int n_kv_head = heads_of_call(s->n_kv_head, s->n_tok);
     size_t n_part = (size_t)(n_segment * s->n_tok * s->group * n_kv_head);
     float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
@@ -154,35 +188,42 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
     free(scratch), free(part);
 }
 
-static void exact_row(const setup *s, const cache *c, int kv_head, int end, const float *q,
+static double exact_score(const fxi_attn *a, const float *q, const float *key)
+{
+    double s = 0;
+    for (int d = 0; d < a->head_dim; d++) s += (double)q[d] * (double)key[d];
+    s /= sqrt(a->head_dim);
+    return a->softcap ? a->softcap * tanh(s / a->softcap) : s;
+}
+
+// The result of token tok and query head h of a call that begins with the first token.
+static void exact_row(const setup *s, const cache *c, const fxi_attn *a, int tok, int h,
                       double *out)
 {
-    double *p = calloc((size_t)end, sizeof *p), max = -INFINITY, sum = 0;
+    const int p = s->pos + tok, kv_head = h / s->group, n = n_cached(s);
+    const float *q = a->q + (size_t)((tok * a->n_head + h) * s->head_dim);
+    double sum = a->sink ? exp((double)a->sink[h]) : 0;
     float row[256];
-    for (int j = 0; j < end; j++) {
-        cache_read(s, c, 2 * LAYER, j, kv_head, row);
-        for (int d = 0; d < s->head_dim; d++)
-            p[j] += (double)q[d] * (double)row[d] / sqrt(s->head_dim);
-        max = fmax(max, p[j]);
-    }
     memset(out, 0, (size_t)s->head_dim * sizeof *out);
-    for (int j = 0; j < end; j++) {
+    for (int j = 0; j < n; j++) {
+        if (!s->n_after && j > p) continue;
+        if (s->window && (j <= p - s->window || j >= p + s->window)) continue;
+        cache_read(s, c, 2 * LAYER, j, kv_head, row);
+        double e = exp(exact_score(a, q, row));
         cache_read(s, c, 2 * LAYER + 1, j, kv_head, row);
-        double e = exp(p[j] - max);
         sum += e;
         for (int d = 0; d < s->head_dim; d++) out[d] += e * (double)row[d];
     }
     for (int d = 0; d < s->head_dim; d++) out[d] /= sum;
-    free(p);
 }
 
-static void assert_near(const setup *s, const cache *c, const float *q, const float *got)
+static void assert_near(const setup *s, const cache *c, const float *q, float *got)
 {
     double want[256];
-    int n_head = s->n_kv_head * s->group;
-    for (int r = 0; r < s->n_tok * n_head; r++) {
+    const fxi_attn a = call_of(s, c, q, 0, s->n_tok, 0, s->n_kv_head, NULL, got);
+    for (int r = 0; r < s->n_tok * a.n_head; r++) {
         size_t at = (size_t)(r * s->head_dim);
-        exact_row(s, c, r % n_head / s->group, s->pos + r / n_head + 1, q + at, want);
+        exact_row(s, c, &a, r / a.n_head, r % a.n_head, want);
         for (int d = 0; d < s->head_dim; d++)
             assert_true(fabs((double)got[at + (size_t)d] - want[d]) <= 1e-5);
     }
@@ -191,9 +232,17 @@ static void assert_near(const setup *s, const cache *c, const float *q, const fl
 static void test_ref_is_near_double(void **state)
 {
     (void)state;
-    static const setup setups[] = {{8, 1, 1, 0, FXI_F16, 2},     {64, 2, 3, 14, FXI_BF16, 2},
-                                   {80, 1, 8, 250, FXI_F16, 2},  {128, 4, 2, 300, FXI_F32, 2},
-                                   {32, 8, 1, 1000, FXI_F16, 2}, {256, 1, 2, 40, FXI_Q8_0, 2}};
+    static const setup setups[] = {{8, 1, 1, 0, FXI_F16, 2, PLAIN},
+                                   {64, 2, 3, 14, FXI_BF16, 2, PLAIN},
+                                   {80, 1, 8, 250, FXI_F16, 2, PLAIN},
+                                   {128, 4, 2, 300, FXI_F32, 2, PLAIN},
+                                   {32, 8, 1, 1000, FXI_F16, 2, PLAIN},
+                                   {256, 1, 2, 40, FXI_Q8_0, 2, PLAIN},
+                                   {64, 1, 5, 600, FXI_F16, 2, 300, 0, false, 0},
+                                   {64, 2, 5, 300, FXI_F32, 2, 0, 2, false, 0},
+                                   {80, 1, 3, 270, FXI_F32, 2, 0, 0, true, 0},
+                                   {64, 1, 9, 0, FXI_F16, 2, 0, 0, false, 400},
+                                   {96, 2, 9, 500, FXI_F32, 2, 130, 1.5f, true, 200}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
         const setup *s = &setups[i];
         cache c = cache_make(s, (layout)(i % N_LAYOUT), EVEN);
@@ -234,7 +283,7 @@ static void same_bits(const setup *s, layout how, spread sp)
 
 static const fxi_dtype types[] = {FXI_F16, FXI_Q8_0, FXI_F32, FXI_BF16};
 
-static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 128, 256};
+static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 112, 128, 160, 192, 256};
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
 // Every head size and group size, each with other token counts and positions.
@@ -245,7 +294,7 @@ static void test_paths_have_refs_bits(void **state)
     int i = 0;
     for (int h = 0; h < N_HEAD_DIM; h++)
         for (int group = 1; group <= 8; group += 1 + group / 2, i++) {
-            setup s = {head_dims[h], group, 1 + i * 7 % 13, pos[i % 7], types[i % 4], 2};
+            setup s = {head_dims[h], group, 1 + i * 7 % 13, pos[i % 7], types[i % 4], 2, PLAIN};
             if (s.head_dim % 32 && s.type == FXI_Q8_0) s.type = FXI_F16;
             same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i % N_SPREAD));
         }
@@ -258,7 +307,7 @@ static void test_around_borders(void **state)
                               255, 256, 257, 270, 272, 503, 511, 512, 513, 760, 767, 768};
     for (size_t i = 0; i < sizeof pos / sizeof pos[0]; i++)
         for (int n_tok = 1; n_tok <= 9; n_tok += 4) {
-            setup s = {i % 2 ? 24 : 64, 1 + n_tok % 2, n_tok, pos[i], FXI_F16, 2};
+            setup s = {i % 2 ? 24 : 64, 1 + n_tok % 2, n_tok, pos[i], FXI_F16, 2, PLAIN};
             same_bits(&s, i % 3 ? SPLIT : PAGED_16, (spread)(i % N_SPREAD));
         }
 }
@@ -268,7 +317,7 @@ static void test_layouts_have_the_same_bits(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        setup s = {64, 3, 3, 300, types[i], 2};
+        setup s = {64, 3, 3, 300, types[i], 2, PLAIN};
         size_t n = n_number(&s);
         float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
         for (int how = 0; how < N_LAYOUT; how++) {
@@ -282,12 +331,118 @@ static void test_layouts_have_the_same_bits(void **state)
     }
 }
 
+// Windows that end within, at and next to segments and panels, some wider than the sequence.
+static void test_windows(void **state)
+{
+    (void)state;
+    static const int windows[] = {1, 2, 15, 16, 17, 63, 100, 255, 256, 257, 300, 512, 600, 5000};
+    static const int pos[] = {0, 14, 100, 254, 255, 300, 511, 512, 777, 1030};
+    static const int dims[] = {64, 24, 80, 128};
+    for (int i = 0; i < 14; i++)
+        for (int k = 0; k < 10; k++) {
+            int at = i * 10 + k;
+            setup s = {dims[at % 4], 1 + at % 3, 1 + at * 5 % 32, pos[k], types[at % 4],
+                       1 + at % 3,   PLAIN};
+            s.window = windows[i];
+            if (s.head_dim % 32 && s.type == FXI_Q8_0) s.type = FXI_F16;
+            same_bits(&s, (layout)(at % N_LAYOUT), (spread)(at % N_SPREAD));
+        }
+}
+
+// Caps, sinks, windows and attention to later positions, alone and together.
+static void test_kinds_of_attention(void **state)
+{
+    (void)state;
+    static const int pos[] = {0, 9, 250, 530};
+    for (int i = 0; i < 64; i++) {
+        setup s = {i % 3 ? 64 : 112, 1 + i % 4, 1 + i * 7 % 19, pos[i / 16],
+                   types[i % 4],     2,         PLAIN};
+        if (s.head_dim % 32 && s.type == FXI_Q8_0) s.type = FXI_BF16;
+        if (i & 1) s.softcap = i & 4 ? 0.5f : 50;
+        if (i & 2) s.sinks = true;
+        if (i & 4) s.window = 20 + 60 * (i / 8);
+        if (i & 8) s.n_after = 1 + 37 * (i % 11);
+        same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i / 2 % N_SPREAD));
+    }
+}
+
+// A cap that no score comes near, a window as wide as the sequence and a sink far below all scores
+// change less than rounding does; a narrow window or a high sink changes much.
+static float farthest(const setup *s, const setup *other)
+{
+    cache c = cache_make(s, SPLIT, EVEN);
+    size_t n = n_number(s);
+    float *q = random_floats(n, EVEN, 4), *a = floats(n), *b = floats(n), most = 0;
+    attend(fxi_kernels_get(NULL), s, &c, q, 0, s->n_tok, 1, a);
+    attend(fxi_kernels_get(NULL), other, &c, q, 0, s->n_tok, 1, b);
+    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(a[i] - b[i]));
+    free(q), free(a), free(b), cache_free(&c);
+    return most;
+}
+
+static void test_extras_that_change_nothing(void **state)
+{
+    (void)state;
+    const setup s = {64, 1, 3, 500, FXI_F32, 1, PLAIN};
+    setup other = s;
+    other.window = 503;
+    assert_true(farthest(&s, &other) == 0);
+    other.window = 400;
+    assert_true(farthest(&s, &other) > 1e-3f);
+    other = s, other.softcap = 1e5f;
+    assert_true(farthest(&s, &other) < 1e-6f);
+    other.softcap = 0.1f;
+    assert_true(farthest(&s, &other) > 1e-3f);
+    other = s, other.sinks = true;
+    assert_true(farthest(&s, &other) > 1e-5f);
+    other = s, other.n_after = 1;
+    assert_true(farthest(&s, &other) > 1e-5f);
+}
+
+// Positions that no token of a call attends to are never touched: their pages are not readable.
+static void test_window_needs_no_cache_before_it(void **state)
+{
+    (void)state;
+    setup s = {64, 2, 3, 1000, FXI_F16, 2, 300, 0, false, 0};
+    const size_t row = row_bytes(&s), n_pos = 1008, plane = n_pos * row, size = N_PLANE * plane;
+    const int n_absent = (1000 - 299) / 16 * 16; // whole pages of 4096 bytes
+    cache c = {.mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+    assert_ptr_not_equal(c.mem, MAP_FAILED);
+    c.view = (fxi_kv_view){.base = c.mem, .plane_stride_bytes = plane, .tok_stride_bytes = row};
+    cache_fill(&s, &c, EVEN);
+    for (size_t p = 0; p < N_PLANE; p++)
+        assert_int_equal(mprotect(c.mem + p * plane, (size_t)n_absent * row, PROT_NONE), 0);
+    size_t n = n_number(&s);
+    float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
+    attend(ref_path(), &s, &c, q, 0, s.n_tok, 1, want);
+    const fxi_kernels *k;
+    for (int i = 0; (k = fast_path(i)); i++) {
+        attend(k, &s, &c, q, 0, s.n_tok, 2, out);
+        assert_same(k->name, out, want, n);
+        attend_in_parts(k, &s, &c, q, 1, out);
+        assert_same(k->name, out, want, n);
+    }
+    free(q), free(want), free(out), munmap(c.mem, size);
+}
+
+static void test_first_segment(void **state)
+{
+    (void)state;
+    for (int pos = 0; pos < 1100; pos += 7)
+        for (int window = 0; window < 1100; window += window < 4 ? 1 : 13) {
+            const fxi_attn a = {.pos = pos, .window = window};
+            assert_int_equal(fxi_attn_first_segment(pos, window),
+                             fxi_attn_first(&a, 0) / FXI_ATTN_SEGMENT);
+        }
+    assert_int_equal(fxi_attn_first_segment(INT32_MAX - 1, INT32_MAX), 0);
+}
+
 // The most tokens of a call, across a segment's border.
 static void test_most_tokens(void **state)
 {
     (void)state;
     for (int group = 1; group <= 8; group *= 8) {
-        setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16, 2};
+        setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16, 2, PLAIN};
         same_bits(&s, SPLIT, EVEN);
     }
 }
@@ -297,10 +452,11 @@ static void test_most_tokens(void **state)
 static void test_wide_rows(void **state)
 {
     (void)state;
-    static const setup setups[] = {{128, 1, 1, 800, FXI_F16, 32},  {128, 1, 1, 600, FXI_F32, 32},
-                                   {96, 1, 2, 530, FXI_BF16, 16},  {64, 2, 1, 700, FXI_Q8_0, 31},
-                                   {80, 1, 1, 513, FXI_F16, 9},    {24, 3, 3, 510, FXI_F32, 7},
-                                   {256, 2, 1, 1100, FXI_BF16, 8}, {32, 5, 1, 900, FXI_F16, 24}};
+    static const setup setups[] = {
+        {128, 1, 1, 800, FXI_F16, 32, PLAIN},  {128, 1, 1, 600, FXI_F32, 32, PLAIN},
+        {96, 1, 2, 530, FXI_BF16, 16, PLAIN},  {64, 2, 1, 700, FXI_Q8_0, 31, PLAIN},
+        {80, 1, 1, 513, FXI_F16, 9, PLAIN},    {24, 3, 3, 510, FXI_F32, 7, PLAIN},
+        {256, 2, 1, 1100, FXI_BF16, 8, PLAIN}, {32, 5, 1, 900, FXI_F16, 24, PLAIN}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++)
         for (int how = 0; how < N_LAYOUT; how += 2) same_bits(&setups[i], (layout)how, EVEN);
 }
@@ -309,7 +465,7 @@ static void test_wide_rows(void **state)
 static void test_steep_scores(void **state)
 {
     (void)state;
-    setup s = {32, 2, 4, 700, FXI_F16, 2};
+    setup s = {32, 2, 4, 700, FXI_F16, 2, PLAIN};
     cache c = cache_make(&s, SPLIT, EVEN);
     size_t n = n_number(&s);
     float *q = random_floats(n, EVEN, 4), *want = floats(n), *out = floats(n);
@@ -331,6 +487,11 @@ int main(void)
         cmocka_unit_test(test_paths_have_refs_bits),
         cmocka_unit_test(test_around_borders),
         cmocka_unit_test(test_layouts_have_the_same_bits),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_kinds_of_attention),
+        cmocka_unit_test(test_extras_that_change_nothing),
+        cmocka_unit_test(test_window_needs_no_cache_before_it),
+        cmocka_unit_test(test_first_segment),
         cmocka_unit_test(test_most_tokens),
         cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_steep_scores),

@@ -30,8 +30,15 @@ static void table_is_full(const fxi_kernels *k)
 {
     assert_non_null(k->quant_q8);
     assert_non_null(k->rms_norm);
+    assert_non_null(k->layer_norm);
     assert_non_null(k->add);
-    assert_non_null(k->swiglu);
+    assert_non_null(k->add_scaled);
+    assert_non_null(k->scale);
+    assert_non_null(k->softcap);
+    for (int i = 0; i < FXI_ACT_END; i++) {
+        assert_true(!k->act[i] == (i == FXI_ACT_CLAMPED));
+        assert_non_null(k->gate[i]);
+    }
     assert_non_null(k->rope);
     static const fxi_dtype kv_types[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
     for (int i = 0; i < 4; i++) assert_non_null(k->store_kv[kv_types[i]]);

@@ -1,44 +1,11 @@
 // test_ops.c - operations on rows: ref against double precision, every path against ref, bit by
 // bit.
-#include "kernels/ref/expf.h"
 #include "kernels_test.h"
 
 static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 64, 100, 288, 2048, 2051};
 enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
 
-// The distance of a result >= 0 from the exact one, in units in the last place.
-static double ulps(float got, double exact)
-{
-    double step = ldexp(1, (exact < 0x1p-126 ? -126 : ilogb(exact)) - 23);
-    return fabs((double)got - exact) / step;
-}
-
-static void test_expf_is_near(void **state)
-{
-    (void)state;
-    double worst = 0;
-    for (uint32_t i = 0; i < 400000; i++) {
-        float x = -105 + (float)i * (194.0f / 400000);
-        double exact = exp((double)x);
-        if (exact > 3.4028235e38) continue;
-        worst = fmax(worst, ulps(fxi_expf(x), exact));
-    }
-    print_message("expf: at most %.3f units in the last place off\n", worst);
-    assert_true(worst <= 1.5);
-}
-
-static void test_expf_at_the_ends(void **state)
-{
-    (void)state;
-    assert_true(fxi_expf(0) == 1 && fxi_expf(-0.0f) == 1);
-    assert_true(fxi_expf(-INFINITY) == 0 && fxi_expf(-1e30f) == 0 && fxi_expf(-104) == 0);
-    assert_true(isinf(fxi_expf(INFINITY)) && isinf(fxi_expf(88.73f)));
-    assert_true(isfinite(fxi_expf(88.72f)));
-    assert_true(isnan(fxi_expf(NAN)));
-    assert_true(fxi_expf(1e-40f) == 1);
-}
-
-// ---- rms_norm, add, swiglu, store_kv: rows in, a row out --------------------------------------
+// ---- norms, sums, scaling, store_kv: rows in, a row out --------------------------------------
 
 typedef void row_op(const fxi_kernels *k, const float *a, const float *b, int n, float *y);
 
@@ -60,16 +27,29 @@ static void op_add(const fxi_kernels *k, const float *a, const float *b, int n, 
     k->add(y, b, n);
 }
 
-static void op_swiglu(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+static void op_layer_norm(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
 {
-    k->swiglu(a, b, n, y);
+    k->layer_norm(a, b, NULL, n, 1e-5f, y);
 }
 
-static void op_swiglu_in_place(const fxi_kernels *k, const float *a, const float *b, int n,
+static void op_layer_norm_bias(const fxi_kernels *k, const float *a, const float *b, int n,
                                float *y)
 {
+    memcpy(y, b, (size_t)n * sizeof *y);
+    k->layer_norm(y, b, a, n, 1e-5f, y);
+}
+
+static void op_add_scaled(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
     memcpy(y, a, (size_t)n * sizeof *y);
-    k->swiglu(y, b, n, y);
+    k->add_scaled(y, b, 0.3f, n);
+}
+
+static void op_scale(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    (void)b;
+    memcpy(y, a, (size_t)n * sizeof *y);
+    k->scale(y, -0.7f, n);
 }
 
 // Every cache type that holds n numbers, byte by byte.
@@ -105,9 +85,9 @@ static void row_same_bits(row_op *op, int n, spread s)
 static void test_rows_have_refs_bits(void **state)
 {
     (void)state;
-    static row_op *const ops[] = {op_rms_norm, op_rms_norm_in_place, op_add,
-                                  op_swiglu,   op_swiglu_in_place,   op_store_kv};
-    for (int o = 0; o < 6; o++)
+    static row_op *const ops[] = {op_rms_norm,        op_rms_norm_in_place, op_add,   op_layer_norm,
+                                  op_layer_norm_bias, op_add_scaled,        op_scale, op_store_kv};
+    for (int o = 0; o < 8; o++)
         for (int i = 0; i < N_SIZE; i++)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
 }
@@ -150,15 +130,28 @@ static void test_rms_norm_is_near(void **state)
     }
 }
 
-static void test_swiglu_is_near(void **state)
+// Numbers around 3, so that the mean matters.
+static void layer_norm_is_near(int n, bool with_bias)
+{
+    float *x = random_floats((size_t)n, EVEN, 7), *w = random_floats((size_t)n, EVEN, 8);
+    float *b = random_floats((size_t)n, EVEN, 9), *y = floats((size_t)n);
+    double mean = 0, var = 0;
+    for (int k = 0; k < n; k++) mean += (double)(x[k] += 3) / n;
+    for (int k = 0; k < n; k++) var += ((double)x[k] - mean) * ((double)x[k] - mean) / n;
+    ref_path()->layer_norm(x, w, with_bias ? b : NULL, n, 1e-5f, y);
+    for (int k = 0; k < n; k++) {
+        double want = ((double)x[k] - mean) / sqrt(var + 1e-5) * (double)w[k];
+        if (with_bias) want += (double)b[k];
+        assert_true(fabs((double)y[k] - want) <= 1e-5);
+    }
+    free(x), free(w), free(b), free(y);
+}
+
+static void test_layer_norm_is_near(void **state)
 {
     (void)state;
-    for (int i = -2000; i < 2000; i++) {
-        float g = (float)i / 20, u = 3, y;
-        ref_path()->swiglu(&g, &u, 1, &y);
-        double want = (double)g / (1 + exp(-(double)g)) * 3;
-        assert_true(fabs((double)y - want) <= 1e-6 * fabs(want) + 1e-36);
-    }
+    for (int i = 0; i < N_SIZE; i++) layer_norm_is_near(sizes[i], true);
+    for (int i = 0; i < N_SIZE; i++) layer_norm_is_near(sizes[i], false);
 }
 
 // Every f16 number and the midpoints between neighbours.
@@ -281,12 +274,10 @@ static void test_quant_is_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expf_is_near),
-        cmocka_unit_test(test_expf_at_the_ends),
         cmocka_unit_test(test_rows_have_refs_bits),
         cmocka_unit_test(test_bf16_rounds_as_base_does),
         cmocka_unit_test(test_rms_norm_is_near),
-        cmocka_unit_test(test_swiglu_is_near),
+        cmocka_unit_test(test_layer_norm_is_near),
         cmocka_unit_test(test_store_f16_every_number),
         cmocka_unit_test(test_rope_has_refs_bits),
         cmocka_unit_test(test_rope_turns),

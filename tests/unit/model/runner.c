@@ -72,7 +72,7 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, floa
         seq[b.n_seq++] =
             (fxi_batch_seq){fxi_kv_get_view(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
     }
-    fxi_model_forward(r->model, &b, logits);
+    assert_int_equal(fxi_model_forward(r->model, &b, logits, NULL), FX_OK);
 }
 
 static float *run(runner_model m, const variant *v, int n_tok, int *n_vocab)

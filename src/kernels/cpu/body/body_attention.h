@@ -1,5 +1,6 @@
 // body_attention.h - attention over a cache. Written once for every vector unit (cpu.h).
-// Needs: body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with SMALL_CASES(X).
+// Needs: body_act.h; body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with
+// SMALL_CASES(X).
 //
 // One call walks the positions once for all of its query rows, segment by segment; each KV head has
 // n_tok tokens x group heads of them. In a segment the scores of all heads come first, then their
@@ -16,13 +17,14 @@
 // transposed as 16-bit numbers, values are read in place, up to a segment at a time, and both are
 // widened inside the products.
 //
-// All rows of a segment cover as many positions as its last row attends to. Positions that a row
-// must not see have weight 0, which changes at most the sign of a zero in acc; the merge turns
-// every zero into +0.
+// All rows that attend to some of a segment cover the same positions of it: those that any of them
+// attends to. Positions that a row must not see have weight 0, which changes at most the sign of a
+// zero in acc; the merge turns every zero into +0.
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/attn_range.h"
 #include "kernels/cpu/body/body_kv.h"
 #include "kernels/cpu/body/body_product.h"
 
@@ -54,11 +56,34 @@ static size_t part_floats(const attn_walk *w)
     return PART_ACC + 16 * (size_t)w->n_vec;
 }
 
-// How many of the n positions from pos on the row attends to; rows of later tokens attend to more.
-static int row_sees(const attn_walk *w, int row, int pos, int n)
+// What a walk covers of one segment: for each head the rows r0 to r1 - 1, which attend to some of
+// it, and the positions pos + from to pos + end - 1, which some of the rows attend to.
+typedef struct attn_span {
+    int pos, r0, r1, from, end;
+} attn_span;
+
+static attn_span span_of(const attn_walk *w, int segment)
 {
-    int sees = w->a->pos + row / w->a->group + 1 - pos;
-    return sees < n ? sees : n;
+    const fxi_attn *a = w->a;
+    int pos = segment * FXI_ATTN_SEGMENT, tok0 = 0, tok1 = a->n_tok;
+    while (tok0 < tok1 && fxi_attn_end(a, tok0) <= pos) tok0++;
+    while (tok1 > tok0 && fxi_attn_first(a, tok1 - 1) >= pos + FXI_ATTN_SEGMENT) tok1--;
+    if (tok0 == tok1) return (attn_span){.pos = pos};
+    return (attn_span){.pos = pos,
+                       .r0 = tok0 * a->group,
+                       .r1 = tok1 * a->group,
+                       .from = max_int(fxi_attn_first(a, tok0) - pos, 0),
+                       .end = min_int(fxi_attn_end(a, tok1 - 1) - pos, FXI_ATTN_SEGMENT)};
+}
+
+// The same for one of its rows.
+static attn_span span_row(const attn_walk *w, const attn_span *s, int row)
+{
+    const int tok = row / w->a->group;
+    attn_span one = *s;
+    one.from = max_int(fxi_attn_first(w->a, tok) - s->pos, 0);
+    one.end = min_int(fxi_attn_end(w->a, tok) - s->pos, FXI_ATTN_SEGMENT);
+    return one;
 }
 
 // ---- keys and values as panels -----------------------------------------------------------------
@@ -83,9 +108,11 @@ static void tile_values(const attn_walk *w, int pos, int n)
 {
     const fxi_attn *a = w->a;
     float *dst = w->tile;
-    for (int i = 0; i < n; i += 16, dst += 16 * 16)
-        w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes,
-                              min_int(n - i, 16), a->head_dim, dst);
+    for (int i = 0, m; i < n; i += m, dst += 16 * m) {
+        m = min_int(n - i, 16 - (pos + i) % 16);
+        w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes, m,
+                              a->head_dim, dst);
+    }
 }
 
 // ---- products ----------------------------------------------------------------------------------
@@ -121,11 +148,12 @@ static void values_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
     }
 }
 
-// Scores of the head's rows from r0 on for n positions from pos on, to s from column `at` on.
-static void head_scores(const attn_walk *w, int r0, int pos, int n, int at)
+// Scores of the head's rows for n positions of the segment from `at` on, to s from column `at` on.
+// If `at` is not a multiple of 16, the positions end before the next one.
+static void head_scores(const attn_walk *w, const attn_span *s, int n, int at)
 {
     const fxi_attn *a = w->a;
-    int n_panel = (n + 15) / 16;
+    const int n_panel = (n + 15) / 16, r0 = s->r0, pos = s->pos + at;
     tile c = {.panel = (const char *)w->tile,
               .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
               .x = w->q + (size_t)r0 * (size_t)a->head_dim,
@@ -134,62 +162,81 @@ static void head_scores(const attn_walk *w, int r0, int pos, int n, int at)
               .first = true,
               .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldy = FXI_ATTN_SEGMENT,
-              .n_out = 16 * n_panel};
+              .n_out = min_int(16 * n_panel, FXI_ATTN_SEGMENT - at)};
     prefetch_begin(w->next, n);
     if (w->halves) {
-        scores_halves(w, c, w->n_row - r0, pos, n);
+        scores_halves(w, c, s->r1 - r0, pos, n);
     } else {
         tile_keys(w, pos, n);
-        product_tiles(c, w->n_row - r0, n_panel, w->next);
+        product_tiles(c, s->r1 - r0, n_panel, w->next);
     }
     prefetch_flush(w->next);
 }
 
-// Adds the values of n positions from pos on to acc, weighted by s from column `at` on.
-static void head_values(const attn_walk *w, int r0, int pos, int n, int at)
+// Adds the values of n positions of the segment from `at` on to acc, weighted by s from column `at`
+// on.
+static void head_values(const attn_walk *w, const attn_span *s, int n, int at)
 {
+    const int r0 = s->r0, pos = s->pos + at;
     tile c = {.panel = (const char *)w->tile,
               .panel_bytes = 16 * KV_TILE * sizeof(float),
               .x = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldx = FXI_ATTN_SEGMENT,
               .n_k = n,
-              .first = at == 0,
+              .first = at == s->from,
               .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
     prefetch_begin(w->next, n);
     if (w->halves) {
-        values_halves(w, c, w->n_row - r0, pos, n);
+        values_halves(w, c, s->r1 - r0, pos, n);
     } else {
         tile_values(w, pos, n);
-        product_tiles(c, w->n_row - r0, w->n_vec, w->next);
+        product_tiles(c, s->r1 - r0, w->n_vec, w->next);
     }
     prefetch_flush(w->next);
 }
 
-// Stores the largest of the row's first n scores in its partial result. Sets the scores after them,
-// up to a whole vector, to -inf.
-static void row_max(float *s, int n, float *part)
+// The multiple of 16 below or at i.
+static int whole_16(int i)
 {
-    v16 low = v16_set1(-INFINITY), max = low;
-    int whole = n / 16 * 16;
-    if (n % 16) v16_store(s + whole, v16_first(n % 16, v16_load(s + whole), low));
-    for (int i = 0; i < n; i += 16) max = v16_max(max, v16_load(s + i));
+    return i / 16 * 16;
+}
+
+static void row_cap(float *s, const attn_span *row, float cap)
+{
+    const int from = whole_16(row->from);
+    softcap_row(s + from, cap, row->end - from);
+}
+
+// Stores the largest of the scores that the row sees in its partial result. Sets those around them,
+// up to whole vectors, to -inf.
+static void row_max(float *s, const attn_span *row, float *part)
+{
+    const v16 low = v16_set1(-INFINITY);
+    const int from = row->from, end = row->end;
+    float *first = s + whole_16(from), *last = s + whole_16(end);
+    v16 max = low;
+    if (end % 16) v16_store(last, v16_first(end % 16, v16_load(last), low));
+    if (from % 16) v16_store(first, v16_first(from % 16, low, v16_load(first)));
+    for (int i = whole_16(from); i < end; i += 16) max = v16_max(max, v16_load(s + i));
     part[PART_M] = v16_max_lane(max);
 }
 
-// Turns n scores into weights and stores their sum in the partial result; weights n to n_all are 0.
-static void row_weights(float *s, int n, int n_all, float *part)
+// Turns the scores that the row sees into weights and stores their sum in the partial result; the
+// span's other weights are 0.
+static void row_weights(float *s, const attn_span *row, const attn_span *span, float *part)
 {
     const v16 max = v16_set1(part[PART_M]);
     v16 sum = v16_zero();
-    int i = 0;
-    for (; i < n; i += 16) {
+    int i = whole_16(span->from);
+    for (; i < whole_16(row->from); i += 16) v16_store(s + i, v16_zero());
+    for (; i < row->end; i += 16) {
         v16 p = v16_exp(v16_sub(v16_load(s + i), max));
         v16_store(s + i, p);
         sum = v16_add(sum, p);
     }
-    for (; i < n_all; i += 16) v16_store(s + i, v16_zero());
+    for (; i < span->end; i += 16) v16_store(s + i, v16_zero());
     part[PART_L] = v16_fold(sum);
 }
 
@@ -220,15 +267,19 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
 }
 
 // Turns the scores of the head's rows into weights.
-static void head_weights(const attn_walk *w, int r0, int pos, int n)
+static void head_weights(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    for (int r = r0; r < w->n_row; r++)
-        row_max(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n),
-                w->seg + (size_t)r * ld);
-    for (int r = r0; r < w->n_row; r++)
-        row_weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, row_sees(w, r, pos, n), n,
-                    w->seg + (size_t)r * ld);
+    for (int r = s->r0; r < s->r1; r++) {
+        const attn_span row = span_row(w, s, r);
+        float *score = w->s + (size_t)r * FXI_ATTN_SEGMENT;
+        if (w->a->softcap) row_cap(score, &row, w->a->softcap);
+        row_max(score, &row, w->seg + (size_t)r * ld);
+    }
+    for (int r = s->r0; r < s->r1; r++) {
+        const attn_span row = span_row(w, s, r);
+        row_weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, &row, s, w->seg + (size_t)r * ld);
+    }
 }
 
 static void row_scale(const float *src, float factor, int n, float *dst)
@@ -244,7 +295,7 @@ static void walk_head(attn_walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
     const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
-    const size_t n_segment = (size_t)fxi_attn_n_segment(a->pos + a->n_tok);
+    const size_t n_segment = (size_t)fxi_attn_n_segment(fxi_attn_call_end(a));
     w->head_bytes = fxi_kv_bytes(a->kv_type, (a->kv_head + h) * a->head_dim);
     w->q = w->q0 + row * (size_t)a->head_dim;
     w->s = w->s0 + row * FXI_ATTN_SEGMENT;
@@ -273,10 +324,14 @@ static void walk_queries(attn_walk *w)
 
 static void walk_begin(const attn_walk *w)
 {
-    for (int r = 0; r < w->n_row * w->a->n_kv_head; r++) {
+    const fxi_attn *a = w->a;
+    for (int r = 0; r < w->n_row * a->n_kv_head; r++) {
         float *o = w->whole0 + (size_t)r * part_floats(w);
         memset(o, 0, part_floats(w) * sizeof *o);
         o[PART_M] = -INFINITY;
+        if (!a->sink) continue;
+        o[PART_M] = a->sink[(a->kv_head + r / w->n_row) * a->group + r % a->group];
+        o[PART_L] = 1;
     }
 }
 
@@ -314,60 +369,83 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
     return w;
 }
 
-// The first row that attends to position pos.
-static int first_row(const attn_walk *w, int pos)
-{
-    int tok = pos - w->a->pos;
-    return tok > 0 ? tok * w->a->group : 0;
-}
-
-// Merges the partial results of the head's rows from r0 on into their totals.
-static void head_merge(const attn_walk *w, int r0)
+// Merges the segment's partial results of the head's rows into their totals.
+static void head_merge(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    for (int r = r0, n; r < w->n_row; r += n) {
-        n = min_int(w->n_row - r, 16);
+    for (int r = s->r0, n; r < s->r1; r += n) {
+        n = min_int(s->r1 - r, 16);
         parts_merge(w->seg + (size_t)r * ld, w->whole + (size_t)r * ld, n, ld, w->n_vec);
+    }
+}
+
+// How many keys are multiplied together from column i on: up to a multiple of 16, then up to
+// multiples of KV_TILE, because 16 neighbouring lanes are positions from a multiple of 16 on.
+static int key_step(const attn_span *s, int i)
+{
+    int n = i % 16 ? 16 - i % 16 : KV_TILE - i % KV_TILE;
+    return min_int(s->end - i, n);
+}
+
+static void walk_keys(attn_walk *w, const attn_span *s, int segment)
+{
+    prefetch_skip(w->next, s->from);
+    for (int i = s->from, n; i < s->end; i += n) {
+        n = key_step(s, i);
+        for (int h = 0; h < w->a->n_kv_head; h++) {
+            walk_head(w, h, segment);
+            head_scores(w, s, n, i);
+        }
+    }
+}
+
+static void walk_values(attn_walk *w, const attn_span *s, int segment)
+{
+    prefetch_skip(w->next, s->from);
+    for (int i = s->from, n; i < s->end; i += n) {
+        n = min_int(s->end - i, w->value_tile - i % w->value_tile);
+        for (int h = 0; h < w->a->n_kv_head; h++) {
+            walk_head(w, h, segment);
+            head_values(w, s, n, i);
+        }
     }
 }
 
 static void walk_segment(attn_walk *w, int segment)
 {
-    const int pos = segment * FXI_ATTN_SEGMENT, r0 = first_row(w, pos);
-    const int n = min_int(w->a->pos + w->a->n_tok - pos, FXI_ATTN_SEGMENT);
-    const int n_head = w->a->n_kv_head, step = w->value_tile;
-    for (int i = 0; i < n; i += KV_TILE)
-        for (int h = 0; h < n_head; h++) {
-            walk_head(w, h, segment);
-            head_scores(w, r0, pos + i, min_int(n - i, KV_TILE), i);
-        }
-    for (int h = 0; h < n_head; h++) {
+    const attn_span s = span_of(w, segment);
+    if (s.r0 == s.r1) return;
+    walk_keys(w, &s, segment);
+    for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
-        head_weights(w, r0, pos, n);
+        head_weights(w, &s);
     }
-    for (int i = 0; i < n; i += step)
-        for (int h = 0; h < n_head; h++) {
-            walk_head(w, h, segment);
-            head_values(w, r0, pos + i, min_int(n - i, step), i);
-        }
+    walk_values(w, &s, segment);
 }
 
 // Merges the segment's partial results of all heads into their totals.
 static void merge_segment(attn_walk *w, int segment)
 {
+    const attn_span s = span_of(w, segment);
     for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
-        head_merge(w, first_row(w, segment * FXI_ATTN_SEGMENT));
+        head_merge(w, &s);
     }
+}
+
+// The segments that the call attends to begin here.
+static int first_segment(const fxi_attn *a)
+{
+    return fxi_attn_first_segment(a->pos, a->window);
 }
 
 static void attention_whole(const fxi_attn *a)
 {
     prefetch_list next;
-    attn_walk w = walk_of(a, 0, NULL, &next);
+    attn_walk w = walk_of(a, first_segment(a), NULL, &next);
     walk_queries(&w);
     walk_begin(&w);
-    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) {
+    for (int s = first_segment(a); s < fxi_attn_n_segment(fxi_attn_call_end(a)); s++) {
         walk_segment(&w, s);
         merge_segment(&w, s);
     }
@@ -377,9 +455,10 @@ static void attention_whole(const fxi_attn *a)
 static void attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
     prefetch_list next;
-    attn_walk w = walk_of(a, segment0, part, &next);
+    const int first = max_int(segment0, first_segment(a));
+    attn_walk w = walk_of(a, first, part, &next);
     walk_queries(&w);
-    for (int s = segment0; s < segment1; s++) walk_segment(&w, s);
+    for (int s = first; s < segment1; s++) walk_segment(&w, s);
 }
 
 static void attention_merge(const fxi_attn *a, const float *part)
@@ -387,6 +466,7 @@ static void attention_merge(const fxi_attn *a, const float *part)
     prefetch_list next;
     attn_walk w = walk_of(a, 0, (float *)part, &next);
     walk_begin(&w);
-    for (int s = 0; s < fxi_attn_n_segment(a->pos + a->n_tok); s++) merge_segment(&w, s);
+    for (int s = first_segment(a); s < fxi_attn_n_segment(fxi_attn_call_end(a)); s++)
+        merge_segment(&w, s);
     walk_end(&w);
 }

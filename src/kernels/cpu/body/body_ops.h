@@ -25,6 +25,41 @@ static void rms_norm(const float *x, const float *w, int n, float eps, float *y)
     v16_store_n(y + i, v16_mul(v16_mul(v16_load_n(x + i, m), scale), v16_load_n(w + i, m)), m);
 }
 
+// sum16(x)
+static float sum_row(const float *x, int n)
+{
+    v16 acc = v16_zero();
+    int i = 0;
+    for (; i + 16 <= n; i += 16) acc = v16_add(acc, v16_load(x + i));
+    return v16_fold(v16_add(acc, v16_load_n(x + i, n - i)));
+}
+
+// sum16 of (x - mean) squared.
+static float sum_deviations(const float *x, int n, float mean)
+{
+    const v16 m = v16_set1(mean);
+    v16 acc = v16_zero();
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16 v = v16_sub(v16_load(x + i), m);
+        acc = v16_fma(v, v, acc);
+    }
+    v16 v = v16_first(n - i, v16_sub(v16_load_n(x + i, n - i), m), v16_zero());
+    return v16_fold(v16_fma(v, v, acc));
+}
+
+static void layer_norm(const float *x, const float *w, const float *b, int n, float eps, float *y)
+{
+    float mean = sum_row(x, n) / (float)n;
+    const v16 m = v16_set1(mean);
+    const v16 scale = v16_set1(1 / sqrtf(sum_deviations(x, n, mean) / (float)n + eps));
+    for (int i = 0, k; i < n; i += k) {
+        k = n - i < 16 ? n - i : 16;
+        v16 v = v16_mul(v16_sub(v16_load_n(x + i, k), m), scale), wi = v16_load_n(w + i, k);
+        v16_store_n(y + i, b ? v16_fma(v, wi, v16_load_n(b + i, k)) : v16_mul(v, wi), k);
+    }
+}
+
 static void add_row(float *y, const float *x, int n)
 {
     int i = 0;
@@ -32,18 +67,21 @@ static void add_row(float *y, const float *x, int n)
     for (; i < n; i++) y[i] += x[i];
 }
 
-static v16 swiglu_16(v16 gate, v16 up)
+static void add_scaled(float *y, const float *x, float f, int n)
 {
-    v16 e = v16_exp(v16_sub(v16_set1(-0.0f), gate)); // -0 - x is -x, also for zeros
-    return v16_mul(v16_div(gate, v16_add(v16_set1(1), e)), up);
+    const v16 factor = v16_set1(f);
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_fma(v16_load(x + i), factor, v16_load(y + i)));
+    for (; i < n; i++) y[i] = fmaf(x[i], f, y[i]);
 }
 
-static void swiglu(const float *gate, const float *up, int n, float *y)
+static void scale_row(float *x, float f, int n)
 {
+    const v16 factor = v16_set1(f);
     int i = 0;
-    for (; i + 16 <= n; i += 16) v16_store(y + i, swiglu_16(v16_load(gate + i), v16_load(up + i)));
-    int m = n - i;
-    v16_store_n(y + i, swiglu_16(v16_load_n(gate + i, m), v16_load_n(up + i, m)), m);
+    for (; i + 16 <= n; i += 16) v16_store(x + i, v16_mul(v16_load(x + i), factor));
+    for (; i < n; i++) x[i] *= f;
 }
 
 static void rope_head(float *x, int n_pair, const float *cos, const float *sin)

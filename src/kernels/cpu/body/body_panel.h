@@ -13,6 +13,11 @@ ALWAYS_INLINE int min_int(int a, int b)
     return a < b ? a : b;
 }
 
+ALWAYS_INLINE int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 // n: results from y on, at least 1.
 ALWAYS_INLINE v16 panel_load(const float *y, int n)
 {

@@ -11,6 +11,7 @@
 #ifndef FXI_KERNELS_BODY_PREFETCH_H
 #define FXI_KERNELS_BODY_PREFETCH_H
 
+#include "kernels/attn_range.h"
 #include "kernels/cpu/body/body_tile.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
 
 typedef struct prefetch_list {
     const fxi_attn *a;
+    int first_pos, end_pos;    // that the call attends to
     size_t first_byte;         // of a row that the call's heads need
     int row_lines, row_pieces; // of what they need: lines of 64 bytes; pieces
     int block_rows;
@@ -42,6 +44,8 @@ static prefetch_list prefetch_open(const fxi_attn *a, int segment, size_t *line)
 {
     const size_t row_bytes = fxi_kv_bytes(a->kv_type, a->n_kv_head * a->head_dim);
     prefetch_list l = {.a = a,
+                       .first_pos = fxi_attn_first(a, 0),
+                       .end_pos = fxi_attn_call_end(a),
                        .first_byte = fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim),
                        .row_lines = (int)(row_bytes + 63) / 64,
                        .block_rows = prefetch_block_rows(row_bytes),
@@ -78,7 +82,7 @@ static size_t *prefetch_piece_lines(const prefetch_list *l, const prefetch_piece
     const unsigned row = (unsigned)(l->next_row + p->stream * (l->block_rows / 4) + p->row);
     const unsigned in_segment = row % (2 * FXI_ATTN_SEGMENT);
     const int pos = (int)((row - in_segment) / 2 + in_segment % FXI_ATTN_SEGMENT);
-    if (pos >= a->pos + a->n_tok) return line;
+    if (pos < l->first_pos || pos >= l->end_pos) return line;
     const int plane = 2 * a->layer + (in_segment >= FXI_ATTN_SEGMENT);
     const int first = p->piece * PREFETCH_PIECE_LINES,
               n = min_int(l->row_lines - first, PREFETCH_PIECE_LINES);
@@ -101,6 +105,15 @@ static void prefetch_begin(prefetch_list *l, int n)
     if (l->done < l->block_rows * n_head) return;
     l->done = 0;
     l->next_row += l->block_rows;
+}
+
+// Passes over n rows of every head that the walk skips.
+static void prefetch_skip(prefetch_list *l, int n)
+{
+    const int n_block = l->block_rows * l->a->n_kv_head;
+    l->done += n * l->a->n_kv_head;
+    l->next_row += l->done / n_block * l->block_rows;
+    l->done %= n_block;
 }
 
 // Gives the tile the next n_k lines of the list; if fewer are left, one that is cached already.

@@ -18,27 +18,43 @@ typedef struct fxi_compute {
 typedef void fxi_row_fn(void *arg, int row);
 void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg);
 
-// y[n_tok][w->n_out] = a x w, for up to FXI_MAX_JOB layers that read the same activations.
+// y[n_tok][w->n_out] = a x w, over rows row0 .. row0 + n_tok - 1 of the activations: layers that
+// read the same rows, or experts, each with rows of its own. All in one go, so that many small
+// products keep all threads busy.
 typedef struct fxi_linear_job {
     const fxi_linear *w;
-    float *y;
+    float *y;  // of row row0
+    int row0;  // of the activations
+    int n_tok; // 0: nothing to do
 } fxi_linear_job;
 
-#define FXI_MAX_JOB 3
+// The activations from row `row` on, of rows of n_in numbers.
+fxi_act fxi_act_from(const fxi_act *a, int row, int n_in);
 
 // How many of n_panel panels a task should compute: a multiple of 4, at most `most`.
 int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most);
-void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, int n_tok,
-                        const fxi_linear_job *job, int n_job);
+void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
+                        int n_job);
 
-// swiglu(a x gate, a x up), as f32 or rounded to Q8: whichever the next layer reads.
+// One feed-forward block's first half over some rows. All blocks of a pass have the same shapes.
+typedef struct fxi_ffn_part {
+    const fxi_linear *gate; // NULL: none
+    const fxi_linear *up;
+    const float *gate_bias, *up_bias; // [n_ffn], NULL: none
+    int row0, n_tok;                  // of the activations, and of the result; n_tok may be 0
+} fxi_ffn_part;
+
+// act(a x gate) * (a x up), or act(a x up) without a gate; as f32 or rounded to Q8: whichever the
+// next layer reads.
 typedef struct fxi_ffn_pass {
-    const fxi_act *a; // [n_tok]
-    int n_tok;
-    const fxi_linear *gate, *up; // of the same shape
-    float *y;                    // [n_tok][n_ffn] as f32; NULL: the result goes to q8
-    const fxi_act *q8;           // may not share buffers with a
-    float *scratch;              // fxi_compute_ffn_scratch floats
+    const fxi_act *a;
+    const fxi_ffn_part *part; // [n_part]
+    int n_part;
+    int n_tok; // most rows of a part
+    fxi_activation act;
+    float *y;          // [row][n_ffn] as f32; NULL: the result goes to q8
+    const fxi_act *q8; // may not share buffers with a
+    float *scratch;    // fxi_compute_ffn_scratch floats
 } fxi_ffn_pass;
 
 size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok);
@@ -52,6 +68,7 @@ typedef struct fxi_attn_block {
     int pos;   // of the first token
 
     // Filled in by fxi_compute_attn_plan.
+    int segment0; // the first segment that a token of it sees
     int item0;    // index of its first item
     int n_head;   // KV heads of an item; the last item of a block may have fewer
     int n_range;  // ranges of segments that each group of n_head heads is split into
@@ -66,16 +83,20 @@ typedef struct fxi_attn_pass {
     bool is_cut; // set by the plan: some items are ranges of segments, to be merged afterwards
     int layer, n_head, n_kv_head, head_dim;
     int ctx_tok; // most positions of a sequence
+    int window;  // positions that a token sees, itself included; 0: all
     fxi_dtype kv_type;
     float scale;
-    const float *q; // [n_tok][n_head][head_dim]
-    float *out;     // same shape
-    float *scratch; // fxi_compute_attn_scratch floats
+    float softcap;     // 0: none
+    const float *sink; // [n_head]; NULL: none
+    const float *q;    // [n_tok][n_head][head_dim]
+    float *out;        // same shape
+    float *scratch;    // fxi_compute_attn_scratch floats
 } fxi_attn_pass;
 
 // How many tokens of a prompt a block should have, in a batch of n_tok.
 int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head);
-// Divides the blocks' work into items, for all layers. Reads n_block, the heads and ctx_tok.
+// Divides the blocks' work into items, for all layers of the same window. Reads n_block, the
+// heads, ctx_tok and window.
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *pass, fxi_attn_block *block);
 size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
                                 int ctx_tok);

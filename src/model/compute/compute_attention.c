@@ -7,7 +7,7 @@
 // all layers.
 #include <stdatomic.h>
 
-#include "model/compute.h"
+#include "model/compute/compute.h"
 
 enum {
     ITEMS_PER_THREAD = 4, // to balance the threads
@@ -27,14 +27,25 @@ static int block_segments(const fxi_attn_block *b)
     return fxi_attn_n_segment(b->pos + b->n_tok);
 }
 
+static int block_first(const fxi_attn_pass *p, const fxi_attn_block *b)
+{
+    return fxi_attn_first_segment(b->pos, p->window);
+}
+
+// Of the segments, those from b->segment0 on are seen; the cost of a block is reading them.
+static int seen_segments(const fxi_attn_block *b)
+{
+    return block_segments(b) - b->segment0;
+}
+
 static int64_t block_cost(const fxi_attn_block *b)
 {
-    return (int64_t)block_segments(b) * b->n_tok;
+    return (int64_t)seen_segments(b) * b->n_tok;
 }
 
 static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
 {
-    return (size_t)block_cost(b) * (size_t)(p->n_head / p->n_kv_head);
+    return (size_t)block_segments(b) * (size_t)b->n_tok * (size_t)(p->n_head / p->n_kv_head);
 }
 
 // How many partial results there is room for. A KV head of a block is worth splitting on its own if
@@ -62,7 +73,7 @@ static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
     bool worth = pl->cuts && n > 2;
     bool room = parts_per_head(pl->p, b) * (size_t)pl->p->n_kv_head <= pl->capacity - pl->used;
     b->n_head = n_head;
-    b->n_range = worth && room ? (int)(n < block_segments(b) ? n : block_segments(b)) : 1;
+    b->n_range = worth && room ? (int)(n < seen_segments(b) ? n : seen_segments(b)) : 1;
     return room || !worth;
 }
 
@@ -76,7 +87,10 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     const int n_thread = fxi_pool_n_thread(c->pool), n_kv = p->n_kv_head;
     const int most_heads = n_kv < FXI_ATTN_MAX_TOK ? n_kv : FXI_ATTN_MAX_TOK;
     int64_t total = 0;
-    for (int i = 0; i < p->n_block; i++) total += block_cost(&block[i]) * p->n_kv_head;
+    for (int i = 0; i < p->n_block; i++) {
+        block[i].segment0 = block_first(p, &block[i]);
+        total += block_cost(&block[i]) * p->n_kv_head;
+    }
     planner pl = {.p = p,
                   .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
                   .cuts = n_thread > 1,
@@ -85,7 +99,8 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
-        *b = (fxi_attn_block){b->view, b->row, b->n_tok, b->pos, .item0 = p->n_item};
+        *b = (fxi_attn_block){b->view,           b->row, b->n_tok, b->pos, .segment0 = b->segment0,
+                              .item0 = p->n_item};
         b->part0 = pl.used;
         if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
@@ -136,6 +151,9 @@ static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int
         .pos = b->pos,
         .q = p->q + row,
         .out = p->out + row,
+        .window = p->window,
+        .softcap = p->softcap,
+        .sink = p->sink,
         .scale = p->scale,
         .scratch = scratch,
     };
@@ -170,11 +188,12 @@ static void attend_item(const attn_job *job, int item, float *scratch)
     int kv_head = (item - b->item0) / b->n_range * b->n_head;
     int left = p->n_kv_head - kv_head;
     fxi_attn a = kernel_call(p, b, kv_head, b->n_head < left ? b->n_head : left, scratch);
-    int64_t n = block_segments(b);
+    int64_t n = seen_segments(b);
     if (b->n_range == 1)
         k->attention(&a);
     else
-        k->attention_part(&a, (int)(n * range / b->n_range), (int)(n * (range + 1) / b->n_range),
+        k->attention_part(&a, b->segment0 + (int)(n * range / b->n_range),
+                          b->segment0 + (int)(n * (range + 1) / b->n_range),
                           block_parts(job, b, kv_head));
 }
 

@@ -1,0 +1,255 @@
+// layers.c - the tensors of a model, layer after layer, checked against its rules.
+#include <limits.h>
+#include <stdio.h>
+
+#include "model/load/loading.h"
+
+static fxi_tensor_key weight_key(const char *name, int layer)
+{
+    return (fxi_tensor_key){name, layer, false};
+}
+
+static bool has_weight(const fxi_loading *l, const char *name, int layer)
+{
+    return fxi_loader_find(l->ld, weight_key(name, layer)) != NULL;
+}
+
+// ---- parts -------------------------------------------------------------------------------------
+
+// A bias, where the file has one. m: the matrix it belongs to
+static fx_status load_bias(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err)
+{
+    fxi_part_of b = *m;
+    b.key.is_bias = true;
+    b.n_in = 0;
+    *out = NULL;
+    return fxi_loader_find(l->ld, b.key) ? fxi_load_vector(l->ld, &b, out, err) : FX_OK;
+}
+
+fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
+{
+    FX_TRY(fxi_load_linear(l->ld, m, &out->w, err));
+    return load_bias(l, m, &out->b, err);
+}
+
+// A norm of runs of n numbers, each with n_w / n weights of its own.
+static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rownorm *out,
+                           fx_error *err)
+{
+    *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
+    FX_TRY(fxi_load_vector(l->ld, m, &out->w, err));
+    return l->m->rules.norm == FXI_NORM_LAYER ? load_bias(l, m, &out->b, err) : FX_OK;
+}
+
+static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, fxi_rownorm *out,
+                                  fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const fxi_part_of m = {.key = weight_key(name, layer), .n_out = dim, .is_norm = true};
+    return load_norm(l, &m, dim, out, err);
+}
+
+// ---- norms of a layer --------------------------------------------------------------------------
+
+static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_family *f = l->family;
+    const struct {
+        const char *name, *other; // of the two before, in parallel models
+        fxi_rownorm *dst;
+    } all[] = {{f->attn_in, f->ffn_in, &out->attn_in},
+               {f->attn_out, NULL, &out->attn_out},
+               {f->ffn_in, f->attn_in, &out->ffn_in},
+               {f->ffn_out, NULL, &out->ffn_out}};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+        const bool borrows =
+            l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
+        if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
+    }
+    if (!out->attn_in.w && f->attn_in) out->attn_in = out->ffn_in;
+    if (!out->ffn_in.w && f->ffn_in) out->ffn_in = out->attn_in;
+    if (!out->attn_in.w && f->attn_in)
+        return load_stream_norm(l, f->attn_in, i, &out->attn_in, err);
+    return FX_OK;
+}
+
+// Of queries or keys: n_head heads.
+static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_head,
+                                fxi_rownorm *out, fx_error *err)
+{
+    const int head_dim = l->m->model.shape.head_dim;
+    const fxi_rope *r = &l->m->rope[0];
+    const fxi_row_map map = {
+        head_dim, fxi_rules_rope_layout(l) == FXI_ROPE_HALVES ? 2 * r->n_pair : 0, INT_MAX, 0, 0};
+    fxi_part_of m = {.key = weight_key(name, i), .n_out = head_dim, .map = &map, .is_norm = true};
+    if (l->family->qk_norm == FXI_QK_NONE ||
+        (l->family->qk_norm == FXI_QK_MAYBE && !has_weight(l, name, i)))
+        return FX_OK;
+    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
+    if (l->family->qk_norm == FXI_QK_MAYBE) m.n_slice = n_head;
+    return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+// The rows of queries, keys or values: `heads` heads, the first of which is number `first` of a
+// tensor that has all of them, and number `in_group` of each group if its rows are in groups.
+typedef struct heads_of {
+    const char *name;
+    int heads, first, per, in_group;
+    bool rotates;
+    fxi_affine *dst;
+} heads_of;
+
+static fxi_row_map heads_map(const fxi_loading *l, const heads_of *h, bool fused)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const bool halves = h->rotates && fxi_rules_rope_layout(l) == FXI_ROPE_HALVES;
+    fxi_row_map map = {s->head_dim, halves ? 2 * l->m->rope[0].n_pair : 0, INT_MAX, 0, 0};
+    if (!fused) return map;
+    map.first = h->first;
+    if (!fxi_str_is(l->keys.qkv_layout, "groups")) return map;
+    map.per = h->per;
+    map.stride = s->n_head / s->n_kv_head + 2;
+    map.first = h->in_group;
+    return map;
+}
+
+static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const bool fused = has_weight(l, "attn_qkv", i);
+    const fxi_row_map map = heads_map(l, h, fused);
+    return fxi_affine_load(
+        l,
+        &(fxi_part_of){.key = weight_key(fused ? "attn_qkv" : h->name, i),
+                       .n_in = s->dim,
+                       .n_out = h->heads * s->head_dim,
+                       .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
+                       .map = fused || map.n_rot ? &map : NULL},
+        h->dst, err);
+}
+
+static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const int n_q = s->n_head, n_kv = s->n_kv_head, group = n_q / n_kv;
+    const heads_of all[] = {{"attn_q", n_q, 0, group, 0, true, &out->q},
+                            {"attn_k", n_kv, n_q, 1, group, true, &out->k},
+                            {"attn_v", n_kv, n_q + n_kv, 1, group + 1, false, &out->v}};
+    for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
+    FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
+    FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
+    if (l->family->flags & FXI_SINKS)
+        FX_TRY(fxi_load_vector(l->ld,
+                               &(fxi_part_of){.key = weight_key("attn_sinks", i), .n_out = n_q},
+                               &out->sink, err));
+    const fxi_part_of o = {
+        .key = weight_key("attn_output", i), .n_in = n_q * s->head_dim, .n_out = s->dim};
+    return fxi_affine_load(l, &o, &out->o, err);
+}
+
+// ---- feed-forward ------------------------------------------------------------------------------
+
+fxi_row_map fxi_gate_up_map(const fxi_loading *l, int n_ffn, int part)
+{
+    if (fxi_str_is(l->keys.gate_up_layout, "pairs")) return (fxi_row_map){1, 0, 1, 2, part};
+    return (fxi_row_map){1, 0, INT_MAX, 0, part * n_ffn};
+}
+
+fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
+                       fxi_ffn *out, fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const bool gated = l->family->flags & FXI_GATED, apart = has_weight(l, name[0], layer);
+    const fxi_row_map gate = fxi_gate_up_map(l, n_ffn, 0), up = fxi_gate_up_map(l, n_ffn, 1);
+    fxi_part_of m = {.key = weight_key(name[0], layer), .n_in = dim, .n_out = n_ffn};
+    if (gated && apart) FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
+    m.key.name = name[1];
+    if (gated && !apart) {
+        m.n_row = 2 * n_ffn;
+        m.map = &gate;
+        FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
+        m.map = &up;
+    }
+    FX_TRY(fxi_affine_load(l, &m, &out->up, err));
+    m = (fxi_part_of){.key = weight_key(name[2], layer), .n_in = n_ffn, .n_out = dim};
+    return fxi_affine_load(l, &m, &out->down, err);
+}
+
+static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
+    void *experts;
+    if (!l->m->rules.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
+        if (l->m->rules.n_expert && !has_weight(l, "ffn_down", i)) // a layer has one or the other
+            return fxi_fail(err, FX_EFORMAT,
+                            "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
+                            fxi_gguf_name(l->ld->g), i);
+        return fxi_ffn_load(l, i, names, l->m->model.shape.n_ffn, &out->ffn, err);
+    }
+    FX_TRY(fxi_load_zeros(l->ld, sizeof *out->experts, &experts, err));
+    out->experts = experts;
+    return fxi_experts_load(l, i, out->experts, err);
+}
+
+// ---- around the layers -------------------------------------------------------------------------
+
+static fx_status load_positions(fxi_loading *l, fx_error *err)
+{
+    const fxi_tensor_key key = weight_key("position_embd", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
+    if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
+    const uint64_t need = (uint64_t)l->m->ctx_tok + (uint64_t)l->m->rules.position_row0;
+    if (t->ne[1] < need || t->ne[1] > 1 << 24)
+        return fxi_fail(err, FX_EINVAL,
+                        "%s: a context of %d tokens needs as many learned positions; "
+                        "the model has %llu",
+                        fxi_gguf_name(l->ld->g), l->m->ctx_tok,
+                        (unsigned long long)t->ne[1] -
+                            (unsigned long long)l->m->rules.position_row0);
+    return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
+}
+
+static fx_status load_embedding(fxi_loading *l, fx_error *err)
+{
+    const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, embd);
+    fxi_transformer *m = l->m;
+    fxi_model_shape *s = &m->model.shape;
+    if (!t) return fxi_loading_fail(l, "tensor 'token_embd.weight' is missing", err);
+    if (t->ne[1] < 1 || t->ne[1] > 1 << 24)
+        return fxi_loading_fail(l, "tensor 'token_embd.weight' has an implausible number of rows",
+                                err);
+    s->n_vocab = (int)t->ne[1];
+    fxi_part_of out = {.key = embd, .n_in = s->dim, .n_out = s->n_vocab};
+    if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
+    FX_TRY(fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err));
+    out.key = output;
+    return fxi_affine_load(l, &out, &m->output, err);
+}
+
+static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    out->is_windowed = fxi_rules_window(l, i);
+    if (fxi_rules_rotates(l, i))
+        out->rope = &l->m->rope[out->is_windowed && l->m->rope[1].n_pair ? 1 : 0];
+    FX_TRY(load_layer_norms(l, i, out, err));
+    FX_TRY(load_attention(l, i, out, err));
+    return load_feed(l, i, out, err);
+}
+
+fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const int n_layer = m->model.shape.n_layer;
+    void *layers;
+    FX_TRY(load_embedding(l, err));
+    FX_TRY(load_positions(l, err));
+    FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
+    m->layer = layers;
+    for (int i = 0; i < n_layer; i++) FX_TRY(load_layer(l, i, &m->layer[i], err));
+    return FX_OK;
+}
