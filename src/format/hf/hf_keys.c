@@ -37,7 +37,7 @@ static const struct shape_number {
     {{"num_hidden_layers", "n_layer"}, offsetof(fxi_folder, n_layer), true, 1024},
     {{"hidden_size", "n_embd"}, offsetof(fxi_folder, dim), true, 1 << 17},
     {{"num_attention_heads", "n_head"}, offsetof(fxi_folder, n_head), true, 4096},
-    {{"num_key_value_heads", "num_kv_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
+    {{"num_kv_heads", "num_key_value_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
     {{"head_dim"}, offsetof(fxi_folder, head_dim), false, 1024},
     {{"num_local_experts", "num_experts"}, offsetof(fxi_folder, n_expert), false, 4096},
     {{"max_position_embeddings", "n_positions"}, offsetof(fxi_folder, ctx_tok), false, 1 << 24},
