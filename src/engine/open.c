@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "format/model_file.h"
 #include "format/vocab.h"
 
 #include <stdio.h>
@@ -243,7 +244,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
     fxi_gguf *g;
-    FX_TRY(fxi_gguf_open(eng->opt.model_path, &g, err));
+    FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "format/gguf.h"
+#include "format/model_file.h"
 
 #define STR_SHOWN  60 // bytes of a string
 #define ELEM_SHOWN 6  // elements of an array
@@ -196,7 +196,7 @@ int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
     fx_error err;
     fxi_gguf *g;
     char text[FXI_SIZE_TEXT_BYTES];
-    if (fxi_gguf_open(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    if (fxi_model_file_open(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     printf("%s\n  GGUF version %" PRIu32 ", %" PRIu64 " bytes (%s), %" PRIu64
            " metadata keys, %" PRIu64 " tensors\n",
            rest->arg[0], fxi_gguf_version(g), fxi_gguf_size(g),

@@ -139,14 +139,19 @@ static fx_status reserve_rows(fxi_loader *ld, size_t size_bytes, fx_error *err)
     return FX_OK;
 }
 
+static void report_bytes(fxi_loader *ld, uint64_t n_bytes)
+{
+    ld->done_bytes += n_bytes;
+    if (ld->opt->on_progress)
+        ld->opt->on_progress(ld->opt->progress_ud, ld->done_bytes, ld->total_bytes);
+}
+
 // Drops the file's pages of n_bytes of a tensor, from p on, which have been loaded; reports
 // progress.
 static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
 {
     fxi_gguf_drop(ld->g, p, n_bytes);
-    ld->done_bytes += n_bytes;
-    if (ld->opt->on_progress)
-        ld->opt->on_progress(ld->opt->progress_ud, ld->done_bytes, ld->total_bytes);
+    report_bytes(ld, n_bytes);
 }
 
 // ---- in parts ----------------------------------------------------------------------------------
@@ -161,15 +166,18 @@ int fxi_row_map_at(const fxi_row_map *map, int row)
 }
 
 typedef struct load_job {
+    const fxi_gguf_tensor *t;
     const char *src;     // rows in the file
-    const char *drop;    // from here on, pages are dropped as rows are read
+    const char *drop;    // from here on, pages are dropped as rows are read, with a map at the end
+    uint64_t drop_bytes; // with a map
     uint64_t size_bytes; // of the rows that are read
     const fxi_linear *w;
     const fxi_row_map *map;
     char *rows; // [task] a panel's rows in order, if there is a map
     char *dst;  // of rows that are copied
     size_t row_bytes;
-    int first; // panel or row of this part
+    int task_rows; // a panel's, or 1
+    int first;     // panel or row of this part
 } load_job;
 
 // Copies a panel's rows from where they lie, and packs them.
@@ -208,19 +216,36 @@ static int tasks_per_part(uint64_t task_bytes)
     return task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
 }
 
+// Has the rows ready that n tasks of this part read; with a map, they may lie anywhere in the
+// tensor, all of which is ready.
+static fx_status fetch_part(const fxi_loader *ld, const load_job *job, int n, fx_error *err)
+{
+    if (job->map) return FX_OK;
+    const uint64_t task_bytes = (uint64_t)job->task_rows * job->row_bytes;
+    const uint64_t from = (uint64_t)job->first * task_bytes, rest = job->size_bytes - from;
+    const uint64_t n_bytes = (uint64_t)n * task_bytes;
+    return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data) + from,
+                          n_bytes < rest ? n_bytes : rest, err);
+}
+
 // Runs the n_task tasks that together read all of the job's bytes, part by part.
-static void run_in_parts(fxi_loader *ld, fxi_task_fn *fn, load_job *job, int n_task)
+static fx_status run_in_parts(fxi_loader *ld, fxi_task_fn *fn, load_job *job, int n_task,
+                              fx_error *err)
 {
     const uint64_t task_bytes = job->size_bytes / (uint64_t)n_task;
     const int n_part = tasks_per_part(task_bytes);
     uint64_t from = 0;
     for (job->first = 0; job->first < n_task; job->first += n_part) {
         const int rest = n_task - job->first, n = rest < n_part ? rest : n_part;
+        FX_TRY(fetch_part(ld, job, n, err));
         fxi_pool_run(ld->opt->pool, fn, job, n);
         const uint64_t to = n == rest ? job->size_bytes : from + task_bytes * (uint64_t)n;
-        finish_bytes(ld, job->drop + from, to - from);
+        if (!job->map) fxi_gguf_drop(ld->g, job->drop + from, to - from);
+        report_bytes(ld, to - from);
         from = to;
     }
+    if (job->map) fxi_gguf_drop(ld->g, job->drop, job->drop_bytes);
+    return FX_OK;
 }
 
 // ---- kinds of weights --------------------------------------------------------------------------
@@ -236,23 +261,28 @@ static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi
 {
     const fxi_dtype type = (fxi_dtype)t->type->id;
     const int n_panel = fxi_linear_n_panel(m->n_out);
-    load_job job = {.src = src, .w = w, .map = m->map, .row_bytes = row_bytes_of(t)};
+    load_job job = {.t = t,
+                    .src = src,
+                    .w = w,
+                    .map = m->map,
+                    .row_bytes = row_bytes_of(t),
+                    .task_rows = FXI_PANEL};
     void *data;
     FX_TRY(alloc_weights(ld, fxi_linear_bytes(type, m->n_in, m->n_out), &data, err));
     *w = (fxi_linear){.type = type, .n_in = m->n_in, .n_out = m->n_out, .data = data};
     if (ld->is_dry) return FX_OK;
     job.size_bytes = (uint64_t)m->n_out * job.row_bytes;
     job.drop = src;
-    if (m->map && !m->map->stride)
-        job.drop += (size_t)m->map->first * (size_t)m->map->head_dim * job.row_bytes;
     if (m->map) {
+        job.drop = t->data;
+        job.drop_bytes = t->size_bytes;
+        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
         const int n = tasks_per_part(job.size_bytes / (uint64_t)n_panel);
         FX_TRY(
             reserve_rows(ld, (size_t)(n < n_panel ? n : n_panel) * FXI_PANEL * job.row_bytes, err));
         job.rows = ld->rows;
     }
-    run_in_parts(ld, pack_task, &job, n_panel);
-    return FX_OK;
+    return run_in_parts(ld, pack_task, &job, n_panel, err);
 }
 
 fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err)
@@ -281,6 +311,7 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
                               float *v, fx_error *err)
 {
     const size_t n = (size_t)m->n_out, n_row = (size_t)(m->n_row ? m->n_row : m->n_out);
+    FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
     for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
         const size_t row = (size_t)fxi_row_map_at(m->map, (int)(i % n));
         v[i] = number_at(t, i / n * n_row + row) + (m->is_norm ? ld->norm_offset : 0);
@@ -318,11 +349,12 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
                       .n_elem = n_elem,
                       .row_bytes = t->size_bytes / (size_t)n_row,
                       .data = data};
-    load_job job = {.src = t->data,
+    load_job job = {.t = t,
+                    .src = t->data,
                     .drop = t->data,
                     .size_bytes = t->size_bytes,
                     .dst = data,
-                    .row_bytes = out->row_bytes};
-    if (!ld->is_dry) run_in_parts(ld, copy_task, &job, n_row);
-    return FX_OK;
+                    .row_bytes = out->row_bytes,
+                    .task_rows = 1};
+    return ld->is_dry ? FX_OK : run_in_parts(ld, copy_task, &job, n_row, err);
 }
