@@ -13,9 +13,9 @@
 #define N_OTHER_ROW  48 // different rows; the others repeat them
 #define N_SAMPLE_TOK 16 // first and last tokens that are compared
 
-static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,  FXI_F16,  FXI_BF16, FXI_Q4_0,
-                                  FXI_Q4_1, FXI_Q5_0, FXI_Q5_1, FXI_Q2_K, FXI_Q3_K,
-                                  FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
+static const fxi_dtype types[] = {FXI_Q8_0, FXI_F32,    FXI_F16,    FXI_BF16, FXI_Q4_0, FXI_Q4_1,
+                                  FXI_Q5_0, FXI_Q5_1,   FXI_Q2_K,   FXI_Q3_K, FXI_Q4_K, FXI_Q5_K,
+                                  FXI_Q6_K, FXI_IQ4_NL, FXI_IQ4_XS, FXI_MXFP4};
 enum { N_TYPE = sizeof types / sizeof types[0] };
 
 // Consecutive copies of a layer, and the activations.

@@ -74,8 +74,8 @@ typedef struct turn {
 } turn;
 
 typedef struct model_probe {
-    fxi_arch arch; // first: the model points here
-    const fxi_arch *real;
+    fxi_model_ops ops; // first: the model points here
+    const fxi_model_ops *real;
     world *w;
 } model_probe;
 

@@ -11,7 +11,7 @@
 //  linear, block types (Q8_0, Q4_K, ..)
 //      x is rounded to blocks of 32 with a scale dx each (quant_q8). For each run of numbers that
 //      share a scale dw (32 of them, 16 in Q2_K, Q3_K, Q6_K) in ascending order, with the exact
-//      integers s = sum of (code - zero) x q and sum = sum of q over the run:
+//      integers s = sum of (value(code) - zero) x q and sum = sum of q over the run:
 //          acc = fma(dw x (float)s, dx, acc)
 //          acc = fma(min, dx x (float)sum, acc)   with a minimum: Q4_1, Q5_1, Q2_K, Q4_K, Q5_K
 //      dw is d, or the exact d x sc; min is m, or the exact -(m x mn) (base/number/qblock.h); the
@@ -32,7 +32,8 @@
 //  attention
 //      see attention below
 //
-// The law holds for finite numbers. NaN and inf give unspecified results, but never corrupt memory.
+// The law holds for finite numbers, and for scales dw below 2^100. NaN and inf give unspecified
+// results, but never corrupt memory.
 //
 // Arguments of kernels are plain data. Kernels do not allocate, cannot fail and do not know about
 // threads: callers divide the work along the units named here (output panels, heads, segments),
@@ -142,7 +143,8 @@ size_t fxi_attn_part_floats(int head_dim);
 // Initialisers of fxi_kernels.linear that use one function for all block types.
 #define FXI_QUANT_TYPES(fn)                                                              \
     [FXI_Q4_0] = fn, [FXI_Q4_1] = fn, [FXI_Q5_0] = fn, [FXI_Q5_1] = fn, [FXI_Q8_0] = fn, \
-    [FXI_Q2_K] = fn, [FXI_Q3_K] = fn, [FXI_Q4_K] = fn, [FXI_Q5_K] = fn, [FXI_Q6_K] = fn
+    [FXI_Q2_K] = fn, [FXI_Q3_K] = fn, [FXI_Q4_K] = fn, [FXI_Q5_K] = fn, [FXI_Q6_K] = fn, \
+    [FXI_IQ4_NL] = fn, [FXI_IQ4_XS] = fn, [FXI_MXFP4] = fn
 
 // ---- activations -------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@
 //                  Then the scales. Types of 32: for each block d of o0 .. o15 (f16), then m of
 //                  them if the type has one. Types of 256: for each 256 along k d, then m if the
 //                  type has one; then for each run of 16 or 32 the bytes sc of o0 .. o15, then mn
-//                  of them (Q2_K: mn is the upper half of sc's byte).
+//                  of them (Q2_K: mn is the upper half of sc's byte). d of MXFP4 is bf16.
 //
 // Codes are stored unsigned, as in the file, because VPDPBUSD needs one unsigned operand. A code of
 // Q8_0 is the number + 128.
@@ -123,17 +123,18 @@ static void pack_quant_row(const fxi_qpanel *q, uint8_t *panel, int lane, const 
     }
 }
 
-static float f16_at(const uint8_t *at, int i)
+static uint16_t half_at(const uint8_t *at, int i)
 {
     uint16_t h;
     memcpy(&h, at + 2 * i, 2);
-    return fxi_f16_to_f32(h);
+    return h;
 }
 
 // Scale and minimum of number k (k < f->n) of a group. at: the group's scales
 static fxi_qnumber packed_scales(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
 {
-    float d = f16_at(at, lane), m = q->f->has_min ? f16_at(at, FXI_PANEL + lane) : 0;
+    float d = fxi_qformat_scale(q->f, half_at(at, lane)),
+          m = q->f->has_min ? fxi_f16_to_f32(half_at(at, FXI_PANEL + lane)) : 0;
     if (!q->n_sub) return (fxi_qnumber){.scale = d, .min = m};
     size_t step = (q->scale_bytes - q->head_bytes) / (size_t)q->n_sub;
     const uint8_t *sub = at + q->head_bytes + (size_t)(k / q->f->sub) * step;
@@ -149,7 +150,8 @@ fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, 
     const uint8_t *at = panel;
     fxi_qnumber n =
         packed_scales(q, at + fxi_qpanel_scale_at(q, n_in, k / q->f->n), lane, k % q->f->n);
-    n.code = packed_code(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK);
+    n.value = fxi_qformat_value(
+        q->f, packed_code(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK));
     return n;
 }
 
@@ -188,8 +190,8 @@ static void unpack_quant_row(const fxi_linear *w, const uint8_t *panel, int lane
             &q, panel + fxi_qpanel_scale_at(&q, w->n_in, k / q.f->n), lane, k % q.f->n);
         const uint8_t *block = panel + fxi_qpanel_code_at(&q, k / FXI_Q_BLOCK);
         for (int i = 0; i < q.f->sub; i++)
-            dst[i] =
-                n.scale * (float)(packed_code(&q, block, lane, (k + i) % FXI_Q_BLOCK) - q.f->zero);
+            dst[i] = n.scale * (float)fxi_qformat_value(
+                                   q.f, packed_code(&q, block, lane, (k + i) % FXI_Q_BLOCK));
         for (int i = 0; q.f->has_min && i < q.f->sub; i++)
             dst[i] += n.min; // adding 0 would turn -0 into +0
     }

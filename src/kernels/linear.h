@@ -36,9 +36,9 @@ static inline size_t fxi_qpanel_scale_at(const fxi_qpanel *q, int n_in, int g)
     return (size_t)(n_in / FXI_Q_BLOCK) * q->code_bytes + (size_t)g * q->scale_bytes;
 }
 
-// Number k of one output of a panel: w = scale x (code - zero) + min.
+// Number k of one output of a panel: w = scale x value + min.
 typedef struct fxi_qnumber {
-    int code;
+    int value; // value(code) - zero
     float scale, min;
 } fxi_qnumber;
 

@@ -35,6 +35,10 @@ F16_AT = {
 }
 MADE = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
 
+# Types with tables of values, drawn from a stream of their own. MXFP4 has no f16, and any byte is a finite scale.
+TABLE_F16_AT = {"IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": []}
+TABLE_MADE = ["MXFP4"]
+
 
 def finite_f16(rng, count):
     """Any f16 but inf and NaN, subnormal numbers and zeros among them."""
@@ -47,23 +51,31 @@ def finite_f16(rng, count):
 def random_blocks(rng, name):
     elems, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
     blocks = rng.integers(0, 256, (NUMBERS // elems, size), dtype=np.uint8)
-    for at in F16_AT[name]:
+    for at in (F16_AT | TABLE_F16_AT)[name]:
         blocks[:, at : at + 2] = finite_f16(rng, len(blocks)).view(np.uint8).reshape(-1, 2)
     return blocks
+
+
+def write_numbers(folder, rng, name):
+    blocks = random_blocks(rng, name)
+    with np.errstate(over="ignore"):
+        numbers = quants.dequantize(blocks.reshape(-1), GGMLQuantizationType[name]).astype(np.float32)
+    assert numbers.size == NUMBERS and not np.isnan(numbers).any()
+    (folder / f"quant_{name.lower()}.bin").write_bytes(blocks.tobytes() + numbers.tobytes())
 
 
 def main():
     folder = Path(sys.argv[1])
     rng = np.random.default_rng(SEED)
     for name in F16_AT:
-        blocks = random_blocks(rng, name)
-        numbers = quants.dequantize(blocks.reshape(-1), GGMLQuantizationType[name]).astype(np.float32)
-        assert numbers.size == NUMBERS and np.isfinite(numbers).all()
-        (folder / f"quant_{name.lower()}.bin").write_bytes(blocks.tobytes() + numbers.tobytes())
+        write_numbers(folder, rng, name)
     half = INPUTS // 2
     inputs = np.concatenate([rng.standard_normal(half), rng.uniform(-1, 1, half)]).astype(np.float32)
     (folder / "quant_input.bin").write_bytes(inputs.tobytes())
-    for name in MADE:
+    rng = np.random.default_rng(SEED + 1)
+    for name in TABLE_F16_AT:
+        write_numbers(folder, rng, name)
+    for name in MADE + TABLE_MADE:
         made = quants.quantize(inputs, GGMLQuantizationType[name])
         (folder / f"quant_{name.lower()}_made.bin").write_bytes(made.tobytes())
 

@@ -23,7 +23,10 @@ typedef enum fxi_dtype { // GGUF's numbers
     FXI_Q4_K = 12,
     FXI_Q5_K = 13,
     FXI_Q6_K = 14,
+    FXI_IQ4_NL = 20,
+    FXI_IQ4_XS = 23,
     FXI_BF16 = 30,
+    FXI_MXFP4 = 39,
     FXI_DTYPE_END // one past the last type that runs
 } fxi_dtype;
 

@@ -141,6 +141,24 @@ static void put_pairs(const fxi_qblock *in, uint8_t *b)
     }
 }
 
+// IQ4_XS, 6 bytes: sc + 32 in two planes.
+enum { IQ4_XS_BIAS = 32 };
+static const bit_plane iq4_xs_scales[2] = {{2, 4, 1, 0}, {0, 2, 1, 4}};
+
+static void get_eight(const uint8_t *b, fxi_qblock *out)
+{
+    uint8_t v[8] = {0};
+    for (int i = 0; i < 2; i++) get_plane(b, &iq4_xs_scales[i], 8, v);
+    for (int j = 0; j < 8; j++) out->sc[j] = (int8_t)(v[j] - IQ4_XS_BIAS);
+}
+
+static void put_eight(const fxi_qblock *in, uint8_t *b)
+{
+    uint8_t v[8];
+    for (int j = 0; j < 8; j++) v[j] = (uint8_t)(in->sc[j] + IQ4_XS_BIAS);
+    for (int i = 0; i < 2; i++) put_plane(b, &iq4_xs_scales[i], 8, v);
+}
+
 // Q6_K, 16 bytes.
 static void get_bytes(const uint8_t *b, fxi_qblock *out)
 {
@@ -153,7 +171,8 @@ static void put_bytes(const fxi_qblock *in, uint8_t *b)
 }
 
 static const scale_packing halves = {get_halves, put_halves}, biased = {get_biased, put_biased},
-                           pairs = {get_pairs, put_pairs}, bytes = {get_bytes, put_bytes};
+                           pairs = {get_pairs, put_pairs}, bytes = {get_bytes, put_bytes},
+                           eight = {get_eight, put_eight};
 
 // ---- blocks ------------------------------------------------------------------------------------
 
@@ -166,6 +185,7 @@ static const block_layout q2_k = {256, 80, 82, 0, &halves, {{16, 2, 32, 0}}};
 static const block_layout q3_k = {256, 108, -1, 96, &biased, {{32, 2, 32, 0}, {0, 1, 32, 2}}};
 static const block_layout q4_k = {256, 0, 2, 4, &pairs, {{16, 4, 32, 0}}};
 static const block_layout q5_k = {256, 0, 2, 4, &pairs, {{48, 4, 32, 0}, {16, 1, 32, 4}}};
+static const block_layout iq4_xs = {256, 0, -1, 2, &eight, {{8, 4, 16, 0}}};
 static const block_layout q6_k = {256, 208, -1, 192, &bytes, {{0, 4, 64, 0}, {128, 2, 32, 4}}};
 
 #define CODEC(name, n_bytes)                                    \
@@ -187,6 +207,7 @@ CODEC(q3_k, 110)
 CODEC(q4_k, 144)
 CODEC(q5_k, 176)
 CODEC(q6_k, 210)
+CODEC(iq4_xs, 136)
 
 // Only Q8_0 stores signed integers.
 static void q8_0_read(const void *block, fxi_qblock *out)
@@ -203,18 +224,46 @@ static void q8_0_write(const fxi_qblock *in, void *block)
     for (int i = 0; i < FXI_Q8_0_ELEMS; i++) b[2 + i] = in->code[i] ^ 0x80;
 }
 
+// MXFP4's first byte is e of d = 2^(e - 128): half of what E8M0 means, because values are doubled.
+// The bits of bf16 are 8 of exponent, at least 1 in normal numbers, above 7 of fraction.
+static void mxfp4_read(const void *block, fxi_qblock *out)
+{
+    static const bit_plane codes = {1, 4, 16, 0};
+    const uint8_t *b = block;
+    *out = (fxi_qblock){.d = (uint16_t)(b[0] < 2 ? 0x20 << b[0] : (b[0] - 1) << 7)};
+    get_plane(b, &codes, 32, out->code);
+}
+
+static void mxfp4_write(const fxi_qblock *in, void *block)
+{
+    static const bit_plane codes = {1, 4, 16, 0};
+    uint8_t *b = memset(block, 0, 17);
+    b[0] = (uint8_t)(in->d < 0x80 ? in->d >> 6 : (in->d >> 7) + 1);
+    put_plane(b, &codes, 32, in->code);
+}
+
+const uint8_t fxi_iq4_values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                    129, 141, 153, 166, 181, 197, 217, 241};
+const uint8_t fxi_e2m1_values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 //   type       n    sub  bits zero  min   sc_min, sc_max
 static const fxi_qformat formats[] = {
-    {FXI_Q4_0, 32, 32, 4, 8, false, 0, 0, q4_0_read, q4_0_write},
-    {FXI_Q4_1, 32, 32, 4, 0, true, 0, 0, q4_1_read, q4_1_write},
-    {FXI_Q5_0, 32, 32, 5, 16, false, 0, 0, q5_0_read, q5_0_write},
-    {FXI_Q5_1, 32, 32, 5, 0, true, 0, 0, q5_1_read, q5_1_write},
-    {FXI_Q8_0, 32, 32, 8, 128, false, 0, 0, q8_0_read, q8_0_write},
-    {FXI_Q2_K, 256, 16, 2, 0, true, 0, 15, q2_k_read, q2_k_write},
-    {FXI_Q3_K, 256, 16, 3, 4, false, -32, 31, q3_k_read, q3_k_write},
-    {FXI_Q4_K, 256, 32, 4, 0, true, 0, 63, q4_k_read, q4_k_write},
-    {FXI_Q5_K, 256, 32, 5, 0, true, 0, 63, q5_k_read, q5_k_write},
-    {FXI_Q6_K, 256, 16, 6, 32, false, -128, 127, q6_k_read, q6_k_write},
+    {FXI_Q4_0, 32, 32, 4, 8, false, 0, 0, q4_0_read, q4_0_write, NULL, false},
+    {FXI_Q4_1, 32, 32, 4, 0, true, 0, 0, q4_1_read, q4_1_write, NULL, false},
+    {FXI_Q5_0, 32, 32, 5, 16, false, 0, 0, q5_0_read, q5_0_write, NULL, false},
+    {FXI_Q5_1, 32, 32, 5, 0, true, 0, 0, q5_1_read, q5_1_write, NULL, false},
+    {FXI_Q8_0, 32, 32, 8, 128, false, 0, 0, q8_0_read, q8_0_write, NULL, false},
+    {FXI_Q2_K, 256, 16, 2, 0, true, 0, 15, q2_k_read, q2_k_write, NULL, false},
+    {FXI_Q3_K, 256, 16, 3, 4, false, -32, 31, q3_k_read, q3_k_write, NULL, false},
+    {FXI_Q4_K, 256, 32, 4, 0, true, 0, 63, q4_k_read, q4_k_write, NULL, false},
+    {FXI_Q5_K, 256, 32, 5, 0, true, 0, 63, q5_k_read, q5_k_write, NULL, false},
+    {FXI_Q6_K, 256, 16, 6, 32, false, -128, 127, q6_k_read, q6_k_write, NULL, false},
+    {FXI_IQ4_NL, 32, 32, 4, FXI_IQ4_ZERO, false, 0, 0, q4_0_read, q4_0_write, fxi_iq4_values,
+     false},
+    {FXI_IQ4_XS, 256, 32, 4, FXI_IQ4_ZERO, false, -32, 31, iq4_xs_read, iq4_xs_write,
+     fxi_iq4_values, false},
+    {FXI_MXFP4, 32, 32, 4, FXI_E2M1_ZERO, false, 0, 0, mxfp4_read, mxfp4_write, fxi_e2m1_values,
+     true},
 };
 
 const fxi_qformat *fxi_qformat_find(fxi_dtype type)
@@ -226,16 +275,21 @@ const fxi_qformat *fxi_qformat_find(fxi_dtype type)
 
 // ---- numbers -----------------------------------------------------------------------------------
 
+float fxi_qformat_scale(const fxi_qformat *f, uint16_t d)
+{
+    return f->d_bf16 ? fxi_bf16_to_f32(d) : fxi_f16_to_f32(d);
+}
+
 // Products in this order, each rounded to f32, as in other programs.
 void fxi_qblock_to_f32(const fxi_qformat *f, const fxi_qblock *in, float *dst)
 {
-    float d = fxi_f16_to_f32(in->d), m = fxi_f16_to_f32(in->m);
+    float d = fxi_qformat_scale(f, in->d), m = fxi_f16_to_f32(in->m);
     bool has_sc = f->sc_max > 0;
     for (int j = 0; j < f->n / f->sub; j++) {
         const uint8_t *code = in->code + j * f->sub;
         float scale = has_sc ? d * (float)in->sc[j] : d;
         float min = has_sc ? -(m * (float)in->mn[j]) : m;
-        for (int i = 0; i < f->sub; i++) dst[i] = scale * (float)(code[i] - f->zero);
+        for (int i = 0; i < f->sub; i++) dst[i] = scale * (float)fxi_qformat_value(f, code[i]);
         for (int i = 0; f->has_min && i < f->sub; i++) dst[i] += min;
         dst += f->sub;
     }

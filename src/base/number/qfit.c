@@ -5,6 +5,9 @@
 // each, least squares gives the best scale and offset, and the best trial wins. Then scales and
 // offsets are rounded to what the type stores, and the codes are computed again with those.
 //
+// Types whose codes stand for values of a table are fitted in the same way, with the nearest value
+// in place of the nearest integer. MXFP4's scale is a power of two: the better of two is taken.
+//
 // Sums run in LANES lanes, so the compiler may vectorise them and the result is the same on every
 // machine.
 #include <math.h>
@@ -55,6 +58,7 @@ static uint16_t to_f16(float x)
 // Trials go from N_TRIAL quarters of a code below the full range to as many above.
 enum { N_TRIAL = 4 };
 #define TRIAL_STEP 0.25f
+#define VALUE_STEP 0.02f // of a table's range
 
 typedef struct run_sums { // over a run; q: its codes less zero, x: its numbers
     float q, qq, qx;
@@ -127,8 +131,81 @@ static run_fit fit_range(const fxi_qformat *f, const float *x, float top)
     return best;
 }
 
+// ---- codes that stand for values ---------------------------------------------------------------
+
+// The code of the nearest value, the lower code among equals.
+static int nearest_code(const fxi_qformat *f, float x)
+{
+    int best = 0;
+    for (int c = 1; c < 16; c++) {
+        float off = fabsf((float)fxi_qformat_value(f, c) - x);
+        if (off < fabsf((float)fxi_qformat_value(f, best) - x)) best = c;
+    }
+    return best;
+}
+
+static run_sums try_values(const fxi_qformat *f, const float *x, float inv)
+{
+    run_sums s = {0, 0, 0};
+    for (int i = 0; i < f->sub; i++) {
+        float v = (float)fxi_qformat_value(f, nearest_code(f, x[i] * inv));
+        s.qq += v * v;
+        s.qx += v * x[i];
+    }
+    return s;
+}
+
+// The number farthest from 0 gets about the largest value, of either sign.
+static run_fit fit_values(const fxi_qformat *f, const float *x)
+{
+    float peak = 0, best = 0, top = (float)fxi_qformat_value(f, 15);
+    float bottom = (float)fxi_qformat_value(f, 0);
+    for (int i = 0; i < f->sub; i++) peak = fabsf(x[i]) > fabsf(peak) ? x[i] : peak;
+    run_fit r = {0, 0};
+    if (fabsf(peak) < NOTHING) return r;
+    for (int k = -N_TRIAL; k <= N_TRIAL; k++)
+        for (int end = 0; end < 2; end++) {
+            float inv = (end ? top : bottom) * (1 + (float)k * VALUE_STEP) / peak;
+            run_sums s = try_values(f, x, inv);
+            float gain = s.qq > 0 ? s.qx * (s.qx / s.qq) : 0;
+            if (gain > best) best = gain, r.scale = s.qx / s.qq;
+        }
+    return r;
+}
+
+// d of MXFP4: the power of two with which the largest number is at most the largest value, or half
+// of that, which cuts the largest numbers off and is finer for the others.
+static uint16_t fit_power(const fxi_qformat *f, const float *x)
+{
+    float peak = 0, best = INFINITY;
+    int e0 = 0;
+    uint16_t d = 0x20; // 2^-128, the smallest
+    for (int i = 0; i < f->sub; i++) peak = fabsf(x[i]) > peak ? fabsf(x[i]) : peak;
+    if (peak < NOTHING) return d;
+    frexpf(peak / FXI_E2M1_ZERO, &e0); // peak <= 12 x 2^e0
+    for (int e = e0 - 1; e <= e0; e++) {
+        float scale = ldexpf(1, e), error = 0;
+        for (int i = 0; i < f->sub; i++) {
+            float v = (float)fxi_qformat_value(f, nearest_code(f, x[i] / scale));
+            error += (v * scale - x[i]) * (v * scale - x[i]);
+        }
+        if (error < best) best = error, d = fxi_f32_to_bf16(scale);
+    }
+    return d;
+}
+
+static void set_value_codes(const fxi_qformat *f, const float *x, float scale, uint8_t *code)
+{
+    float inv = scale != 0 ? 1 / scale : 0;
+    for (int i = 0; i < f->sub; i++) code[i] = (uint8_t)nearest_code(f, x[i] * inv);
+}
+
 static void set_codes(const fxi_qformat *f, const float *x, run_fit r, uint8_t *code)
 {
+    if (f->value) {
+        set_value_codes(f, x, r.scale, code);
+        return;
+    }
     float inv = r.scale != 0 ? 1 / r.scale : 0, lo = (float)-f->zero;
     float hi = lo + (float)((1 << f->bits) - 1);
     for (int i = 0; i < f->sub; i++)
@@ -137,13 +214,19 @@ static void set_codes(const fxi_qformat *f, const float *x, run_fit r, uint8_t *
 
 // ---- blocks ------------------------------------------------------------------------------------
 
+// Without an offset.
+static run_fit fit_alone(const fxi_qformat *f, const float *x)
+{
+    return f->value ? fit_values(f, x) : fit_scale(f, x);
+}
+
 // Types of 32: one run.
 static void fit_one(const fxi_qformat *f, const float *x, fxi_qblock *out)
 {
-    run_fit r = f->has_min ? fit_range(f, x, LARGEST) : fit_scale(f, x);
-    out->d = to_f16(r.scale);
+    run_fit r = f->has_min ? fit_range(f, x, LARGEST) : fit_alone(f, x);
+    out->d = f->d_bf16 ? fit_power(f, x) : to_f16(r.scale);
     out->m = fxi_f32_to_f16(clamp_to(r.min, -F16_MAX, F16_MAX));
-    set_codes(f, x, (run_fit){fxi_f16_to_f32(out->d), fxi_f16_to_f32(out->m)}, out->code);
+    set_codes(f, x, (run_fit){fxi_qformat_scale(f, out->d), fxi_f16_to_f32(out->m)}, out->code);
 }
 
 // Writes v [n_run] as integer multiples, lo to hi, of a step, and returns the step as f16. The
@@ -174,13 +257,13 @@ static void set_scales(const fxi_qformat *f, const run_fit *r, fxi_qblock *out)
     for (int j = 0; j < n_run; j++) out->mn[j] = (uint8_t)mn[j];
 }
 
-// _K types.
+// Types of 256.
 static void fit_runs(const fxi_qformat *f, const float *x, fxi_qblock *out)
 {
     run_fit r[MAX_RUN];
     int n_run = f->n / f->sub;
     for (int j = 0; j < n_run; j++)
-        r[j] = f->has_min ? fit_range(f, x + j * f->sub, 0) : fit_scale(f, x + j * f->sub);
+        r[j] = f->has_min ? fit_range(f, x + j * f->sub, 0) : fit_alone(f, x + j * f->sub);
     set_scales(f, r, out);
     float d = fxi_f16_to_f32(out->d), m = fxi_f16_to_f32(out->m);
     for (int j = 0; j < n_run; j++)

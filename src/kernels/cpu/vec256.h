@@ -271,6 +271,13 @@ static inline vb vb_or(vb a, vb b)
     return (vb){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
 }
 
+// Byte v of the table's 16, for each byte v of at most 15.
+static inline vb vb_lookup(const uint8_t *table, vb v)
+{
+    __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+    return (vb){_mm256_shuffle_epi8(t, v.lo), _mm256_shuffle_epi8(t, v.hi)};
+}
+
 static inline __m256i take_half(__m256i v, int right, int mask)
 {
     if (right > 0) v = _mm256_srli_epi16(v, right);

@@ -242,6 +242,13 @@ static inline vb vb_or(vb a, vb b)
     return _mm512_or_si512(a, b);
 }
 
+// Byte v of the table's 16, for each byte v of at most 15.
+static inline vb vb_lookup(const uint8_t *table, vb v)
+{
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), v);
+}
+
 // Each byte shifted right (left if `right` is negative), then masked.
 static inline vb vb_take(vb v, int right, int mask)
 {

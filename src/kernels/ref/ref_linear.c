@@ -67,7 +67,7 @@ void fxi_ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int p
 
 // The numbers of one output that share a scale.
 typedef struct quant_run {
-    int w[FXI_Q_BLOCK]; // [sub] codes minus the zero
+    int w[FXI_Q_BLOCK]; // [sub] values minus the zero
     float scale, min;
 } quant_run;
 
@@ -77,7 +77,7 @@ static quant_run read_quant_run(const fxi_qpanel *q, const fxi_linear *w, int o,
     quant_run r = {.min = 0};
     for (int i = 0; i < q->f->sub; i++) {
         fxi_qnumber n = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
-        r.w[i] = n.code - q->f->zero;
+        r.w[i] = n.value;
         r.scale = n.scale;
         r.min = n.min;
     }

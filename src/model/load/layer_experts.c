@@ -14,20 +14,6 @@ typedef struct expert_part {
     fxi_expert_linear *dst;
 } expert_part;
 
-static bool has_layer_weight(const fxi_loading *l, const char *name, int layer)
-{
-    return fxi_loader_find(l->ld, (fxi_tensor_key){name, layer, false}) != NULL;
-}
-
-static fx_status load_bias_slices(fxi_loading *l, const fxi_part_of *m, fxi_expert_linear *dst,
-                                  fx_error *err)
-{
-    fxi_part_of b = *m;
-    b.key.is_bias = true;
-    b.n_in = 0;
-    return fxi_loader_find(l->ld, b.key) ? fxi_load_vector(l->ld, &b, &dst->b, err) : FX_OK;
-}
-
 static fx_status load_singles(fxi_loading *l, int layer, const expert_part *e, fx_error *err)
 {
     for (int i = 0; i < l->m->rules.n_expert; i++) {
@@ -47,14 +33,14 @@ static fx_status load_singles(fxi_loading *l, int layer, const expert_part *e, f
 static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, fx_error *err)
 {
     const int n = l->m->rules.n_expert;
-    const bool fused = e->gate_up >= 0 && has_layer_weight(l, "ffn_gate_up_exps", layer);
+    const bool fused = e->gate_up >= 0 && fxi_loading_has(l, "ffn_gate_up_exps", layer);
     const fxi_row_map map = fxi_gate_up_map(l, e->n_out, e->gate_up);
     char first[64];
     void *w;
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n * sizeof *e->dst->w, &w, err));
     e->dst->w = w;
     snprintf(first, sizeof first, "%s.0", e->single);
-    if (!fused && has_layer_weight(l, first, layer)) return load_singles(l, layer, e, err);
+    if (!fused && fxi_loading_has(l, first, layer)) return load_singles(l, layer, e, err);
     const fxi_part_of m = {.key = {fused ? "ffn_gate_up_exps" : e->slices, layer, false},
                            .n_in = e->n_in,
                            .n_out = e->n_out,
@@ -62,7 +48,7 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
                            .map = fused ? &map : NULL,
                            .n_slice = n};
     FX_TRY(fxi_load_linear(l->ld, &m, e->dst->w, err));
-    return load_bias_slices(l, &m, e->dst, err);
+    return fxi_bias_load(l, &m, &e->dst->b, err);
 }
 
 // The expert that every token goes through, where the file has one.

@@ -4,33 +4,7 @@
 
 #include "model/load/loading.h"
 
-static fxi_tensor_key weight_key(const char *name, int layer)
-{
-    return (fxi_tensor_key){name, layer, false};
-}
-
-static bool has_weight(const fxi_loading *l, const char *name, int layer)
-{
-    return fxi_loader_find(l->ld, weight_key(name, layer)) != NULL;
-}
-
 // ---- parts -------------------------------------------------------------------------------------
-
-// A bias, where the file has one. m: the matrix it belongs to
-static fx_status load_bias(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err)
-{
-    fxi_part_of b = *m;
-    b.key.is_bias = true;
-    b.n_in = 0;
-    *out = NULL;
-    return fxi_loader_find(l->ld, b.key) ? fxi_load_vector(l->ld, &b, out, err) : FX_OK;
-}
-
-fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
-{
-    FX_TRY(fxi_load_linear(l->ld, m, &out->w, err));
-    return load_bias(l, m, &out->b, err);
-}
 
 // A norm of runs of n numbers, each with n_w / n weights of its own.
 static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rownorm *out,
@@ -38,14 +12,14 @@ static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rown
 {
     *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
     FX_TRY(fxi_load_vector(l->ld, m, &out->w, err));
-    return l->m->rules.norm == FXI_NORM_LAYER ? load_bias(l, m, &out->b, err) : FX_OK;
+    return l->m->rules.norm == FXI_NORM_LAYER ? fxi_bias_load(l, m, &out->b, err) : FX_OK;
 }
 
 static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, fxi_rownorm *out,
                                   fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_part_of m = {.key = weight_key(name, layer), .n_out = dim, .is_norm = true};
+    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim, .is_norm = true};
     return load_norm(l, &m, dim, out, err);
 }
 
@@ -63,7 +37,7 @@ static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_erro
                {f->ffn_out, NULL, &out->ffn_out}};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         const bool borrows =
-            l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
+            l->m->rules.is_parallel && all[n].other && !fxi_loading_has(l, all[n].name, i);
         if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
     }
     if (!out->attn_in.w && f->attn_in) out->attn_in = out->ffn_in;
@@ -81,9 +55,10 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_h
     const fxi_rope *r = &l->m->rope[0];
     const fxi_row_map map = {
         head_dim, fxi_rules_rope_layout(l) == FXI_ROPE_HALVES ? 2 * r->n_pair : 0, INT_MAX, 0, 0};
-    fxi_part_of m = {.key = weight_key(name, i), .n_out = head_dim, .map = &map, .is_norm = true};
+    fxi_part_of m = {
+        .key = fxi_weight_key(name, i), .n_out = head_dim, .map = &map, .is_norm = true};
     if (l->family->qk_norm == FXI_QK_NONE ||
-        (l->family->qk_norm == FXI_QK_MAYBE && !has_weight(l, name, i)))
+        (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
         return FX_OK;
     if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
     if (l->family->qk_norm == FXI_QK_MAYBE) m.n_slice = n_head;
@@ -118,11 +93,11 @@ static fxi_row_map heads_map(const fxi_loading *l, const heads_of *h, bool fused
 static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
-    const bool fused = has_weight(l, "attn_qkv", i);
+    const bool fused = fxi_loading_has(l, "attn_qkv", i);
     const fxi_row_map map = heads_map(l, h, fused);
     return fxi_affine_load(
         l,
-        &(fxi_part_of){.key = weight_key(fused ? "attn_qkv" : h->name, i),
+        &(fxi_part_of){.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
                        .n_in = s->dim,
                        .n_out = h->heads * s->head_dim,
                        .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
@@ -142,47 +117,22 @@ static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error 
     FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
     if (l->family->flags & FXI_SINKS)
         FX_TRY(fxi_load_vector(l->ld,
-                               &(fxi_part_of){.key = weight_key("attn_sinks", i), .n_out = n_q},
+                               &(fxi_part_of){.key = fxi_weight_key("attn_sinks", i), .n_out = n_q},
                                &out->sink, err));
     const fxi_part_of o = {
-        .key = weight_key("attn_output", i), .n_in = n_q * s->head_dim, .n_out = s->dim};
+        .key = fxi_weight_key("attn_output", i), .n_in = n_q * s->head_dim, .n_out = s->dim};
     return fxi_affine_load(l, &o, &out->o, err);
 }
 
 // ---- feed-forward ------------------------------------------------------------------------------
 
-fxi_row_map fxi_gate_up_map(const fxi_loading *l, int n_ffn, int part)
-{
-    if (fxi_str_is(l->keys.gate_up_layout, "pairs")) return (fxi_row_map){1, 0, 1, 2, part};
-    return (fxi_row_map){1, 0, INT_MAX, 0, part * n_ffn};
-}
-
-fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
-                       fxi_ffn *out, fx_error *err)
-{
-    const int dim = l->m->model.shape.dim;
-    const bool gated = l->family->flags & FXI_GATED, apart = has_weight(l, name[0], layer);
-    const fxi_row_map gate = fxi_gate_up_map(l, n_ffn, 0), up = fxi_gate_up_map(l, n_ffn, 1);
-    fxi_part_of m = {.key = weight_key(name[0], layer), .n_in = dim, .n_out = n_ffn};
-    if (gated && apart) FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
-    m.key.name = name[1];
-    if (gated && !apart) {
-        m.n_row = 2 * n_ffn;
-        m.map = &gate;
-        FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
-        m.map = &up;
-    }
-    FX_TRY(fxi_affine_load(l, &m, &out->up, err));
-    m = (fxi_part_of){.key = weight_key(name[2], layer), .n_in = n_ffn, .n_out = dim};
-    return fxi_affine_load(l, &m, &out->down, err);
-}
-
 static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
     void *experts;
-    if (!l->m->rules.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
-        if (l->m->rules.n_expert && !has_weight(l, "ffn_down", i)) // a layer has one or the other
+    if (!l->m->rules.n_expert || !fxi_loading_has(l, "ffn_gate_inp", i)) {
+        if (l->m->rules.n_expert &&
+            !fxi_loading_has(l, "ffn_down", i)) // a layer has one or the other
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
                             fxi_gguf_name(l->ld->g), i);
@@ -197,7 +147,7 @@ static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 
 static fx_status load_positions(fxi_loading *l, fx_error *err)
 {
-    const fxi_tensor_key key = weight_key("position_embd", -1);
+    const fxi_tensor_key key = fxi_weight_key("position_embd", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
     if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
@@ -214,7 +164,8 @@ static fx_status load_positions(fxi_loading *l, fx_error *err)
 
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
-    const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
+    const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
+                         output = fxi_weight_key("output", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, embd);
     fxi_transformer *m = l->m;
     fxi_model_shape *s = &m->model.shape;

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-fx_status fxi_loading_fail(const fxi_loading *l, const char *what, fx_error *err)
-{
-    return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(l->ld->g), what);
-}
-
 void fxi_transformer_free(fxi_transformer *m)
 {
     fxi_arena_free(&m->mem);

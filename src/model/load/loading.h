@@ -22,8 +22,11 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
                                fxi_transformer **out, fx_error *err);
 void fxi_transformer_free(fxi_transformer *m);
 
-// An error about the file. what: a format without arguments.
-fx_status fxi_loading_fail(const fxi_loading *l, const char *what, fx_error *err);
+// An error about the file.
+static inline fx_status fxi_loading_fail(const fxi_loading *l, const char *what, fx_error *err)
+{
+    return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(l->ld->g), what);
+}
 
 // model_rules.c: the shape and the rules, from keys and family.
 fx_status fxi_rules_read(fxi_loading *l, fx_error *err);
@@ -36,8 +39,14 @@ fx_status fxi_ropes_read(fxi_loading *l, fx_error *err);
 
 // layers.c, layer_experts.c: tensors.
 fx_status fxi_layers_load(fxi_loading *l, fx_error *err);
-fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err);
 fx_status fxi_experts_load(fxi_loading *l, int layer, fxi_experts *out, fx_error *err);
+
+// layer_parts.c
+fxi_tensor_key fxi_weight_key(const char *name, int layer);
+bool fxi_loading_has(const fxi_loading *l, const char *name, int layer);
+// The bias of matrix m, where the file has one; otherwise *out is NULL.
+fx_status fxi_bias_load(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err);
+fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err);
 // A feed-forward block of n_ffn numbers; `name` has %s in the place of "gate", "up", "down".
 fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
                        fxi_ffn *out, fx_error *err);

@@ -57,7 +57,8 @@ static void test_table_has_the_sizes(void **state)
     assert_int_equal(t->block_elems, 256);
     assert_int_equal(t->block_bytes, 144);
     assert_true(t->runs);
-    assert_false(fxi_dtype_by_name("IQ4_XS")->runs);
+    assert_true(fxi_dtype_by_name("IQ4_XS")->runs);
+    assert_false(fxi_dtype_by_name("IQ2_XS")->runs);
     assert_int_equal(fxi_dtype_find(FXI_BF16)->block_bytes, 2);
 }
 

@@ -162,6 +162,7 @@ static char *random_blocks(const fxi_qformat *f, size_t n_block)
     for (size_t b = 0; b < n_block; b++) {
         fxi_qblock blk = {.d = (uint16_t)(0x3000 + fxi_rng_u64(7, 0, draw++) % 0x1000),
                           .m = (uint16_t)(0x3000 + fxi_rng_u64(7, 0, draw++) % 0x1000)};
+        if (f->d_bf16) blk.d = (uint16_t)((120 + fxi_rng_u64(7, 0, draw++) % 12) << 7);
         for (int j = 0; f->sc_max && j < 16; j++) {
             blk.sc[j] = (int8_t)(f->sc_min + (int)(fxi_rng_u64(7, 0, draw++) %
                                                    (uint64_t)(f->sc_max - f->sc_min + 1)));
@@ -189,12 +190,13 @@ static void test_layers_too_big_to_prepare(void **state)
 {
     (void)state;
     static const plan plans[] = {
-        {FXI_F32, 6656, 20, 40},   {FXI_F16, 6656, 20, 40},   {FXI_BF16, 6656, 20, 40},
-        {FXI_Q8_0, 2304, 35, 400}, {FXI_Q4_0, 1280, 19, 400}, {FXI_Q4_1, 1312, 19, 400},
-        {FXI_Q5_0, 1280, 19, 400}, {FXI_Q5_1, 2304, 19, 400}, {FXI_Q2_K, 1280, 35, 400},
-        {FXI_Q3_K, 2304, 19, 400}, {FXI_Q4_K, 1280, 35, 400}, {FXI_Q5_K, 1280, 19, 400},
-        {FXI_Q6_K, 1280, 35, 400}, {FXI_Q8_0, 8480, 70, 24},  {FXI_Q4_K, 8448, 35, 24},
-        {FXI_Q8_0, 25088, 18, 8},  {FXI_Q6_K, 25088, 18, 8}};
+        {FXI_F32, 6656, 20, 40},     {FXI_F16, 6656, 20, 40},    {FXI_BF16, 6656, 20, 40},
+        {FXI_Q8_0, 2304, 35, 400},   {FXI_Q4_0, 1280, 19, 400},  {FXI_Q4_1, 1312, 19, 400},
+        {FXI_Q5_0, 1280, 19, 400},   {FXI_Q5_1, 2304, 19, 400},  {FXI_Q2_K, 1280, 35, 400},
+        {FXI_Q3_K, 2304, 19, 400},   {FXI_Q4_K, 1280, 35, 400},  {FXI_Q5_K, 1280, 19, 400},
+        {FXI_Q6_K, 1280, 35, 400},   {FXI_Q8_0, 8480, 70, 24},   {FXI_Q4_K, 8448, 35, 24},
+        {FXI_Q8_0, 25088, 18, 8},    {FXI_Q6_K, 25088, 18, 8},   {FXI_IQ4_NL, 1312, 19, 400},
+        {FXI_IQ4_XS, 1280, 35, 400}, {FXI_MXFP4, 2304, 19, 400}, {FXI_MXFP4, 25088, 18, 8}};
     const fxi_kernels *k;
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         layer l = layer_big(plans[i]);

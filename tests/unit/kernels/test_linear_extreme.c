@@ -19,6 +19,13 @@ static uint16_t extreme_f16(void)
     return f16[draw(sizeof f16 / sizeof f16[0])];
 }
 
+// A power of two as bf16: the smallest, 1, others, and the largest of which sums stay finite.
+static uint16_t extreme_power(void)
+{
+    static const uint16_t power[] = {0x20, 0x40, 0x80, 0x3f80, 0x3e00, 94 << 7, 170 << 7};
+    return power[draw(sizeof power / sizeof power[0])];
+}
+
 // lo, hi, 0, or anything from lo to hi.
 static int extreme_int(int lo, int hi)
 {
@@ -28,8 +35,8 @@ static int extreme_int(int lo, int hi)
 
 static fxi_qblock extreme_block(const fxi_qformat *f)
 {
-    fxi_qblock b = {.d = extreme_f16()};
-    const int top = (1 << f->bits) - 1, some[] = {top, 0, f->zero};
+    fxi_qblock b = {.d = f->d_bf16 ? extreme_power() : extreme_f16()};
+    const int top = (1 << f->bits) - 1, some[] = {top, 0, f->value ? 8 : f->zero};
     if (f->has_min) b.m = extreme_f16();
     for (int j = 0; f->sc_max && j < f->n / f->sub; j++) {
         b.sc[j] = (int8_t)extreme_int(f->sc_min, f->sc_max);
@@ -97,9 +104,9 @@ typedef struct exact {
 
 static void exact_add(exact *e, const fxi_qformat *f, const fxi_qblock *b, int i, double x)
 {
-    double d = (double)fxi_f16_to_f32(b->d), m = (double)fxi_f16_to_f32(b->m);
+    double d = (double)fxi_qformat_scale(f, b->d), m = (double)fxi_f16_to_f32(b->m);
     if (f->sc_max) d *= b->sc[i / f->sub], m *= -b->mn[i / f->sub];
-    double p = d * (b->code[i] - f->zero) * x;
+    double p = d * fxi_qformat_value(f, b->code[i]) * x;
     e->sum += p + m * x;
     e->mag += fabs(p) + fabs(m * x);
 }

@@ -2,7 +2,8 @@
 // the layout): what the kernels for small and for large batches share. See body_quant.h.
 //
 // Parameters that are const are constants at every call: LO and HI, the bits of a code's planes; N,
-// how many vectors of codes share a scale (8 or 4); BIG, types of 256; HAS_MIN.
+// how many vectors of codes share a scale (8 or 4); BIG, types of 256; HAS_MIN; VALUE, the table of
+// the codes' values or NULL.
 #ifndef FXI_KERNELS_BODY_CODES_H
 #define FXI_KERNELS_BODY_CODES_H
 
@@ -35,12 +36,16 @@ ALWAYS_INLINE int32_t four_bytes(const int8_t *q)
 
 // ---- codes -------------------------------------------------------------------------------------
 
-// Vector g of the codes of the block at `at`, [16][4] bytes.
-ALWAYS_INLINE vb code_vector(const int LO, const int HI, const uint8_t *at, const int g)
+// Whether values need all 8 bits of a byte.
+#define Q_WIDE(LO, VALUE) ((LO) == 8 || (VALUE) == fxi_iq4_values)
+
+// Vector g of the values of the block at `at`, [16][4] bytes.
+ALWAYS_INLINE vb code_vector(const int LO, const int HI, const uint8_t *const VALUE,
+                             const uint8_t *at, const int g)
 {
     vb v = vb_load(at + g % LO * 64);
     if (LO < 8) v = vb_take(v, g / LO * LO, (1 << LO) - 1);
-    if (!HI) return v;
+    if (!HI) return VALUE ? vb_lookup(VALUE, v) : v;
     vb hi = vb_load(at + (LO + g % (HI ? HI : 1)) * 64);
     return vb_or(v, vb_take(hi, g / (HI ? HI : 1) * HI - LO, ((1 << HI) - 1) << LO));
 }
@@ -52,11 +57,13 @@ typedef struct q_head {
     v16 d, m; // BIG types subtract the minimum: m is -m there
 } q_head;
 
-ALWAYS_INLINE q_head head_load(const bool BIG, const bool HAS_MIN, const uint8_t *at)
+ALWAYS_INLINE q_head head_load(const bool BIG, const bool HAS_MIN, const uint8_t *const VALUE,
+                               const uint8_t *at)
 {
     const uint16_t *h = (const uint16_t *)(const void *)at;
     v16 m = HAS_MIN ? v16_from_f16(h + FXI_PANEL) : v16_zero();
-    return (q_head){v16_from_f16(h), BIG ? v16_sub(v16_zero(), m) : m};
+    return (q_head){VALUE == fxi_e2m1_values ? v16_from_bf16(h) : v16_from_f16(h),
+                    BIG ? v16_sub(v16_zero(), m) : m};
 }
 
 // dw and min of a run.

@@ -39,53 +39,55 @@ typedef struct q_type {
     void (*small)(int n_tok, int n_panel, const q_small *c);
 } q_type;
 
-// NAME, bits of the two planes, vectors that share a scale, type of 256, has minima
-#define Q_TYPES(X)         \
-    X(Q8_0, 8, 0, 8, 0, 0) \
-    X(Q4_0, 4, 0, 8, 0, 0) \
-    X(Q4_1, 4, 0, 8, 0, 1) \
-    X(Q5_0, 4, 1, 8, 0, 0) \
-    X(Q5_1, 4, 1, 8, 0, 1) \
-    X(Q2_K, 2, 0, 4, 1, 1) \
-    X(Q3_K, 2, 1, 4, 1, 0) \
-    X(Q4_K, 4, 0, 8, 1, 1) \
-    X(Q5_K, 4, 1, 8, 1, 1) \
-    X(Q6_K, 4, 2, 4, 1, 0)
+// NAME, bits of the two planes, vectors that share a scale, type of 256, has minima, table of
+// values, tile
+#define Q_TYPES(X)                                        \
+    X(Q8_0, 8, 0, 8, 0, 0, NULL, q_tile_wide)             \
+    X(Q4_0, 4, 0, 8, 0, 0, NULL, q_tile_32)               \
+    X(Q4_1, 4, 0, 8, 0, 1, NULL, q_tile_32_min)           \
+    X(Q5_0, 4, 1, 8, 0, 0, NULL, q_tile_32)               \
+    X(Q5_1, 4, 1, 8, 0, 1, NULL, q_tile_32_min)           \
+    X(Q2_K, 2, 0, 4, 1, 1, NULL, q_tile_16_min)           \
+    X(Q3_K, 2, 1, 4, 1, 0, NULL, q_tile_16)               \
+    X(Q4_K, 4, 0, 8, 1, 1, NULL, q_tile_32_min)           \
+    X(Q5_K, 4, 1, 8, 1, 1, NULL, q_tile_32_min)           \
+    X(Q6_K, 4, 2, 4, 1, 0, NULL, q_tile_16)               \
+    X(IQ4_NL, 4, 0, 8, 0, 0, fxi_iq4_values, q_tile_wide) \
+    X(IQ4_XS, 4, 0, 8, 1, 0, fxi_iq4_values, q_tile_wide) \
+    X(MXFP4, 4, 0, 8, 0, 0, fxi_e2m1_values, q_tile_32)
 
-#define Q_SMALL_CASE(T, LO, HI, N, BIG, HAS_MIN)                              \
-    case T:                                                                   \
-        if (n_panel == 1)                                                     \
-            q_small_panels(T, 1, LO, HI, N, BIG, HAS_MIN, c);                 \
-        else                                                                  \
-            q_small_panels(T, Q_SMALL_PANELS(T), LO, HI, N, BIG, HAS_MIN, c); \
+#define Q_SMALL_CASE(T, LO, HI, N, BIG, HAS_MIN, VALUE)                              \
+    case T:                                                                          \
+        if (n_panel == 1)                                                            \
+            q_small_panels(T, 1, LO, HI, N, BIG, HAS_MIN, VALUE, c);                 \
+        else                                                                         \
+            q_small_panels(T, Q_SMALL_PANELS(T), LO, HI, N, BIG, HAS_MIN, VALUE, c); \
         break;
 
-#define Q_TYPE_FNS(NAME, LO, HI, N, BIG, HAS_MIN)                                                 \
+#define Q_TYPE_FNS(NAME, LO, HI, N, BIG, HAS_MIN, VALUE, TILE)                                    \
     static void unpack_codes_##NAME(const uint8_t *code, int n_block, uint8_t *out)               \
     {                                                                                             \
-        unpack_codes(LO, HI, code, n_block, out);                                                 \
+        unpack_codes(LO, HI, VALUE, code, n_block, out);                                          \
     }                                                                                             \
     static void unpack_scales_##NAME(const uint8_t *at, size_t bytes, int n_group, q_scales *out) \
     {                                                                                             \
-        unpack_scales(LO, HI, N, BIG, HAS_MIN, at, bytes, n_group, out);                          \
+        unpack_scales(LO, HI, N, BIG, HAS_MIN, VALUE, at, bytes, n_group, out);                   \
     }                                                                                             \
     static void q_small_##NAME(int n_tok, int n_panel, const q_small *c)                          \
     {                                                                                             \
         switch (n_tok) {                                                                          \
-            Q_SMALL_CASE(1, LO, HI, N, BIG, HAS_MIN)                                              \
-            Q_SMALL_CASE(2, LO, HI, N, BIG, HAS_MIN)                                              \
-            Q_SMALL_CASE(4, LO, HI, N, BIG, HAS_MIN)                                              \
+            Q_SMALL_CASE(1, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
+            Q_SMALL_CASE(2, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
+            Q_SMALL_CASE(4, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
         }                                                                                         \
     }
 
 Q_TYPES(Q_TYPE_FNS)
 
-#define Q_TILE_OF(N, HAS_MIN) \
-    ((N) == 8 ? (HAS_MIN) ? q_tile_32_min : q_tile_32 : (HAS_MIN) ? q_tile_16_min : q_tile_16)
-#define Q_TYPE_ROW(NAME, LO, HI, N, BIG, HAS_MIN)                            \
-    [FXI_##NAME] = {.tile = (LO) == 8 ? q_tile_wide : Q_TILE_OF(N, HAS_MIN), \
-                    .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME,  \
-                    .unpack_scales = unpack_scales_##NAME,                   \
+#define Q_TYPE_ROW(NAME, LO, HI, N, BIG, HAS_MIN, VALUE, TILE)              \
+    [FXI_##NAME] = {.tile = TILE,                                           \
+                    .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME, \
+                    .unpack_scales = unpack_scales_##NAME,                  \
                     .small = q_small_##NAME},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
@@ -126,7 +128,7 @@ typedef struct q_place {
 static void prepare_token(const fxi_qpanel *p, const int8_t *q, const float *d, const int32_t *sum,
                           int n_k, q_token *out)
 {
-    const int zero = p->f->bits == 8 ? Q8_ZERO_LEFT : p->f->zero;
+    const int zero = p->f->zero == 128 ? Q8_ZERO_LEFT : p->f->zero;
     memcpy(out->q, q, (size_t)n_k);
     memcpy(out->d, d, (size_t)(n_k / FXI_Q_BLOCK) * sizeof *d);
     if (p->f->sub == 16)

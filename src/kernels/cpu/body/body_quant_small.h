@@ -31,8 +31,9 @@ ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const q_small 
 
 // The run of N vectors from vector g0 of block b on, which share `scale`.
 ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int HI, const int N,
-                               const bool HAS_MIN, const q_small *c, int b, const int g0,
-                               const q_scale *scale, v16 acc[4][Q_SMALL_MAX_PANELS])
+                               const bool HAS_MIN, const uint8_t *const VALUE, const q_small *c,
+                               int b, const int g0, const q_scale *scale,
+                               v16 acc[4][Q_SMALL_MAX_PANELS])
 {
     const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
     const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
@@ -46,12 +47,12 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
     for (int i = 0; i < N; i++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) {
-            vb v = code_vector(LO, HI, code + (size_t)p * c->panel_bytes, g0 + i);
-            vq_w w = vq_codes(v, LO == 8);
+            vb v = code_vector(LO, HI, VALUE, code + (size_t)p * c->panel_bytes, g0 + i);
+            vq_w w = vq_codes(v, Q_WIDE(LO, VALUE));
 #pragma GCC unroll 4
             for (int t = 0; t < T; t++) {
                 int32_t x = four_bytes(tok[t].q + in * FXI_Q_BLOCK + 4 * (g0 + i));
-                sum[t][p] = vq_dot(sum[t][p], w, x, LO == 8);
+                sum[t][p] = vq_dot(sum[t][p], w, x, Q_WIDE(LO, VALUE));
             }
         }
 #pragma GCC unroll 4
@@ -68,9 +69,9 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
 
 // Block b, which is block `in` of the group of scales at `at`.
 ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const int HI, const int N,
-                                 const bool BIG, const bool HAS_MIN, const q_small *c, int b,
-                                 const q_head *head, const uint8_t *at, int in,
-                                 v16 acc[4][Q_SMALL_MAX_PANELS])
+                                 const bool BIG, const bool HAS_MIN, const uint8_t *const VALUE,
+                                 const q_small *c, int b, const q_head *head, const uint8_t *at,
+                                 int in, v16 acc[4][Q_SMALL_MAX_PANELS])
 {
     q_small_prefetch(P, LO + HI, c, b);
 #pragma GCC unroll 2
@@ -80,13 +81,14 @@ ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const i
         for (int p = 0; p < P; p++)
             scale[p] = run_scale(LO, HI, BIG, HAS_MIN, head[p], at + (size_t)p * c->panel_bytes,
                                  (8 * in + g0) / N);
-        q_small_run(T, P, LO, HI, N, HAS_MIN, c, b, g0, scale, acc);
+        q_small_run(T, P, LO, HI, N, HAS_MIN, VALUE, c, b, g0, scale, acc);
     }
 }
 
 // All of k for T tokens and P panels.
 ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const int HI, const int N,
-                                  const bool BIG, const bool HAS_MIN, const q_small *c)
+                                  const bool BIG, const bool HAS_MIN, const uint8_t *const VALUE,
+                                  const q_small *c)
 {
     v16 acc[4][Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
@@ -98,9 +100,9 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
         q_head head[Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
-            head[p] = head_load(BIG, HAS_MIN, at + (size_t)p * c->panel_bytes);
+            head[p] = head_load(BIG, HAS_MIN, VALUE, at + (size_t)p * c->panel_bytes);
         for (int in = 0; in < (BIG ? 8 : 1); in++, b++)
-            q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, c, b, head, at, in, acc);
+            q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, VALUE, c, b, head, at, in, acc);
     }
 #pragma GCC unroll 4
     for (int t = 0; t < T; t++)

@@ -31,7 +31,7 @@ typedef struct q_tile {
 
 // Parameters that are const below are constants at every call, so that loops unroll and sums stay
 // in registers: T tokens; P panels; N vectors of codes in a run of numbers that share a scale (8 or
-// 4); has_min, whether runs have minima; wide, whether codes have 8 bits.
+// 4); has_min, whether runs have minima; wide, whether values have 8 bits.
 
 // The integer sums of one run, from vector g0 of block b on.
 ALWAYS_INLINE void q_run_dot(const int T, const int P, const int N, const bool wide,
@@ -146,22 +146,22 @@ Q_TILE_FN(q_tile_16_min, 4, true, false)
 // ---- unpacking one panel and one block of k -----------------------------------------------------
 
 // code: the panel's codes of the block; out: [n_block][8][16][4]
-ALWAYS_INLINE void unpack_codes(const int LO, const int HI, const uint8_t *code, int n_block,
-                                uint8_t *out)
+ALWAYS_INLINE void unpack_codes(const int LO, const int HI, const uint8_t *const VALUE,
+                                const uint8_t *code, int n_block, uint8_t *out)
 {
     for (int b = 0; b < n_block; b++, code += 64 * (LO + HI))
 #pragma GCC unroll 8
-        for (int g = 0; g < 8; g++, out += 64) vb_store(out, code_vector(LO, HI, code, g));
+        for (int g = 0; g < 8; g++, out += 64) vb_store(out, code_vector(LO, HI, VALUE, code, g));
 }
 
 // at: the first of n_group groups of `bytes` bytes
 ALWAYS_INLINE void unpack_scales(const int LO, const int HI, const int N, const bool BIG,
-                                 const bool HAS_MIN, const uint8_t *at, size_t bytes, int n_group,
-                                 q_scales *out)
+                                 const bool HAS_MIN, const uint8_t *const VALUE, const uint8_t *at,
+                                 size_t bytes, int n_group, q_scales *out)
 {
     const int n_run = BIG ? 64 / N : 1;
     for (int g = 0; g < n_group; g++, at += bytes) {
-        q_head head = head_load(BIG, HAS_MIN, at);
+        q_head head = head_load(BIG, HAS_MIN, VALUE, at);
         for (int r = 0; r < n_run; r++) {
             q_scale s = run_scale(LO, HI, BIG, HAS_MIN, head, at, r);
             float(*v)[FXI_PANEL] = out->v[g * n_run + r];
