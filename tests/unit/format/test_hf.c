@@ -1,6 +1,6 @@
 // test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
-// that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is named in
-// one line.
+// that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
+// named in one line.
 #include "unit/cmocka_all.h"
 
 #include <dirent.h>
