@@ -31,7 +31,7 @@ static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *
     return FX_OK;
 }
 
-static fx_status read_shape(fxi_loading *l, fxi_model_shape *s, fx_error *err)
+static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     s->n_layer = k->n_layer;
@@ -116,11 +116,10 @@ static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
     r->n_expert_ffn = k->n_expert_ffn ? k->n_expert_ffn : k->n_ffn;
     r->expert_scale = or_1(k->expert_scale);
     r->route = (k->sums_to_1 < 0 ? by_family : k->sums_to_1) ? FXI_ROUTE_CHOSEN : FXI_ROUTE_ALL;
-    if (!k->n_expert) return FX_OK;
-    if (!k->n_used || k->n_used > k->n_expert)
-        return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
     if (k->gating != 0 && k->gating != 1 && k->gating != 3)
         return fxi_loading_fail(l, "expert_gating_func is not softmax (1 or 3)", err);
+    if (k->n_expert && (!k->n_used || k->n_used > k->n_expert))
+        return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
     return FX_OK;
 }
 
@@ -175,7 +174,7 @@ fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
 {
     fxi_rules *r = &l->m->rules;
     FX_TRY(fxi_keys_read(l->ld->g, l->arch, &l->keys, err));
-    FX_TRY(read_shape(l, &l->m->model.shape, err));
+    FX_TRY(read_sizes(l, &l->m->model.shape, err));
     FX_TRY(check_patterns(l, err));
     FX_TRY(read_norm(l, r, err));
     FX_TRY(read_activation(l, r, err));

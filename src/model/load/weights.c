@@ -139,7 +139,7 @@ static fx_status reserve_rows(fxi_loader *ld, size_t size_bytes, fx_error *err)
     return FX_OK;
 }
 
-static void report_bytes(fxi_loader *ld, uint64_t n_bytes)
+static void count_done(fxi_loader *ld, uint64_t n_bytes)
 {
     ld->done_bytes += n_bytes;
     if (ld->opt->on_progress)
@@ -151,7 +151,7 @@ static void report_bytes(fxi_loader *ld, uint64_t n_bytes)
 static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
 {
     fxi_gguf_drop(ld->g, p, n_bytes);
-    report_bytes(ld, n_bytes);
+    count_done(ld, n_bytes);
 }
 
 // ---- in parts ----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ static fx_status run_in_parts(fxi_loader *ld, fxi_task_fn *fn, load_job *job, in
         fxi_pool_run(ld->opt->pool, fn, job, n);
         const uint64_t to = n == rest ? job->size_bytes : from + task_bytes * (uint64_t)n;
         if (!job->rows) fxi_gguf_drop(ld->g, job->src + from, to - from);
-        report_bytes(ld, to - from);
+        count_done(ld, to - from);
         from = to;
     }
     if (job->rows) fxi_gguf_drop(ld->g, job->src, job->size_bytes);

@@ -1,5 +1,5 @@
-// test_same_bits_families.c - every family of models under what the engine does to a request: chunks,
-// company, threads, preemption, prefixes, forks; see test_same_bits.c.
+// test_same_bits_families.c - every family of models under what the engine does to a request:
+// chunks, company, threads, preemption, prefixes, forks; see test_same_bits.c.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
