@@ -426,6 +426,11 @@ def write_gguf(c, model, config, path):
             w.add_float32(name, v)
         else:
             w.add_uint32(name, v)
+    words = ["<unk>", "<s>", "</s>"] + [chr(ord("0") + i) for i in range(VOCAB - 3)]
+    w.add_tokenizer_model("llama")
+    w.add_token_list(words)
+    w.add_token_scores([-float(i) for i in range(VOCAB)])
+    w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
     for k, v in {**tensors(c, model, config), **extra}.items():
         wide = v.ndim == 1 or k.endswith(".bias") or "norm" in k
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))

@@ -94,7 +94,6 @@ typedef struct fxi_rules {
     int n_expert, n_used, n_expert_ffn, n_shared_ffn;
     fxi_route_norm route;
     float expert_scale; // of the chosen experts' weights
-    int position_row0;  // row of position 0 in the learned positions
 } fxi_rules;
 
 // Buffers of one pass, sized at load for the largest batch.

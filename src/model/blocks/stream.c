@@ -24,7 +24,7 @@ static void scale_numbers(const fxi_pass *p, float *x, int n, float by)
 static void add_position(const fxi_transformer *m, int row, float *x)
 {
     const fxi_rows *r = &m->positions;
-    const size_t at = (size_t)(m->s.tok_pos[row] + m->rules.position_row0);
+    const size_t at = (size_t)m->s.tok_pos[row];
     float *wide = m->s.h + (size_t)row * (size_t)r->n_elem; // free until the norm
     fxi_row_to_f32(r->type, r->data + at * r->row_bytes, (size_t)r->n_elem, wide);
     m->model.k->add(x, wide, r->n_elem);

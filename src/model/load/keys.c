@@ -83,14 +83,9 @@ static const key_row arch_keys[] = {
     {"decoder_sparse_step", KEY_IGNORED, 0, false, 0, 0}, // the layers' tensors say it
 };
 
+// Keys that this project's converter adds where a file would otherwise not say it.
 static const key_row our_keys[] = {
-    {"rope_layout", KEY_TEXT, AT(rope_layout), false, 0, 0},
-    {"qkv_layout", KEY_TEXT, AT(qkv_layout), false, 0, 0},
-    {"gate_up_layout", KEY_TEXT, AT(gate_up_layout), false, 0, 0},
     {"activation", KEY_TEXT, AT(activation), false, 0, 0},
-    {"norm_offset", KEY_REAL, AT(norm_offset), false, ANY},
-    {"position_offset", KEY_INT, AT(position_row0), false, 0, 1 << 24},
-    {"no_rope_layer_step", KEY_INT, AT(no_rope_every), false, 0, 1024},
 };
 
 #define N_ROW(table) (sizeof(table) / sizeof *(table))
@@ -192,10 +187,10 @@ static fxi_str key_suffix(fxi_str key, fxi_str arch)
     return (fxi_str){key.p + arch.n + 1, key.n - arch.n - 1};
 }
 
-static bool is_listed(fxi_str suffix, const key_row *list, size_t n)
+static bool is_listed(fxi_str suffix)
 {
-    for (size_t i = 0; i < n; i++)
-        if (fxi_str_is(suffix, list[i].key)) return true;
+    for (size_t i = 0; i < N_ROW(arch_keys); i++)
+        if (fxi_str_is(suffix, arch_keys[i].key)) return true;
     return false;
 }
 
@@ -203,11 +198,8 @@ static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_kv(g); i++) {
         const fxi_gguf_kv *kv = fxi_gguf_kv_at(g, i);
-        const fxi_str theirs = key_suffix(kv->key, arch),
-                      ours = key_suffix(kv->key, fxi_str_of(OURS));
-        const bool known = (!theirs.n && !ours.n) ||
-                           is_listed(theirs, arch_keys, N_ROW(arch_keys)) ||
-                           is_listed(ours, our_keys, N_ROW(our_keys));
+        const fxi_str suffix = key_suffix(kv->key, arch);
+        const bool known = !suffix.n || is_listed(suffix);
         if (!known && !says_nothing(kv))
             return fxi_fail(err, FX_EFORMAT,
                             "%s: key '%.*s' is not one we know, and may change the result",
@@ -239,8 +231,7 @@ fx_status fxi_keys_read(const fxi_gguf *g, fxi_str arch, fxi_keys *out, fx_error
                       .is_causal = true,
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
-                      .normalizes = -1,
-                      .no_rope_every = -1};
+                      .normalizes = -1};
     for (size_t i = 0; i < N_ROW(arch_keys); i++)
         FX_TRY(read_key(g, arch, &arch_keys[i], out, err));
     for (size_t i = 0; i < N_ROW(our_keys); i++)

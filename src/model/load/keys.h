@@ -30,10 +30,7 @@ typedef struct fxi_keys {
     float expert_scale;
     int pooling, normalizes, n_vocab; // normalizes: -1: absent
 
-    // flexinfer.*: how the tensors of another kind of file lie. Files of other programs have none.
-    fxi_str rope_layout, qkv_layout, gate_up_layout, activation;
-    float norm_offset;
-    int position_row0, no_rope_every; // no_rope_every: -1: absent
+    fxi_str activation; // flexinfer.activation: another one than the family's
 } fxi_keys;
 
 // Reads and checks all keys of architecture `arch`. Errors: FX_EFORMAT, names the key.

@@ -34,7 +34,6 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
 {
     const int n = l->m->rules.n_expert;
     const bool fused = e->gate_up >= 0 && fxi_loading_has(l, "ffn_gate_up_exps", layer);
-    const fxi_row_map map = fxi_gate_up_map(l, e->n_out, e->gate_up);
     char first[64];
     void *w;
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n * sizeof *e->dst->w, &w, err));
@@ -45,7 +44,7 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
                            .n_in = e->n_in,
                            .n_out = e->n_out,
                            .n_row = fused ? 2 * e->n_out : 0,
-                           .map = fused ? &map : NULL,
+                           .row0 = fused ? e->gate_up * e->n_out : 0,
                            .n_slice = n};
     FX_TRY(fxi_load_linear(l->ld, &m, e->dst->w, err));
     return fxi_bias_load(l, &m, &e->dst->b, err);

@@ -1,6 +1,4 @@
 // layer_parts.c - what layers and experts are made of: matrices with biases, feed-forward blocks.
-#include <limits.h>
-
 #include "model/load/loading.h"
 
 fxi_tensor_key fxi_weight_key(const char *name, int layer)
@@ -29,27 +27,18 @@ fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out,
     return fxi_bias_load(l, m, &out->b, err);
 }
 
-fxi_row_map fxi_gate_up_map(const fxi_loading *l, int n_ffn, int part)
-{
-    if (fxi_str_is(l->keys.gate_up_layout, "pairs")) return (fxi_row_map){1, 0, 1, 2, part};
-    return (fxi_row_map){1, 0, INT_MAX, 0, part * n_ffn};
-}
-
 fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
                        fxi_ffn *out, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const bool gated = l->family->flags & FXI_GATED, apart = fxi_loading_has(l, name[0], layer);
-    const fxi_row_map gate = fxi_gate_up_map(l, n_ffn, 0), up = fxi_gate_up_map(l, n_ffn, 1);
-    fxi_part_of m = {.key = fxi_weight_key(name[0], layer), .n_in = dim, .n_out = n_ffn};
-    if (gated && apart) FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
+    const bool gated = l->family->flags & FXI_GATED, fused = !fxi_loading_has(l, name[0], layer);
+    fxi_part_of m = {.key = fxi_weight_key(name[gated && !fused ? 0 : 1], layer),
+                     .n_in = dim,
+                     .n_out = n_ffn,
+                     .n_row = gated && fused ? 2 * n_ffn : 0};
+    if (gated) FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
     m.key.name = name[1];
-    if (gated && !apart) {
-        m.n_row = 2 * n_ffn;
-        m.map = &gate;
-        FX_TRY(fxi_affine_load(l, &m, &out->gate, err));
-        m.map = &up;
-    }
+    if (m.n_row) m.row0 = n_ffn;
     FX_TRY(fxi_affine_load(l, &m, &out->up, err));
     m = (fxi_part_of){.key = fxi_weight_key(name[2], layer), .n_in = n_ffn, .n_out = dim};
     return fxi_affine_load(l, &m, &out->down, err);

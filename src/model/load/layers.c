@@ -1,5 +1,4 @@
 // layers.c - the tensors of a model, layer after layer, checked against its rules.
-#include <limits.h>
 #include <stdio.h>
 
 #include "model/load/loading.h"
@@ -19,7 +18,7 @@ static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, f
                                   fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim, .is_norm = true};
+    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim};
     return load_norm(l, &m, dim, out, err);
 }
 
@@ -47,16 +46,21 @@ static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_erro
     return FX_OK;
 }
 
+// How many rows of each head of queries and keys get another order.
+static int turned_rows(const fxi_loading *l)
+{
+    return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
+}
+
 // Of queries or keys: n_head heads.
 static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_head,
                                 fxi_rownorm *out, fx_error *err)
 {
     const int head_dim = l->m->model.shape.head_dim;
-    const fxi_rope *r = &l->m->rope[0];
-    const fxi_row_map map = {
-        head_dim, fxi_rules_rope_layout(l) == FXI_ROPE_HALVES ? 2 * r->n_pair : 0, INT_MAX, 0, 0};
-    fxi_part_of m = {
-        .key = fxi_weight_key(name, i), .n_out = head_dim, .map = &map, .is_norm = true};
+    fxi_part_of m = {.key = fxi_weight_key(name, i),
+                     .n_out = head_dim,
+                     .head_dim = head_dim,
+                     .n_rot = turned_rows(l)};
     if (l->family->qk_norm == FXI_QK_NONE ||
         (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
         return FX_OK;
@@ -67,51 +71,36 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_h
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values: `heads` heads, the first of which is number `first` of a
-// tensor that has all of them, and number `in_group` of each group if its rows are in groups.
+// The rows of queries, keys or values: `heads` heads, from number `first` on of a tensor that has
+// all of them.
 typedef struct heads_of {
     const char *name;
-    int heads, first, per, in_group;
-    bool rotates;
+    int heads, first;
+    int n_rot;
     fxi_affine *dst;
 } heads_of;
-
-static fxi_row_map heads_map(const fxi_loading *l, const heads_of *h, bool fused)
-{
-    const fxi_model_shape *s = &l->m->model.shape;
-    const bool halves = h->rotates && fxi_rules_rope_layout(l) == FXI_ROPE_HALVES;
-    fxi_row_map map = {s->head_dim, halves ? 2 * l->m->rope[0].n_pair : 0, INT_MAX, 0, 0};
-    if (!fused) return map;
-    map.first = h->first;
-    if (!fxi_str_is(l->keys.qkv_layout, "groups")) return map;
-    map.per = h->per;
-    map.stride = s->n_head / s->n_kv_head + 2;
-    map.first = h->in_group;
-    return map;
-}
 
 static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const bool fused = fxi_loading_has(l, "attn_qkv", i);
-    const fxi_row_map map = heads_map(l, h, fused);
-    return fxi_affine_load(
-        l,
-        &(fxi_part_of){.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
-                       .n_in = s->dim,
-                       .n_out = h->heads * s->head_dim,
-                       .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
-                       .map = fused || map.n_rot ? &map : NULL},
-        h->dst, err);
+    const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
+                           .n_in = s->dim,
+                           .n_out = h->heads * s->head_dim,
+                           .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
+                           .row0 = fused ? h->first * s->head_dim : 0,
+                           .head_dim = s->head_dim,
+                           .n_rot = h->n_rot};
+    return fxi_affine_load(l, &m, h->dst, err);
 }
 
 static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
-    const int n_q = s->n_head, n_kv = s->n_kv_head, group = n_q / n_kv;
-    const heads_of all[] = {{"attn_q", n_q, 0, group, 0, true, &out->q},
-                            {"attn_k", n_kv, n_q, 1, group, true, &out->k},
-                            {"attn_v", n_kv, n_q + n_kv, 1, group + 1, false, &out->v}};
+    const int n_q = s->n_head, n_kv = s->n_kv_head, n_rot = turned_rows(l);
+    const heads_of all[] = {{"attn_q", n_q, 0, n_rot, &out->q},
+                            {"attn_k", n_kv, n_q, n_rot, &out->k},
+                            {"attn_v", n_kv, n_q + n_kv, 0, &out->v}};
     for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
     FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
     FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
@@ -151,14 +140,11 @@ static fx_status load_positions(fxi_loading *l, fx_error *err)
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
     if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
-    const uint64_t need = (uint64_t)l->m->ctx_tok + (uint64_t)l->m->rules.position_row0;
-    if (t->ne[1] < need || t->ne[1] > 1 << 24)
+    if (t->ne[1] < (uint64_t)l->m->ctx_tok || t->ne[1] > 1 << 24)
         return fxi_fail(err, FX_EINVAL,
-                        "%s: a context of %d tokens needs as many learned positions; "
-                        "the model has %llu",
-                        fxi_gguf_name(l->ld->g), l->m->ctx_tok,
-                        (unsigned long long)t->ne[1] -
-                            (unsigned long long)l->m->rules.position_row0);
+                        "%s: a context of %d tokens needs as many learned positions; the model has "
+                        "%llu",
+                        fxi_gguf_name(l->ld->g), l->m->ctx_tok, (unsigned long long)t->ne[1]);
     return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
 }
 

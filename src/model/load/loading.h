@@ -32,7 +32,6 @@ static inline fx_status fxi_loading_fail(const fxi_loading *l, const char *what,
 fx_status fxi_rules_read(fxi_loading *l, fx_error *err);
 bool fxi_rules_window(const fxi_loading *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loading *l, int layer);
-fxi_rope_layout fxi_rules_rope_layout(const fxi_loading *l);
 
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loading *l, fx_error *err);
@@ -47,11 +46,10 @@ bool fxi_loading_has(const fxi_loading *l, const char *name, int layer);
 // The bias of matrix m, where the file has one; otherwise *out is NULL.
 fx_status fxi_bias_load(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err);
 fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err);
-// A feed-forward block of n_ffn numbers; `name` has %s in the place of "gate", "up", "down".
+// A feed-forward block of n_ffn numbers; name: of gate, up and down. Without a tensor of the gate,
+// up's has the gate's rows before its own.
 fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
                        fxi_ffn *out, fx_error *err);
-// Which rows of a tensor with gate and up rows are the gate's (part 0) or up's (part 1).
-fxi_row_map fxi_gate_up_map(const fxi_loading *l, int n_ffn, int part);
 
 // work.c: what a token costs.
 void fxi_work_count(fxi_transformer *m);

@@ -4,6 +4,9 @@
 
 #include "model/load/loading.h"
 
+#define WINDOW_LAYERS "attention.sliding_window_pattern"
+#define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
+
 static fx_status missing_key(const fxi_loading *l, const char *key, fx_error *err)
 {
     return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->ld->g),
@@ -28,7 +31,7 @@ static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *
     return FX_OK;
 }
 
-static fx_status read_shape(fxi_loading *l, fxi_model_shape *s, fx_error *err)
+static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     s->n_layer = k->n_layer;
@@ -113,49 +116,33 @@ static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
     r->n_expert_ffn = k->n_expert_ffn ? k->n_expert_ffn : k->n_ffn;
     r->expert_scale = or_1(k->expert_scale);
     r->route = (k->sums_to_1 < 0 ? by_family : k->sums_to_1) ? FXI_ROUTE_CHOSEN : FXI_ROUTE_ALL;
-    if (!k->n_expert) return FX_OK;
-    if (!k->n_used || k->n_used > k->n_expert)
-        return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
     if (k->gating != 0 && k->gating != 1 && k->gating != 3)
         return fxi_loading_fail(l, "expert_gating_func is not softmax (1 or 3)", err);
-    return FX_OK;
-}
-
-fxi_rope_layout fxi_rules_rope_layout(const fxi_loading *l)
-{
-    const fxi_str layout = l->keys.rope_layout;
-    if (l->family->rope == FXI_ROPE_NONE || !layout.n) return l->family->rope;
-    return fxi_str_is(layout, "halves") ? FXI_ROPE_HALVES : FXI_ROPE_PAIRS;
-}
-
-static fx_status check_layouts(const fxi_loading *l, fx_error *err)
-{
-    const struct {
-        fxi_str value;
-        const char *key, *a, *b;
-    } all[] = {{l->keys.rope_layout, "rope_layout", "halves", "pairs"},
-               {l->keys.qkv_layout, "qkv_layout", "rows", "groups"},
-               {l->keys.gate_up_layout, "gate_up_layout", "rows", "pairs"}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].value.n && !fxi_str_is(all[i].value, all[i].a) &&
-            !fxi_str_is(all[i].value, all[i].b))
-            return fxi_fail(err, FX_EFORMAT, "%s: key 'flexinfer.%s' is neither %s nor %s",
-                            fxi_gguf_name(l->ld->g), all[i].key, all[i].a, all[i].b);
+    if (k->n_expert && (!k->n_used || k->n_used > k->n_expert))
+        return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
     return FX_OK;
 }
 
 // ---- what differs from layer to layer ----------------------------------------------------------
 
-// A pattern is one flag per layer.
-static fx_status check_pattern(const fxi_loading *l, fx_error *err)
+// A key that says something of each layer: a flag for each or, if may_be_number, a number for all.
+static fx_status check_flags(const fxi_loading *l, const char *name, const fxi_gguf_kv *kv,
+                             bool may_be_number, fx_error *err)
 {
-    const fxi_gguf_kv *kv = fxi_keys_find(l->ld->g, l->arch, "attention.sliding_window_pattern");
-    const bool fits = !kv || (kv->type != FXI_GGUF_ARRAY && kv->type != FXI_GGUF_STR) ||
-                      ((kv->elem_type == FXI_GGUF_BOOL || kv->elem_type == FXI_GGUF_I32 ||
-                        kv->elem_type == FXI_GGUF_U32) &&
-                       kv->n_elem >= (uint64_t)l->keys.n_layer);
-    if (fits) return FX_OK;
-    return fxi_loading_fail(l, "attention.sliding_window_pattern is not a flag per layer", err);
+    const bool flags = kv && kv->type == FXI_GGUF_ARRAY && kv->elem_type != FXI_GGUF_STR &&
+                       kv->elem_type != FXI_GGUF_F32 && kv->elem_type != FXI_GGUF_F64 &&
+                       kv->n_elem >= (uint64_t)l->keys.n_layer;
+    const bool number = kv && (kv->type == FXI_GGUF_U32 || kv->type == FXI_GGUF_I32);
+    if (!kv || flags || (number && may_be_number)) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' has no flag for each layer",
+                    fxi_gguf_name(l->ld->g), name);
+}
+
+static fx_status check_patterns(const fxi_loading *l, fx_error *err)
+{
+    const fxi_gguf *g = l->ld->g;
+    FX_TRY(check_flags(l, WINDOW_LAYERS, fxi_keys_find(g, l->arch, WINDOW_LAYERS), true, err));
+    return check_flags(l, ROPE_LAYERS, fxi_gguf_find(g, ROPE_LAYERS), false, err);
 }
 
 static bool all_but_last_of(int every, int layer)
@@ -165,7 +152,7 @@ static bool all_but_last_of(int every, int layer)
 
 bool fxi_rules_window(const fxi_loading *l, int layer)
 {
-    const fxi_gguf_kv *kv = fxi_keys_find(l->ld->g, l->arch, "attention.sliding_window_pattern");
+    const fxi_gguf_kv *kv = fxi_keys_find(l->ld->g, l->arch, WINDOW_LAYERS);
     if (!l->keys.window) return false;
     if (!kv) return all_but_last_of(l->family->window_every, layer);
     if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
@@ -175,9 +162,10 @@ bool fxi_rules_window(const fxi_loading *l, int layer)
 
 bool fxi_rules_rotates(const fxi_loading *l, int layer)
 {
-    const int said = l->keys.no_rope_every;
-    return l->family->rope != FXI_ROPE_NONE &&
-           all_but_last_of(said < 0 ? l->family->no_rope_every : said, layer);
+    const fxi_gguf_kv *said = fxi_gguf_find(l->ld->g, ROPE_LAYERS);
+    if (l->family->rope == FXI_ROPE_NONE) return false;
+    if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
+    return all_but_last_of(l->family->no_rope_every, layer);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
@@ -186,16 +174,13 @@ fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
 {
     fxi_rules *r = &l->m->rules;
     FX_TRY(fxi_keys_read(l->ld->g, l->arch, &l->keys, err));
-    FX_TRY(read_shape(l, &l->m->model.shape, err));
-    FX_TRY(check_layouts(l, err));
-    FX_TRY(check_pattern(l, err));
+    FX_TRY(read_sizes(l, &l->m->model.shape, err));
+    FX_TRY(check_patterns(l, err));
     FX_TRY(read_norm(l, r, err));
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
     read_scales(l, r);
     r->is_parallel = (l->family->flags & FXI_PARALLEL) || l->keys.is_parallel;
-    r->position_row0 = l->keys.position_row0;
     r->window = l->keys.window;
-    l->ld->norm_offset = l->keys.norm_offset;
     return FX_OK;
 }

@@ -139,7 +139,7 @@ static fx_status reserve_rows(fxi_loader *ld, size_t size_bytes, fx_error *err)
     return FX_OK;
 }
 
-static void report_bytes(fxi_loader *ld, uint64_t n_bytes)
+static void count_done(fxi_loader *ld, uint64_t n_bytes)
 {
     ld->done_bytes += n_bytes;
     if (ld->opt->on_progress)
@@ -151,29 +151,27 @@ static void report_bytes(fxi_loader *ld, uint64_t n_bytes)
 static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
 {
     fxi_gguf_drop(ld->g, p, n_bytes);
-    report_bytes(ld, n_bytes);
+    count_done(ld, n_bytes);
 }
 
 // ---- in parts ----------------------------------------------------------------------------------
 
-int fxi_row_map_at(const fxi_row_map *map, int row)
+// Where row `row` of a part lies among its rows in the file.
+static int source_row(const fxi_part_of *m, int row)
 {
-    if (!map) return row;
-    const int head = row / map->head_dim, half = map->n_rot / 2;
-    int d = row % map->head_dim;
-    if (d < map->n_rot) d = d % 2 ? half + d / 2 : d / 2;
-    return (head / map->per * map->stride + map->first + head % map->per) * map->head_dim + d;
+    if (!m->n_rot) return row;
+    const int head = row / m->head_dim, d = row % m->head_dim, half = m->n_rot / 2;
+    const int from = d >= m->n_rot ? d : d % 2 ? half + d / 2 : d / 2;
+    return head * m->head_dim + from;
 }
 
 typedef struct load_job {
     const fxi_gguf_tensor *t;
-    const char *src;     // rows in the file
-    const char *drop;    // from here on, pages are dropped as rows are read, with a map at the end
-    uint64_t drop_bytes; // with a map
-    uint64_t size_bytes; // of the rows that are read
+    const fxi_part_of *m;
+    const char *src;     // its rows in the file
+    uint64_t size_bytes; // of them
     const fxi_linear *w;
-    const fxi_row_map *map;
-    char *rows; // [task] a panel's rows in order, if there is a map
+    char *rows; // [task] a panel's rows, if they get another order
     char *dst;  // of rows that are copied
     size_t row_bytes;
     int task_rows; // a panel's, or 1
@@ -181,7 +179,7 @@ typedef struct load_job {
 } load_job;
 
 // Copies a panel's rows from where they lie, and packs them.
-static void pack_mapped(const load_job *job, int panel, char *rows)
+static void pack_ordered(const load_job *job, int panel, char *rows)
 {
     const int row0 = panel * FXI_PANEL, rest = job->w->n_out - row0;
     const fxi_linear one = {.type = job->w->type,
@@ -189,7 +187,7 @@ static void pack_mapped(const load_job *job, int panel, char *rows)
                             .n_out = rest < FXI_PANEL ? rest : FXI_PANEL,
                             .data = fxi_linear_panel(job->w, panel)};
     for (int i = 0; i < one.n_out; i++) {
-        const size_t from = (size_t)fxi_row_map_at(job->map, row0 + i);
+        const size_t from = (size_t)source_row(job->m, row0 + i);
         memcpy(rows + (size_t)i * job->row_bytes, job->src + from * job->row_bytes, job->row_bytes);
     }
     fxi_linear_pack_panel(&one, rows, 0);
@@ -198,8 +196,8 @@ static void pack_mapped(const load_job *job, int panel, char *rows)
 static void pack_task(void *arg, int task)
 {
     const load_job *job = arg;
-    if (job->map)
-        pack_mapped(job, job->first + task, job->rows + (size_t)task * FXI_PANEL * job->row_bytes);
+    if (job->rows)
+        pack_ordered(job, job->first + task, job->rows + (size_t)task * FXI_PANEL * job->row_bytes);
     else
         fxi_linear_pack_panel(job->w, job->src, job->first + task);
 }
@@ -216,11 +214,10 @@ static int tasks_per_part(uint64_t task_bytes)
     return task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
 }
 
-// Has the rows ready that n tasks of this part read; with a map, they may lie anywhere in the
-// tensor, all of which is ready.
+// Has the rows ready that n tasks of this part read; rows that get another order all are already.
 static fx_status fetch_part(const fxi_loader *ld, const load_job *job, int n, fx_error *err)
 {
-    if (job->map) return FX_OK;
+    if (job->rows) return FX_OK;
     const uint64_t task_bytes = (uint64_t)job->task_rows * job->row_bytes;
     const uint64_t from = (uint64_t)job->first * task_bytes, rest = job->size_bytes - from;
     const uint64_t n_bytes = (uint64_t)n * task_bytes;
@@ -240,11 +237,11 @@ static fx_status run_in_parts(fxi_loader *ld, fxi_task_fn *fn, load_job *job, in
         FX_TRY(fetch_part(ld, job, n, err));
         fxi_pool_run(ld->opt->pool, fn, job, n);
         const uint64_t to = n == rest ? job->size_bytes : from + task_bytes * (uint64_t)n;
-        if (!job->map) fxi_gguf_drop(ld->g, job->drop + from, to - from);
-        report_bytes(ld, to - from);
+        if (!job->rows) fxi_gguf_drop(ld->g, job->src + from, to - from);
+        count_done(ld, to - from);
         from = to;
     }
-    if (job->map) fxi_gguf_drop(ld->g, job->drop, job->drop_bytes);
+    if (job->rows) fxi_gguf_drop(ld->g, job->src, job->size_bytes);
     return FX_OK;
 }
 
@@ -255,33 +252,37 @@ static size_t row_bytes_of(const fxi_gguf_tensor *t)
     return (size_t)t->ne[0] / t->type->block_elems * t->type->block_bytes;
 }
 
-// Packs the matrix whose tensor's rows begin at src.
+// Makes room for a part's rows in another order, and has them all ready.
+static fx_status order_rows(fxi_loader *ld, load_job *job, int n_panel, fx_error *err)
+{
+    const int n = tasks_per_part(job->size_bytes / (uint64_t)n_panel);
+    const size_t rows = (size_t)(n < n_panel ? n : n_panel) * FXI_PANEL;
+    FX_TRY(reserve_rows(ld, rows * job->row_bytes, err));
+    job->rows = ld->rows;
+    return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data),
+                          job->size_bytes, err);
+}
+
+// Packs a matrix; slice: which one of its tensor's.
 static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
-                             const char *src, fxi_linear *w, fx_error *err)
+                             int slice, fxi_linear *w, fx_error *err)
 {
     const fxi_dtype type = (fxi_dtype)t->type->id;
-    const int n_panel = fxi_linear_n_panel(m->n_out);
-    load_job job = {.t = t,
-                    .src = src,
-                    .w = w,
-                    .map = m->map,
-                    .row_bytes = row_bytes_of(t),
-                    .task_rows = FXI_PANEL};
+    const int n_panel = fxi_linear_n_panel(m->n_out), n_row = m->n_row ? m->n_row : m->n_out;
+    const size_t row_bytes = row_bytes_of(t);
     void *data;
     FX_TRY(alloc_weights(ld, fxi_linear_bytes(type, m->n_in, m->n_out), &data, err));
     *w = (fxi_linear){.type = type, .n_in = m->n_in, .n_out = m->n_out, .data = data};
     if (ld->is_dry) return FX_OK;
-    job.size_bytes = (uint64_t)m->n_out * job.row_bytes;
-    job.drop = src;
-    if (m->map) {
-        job.drop = t->data;
-        job.drop_bytes = t->size_bytes;
-        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
-        const int n = tasks_per_part(job.size_bytes / (uint64_t)n_panel);
-        FX_TRY(
-            reserve_rows(ld, (size_t)(n < n_panel ? n : n_panel) * FXI_PANEL * job.row_bytes, err));
-        job.rows = ld->rows;
-    }
+    load_job job = {.t = t,
+                    .m = m,
+                    .src = (const char *)t->data +
+                           ((size_t)slice * (size_t)n_row + (size_t)m->row0) * row_bytes,
+                    .size_bytes = (uint64_t)m->n_out * row_bytes,
+                    .w = w,
+                    .row_bytes = row_bytes,
+                    .task_rows = FXI_PANEL};
+    if (m->n_rot) FX_TRY(order_rows(ld, &job, n_panel, err));
     return run_in_parts(ld, pack_task, &job, n_panel, err);
 }
 
@@ -291,9 +292,7 @@ fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, f
     const fxi_gguf_tensor *t;
     memset(w, 0, (size_t)n * sizeof *w);
     FX_TRY(take_tensor(ld, m, &t, err));
-    const size_t slice_bytes = t->size_bytes / (size_t)n;
-    for (int i = 0; i < n; i++)
-        FX_TRY(pack_matrix(ld, t, m, (const char *)t->data + (size_t)i * slice_bytes, &w[i], err));
+    for (int i = 0; i < n; i++) FX_TRY(pack_matrix(ld, t, m, i, &w[i], err));
     return FX_OK;
 }
 
@@ -313,8 +312,8 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
     const size_t n = (size_t)m->n_out, n_row = (size_t)(m->n_row ? m->n_row : m->n_out);
     FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
     for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
-        const size_t row = (size_t)fxi_row_map_at(m->map, (int)(i % n));
-        v[i] = number_at(t, i / n * n_row + row) + (m->is_norm ? ld->norm_offset : 0);
+        const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
+        v[i] = number_at(t, i / n * n_row + row);
         if (!isfinite(v[i]))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%.*s' has a number that is not finite",
                             fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);
@@ -342,7 +341,7 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
     *out = (fxi_rows){0};
     const fxi_gguf_tensor *t;
     void *data;
-    FX_TRY(take_tensor(ld, &(fxi_part_of){key, n_elem, n_row, .map = NULL}, &t, err));
+    FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
     FX_TRY(alloc_weights(ld, t->size_bytes, &data, err));
     *out = (fxi_rows){.type = (fxi_dtype)t->type->id,
                       .n_row = n_row,
@@ -351,7 +350,6 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
                       .data = data};
     load_job job = {.t = t,
                     .src = t->data,
-                    .drop = t->data,
                     .size_bytes = t->size_bytes,
                     .dst = data,
                     .row_bytes = out->row_bytes,

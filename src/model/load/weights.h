@@ -19,7 +19,6 @@ typedef struct fxi_loader {
     const fxi_model_options *opt;
     fxi_arena *mem;
     bool is_dry;
-    float norm_offset;                // added to the weights of norms
     uint64_t done_bytes, total_bytes; // of tensors, for on_progress
     uint64_t n_param;                 // numbers in the tensors loaded so far
     bool *taken;                      // [n_tensor]
@@ -43,24 +42,15 @@ typedef struct fxi_tensor_key {
 // NULL if the file has no such tensor. Does not record it as loaded.
 const fxi_gguf_tensor *fxi_loader_find(const fxi_loader *ld, fxi_tensor_key key);
 
-// Where the rows of a matrix lie among the rows of its tensor. Rows come in heads of head_dim:
-// `per` heads lie side by side, the next ones `stride` heads further; the first is head `first`.
-// Within a head, rows 2i and 2i + 1 below n_rot come from i and i + n_rot / 2 (rope in halves).
-typedef struct fxi_row_map {
-    int head_dim, n_rot;
-    int per, stride, first;
-} fxi_row_map;
-
-int fxi_row_map_at(const fxi_row_map *map, int row);
-
 // A matrix [n_out][n_in] (GGUF: ne = {n_in, n_out}), or a vector of n_out numbers if n_in is 0.
 typedef struct fxi_part_of {
     fxi_tensor_key key;
     int n_in, n_out;
-    int n_row;              // rows of the tensor; 0: n_out
-    const fxi_row_map *map; // NULL: its rows in order
-    int n_slice;            // of a tensor of several such matrices; 0: it has one
-    bool is_norm;           // a vector that gets the loader's norm_offset
+    int n_row, row0; // it is n_out rows from row0 on of a tensor of n_row rows; n_row 0: all
+    int n_slice;     // of a tensor of several such matrices; 0: it has one
+    // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
+    // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.
+    int head_dim, n_rot;
 } fxi_part_of;
 
 // Loads and packs a matrix of a supported type; those of a tensor of slices go to w[0..n_slice).

@@ -103,6 +103,17 @@ static void write_keys(fxi_gguf_writer *w, const small_shape *m)
     fxi_gguf_write_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
+static void write_more_keys(fxi_gguf_writer *w, const small_model *m)
+{
+    for (size_t i = 0; i < sizeof m->key / sizeof *m->key; i++) {
+        const small_key *k = &m->key[i];
+        if (k->kind == 'u') fxi_gguf_write_u32(w, k->key, (uint32_t)k->number);
+        if (k->kind == 'f') fxi_gguf_write_f32(w, k->key, (float)k->number);
+        if (k->kind == 's') fxi_gguf_write_str(w, k->key, k->text);
+        if (k->kind == 'b') fxi_gguf_write_bool(w, k->key, k->number != 0);
+    }
+}
+
 // Numbers of variance 1 / n_in, so that sums of n_in products are as large as their inputs, stored
 // as `type`. Types that have no codec: zeros.
 static void make_blocks(fxi_dtype type, uint64_t n_in, char *blocks)
@@ -151,6 +162,7 @@ void small_model_write(const char *path, const small_model *m)
     add_all(&t);
     assert_int_equal(fxi_gguf_writer_open(path, &w, &err), FX_OK);
     write_keys(w, &m->shape);
+    write_more_keys(w, m);
     for (int i = 0; i < t.n; i++) {
         const bool wide = m->widened && t.list[i].n_dim == 2;
         fxi_gguf_declare_tensor(w, t.list[i].name, wide ? FXI_F32 : t.list[i].type, t.list[i].n_dim,

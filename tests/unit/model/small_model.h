@@ -10,6 +10,14 @@ typedef struct small_shape {
     bool tied; // no output.weight
 } small_shape;
 
+// A key beyond those that every model has.
+typedef struct small_key {
+    const char *key;
+    char kind; // 'u' u32, 'f' f32, 's' text, 'b' bool, 0: none
+    double number;
+    const char *text;
+} small_key;
+
 typedef struct small_model {
     small_shape shape;
     fxi_dtype type; // of the matrices, if n_type is 0; else they cycle through:
@@ -17,6 +25,7 @@ typedef struct small_model {
     int n_type;
     bool widened;      // the same numbers, but stored as F32
     bool output_twice; // output.weight repeats token_embd.weight
+    small_key key[3];
 } small_model;
 
 // Random weights: the same numbers for the same shape and types.

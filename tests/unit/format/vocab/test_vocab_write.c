@@ -20,9 +20,9 @@ static const char *const texts[] = {
     "don't I'M 1234567",
     "na\xC3\xAFve \xE4\xBD\xA0\xE5\xA5\xBD",
     "a\n\n b\t<|x|>",
-    "</s><s> <unk>",
     "",
     "x",
+    "</s><s> <unk>",
 };
 
 static void copy_as(const char *from, const char *name)
