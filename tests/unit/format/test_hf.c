@@ -243,7 +243,7 @@ static void test_missing_files_are_named(void **state)
 {
     (void)state;
     empty_scratch();
-    expect_refused("test_hf.tmp/config.json: No such file");
+    expect_refused("test_hf.tmp: a directory without config.json");
     write_text("config.json", CONFIG "}");
     expect_refused("a directory without model.safetensors or model.safetensors.index.json");
     write_text("pytorch_model.bin", "x");

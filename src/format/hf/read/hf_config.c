@@ -55,6 +55,8 @@ fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_c
         out->root = json_object();
         return out->root ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
     }
+    if (access(out->path, F_OK))
+        return fxi_fail(err, FX_EIO, "%s: a directory without %s", folder, name);
     fxi_mapping map;
     FX_TRY(fxi_mapping_open(out->path, &map, err));
     fx_status st = parse_config((const char *)map.data, map.size_bytes, out, err);
