@@ -19,7 +19,7 @@ typedef struct fxi_model fxi_model;
 typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
-    int window_tok; // a token of a windowed layer sees so many positions, itself included; 0: none
+    const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch

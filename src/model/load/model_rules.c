@@ -38,7 +38,6 @@ static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
-    s->window_tok = k->window;
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
 }
