@@ -16,10 +16,20 @@
 
 typedef struct fxi_model fxi_model;
 
+// How the rows of a text become its embedding (pooling.h).
+typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
+    FXI_POOL_NONE,         // the file does not say; as LAST
+    FXI_POOL_MEAN,
+    FXI_POOL_FIRST,
+    FXI_POOL_LAST
+} fxi_pooling;
+
 typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
-    int window_tok; // a token of a windowed layer sees so many positions, itself included; 0: none
+    const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
+    fxi_pooling pooling;
+    bool has_unit_length; // embeddings are divided by their length
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch
@@ -42,7 +52,7 @@ typedef struct fxi_batch_seq {
     fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
     int pos;          // of the first token; everything before it is in the cache
     int n_tok;
-    int n_logit; // rows of logits wanted, for its last n_logit tokens
+    int n_logit; // rows wanted, for its last n_logit tokens
 } fxi_batch_seq;
 
 typedef struct fxi_batch {
@@ -73,5 +83,7 @@ size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one p
 // Pre: counts within the options, token ids within the vocabulary, positions within the context.
 // Errors: FX_EINTERNAL, if a device fails; what the pass wrote is then undefined.
 fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
+// The same up to the last norm. rows: [n][dim], those that the sequences want; all may be wanted.
+fx_status fxi_model_embed(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err);
 
 #endif

@@ -62,6 +62,9 @@ CASES = [
     case("llama-dynamic", "llama", "llama", n_prompt=40, num_hidden_layers=1, max_position_embeddings=48,
          keys={"context_length": 192}, rope_parameters=rope("dynamic", factor=4.0)),
     case("llama-llama3", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=LLAMA3),
+    case("llama-mean", "llama", "llama", num_hidden_layers=1, keys={"pooling_type": 1}),
+    case("qwen3-embedding", "qwen3", "qwen3", num_hidden_layers=1, hidden_size=28, head_dim=6, num_attention_heads=4,
+         num_key_value_heads=2, keys={"pooling_type": 3}),
     case("llama-yarn", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=YARN),
     case("llama-long", "llama", "llama", n_prompt=700, max_position_embeddings=1024, num_hidden_layers=1),
     case("mistral-window", "mistral", "llama", sliding_window=9),
@@ -157,6 +160,14 @@ def make_model(c, seed):
     randomise(model, config)
     model.tie_weights()
     return model, config
+
+
+def embedding(c, model, prompt):
+    """What the rows of the prompt are pooled to, divided by its length."""
+    with torch.no_grad():
+        rows = model.model(torch.tensor([prompt])).last_hidden_state[0]
+    v = rows.mean(0) if c["keys"]["pooling_type"] == 1 else rows[-1]
+    return numbers(v / v.norm())
 
 
 def reference(model, prompt):
@@ -461,7 +472,8 @@ def make_case(c, folders):
     if folders:
         model.save_pretrained(os.path.join(folders, c["name"]))
     print(f"{c['name']}: seed {seed}, logits to {float(last.abs().max()):.2f}, {len(set(greedy))} greedy tokens")
-    return {"name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"], "prompt": prompt, "greedy": greedy,
+    more = {"embedding": embedding(c, model, prompt)} if "pooling_type" in c["keys"] else {}
+    return {**more, "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"], "prompt": prompt, "greedy": greedy,
             "at": [i for i, _ in checks], "logits": [numbers(r) for _, r in checks], "last": numbers(last)}
 
 

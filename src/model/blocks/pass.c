@@ -93,7 +93,7 @@ void fxi_pass_index(fxi_pass *p)
         p->attn[w] = make_attn_pass(p->m, p->batch, w);
 }
 
-// ---- rows that want logits ---------------------------------------------------------------------
+// ---- rows that are wanted ---------------------------------------------------------------------
 
 // Limits attention to the remaining rows: each block begins at the first of them.
 static void keep_attn_rows(fxi_pass *p, fxi_attn_pass *attn, fxi_attn_block *block)
@@ -111,7 +111,7 @@ static void keep_attn_rows(fxi_pass *p, fxi_attn_pass *attn, fxi_attn_block *blo
     fxi_compute_attn_plan(&p->m->compute, attn, block);
 }
 
-void fxi_pass_keep_logits(fxi_pass *p)
+void fxi_pass_keep_wanted(fxi_pass *p)
 {
     const bool w = p->layer->is_windowed;
     int *list = p->m->s.logit_row, n = 0, row = 0;

@@ -52,7 +52,7 @@ void fxi_pass_norm(const fxi_pass *p, const fxi_rownorm *norm, const float *x, i
 
 // pass.c: the batch
 void fxi_pass_index(fxi_pass *p);       // sequences, positions, angles and blocks of attention
-void fxi_pass_keep_logits(fxi_pass *p); // from here on, only the rows that want logits
+void fxi_pass_keep_wanted(fxi_pass *p); // from here on, only the rows that are wanted
 
 // stream.c: both leave h = norm(x) in the form that the next layers read.
 // x = the embedding, or x += the last branch.
@@ -60,6 +60,7 @@ void fxi_stream_next(fxi_pass *p, const fxi_rownorm *norm, bool q8);
 // Keeps the last branch for the next call of fxi_stream_next.
 void fxi_stream_hold(fxi_pass *p, const fxi_rownorm *norm, bool q8);
 void fxi_stream_logits(fxi_pass *p, float *logits);
+void fxi_stream_rows(fxi_pass *p, float *rows); // what logits are made of
 
 // attend.c
 void fxi_attend_project(fxi_pass *p); // q, k, v of all rows; the cache has k and v

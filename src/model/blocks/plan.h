@@ -114,7 +114,7 @@ typedef struct fxi_scratch {
     const fxi_batch_seq **tok_seq; // [n_tok] the sequence of each token
     int *tok_pos;                  // [n_tok]
     fxi_attn_block *block[2];      // [n_tok] at most, without and with windows
-    int *logit_row;                // [max_batch_logit] rows that want logits
+    int *logit_row;                // [most rows that may be wanted]
 
     // Mixtures of experts. A place is one of the n_used experts of a row; places lie expert after
     // expert.

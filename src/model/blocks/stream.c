@@ -122,3 +122,10 @@ void fxi_stream_logits(fxi_pass *p, float *logits)
     if (m->output.b || m->rules.logit_scale != 1 || m->rules.logit_cap != 0)
         fxi_pass_rows(p, finish_logits);
 }
+
+void fxi_stream_rows(fxi_pass *p, float *rows)
+{
+    const fxi_transformer *m = p->m;
+    fxi_stream_next(p, &m->out_norm, false);
+    memcpy(rows, m->s.h, (size_t)p->n_row * (size_t)m->model.shape.dim * sizeof *rows);
+}

@@ -87,7 +87,7 @@ fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx
     const size_t n = (size_t)opt->max_batch_tok, dim = (size_t)s->dim;
     const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
-    const size_t n_act = n * (dim > n_q ? dim : n_q);
+    const size_t n_act = n * (dim > n_q ? dim : n_q), n_logit = (size_t)opt->max_batch_logit;
     const needs need = count_needs(m, n);
     const buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
@@ -112,7 +112,7 @@ fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx
         {(void **)&b->tok_pos, n, sizeof(int)},
         {(void **)&b->block[0], n, sizeof(fxi_attn_block)},
         {(void **)&b->block[1], m->rules.window ? n : 0, sizeof(fxi_attn_block)},
-        {(void **)&b->logit_row, (size_t)opt->max_batch_logit, sizeof(int)},
+        {(void **)&b->logit_row, n > n_logit ? n : n_logit, sizeof(int)},
     };
     FX_TRY(alloc_buffers(list, sizeof list / sizeof *list, opt->max_batch_tok, err));
     return alloc_expert_buffers(m, &need, opt->max_batch_tok, err);

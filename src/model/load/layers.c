@@ -181,12 +181,17 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int n_layer = m->model.shape.n_layer;
-    void *layers;
+    void *layers, *windows;
     FX_TRY(load_embedding(l, err));
     FX_TRY(load_positions(l, err));
     FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;
-    for (int i = 0; i < n_layer; i++) FX_TRY(load_layer(l, i, &m->layer[i], err));
+    m->model.shape.window_tok = windows;
+    for (int i = 0; i < n_layer; i++) {
+        FX_TRY(load_layer(l, i, &m->layer[i], err));
+        ((int *)windows)[i] = m->layer[i].is_windowed ? m->rules.window : 0;
+    }
     return FX_OK;
 }

@@ -38,7 +38,10 @@ static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
-    s->window_tok = k->window;
+    s->pooling = (fxi_pooling)k->pooling;
+    s->has_unit_length = k->normalizes != 0;
+    if (k->pooling > FXI_POOL_LAST)
+        return fxi_loading_fail(l, "pooling_type is none of 0 to 3 (none, mean, first, last)", err);
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
 }

@@ -23,8 +23,9 @@ typedef struct small_model {
     fxi_dtype type; // of the matrices, if n_type is 0; else they cycle through:
     const fxi_dtype *types;
     int n_type;
-    bool widened;      // the same numbers, but stored as F32
-    bool output_twice; // output.weight repeats token_embd.weight
+    bool widened;         // the same numbers, but stored as F32
+    bool output_twice;    // output.weight repeats token_embd.weight
+    int n_expert, n_used; // 0: no experts; n_ffn is of each
     small_key key[3];
 } small_model;
 

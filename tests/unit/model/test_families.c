@@ -6,6 +6,7 @@
 // are, so the bound is that of sums in another order.
 #include "unit/cmocka_all.h"
 
+#include "model/pooling.h"
 #include "unit/model/runner.h"
 
 #include <jansson.h>
@@ -142,6 +143,48 @@ static void check_case(const json_t *c)
     run_close(&r);
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+// The embedding of a text that comes in chunks.
+static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float *out)
+{
+    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    float *rows = malloc((size_t)chunk * (size_t)s->dim * sizeof *rows);
+    memset(out, 0, (size_t)s->dim * sizeof *out);
+    for (int at = 0, n; at < n_tok; at += n) {
+        n = n_tok - at < chunk ? n_tok - at : chunk;
+        const int n_row = fxi_pooling_rows(s, n, at + n == n_tok);
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq, at + n), FX_OK);
+        const fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), at, n, n_row};
+        const fxi_batch batch = {tok + at, n, &seq, 1};
+        assert_int_equal(fxi_model_embed(r->model, &batch, rows, NULL), FX_OK);
+        fxi_pooling_add(s, rows, n_row, at + n, out);
+    }
+    fxi_pooling_finish(s, n_tok, out);
+    free(rows);
+}
+
+static void check_embedding(const json_t *c)
+{
+    const json_t *want = json_object_get(c, "embedding");
+    char path[256];
+    int32_t tok[MAX_TOK];
+    float got[64], again[64];
+    family_run r;
+    if (!want) return;
+    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    run_open(&r, path, 0);
+    const int n = read_ints(json_object_get(c, "prompt"), tok), dim = (int)json_array_size(want);
+    assert_int_equal(dim, fxi_model_get_shape(r.model)->dim);
+    embed(&r, tok, n, 64, got);
+    embed(&r, tok, n, 7, again);
+    assert_memory_equal(got, again, (size_t)dim * sizeof *got);
+    for (int i = 0; i < dim; i++)
+        assert_true(fabs((double)got[i] - json_number_value(json_array_get(want, (size_t)i))) <
+                    BOUND);
+    run_close(&r);
+}
+
 static void for_each_case(void (*check)(const json_t *c))
 {
     json_error_t err;
@@ -157,6 +200,12 @@ static void test_reference_logits_and_tokens(void **state)
 {
     (void)state;
     for_each_case(check_case);
+}
+
+static void test_reference_embeddings(void **state)
+{
+    (void)state;
+    for_each_case(check_embedding);
 }
 
 static void same_bits_of(const json_t *c)
@@ -175,6 +224,7 @@ static void test_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference_logits_and_tokens),
+                                       cmocka_unit_test(test_reference_embeddings),
                                        cmocka_unit_test(test_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// test_keys.c - no key is silently ignored: what is applied changes the logits, what is neutral does
-// not change a bit, and what is not understood is refused by name.
+// test_keys.c - no key is silently ignored: what is applied changes the logits, what is neutral
+// does not change a bit, and what is not understood is refused by name.
 #include "unit/cmocka_all.h"
 
 #include "unit/model/runner.h"
