@@ -307,6 +307,48 @@ static void test_foreign_tensors_are_named(void **state)
     empty_scratch();
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+static void expect_pooling(const char *pooling, const char *modules, uint32_t type, bool normal)
+{
+    fxi_gguf *g;
+    fx_error err;
+    uint32_t got = 99;
+    bool is_normal = !normal;
+    write_text("1_Pooling/config.json", pooling);
+    write_text("modules.json", modules);
+    if (fxi_model_file_open(SCRATCH, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_gguf_u32(g, "llama.pooling_type", true, &got, &err), FX_OK);
+    assert_int_equal(fxi_gguf_bool(g, "llama.pooling_normalize", true, &is_normal, &err), FX_OK);
+    assert_int_equal(got, type);
+    assert_int_equal(is_normal, normal);
+    fxi_gguf_close(g);
+}
+
+static void test_pooling_of_sentence_transformers(void **state)
+{
+    (void)state;
+    static const char *const embed[] = {"embed_tokens.weight"};
+    static const char list[] = "[{\"type\": \"sentence_transformers.models.Transformer\"}, "
+                               "{\"type\": \"sentence_transformers.models.Normalize\"}]";
+    empty_scratch();
+    mkdir(SCRATCH "/1_Pooling", 0755);
+    write_text("config.json", CONFIG "}");
+    write_tensors("model.safetensors", embed, 1);
+    expect_pooling("{\"pooling_mode_lasttoken\": true}", list, 3, true);
+    expect_pooling("{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}", "[]",
+                   1, false);
+    write_text("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
+    expect_refused("only mean, cls and lasttoken are supported");
+    write_text("1_Pooling/config.json",
+               "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
+    expect_refused("a second mode of pooling");
+    remove(SCRATCH "/1_Pooling/config.json");
+    remove(SCRATCH "/modules.json");
+    rmdir(SCRATCH "/1_Pooling");
+    empty_scratch();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_missing_files_are_named),
         cmocka_unit_test(test_broken_indexes_are_named),
         cmocka_unit_test(test_foreign_tensors_are_named),
+        cmocka_unit_test(test_pooling_of_sentence_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
