@@ -33,15 +33,24 @@ static const float *weights_of_row(const fxi_encode_rows *job, size_t row)
     return job->weight + (slice < job->n_slice ? slice : job->n_slice - 1) * job->n_col;
 }
 
+// weight: NULL if all numbers matter alike.
 static void encode_weighted(const fxi_qformat *f, const fxi_dtype_info *to, const float *x,
                             const float *weight, size_t n, char *dst)
 {
+    float alike[FXI_QBLOCK_MAX];
+    for (int i = 0; i < FXI_QBLOCK_MAX; i++) alike[i] = 1;
     for (size_t i = 0; i < n; i += (size_t)f->n, dst += to->block_bytes) {
         fxi_qblock b;
         fxi_qblock_from_f32(f, x + i, &b);
-        fxi_qblock_refine(f, x + i, weight + i, &b);
+        fxi_qblock_refine(f, x + i, weight ? weight + i : alike, &b);
         f->write(&b, dst);
     }
+}
+
+// Where scales are rounded themselves, it pays without weights, too.
+static bool needs_refining(const fxi_qformat *f, const float *weight)
+{
+    return f && f->type != FXI_Q8_0 && !f->value && (weight || f->sc_max > 0);
 }
 
 static void encode_row(void *arg, int task)
@@ -60,7 +69,7 @@ static void encode_row(void *arg, int task)
     }
     const fxi_qformat *f = fxi_qformat_find((fxi_dtype)job->to->id);
     const float *weight = weights_of_row(job, row);
-    if (f && weight && job->to->id != FXI_Q8_0)
+    if (needs_refining(f, weight))
         encode_weighted(f, job->to, x, weight, n, dst);
     else
         fxi_row_from_f32((fxi_dtype)job->to->id, x, n, dst);

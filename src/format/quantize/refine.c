@@ -2,13 +2,13 @@
 //
 // Coordinate descent on the weighted squared error: the scales of the block by least squares for
 // the codes, then for each run the stored scale (and offset) and their neighbours, each with the
-// nearest codes. A round that does not help ends it; a block never gets worse. Plain loops in one
-// order: the same bits everywhere.
+// nearest codes. A round that does not help ends it; a block never gets worse. Sums have one order:
+// the same bits everywhere.
 #include <math.h>
 
 #include "format/quantize/quantize_impl.h"
 
-enum { MAX_ROUND = 4 };
+enum { MAX_ROUND = 4, LANES = 4, MAX_SUB = 32 };
 
 #define F16_MAX 65504.0f
 
@@ -74,21 +74,27 @@ static void fit_block_scales(const fxi_qformat *f, const float *x, const float *
 
 // ---- codes and the runs' scales ----------------------------------------------------------------
 
-// The nearest codes of run j with a scale and an offset; the weighted error.
-static double set_nearest_codes(const fxi_qformat *f, const float *x, const float *weight,
-                                float scale, float offset, uint8_t *code)
+// The nearest codes of a run with a scale and an offset; the weighted error, in LANES sums so that
+// the compiler may vectorise them.
+static float set_nearest_codes(const fxi_qformat *f, const float *x, const float *weight,
+                               float scale, float offset, uint8_t *code)
 {
-    const float inv = scale != 0 ? 1 / scale : 0, top = (float)((1 << f->bits) - 1);
-    double sum = 0;
+    const float inv = scale != 0 ? 1 / scale : 0, zero = (float)f->zero;
+    const float top = (float)((1 << f->bits) - 1);
+    float c[MAX_SUB], sum[LANES] = {0};
     for (int i = 0; i < f->sub; i++) {
-        float c = rintf((x[i] - offset) * inv) + (float)f->zero;
-        c = c > 0 ? c : 0;
-        c = c < top ? c : top;
-        code[i] = (uint8_t)c;
-        const double e = (double)(scale * (c - (float)f->zero) + offset) - (double)x[i];
-        sum += (double)weight[i] * e * e;
+        float v = (x[i] - offset) * inv + zero;
+        v = v > 0 ? v : 0;
+        v = v < top ? v : top;
+        c[i] = (v + 0x1.8p23f) - 0x1.8p23f; // to the nearest whole number
     }
-    return sum;
+    for (int i = 0; i < f->sub; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            const float e = scale * (c[i + l] - zero) + offset - x[i + l];
+            sum[l] += weight[i + l] * (e * e);
+        }
+    for (int i = 0; i < f->sub; i++) code[i] = (uint8_t)c[i];
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 static bool in_range(int v, int lo, int hi)
@@ -102,10 +108,10 @@ static void refine_run(const fxi_qformat *f, const float *x, const float *weight
 {
     const int at = j * f->sub, sc0 = b->sc[j], mn0 = b->mn[j], reach = f->has_min ? 1 : 0;
     const float d = f16_of(b->d), m = f16_of(b->m);
-    double best = INFINITY;
+    float best = INFINITY;
     for (int ds = -1; ds <= 1; ds++)
         for (int dm = -reach; dm <= reach; dm++) {
-            uint8_t code[32];
+            uint8_t code[MAX_SUB];
             const int sc = sc0 + ds, mn = mn0 + dm;
             if (!in_range(sc, f->sc_min, f->sc_max) || !in_range(mn, 0, f->has_min ? f->sc_max : 0))
                 continue;

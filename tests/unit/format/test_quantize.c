@@ -244,10 +244,10 @@ static void test_error_of_each_type(void **state)
     (void)state;
     static const struct {
         const char *type;
-        double bound; // of the relative error of normal numbers, as in test_qblock
+        double bound; // of the relative error of normal numbers, slightly above the measured one
     } cases[] = {{"f32", 1e-9},      {"bf16", 0.0017},   {"f16", 0.00021}, {"q8_0", 0.0056},
                  {"q4_0", 0.0843},   {"q4_1", 0.0728},   {"q5_0", 0.0421}, {"q5_1", 0.0348},
-                 {"q4_k_m", 0.0741}, {"q5_k_m", 0.0367}, {"q6_k", 0.0180}};
+                 {"q4_k_m", 0.0715}, {"q5_k_m", 0.0352}, {"q6_k", 0.0178}};
     fx_error err;
     write_source(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
