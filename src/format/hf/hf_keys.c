@@ -363,7 +363,7 @@ static fx_status read_pooling(const fxi_folder *f, const fxi_config *c, uint32_t
     return fxi_config_fail(c, "pooling_mode", f->err, "only mean, cls and lasttoken are supported");
 }
 
-static bool normalizes(const fxi_config *modules)
+static bool says_normalize(const fxi_config *modules)
 {
     for (size_t i = 0; i < json_array_size(modules->root); i++) {
         const json_t *type = json_object_get(json_array_get(modules->root, i), "type");
@@ -376,7 +376,7 @@ static fx_status write_normalize(const fxi_folder *f)
 {
     fxi_config modules;
     fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
-    if (st == FX_OK) write_bool(f, "pooling_normalize", normalizes(&modules));
+    if (st == FX_OK) write_bool(f, "pooling_normalize", says_normalize(&modules));
     fxi_config_close(&modules);
     return st;
 }
