@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "format/show.h"
 #include "model/load/loading.h"
 
 #define WINDOW_LAYERS "attention.sliding_window_pattern"
@@ -105,8 +106,8 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%.*s' is not one we know",
-                    fxi_gguf_name(l->ld->g), name.n < 32 ? (int)name.n : 32, name.p);
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
+                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
