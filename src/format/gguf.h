@@ -67,6 +67,9 @@ fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
 // The same over bytes in memory, which must outlive it; `name` begins error texts.
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err);
+// The keys and tensors of a file whose data may be missing, in whole or in part: it can be looked
+// at, but its tensors have no `data`. Otherwise as fxi_gguf_open, for one file.
+fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
 // Before bytes [from, from + n_bytes) of a tensor are read: makes those of a computed tensor;
 // nothing to do for others. One thread at a time. Pre: within the tensor. Errors: FX_ENOMEM,

@@ -2,6 +2,7 @@
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void draw_load(void *ud, uint64_t done, uint64_t total)
@@ -15,6 +16,18 @@ const char *fxi_cli_swap_dir(const fxi_cli_options *o)
     if (o->swap_dir && o->swap_dir[0]) return o->swap_dir;
     const char *dir = getenv("TMPDIR");
     return dir && dir[0] ? dir : "/tmp";
+}
+
+// A model answers worse beyond the context that it was trained with; the budget may hold less.
+static void warn_of_context(const fx_model_info *m, int wanted)
+{
+    if (wanted > m->train_ctx_tok)
+        fprintf(stderr,
+                "warning: --ctx %d is beyond the %d tokens that the model was trained with\n",
+                wanted, m->train_ctx_tok);
+    if (wanted > m->ctx_tok)
+        fprintf(stderr, "warning: --ctx %d: the KV cache's memory holds %d tokens (--kv-memory)\n",
+                wanted, m->ctx_tok);
 }
 
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
@@ -40,5 +53,6 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.progress_ud = &bar;
     fx_status st = fx_engine_open(&opt, out, err);
     fxi_progress_end(&bar);
+    if (st == FX_OK) warn_of_context(fx_engine_info(*out), o->ctx_tok);
     return st;
 }

@@ -220,6 +220,11 @@ static const fxi_hf_key parallel_keys[] = {
     END_KEYS,
 };
 
+static const fxi_hf_key cohere_keys[] = {
+    {"logit_scale", "logit_scale", FXI_HF_F32},
+    END_KEYS,
+};
+
 static const fxi_hf_key gptoss_keys[] = {
     {"experts_per_token", "expert_used_count", FXI_HF_U32},
     {"intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
@@ -236,6 +241,7 @@ static const fxi_hf_key gptoss_keys[] = {
 static const fxi_hf_neutral opt_neutral[] = {
     {"do_layer_norm_before", "true"}, {"_remove_final_layer_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
+static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
 
 // ---- families ----------------------------------------------------------------------------------
@@ -279,6 +285,8 @@ static const fxi_hf_family families[] = {
      gptneox_names, parallel_keys, NULL, "gpt-2"},
     {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_MUST_TIE, "relu", FXI_HF_NO_WINDOW,
      opt_names, NULL, opt_neutral, "gpt-2"},
+    {"cohere", "command-r", FXI_HF_LAYER_NORM | FXI_HF_MUST_TIE, "silu", FXI_HF_NO_WINDOW, NULL,
+     cohere_keys, cohere_neutral, NULL},
     {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL, "gpt-4o"},
 };
 

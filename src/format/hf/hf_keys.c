@@ -37,7 +37,7 @@ static const struct shape_number {
     {{"num_hidden_layers", "n_layer"}, offsetof(fxi_folder, n_layer), true, 1024},
     {{"hidden_size", "n_embd"}, offsetof(fxi_folder, dim), true, 1 << 17},
     {{"num_attention_heads", "n_head"}, offsetof(fxi_folder, n_head), true, 4096},
-    {{"num_key_value_heads", "num_kv_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
+    {{"num_kv_heads", "num_key_value_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
     {{"head_dim"}, offsetof(fxi_folder, head_dim), false, 1024},
     {{"num_local_experts", "num_experts"}, offsetof(fxi_folder, n_expert), false, 4096},
     {{"max_position_embeddings", "n_positions"}, offsetof(fxi_folder, ctx_tok), false, 1 << 24},
@@ -341,6 +341,60 @@ static fx_status write_no_rope_layers(const fxi_folder *f)
     return FX_OK;
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+// What Sentence Transformers does with the rows of a text, in its words and in GGUF's numbers.
+static const struct pooling_mode {
+    const char *member;
+    uint32_t type;
+} pooling_modes[] = {
+    {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+
+static fx_status read_pooling(const fxi_folder *f, const fxi_config *c, uint32_t *type)
+{
+    for (size_t i = 0; i < sizeof pooling_modes / sizeof *pooling_modes; i++) {
+        bool on = false;
+        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on, f->err));
+        if (on && *type)
+            return fxi_config_fail(c, pooling_modes[i].member, f->err, "a second mode of pooling");
+        if (on) *type = pooling_modes[i].type;
+    }
+    if (*type || !json_object_size(c->root)) return FX_OK;
+    return fxi_config_fail(c, "pooling_mode", f->err, "only mean, cls and lasttoken are supported");
+}
+
+static bool normalizes(const fxi_config *modules)
+{
+    for (size_t i = 0; i < json_array_size(modules->root); i++) {
+        const json_t *type = json_object_get(json_array_get(modules->root, i), "type");
+        if (json_is_string(type) && strstr(json_string_value(type), "Normalize")) return true;
+    }
+    return false;
+}
+
+static fx_status write_normalize(const fxi_folder *f)
+{
+    fxi_config modules;
+    fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
+    if (st == FX_OK) write_bool(f, "pooling_normalize", normalizes(&modules));
+    fxi_config_close(&modules);
+    return st;
+}
+
+static fx_status write_pooling(const fxi_folder *f)
+{
+    fxi_config c;
+    uint32_t type = 0;
+    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
+    if (st == FX_OK) st = read_pooling(f, &c, &type);
+    fxi_config_close(&c);
+    if (st != FX_OK || !type) return st;
+    write_u32(f, "pooling_type", type);
+    return write_normalize(f);
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
 static void write_shape(const fxi_folder *f)
 {
     write_u32(f, "block_count", f->n_layer);
@@ -370,5 +424,6 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_windows(f));
     FX_TRY(write_no_rope_layers(f));
     FX_TRY(write_activation(f));
+    FX_TRY(write_pooling(f));
     return fxi_hf_write_rope(f);
 }

@@ -5,7 +5,7 @@
 #include "format/hf/hf_folder.h"
 #include "format/show.h"
 
-enum { MXFP4_TYPE = 39, MX_ELEMS = 32 };
+enum { MX_ELEMS = 32 };
 
 __attribute__((format(printf, 3, 4))) static fx_status fail_source(const fxi_folder *f,
                                                                    const fxi_st_tensor *t,
@@ -304,7 +304,7 @@ static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match 
         return fail_source(f, t, "its shape and that of its scales do not fit");
     r->src->scale = s;
     r->mxfp4 = true;
-    r->type = (fxi_dtype)MXFP4_TYPE;
+    r->type = FXI_MXFP4;
     r->n_dim = 3;
     r->ne[0] = r->run = t->dim[2] * MX_ELEMS;
     r->ne[1] = t->dim[1] / (every_other ? 2 : 1);

@@ -92,7 +92,7 @@ static fx_status declare_all(rewrite_job *j)
     return FX_OK;
 }
 
-static fx_status report_bytes(rewrite_job *j, uint64_t n_bytes)
+static fx_status tell_progress(rewrite_job *j, uint64_t n_bytes)
 {
     j->done_bytes += n_bytes;
     if (!j->how->on_progress ||
@@ -108,7 +108,7 @@ static fx_status copy_part(rewrite_job *j, const fxi_gguf_tensor *t, uint64_t at
     FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->err));
     fxi_gguf_write_data(j->w, src, n_bytes);
     fxi_gguf_drop(j->g, src, n_bytes);
-    return report_bytes(j, n_bytes);
+    return tell_progress(j, n_bytes);
 }
 
 static fx_status fail_number(const rewrite_job *j, const fxi_gguf_tensor *t, uint64_t row)
@@ -135,7 +135,7 @@ static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_enco
     if (bad_row < e->n_row) return fail_number(j, t, e->first_row + bad_row);
     fxi_gguf_write_data(j->w, j->out.p, out_bytes);
     fxi_gguf_drop(j->g, e->src, n_bytes);
-    return report_bytes(j, n_bytes);
+    return tell_progress(j, n_bytes);
 }
 
 static fx_status convert_tensor(rewrite_job *j, const fxi_gguf_tensor *t)

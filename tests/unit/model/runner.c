@@ -3,6 +3,7 @@
 
 #include "unit/cmocka_all.h"
 
+#include "format/model_file.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ void runner_open(runner *r, runner_model m, const variant *v)
 {
     fxi_gguf *g;
     fx_error err = {0};
-    if (fxi_gguf_open(m.path, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_model_file_open(m.path, &g, &err) != FX_OK) fail_msg("%s", err.text);
     assert_int_equal(fxi_pool_create(v->n_thread, &r->pool, &err), FX_OK);
     fxi_model_options opt = {.pool = r->pool,
                              .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),

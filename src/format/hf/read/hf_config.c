@@ -31,7 +31,7 @@ static fx_status parse_config(const char *text, size_t n, fxi_config *out, fx_er
     if (!out->root)
         return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", out->path, e.line,
                         fxi_show_text(e.text, strlen(e.text)).s);
-    if (json_is_object(out->root)) return FX_OK;
+    if (json_is_object(out->root) || (json_is_array(out->root) && out->may_be_list)) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: not a JSON object", out->path);
 }
 
@@ -43,10 +43,9 @@ fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_con
     return parse_config(text, n, out, err);
 }
 
-fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
-                          fx_error *err)
+static fx_status open_config(const char *folder, const char *name, bool must, fxi_config *out,
+                             fx_error *err)
 {
-    *out = (fxi_config){.part = ""};
     if (asprintf(&out->path, "%s/%s", folder, name) < 0) {
         out->path = NULL;
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
@@ -55,11 +54,26 @@ fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_c
         out->root = json_object();
         return out->root ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
     }
+    if (access(out->path, F_OK))
+        return fxi_fail(err, FX_EIO, "%s: a directory without %s", folder, name);
     fxi_mapping map;
     FX_TRY(fxi_mapping_open(out->path, &map, err));
     fx_status st = parse_config((const char *)map.data, map.size_bytes, out, err);
     fxi_mapping_close(&map);
     return st;
+}
+
+fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
+                          fx_error *err)
+{
+    *out = (fxi_config){.part = ""};
+    return open_config(folder, name, must, out, err);
+}
+
+fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config *out, fx_error *err)
+{
+    *out = (fxi_config){.part = "", .may_be_list = true};
+    return open_config(folder, name, false, out, err);
 }
 
 void fxi_config_close(fxi_config *c)
@@ -72,7 +86,7 @@ void fxi_config_close(fxi_config *c)
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part)
 {
     json_t *of = json_object_get(c->root, name);
-    return (fxi_config){c->path, json_is_object(of) ? of : NULL, part};
+    return (fxi_config){.path = c->path, .root = json_is_object(of) ? of : NULL, .part = part};
 }
 
 const json_t *fxi_config_get(const fxi_config *c, const char *key)

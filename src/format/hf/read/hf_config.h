@@ -15,12 +15,16 @@ typedef struct fxi_config {
     char *path;       // of the file; NULL: closed
     json_t *root;     // an object; of an absent file that may be absent: empty
     const char *part; // "rope_scaling." in the part of that name, otherwise ""
+    bool may_be_list; // the file may hold an array instead
 } fxi_config;
 
 // Reads FOLDER/NAME; the caller closes *out, on errors too. Numbers are read as real ones. Errors:
 // FX_EIO, FX_EFORMAT, FX_ENOMEM.
 fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
                           fx_error *err);
+// The same for a file that holds an array, and may be absent.
+fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config *out,
+                               fx_error *err);
 // The same from text; `name` begins error texts.
 fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_config *out,
                            fx_error *err);

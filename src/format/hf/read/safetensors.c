@@ -65,7 +65,7 @@ static bool read_count(const json_t *v, uint64_t *out)
     return n >= 0 && n <= (json_int_t)1 << 53;
 }
 
-static fx_status read_shape(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
 {
     const json_t *shape = json_object_get(of, "shape");
     if (!json_is_array(shape)) return fail_st_tensor(c, t->name, "has no shape");
@@ -129,7 +129,7 @@ static fx_status read_entry(const st_cursor *c, const char *name, const json_t *
                               MAX_NAME_BYTES);
     if (!json_is_object(of)) return fail_st_tensor(c, name, "is not an object");
     FX_TRY(read_st_type(c, of, t));
-    FX_TRY(read_shape(c, of, t));
+    FX_TRY(read_st_shape(c, of, t));
     return read_range(c, of, t);
 }
 

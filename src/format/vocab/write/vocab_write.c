@@ -113,15 +113,23 @@ static void write_id(fxi_gguf_writer *w, const char *key, int32_t id)
     if (id >= 0) fxi_gguf_write_u32(w, key, (uint32_t)id);
 }
 
+// Readers take the ids under these keys for control tokens.
+static bool is_control(const fxi_vocab_spec *s, int32_t id)
+{
+    return (size_t)id < s->n_tok && s->tok[id].type == FXI_TOKEN_CONTROL;
+}
+
 // EOS and two more have keys that other programs know.
 static void write_ends(const fxi_vocab_spec *s, const fxi_ids *ends, fxi_gguf_writer *w)
 {
     static const char *const key[] = {KEY("eot_token_id"), KEY("eom_token_id")};
-    const int32_t eos = s->eos >= 0 ? s->eos : ends->n ? ends->id[0] : -1;
+    const bool first = s->eos < 0 && ends->n && is_control(s, ends->id[0]);
+    const int32_t eos = first ? ends->id[0] : s->eos;
     size_t n_key = 0;
     write_id(w, KEY("eos_token_id"), eos);
     for (size_t i = 0; i < ends->n && n_key < sizeof key / sizeof *key; i++)
-        if (ends->id[i] != eos) write_id(w, key[n_key++], ends->id[i]);
+        if (ends->id[i] != eos && is_control(s, ends->id[i]))
+            write_id(w, key[n_key++], ends->id[i]);
     if (ends->n) fxi_gguf_write_i32s(w, FXI_KEY_ENDS, ends->id, ends->n);
 }
 
