@@ -124,7 +124,11 @@ CASES = [
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("yarn", 15000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False,
                               original_max_position_embeddings=64)),
+    case("gpt-oss-mxfp4", "gpt_oss", "gpt-oss", hidden_size=32, num_local_experts=5, num_experts_per_tok=5,
+         num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
+         rope_parameters=rope("default", 15000.0)),
 ]
+MXFP4 = gguf.GGMLQuantizationType.MXFP4
 
 # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -152,12 +156,27 @@ def randomise(model, config):
                 p.copy_((gain / math.sqrt(fan_in) * torch.randn_like(p)).half().float())
 
 
+def to_mxfp4(w):
+    return gguf.quants.quantize(np.ascontiguousarray(w, np.float32), MXFP4)
+
+
+def round_experts(model):
+    """Experts' matrices as MXFP4 holds them, in rows of their inputs."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                w = gguf.quants.dequantize(to_mxfp4(p.numpy().swapaxes(1, 2)), MXFP4)
+                p.copy_(torch.from_numpy(np.ascontiguousarray(w.swapaxes(1, 2))))
+
+
 def make_model(c, seed):
     torch.manual_seed(seed)
     config = CONFIG_MAPPING[c["hf"]](**c["config"])
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager",
                                              experts_implementation="eager").eval()
     randomise(model, config)
+    if c["name"].endswith("mxfp4"):
+        round_experts(model)
     model.tie_weights()
     return model, config
 
@@ -443,6 +462,9 @@ def write_gguf(c, model, config, path):
     w.add_token_scores([-float(i) for i in range(VOCAB)])
     w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
     for k, v in {**tensors(c, model, config), **extra}.items():
+        if c["name"].endswith("mxfp4") and "_exps.weight" in k:
+            w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
+            continue
         wide = v.ndim == 1 or k.endswith(".bias") or "norm" in k
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))
     w.write_header_to_file()
@@ -472,8 +494,9 @@ def make_case(c, folders):
     if folders:
         model.save_pretrained(os.path.join(folders, c["name"]))
     print(f"{c['name']}: seed {seed}, logits to {float(last.abs().max()):.2f}, {len(set(greedy))} greedy tokens")
+    rounds = {"bound": 0.06} if c["name"].endswith("mxfp4") else {}
     more = {"embedding": embedding(c, model, prompt)} if "pooling_type" in c["keys"] else {}
-    return {**more, "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"], "prompt": prompt, "greedy": greedy,
+    return {**more, **rounds, "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"], "prompt": prompt, "greedy": greedy,
             "at": [i for i, _ in checks], "logits": [numbers(r) for _, r in checks], "last": numbers(last)}
 
 

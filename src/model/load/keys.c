@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/show.h"
+
 #define NAME_BYTES 128
 #define OURS       "flexinfer"
 
@@ -202,8 +204,8 @@ static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
         const bool known = !suffix.n || is_listed(suffix);
         if (!known && !says_nothing(kv))
             return fxi_fail(err, FX_EFORMAT,
-                            "%s: key '%.*s' is not one we know, and may change the result",
-                            fxi_gguf_name(g), kv->key.n < 96 ? (int)kv->key.n : 96, kv->key.p);
+                            "%s: key '%s' is not one we know, and may change the result",
+                            fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
     }
     return FX_OK;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "format/show.h"
+
 void fxi_transformer_free(fxi_transformer *m)
 {
     fxi_arena_free(&m->mem);
@@ -18,9 +20,8 @@ static fx_status read_family(fxi_loading *l, fx_error *err)
     l->family = fxi_family_find(l->arch);
     if (l->family) return FX_OK;
     fxi_family_list(known, sizeof known);
-    return fxi_fail(err, FX_EFORMAT, "%s: architecture '%.*s' is not one we run (%s)",
-                    fxi_gguf_name(l->ld->g), l->arch.n < 64 ? (int)l->arch.n : 64, l->arch.p,
-                    known);
+    return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not one we run (%s)",
+                    fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
 }
 
 // Of most weights.

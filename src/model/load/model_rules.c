@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "format/show.h"
 #include "model/load/loading.h"
 
 #define WINDOW_LAYERS "attention.sliding_window_pattern"
@@ -73,8 +74,8 @@ static void read_scales(const fxi_loading *l, fxi_rules *r)
     if (l->family->flags & FXI_LOGIT_DIVIDED) r->logit_scale = 1 / r->logit_scale;
     r->attn_cap = k->attn_cap;
     r->logit_cap = k->logit_cap;
-    r->log_scale = k->log_tok ? k->log_scale : 0;
-    r->log_tok = k->log_tok;
+    r->log_scale = k->log_scale;
+    r->log_tok = k->log_tok ? k->log_tok : k->orig_ctx;
 }
 
 static fx_status read_norm(const fxi_loading *l, fxi_rules *r, fx_error *err)
@@ -105,8 +106,8 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%.*s' is not one we know",
-                    fxi_gguf_name(l->ld->g), name.n < 32 ? (int)name.n : 32, name.p);
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
+                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
@@ -183,6 +184,8 @@ fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
     read_scales(l, r);
+    if (r->log_scale != 0 && !r->log_tok)
+        return missing_key(l, "attention.temperature_length", err);
     r->is_parallel = (l->family->flags & FXI_PARALLEL) || l->keys.is_parallel;
     r->window = l->keys.window;
     return FX_OK;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/show.h"
 #include "model/load/loading.h"
 
 typedef struct rope_read {
@@ -140,10 +141,10 @@ static fx_status scale_spec(const rope_read *r, fxi_rope_spec *spec, fx_error *e
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (fxi_str_is(type, kinds[i].name)) return kinds[i].scale(r, spec, err);
     return fxi_fail(err, FX_EFORMAT,
-                    "%s: key '%.*s.rope.scaling.type': '%.*s' is not supported (none, linear, "
+                    "%s: key '%.*s.rope.scaling.type': '%s' is not supported (none, linear, "
                     "dynamic, yarn, longrope)",
                     fxi_gguf_name(r->l->ld->g), (int)r->l->arch.n, r->l->arch.p,
-                    type.n < 32 ? (int)type.n : 32, type.p);
+                    fxi_show_text(type.p, type.n).s);
 }
 
 // Frequencies without scaling.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/show.h"
 #include "kernels/linear.h"
 
 #define NAME_BYTES 96
@@ -52,8 +53,8 @@ fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(ld->g, i);
         if (!ld->taken[i])
             return fxi_fail(err, FX_EFORMAT,
-                            "%s: tensor '%.*s' is not part of the architecture we run",
-                            fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);
+                            "%s: tensor '%s' is not part of the architecture we run",
+                            fxi_gguf_name(ld->g), fxi_show_text(t->name.p, t->name.n).s);
     }
     return FX_OK;
 }

@@ -95,6 +95,7 @@ static const struct refusal {
     {{"llama.something_new", 'b', 1, NULL}, "'llama.something_new'"},
     {{"llama.attention.sliding_window", 's', 0, "5"}, "llama.attention.sliding_window"},
     {{"llama.attention.sliding_window_pattern", 's', 0, "all"}, "sliding_window_pattern"},
+    {{"llama.attention.temperature_scale", 'f', 0.1, NULL}, "attention.temperature_length"},
     {{"llama.attention.scale", 'f', -1, NULL}, "llama.attention.scale"},
     {{"llama.attention.scale", 'f', NAN, NULL}, "llama.attention.scale"},
     {{"llama.attention.scale", 'f', INFINITY, NULL}, "llama.attention.scale"},

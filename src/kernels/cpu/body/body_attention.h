@@ -27,14 +27,16 @@
 #include "kernels/attn_range.h"
 #include "kernels/cpu/body/body_kv.h"
 #include "kernels/cpu/body/body_product.h"
+#include "kernels/cpu/body/body_softmax.h"
 
 typedef struct attn_walk {
     const fxi_attn *a;
     const kv_kind *kind;
-    bool halves;      // keys and values stay 16-bit until they are multiplied
-    int n_row, n_vec; // rows of one KV head; vectors of 16 in a row of values
-    int value_tile;   // positions whose values are multiplied at a time
-    float *tile;      // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
+    bool halves;             // keys and values stay 16-bit until they are multiplied
+    int n_row, n_vec;        // rows of one KV head; vectors of 16 in a row of values
+    int segment0, n_segment; // that the call attends to: from segment0 up to, not including, this
+    int value_tile;          // positions whose values are multiplied at a time
+    float *tile; // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
 
     // Buffers of the call's first KV head; those of the others follow.
     float *q0;     // [n_row][head_dim] times scale
@@ -49,41 +51,42 @@ typedef struct attn_walk {
     prefetch_list *next;
 } attn_walk;
 
-enum { PART_M, PART_L, PART_ACC = FXI_ATTN_PART_ACC };
-
 static size_t part_floats(const attn_walk *w)
 {
     return PART_ACC + 16 * (size_t)w->n_vec;
 }
 
 // What a walk covers of one segment: for each head the rows r0 to r1 - 1, which attend to some of
-// it, and the positions pos + from to pos + end - 1, which some of the rows attend to.
+// it, and of the positions from pos on those in `all`, which some of the rows attend to.
 typedef struct attn_span {
-    int pos, r0, r1, from, end;
+    int pos, r0, r1;
+    attn_range all;
+    attn_range tok[FXI_ATTN_MAX_TOK]; // what each token attends to; set by walk_segment
 } attn_span;
 
-static attn_span span_of(const attn_walk *w, int segment)
+static attn_range token_range(const fxi_attn *a, int tok, int pos)
+{
+    return (attn_range){max_int(fxi_attn_first(a, tok) - pos, 0),
+                        min_int(fxi_attn_end(a, tok) - pos, FXI_ATTN_SEGMENT)};
+}
+
+static void span_of(const attn_walk *w, int segment, attn_span *s)
 {
     const fxi_attn *a = w->a;
     int pos = segment * FXI_ATTN_SEGMENT, tok0 = 0, tok1 = a->n_tok;
     while (tok0 < tok1 && fxi_attn_end(a, tok0) <= pos) tok0++;
     while (tok1 > tok0 && fxi_attn_first(a, tok1 - 1) >= pos + FXI_ATTN_SEGMENT) tok1--;
-    if (tok0 == tok1) return (attn_span){.pos = pos};
-    return (attn_span){.pos = pos,
-                       .r0 = tok0 * a->group,
-                       .r1 = tok1 * a->group,
-                       .from = max_int(fxi_attn_first(a, tok0) - pos, 0),
-                       .end = min_int(fxi_attn_end(a, tok1 - 1) - pos, FXI_ATTN_SEGMENT)};
+    s->pos = pos;
+    s->r0 = tok0 * a->group;
+    s->r1 = tok1 * a->group;
 }
 
-// The same for one of its rows.
-static attn_span span_row(const attn_walk *w, const attn_span *s, int row)
+// The positions of each token and of all of them; some tokens attend to the segment.
+static void span_ranges(const attn_walk *w, attn_span *s)
 {
-    const int tok = row / w->a->group;
-    attn_span one = *s;
-    one.from = max_int(fxi_attn_first(w->a, tok) - s->pos, 0);
-    one.end = min_int(fxi_attn_end(w->a, tok) - s->pos, FXI_ATTN_SEGMENT);
-    return one;
+    const int tok0 = s->r0 / w->a->group, tok1 = s->r1 / w->a->group;
+    for (int t = tok0; t < tok1; t++) s->tok[t] = token_range(w->a, t, s->pos);
+    s->all = (attn_range){s->tok[tok0].from, s->tok[tok1 - 1].end};
 }
 
 // ---- keys and values as panels -----------------------------------------------------------------
@@ -183,7 +186,7 @@ static void head_values(const attn_walk *w, const attn_span *s, int n, int at)
               .x = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldx = FXI_ATTN_SEGMENT,
               .n_k = n,
-              .first = at == s->from,
+              .first = at == s->all.from,
               .y = w->seg + (size_t)r0 * part_floats(w) + PART_ACC,
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
@@ -195,49 +198,6 @@ static void head_values(const attn_walk *w, const attn_span *s, int n, int at)
         product_tiles(c, s->r1 - r0, w->n_vec, w->next);
     }
     prefetch_flush(w->next);
-}
-
-// The multiple of 16 below or at i.
-static int whole_16(int i)
-{
-    return i / 16 * 16;
-}
-
-static void row_cap(float *s, const attn_span *row, float cap)
-{
-    const int from = whole_16(row->from);
-    softcap_row(s + from, cap, row->end - from);
-}
-
-// Stores the largest of the scores that the row sees in its partial result. Sets those around them,
-// up to whole vectors, to -inf.
-static void row_max(float *s, const attn_span *row, float *part)
-{
-    const v16 low = v16_set1(-INFINITY);
-    const int from = row->from, end = row->end;
-    float *first = s + whole_16(from), *last = s + whole_16(end);
-    v16 max = low;
-    if (end % 16) v16_store(last, v16_first(end % 16, v16_load(last), low));
-    if (from % 16) v16_store(first, v16_first(from % 16, low, v16_load(first)));
-    for (int i = whole_16(from); i < end; i += 16) max = v16_max(max, v16_load(s + i));
-    part[PART_M] = v16_max_lane(max);
-}
-
-// Turns the scores that the row sees into weights and stores their sum in the partial result; the
-// span's other weights are 0.
-static void row_weights(float *s, const attn_span *row, const attn_span *span, float *part)
-{
-    const v16 max = v16_set1(part[PART_M]);
-    v16 sum = v16_zero();
-    int i = whole_16(span->from);
-    for (; i < whole_16(row->from); i += 16) v16_store(s + i, v16_zero());
-    for (; i < row->end; i += 16) {
-        v16 p = v16_exp(v16_sub(v16_load(s + i), max));
-        v16_store(s + i, p);
-        sum = v16_add(sum, p);
-    }
-    for (; i < span->end; i += 16) v16_store(s + i, v16_zero());
-    part[PART_L] = v16_fold(sum);
 }
 
 // ---- the walk -----------------------------------------------------------------------------------
@@ -270,16 +230,19 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
 static void head_weights(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    for (int r = s->r0; r < s->r1; r++) {
-        const attn_span row = span_row(w, s, r);
-        float *score = w->s + (size_t)r * FXI_ATTN_SEGMENT;
-        if (w->a->softcap) row_cap(score, &row, w->a->softcap);
-        row_max(score, &row, w->seg + (size_t)r * ld);
-    }
-    for (int r = s->r0; r < s->r1; r++) {
-        const attn_span row = span_row(w, s, r);
-        row_weights(w->s + (size_t)r * FXI_ATTN_SEGMENT, &row, s, w->seg + (size_t)r * ld);
-    }
+    const int group = w->a->group;
+    float *score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, *part = w->seg + (size_t)s->r0 * ld;
+    if (w->a->softcap)
+        for (int r = s->r0; r < s->r1; r++, score += FXI_ATTN_SEGMENT)
+            row_cap(score, s->tok[r / group], w->a->softcap);
+    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT;
+    for (int r = s->r0, t = r / group; r < s->r1; t++)
+        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
+            row_max(score, s->tok[t], part);
+    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, part = w->seg + (size_t)s->r0 * ld;
+    for (int r = s->r0, t = r / group; r < s->r1; t++)
+        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
+            row_weights(score, s->tok[t], s->all, part);
 }
 
 static void row_scale(const float *src, float factor, int n, float *dst)
@@ -295,13 +258,13 @@ static void walk_head(attn_walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
     const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
-    const size_t n_segment = (size_t)fxi_attn_n_segment(fxi_attn_call_end(a));
     w->head_bytes = fxi_kv_bytes(a->kv_type, (a->kv_head + h) * a->head_dim);
     w->q = w->q0 + row * (size_t)a->head_dim;
     w->s = w->s0 + row * FXI_ATTN_SEGMENT;
     w->whole = w->whole0 + row * ld;
     w->seg = w->seg0 + row * ld;
-    if (w->part) w->seg = w->part + ((size_t)h * n_segment + (size_t)segment) * n_row * ld;
+    if (w->part)
+        w->seg = w->part + ((size_t)h * (size_t)w->n_segment + (size_t)segment) * n_row * ld;
 }
 
 // Where row r of head h begins in q and out.
@@ -347,8 +310,8 @@ static void walk_end(attn_walk *w)
     }
 }
 
-// A walk from a segment on. part, if not NULL: where partial results of segments go or come from.
-// The layout of the call's scratch: see fxi_attn_scratch.
+// A walk from a segment on, but no earlier than the call attends to. part, if not NULL: where
+// partial results of segments go or come from. The layout of the call's scratch: fxi_attn_scratch.
 static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_list *next)
 {
     attn_walk w = {.a = a,
@@ -356,6 +319,8 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
                    .next = next,
                    .part = part,
                    .n_vec = (a->head_dim + 15) / 16,
+                   .segment0 = fxi_attn_first_segment(a->pos, a->window),
+                   .n_segment = fxi_attn_n_segment(fxi_attn_call_end(a)),
                    .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
     w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 32 == 0;
@@ -364,7 +329,8 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
     w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;
     w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
-    *next = prefetch_open(a, segment, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    w.segment0 = max_int(segment, w.segment0);
+    *next = prefetch_open(a, w.segment0, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
     w.value_tile = w.halves ? min_int(next->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
     return w;
 }
@@ -384,13 +350,13 @@ static void head_merge(const attn_walk *w, const attn_span *s)
 static int key_step(const attn_span *s, int i)
 {
     int n = i % 16 ? 16 - i % 16 : KV_TILE - i % KV_TILE;
-    return min_int(s->end - i, n);
+    return min_int(s->all.end - i, n);
 }
 
 static void walk_keys(attn_walk *w, const attn_span *s, int segment)
 {
-    prefetch_skip(w->next, s->from);
-    for (int i = s->from, n; i < s->end; i += n) {
+    prefetch_skip(w->next, s->all.from);
+    for (int i = s->all.from, n; i < s->all.end; i += n) {
         n = key_step(s, i);
         for (int h = 0; h < w->a->n_kv_head; h++) {
             walk_head(w, h, segment);
@@ -401,9 +367,9 @@ static void walk_keys(attn_walk *w, const attn_span *s, int segment)
 
 static void walk_values(attn_walk *w, const attn_span *s, int segment)
 {
-    prefetch_skip(w->next, s->from);
-    for (int i = s->from, n; i < s->end; i += n) {
-        n = min_int(s->end - i, w->value_tile - i % w->value_tile);
+    prefetch_skip(w->next, s->all.from);
+    for (int i = s->all.from, n; i < s->all.end; i += n) {
+        n = min_int(s->all.end - i, w->value_tile - i % w->value_tile);
         for (int h = 0; h < w->a->n_kv_head; h++) {
             walk_head(w, h, segment);
             head_values(w, s, n, i);
@@ -413,8 +379,10 @@ static void walk_values(attn_walk *w, const attn_span *s, int segment)
 
 static void walk_segment(attn_walk *w, int segment)
 {
-    const attn_span s = span_of(w, segment);
+    attn_span s;
+    span_of(w, segment, &s);
     if (s.r0 == s.r1) return;
+    span_ranges(w, &s);
     walk_keys(w, &s, segment);
     for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
@@ -426,26 +394,21 @@ static void walk_segment(attn_walk *w, int segment)
 // Merges the segment's partial results of all heads into their totals.
 static void merge_segment(attn_walk *w, int segment)
 {
-    const attn_span s = span_of(w, segment);
+    attn_span s;
+    span_of(w, segment, &s);
     for (int h = 0; h < w->a->n_kv_head; h++) {
         walk_head(w, h, segment);
         head_merge(w, &s);
     }
 }
 
-// The segments that the call attends to begin here.
-static int first_segment(const fxi_attn *a)
-{
-    return fxi_attn_first_segment(a->pos, a->window);
-}
-
 static void attention_whole(const fxi_attn *a)
 {
     prefetch_list next;
-    attn_walk w = walk_of(a, first_segment(a), NULL, &next);
+    attn_walk w = walk_of(a, 0, NULL, &next);
     walk_queries(&w);
     walk_begin(&w);
-    for (int s = first_segment(a); s < fxi_attn_n_segment(fxi_attn_call_end(a)); s++) {
+    for (int s = w.segment0; s < w.n_segment; s++) {
         walk_segment(&w, s);
         merge_segment(&w, s);
     }
@@ -455,10 +418,9 @@ static void attention_whole(const fxi_attn *a)
 static void attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
     prefetch_list next;
-    const int first = max_int(segment0, first_segment(a));
-    attn_walk w = walk_of(a, first, part, &next);
+    attn_walk w = walk_of(a, segment0, part, &next);
     walk_queries(&w);
-    for (int s = first; s < segment1; s++) walk_segment(&w, s);
+    for (int s = w.segment0; s < segment1; s++) walk_segment(&w, s);
 }
 
 static void attention_merge(const fxi_attn *a, const float *part)
@@ -466,7 +428,6 @@ static void attention_merge(const fxi_attn *a, const float *part)
     prefetch_list next;
     attn_walk w = walk_of(a, 0, (float *)part, &next);
     walk_begin(&w);
-    for (int s = first_segment(a); s < fxi_attn_n_segment(fxi_attn_call_end(a)); s++)
-        merge_segment(&w, s);
+    for (int s = w.segment0; s < w.n_segment; s++) merge_segment(&w, s);
     walk_end(&w);
 }

@@ -14,39 +14,65 @@
 
 #define K_BLOCK        256
 #define GROUP_PANEL    16
-#define PREFETCH_BYTES 4096 // prefetch distance of weights
+#define PREFETCH_BYTES 2048 // prefetch distance of weights in each panel of a small batch
 
-// Sixteen weights of a panel, from element i on, as f32.
-ALWAYS_INLINE v16 load_f32(const void *panel, size_t i)
-{
-    const float *p = (const float *)panel + i;
-    __builtin_prefetch((const char *)p + PREFETCH_BYTES);
-    return v16_load(p);
-}
+// ---- small batches ------------------------------------------------------------------------------
 
-ALWAYS_INLINE v16 load_f16(const void *panel, size_t i)
-{
-    const uint16_t *p = (const uint16_t *)panel + i;
-    __builtin_prefetch((const char *)p + PREFETCH_BYTES);
-    return v16_from_f16(p);
-}
+// The operands: n_k x P neighbouring panels, beginning with `tile`. Weights are prefetched
+// PREFETCH_BYTES ahead; from step k_far on that is beyond the panel, and the lines at a distance of
+// far_bytes are prefetched instead: those of the panels that come next.
+typedef struct small_tile {
+    tile c;
+    int k_far;
+    size_t far_bytes;
+} small_tile;
 
-ALWAYS_INLINE v16 load_bf16(const void *panel, size_t i)
+// T, P and LINE_K, the steps of k that share a line, are constants at every call.
+ALWAYS_INLINE void small_run(load_fn *load, const int T, const int P, const int LINE_K,
+                             const small_tile *s)
 {
-    const uint16_t *p = (const uint16_t *)panel + i;
-    __builtin_prefetch((const char *)p + PREFETCH_BYTES);
-    return v16_from_bf16(p);
+    const tile *c = &s->c;
+    v16 acc[TILE_TOK][TILE_MAX_PANEL];
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) acc[t][p] = v16_zero();
+    for (int k = 0; k < c->n_k; k += LINE_K) {
+        const size_t at = (size_t)k / (size_t)LINE_K * 64;
+        const size_t ahead = at + (k < s->k_far ? PREFETCH_BYTES : s->far_bytes);
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            __builtin_prefetch(c->panel + (size_t)p * c->panel_bytes + ahead);
+        for (int i = 0; i < LINE_K && k + i < c->n_k; i++)
+#pragma GCC unroll 4
+            for (int p = 0; p < P; p++) {
+                const size_t elem = (size_t)(k + i) * FXI_PANEL;
+                v16 w = load(c->panel + (size_t)p * c->panel_bytes, elem);
+#pragma GCC unroll 16
+                for (int t = 0; t < T; t++) {
+                    v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)(k + i)]);
+                    acc[t][p] = v16_fma(w, x, acc[t][p]);
+                }
+            }
+    }
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
+                        c->n_out - p * FXI_PANEL);
 }
 
 // n_panel: SMALL_PANELS or 1.
-ALWAYS_INLINE void tile_small(load_fn *load, int n_tok, int n_panel, const tile *c)
+ALWAYS_INLINE void tile_small(load_fn *load, const int LINE_K, int n_tok, int n_panel,
+                              const small_tile *s)
 {
-#define SMALL_CASE(T)                           \
-    case T:                                     \
-        if (n_panel == 1)                       \
-            tile_run(load, T, 1, c);            \
-        else                                    \
-            tile_run(load, T, SMALL_PANELS, c); \
+#define SMALL_CASE(T)                                    \
+    case T:                                              \
+        if (n_panel == 1)                                \
+            small_run(load, T, 1, LINE_K, s);            \
+        else                                             \
+            small_run(load, T, SMALL_PANELS, LINE_K, s); \
         break;
     switch (n_tok) {
         SMALL_CASES(SMALL_CASE)
@@ -54,23 +80,30 @@ ALWAYS_INLINE void tile_small(load_fn *load, int n_tok, int n_panel, const tile 
 #undef SMALL_CASE
 }
 
-ALWAYS_INLINE void linear_small(load_fn *load, const fxi_linear *w, const float *x, int n_tok,
-                                int panel0, int panel1, float *y, size_t ldy)
+ALWAYS_INLINE void linear_small(load_fn *load, const int LINE_K, const fxi_linear *w,
+                                const float *x, int n_tok, int panel0, int panel1, float *y,
+                                size_t ldy)
 {
-    tile c = {.panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in),
-              .x = x,
-              .ldx = (size_t)w->n_in,
-              .n_k = w->n_in,
-              .first = true,
-              .ldy = ldy};
+    const int ahead_k = PREFETCH_BYTES / 64 * LINE_K;
+    small_tile s = {.c = {.panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in),
+                          .x = x,
+                          .ldx = (size_t)w->n_in,
+                          .n_k = w->n_in,
+                          .ldy = ldy},
+                    .k_far = max_int(w->n_in - ahead_k, 0)};
     for (int p = panel0, n; p < panel1; p += n) {
         n = panel1 - p >= SMALL_PANELS ? SMALL_PANELS : 1;
-        c.panel = fxi_linear_panel(w, p);
-        c.y = y + (size_t)p * FXI_PANEL;
-        c.n_out = w->n_out - p * FXI_PANEL;
-        tile_small(load, n_tok, n, &c);
+        s.c.panel = fxi_linear_panel(w, p);
+        s.c.y = y + (size_t)p * FXI_PANEL;
+        s.c.n_out = w->n_out - p * FXI_PANEL;
+        s.far_bytes = 0;
+        if (p + n < panel1)
+            s.far_bytes = (size_t)n * s.c.panel_bytes - (size_t)(s.k_far / LINE_K) * 64;
+        tile_small(load, LINE_K, n_tok, n, &s);
     }
 }
+
+// ---- large batches ------------------------------------------------------------------------------
 
 // Widens n_k x 16 weights of each panel. wide: [n_panel][K_BLOCK][16]
 ALWAYS_INLINE void widen_panels(load_fn *load, const tile *c, int n_panel, float *wide)
@@ -139,7 +172,7 @@ ALWAYS_INLINE void linear_group(load_fn *load, const fxi_linear *w, const float 
         c.first = k0 == 0;
         c.panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in);
         c.panel = (char *)fxi_linear_panel(w, p) + (size_t)k0 * FXI_PANEL * elem;
-        if (load != load_f32) {
+        if (load != tile_load_f32) {
             widen_panels(load, &c, n, wide);
             c.panel = (char *)wide;
             c.panel_bytes = K_BLOCK * FXI_PANEL * sizeof(float);
@@ -148,11 +181,12 @@ ALWAYS_INLINE void linear_group(load_fn *load, const fxi_linear *w, const float 
     }
 }
 
-ALWAYS_INLINE void linear_float(load_fn *load, const fxi_linear *w, const float *x, int n_tok,
-                                int panel0, int panel1, float *y, size_t ldy)
+ALWAYS_INLINE void linear_float(load_fn *load, const int LINE_K, const fxi_linear *w,
+                                const float *x, int n_tok, int panel0, int panel1, float *y,
+                                size_t ldy)
 {
     if (n_tok <= SMALL_TOK) {
-        linear_small(load, w, x, n_tok, panel0, panel1, y, ldy);
+        linear_small(load, LINE_K, w, x, n_tok, panel0, panel1, y, ldy);
         return;
     }
     for (int p = panel0, n; p < panel1; p += n) {
@@ -164,17 +198,17 @@ ALWAYS_INLINE void linear_float(load_fn *load, const fxi_linear *w, const float 
 static void linear_f32(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                        float *y, size_t ldy)
 {
-    linear_float(load_f32, w, a->x, n_tok, panel0, panel1, y, ldy);
+    linear_float(tile_load_f32, 1, w, a->x, n_tok, panel0, panel1, y, ldy);
 }
 
 static void linear_f16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                        float *y, size_t ldy)
 {
-    linear_float(load_f16, w, a->x, n_tok, panel0, panel1, y, ldy);
+    linear_float(tile_load_f16, 2, w, a->x, n_tok, panel0, panel1, y, ldy);
 }
 
 static void linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                         float *y, size_t ldy)
 {
-    linear_float(load_bf16, w, a->x, n_tok, panel0, panel1, y, ldy);
+    linear_float(tile_load_bf16, 2, w, a->x, n_tok, panel0, panel1, y, ldy);
 }
