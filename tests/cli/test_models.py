@@ -6,6 +6,7 @@ import resource
 import signal
 import struct
 import subprocess
+import time
 
 import cli
 
@@ -149,6 +150,7 @@ class Models(cli.TestCase):
         self.assertIn("runs: llama", self.inspect(folder))
         self.ok("convert", folder, "-o", file)
         self.assertIn("runs: llama", self.inspect(file))
+        self.assertRegex(self.inspect(file), rf'(?m)^  general.name +str +"{folder.name}"$')
         self.assertEqual(self.complete(folder), self.complete(file))
         self.assertEqual(self.complete(folder), self.complete(folder / "config.json"))
         ids = [self.ok("tokenize", "-m", model, stdin=b"1+2=3").stdout for model in (folder, file)]
@@ -165,7 +167,7 @@ class Models(cli.TestCase):
     def test_a_folder_without_a_tokenizer(self):
         folder = self.folder("qwen3", tokenizer=False)
         self.assertIn("does not run: ", self.inspect(folder))
-        self.fails(1, "tokenizer", "run", "-p", "x", "-m", folder)
+        self.fails(1, "has no vocabulary", "run", "-p", "x", "-m", folder)
         self.ok("convert", folder, "-o", cli.scratch("bare.gguf"))
 
     # ---- convert and quantize ----
@@ -233,6 +235,18 @@ class Models(cli.TestCase):
         path = cli.scratch("nan.gguf")
         path.write_bytes(data)
         return path
+
+    def test_an_interrupt_leaves_nothing(self):
+        model, folder = yi_34b(), cli.scratch("interrupted")  # zeros without an end
+        folder.mkdir(exist_ok=True)
+        with cli.start("quantize", model, folder / "x.gguf", "q4_0") as process:
+            while process.poll() is None and not list(folder.iterdir()):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), 128 + signal.SIGINT)
+            self.assertEqual(process.stderr.read(), b"")
+        self.assertEqual(list(folder.iterdir()), [])
+        model.unlink()
 
     # ---- split files ----
 

@@ -72,6 +72,34 @@ static fx_status choose_family(fxi_folder *f)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
+// The folder's own name: GGUF files are often renamed.
+static void write_name(const fxi_folder *f)
+{
+    char *path = realpath(f->path, NULL);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
+    free(path);
+}
+
+// general.file_type, llama.cpp's number for what most matrices are.
+static void write_file_type(const fxi_folder *f)
+{
+    static const struct file_type {
+        fxi_dtype type;
+        uint32_t number;
+    } types[] = {{FXI_F32, 0}, {FXI_F16, 1}, {FXI_BF16, 32}, {FXI_MXFP4, 38}};
+    uint64_t most = 0;
+    uint32_t number = 0;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < f->n_recipe; i++)
+            if (f->recipe[i].type == types[t].type && f->recipe[i].n_dim > 1)
+                n += f->recipe[i].ne[0] * f->recipe[i].ne[1] * f->recipe[i].ne[2];
+        if (n > most) most = n, number = types[t].number;
+    }
+    fxi_gguf_write_u32(f->w, "general.file_type", number);
+}
+
 static void declare_tensors(const fxi_folder *f)
 {
     for (size_t i = 0; i < f->n_recipe; i++) {
@@ -87,8 +115,10 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(fxi_hf_files_open(f->path, &f->files, f->err));
     FX_TRY(fxi_hf_read_numbers(f));
     FX_TRY(fxi_hf_write_keys(f));
+    write_name(f);
     FX_TRY(fxi_hf_write_vocab(f));
     FX_TRY(fxi_hf_plan_tensors(f));
+    write_file_type(f);
     declare_tensors(f);
     return FX_OK;
 }

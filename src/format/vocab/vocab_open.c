@@ -8,7 +8,7 @@
 //   base64, space, number   a rank file
 //   anything else           a SentencePiece model
 //
-// Beside a tokenizer.json or a SentencePiece model, tokenizer_config.json has BOS, EOS and the chat
+// Beside all but GGUF and rank files, tokenizer_config.json has BOS, EOS and the chat
 // template; chat_template.jinja overrides the latter.
 #include <errno.h>
 #include <stdio.h>
@@ -130,6 +130,12 @@ static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_str(g, FXI_KEY_HF_JSON, false, &json, err));
     FX_TRY(fxi_gguf_array(g, FXI_KEY_SENTENCEPIECE, false, FXI_GGUF_U8, &kv, err));
+    if (!json.n && !kv && !fxi_gguf_find(g, "tokenizer.ggml.model") &&
+        !fxi_gguf_find(g, "tokenizer.ggml.tokens"))
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: has no vocabulary: neither the key 'tokenizer.ggml.model' nor, in a "
+                        "folder, a tokenizer.json or tokenizer.model",
+                        fxi_gguf_name(g));
     if (!json.n && !kv) return fxi_vocab_read_gguf(g, s, err);
     if (json.n)
         FX_TRY(fxi_vocab_read_hf(json.p, json.n, s, err));
@@ -163,6 +169,17 @@ static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi
     if (st == FX_OK) st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, s, err);
     fxi_buf_free(&merges);
     return st;
+}
+
+// A pair does not say which tokens are special; the config beside it names two.
+static fx_status read_pair_and_config(const char *path, fxi_str vocab, const char *pre,
+                                      fxi_vocab_spec *s, fx_error *err)
+{
+    FX_TRY(read_pair(path, vocab, pre, s, err));
+    FX_TRY(read_beside(path, s, err));
+    if (s->bos >= 0) s->tok[s->bos].type = FXI_TOKEN_CONTROL;
+    if (s->eos >= 0) s->tok[s->eos].type = FXI_TOKEN_CONTROL;
+    return FX_OK;
 }
 
 static bool begins_json(fxi_str text)
@@ -200,7 +217,7 @@ static fx_status read_by_form(const char *path, fxi_str text, const char *pre, f
 {
     const bool json = begins_json(text);
     if (fxi_ranks_begin(text.p, text.n)) return fxi_vocab_read_ranks(text.p, text.n, pre, s, err);
-    if (json && !has_model(text)) return read_pair(path, text, pre, s, err);
+    if (json && !has_model(text)) return read_pair_and_config(path, text, pre, s, err);
     FX_TRY(refuse_pre(path, pre, err));
     if (json)
         FX_TRY(fxi_vocab_read_hf(text.p, text.n, s, err));

@@ -175,6 +175,40 @@ static void test_rows_without_a_token(void **state)
     remove(SCRATCH "/tokenizer.json");
 }
 
+static void write_scratch(const char *name, const char *text)
+{
+    char path[512];
+    mkdir(SCRATCH, 0755);
+    snprintf(path, sizeof path, SCRATCH "/%s", name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+// As OPT's folders are: two files, and a config that names the special tokens.
+static void test_a_pair_with_its_config(void **state)
+{
+    (void)state;
+    write_scratch("vocab.json", "{\"<pad>\": 0, \"</s>\": 1, \"a\": 2, \"b\": 3, \"ab\": 4}");
+    write_scratch("merges.txt", "#version: 0.2\na b\n");
+    write_scratch("tokenizer_config.json",
+                  "{\"bos_token\": {\"content\": \"</s>\"}, \"eos_token\": \"</s>\", "
+                  "\"add_bos_token\": true}");
+    fxi_buf head = describe_scratch(0);
+    fxi_vocab *v = load_head(&head);
+    assert_true(fxi_vocab_bos(v) == 1 && fxi_vocab_eos(v) == 1 && fxi_vocab_adds_bos(v));
+    assert_true(fxi_vocab_control(v, 1) && fxi_vocab_ends(v, 1) && !fxi_vocab_control(v, 2));
+    fxi_ids ids = encode_text(v, "ab</s>");
+    assert_true(ids.n == 2 && ids.id[0] == 4 && ids.id[1] == 1);
+    fxi_ids_free(&ids);
+    fxi_vocab_free(v);
+    fxi_buf_free(&head);
+    remove(SCRATCH "/vocab.json");
+    remove(SCRATCH "/merges.txt");
+    remove(SCRATCH "/tokenizer_config.json");
+}
+
 // ---- names of pre-tokenizers --------------------------------------------------------------------
 
 static void expect_pre(const char *pattern, bool whole_words, const char *want)
@@ -228,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_a_tokenizer_survives_its_way_through_a_file),
         cmocka_unit_test(test_keys_that_other_programs_read),
         cmocka_unit_test(test_rows_without_a_token),
+        cmocka_unit_test(test_a_pair_with_its_config),
         cmocka_unit_test(test_published_patterns_are_recognised),
         cmocka_unit_test(test_every_name_is_recognised),
     };
