@@ -46,6 +46,10 @@ LAW = {
     "format/jinja": ["format/jinja/tree", "format/jinja/read", "format/jinja/run", "format/jinja/library",
                      "format/jinja/marked.h", "format", "base/...", ERROR],
     "format/gguf": ["format/gguf.h", "format/gguf_write.h", "format/show.h", "base/...", ERROR],
+    # A Hugging Face folder, presented as a GGUF file.
+    "format/hf/read": ["format", "base/...", ERROR],
+    "format/hf": ["format/hf/read", "format", "format/gguf/gguf_made.h", "base/...", ERROR],
+    "format/quantize": ["format", "base/...", ERROR],
     # Vocabularies: readers fill the spec, build makes the tables that encode reads. Readers never see the encoder.
     "format/vocab/lookup": ["format/vocab.h", "format/show.h", "base/...", ERROR],
     "format/vocab/spec": VOCAB_FLOOR,
@@ -54,7 +58,8 @@ LAW = {
     "format/vocab/encode/norm": ["format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
     "format/vocab/encode": ["format/vocab/encode/norm", "format/vocab/spec/vocab_kinds.h", *VOCAB_FLOOR],
     "format/vocab/build": ["format/vocab/encode", "format/vocab/encode/norm", "format/vocab/spec", *VOCAB_FLOOR],
-    "format/vocab": ["format/vocab/build", "format/vocab/read", "format/vocab/spec", "format/vocab.h",
+    "format/vocab/write": ["format/vocab/spec", "format/gguf_write.h", *VOCAB_FLOOR],
+    "format/vocab": ["format/gguf_write.h", "format/vocab/build", "format/vocab/read", "format/vocab/write", "format/vocab/spec", "format/vocab.h",
                      "format/gguf.h", "base/...", ERROR],
 
     "kernels": ["kernels/cpu/cpu.h", "kernels/ref/ref.h", "kernels/ref/mathf.h", "base/...", ERROR],
@@ -63,7 +68,12 @@ LAW = {
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
 
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
-    "model": ["format", "kernels", "base/...", ERROR],
+    # The model: a plan as data, the blocks that run it, and the loading that makes it.
+    "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
+    "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
+    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "format", "kernels",
+                   "base/...", ERROR],
+    "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],

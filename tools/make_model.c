@@ -32,7 +32,7 @@ enum {
 
 typedef struct options {
     const char *path, *type;
-    int n_layer, dim, n_ffn, n_head, n_kv_head, n_vocab, n_ctx;
+    int n_layer, dim, n_ffn, n_head, n_kv_head, head_dim, n_expert, n_used, n_vocab, n_ctx;
     uint64_t seed;
     bool tied;
 } options;
@@ -49,6 +49,12 @@ static const fxi_opt opts[] = {
      "query heads; they divide --dim"},
     {"kv-heads", 0, "N", FXI_OPT_INT, 1, 1024, "4", FIELD(n_kv_head), 1,
      "KV heads; they divide --heads"},
+    {"head-dim", 0, "N", FXI_OPT_INT, 0, 1024, "0", FIELD(head_dim), 1,
+     "width of a head; 0: --dim / --heads"},
+    {"experts", 0, "N", FXI_OPT_INT, 0, 1024, "0", FIELD(n_expert), 1,
+     "experts of each block, of width --ffn; 0: none"},
+    {"experts-used", 0, "N", FXI_OPT_INT, 1, 1024, "2", FIELD(n_used), 1,
+     "experts that a token goes through"},
     {"vocab", 0, "N", FXI_OPT_INT, MADE_MIN_TOKENS, MADE_MAX_TOKENS, "4096", FIELD(n_vocab), 1,
      "tokens"},
     {"ctx", 0, "N", FXI_OPT_INT, 1, 1 << 24, "2048", FIELD(n_ctx), 1, "positions"},
@@ -93,27 +99,40 @@ typedef struct model_maker {
 // The list of tensors
 //
 
-typedef enum width { ONE, DIM, FFN, KV, VOCAB } width; // the size of a dimension
+typedef enum width { ONE, DIM, FFN, QUERY, KV, EXPERT, VOCAB } width; // the size of a dimension
 
-typedef enum spread { NORM, MATRIX, RESIDUAL, EMBEDDING, OUTPUT } spread;
+typedef enum spread { NORM, MATRIX, RESIDUAL, ROUTER, EMBEDDING, OUTPUT } spread;
 
 typedef struct tensor {
     const char *name; // without "blk.N."
     width ne0, ne1;
     spread spread;
-    bool sensitive; // has the finer type in some blocks
+    bool sensitive;    // has the finer type in some blocks
+    bool per_expert;   // one for each expert
+    unsigned in_model; // the models that have it
 } tensor;
 
-static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, false};
+enum { DENSE = 1, EXPERTS = 2, BOTH = DENSE | EXPERTS };
+
+static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, .in_model = BOTH};
 static const tensor of_block[] = {
-    {"attn_norm.weight", DIM, ONE, NORM, false},       {"attn_q.weight", DIM, DIM, MATRIX, false},
-    {"attn_k.weight", DIM, KV, MATRIX, false},         {"attn_v.weight", DIM, KV, MATRIX, true},
-    {"attn_output.weight", DIM, DIM, RESIDUAL, false}, {"ffn_norm.weight", DIM, ONE, NORM, false},
-    {"ffn_gate.weight", DIM, FFN, MATRIX, false},      {"ffn_up.weight", DIM, FFN, MATRIX, false},
-    {"ffn_down.weight", FFN, DIM, RESIDUAL, true},
+    {"attn_norm.weight", DIM, ONE, NORM, .in_model = BOTH},
+    {"attn_q.weight", DIM, QUERY, MATRIX, .in_model = BOTH},
+    {"attn_k.weight", DIM, KV, MATRIX, .in_model = BOTH},
+    {"attn_v.weight", DIM, KV, MATRIX, .sensitive = true, .in_model = BOTH},
+    {"attn_output.weight", QUERY, DIM, RESIDUAL, .in_model = BOTH},
+    {"ffn_norm.weight", DIM, ONE, NORM, .in_model = BOTH},
+    {"ffn_gate.weight", DIM, FFN, MATRIX, .in_model = DENSE},
+    {"ffn_up.weight", DIM, FFN, MATRIX, .in_model = DENSE},
+    {"ffn_down.weight", FFN, DIM, RESIDUAL, .sensitive = true, .in_model = DENSE},
+    {"ffn_gate_inp.weight", DIM, EXPERT, ROUTER, .in_model = EXPERTS},
+    {"ffn_gate_exps.weight", DIM, FFN, MATRIX, .per_expert = true, .in_model = EXPERTS},
+    {"ffn_up_exps.weight", DIM, FFN, MATRIX, .per_expert = true, .in_model = EXPERTS},
+    {"ffn_down_exps.weight", FFN, DIM, RESIDUAL, .sensitive = true, .per_expert = true,
+     .in_model = EXPERTS},
 };
-static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM, false};
-static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, false};
+static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM, .in_model = BOTH};
+static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, .in_model = BOTH};
 
 enum { N_OF_BLOCK = sizeof of_block / sizeof *of_block, NO_BLOCK = -1 };
 
@@ -125,9 +144,16 @@ static void visit_tensors(model_maker *m, visit_fn *visit)
     uint32_t index = 0;
     visit(m, &embedding, NO_BLOCK, index++);
     for (int block = 0; block < m->o.n_layer; block++)
-        for (int i = 0; i < N_OF_BLOCK; i++) visit(m, &of_block[i], block, index++);
+        for (int i = 0; i < N_OF_BLOCK; i++)
+            if (of_block[i].in_model & (m->o.n_expert ? EXPERTS : DENSE))
+                visit(m, &of_block[i], block, index++);
     visit(m, &output_norm, NO_BLOCK, index++);
     if (!m->o.tied) visit(m, &output, NO_BLOCK, index++);
+}
+
+static int head_dim(const options *o)
+{
+    return o->head_dim ? o->head_dim : o->dim / o->n_head;
 }
 
 static uint64_t size_along(const model_maker *m, width w)
@@ -136,9 +162,17 @@ static uint64_t size_along(const model_maker *m, width w)
     const int size[] = {[ONE] = 1,
                         [DIM] = o->dim,
                         [FFN] = o->n_ffn,
-                        [KV] = o->dim / o->n_head * o->n_kv_head,
+                        [QUERY] = head_dim(o) * o->n_head,
+                        [KV] = head_dim(o) * o->n_kv_head,
+                        [EXPERT] = o->n_expert,
                         [VOCAB] = o->n_vocab};
     return (uint64_t)size[w];
+}
+
+static uint64_t n_elem(const model_maker *m, const tensor *t)
+{
+    return size_along(m, t->ne0) * size_along(m, t->ne1) *
+           (t->per_expert ? (uint64_t)m->o.n_expert : 1);
 }
 
 // The output matrix has the finer type, and so have sensitive matrices in the first and last eighth
@@ -153,7 +187,7 @@ static bool is_finer(const model_maker *m, const tensor *t, int block)
 // Rows that are not a whole number of a _K type's blocks are stored as Q8_0 or F16.
 static fxi_dtype type_of(const model_maker *m, const tensor *t, int block)
 {
-    if (t->spread == NORM) return FXI_F32;
+    if (t->spread == NORM || t->spread == ROUTER) return FXI_F32;
     fxi_dtype type = is_finer(m, t, block) ? m->mix->finer : m->mix->type;
     uint64_t n_in = size_along(m, t->ne0);
     if (n_in % fxi_dtype_find(type)->block_elems == 0) return type;
@@ -164,12 +198,13 @@ static void declare_tensor(model_maker *m, const tensor *t, int block, uint32_t 
 {
     (void)index;
     char name[64];
-    const uint64_t ne[2] = {size_along(m, t->ne0), size_along(m, t->ne1)};
+    const uint64_t ne[] = {size_along(m, t->ne0), size_along(m, t->ne1), (uint64_t)m->o.n_expert};
+    const uint32_t n_dim = t->per_expert ? 3 : t->ne1 == ONE ? 1 : 2;
     if (block == NO_BLOCK)
         snprintf(name, sizeof name, "%s", t->name);
     else
         snprintf(name, sizeof name, "blk.%d.%s", block, t->name);
-    fxi_gguf_declare_tensor(m->w, name, type_of(m, t, block), t->ne1 == ONE ? 1 : 2, ne);
+    fxi_gguf_declare_tensor(m->w, name, type_of(m, t, block), n_dim, ne);
 }
 
 //
@@ -228,6 +263,7 @@ static double stddev_of(const model_maker *m, const tensor *t)
     const double stddev[] = {[NORM] = 0.1,
                              [MATRIX] = by_width,
                              [RESIDUAL] = by_width / sqrt(2.0 * m->o.n_layer),
+                             [ROUTER] = by_width,
                              [EMBEDDING] = m->o.tied ? LOGIT_STDDEV * by_width : 1,
                              [OUTPUT] = LOGIT_STDDEV * by_width};
     return stddev[t->spread];
@@ -236,7 +272,7 @@ static double stddev_of(const model_maker *m, const tensor *t)
 static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t index)
 {
     const double byte_sum_stddev = sqrt(2 * (256.0 * 256 - 1) / 12);
-    uint64_t n = size_along(m, t->ne0) * size_along(m, t->ne1);
+    uint64_t n = n_elem(m, t);
     number_draw d = {.seed = m->o.seed,
                      .stream = index,
                      .mean = t->spread == NORM ? 1 : 0,
@@ -268,14 +304,18 @@ static void write_model_keys(const model_maker *m)
         {"llama.feed_forward_length", o->n_ffn},
         {"llama.attention.head_count", o->n_head},
         {"llama.attention.head_count_kv", o->n_kv_head},
-        {"llama.rope.dimension_count", o->dim / o->n_head},
+        {"llama.rope.dimension_count", head_dim(o)},
         {"llama.vocab_size", o->n_vocab},
+        {"llama.attention.key_length", o->head_dim},
+        {"llama.attention.value_length", o->head_dim},
+        {"llama.expert_count", o->n_expert},
+        {"llama.expert_used_count", o->n_expert ? o->n_used : 0},
     };
     fxi_gguf_write_str(m->w, "general.architecture", "llama");
     fxi_gguf_write_str(m->w, "general.name", "random weights");
     fxi_gguf_write_u32(m->w, "general.file_type", m->mix->file_type);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fxi_gguf_write_u32(m->w, numbers[i].key, (uint32_t)numbers[i].v);
+        if (numbers[i].v) fxi_gguf_write_u32(m->w, numbers[i].key, (uint32_t)numbers[i].v);
     fxi_gguf_write_f32(m->w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     fxi_gguf_write_f32(m->w, "llama.rope.freq_base", 10000);
 }
@@ -323,15 +363,20 @@ static fx_status check_options(model_maker *m, const fxi_opt_rest *rest, fx_erro
     if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is not an option", rest->arg[0]);
     if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
     FX_TRY(find_mix(m, err));
-    if (o->dim % o->n_head || o->dim / o->n_head % 2)
+    if ((!o->head_dim && o->dim % o->n_head) || head_dim(o) % 2)
         return fxi_fail(err, FX_EINVAL, "--dim %d does not give %d --heads of an even width",
                         o->dim, o->n_head);
+    if (o->n_expert && o->n_used > o->n_expert)
+        return fxi_fail(err, FX_EINVAL, "--experts-used %d are more than --experts %d", o->n_used,
+                        o->n_expert);
     if (o->n_head % o->n_kv_head)
         return fxi_fail(err, FX_EINVAL, "--kv-heads %d does not divide --heads %d", o->n_kv_head,
                         o->n_head);
     int block_elems = (int)fxi_dtype_find(m->mix->type)->block_elems;
     bool falls_back = block_elems > FXI_Q8_0_ELEMS;
-    if (!falls_back && (o->dim % block_elems || o->n_ffn % block_elems))
+    const bool fits = o->dim % block_elems == 0 && o->n_ffn % block_elems == 0 &&
+                      head_dim(o) * o->n_head % block_elems == 0;
+    if (!falls_back && !fits)
         return fxi_fail(err, FX_EINVAL, "--type %s wants --dim and --ffn in multiples of %d",
                         o->type, block_elems);
     return FX_OK;

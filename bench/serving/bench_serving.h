@@ -10,7 +10,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "figures.h"
-#include "model/arch.h"
+#include "model/model_base.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,8 +74,8 @@ typedef struct turn {
 } turn;
 
 typedef struct model_probe {
-    fxi_arch arch; // first: the model points here
-    const fxi_arch *real;
+    fxi_model_ops ops; // first: the model points here
+    const fxi_model_ops *real;
     world *w;
 } model_probe;
 

@@ -25,16 +25,17 @@ static void look_in(world *w)
     if (hook) hook(w->ud);
 }
 
-static void probe_forward(fxi_model *m, const fxi_batch *batch, float *logits)
+static fx_status probe_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
 {
-    const model_probe *p = (const model_probe *)m->arch;
+    const model_probe *p = (const model_probe *)m->ops;
     world *w = p->w;
     look_in(w);
     const double start = now_ns();
-    p->real->forward(m, batch, logits);
+    const fx_status st = p->real->forward(m, batch, logits, err);
     w->now.forward_ns += now_ns() - start;
     w->now.n_seq += batch->n_seq;
     w->now.n_tok += batch->n_tok;
+    return st;
 }
 
 static bool needs_chunk(const kv_probe *p, const fxi_kv *kv, int len_tok)
@@ -67,9 +68,9 @@ static void put_probes(world *w)
 {
     fxi_model *m = w->eng->model;
     fxi_kv *kv = w->eng->kv;
-    w->model = (model_probe){*m->arch, m->arch, w};
-    w->model.arch.forward = probe_forward;
-    m->arch = &w->model.arch;
+    w->model = (model_probe){*m->ops, m->ops, w};
+    w->model.ops.forward = probe_forward;
+    m->ops = &w->model.ops;
     w->kv = (kv_probe){*kv->ops, kv->ops, w};
     w->kv.ops.seq_extend = probe_extend;
     w->kv.ops.step = probe_step;
@@ -99,7 +100,7 @@ void world_open(world *w, const bench *b, world_size size)
 void world_close(world *w)
 {
     fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
-    w->eng->model->arch = w->model.real;
+    w->eng->model->ops = w->model.real;
     w->eng->kv->ops = w->kv.real;
     fxi_engine_unload(w->eng);
 }

@@ -116,6 +116,12 @@ typedef struct fx_model_info {
 // Constant; lives as long as the engine.
 const fx_model_info *fx_engine_info(const fx_engine *eng);
 
+// Checks a model as fx_engine_open does, without loading its weights: an error is the reason why it
+// does not run. kv_type: as in fx_options. Of *out, ctx_tok is the trained context, n_thread is 0,
+// and chat_template_error is NULL. Errors: FX_EIO, FX_EFORMAT, FX_EINVAL (kv_type), FX_ENOMEM.
+fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,
+                           fx_error *err);
+
 // ---- tokens ------------------------------------------------------------------------------------
 
 typedef struct fx_tokens {

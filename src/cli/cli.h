@@ -24,6 +24,8 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_INSPECT = 8,
     FXI_CMD_BENCH = 16,
     FXI_CMD_HELP = 32,
+    FXI_CMD_CONVERT = 64,
+    FXI_CMD_QUANTIZE = 128,
 };
 
 typedef struct fxi_cli_command {
@@ -35,7 +37,7 @@ typedef struct fxi_cli_command {
     const char *note; // for help, after the options; NULL: none
 } fxi_cli_command;
 
-enum { FXI_N_COMMAND = 6 };
+enum { FXI_N_COMMAND = 8 };
 extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
 
 // What a command returns, and the program's exit status: 0, one of these, or
@@ -64,6 +66,8 @@ typedef struct fxi_cli_options {
     bool ignore_eos;
     // tokenize
     bool no_bos, decode;
+    // convert, quantize
+    const char *output, *type, *imatrix; // NULL: not given
     // bench
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given

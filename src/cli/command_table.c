@@ -9,6 +9,10 @@ static const char bench_note[] =
     "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
     "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
 
+static const char types_note[] =
+    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
+    "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
+
 const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
      "answer OpenAI-compatible requests over HTTP", NULL},
@@ -16,7 +20,12 @@ const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
      "complete a text; without -p, chat in the terminal", NULL},
     {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "-m FILE [--decode] < TEXT",
      "text on stdin to token ids on one line, or back", NULL},
-    {"inspect", FXI_CMD_INSPECT, 1, 1, false, "FILE", "show what a GGUF file holds", NULL},
+    {"inspect", FXI_CMD_INSPECT, 1, 1, false, "MODEL",
+     "show what a model is, whether it runs, and what its cache costs", NULL},
+    {"convert", FXI_CMD_CONVERT, 1, 1, false, "MODEL -o FILE [--type TYPE]",
+     "a Hugging Face folder to a GGUF file", types_note},
+    {"quantize", FXI_CMD_QUANTIZE, 3, 3, false, "MODEL FILE TYPE",
+     "a model to a GGUF file of smaller numbers", types_note},
     {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
      "measure prompt and decode speed beside the machine's limits", bench_note},
     {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",

@@ -15,6 +15,7 @@ static const struct {
 } entries[FXI_N_COMMAND] = {
     {FXI_CMD_SERVE, fxi_cmd_serve},       {FXI_CMD_RUN, fxi_cmd_run},
     {FXI_CMD_TOKENIZE, fxi_cmd_tokenize}, {FXI_CMD_INSPECT, fxi_cmd_inspect},
+    {FXI_CMD_CONVERT, fxi_cmd_convert},   {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
     {FXI_CMD_BENCH, fxi_cmd_bench},       {FXI_CMD_HELP, cmd_help},
 };
 

@@ -12,7 +12,7 @@ enum {
 
 // clang-format off
 static const fxi_opt rows[] = {
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model, a GGUF file"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
@@ -32,6 +32,11 @@ static const fxi_opt rows[] = {
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},
     {"decode", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(decode), FXI_CMD_TOKENIZE, "the reverse: ids on stdin to text"},
+
+    {"output", 'o', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(output), FXI_CMD_CONVERT, "the GGUF file to write"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(type), FXI_CMD_CONVERT, "type of the matrices (default: as stored)"},
+    {"imatrix", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(imatrix), FXI_CMD_QUANTIZE, "importance matrix, as llama-imatrix writes it"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "threads that convert; 0: one per core"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "sequences at once"},
     {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},

@@ -4,6 +4,8 @@
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "engine/model_info.h"
+#include "format/model_file.h"
 #include "format/vocab.h"
 
 #include <stdio.h>
@@ -74,60 +76,15 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     return FX_OK;
 }
 
-// ---- fx_model_info -----------------------------------------------------------------------------
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-// general.name, or the file's name without its extension.
-static void fill_name(fx_model_info *info, const fxi_gguf *g, const char *path)
-{
-    fxi_str name = {NULL, 0};
-    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
-        name.p = base_name(path);
-        const char *dot = strrchr(name.p, '.');
-        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
-    }
-    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
-}
-
-static void fill_info(fx_engine *eng, const fxi_gguf *g)
-{
-    const fxi_model_shape *s = fxi_model_get_shape(eng->model);
-    fx_model_info *info = &eng->info;
-    fxi_str arch = {"", 0};
-    (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
-    fill_name(info, g, eng->opt.model_path);
-    snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
-    snprintf(info->type, sizeof info->type, "%s", s->type->name);
-    snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(eng->model));
-    snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_model_kv_type_name(eng->model));
-    info->file_bytes = fxi_gguf_size(g);
-    info->n_param = s->n_param;
-    info->mul_per_prompt_tok = s->layer_mul;
-    info->mul_per_logit_row = s->output_mul;
-    info->weight_bytes_per_pass = s->pass_bytes;
-    info->n_layer = s->n_layer;
-    info->dim = s->dim;
-    info->n_head = s->n_head;
-    info->n_kv_head = s->n_kv_head;
-    info->head_dim = s->head_dim;
-    info->n_ffn = s->n_ffn;
-    info->n_vocab = s->n_vocab;
-    info->train_ctx_tok = s->train_ctx_tok;
-    info->ctx_tok = eng->opt.ctx_tok ? eng->opt.ctx_tok : s->train_ctx_tok;
-    info->kv_bytes_per_tok = 2 * (size_t)s->n_layer * fxi_model_kv_row_bytes(eng->model);
-    info->n_thread = eng->opt.n_thread;
-    const char *builtin = fxi_chat_builtin(eng->chat);
-    info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
-    info->chat_template_error = fxi_chat_broken(eng->chat);
-    info->warning = fxi_vocab_warning(eng->vocab);
-}
-
 // ---- parts -------------------------------------------------------------------------------------
+
+static void fill_text_info(fx_engine *eng)
+{
+    const char *builtin = fxi_chat_builtin(eng->chat);
+    eng->info.has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
+    eng->info.chat_template_error = fxi_chat_broken(eng->chat);
+    eng->info.warning = fxi_vocab_warning(eng->vocab);
+}
 
 static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
@@ -142,7 +99,10 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .progress_ud = o->progress_ud,
     };
     FX_TRY(fxi_model_load(g, &mo, &eng->model, err));
-    fill_info(eng, g);
+    fxi_info_fill(&eng->info, g, eng->model, o->model_path);
+    if (o->ctx_tok) eng->info.ctx_tok = o->ctx_tok;
+    eng->info.n_thread = o->n_thread;
+    fill_text_info(eng);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
                         o->tokenizer_path ? o->tokenizer_path : o->model_path,
@@ -244,7 +204,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
     fxi_gguf *g;
-    FX_TRY(fxi_gguf_open(eng->opt.model_path, &g, err));
+    FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's

@@ -3,7 +3,8 @@
 // Every count, offset, length and type in the file is checked before it is used, with arithmetic
 // that cannot overflow; the error for a broken file is one line that says what is wrong and where.
 // Nothing is copied: strings and tensors point into the mapping and live as long as the fxi_gguf.
-// Immutable after open: any thread may read.
+// Immutable after open: any thread may read. Files in parts (NAME-00001-of-00003.gguf) appear as
+// one; so do models of other formats, some of whose tensors are computed when they are fetched.
 #ifndef FXI_FORMAT_GGUF_H
 #define FXI_FORMAT_GGUF_H
 
@@ -45,6 +46,8 @@ typedef struct fxi_gguf_kv {
 // Bytes of one value; 0 for strings and arrays, whose sizes vary.
 size_t fxi_gguf_type_bytes(fxi_gguf_type type);
 
+size_t fxi_gguf_value_bytes(const fxi_gguf_kv *kv); // from kv->value on
+
 #define FXI_GGUF_MAX_DIM 4
 
 typedef struct fxi_gguf_tensor {
@@ -54,24 +57,32 @@ typedef struct fxi_gguf_tensor {
     uint64_t ne[FXI_GGUF_MAX_DIM]; // size of each dimension, fastest first; 1 beyond n_dim
     uint64_t offset;               // from the start of the tensor data
     uint64_t size_bytes;
-    const void *data;
+    const void *data; // see fxi_gguf_fetch
 } fxi_gguf_tensor;
 
-// Maps and parses a file; the caller closes *out. Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM; texts
-// begin with the path. The file must not be truncated while it is open: reading a page past its end
-// kills the process.
+// Maps and parses a file; the caller closes *out. The path of any part opens all parts. Errors:
+// FX_EIO, FX_EFORMAT, FX_ENOMEM; texts begin with the path, or with "part 2 of 3: ". The file must
+// not be truncated while it is open: reading a page past its end kills the process.
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err);
 // The same over bytes in memory, which must outlive it; `name` begins error texts.
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err);
+// The keys and tensors of a file whose data may be missing, in whole or in part: it can be looked
+// at, but its tensors have no `data`. Otherwise as fxi_gguf_open, for one file.
+fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
-// Drops n_bytes at p, part of the file, from the process's resident memory: they are not needed
-// soon. They may be read again later, at the cost of page faults. Other threads may read meanwhile.
+// Before bytes [from, from + n_bytes) of a tensor are read: makes those of a computed tensor;
+// nothing to do for others. One thread at a time. Pre: within the tensor. Errors: FX_ENOMEM,
+// FX_EFORMAT.
+fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t from,
+                         uint64_t n_bytes, fx_error *err);
+// Drops n_bytes at p, part of a tensor, from the process's resident memory: they are not needed
+// soon. They may be fetched and read again later. Other threads may read meanwhile.
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes);
 
 const char *fxi_gguf_name(const fxi_gguf *g); // as given to open or parse
 uint32_t fxi_gguf_version(const fxi_gguf *g);
-uint64_t fxi_gguf_size(const fxi_gguf *g); // bytes of the file
+uint64_t fxi_gguf_size(const fxi_gguf *g); // bytes of the file, or of all files
 uint64_t fxi_gguf_n_kv(const fxi_gguf *g);
 uint64_t fxi_gguf_n_tensor(const fxi_gguf *g);
 // Pre: i < n_kv, i < n_tensor.

@@ -1,4 +1,4 @@
-// gguf_write.h - writes GGUF version 3, for the project's own tools and tests.
+// gguf_write.h - writes GGUF version 3.
 //
 // Write the keys, declare the tensors, call fxi_gguf_begin_data, then write each tensor's bytes in
 // the order declared. The first failure is kept and returned by finish; calls after it do nothing.
@@ -6,12 +6,17 @@
 #ifndef FXI_FORMAT_GGUF_WRITE_H
 #define FXI_FORMAT_GGUF_WRITE_H
 
+#include "base/text/buf.h"
 #include "format/gguf.h"
 
 typedef struct fxi_gguf_writer fxi_gguf_writer;
 
-// Errors: FX_EIO, FX_ENOMEM.
+// The file appears at `path` when the writer finishes, and replaces one that is there; until then
+// there is a file PATH.part-PID. Errors: FX_EIO, FX_ENOMEM.
 fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err);
+// Writes keys and declarations of tensors to memory, for fxi_gguf_writer_take_head. `name` begins
+// error texts. Errors: FX_ENOMEM.
+fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, fx_error *err);
 
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v);
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v);
@@ -20,6 +25,12 @@ void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v);
 void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n);
 void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n);
 void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n);
+void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v); // not NUL-terminated
+// Of numbers or bools.
+void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
+                          const void *v, size_t n);
+// A key of another file as it is.
+void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv);
 
 // ne: fastest dimension first.
 void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
@@ -32,7 +43,14 @@ void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes);
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
 
 // Closes the file and frees w. FX_OK only if every byte was written and every declared tensor is
-// complete; otherwise the file is removed.
+// complete and on the disk; otherwise nothing is left behind.
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
+
+// Instead of finish: leaves nothing behind, frees w. *err, if something failed before, says what.
+void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err);
+
+// Of a writer to memory, instead of finish: appends what was written up to the last declaration to
+// *out, frees w. Pre: no data was written.
+fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err);
 
 #endif

@@ -38,6 +38,14 @@ fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err);
 fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
                          fx_error *err);
 
+// Writes the vocabulary of `path`, and its chat template, as tokenizer.* keys of a GGUF file. `pre`
+// names the pre-tokenizer of a vocab.json whose tokenizer_config.json does not imply one. The
+// embedding has n_row rows; `ends` are ids that end a generation besides EOS. Errors: as
+// fxi_vocab_open.
+typedef struct fxi_gguf_writer fxi_gguf_writer;
+fx_status fxi_vocab_describe(const char *path, const char *pre, size_t n_row, const fxi_ids *ends,
+                             fxi_gguf_writer *w, fx_error *err);
+
 void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
 
 // One line about the file that its user should see, NULL: none. Lives as long as the vocabulary.

@@ -67,12 +67,16 @@ fxi_qpanel fxi_qpanel_of(fxi_dtype type)
 // Stores the plane of the bits from `shift` on of a block's 32 codes. Pre: the plane is zero.
 static void pack_plane(uint8_t *plane, int bits, int lane, const uint8_t *code, int shift)
 {
-    const int mask = (1 << bits) - 1;
-    for (int g = 0; g < FXI_Q_BLOCK / 4; g++) {
-        uint8_t *at = plane + g % bits * 64 + 4 * lane;
-        const int up = g / bits * bits;
-        for (int j = 0; j < 4; j++) at[j] |= (uint8_t)((code[4 * g + j] >> shift & mask) << up);
-    }
+    const uint32_t mask = 0x01010101u * ((1u << bits) - 1); // of four codes at once
+    for (int up = 0; up < FXI_Q_BLOCK / 4; up += bits)
+        for (int v = 0; v < bits; v++) { // vector g = up + v
+            uint8_t *at = plane + v * 64 + 4 * lane;
+            uint32_t four, there;
+            memcpy(&four, code + 4 * (up + v), sizeof four);
+            memcpy(&there, at, sizeof there);
+            there |= (four >> shift & mask) << up;
+            memcpy(at, &there, sizeof there);
+        }
 }
 
 static int packed_bits(const uint8_t *plane, int bits, int lane, int k)

@@ -1,19 +1,49 @@
-// model.c - what all families share: the type of the cache, and what a model reports about itself.
-#include "model/arch.h"
+// model.c - the public face: loads a transformer, runs it, and says what it is.
+#include "model/decoder.h"
+#include "model/load/loading.h"
 
-fx_status fxi_model_kv_type(const char *name, int head_dim, fxi_dtype *out, fx_error *err)
+static void free_decoder(fxi_model *m)
 {
-    const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
-    const bool known =
-        t && (t->id == FXI_F16 || t->id == FXI_BF16 || t->id == FXI_F32 || t->id == FXI_Q8_0);
-    if (!known)
-        return fxi_fail(err, FX_EINVAL, "KV cache type '%s' is none of f16, bf16, f32, q8_0", name);
-    if (head_dim % (int)t->block_elems)
-        return fxi_fail(err, FX_EINVAL,
-                        "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not %d",
-                        head_dim);
-    *out = (fxi_dtype)t->id;
+    fxi_transformer_free((fxi_transformer *)m);
+}
+
+static const fxi_model_ops decoder_ops = {free_decoder, fxi_decoder_forward, fxi_decoder_embed};
+
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    FX_TRY(fxi_transformer_load(g, opt, false, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
     return FX_OK;
+}
+
+fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                            fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    FX_TRY(fxi_transformer_load(g, opt, true, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
+    return FX_OK;
+}
+
+void fxi_model_free(fxi_model *m)
+{
+    if (m) m->ops->free(m);
+}
+
+fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    return m->ops->forward(m, batch, logits, err);
+}
+
+fx_status fxi_model_embed(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err)
+{
+    return m->ops->embed(m, batch, rows, err);
 }
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)

@@ -3,8 +3,8 @@
 //
 // A batch holds tokens of many sequences: one token of each sequence that decodes, several of each
 // that reads its prompt. The model writes their keys and values where the sequences' views point
-// and reads the rest from there; it owns no cache and opens no file. Families of architectures are
-// listed in model_open.c.
+// and reads the rest from there; it owns no cache and opens no file. The families of architectures
+// are the rows of load/families.c.
 //
 // Threads: load and forward are called by one thread, which spreads the work over the given pool.
 #ifndef FXI_MODEL_H
@@ -16,9 +16,20 @@
 
 typedef struct fxi_model fxi_model;
 
+// How the rows of a text become its embedding (pooling.h).
+typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
+    FXI_POOL_NONE,         // the file does not say; as LAST
+    FXI_POOL_MEAN,
+    FXI_POOL_FIRST,
+    FXI_POOL_LAST
+} fxi_pooling;
+
 typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
+    const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
+    fxi_pooling pooling;
+    bool has_unit_length; // embeddings are divided by their length
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch
@@ -41,7 +52,7 @@ typedef struct fxi_batch_seq {
     fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
     int pos;          // of the first token; everything before it is in the cache
     int n_tok;
-    int n_logit; // rows of logits wanted, for its last n_logit tokens
+    int n_logit; // rows wanted, for its last n_logit tokens
 } fxi_batch_seq;
 
 typedef struct fxi_batch {
@@ -56,6 +67,11 @@ typedef struct fxi_batch {
 // of range).
 fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                          fx_error *err);
+// The same checks, without weights and buffers: a model that says what it is, and cannot run. Reads
+// no tensor's data, so that a file's header suffices. Of the options, kv_type, ctx_tok and
+// kernel_path count.
+fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                            fx_error *err);
 void fxi_model_free(fxi_model *m); // NULL is allowed
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
@@ -65,6 +81,9 @@ size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one p
 
 // One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order.
 // Pre: counts within the options, token ids within the vocabulary, positions within the context.
-void fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits);
+// Errors: FX_EINTERNAL, if a device fails; what the pass wrote is then undefined.
+fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
+// The same up to the last norm. rows: [n][dim], those that the sequences want; all may be wanted.
+fx_status fxi_model_embed(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err);
 
 #endif

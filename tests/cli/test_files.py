@@ -28,7 +28,17 @@ class Files(cli.TestCase):
         path = cli.scratch("cut.gguf")
         for part in range(1, 16):
             path.write_bytes(whole[:len(whole) * part // 16])
-            self.all_fail("cut.gguf", path, [("run", "-p", "x", "-m"), ("inspect",)])
+            self.all_fail("cut.gguf", path, [("run", "-p", "x", "-m")])
+            self.inspects(path, len(whole) * part // 16)
+
+    def inspects(self, path, n_bytes):
+        """The header is shown if it is whole, and why the model does not run."""
+        done = cli.run("inspect", path)
+        if done.returncode:
+            self.fails(1, "cut.gguf", "inspect", path)
+        else:
+            self.assertIn(f"GGUF version 3, {n_bytes} bytes", done.stdout.decode())
+            self.assertRegex(done.stdout.decode(), "does not run: .*is past the end of the file")
 
     def test_counts_near_the_top(self):
         path = cli.scratch("huge.gguf")

@@ -44,14 +44,26 @@ static void put_u16(uint8_t *b, uint16_t v)
     memcpy(b, &v, sizeof v);
 }
 
+// Sets the bits of 8 integers at v from 8 bytes at b, from bit `bit` on.
+static void get_8_bytes(const uint8_t *b, int bit, uint8_t mask, int shift, uint8_t *v)
+{
+    uint64_t from, to;
+    memcpy(&from, b, sizeof from);
+    memcpy(&to, v, sizeof to);
+    to |= (from >> bit & 0x0101010101010101u * mask) << shift;
+    memcpy(v, &to, sizeof to);
+}
+
 // Sets the plane's bits of v [n].
 static void get_plane(const uint8_t *block, const bit_plane *p, int n, uint8_t *v)
 {
     const uint8_t *b = block + p->at, mask = (uint8_t)((1 << p->width) - 1);
     for (int i = 0; i < n; b += p->run)
-        for (int bit = 0; bit < 8; bit += p->width, i += p->run)
-            for (int k = 0; k < p->run; k++)
-                v[i + k] |= (uint8_t)((b[k] >> bit & mask) << p->shift);
+        for (int bit = 0; bit < 8; bit += p->width, i += p->run) {
+            int k = 0;
+            for (; k + 8 <= p->run; k += 8) get_8_bytes(b + k, bit, mask, p->shift, v + i + k);
+            for (; k < p->run; k++) v[i + k] |= (uint8_t)((b[k] >> bit & mask) << p->shift);
+        }
 }
 
 // The plane's bytes are 0 before.

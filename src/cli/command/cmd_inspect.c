@@ -1,13 +1,14 @@
-// cmd_inspect.c - what a GGUF file holds: header, metadata, tensors, totals, and the size of a
-// token in the KV cache.
+// cmd_inspect.c - what a model is: header, metadata, tensors, totals, the size of a token in the KV
+// cache, and whether it runs.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "format/gguf.h"
+#include "format/model_file.h"
 #include "format/vocab.h"
 
 #define STR_SHOWN  60 // bytes of a string
@@ -184,11 +185,65 @@ static void print_kv(const fxi_gguf *g)
     uint32_t width = arch_u32(g, arch, "embedding_length", 0);
     uint64_t k = arch_u32(g, arch, "attention.key_length", n_head ? width / n_head : 0);
     uint64_t v = arch_u32(g, arch, "attention.value_length", (uint32_t)k);
+    uint32_t n_ctx = arch_u32(g, arch, "context_length", 0);
     if (!n_layer || !n_kv || !k) return;
     double bytes = (double)n_layer * n_kv * (double)(k + v) * 2;
+    char text[FXI_SIZE_TEXT_BYTES];
     printf("  KV cache      %.0f bytes per token in f16 (%" PRIu64
            " layers x %u KV heads x (%" PRIu64 " + %" PRIu64 ") x 2)\n",
            bytes, n_layer, n_kv, k, v);
+    printf("                %s per 1024 tokens", fxi_cli_size((uint64_t)(bytes * 1024), text));
+    if (n_ctx)
+        printf(", %s for the trained context of %u",
+               fxi_cli_size((uint64_t)(bytes * (double)n_ctx), text), n_ctx);
+    printf("\n");
+}
+
+// ---- whether it runs ----------------------------------------------------------------------------
+
+static void print_error_text(const char *text)
+{
+    for (; *text; text++) // a file's words must not steer the terminal
+        if ((unsigned char)*text >= 0x20 && *text != 0x7F) putchar(*text);
+}
+
+static void print_runs(const char *path)
+{
+    fx_error err;
+    fx_model_info info;
+    char n[FXI_SIZE_TEXT_BYTES];
+    if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
+        printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
+               fxi_cli_count(info.n_param, n), info.type);
+        return;
+    }
+    printf("\ndoes not run: ");
+    print_error_text(err.text);
+    printf("\n");
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+static void print_form(const fxi_gguf *g, const char *path)
+{
+    char text[FXI_SIZE_TEXT_BYTES];
+    struct stat st;
+    printf("%s\n  ", path);
+    if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        printf("Hugging Face folder, shown as GGUF, ");
+    else
+        printf("GGUF version %" PRIu32 ", ", fxi_gguf_version(g));
+    printf("%" PRIu64 " bytes (%s), %" PRIu64 " metadata keys, %" PRIu64 " tensors\n",
+           fxi_gguf_size(g), fxi_cli_size(fxi_gguf_size(g), text), fxi_gguf_n_kv(g),
+           fxi_gguf_n_tensor(g));
+}
+
+// A file that is cut off behind its header still says what it is.
+static fx_status open_or_head(const char *path, fxi_gguf **g, fx_error *err)
+{
+    const fx_status st = fxi_model_file_open(path, g, err);
+    if (st != FX_EFORMAT) return st;
+    return fxi_gguf_open_head(path, g, NULL) == FX_OK ? FX_OK : st;
 }
 
 // What a user should know of the vocabulary, if the file has one that can be read.
@@ -205,17 +260,14 @@ int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)o;
     fx_error err;
     fxi_gguf *g;
-    char text[FXI_SIZE_TEXT_BYTES];
-    if (fxi_gguf_open(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    printf("%s\n  GGUF version %" PRIu32 ", %" PRIu64 " bytes (%s), %" PRIu64
-           " metadata keys, %" PRIu64 " tensors\n",
-           rest->arg[0], fxi_gguf_version(g), fxi_gguf_size(g),
-           fxi_cli_size(fxi_gguf_size(g), text), fxi_gguf_n_kv(g), fxi_gguf_n_tensor(g));
+    if (open_or_head(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    print_form(g, rest->arg[0]);
     print_metadata(g);
     print_tensors(g);
     print_totals(g);
     print_kv(g);
     print_vocab_warning(g);
+    print_runs(rest->arg[0]);
     fxi_gguf_close(g);
     return 0;
 }

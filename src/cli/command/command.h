@@ -10,6 +10,8 @@ int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_run(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
 // load.c: opens the model that the options name, with a progress bar if it is large and stderr is a

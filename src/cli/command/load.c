@@ -1,24 +1,13 @@
 // load.c - opening the engine that the options describe.
 #include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#define BAR_FROM_BYTES (64ull << 20) // smaller models load before anyone could read a bar
-#define BAR_WIDTH      40
-
-static void draw_bar(void *ud, uint64_t done, uint64_t total)
+static void draw_load(void *ud, uint64_t done, uint64_t total)
 {
-    int *shown = ud; // percentage on the screen
-    if (total < BAR_FROM_BYTES) return;
-    int now = (int)((double)done / (double)total * 100.0);
-    if (now == *shown) return;
-    *shown = now;
-    char bar[BAR_WIDTH + 1];
-    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i * 100 < now * BAR_WIDTH ? '#' : '.';
-    bar[BAR_WIDTH] = 0;
-    fprintf(stderr, "\rloading [%s] %3d %%", bar, now);
+    fxi_progress_draw(ud, done, total);
 }
 
 // The engine has the same default; choosing here lets commands show the folder.
@@ -29,9 +18,21 @@ const char *fxi_cli_swap_dir(const fxi_cli_options *o)
     return dir && dir[0] ? dir : "/tmp";
 }
 
+// A model answers worse beyond the context that it was trained with; the budget may hold less.
+static void warn_of_context(const fx_model_info *m, int wanted)
+{
+    if (wanted > m->train_ctx_tok)
+        fprintf(stderr,
+                "warning: --ctx %d is beyond the %d tokens that the model was trained with\n",
+                wanted, m->train_ctx_tok);
+    if (wanted > m->ctx_tok)
+        fprintf(stderr, "warning: --ctx %d: the KV cache's memory holds %d tokens (--kv-memory)\n",
+                wanted, m->ctx_tok);
+}
+
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
 {
-    int shown = -1;
+    fxi_progress bar = fxi_progress_begin("loading");
     fx_options opt = fx_options_default();
     opt.model_path = o->model;
     opt.tokenizer_path = o->tokenizer;
@@ -48,13 +49,13 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.step_ms = o->step_ms;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
-    if (isatty(STDERR_FILENO)) {
-        opt.on_progress = draw_bar;
-        opt.progress_ud = &shown;
-    }
+    opt.on_progress = draw_load;
+    opt.progress_ud = &bar;
     fx_status st = fx_engine_open(&opt, out, err);
-    if (shown >= 0) fprintf(stderr, "\r\033[K"); // removes the bar
-    const char *warning = st == FX_OK ? fx_engine_info(*out)->warning : NULL;
-    if (warning) fprintf(stderr, "warning: %s\n", warning);
+    fxi_progress_end(&bar);
+    if (st != FX_OK) return st;
+    const fx_model_info *info = fx_engine_info(*out);
+    if (info->warning) fprintf(stderr, "warning: %s\n", info->warning);
+    warn_of_context(info, o->ctx_tok);
     return st;
 }

@@ -17,6 +17,18 @@ const char *fxi_cli_size(uint64_t bytes, char text[FXI_SIZE_TEXT_BYTES]);
 // "1.1 B", "260 K": powers of 1000, for counts; returns text.
 const char *fxi_cli_count(uint64_t n, char text[FXI_SIZE_TEXT_BYTES]);
 
+// ---- progress.c: a bar on stderr, if that is a terminal and the work takes a while --------------
+
+typedef struct fxi_progress {
+    const char *what; // "loading"
+    int shown;        // percentage on the screen; -1: none
+    bool visible;
+} fxi_progress;
+
+fxi_progress fxi_progress_begin(const char *what);
+void fxi_progress_draw(fxi_progress *p, uint64_t done_bytes, uint64_t total_bytes);
+void fxi_progress_end(fxi_progress *p); // removes the bar
+
 // ---- signals.c: the only state of the process that is not in a struct --------------------------
 
 // Makes SIGINT and SIGTERM set a flag instead of ending the process. False: out of descriptors.

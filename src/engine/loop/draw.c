@@ -8,6 +8,7 @@ static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
     d->s = s;
     d->row = row;
     d->position = 0;
+    d->is_broken = false;
     d->tok = -1;
     d->has_prob = false;
     d->n_next = 0;
@@ -68,6 +69,8 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
     const fxi_group *g = d->s->group;
     const int n_vocab = eng->info.n_vocab;
     const float *row = eng->step->logits + (size_t)d->row * (size_t)n_vocab;
+    d->is_broken = !fxi_logits_are_finite(row, n_vocab);
+    if (d->is_broken) return;
     if (d->position) {
         fxi_logprob_of(row, n_vocab, d->tok, g->req.n_prompt_top, d->top, &d->prob);
         return;

@@ -75,12 +75,21 @@ static void settle_beams(fx_engine *eng, fxi_group *g, const fxi_draw *d, int n_
 
 static void settle_draw(fx_engine *eng, const fxi_draw *d)
 {
+    if (d->s->finish == FX_FINISH_ERROR) return; // another draw has ended its group
     if (d->position)
         fxi_output_prompt_prob(d->s, d->position, &d->prob);
     else if (d->tok < 0)
         fxi_seq_fail(d->s, "the request's rules leave no token to go on with");
     else
         fxi_output_add(eng, d->s, d->tok, d->has_prob ? &d->prob : NULL);
+}
+
+// Weights or a cache that are broken, or a model that overflows: no token of it means anything.
+static bool any_broken(const fxi_draw *d, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (d[i].is_broken) return true;
+    return false;
 }
 
 static int n_same_group(const fxi_draw *d, int n)
@@ -99,7 +108,9 @@ int fxi_settle_draws(fx_engine *eng)
         const bool is_beam = d->s->group->beam && !d->position;
         n = is_beam ? n_same_group(d, st->n_draw - i) : 1;
         n_drawn += !d->position;
-        if (is_beam)
+        if (any_broken(d, n))
+            fxi_group_fail(d->s->group, "the model computed logits that are not finite numbers");
+        else if (is_beam)
             settle_beams(eng, d->s->group, d, n);
         else
             settle_draw(eng, d);

@@ -2,6 +2,7 @@
 //
 //   build      running sequences with n_step > 0 -> batch                       (step_batch.c)
 //   forward    batch -> rows of logits                                          (model)
+//              if it fails, the groups of the batch end with an error
 //   advance    n_computed grows, prefixes are recorded, choices whose prompt is done are forked
 //                                                                               (cache.c, fork.c)
 //   draw       a token for each sequence at its end, the likeliest next tokens for each beam, on
@@ -53,13 +54,25 @@ static void mark_cancelled(fx_engine *eng)
     for (fxi_group *g = eng->running.head; g; g = g->next) fxi_group_finish_cancelled(g);
 }
 
+// Whatever the pass wrote is undefined: nothing of it is used.
+static void fail_batch(fx_engine *eng)
+{
+    const fxi_step *st = eng->step;
+    for (int i = 0; i < st->n_seq; i++)
+        fxi_group_fail(st->seq[i]->group, "the device that computes the model failed");
+    mark_cancelled(eng);
+}
+
 void fxi_step_run(fx_engine *eng, int n_tok)
 {
     fxi_step *st = eng->step;
     const fxi_batch batch = fxi_step_batch(eng);
     const int n_prompt_tok = fxi_step_n_prompt(st);
     const uint64_t start_us = fxi_now_us(eng);
-    fxi_model_forward(eng->model, &batch, st->logits);
+    if (fxi_model_forward(eng->model, &batch, st->logits, NULL) != FX_OK) {
+        fail_batch(eng);
+        return;
+    }
     fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
     mark_cancelled(eng);
     st->n_draw = 0;

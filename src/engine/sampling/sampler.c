@@ -26,6 +26,7 @@
 #include "base/number/rng.h"
 #include "engine/sampling/softmax.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -523,6 +524,13 @@ static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, do
     const int32_t id = walk_ids(w, logits, n_vocab, at * n_each, noted[at], target);
     return id < n_vocab ? id
                         : first_of(logits, n_vocab, (float)w->max); // never passed, by rounding
+}
+
+bool fxi_logits_are_finite(const float *logits, int n_vocab)
+{
+    bool finite = true; // without an early end, so that it is vector code
+    for (int i = 0; i < n_vocab; i++) finite &= fabsf(logits[i]) <= FLT_MAX;
+    return finite;
 }
 
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,

@@ -36,6 +36,9 @@ typedef struct fxi_sample_view {
 const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
                              fxi_sample_scratch *scratch);
 
+// sampler.c: whether no logit is NaN or infinite.
+bool fxi_logits_are_finite(const float *logits, int n_vocab);
+
 // sampler.c: draws a token by temperature, min_p, top_k, top_p and typical_p from logits[n_vocab],
 // to which the rules have been applied. The draw depends on (p->seed, choice, position) alone.
 // `cand` is scratch for n_vocab candidates. If the largest logit is not finite: the lowest id that

@@ -18,7 +18,7 @@ uint32_t fxi_gguf_version(const fxi_gguf *g)
 
 uint64_t fxi_gguf_size(const fxi_gguf *g)
 {
-    return g->size_bytes;
+    return g->file_bytes;
 }
 
 uint64_t fxi_gguf_n_kv(const fxi_gguf *g)

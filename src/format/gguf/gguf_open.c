@@ -1,29 +1,13 @@
-// gguf_open.c - opens and closes a GGUF file: maps it, has it parsed, unmaps it.
-#include <errno.h>
-#include <fcntl.h>
+// gguf_open.c - opens one GGUF file: maps it and has it parsed.
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "format/gguf/gguf_impl.h"
 
-static fx_status new_gguf(const char *name, fxi_gguf **out, fx_error *err)
-{
-    fxi_gguf *g = calloc(1, sizeof *g);
-    if (g) g->name = strdup(name);
-    if (!g || !g->name) {
-        free(g);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
-    }
-    *out = g;
-    return FX_OK;
-}
+typedef fx_status parse_fn(fxi_gguf *g, fx_error *err);
 
-static fx_status parse_or_close(fxi_gguf *g, fxi_gguf **out, fx_error *err)
+static fx_status parse_or_close(fxi_gguf *g, parse_fn *parse, fxi_gguf **out, fx_error *err)
 {
-    fx_status st = fxi_gguf_parse_bytes(g, err);
+    fx_status st = parse(g, err);
     if (st == FX_OK)
         *out = g;
     else
@@ -35,70 +19,32 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
                          fx_error *err)
 {
     fxi_gguf *g;
-    FX_TRY(new_gguf(name, &g, err));
+    FX_TRY(fxi_gguf_new(name, &g, err));
     g->data = data;
-    g->size_bytes = size_bytes;
-    return parse_or_close(g, out, err);
+    g->size_bytes = g->file_bytes = size_bytes;
+    return parse_or_close(g, fxi_gguf_parse_bytes, out, err);
 }
 
-static fx_status map_fd(int fd, const char *path, const unsigned char **data, size_t *size,
-                        fx_error *err)
-{
-    struct stat st;
-    if (fstat(fd, &st)) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode)) return fxi_fail(err, FX_EIO, "%s: is a directory", path);
-    if (!S_ISREG(st.st_mode)) return fxi_fail(err, FX_EIO, "%s: not a regular file", path);
-    if (!st.st_size) return fxi_fail(err, FX_EFORMAT, "%s: the file is empty", path);
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) return fxi_fail(err, FX_EIO, "%s: cannot map: %s", path, strerror(errno));
-    *data = p;
-    *size = (size_t)st.st_size;
-    return FX_OK;
-}
-
-static fx_status map_file(const char *path, const unsigned char **data, size_t *size, fx_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not block
-    if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
-    fx_status st = map_fd(fd, path, data, size, err);
-    close(fd);
-    return st;
-}
-
-fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err)
+static fx_status map_and_parse(const char *path, parse_fn *parse, fxi_gguf **out, fx_error *err)
 {
     fxi_gguf *g;
-    FX_TRY(new_gguf(path, &g, err));
-    fx_status st = map_file(path, &g->data, &g->size_bytes, err);
+    FX_TRY(fxi_gguf_new(path, &g, err));
+    fx_status st = fxi_mapping_open(path, &g->map, err);
     if (st != FX_OK) {
         fxi_gguf_close(g);
         return st;
     }
-    g->mapped = true;
-    return parse_or_close(g, out, err);
+    g->data = g->map.data;
+    g->size_bytes = g->file_bytes = g->map.size_bytes;
+    return parse_or_close(g, parse, out, err);
 }
 
-void fxi_gguf_close(fxi_gguf *g)
+fx_status fxi_gguf_open_one(const char *path, fxi_gguf **out, fx_error *err)
 {
-    if (!g) return;
-    if (g->mapped) munmap((void *)(uintptr_t)g->data, g->size_bytes);
-    free(g->kv);
-    free(g->tensor);
-    free(g->kv_by_name);
-    free(g->tensor_by_name);
-    free(g->name);
-    free(g);
+    return map_and_parse(path, fxi_gguf_parse_bytes, out, err);
 }
 
-// A page fault also maps the pages around it, up to a huge page: drop as much.
-#define AROUND_BYTES ((size_t)2 << 20)
-
-void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
+fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err)
 {
-    if (!g->mapped) return;
-    const size_t from = (size_t)((const unsigned char *)p - g->data), to = from + n_bytes;
-    const size_t first = from / AROUND_BYTES * AROUND_BYTES;
-    const size_t end = (to + AROUND_BYTES - 1) / AROUND_BYTES * AROUND_BYTES;
-    const size_t n = (end < g->size_bytes ? end : g->size_bytes) - first;
-    (void)madvise((void *)(uintptr_t)(g->data + first), n, MADV_DONTNEED);
+    return map_and_parse(path, fxi_gguf_parse_head, out, err);
 }

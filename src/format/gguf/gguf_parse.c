@@ -390,11 +390,28 @@ static fx_status place_tensors(gguf_cursor *c)
     return check_overlap(c);
 }
 
+static fx_status read_head(gguf_cursor *c)
+{
+    FX_TRY(read_header(c));
+    FX_TRY(read_kvs(c));
+    return read_tensors(c);
+}
+
 fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err)
 {
     gguf_cursor c = {.g = g, .err = err};
-    FX_TRY(read_header(&c));
-    FX_TRY(read_kvs(&c));
-    FX_TRY(read_tensors(&c));
+    FX_TRY(read_head(&c));
     return place_tensors(&c);
+}
+
+fx_status fxi_gguf_parse_head(fxi_gguf *g, fx_error *err)
+{
+    gguf_cursor c = {.g = g, .err = err};
+    return read_head(&c);
+}
+
+fx_status fxi_gguf_index_tensors(fxi_gguf *g, fx_error *err)
+{
+    gguf_cursor c = {.g = g, .err = err};
+    return index_names(&c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
 }

@@ -63,6 +63,14 @@ fxi_str fxi_gguf_next_str(const unsigned char **cursor)
     return s;
 }
 
+size_t fxi_gguf_value_bytes(const fxi_gguf_kv *kv)
+{
+    const unsigned char *at = kv->value;
+    if (kv->elem_type != FXI_GGUF_STR) return kv->n_elem * types[kv->elem_type].size_bytes;
+    for (uint64_t i = 0; i < kv->n_elem; i++) fxi_gguf_next_str(&at);
+    return (size_t)(at - kv->value);
+}
+
 static fx_status fail_key(const fxi_gguf *g, const char *key, const char *what, fx_error *err)
 {
     return fxi_fail(err, FX_EFORMAT, "%s: key '%s' %s", fxi_gguf_name(g), key, what);

@@ -2,6 +2,9 @@
 //
 // A writer goes KEYS -> TENSORS (declare_tensor) -> DATA (begin_data, write_data) -> freed
 // (finish). The two counts of the header are written as zero and set when the data begins.
+//
+// A file appears whole or not at all: it is written under another name in the same folder, synced,
+// and renamed. A path that is no regular file, such as a device, is written directly.
 #include "format/gguf_write.h"
 
 #include <errno.h>
@@ -10,13 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 32, VERSION = 3, COUNTS_AT = 8 };
 
 typedef enum gguf_stage { KEYS, TENSORS, DATA } gguf_stage;
 
 struct fxi_gguf_writer {
-    char *path;
+    char *path;   // as the caller named it
+    char *target; // the file that path is or links to; NULL: written directly
+    char *temp;   // the file that is written and becomes target
+    bool in_memory;
+    char *memory; // of writers that write to memory
+    size_t memory_bytes;
     FILE *f;
     gguf_stage stage;
     uint64_t pos; // bytes written
@@ -89,6 +98,32 @@ static void put_array_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type typ
     put_key(w, key, FXI_GGUF_ARRAY);
     put_u32(w, type);
     put_u64(w, n);
+}
+
+void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
+{
+    if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", "keys");
+    put_str(w, kv->key);
+    put_u32(w, kv->type);
+    if (kv->type == FXI_GGUF_ARRAY) {
+        put_u32(w, kv->elem_type);
+        put_u64(w, kv->n_elem);
+    }
+    put_raw(w, kv->value, fxi_gguf_value_bytes(kv));
+    w->n_kv++;
+}
+
+void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
+                          const void *v, size_t n)
+{
+    put_array_key(w, key, elem_type, n);
+    put_raw(w, v, n * fxi_gguf_type_bytes(elem_type));
+}
+
+void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v)
+{
+    put_key(w, key, FXI_GGUF_STR);
+    put_str(w, v);
 }
 
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
@@ -178,15 +213,20 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     if (!remember_size(w, size)) w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
 }
 
+static bool write_counts(fxi_gguf_writer *w, const uint64_t counts[2])
+{
+    const size_t n = 2 * sizeof *counts;
+    return !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, n, 1, w->f) == 1 &&
+           !fseeko(w->f, 0, SEEK_END);
+}
+
 void fxi_gguf_begin_data(fxi_gguf_writer *w)
 {
     if (w->st != FX_OK || w->stage == DATA) return;
     put_padding(w);
     w->stage = DATA;
     const uint64_t counts[2] = {w->n_tensor, w->n_kv};
-    bool ok = !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, sizeof counts, 1, w->f) == 1 &&
-              !fseeko(w->f, 0, SEEK_END);
-    if (!ok) fail_io(w);
+    if (!w->in_memory && !write_counts(w, counts)) fail_io(w); // in memory: when all is written
 }
 
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
@@ -207,7 +247,17 @@ void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
 // Opening and closing
 //
 
-fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)
+static void free_writer(fxi_gguf_writer *w)
+{
+    free(w->size_bytes);
+    free(w->temp);
+    free(w->target);
+    free(w->path);
+    free(w->memory);
+    free(w);
+}
+
+static fx_status new_writer(const char *path, fxi_gguf_writer **out, fx_error *err)
 {
     fxi_gguf_writer *w = calloc(1, sizeof *w);
     if (w) w->path = strdup(path);
@@ -215,17 +265,64 @@ fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error
         free(w);
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
     }
-    w->f = fopen(path, "wbe");
-    if (!w->f) {
-        fxi_error_set(err, FX_EIO, "%s: %s", path, strerror(errno));
-        free(w->path);
-        free(w);
-        return FX_EIO;
-    }
+    *out = w;
+    return FX_OK;
+}
+
+static void begin_file(fxi_gguf_writer *w)
+{
     put_raw(w, "GGUF", 4);
     put_u32(w, VERSION);
     put_u64(w, 0); // n_tensor and
     put_u64(w, 0); // n_kv: set by begin_data
+}
+
+// A new file beside the target, with the rights of a new file.
+static fx_status open_temp(fxi_gguf_writer *w, fx_error *err)
+{
+    w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet
+    if (!w->target) w->target = strdup(w->path);
+    if (!w->target || asprintf(&w->temp, "%s.part-%ld", w->target, (long)getpid()) < 0) {
+        w->temp = NULL;
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory", w->path);
+    }
+    w->f = fopen(w->temp, "wbe");
+    return w->f ? FX_OK : fxi_fail(err, FX_EIO, "%s: %s", w->path, strerror(errno));
+}
+
+static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
+{
+    struct stat st;
+    if (stat(w->path, &st) || S_ISREG(st.st_mode)) return open_temp(w, err);
+    w->f = fopen(w->path, "wbe");
+    return w->f ? FX_OK : fxi_fail(err, FX_EIO, "%s: %s", w->path, strerror(errno));
+}
+
+fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)
+{
+    fxi_gguf_writer *w;
+    FX_TRY(new_writer(path, &w, err));
+    fx_status st = open_output(w, err);
+    if (st != FX_OK) {
+        free_writer(w);
+        return st;
+    }
+    begin_file(w);
+    *out = w;
+    return FX_OK;
+}
+
+fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, fx_error *err)
+{
+    fxi_gguf_writer *w;
+    FX_TRY(new_writer(name, &w, err));
+    w->f = open_memstream(&w->memory, &w->memory_bytes);
+    if (!w->f) {
+        free_writer(w);
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+    }
+    w->in_memory = true;
+    begin_file(w);
     *out = w;
     return FX_OK;
 }
@@ -235,11 +332,13 @@ fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)
     return w->st;
 }
 
-// Removes what was written, but never a device.
-static void remove_file(const fxi_gguf_writer *w)
+// Bytes on the disk before the name: a crash leaves the old file or the new one.
+static void close_file(fxi_gguf_writer *w)
 {
-    struct stat st;
-    if (!stat(w->path, &st) && S_ISREG(st.st_mode)) remove(w->path);
+    if (w->st == FX_OK && w->temp && (fflush(w->f) || fsync(fileno(w->f)))) fail_io(w);
+    if (fclose(w->f) && w->st == FX_OK) fail_io(w);
+    if (w->st == FX_OK && w->temp && rename(w->temp, w->target)) fail_io(w);
+    if (w->st != FX_OK && w->temp) remove(w->temp);
 }
 
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
@@ -249,14 +348,31 @@ fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
         w->st =
             fxi_fail(&w->err, FX_EINVAL, "%s: the data ends inside tensor %" PRIu64 " of %" PRIu64,
                      w->path, w->i_tensor, w->n_tensor);
-    if (fclose(w->f) && w->st == FX_OK) fail_io(w);
+    close_file(w);
     fx_status st = w->st;
-    if (st != FX_OK) {
-        remove_file(w);
-        if (err) *err = w->err;
-    }
-    free(w->size_bytes);
-    free(w->path);
-    free(w);
+    if (st != FX_OK && err) *err = w->err;
+    free_writer(w);
+    return st;
+}
+
+void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err)
+{
+    if (w->st != FX_OK && err) *err = w->err;
+    if (w->st == FX_OK) w->st = FX_EINVAL; // nothing is kept
+    close_file(w);
+    free_writer(w);
+}
+
+fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err)
+{
+    fxi_gguf_begin_data(w);
+    close_file(w);
+    fx_status st = w->st;
+    const uint64_t counts[2] = {w->n_tensor, w->n_kv};
+    if (st == FX_OK) memcpy(w->memory + COUNTS_AT, counts, sizeof counts);
+    if (st == FX_OK && !fxi_buf_add(out, w->memory, w->memory_bytes))
+        st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+    if (st != FX_OK && err) *err = w->err;
+    free_writer(w);
     return st;
 }

@@ -20,6 +20,7 @@
 #include "format/gguf.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
+#include "format/vocab/write/vocab_write.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
@@ -125,11 +126,32 @@ static fx_status read_beside(const char *path, fxi_vocab_spec *s, fx_error *err)
 // Kinds of files
 //
 
+// The text of a file that is kept in a model's file, then the model's own keys for special tokens.
+static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_str json = {NULL, 0};
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_str(g, FXI_KEY_HF_JSON, false, &json, err));
+    FX_TRY(fxi_gguf_array(g, FXI_KEY_SENTENCEPIECE, false, FXI_GGUF_U8, &kv, err));
+    if (!json.n && !kv && !fxi_gguf_find(g, "tokenizer.ggml.model") &&
+        !fxi_gguf_find(g, "tokenizer.ggml.tokens"))
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: has no vocabulary: neither the key 'tokenizer.ggml.model' nor, in a "
+                        "folder, a tokenizer.json or tokenizer.model",
+                        fxi_gguf_name(g));
+    if (!json.n && !kv) return fxi_vocab_read_gguf(g, s, err);
+    if (json.n)
+        FX_TRY(fxi_vocab_read_hf(json.p, json.n, s, err));
+    else
+        FX_TRY(fxi_vocab_read_sentencepiece(kv->value, kv->n_elem, s, err));
+    return fxi_vocab_read_gguf_ids(g, s, err);
+}
+
 static fx_status read_gguf(const char *path, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_gguf *g;
     FX_TRY(fxi_gguf_open(path, &g, err));
-    fx_status st = fxi_vocab_read_gguf(g, s, err);
+    fx_status st = read_model(g, s, err);
     fxi_gguf_close(g);
     return st;
 }
@@ -168,7 +190,7 @@ static fx_status read_pair(const char *path, fxi_str vocab, const char *pre, fxi
     if (st == FX_OK)
         st = fxi_vocab_read_pair(vocab, (fxi_str){merges.p, merges.n}, pre, implied, s, err);
     fxi_buf_free(&merges);
-    return st == FX_OK && implied ? read_beside(path, s, err) : st;
+    return st == FX_OK ? read_beside(path, s, err) : st;
 }
 
 static bool begins_json(fxi_str text)
@@ -241,25 +263,31 @@ fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err)
 {
     fxi_vocab_spec spec;
     fxi_vocab_spec_init(&spec, fxi_gguf_name(g));
-    fx_status st = fxi_vocab_read_gguf(g, &spec, err);
+    fx_status st = read_model(g, &spec, err);
     if (st == FX_OK) st = fxi_vocab_build(&spec, out, err);
     fxi_vocab_spec_free(&spec);
     return st;
 }
 
+// *path becomes that of the file in it, if it is a folder.
+static fx_status enter_folder(const char **path, char inside[PATH_BYTES], fx_error *err)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    if (!is_folder(*path)) return FX_OK;
+    if (!find_beside(inside, *path, true, names, sizeof names / sizeof *names))
+        return fxi_fail(err, FX_EIO,
+                        "%s: a directory without tokenizer.json, tokenizer.model or vocab.json",
+                        *path);
+    *path = inside;
+    return FX_OK;
+}
+
 fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
                          fx_error *err)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
     char inside[PATH_BYTES];
     *out = NULL;
-    if (is_folder(path)) {
-        if (!find_beside(inside, path, true, names, sizeof names / sizeof *names))
-            return fxi_fail(err, FX_EIO,
-                            "%s: a directory without tokenizer.json, tokenizer.model or vocab.json",
-                            path);
-        path = inside;
-    }
+    FX_TRY(enter_folder(&path, inside, err));
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, path);
     fx_status st = read_path(path, pre, &s, err);
@@ -270,6 +298,51 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
         *out = NULL;
         st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the chat template", path);
     }
+    fxi_vocab_spec_free(&s);
+    return st;
+}
+
+//
+// Describing
+//
+
+static fx_status describe_text(const char *path, fxi_gguf_writer *w, fx_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const bool json = !strcmp(slash ? slash + 1 : path, "tokenizer.json");
+    if (!json && strcmp(slash ? slash + 1 : path, "tokenizer.model")) return FX_OK;
+    fxi_buf text = {0};
+    fx_status st = read_file(path, &text, err);
+    if (st == FX_OK && json)
+        fxi_gguf_write_text(w, FXI_KEY_HF_JSON, (fxi_str){text.p, text.n});
+    else if (st == FX_OK)
+        fxi_gguf_write_array(w, FXI_KEY_SENTENCEPIECE, FXI_GGUF_U8, text.p, text.n);
+    fxi_buf_free(&text);
+    return st;
+}
+
+// `pre` is for pairs of files whose tokenizer_config.json does not imply one.
+static fx_status read_for_model(const char *path, const char *pre, fxi_vocab_spec *s, fx_error *err)
+{
+    const size_t n = strlen(path);
+    const bool pair = n > 10 && !strcmp(path + n - 10, "vocab.json");
+    const char *implied = NULL;
+    if (pair) FX_TRY(imply_pre(path, &implied, s, err));
+    return read_path(path, pair && !implied ? pre : NULL, s, err);
+}
+
+fx_status fxi_vocab_describe(const char *path, const char *pre, size_t n_row, const fxi_ids *ends,
+                             fxi_gguf_writer *w, fx_error *err)
+{
+    char inside[PATH_BYTES];
+    FX_TRY(enter_folder(&path, inside, err));
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, path);
+    fx_status st = read_for_model(path, pre, &s, err);
+    if (st == FX_OK) st = fxi_vocab_write_gguf(&s, n_row, ends, w, err);
+    if (st == FX_OK && s.chat_template.n)
+        fxi_gguf_write_text(w, "tokenizer.chat_template", s.chat_template);
+    if (st == FX_OK) st = describe_text(path, w, err);
     fxi_vocab_spec_free(&s);
     return st;
 }

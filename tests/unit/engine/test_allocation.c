@@ -35,8 +35,8 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t align, size_t n);
-void __real_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits);
-void __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits);
+fx_status __real_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
+fx_status __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
 
 void *__wrap_malloc(size_t n)
 {
@@ -64,13 +64,14 @@ void *__wrap_aligned_alloc(size_t align, size_t n)
 
 static int n_forward, n_prompt_pass;
 
-void __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits)
+fx_status __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
 {
     n_forward++;
     n_prompt_pass += b->n_tok > b->n_seq;
     atomic_store(&in_forward, true);
-    __real_fxi_model_forward(m, b, logits);
+    fx_status st = __real_fxi_model_forward(m, b, logits, err);
     atomic_store(&in_forward, false);
+    return st;
 }
 
 static void on_event(void *ud, const fx_event *ev)

@@ -74,6 +74,32 @@ static void check_type(const char *options, fxi_dtype type)
     remove(path);
 }
 
+// A width of heads of its own, and experts in every block.
+static void test_experts(void **state)
+{
+    (void)state;
+    fxi_gguf *g = make(SMALL "--type q4_0 --head-dim 32 --experts 5 --experts-used 3");
+    fx_error err;
+    uint32_t n_expert = 0, n_used = 0, width = 0;
+    assert_int_equal(fxi_gguf_n_tensor(g), 2 * 10 + 3);
+    check_tensor(g, "blk.0.attn_q.weight", FXI_Q4_0, 64, 128, 0, 1 / sqrt(64));
+    check_tensor(g, "blk.1.attn_k.weight", FXI_Q4_0, 64, 64, 0, 1 / sqrt(64));
+    check_tensor(g, "blk.1.attn_output.weight", FXI_Q4_0, 128, 64, 0, 0.5 / sqrt(128));
+    check_tensor(g, "blk.1.ffn_gate_inp.weight", FXI_F32, 64, 5, 0, 1 / sqrt(64));
+    check_tensor(g, "blk.1.ffn_up_exps.weight", FXI_Q4_0, 64, 96, 0, 1 / sqrt(64));
+    check_tensor(g, "blk.1.ffn_down_exps.weight", FXI_Q4_0, 96, 64, 0, 0.5 / sqrt(96));
+    assert_int_equal(fxi_gguf_find_tensor(g, "blk.1.ffn_down_exps.weight")->ne[2], 5);
+    assert_int_equal(fxi_gguf_u32(g, "llama.expert_count", true, &n_expert, &err), FX_OK);
+    assert_int_equal(fxi_gguf_u32(g, "llama.expert_used_count", true, &n_used, &err), FX_OK);
+    assert_int_equal(fxi_gguf_u32(g, "llama.attention.key_length", true, &width, &err), FX_OK);
+    assert_int_equal(n_expert, 5);
+    assert_int_equal(n_used, 3);
+    assert_int_equal(width, 32);
+    fxi_gguf_close(g);
+    remove(path);
+    assert_int_equal(run(path, SMALL "--experts 2 --experts-used 3"), 2);
+}
+
 static void test_types(void **state)
 {
     (void)state;
@@ -312,10 +338,11 @@ static int remove_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),        cmocka_unit_test(test_k_types),
-        cmocka_unit_test(test_mixes),        cmocka_unit_test(test_narrow_rows),
-        cmocka_unit_test(test_keys),         cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_vocabularies), cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_experts),       cmocka_unit_test(test_types),
+        cmocka_unit_test(test_k_types),       cmocka_unit_test(test_mixes),
+        cmocka_unit_test(test_narrow_rows),   cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_seeds),         cmocka_unit_test(test_vocabularies),
+        cmocka_unit_test(test_wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, remove_log);
 }

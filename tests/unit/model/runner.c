@@ -3,6 +3,7 @@
 
 #include "unit/cmocka_all.h"
 
+#include "format/model_file.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ void runner_open(runner *r, runner_model m, const variant *v)
 {
     fxi_gguf *g;
     fx_error err = {0};
-    if (fxi_gguf_open(m.path, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_model_file_open(m.path, &g, &err) != FX_OK) fail_msg("%s", err.text);
     assert_int_equal(fxi_pool_create(v->n_thread, &r->pool, &err), FX_OK);
     fxi_model_options opt = {.pool = r->pool,
                              .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),
@@ -72,7 +73,7 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, floa
         seq[b.n_seq++] =
             (fxi_batch_seq){fxi_kv_get_view(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
     }
-    fxi_model_forward(r->model, &b, logits);
+    assert_int_equal(fxi_model_forward(r->model, &b, logits, NULL), FX_OK);
 }
 
 static float *run(runner_model m, const variant *v, int n_tok, int *n_vocab)

@@ -16,7 +16,7 @@
 
 typedef struct tensor {
     char name[48];
-    uint64_t ne[2];
+    uint64_t ne[3];
     uint32_t n_dim;
     fxi_dtype type;
 } tensor;
@@ -56,6 +56,34 @@ static void add_matrix(tensors *t, int layer, const char *name, int n_in, int n_
     t->n_matrix++;
 }
 
+static void add_experts(tensors *t, int layer, const char *name, int n_in, int n_out)
+{
+    add_matrix(t, layer, name, n_in, n_out);
+    t->list[t->n - 1].ne[2] = (uint64_t)t->m->n_expert;
+    t->list[t->n - 1].n_dim = 3;
+}
+
+static void add_router(tensors *t, int layer)
+{
+    add_matrix(t, layer, "ffn_gate_inp", t->m->shape.dim, t->m->n_expert);
+    t->list[t->n - 1].type = FXI_F32;
+}
+
+static void add_feed(tensors *t, int i)
+{
+    const small_shape *m = &t->m->shape;
+    if (!t->m->n_expert) {
+        add_matrix(t, i, "ffn_gate", m->dim, m->n_ffn);
+        add_matrix(t, i, "ffn_up", m->dim, m->n_ffn);
+        add_matrix(t, i, "ffn_down", m->n_ffn, m->dim);
+        return;
+    }
+    add_router(t, i);
+    add_experts(t, i, "ffn_gate_exps", m->dim, m->n_ffn);
+    add_experts(t, i, "ffn_up_exps", m->dim, m->n_ffn);
+    add_experts(t, i, "ffn_down_exps", m->n_ffn, m->dim);
+}
+
 static void add_layer(tensors *t, int i)
 {
     const small_shape *m = &t->m->shape;
@@ -66,9 +94,7 @@ static void add_layer(tensors *t, int i)
     add_matrix(t, i, "attn_k", m->dim, n_kv);
     add_matrix(t, i, "attn_v", m->dim, n_kv);
     add_matrix(t, i, "attn_output", n_q, m->dim);
-    add_matrix(t, i, "ffn_gate", m->dim, m->n_ffn);
-    add_matrix(t, i, "ffn_up", m->dim, m->n_ffn);
-    add_matrix(t, i, "ffn_down", m->n_ffn, m->dim);
+    add_feed(t, i);
 }
 
 static void add_all(tensors *t)
@@ -103,6 +129,21 @@ static void write_keys(fxi_gguf_writer *w, const small_shape *m)
     fxi_gguf_write_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
+static void write_more_keys(fxi_gguf_writer *w, const small_model *m)
+{
+    if (m->n_expert) {
+        fxi_gguf_write_u32(w, "llama.expert_count", (uint32_t)m->n_expert);
+        fxi_gguf_write_u32(w, "llama.expert_used_count", (uint32_t)m->n_used);
+    }
+    for (size_t i = 0; i < sizeof m->key / sizeof *m->key; i++) {
+        const small_key *k = &m->key[i];
+        if (k->kind == 'u') fxi_gguf_write_u32(w, k->key, (uint32_t)k->number);
+        if (k->kind == 'f') fxi_gguf_write_f32(w, k->key, (float)k->number);
+        if (k->kind == 's') fxi_gguf_write_str(w, k->key, k->text);
+        if (k->kind == 'b') fxi_gguf_write_bool(w, k->key, k->number != 0);
+    }
+}
+
 // Numbers of variance 1 / n_in, so that sums of n_in products are as large as their inputs, stored
 // as `type`. Types that have no codec: zeros.
 static void make_blocks(fxi_dtype type, uint64_t n_in, char *blocks)
@@ -124,7 +165,8 @@ static void write_matrix(fxi_gguf_writer *w, const tensor *t, uint64_t number, b
     char *blocks = malloc(N_BLOCK * d->block_bytes);
     float wide[256];
     make_blocks(t->type, t->ne[0], blocks);
-    for (uint64_t i = 0; i < t->ne[0] * t->ne[1] / d->block_elems; i++) {
+    const uint64_t n = t->ne[0] * t->ne[1] * (t->n_dim == 3 ? t->ne[2] : 1);
+    for (uint64_t i = 0; i < n / d->block_elems; i++) {
         const char *block = blocks + fxi_rng_u64(8, number, i) % N_BLOCK * d->block_bytes;
         if (widened) fxi_row_to_f32(t->type, block, d->block_elems, wide);
         if (widened)
@@ -151,14 +193,15 @@ void small_model_write(const char *path, const small_model *m)
     add_all(&t);
     assert_int_equal(fxi_gguf_writer_open(path, &w, &err), FX_OK);
     write_keys(w, &m->shape);
+    write_more_keys(w, m);
     for (int i = 0; i < t.n; i++) {
-        const bool wide = m->widened && t.list[i].n_dim == 2;
+        const bool wide = m->widened && t.list[i].n_dim >= 2;
         fxi_gguf_declare_tensor(w, t.list[i].name, wide ? FXI_F32 : t.list[i].type, t.list[i].n_dim,
                                 t.list[i].ne);
     }
     fxi_gguf_begin_data(w);
     for (int i = 0; i < t.n; i++)
-        if (t.list[i].n_dim == 2)
+        if (t.list[i].n_dim >= 2)
             write_matrix(w, &t.list[i], m->output_twice && i == t.n - 1 ? 0 : (uint64_t)i,
                          m->widened);
         else

@@ -42,14 +42,14 @@ static const flaw flaws[] = {
     {.set_u32 = "llama.rope.dimension_count", .u32 = 64, .says = "rope.dimension_count"},
     {.set_u32 = "llama.expert_count", .u32 = 8, .says = "expert"},
     {.set_f32 = "llama.rope.freq_base", .f32 = -1, .says = "freq_base"},
-    {.set_f32 = "llama.rope.scaling.factor", .f32 = 0, .says = "scaling factor"},
-    {.set_str = "llama.rope.scaling.type", .str = "yarn", .says = "yarn"},
+    {.set_f32 = "llama.rope.scaling.factor", .f32 = -1, .says = "rope.scaling.factor"},
+    {.set_str = "llama.rope.scaling.type", .str = "ntk", .says = "'ntk' is not supported"},
     {.set_str = "llama.block_count", .str = "two", .says = "llama.block_count"},
     {.drop_tensor = "token_embd.weight", .says = "token_embd.weight"},
     {.drop_tensor = "blk.0.ffn_up.weight", .says = "blk.0.ffn_up.weight"},
     {.drop_tensor = "output_norm.weight", .says = "output_norm.weight"},
     {.swap_tensor = "blk.0.ffn_down.weight", .says = "blk.0.ffn_down.weight"},
-    {.add_tensor = "blk.0.attn_q.bias", .says = "blk.0.attn_q.bias"},
+    {.add_tensor = "blk.0.attn_x.bias", .says = "blk.0.attn_x.bias"},
 };
 
 typedef struct tensor {

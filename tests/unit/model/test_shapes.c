@@ -50,6 +50,7 @@ static const fxi_dtype wides[] = {FXI_Q2_K, FXI_Q3_K, FXI_Q4_K, FXI_Q5_K, FXI_Q6
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 typedef void model_check(const small_model *m);
+static model_check near_wide;
 
 static void for_each_of(model_check *check, const small_shape *s, size_t n, const fxi_dtype *types,
                         size_t n_type)
@@ -72,6 +73,25 @@ static void for_each_mix(model_check *check)
     check(&m);
 }
 
+// Experts of every kind of type. How near: as before, if all experts are used; a choice of few
+// depends on numbers that are rounded.
+static void for_each_expert_model(model_check *check)
+{
+    static const fxi_dtype types[] = {FXI_F32,  FXI_F16,  FXI_BF16,  FXI_Q8_0,
+                                      FXI_Q4_0, FXI_Q4_K, FXI_MXFP4, FXI_Q6_K};
+    static const fxi_dtype mix[] = {FXI_Q4_K, FXI_F16, FXI_Q8_0, FXI_F32, FXI_MXFP4};
+    small_model m = {.shape = {"experts", 2, 256, 4, 2, 64, 256, 35, false}, .n_expert = 3};
+    for (size_t i = 0; i <= COUNT(types); i++) {
+        if (i < COUNT(types)) m.type = types[i];
+        if (i == COUNT(types)) m.types = mix, m.n_type = COUNT(mix);
+        m.n_used = 3;
+        check(&m);
+        m.n_used = 1 + (int)i % 2;
+        if (check != near_wide) check(&m);
+    }
+    unlink(path);
+}
+
 static void for_each_model(model_check *check)
 {
     for_each_of(check, float_shapes, COUNT(float_shapes), floats, COUNT(floats));
@@ -79,13 +99,15 @@ static void for_each_model(model_check *check)
     for_each_of(check, wide_shapes, COUNT(wide_shapes), blocks, 1);
     for_each_of(check, wide_shapes, COUNT(wide_shapes), wides, COUNT(wides));
     for_each_mix(check);
+    for_each_expert_model(check);
     unlink(path);
 }
 
 static const char *describe(const small_model *m, char text[128])
 {
     const char *type = m->n_type ? "mixed" : fxi_dtype_find(m->type)->name;
-    snprintf(text, 128, "%s, %s%s", m->shape.what, type, m->shape.tied ? ", tied" : "");
+    snprintf(text, 128, "%s, %s%s, %d experts of %d", m->shape.what, type,
+             m->shape.tied ? ", tied" : "", m->n_used, m->n_expert);
     return text;
 }
 

@@ -77,7 +77,7 @@ static void feed(rig *r, const int32_t *tok, int from, int to)
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, from + n), FX_OK);
         fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), from, n, from + n == to};
         fxi_batch batch = {tok + from, n, &seq, 1};
-        fxi_model_forward(r->model, &batch, r->logits);
+        assert_int_equal(fxi_model_forward(r->model, &batch, r->logits, NULL), FX_OK);
         from += n;
     }
 }

@@ -372,6 +372,44 @@ static const struct {
     {"bert", FXI_VOCAB_WORDS, read_bert},
 };
 
+// Ids that end a generation and have no key of their own; the key is ours.
+static fx_status read_more_ends(gguf_reader *r)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r->g, "flexinfer.end_token_ids", false, FXI_GGUF_I32, &kv, r->err));
+    for (uint64_t i = 0; kv && i < kv->n_elem; i++) {
+        const int64_t id = fxi_gguf_int_at(kv, i);
+        if (id < 0 || (uint64_t)id >= r->s->n_tok)
+            return fxi_fail(r->err, FX_EFORMAT,
+                            "%s: key 'flexinfer.end_token_ids' has %" PRId64
+                            ", but there are %zu tokens",
+                            fxi_gguf_name(r->g), id, r->s->n_tok);
+        if (!fxi_ids_add(&r->s->ends, (int32_t)id)) return fxi_spec_fail_memory(r->s, r->err);
+    }
+    return FX_OK;
+}
+
+static fx_status read_flags(gguf_reader *r)
+{
+    FX_TRY(read_more_ends(r));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("add_bos_token"), false, &r->s->adds_bos, r->err));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("add_eos_token"), false, &r->s->adds_eos, r->err));
+    FX_TRY(fxi_gguf_bool(r->g, KEY("add_sep_token"), false, &r->s->adds_sep, r->err));
+    if (r->s->adds_sep) r->s->adds_eos = r->s->eos >= 0;
+    return FX_OK;
+}
+
+fx_status fxi_vocab_read_gguf_ids(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
+{
+    gguf_reader r = {g, s, err};
+    const int32_t bos = s->bos, eos = s->eos, unk = s->unk;
+    FX_TRY(read_ids(&r));
+    if (!fxi_gguf_find(g, KEY("bos_token_id"))) s->bos = bos;
+    if (!fxi_gguf_find(g, KEY("eos_token_id"))) s->eos = eos;
+    if (!fxi_gguf_find(g, KEY("unknown_token_id"))) s->unk = unk;
+    return read_flags(&r);
+}
+
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_str name;
@@ -386,9 +424,5 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     FX_TRY(read_tokens(&r));
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));
-    FX_TRY(fxi_gguf_bool(g, KEY("add_bos_token"), false, &s->adds_bos, err));
-    FX_TRY(fxi_gguf_bool(g, KEY("add_eos_token"), false, &s->adds_eos, err));
-    FX_TRY(fxi_gguf_bool(g, KEY("add_sep_token"), false, &s->adds_sep, err));
-    if (s->adds_sep) s->adds_eos = s->eos >= 0;
-    return FX_OK;
+    return read_flags(&r);
 }

@@ -9,6 +9,8 @@
 #include "format/vocab/spec/vocab_spec.h"
 
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err);
+// The special tokens alone, into a spec that another reader filled.
+fx_status fxi_vocab_read_gguf_ids(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err);
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err);
 

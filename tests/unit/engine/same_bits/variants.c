@@ -125,7 +125,7 @@ static void call_company(company *c, fx_engine *eng, int n)
     static bits_answer unused;
     *c = (company){.n = n};
     for (int i = 0; i < n; i++) {
-        const int32_t prompt[] = {10 + i, 20 + i * i};
+        const int32_t prompt[] = {10 + i, (20 + i * i) % eng->info.n_vocab};
         fx_request req = bits_request(prompt, 2, -1, &unused);
         req.on_event = note_decoding;
         req.ud = c;
@@ -313,31 +313,41 @@ bool model_is_present(int model)
     return false;
 }
 
-static fx_engine *open_engine(int model, int n_thread)
+static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thread)
 {
     fx_options opt = {.n_thread = n_thread,
-                      .ctx_tok = RIG_CTX_TOK,
+                      .ctx_tok = ctx_tok,
                       .kv_memory_bytes = 256 << 20,
-                      .kv_type = models[model].kv_type,
+                      .kv_type = m->kv_type,
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
                       .swap_bytes = 64 << 20};
-    return unthreaded_open(models[model].path, opt);
+    return unthreaded_open(m->path, opt);
 }
 
-rig *rig_open(int model, int n_prompt, int n_gen)
+static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n_gen)
 {
     rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    r->name = models[model].name;
+    r->name = m->name;
     r->n_prompt = n_prompt;
     r->n_gen = n_gen;
-    for (int i = 0; i < N_THREAD_LEVEL; i++) r->eng[i] = open_engine(model, threads[i]);
+    for (int i = 0; i < N_THREAD_LEVEL; i++) r->eng[i] = open_engine(m, ctx_tok, threads[i]);
     r->ledger = bits_ledger_make(r->eng[0]);
     const int n_vocab = r->eng[0]->info.n_vocab;
     for (int i = 0; i < n_prompt; i++)
         r->prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (n_vocab - 3) : 1;
     return r;
+}
+
+rig *rig_open(int model, int n_prompt, int n_gen)
+{
+    return open_rig(&models[model], RIG_CTX_TOK, n_prompt, n_gen);
+}
+
+rig *rig_open_file(const char *path, int n_prompt, int n_gen)
+{
+    return open_rig(&(struct model_row){path, path, NULL}, 0, n_prompt, n_gen);
 }
 
 void rig_close(rig *r)

@@ -38,6 +38,8 @@ typedef struct rig {
 
 // Prompts of n_prompt tokens, n_gen to be generated.
 rig *rig_open(int model, int n_prompt, int n_gen);
+// The model of a file, with its own context. path: kept as the rig's name
+rig *rig_open_file(const char *path, int n_prompt, int n_gen);
 void rig_close(rig *r);
 // The reference: the answer to this kind of request when all levels are zero.
 const bits_answer *rig_want(rig *r, int kind);

@@ -141,8 +141,9 @@ static float *compute_run(sim_model *m, const run *r, float *logits)
     return logits;
 }
 
-static void forward(fxi_model *model, const fxi_batch *batch, float *logits)
+static fx_status forward(fxi_model *model, const fxi_batch *batch, float *logits, fx_error *err)
 {
+    (void)err;
     sim_model *m = (sim_model *)model;
     const int32_t *tok = batch->token;
     for (int i = 0; i < batch->n_seq; i++) {
@@ -161,6 +162,7 @@ static void forward(fxi_model *model, const fxi_batch *batch, float *logits)
         wrong(m, "the runs of the batch do not cover its tokens");
     *m->clock_us += m->us_per_tok * (uint64_t)batch->n_tok;
     if (m->beside) m->beside(m->ud);
+    return FX_OK;
 }
 
 static void free_model(fxi_model *model)
@@ -168,13 +170,13 @@ static void free_model(fxi_model *model)
     free(model);
 }
 
-static const fxi_arch sim_arch = {.name = "sim", .free = free_model, .forward = forward};
+static const fxi_model_ops sim_ops = {.free = free_model, .forward = forward};
 
 sim_model *sim_model_make(int n_layer, size_t bytes)
 {
     sim_model *m = calloc(1, sizeof *m);
     if (!m) return NULL;
-    m->model.arch = &sim_arch;
+    m->model.ops = &sim_ops;
     m->model.kv_type = FXI_F16;
     m->model.shape = (fxi_model_shape){.n_layer = n_layer,
                                        .n_kv_head = 1,

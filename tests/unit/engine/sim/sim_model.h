@@ -13,7 +13,7 @@
 
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
-#include "model/arch.h"
+#include "model/model_base.h"
 #include "unit/engine/sim/sim_law.h"
 
 #include "vtensor/vmm.h"

@@ -1,0 +1,303 @@
+// hf_family.c - the table of families and what they have in common.
+#include "format/hf/hf_family.h"
+
+#include <string.h>
+
+const char *const fxi_hf_prefixes[] = {"model.language_model.",
+                                       "language_model.model.",
+                                       "language_model.",
+                                       "model.decoder.",
+                                       "decoder.",
+                                       "transformer.",
+                                       "gpt_neox.",
+                                       "model.",
+                                       NULL};
+
+// ---- common names ------------------------------------------------------------------------------
+
+const fxi_hf_name fxi_hf_common_names[] = {
+    {"embed_tokens", "token_embd", FXI_HF_SAME},
+    {"norm", "output_norm", FXI_HF_SAME},
+    {"lm_head", "output", FXI_HF_SAME},
+    {"layers.#.input_layernorm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.post_attention_layernorm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q", FXI_HF_SAME},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k", FXI_HF_SAME},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v", FXI_HF_SAME},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.self_attn.qkv_proj", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"layers.#.self_attn.q_norm", "blk.#.attn_q_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.k_norm", "blk.#.attn_k_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.rotary_emb.inv_freq", "", FXI_HF_SKIP},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate", FXI_HF_SAME},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down", FXI_HF_SAME},
+    {"layers.#.mlp.gate_up_proj", "blk.#.ffn_up", FXI_HF_SAME}, // gate rows, then up rows
+    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp", FXI_HF_SAME},
+    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps", FXI_HF_STACK},
+    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps", FXI_HF_STACK},
+    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps", FXI_HF_STACK},
+    {"layers.#.mlp.experts.gate_up_proj", "blk.#.ffn_gate_exps.weight", FXI_HF_HALF_1},
+    {"layers.#.mlp.experts.gate_up_proj", "blk.#.ffn_up_exps.weight", FXI_HF_HALF_2},
+    {"layers.#.mlp.experts.down_proj", "blk.#.ffn_down_exps.weight", FXI_HF_SAME},
+    {"layers.#.mlp.shared_expert.gate_proj", "blk.#.ffn_gate_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_expert_gate", "blk.#.ffn_gate_inp_shexp", FXI_HF_FLAT},
+    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp", FXI_HF_SAME},
+    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps", FXI_HF_STACK},
+    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps", FXI_HF_STACK},
+    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps", FXI_HF_STACK},
+    {NULL, NULL, FXI_HF_SAME},
+};
+
+// ---- common keys -------------------------------------------------------------------------------
+
+const fxi_hf_key fxi_hf_common_keys[] = {
+    {"vocab_size", "vocab_size", FXI_HF_U32},
+    {"num_local_experts", "expert_count", FXI_HF_U32},
+    {"num_experts", "expert_count", FXI_HF_U32},
+    {"num_experts_per_tok", "expert_used_count", FXI_HF_U32},
+    {"moe_intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
+    {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
+    {"norm_topk_prob", "expert_weights_norm", FXI_HF_BOOL},
+    {NULL, NULL, FXI_HF_U32},
+};
+
+const fxi_hf_neutral fxi_hf_common_neutral[] = {
+    {"alibi", "false"},
+    {"add_cross_attention", "false"},
+    {"is_encoder_decoder", "false"},
+    {"scale_attn_by_inverse_layer_idx", "false"},
+    {"clip_qkv", "null"},
+    {NULL, NULL},
+};
+
+// ---- names of families -------------------------------------------------------------------------
+
+#define END_NAMES               \
+    {                           \
+        NULL, NULL, FXI_HF_SAME \
+    }
+
+static const fxi_hf_name gemma_names[] = {
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
+    {"layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
+    END_NAMES,
+};
+
+static const fxi_hf_name olmo2_names[] = {
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
+    {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
+    END_NAMES,
+};
+
+static const fxi_hf_name stablelm_names[] = {
+    {"layers.#.self_attn.q_layernorm.norms.@", "blk.#.attn_q_norm", FXI_HF_STACK},
+    {"layers.#.self_attn.k_layernorm.norms.@", "blk.#.attn_k_norm", FXI_HF_STACK},
+    END_NAMES,
+};
+
+static const fxi_hf_name phi_names[] = {
+    {"final_layernorm", "output_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.dense", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    END_NAMES,
+};
+
+static const fxi_hf_name starcoder2_names[] = {
+    {"layers.#.mlp.c_fc", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_SAME},
+    END_NAMES,
+};
+
+#define FALCON_NAMES(qkv_how)                                                             \
+    {"word_embeddings", "token_embd", FXI_HF_SAME}, {"ln_f", "output_norm", FXI_HF_SAME}, \
+        {"h.#.self_attention.query_key_value", "blk.#.attn_qkv", qkv_how},                \
+        {"h.#.self_attention.dense", "blk.#.attn_output", FXI_HF_SAME},                   \
+        {"h.#.input_layernorm", "blk.#.attn_norm", FXI_HF_SAME},                          \
+        {"h.#.ln_attn", "blk.#.attn_norm_2", FXI_HF_SAME},                                \
+        {"h.#.ln_mlp", "blk.#.attn_norm", FXI_HF_SAME},                                   \
+        {"h.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},                           \
+        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME}, END_NAMES
+
+static const fxi_hf_name falcon_names[] = {FALCON_NAMES(FXI_HF_QKV)};
+
+static const fxi_hf_name gpt2_names[] = {
+    {"wte", "token_embd", FXI_HF_SAME},
+    {"wpe", "position_embd", FXI_HF_SAME},
+    {"ln_f", "output_norm", FXI_HF_SAME},
+    {"h.#.ln_1", "blk.#.attn_norm", FXI_HF_SAME},
+    {"h.#.ln_2", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"h.#.attn.c_attn", "blk.#.attn_qkv", FXI_HF_TRANSPOSE},
+    {"h.#.attn.c_proj", "blk.#.attn_output", FXI_HF_TRANSPOSE},
+    {"h.#.mlp.c_fc", "blk.#.ffn_up", FXI_HF_TRANSPOSE},
+    {"h.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_TRANSPOSE},
+    {"h.#.attn", "", FXI_HF_SKIP}, // masks
+    {"h.#.attn.masked_bias", "", FXI_HF_SKIP},
+    END_NAMES,
+};
+
+static const fxi_hf_name gptneox_names[] = {
+    {"embed_in", "token_embd", FXI_HF_SAME},
+    {"embed_out", "output", FXI_HF_SAME},
+    {"final_layer_norm", "output_norm", FXI_HF_SAME},
+    {"layers.#.post_attention_layernorm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.attention.query_key_value", "blk.#.attn_qkv", FXI_HF_QKV},
+    {"layers.#.attention.dense", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME},
+    {"layers.#.attention", "", FXI_HF_SKIP}, // masks
+    {"layers.#.attention.masked_bias", "", FXI_HF_SKIP},
+    {"layers.#.attention.rotary_emb.inv_freq", "", FXI_HF_SKIP},
+    END_NAMES,
+};
+
+static const fxi_hf_name opt_names[] = {
+    {"embed_positions", "position_embd", FXI_HF_FROM_2},
+    {"final_layer_norm", "output_norm", FXI_HF_SAME},
+    {"layers.#.self_attn_layer_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.final_layer_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.fc1", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    END_NAMES,
+};
+
+static const fxi_hf_name granitemoe_names[] = {
+    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
+    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
+    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
+    {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
+    END_NAMES,
+};
+
+#define EXPERTS "layers.#.mlp.experts."
+
+static const fxi_hf_name gptoss_names[] = {
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.sinks", "blk.#.attn_sinks.weight", FXI_HF_SAME},
+    {"layers.#.mlp.router", "blk.#.ffn_gate_inp", FXI_HF_SAME},
+    {EXPERTS "gate_up_proj_blocks", "blk.#.ffn_gate_exps.weight", FXI_HF_MX_EVEN},
+    {EXPERTS "gate_up_proj_blocks", "blk.#.ffn_up_exps.weight", FXI_HF_MX_ODD},
+    {EXPERTS "gate_up_proj_scales", "", FXI_HF_SKIP}, // read with the blocks
+    {EXPERTS "gate_up_proj", "blk.#.ffn_gate_exps.weight", FXI_HF_TRANSPOSE_EVEN},
+    {EXPERTS "gate_up_proj", "blk.#.ffn_up_exps.weight", FXI_HF_TRANSPOSE_ODD},
+    {EXPERTS "gate_up_proj_bias", "blk.#.ffn_gate_exps.bias", FXI_HF_EVEN},
+    {EXPERTS "gate_up_proj_bias", "blk.#.ffn_up_exps.bias", FXI_HF_ODD},
+    {EXPERTS "down_proj_blocks", "blk.#.ffn_down_exps.weight", FXI_HF_MX},
+    {EXPERTS "down_proj_scales", "", FXI_HF_SKIP},
+    {EXPERTS "down_proj", "blk.#.ffn_down_exps.weight", FXI_HF_TRANSPOSE},
+    {EXPERTS "down_proj_bias", "blk.#.ffn_down_exps.bias", FXI_HF_SAME},
+    END_NAMES,
+};
+
+// ---- keys of families --------------------------------------------------------------------------
+
+#define END_KEYS               \
+    {                          \
+        NULL, NULL, FXI_HF_U32 \
+    }
+
+static const fxi_hf_key gemma_keys[] = {
+    {"attn_logit_softcapping", "attn_logit_softcapping", FXI_HF_F32},
+    {"final_logit_softcapping", "final_logit_softcapping", FXI_HF_F32},
+    END_KEYS,
+};
+
+static const fxi_hf_key granite_keys[] = {
+    {"embedding_multiplier", "embedding_scale", FXI_HF_F32},
+    {"residual_multiplier", "residual_scale", FXI_HF_F32},
+    {"attention_multiplier", "attention.scale", FXI_HF_F32},
+    {"logits_scaling", "logit_scale", FXI_HF_F32},
+    END_KEYS,
+};
+
+static const fxi_hf_key parallel_keys[] = {
+    {"use_parallel_residual", "use_parallel_residual", FXI_HF_BOOL},
+    END_KEYS,
+};
+
+static const fxi_hf_key cohere_keys[] = {
+    {"logit_scale", "logit_scale", FXI_HF_F32},
+    END_KEYS,
+};
+
+static const fxi_hf_key gptoss_keys[] = {
+    {"experts_per_token", "expert_used_count", FXI_HF_U32},
+    {"intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
+    END_KEYS,
+};
+
+// ---- what families refuse ----------------------------------------------------------------------
+
+#define END_NEUTRAL \
+    {               \
+        NULL, NULL  \
+    }
+
+static const fxi_hf_neutral opt_neutral[] = {
+    {"do_layer_norm_before", "true"}, {"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
+static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
+
+// ---- families ----------------------------------------------------------------------------------
+
+#define HALVES 0
+
+static const fxi_hf_family families[] = {
+    {"llama", "llama", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL, NULL},
+    {"mistral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
+    {"ministral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
+    {"mixtral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
+    {"ministral3", "mistral3", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
+    {"qwen2", "qwen2", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
+    {"qwen3", "qwen3", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
+    {"qwen2_moe", "qwen2moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
+    {"qwen3_moe", "qwen3moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
+    {"phi3", "phi3", HALVES, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
+    {"phi", "phi2", FXI_HF_LAYER_NORM | FXI_HF_HALF_ROTARY, "gelu_new", FXI_HF_NO_WINDOW, phi_names,
+     NULL, phi_neutral, "gpt-2"},
+    {"gemma2", "gemma2", FXI_HF_PLUS_1 | FXI_HF_MUST_TIE, NULL, FXI_HF_PATTERN, gemma_names,
+     gemma_keys, NULL, NULL},
+    {"gemma3_text", "gemma3", FXI_HF_PLUS_1 | FXI_HF_MUST_TIE, NULL, FXI_HF_PATTERN, gemma_names,
+     gemma_keys, NULL, NULL},
+    {"smollm3", "smollm3", FXI_HF_PAIRS, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, NULL},
+    {"olmo2", "olmo2", HALVES, "silu", FXI_HF_NO_WINDOW, olmo2_names, NULL, NULL, "gpt-2"},
+    {"olmo3", "olmo2", HALVES, "silu", FXI_HF_PATTERN, olmo2_names, NULL, NULL, "gpt-2"},
+    {"olmoe", "olmoe", HALVES, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL, "gpt-2"},
+    {"granite", "granite", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, granite_keys, NULL,
+     "starcoder"},
+    {"granitemoe", "granitemoe", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, granitemoe_names,
+     granite_keys, NULL, "starcoder"},
+    {"stablelm", "stablelm", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "silu", FXI_HF_NO_WINDOW,
+     stablelm_names, parallel_keys, NULL, NULL},
+    {"starcoder2", "starcoder2", FXI_HF_LAYER_NORM, "gelu_pytorch_tanh", FXI_HF_EVERY,
+     starcoder2_names, NULL, NULL, "starcoder"},
+    {"falcon", "falcon", FXI_HF_LAYER_NORM | FXI_HF_FFN_4X | FXI_HF_MUST_TIE, NULL,
+     FXI_HF_NO_WINDOW, falcon_names, NULL, falcon_neutral, "falcon"},
+    {"gpt2", "gpt2", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X | FXI_HF_MUST_TIE,
+     "gelu_new", FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL, "gpt-2"},
+    {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "gelu", FXI_HF_NO_WINDOW,
+     gptneox_names, parallel_keys, NULL, "gpt-2"},
+    {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_MUST_TIE, "relu", FXI_HF_NO_WINDOW,
+     opt_names, NULL, opt_neutral, "gpt-2"},
+    {"cohere", "command-r", FXI_HF_LAYER_NORM | FXI_HF_MUST_TIE, "silu", FXI_HF_NO_WINDOW, NULL,
+     cohere_keys, cohere_neutral, NULL},
+    {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL, "gpt-4o"},
+};
+
+const fxi_hf_family *fxi_hf_family_find(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (!strcmp(families[i].model_type, model_type)) return &families[i];
+    return NULL;
+}
+
+const char *fxi_hf_family_name(size_t i)
+{
+    return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
+}

@@ -1,0 +1,429 @@
+// hf_keys.c - the keys of a GGUF file from config.json: the numbers that every model has, then what
+// its family adds.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/hf/hf_folder.h"
+#include "format/show.h"
+
+static void write_u32(const fxi_folder *f, const char *name, uint32_t v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
+static void write_f32(const fxi_folder *f, const char *name, double v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_f32(f->w, fxi_hf_arch_key(f, name, key), (float)v);
+}
+
+static void write_bool(const fxi_folder *f, const char *name, bool v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+// A number and the members that may hold it; the first that is there counts.
+static const struct shape_number {
+    const char *names[4];
+    size_t offset; // in fxi_folder
+    bool must;
+    uint32_t max;
+} shape_numbers[] = {
+    {{"num_hidden_layers", "n_layer"}, offsetof(fxi_folder, n_layer), true, 1024},
+    {{"hidden_size", "n_embd"}, offsetof(fxi_folder, dim), true, 1 << 17},
+    {{"num_attention_heads", "n_head"}, offsetof(fxi_folder, n_head), true, 4096},
+    {{"num_kv_heads", "num_key_value_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
+    {{"head_dim"}, offsetof(fxi_folder, head_dim), false, 1024},
+    {{"num_local_experts", "num_experts"}, offsetof(fxi_folder, n_expert), false, 4096},
+    {{"max_position_embeddings", "n_positions"}, offsetof(fxi_folder, ctx_tok), false, 1 << 24},
+};
+
+static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
+{
+    uint32_t *out = (uint32_t *)(void *)((char *)f + n->offset);
+    for (size_t i = 0; i < 4 && n->names[i]; i++) {
+        if (!fxi_config_get(&f->config, n->names[i])) continue;
+        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out, f->err));
+        if (*out <= n->max && (*out || !n->must)) return FX_OK;
+        return fxi_config_fail(&f->config, n->names[i], f->err, "%u is not from 1 to %u", *out,
+                               n->max);
+    }
+    return n->must ? fxi_config_fail(&f->config, n->names[0], f->err, "missing") : FX_OK;
+}
+
+// Falcon has one KV head for all, unless its newer layout says how many.
+static fx_status set_falcon_heads(fxi_folder *f)
+{
+    bool newer = false, multi = true;
+    if (strcmp(f->family->arch, "falcon")) return FX_OK;
+    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi, f->err));
+    if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
+    return FX_OK;
+}
+
+// 71 heads share one KV head in Falcon: heads need not be a power of two.
+static fx_status check_shape_numbers(fxi_folder *f)
+{
+    if (!f->n_kv_head) f->n_kv_head = f->n_head;
+    FX_TRY(set_falcon_heads(f));
+    if (!f->head_dim && f->dim % f->n_head)
+        return fxi_config_fail(&f->config, "hidden_size", f->err,
+                               "%u is not a multiple of %u heads", f->dim, f->n_head);
+    if (!f->head_dim) f->head_dim = f->dim / f->n_head;
+    if (f->n_head % f->n_kv_head)
+        return fxi_config_fail(&f->config, "num_key_value_heads", f->err,
+                               "%u heads for %u KV heads", f->n_head, f->n_kv_head);
+    if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
+    return FX_OK;
+}
+
+static fx_status read_tie(fxi_folder *f)
+{
+    const bool given = fxi_config_get(&f->config, "tie_word_embeddings") != NULL;
+    const bool untied_head = fxi_hf_files_find(&f->files, "lm_head.weight") ||
+                             fxi_hf_files_find(&f->files, "language_model.lm_head.weight") ||
+                             fxi_hf_files_find(&f->files, "embed_out.weight");
+    f->tied = f->family->flags & FXI_HF_MUST_TIE;
+    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied, f->err));
+    if (f->tied || untied_head || !given || !fxi_hf_files_find(&f->files, "model.norm.weight"))
+        return FX_OK;
+    return fxi_config_fail(&f->config, "tie_word_embeddings", f->err,
+                           "false, but there is no tensor lm_head.weight");
+}
+
+fx_status fxi_hf_read_numbers(fxi_folder *f)
+{
+    for (size_t i = 0; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
+        FX_TRY(read_shape_number(f, &shape_numbers[i]));
+    FX_TRY(check_shape_numbers(f));
+    return read_tie(f);
+}
+
+// ---- what is not supported ---------------------------------------------------------------------
+
+static bool is_value(const json_t *v, const char *text)
+{
+    if (json_is_boolean(v)) return !strcmp(json_is_true(v) ? "true" : "false", text);
+    return json_is_string(v) && !strcmp(json_string_value(v), text);
+}
+
+static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
+{
+    for (; n && n->key; n++) {
+        const json_t *v = fxi_config_get(&f->config, n->key);
+        if (v && !is_value(v, n->value))
+            return fxi_config_fail(&f->config, n->key, f->err, "only %s is supported", n->value);
+    }
+    return FX_OK;
+}
+
+static fx_status check_quantization(const fxi_folder *f)
+{
+    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
+    const fxi_config q = fxi_config_part(&f->whole, "quantization_config", "quantization_config.");
+    const char *method = "";
+    if (!q.root) return FX_OK;
+    FX_TRY(fxi_config_str(&q, "quant_method", true, &method, f->err));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(method, known[i])) return FX_OK;
+    return fxi_config_fail(&q, "quant_method", f->err,
+                           "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
+                           fxi_show_text(method, strlen(method)).s);
+}
+
+static const struct act_name {
+    const char *config, *key; // config.json's word; flexinfer.activation
+} act_names[] = {
+    {"silu", "silu"},           {"swish", "silu"},          {"gelu", "gelu"},
+    {"gelu_new", "gelu_tanh"},  {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"gelu_tanh", "gelu_tanh"}, {"relu", "relu"},
+};
+
+static const char *act_of(const char *config)
+{
+    for (size_t i = 0; i < sizeof act_names / sizeof *act_names; i++)
+        if (!strcmp(act_names[i].config, config)) return act_names[i].key;
+    return NULL;
+}
+
+// Writes flexinfer.activation where it is not the architecture's.
+static fx_status write_activation(const fxi_folder *f)
+{
+    static const char *const member[] = {"hidden_act", "activation_function"};
+    const char *act = f->family->act;
+    if (!act) return FX_OK;
+    for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
+        FX_TRY(fxi_config_str(&f->config, member[i], false, &act, f->err));
+        if (!act_of(act))
+            return fxi_config_fail(&f->config, member[i], f->err, "'%s' is not supported",
+                                   fxi_show_text(act, strlen(act)).s);
+    }
+    if (strcmp(act_of(act), act_of(f->family->act)))
+        fxi_gguf_write_str(f->w, "flexinfer.activation", act_of(act));
+    return FX_OK;
+}
+
+// ---- windows -----------------------------------------------------------------------------------
+
+enum { MAX_LAYER = 1024 };
+
+// layer_types: the layers that see a window.
+static fx_status read_layer_types(const fxi_folder *f, const json_t *types, uint8_t *windowed)
+{
+    if (json_array_size(types) != f->n_layer)
+        return fxi_config_fail(&f->config, "layer_types", f->err, "not a list of %u", f->n_layer);
+    for (uint32_t i = 0; i < f->n_layer; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        windowed[i] = type && !strcmp(type, "sliding_attention");
+        if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
+        return fxi_config_fail(&f->config, "layer_types", f->err, "layer %u: '%s' is not supported",
+                               i, type ? fxi_show_text(type, strlen(type)).s : "");
+    }
+    return FX_OK;
+}
+
+static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
+{
+    uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
+    if (!strcmp(f->family->model_type, "olmo3")) step = 4;
+    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step, f->err));
+    for (uint32_t i = 0; i < f->n_layer; i++)
+        windowed[i] = f->family->window == FXI_HF_EVERY ||
+                      (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
+                      (f->family->window == FXI_HF_PATTERN && step && i % step != step - 1);
+    return FX_OK;
+}
+
+static void write_window(const fxi_folder *f, uint32_t window, const uint8_t *windowed)
+{
+    char key[FXI_HF_KEY_BYTES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_layer; i++) n += windowed[i];
+    if (n) write_u32(f, "attention.sliding_window", window);
+    if (n && (n < f->n_layer || f->family->window == FXI_HF_PATTERN))
+        fxi_gguf_write_array(f->w, fxi_hf_arch_key(f, "attention.sliding_window_pattern", key),
+                             FXI_GGUF_BOOL, windowed, f->n_layer);
+}
+
+static fx_status write_windows(const fxi_folder *f)
+{
+    uint8_t windowed[MAX_LAYER] = {0};
+    uint32_t window = 0;
+    bool used = f->family->window != FXI_HF_NO_WINDOW;
+    if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless it is said
+    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window, f->err));
+    const json_t *types = fxi_config_get(&f->config, "layer_types");
+    if (!window || (!used && !types)) return FX_OK;
+    FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
+    write_window(f, window, windowed);
+    return FX_OK;
+}
+
+// ---- keys --------------------------------------------------------------------------------------
+
+static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
+{
+    uint32_t u = 0;
+    double d = 0;
+    bool b = false;
+    if (!fxi_config_get(&f->config, k->from)) return FX_OK;
+    switch (k->value) {
+    case FXI_HF_U32:
+        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u, f->err));
+        write_u32(f, k->to, u);
+        break;
+    case FXI_HF_F32:
+        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d, f->err));
+        write_f32(f, k->to, d);
+        break;
+    case FXI_HF_BOOL:
+        FX_TRY(fxi_config_bool(&f->config, k->from, &b, f->err));
+        write_bool(f, k->to, b);
+        break;
+    }
+    return FX_OK;
+}
+
+static bool is_in_rows(const fxi_hf_key *k, const fxi_hf_key *end, const char *to,
+                       const fxi_folder *f)
+{
+    for (; k && k != end && k->from; k++)
+        if (!strcmp(k->to, to) && fxi_config_get(&f->config, k->from)) return true;
+    return false;
+}
+
+// A key is written once: the family's row before the common one, the first of several names.
+static fx_status write_members(const fxi_folder *f)
+{
+    for (const fxi_hf_key *k = f->family->keys; k && k->from; k++) FX_TRY(write_member(f, k));
+    for (const fxi_hf_key *k = fxi_hf_common_keys; k->from; k++)
+        if (!is_in_rows(f->family->keys, NULL, k->to, f) &&
+            !is_in_rows(fxi_hf_common_keys, k, k->to, f))
+            FX_TRY(write_member(f, k));
+    return FX_OK;
+}
+
+static fx_status write_epsilon(const fxi_folder *f)
+{
+    static const char *const names[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                        "norm_epsilon"};
+    double eps = 1e-5;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps, f->err));
+    write_f32(f,
+              f->family->flags & FXI_HF_LAYER_NORM ? "attention.layer_norm_epsilon"
+                                                   : "attention.layer_norm_rms_epsilon",
+              eps);
+    return FX_OK;
+}
+
+static fx_status write_ffn_length(const fxi_folder *f)
+{
+    static const char *const names[] = {"intermediate_size", "n_inner", "ffn_dim",
+                                        "ffn_hidden_size"};
+    uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n, f->err));
+    if (!n) return fxi_config_fail(&f->config, names[0], f->err, "missing");
+    write_u32(f, "feed_forward_length", n);
+    return FX_OK;
+}
+
+// Gemma's scale of q x k; 1 / sqrt(head size) elsewhere unless a family's key says otherwise.
+static fx_status write_gemma_scale(const fxi_folder *f)
+{
+    double scalar = 0;
+    if (!fxi_config_get(&f->config, "query_pre_attn_scalar")) return FX_OK;
+    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar, f->err));
+    if (!(scalar > 0))
+        return fxi_config_fail(&f->config, "query_pre_attn_scalar", f->err, "%g is not positive",
+                               scalar);
+    write_f32(f, "attention.scale", 1 / sqrt(scalar));
+    return FX_OK;
+}
+
+// The experts' size is the feed-forward's, in families that have no dense layers.
+static fx_status write_expert_length(const fxi_folder *f)
+{
+    uint32_t n = 0;
+    if (!f->n_expert || fxi_config_get(&f->config, "moe_intermediate_size") ||
+        !strcmp(f->family->model_type, "gpt_oss") || !strcmp(f->family->arch, "llama"))
+        return FX_OK;
+    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n, f->err));
+    write_u32(f, "expert_feed_forward_length", n);
+    return FX_OK;
+}
+
+// no_rope_layers: 1 where a layer has rotary embedding.
+static fx_status write_no_rope_layers(const fxi_folder *f)
+{
+    uint8_t has[MAX_LAYER];
+    const json_t *list = fxi_config_get(&f->config, "no_rope_layers");
+    if (!list || strcmp(f->family->arch, "smollm3")) return FX_OK;
+    if (json_array_size(list) != f->n_layer)
+        return fxi_config_fail(&f->config, "no_rope_layers", f->err, "not a list of %u",
+                               f->n_layer);
+    bool usual = true;
+    for (uint32_t i = 0; i < f->n_layer; i++) {
+        has[i] = json_number_value(json_array_get(list, i)) != 0;
+        usual = usual && has[i] == (i % 4 != 3);
+    }
+    if (!usual)
+        fxi_gguf_write_array(f->w, "flexinfer.no_rope_layer_step", FXI_GGUF_BOOL, has, f->n_layer);
+    return FX_OK;
+}
+
+// ---- embeddings --------------------------------------------------------------------------------
+
+// What Sentence Transformers does with the rows of a text, in its words and in GGUF's numbers.
+static const struct pooling_mode {
+    const char *member;
+    uint32_t type;
+} pooling_modes[] = {
+    {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+
+static fx_status read_pooling(const fxi_folder *f, const fxi_config *c, uint32_t *type)
+{
+    for (size_t i = 0; i < sizeof pooling_modes / sizeof *pooling_modes; i++) {
+        bool on = false;
+        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on, f->err));
+        if (on && *type)
+            return fxi_config_fail(c, pooling_modes[i].member, f->err, "a second mode of pooling");
+        if (on) *type = pooling_modes[i].type;
+    }
+    if (*type || !json_object_size(c->root)) return FX_OK;
+    return fxi_config_fail(c, "pooling_mode", f->err, "only mean, cls and lasttoken are supported");
+}
+
+static bool says_normalize(const fxi_config *modules)
+{
+    for (size_t i = 0; i < json_array_size(modules->root); i++) {
+        const json_t *type = json_object_get(json_array_get(modules->root, i), "type");
+        if (json_is_string(type) && strstr(json_string_value(type), "Normalize")) return true;
+    }
+    return false;
+}
+
+static fx_status write_normalize(const fxi_folder *f)
+{
+    fxi_config modules;
+    fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
+    if (st == FX_OK) write_bool(f, "pooling_normalize", says_normalize(&modules));
+    fxi_config_close(&modules);
+    return st;
+}
+
+static fx_status write_pooling(const fxi_folder *f)
+{
+    fxi_config c;
+    uint32_t type = 0;
+    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
+    if (st == FX_OK) st = read_pooling(f, &c, &type);
+    fxi_config_close(&c);
+    if (st != FX_OK || !type) return st;
+    write_u32(f, "pooling_type", type);
+    return write_normalize(f);
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static void write_shape(const fxi_folder *f)
+{
+    write_u32(f, "block_count", f->n_layer);
+    write_u32(f, "context_length", f->ctx_tok);
+    write_u32(f, "embedding_length", f->dim);
+    write_u32(f, "attention.head_count", f->n_head);
+    write_u32(f, "attention.head_count_kv", f->n_kv_head);
+    if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_config_get(&f->config, "head_dim"))
+        return;
+    write_u32(f, "attention.key_length", f->head_dim);
+    write_u32(f, "attention.value_length", f->head_dim);
+}
+
+fx_status fxi_hf_write_keys(fxi_folder *f)
+{
+    FX_TRY(check_neutral(f, fxi_hf_common_neutral));
+    FX_TRY(check_neutral(f, f->family->neutral));
+    FX_TRY(check_quantization(f));
+    fxi_gguf_write_str(f->w, "general.architecture", f->family->arch);
+    fxi_gguf_write_str(f->w, "general.type", "model");
+    write_shape(f);
+    FX_TRY(write_ffn_length(f));
+    FX_TRY(write_epsilon(f));
+    FX_TRY(write_members(f));
+    FX_TRY(write_expert_length(f));
+    FX_TRY(write_gemma_scale(f));
+    FX_TRY(write_windows(f));
+    FX_TRY(write_no_rope_layers(f));
+    FX_TRY(write_activation(f));
+    FX_TRY(write_pooling(f));
+    return fxi_hf_write_rope(f);
+}

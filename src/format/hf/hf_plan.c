@@ -1,0 +1,468 @@
+// hf_plan.c - what each tensor of a folder becomes: a recipe, with the shape checked.
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/hf/hf_folder.h"
+#include "format/show.h"
+
+enum { MX_ELEMS = 32 };
+
+__attribute__((format(printf, 3, 4))) static fx_status fail_source(const fxi_folder *f,
+                                                                   const fxi_st_tensor *t,
+                                                                   const char *fmt, ...)
+{
+    char what[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return fxi_fail(f->err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
+                    fxi_show_text(t->name, strlen(t->name)).s, what);
+}
+
+static fx_status plan_memory(const fxi_folder *f)
+{
+    return fxi_fail(f->err, FX_ENOMEM, "%s: no memory for the list of tensors", f->path);
+}
+
+static bool has_ending(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && !strcmp(name + n - k, end);
+}
+
+// ---- recipes -----------------------------------------------------------------------------------
+
+// *out is valid until the next recipe is added.
+static fx_status add_recipe(fxi_folder *f, const char *name, size_t n_src, fxi_recipe **out)
+{
+    if (f->n_recipe == f->cap_recipe) {
+        const size_t cap = f->cap_recipe ? 2 * f->cap_recipe : 256;
+        fxi_recipe *p = realloc(f->recipe, cap * sizeof *p);
+        if (!p) return plan_memory(f);
+        f->recipe = p;
+        f->cap_recipe = cap;
+    }
+    fxi_recipe *r = &f->recipe[f->n_recipe];
+    *r = (fxi_recipe){.type = FXI_F32, .n_dim = 1, .ne = {1, 1, 1, 1}, .n_src = n_src};
+    snprintf(r->name, sizeof r->name, "%s", name);
+    r->src = calloc(n_src + 1, sizeof *r->src);
+    if (!r->src) return plan_memory(f);
+    f->n_recipe++;
+    *out = r;
+    return FX_OK;
+}
+
+void fxi_hf_free_recipes(fxi_folder *f)
+{
+    for (size_t i = 0; i < f->n_recipe; i++) {
+        free(f->recipe[i].src);
+        free(f->recipe[i].values);
+    }
+    free(f->recipe);
+    f->recipe = NULL;
+    f->n_recipe = f->cap_recipe = 0;
+}
+
+fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n)
+{
+    fxi_recipe *r;
+    fx_status st = add_recipe(f, name, 0, &r);
+    if (st != FX_OK) {
+        free(values);
+        return st;
+    }
+    r->values = values;
+    r->ne[0] = r->run = n;
+    return FX_OK;
+}
+
+// Small tensors that must be exact, as converters to GGUF leave them.
+static bool is_kept_f32(const fxi_recipe *r)
+{
+    static const char *const part[] = {"norm", "ffn_gate_inp", "position_embd", "attn_sinks",
+                                       ".bias"};
+    if (r->n_dim == 1) return true;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (strstr(r->name, part[i])) return true;
+    return false;
+}
+
+static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
+{
+    const fxi_st_tensor *t = r->src->t;
+    r->type = fxi_recipe_type_of(t);
+    if (r->type == FXI_DTYPE_END)
+        return fail_source(f, t, "weights of type %s are not read", t->type_name);
+    if (is_kept_f32(r)) r->type = FXI_F32;
+    const bool norm = strstr(r->name, "norm") && has_ending(r->name, ".weight");
+    if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
+        r->plus = 1;
+        r->type = FXI_F32;
+    }
+    return FX_OK;
+}
+
+// The source's shape, fastest dimension first.
+static fx_status set_shape(const fxi_folder *f, fxi_recipe *r, const fxi_st_tensor *t)
+{
+    const int n = t->n_dim ? t->n_dim : 1;
+    if (n > FXI_GGUF_MAX_DIM || !t->n_elem)
+        return fail_source(f, t, "%d dimensions with %llu numbers", t->n_dim,
+                           (unsigned long long)t->n_elem);
+    r->n_dim = (uint32_t)n;
+    for (int i = 0; i < n; i++) r->ne[i] = t->dim[n - 1 - i];
+    r->run = r->ne[0];
+    return FX_OK;
+}
+
+// ---- scales of FP8 -----------------------------------------------------------------------------
+
+static const fxi_st_tensor *find_scale(const fxi_folder *f, const fxi_st_tensor *t)
+{
+    static const char *const end[] = {"_scale_inv", "_scale"};
+    char name[600];
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+        snprintf(name, sizeof name, "%s%s", t->name, end[i]);
+        const fxi_st_tensor *s = fxi_hf_files_find(&f->files, name);
+        if (s) return s;
+    }
+    return NULL;
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// Numbers of a dimension that share a scale, for n scales: `block`, where there are several.
+static bool set_block(uint64_t n_elem, uint64_t n, uint64_t block, uint64_t *out)
+{
+    *out = n == 1 ? n_elem : n == n_elem ? 1 : block;
+    return *out > 0 && ceil_div(n_elem, *out) == n;
+}
+
+static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
+{
+    enum { BLOCK = 128 };
+    const fxi_st_tensor *t = s->t;
+    s->scale = find_scale(f, t);
+    if (!s->scale) return fail_source(f, t, "FP8 without a scale (%s_scale)", t->name);
+    const fxi_st_tensor *c = s->scale;
+    if (t->n_dim != 2 || c->n_dim > 2 || fxi_recipe_type_of(c) == FXI_DTYPE_END ||
+        c->type == FXI_ST_F8_E4M3)
+        return fail_source(f, t, "FP8 of %d dimensions with scales of type %s", t->n_dim,
+                           c->type_name);
+    const uint64_t n_row = c->n_dim ? c->dim[0] : 1, n_col = c->n_dim == 2 ? c->dim[1] : 1;
+    if (!set_block(t->dim[0], n_row, BLOCK, &s->block_rows) ||
+        !set_block(t->dim[1], n_col, BLOCK, &s->block_cols))
+        return fail_source(f, t, "%llu x %llu scales for %llu x %llu numbers",
+                           (unsigned long long)n_row, (unsigned long long)n_col,
+                           (unsigned long long)t->dim[0], (unsigned long long)t->dim[1]);
+    return FX_OK;
+}
+
+static fx_status set_source(const fxi_folder *f, fxi_recipe_src *s, const fxi_st_tensor *t)
+{
+    s->t = t;
+    return t->type == FXI_ST_F8_E4M3 ? set_scale(f, s) : FX_OK;
+}
+
+// ---- kinds of recipes --------------------------------------------------------------------------
+
+// A matrix's rows, or a bias's numbers, in another order.
+static void reorder_units(fxi_recipe *r, uint64_t (*map)(const fxi_recipe *, uint64_t))
+{
+    r->map = map;
+    if (r->n_dim == 1) r->run = 1;
+}
+
+static uint64_t n_out_of(const fxi_recipe *r)
+{
+    return r->n_dim == 1 ? r->ne[0] : r->ne[1];
+}
+
+static fx_status plan_pairs(const fxi_folder *f, fxi_recipe *r)
+{
+    if (!f->head_dim || f->head_dim % 2 || n_out_of(r) % f->head_dim)
+        return fail_source(f, r->src->t, "%llu rows are not heads of %u",
+                           (unsigned long long)n_out_of(r), f->head_dim);
+    reorder_units(r, fxi_recipe_pairs);
+    r->p[0] = f->head_dim;
+    return FX_OK;
+}
+
+static fx_status plan_same(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)m;
+    const bool rotated = strstr(r->name, ".attn_q.") || strstr(r->name, ".attn_k.");
+    return rotated && (f->family->flags & FXI_HF_PAIRS) ? plan_pairs(f, r) : FX_OK;
+}
+
+static fx_status plan_flat(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)f;
+    (void)m;
+    r->ne[0] = r->run = r->src->t->n_elem;
+    r->n_dim = 1;
+    for (int i = 1; i < FXI_GGUF_MAX_DIM; i++) r->ne[i] = 1;
+    return FX_OK;
+}
+
+static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)m;
+    const uint64_t want = ((uint64_t)f->n_head + 2 * (uint64_t)f->n_kv_head) * f->head_dim;
+    if (n_out_of(r) != want)
+        return fail_source(f, r->src->t, "%llu rows, expected %llu",
+                           (unsigned long long)n_out_of(r), (unsigned long long)want);
+    reorder_units(r, fxi_recipe_qkv);
+    r->p[0] = f->head_dim;
+    r->p[1] = f->n_head / f->n_kv_head;
+    r->p[2] = f->n_kv_head;
+    return FX_OK;
+}
+
+static fx_status plan_from_2(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)m;
+    if (r->n_dim != 2 || r->ne[1] <= 2) return fail_source(f, r->src->t, "has no third row");
+    r->ne[1] -= 2;
+    r->map = fxi_recipe_step;
+    r->p[0] = 1;
+    r->p[1] = 2;
+    return FX_OK;
+}
+
+static fx_status plan_transpose(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)f;
+    (void)m;
+    if (r->n_dim == 1) return FX_OK; // a bias
+    const uint64_t n_out = r->ne[0], n_in = r->ne[1];
+    r->ne[0] = n_in;
+    r->ne[1] = n_out;
+    r->run = 1;
+    r->map = fxi_recipe_transpose;
+    r->p[0] = n_out;
+    r->p[1] = n_in;
+    return FX_OK;
+}
+
+static fx_status plan_every_other(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    if (r->ne[0] % 2) return fail_source(f, r->src->t, "an odd number of columns");
+    r->ne[0] /= 2;
+    r->run = 1;
+    r->map = fxi_recipe_step;
+    r->p[0] = 2;
+    r->p[1] = m->how == FXI_HF_ODD;
+    return FX_OK;
+}
+
+static fx_status plan_transpose_other(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    if (r->n_dim < 2 || r->ne[0] % 2) return fail_source(f, r->src->t, "an odd number of columns");
+    const uint64_t n_out = r->ne[0] / 2, n_in = r->ne[1];
+    r->ne[0] = n_in;
+    r->ne[1] = n_out;
+    r->run = 1;
+    r->map = fxi_recipe_step_transpose;
+    r->p[0] = n_out;
+    r->p[1] = n_in;
+    r->p[2] = 2;
+    r->p[3] = m->how == FXI_HF_TRANSPOSE_ODD;
+    return FX_OK;
+}
+
+static fx_status plan_half(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    if (r->n_dim < 2 || r->ne[1] % 2) return fail_source(f, r->src->t, "an odd number of rows");
+    r->ne[1] /= 2;
+    r->map = fxi_recipe_half;
+    r->p[0] = r->ne[1];
+    r->p[1] = m->how == FXI_HF_HALF_2;
+    return FX_OK;
+}
+
+static const fxi_st_tensor *find_mx_scales(const fxi_folder *f, const fxi_st_tensor *t)
+{
+    char name[600];
+    const size_t n = strlen(t->name) - strlen("blocks");
+    snprintf(name, sizeof name, "%.*sscales", (int)n, t->name);
+    return fxi_hf_files_find(&f->files, name);
+}
+
+static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    const fxi_st_tensor *t = r->src->t, *s = find_mx_scales(f, t);
+    const bool every_other = m->how != FXI_HF_MX;
+    if (!s) return fail_source(f, t, "has no scales beside it");
+    if (t->type != FXI_ST_U8 || s->type != FXI_ST_U8 || t->n_dim != 4 ||
+        t->dim[3] != MX_ELEMS / 2 || s->n_elem != t->n_elem / (MX_ELEMS / 2) ||
+        (every_other && t->dim[1] % 2))
+        return fail_source(f, t, "its shape and that of its scales do not fit");
+    r->src->scale = s;
+    r->mxfp4 = true;
+    r->type = FXI_MXFP4;
+    r->n_dim = 3;
+    r->ne[0] = r->run = t->dim[2] * MX_ELEMS;
+    r->ne[1] = t->dim[1] / (every_other ? 2 : 1);
+    r->ne[2] = t->dim[0];
+    r->ne[3] = 1;
+    if (!every_other) return FX_OK;
+    r->map = fxi_recipe_step;
+    r->p[0] = 2;
+    r->p[1] = m->how == FXI_HF_MX_ODD;
+    return FX_OK;
+}
+
+typedef fx_status plan_fn(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m);
+
+static plan_fn *const plan_by_how[] = {
+    [FXI_HF_SAME] = plan_same,
+    [FXI_HF_FLAT] = plan_flat,
+    [FXI_HF_TRANSPOSE] = plan_transpose,
+    [FXI_HF_QKV] = plan_qkv,
+    [FXI_HF_FROM_2] = plan_from_2,
+    [FXI_HF_EVEN] = plan_every_other,
+    [FXI_HF_ODD] = plan_every_other,
+    [FXI_HF_TRANSPOSE_EVEN] = plan_transpose_other,
+    [FXI_HF_TRANSPOSE_ODD] = plan_transpose_other,
+    [FXI_HF_HALF_1] = plan_half,
+    [FXI_HF_HALF_2] = plan_half,
+    [FXI_HF_MX] = plan_mx,
+    [FXI_HF_MX_EVEN] = plan_mx,
+    [FXI_HF_MX_ODD] = plan_mx,
+};
+
+static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
+{
+    fxi_recipe *r;
+    FX_TRY(add_recipe(f, m->to, 1, &r));
+    FX_TRY(set_source(f, r->src, t));
+    FX_TRY(set_shape(f, r, t));
+    FX_TRY(plan_by_how[m->how](f, r, m));
+    return r->mxfp4 ? FX_OK : set_type(f, r);
+}
+
+// ---- stacks ------------------------------------------------------------------------------------
+
+static uint32_t stack_height(const fxi_folder *f, const char *to)
+{
+    if (strstr(to, ".attn_q_norm")) return f->n_head;
+    return strstr(to, ".attn_k_norm") ? f->n_kv_head : f->n_expert;
+}
+
+// Names are sorted, so that the parts of a layer's few stacks follow each other.
+static fxi_recipe *find_stack(const fxi_folder *f, const char *to)
+{
+    enum { NEAR = 64 };
+    const size_t end = f->n_recipe > NEAR ? f->n_recipe - NEAR : 0;
+    for (size_t i = f->n_recipe; i > end; i--)
+        if (!strcmp(f->recipe[i - 1].name, to)) return &f->recipe[i - 1];
+    return NULL;
+}
+
+static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m,
+                             fxi_recipe **out)
+{
+    const uint32_t n = stack_height(f, m->to);
+    if (!n) return fail_source(f, t, "the config has no number of experts");
+    FX_TRY(add_recipe(f, m->to, n, out));
+    fxi_recipe *r = *out;
+    FX_TRY(set_shape(f, r, t));
+    if (r->n_dim == FXI_GGUF_MAX_DIM) return fail_source(f, t, "has too many dimensions");
+    r->ne[r->n_dim++] = n;
+    r->src->t = t; // for set_type; put_part sets it again
+    fx_status st = set_type(f, r);
+    r->src->t = NULL;
+    return st;
+}
+
+static bool same_form(const fxi_st_tensor *a, const fxi_st_tensor *b)
+{
+    return a->type == b->type && a->n_dim == b->n_dim && !memcmp(a->dim, b->dim, sizeof a->dim);
+}
+
+static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
+{
+    fxi_recipe *r = find_stack(f, m->to);
+    if (!r) FX_TRY(begin_stack(f, t, m, &r));
+    if (m->index >= r->n_src) return fail_source(f, t, "number %u of %zu", m->index, r->n_src);
+    if (r->src[m->index].t) return fail_source(f, t, "appears twice");
+    for (size_t i = 0; i < r->n_src; i++)
+        if (r->src[i].t && !same_form(r->src[i].t, t))
+            return fail_source(f, t, "its shape or type is not that of '%s'", r->src[i].t->name);
+    return set_source(f, &r->src[m->index], t);
+}
+
+static fx_status check_stacks(const fxi_folder *f)
+{
+    for (size_t i = 0; i < f->n_recipe; i++)
+        for (size_t k = 0; k < f->recipe[i].n_src; k++)
+            if (!f->recipe[i].src[k].t)
+                return fxi_fail(f->err, FX_EFORMAT, "%s: part %zu of %zu of '%s' is missing",
+                                f->path, k, f->recipe[i].n_src, f->recipe[i].name);
+    return FX_OK;
+}
+
+// ---- all tensors -------------------------------------------------------------------------------
+
+// Scales are read with their weights, or scale activations and the KV cache, which are not
+// quantised here; a model that sees pictures has more parts than that about text.
+static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
+{
+    static const char *const end[] = {".weight_scale", ".weight_scale_inv", ".input_scale",
+                                      ".k_scale",      ".v_scale",          ".activation_scale"};
+    static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
+                                        "model.multi_modal_projector."};
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+        if (has_ending(t->name, end[i])) return true;
+    for (size_t i = 0; f->config.root != f->whole.root && i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
+    return false;
+}
+
+static fx_status plan_match(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
+{
+    const bool output = !strncmp(m->to, "output.", 7);
+    if (m->how == FXI_HF_SKIP || (output && f->tied)) return FX_OK;
+    return m->how == FXI_HF_STACK ? put_part(f, t, m) : plan_one(f, t, m);
+}
+
+static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
+{
+    fxi_hf_match m[FXI_HF_MAX_MATCH];
+    if (is_aside(f, t)) return FX_OK;
+    const int n = fxi_hf_match_name(f->family, t->name, m);
+    if (!n) return fail_source(f, t, "is not part of a model of type %s", f->family->model_type);
+    for (int i = 0; i < n; i++) FX_TRY(plan_match(f, t, &m[i]));
+    return FX_OK;
+}
+
+static uint32_t layer_of(const fxi_recipe *r, const char **rest)
+{
+    char *end;
+    *rest = r->name;
+    if (strncmp(r->name, "blk.", 4)) return 0;
+    const uint32_t layer = (uint32_t)strtoul(r->name + 4, &end, 10) + 1;
+    *rest = end;
+    return layer;
+}
+
+// The embedding and the like, then layer by layer.
+static int compare_recipes(const void *a, const void *b)
+{
+    const char *x, *y;
+    const uint32_t i = layer_of(a, &x), j = layer_of(b, &y);
+    return i != j ? (i > j) - (i < j) : strcmp(x, y);
+}
+
+fx_status fxi_hf_plan_tensors(fxi_folder *f)
+{
+    for (size_t i = 0; i < f->files.n_tensor; i++) FX_TRY(plan_tensor(f, f->files.tensor[i]));
+    FX_TRY(check_stacks(f));
+    qsort(f->recipe, f->n_recipe, sizeof *f->recipe, compare_recipes);
+    return FX_OK;
+}

@@ -1,0 +1,211 @@
+// hf_files.c - opens the safetensors files of a folder and indexes their tensors.
+#include "format/hf/read/hf_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/show.h"
+
+#define INDEX_NAME  "model.safetensors.index.json"
+#define SINGLE_NAME "model.safetensors"
+
+enum { MAX_FILES = 4096 };
+
+typedef struct folder_reader {
+    const char *folder;
+    fxi_hf_files *f;
+} folder_reader;
+
+static fx_status files_memory(const char *path, fx_error *err)
+{
+    return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+}
+
+// ---- the index ---------------------------------------------------------------------------------
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// A name in the folder itself: an index must not lead elsewhere.
+static bool is_plain_name(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
+}
+
+static fx_status list_names(const fxi_config *index, const json_t *map, const char **name,
+                            fx_error *err)
+{
+    const char *tensor;
+    json_t *file;
+    size_t n = 0;
+    json_object_foreach((json_t *)map, tensor, file)
+    {
+        const char *text = json_string_value(file);
+        if (!text || !is_plain_name(text))
+            return fxi_fail(err, FX_EFORMAT,
+                            "%s: weight_map: the file of '%s' is not a file's name", index->path,
+                            fxi_show_text(tensor, strlen(tensor)).s);
+        name[n++] = text;
+    }
+    return FX_OK;
+}
+
+static fx_status each_name(const fxi_config *index, const char **name, size_t n, fxi_hf_file_fn *fn,
+                           void *ud, fx_error *err)
+{
+    size_t n_file = 0;
+    qsort(name, n, sizeof *name, compare_texts);
+    for (size_t i = 0; i < n; i++) {
+        if (i && !strcmp(name[i], name[i - 1])) continue;
+        if (++n_file > MAX_FILES)
+            return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->path, MAX_FILES);
+        FX_TRY(fn(ud, name[i], err));
+    }
+    return FX_OK;
+}
+
+fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
+{
+    const json_t *map = fxi_config_get(index, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        return fxi_config_fail(index, "weight_map", err, "not an object of tensors and files");
+    const size_t n = json_object_size(map);
+    const char **name = calloc(n, sizeof *name);
+    if (!name) return files_memory(index->path, err);
+    fx_status st = list_names(index, map, name, err);
+    if (st == FX_OK) st = each_name(index, name, n, fn, ud, err);
+    free(name);
+    return st;
+}
+
+// ---- opening -----------------------------------------------------------------------------------
+
+static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
+{
+    fxi_hf_files *f = r->f;
+    char *path;
+    fxi_safetensors *file = realloc(f->file, (f->n_file + 1) * sizeof *file);
+    if (!file) return files_memory(r->folder, err);
+    f->file = file;
+    if (asprintf(&path, "%s/%s", r->folder, name) < 0) return files_memory(r->folder, err);
+    fx_status st = fxi_safetensors_open(path, &file[f->n_file++], err);
+    free(path);
+    FX_TRY(st);
+    f->n_tensor += file[f->n_file - 1].n_tensor;
+    f->size_bytes += file[f->n_file - 1].map.size_bytes;
+    return FX_OK;
+}
+
+static fx_status open_listed(void *ud, const char *name, fx_error *err)
+{
+    folder_reader *r = ud;
+    char *path;
+    if (asprintf(&path, "%s/%s", r->folder, name) < 0) return files_memory(r->folder, err);
+    const bool there = !access(path, F_OK);
+    free(path);
+    if (!there)
+        return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, which %s lists", r->folder,
+                        fxi_show_text(name, strlen(name)).s, INDEX_NAME);
+    return add_file(r, name, err);
+}
+
+static int compare_st_tensors(const void *a, const void *b)
+{
+    return strcmp((*(const fxi_st_tensor *const *)a)->name,
+                  (*(const fxi_st_tensor *const *)b)->name);
+}
+
+static fx_status index_files(fxi_hf_files *f, const char *folder, fx_error *err)
+{
+    size_t n = 0;
+    f->tensor = calloc(f->n_tensor + 1, sizeof *f->tensor);
+    if (!f->tensor) return files_memory(folder, err);
+    for (size_t i = 0; i < f->n_file; i++)
+        for (size_t k = 0; k < f->file[i].n_tensor; k++) f->tensor[n++] = &f->file[i].tensor[k];
+    qsort(f->tensor, n, sizeof *f->tensor, compare_st_tensors);
+    for (size_t i = 1; i < n; i++)
+        if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
+            return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is in %s too", f->tensor[i]->file,
+                            fxi_show_text(f->tensor[i]->name, strlen(f->tensor[i]->name)).s,
+                            f->tensor[i - 1]->file);
+    return FX_OK;
+}
+
+const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name)
+{
+    const fxi_st_tensor want = {.name = name}, *key = &want;
+    const fxi_st_tensor **hit =
+        f->n_tensor ? bsearch(&key, f->tensor, f->n_tensor, sizeof *f->tensor, compare_st_tensors)
+                    : NULL;
+    return hit ? *hit : NULL;
+}
+
+// Every tensor of the index must be in the file that it names.
+static fx_status check_index(const fxi_config *index, const fxi_hf_files *f, fx_error *err)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach(json_object_get(index->root, "weight_map"), name, file)
+    {
+        const fxi_st_tensor *t = fxi_hf_files_find(f, name);
+        const char *slash = t ? strrchr(t->file, '/') : NULL;
+        if (slash && !strcmp(slash + 1, json_string_value(file))) continue;
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->path,
+                        fxi_show_text(name, strlen(name)).s, json_string_value(file));
+    }
+    return FX_OK;
+}
+
+static fx_status open_indexed(folder_reader *r, const fxi_config *index, fx_error *err)
+{
+    FX_TRY(fxi_hf_index_each(index, open_listed, r, err));
+    FX_TRY(index_files(r->f, r->folder, err));
+    return check_index(index, r->f, err);
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return false;
+    const bool there = !access(path, F_OK);
+    free(path);
+    return there;
+}
+
+static fx_status refuse_no_weights(const char *folder, fx_error *err)
+{
+    const bool pickled =
+        has_file(folder, "pytorch_model.bin") || has_file(folder, "pytorch_model.bin.index.json");
+    return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
+                    pickled ? "; pytorch_model.bin holds programs and is not read"
+                            : " or " INDEX_NAME);
+}
+
+fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
+{
+    *out = (fxi_hf_files){0};
+    folder_reader r = {.folder = folder, .f = out};
+    if (has_file(folder, INDEX_NAME)) {
+        fxi_config index;
+        fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
+        if (st == FX_OK) st = open_indexed(&r, &index, err);
+        fxi_config_close(&index);
+        return st;
+    }
+    if (!has_file(folder, SINGLE_NAME)) return refuse_no_weights(folder, err);
+    FX_TRY(add_file(&r, SINGLE_NAME, err));
+    return index_files(out, folder, err);
+}
+
+void fxi_hf_files_close(fxi_hf_files *f)
+{
+    for (size_t i = 0; i < f->n_file; i++) fxi_safetensors_close(&f->file[i]);
+    free(f->file);
+    free(f->tensor);
+    *f = (fxi_hf_files){0};
+}

@@ -1,0 +1,209 @@
+// rewrite.c - a model to a new GGUF file, tensor by tensor, some megabytes at a time.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/gguf_write.h"
+#include "format/quantize/quantize_impl.h"
+#include "format/show.h"
+
+enum { PART_NUMBERS = 4 << 20, QUANTIZATION_VERSION = 2 };
+
+typedef struct rewrite_job {
+    const fxi_gguf *g;
+    const fxi_rewrite *how;
+    fxi_mixture_model model;
+    fxi_gguf_writer *w;
+    fxi_buf out; // converted rows
+    uint64_t done_bytes, total_bytes;
+    fx_error *err;
+} rewrite_job;
+
+static const fxi_dtype_info *new_type(const rewrite_job *j, const fxi_gguf_tensor *t)
+{
+    return fxi_mixture_type(j->how->mixture, &j->model, t);
+}
+
+static fx_status fail_rewrite(const rewrite_job *j, const fxi_gguf_tensor *t, const char *what)
+{
+    return fxi_fail(j->err, FX_EFORMAT, "%s: tensor '%s' %s", fxi_gguf_name(j->g),
+                    fxi_show_text(t->name.p, t->name.n).s, what);
+}
+
+// ---- keys --------------------------------------------------------------------------------------
+
+// Keys that this file has its own values of: a file in parts becomes one.
+static bool is_own_key(const rewrite_job *j, const fxi_gguf_kv *kv)
+{
+    static const char *const always[] = {"general.alignment", "split.no", "split.count",
+                                         "split.tensors.count"};
+    static const char *const typed[] = {"general.file_type", "general.quantization_version"};
+    if (fxi_str_is_any(kv->key, always, sizeof always / sizeof *always)) return true;
+    return j->how->mixture && fxi_str_is_any(kv->key, typed, sizeof typed / sizeof *typed);
+}
+
+static void write_imatrix_keys(const rewrite_job *j)
+{
+    if (!j->how->imatrix) return;
+    const size_t n = fxi_imatrix_n_entry(j->how->imatrix);
+    fxi_gguf_write_str(j->w, "quantize.imatrix.file", j->how->imatrix_name);
+    fxi_gguf_write_array(j->w, "flexinfer.imatrix.entries", FXI_GGUF_U64, &(uint64_t){n}, 1);
+}
+
+static void write_all_keys(const rewrite_job *j)
+{
+    for (uint64_t i = 0; i < fxi_gguf_n_kv(j->g); i++)
+        if (!is_own_key(j, fxi_gguf_kv_at(j->g, i)))
+            fxi_gguf_write_kv(j->w, fxi_gguf_kv_at(j->g, i));
+    if (!j->how->mixture) return;
+    fxi_gguf_write_u32(j->w, "general.file_type", fxi_mixture_file_type(j->how->mixture));
+    fxi_gguf_write_u32(j->w, "general.quantization_version", QUANTIZATION_VERSION);
+    write_imatrix_keys(j);
+}
+
+// ---- tensors -----------------------------------------------------------------------------------
+
+// Numbers that were rounded to blocks once are not rounded to others.
+static fx_status check_change(const rewrite_job *j, const fxi_gguf_tensor *t)
+{
+    const fxi_dtype_info *to = new_type(j, t);
+    char what[96];
+    if (to == t->type) return FX_OK;
+    const bool source = t->type->id == FXI_F32 || t->type->id == FXI_F16 ||
+                        t->type->id == FXI_BF16 || t->type->id == FXI_Q8_0;
+    if (source) return FX_OK;
+    snprintf(what, sizeof what, "is %s already; quantize from F32, F16, BF16 or Q8_0",
+             t->type->name);
+    return fail_rewrite(j, t, what);
+}
+
+static fx_status declare_all(rewrite_job *j)
+{
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
+        char name[256];
+        FX_TRY(check_change(j, t));
+        snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
+        fxi_gguf_declare_tensor(j->w, name, (fxi_dtype)new_type(j, t)->id, t->n_dim, t->ne);
+        j->total_bytes += t->size_bytes;
+    }
+    fxi_gguf_begin_data(j->w);
+    return FX_OK;
+}
+
+static fx_status tell_progress(rewrite_job *j, uint64_t n_bytes)
+{
+    j->done_bytes += n_bytes;
+    if (!j->how->on_progress ||
+        j->how->on_progress(j->how->progress_ud, j->done_bytes, j->total_bytes))
+        return FX_OK;
+    return fxi_fail(j->err, FX_ECLOSED, "%s: stopped", fxi_gguf_name(j->g));
+}
+
+// n_bytes of a tensor from byte `at` on, as they are.
+static fx_status copy_part(rewrite_job *j, const fxi_gguf_tensor *t, uint64_t at, uint64_t n_bytes)
+{
+    const char *src = (const char *)t->data + at;
+    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->err));
+    fxi_gguf_write_data(j->w, src, n_bytes);
+    fxi_gguf_drop(j->g, src, n_bytes);
+    return tell_progress(j, n_bytes);
+}
+
+static fx_status fail_number(const rewrite_job *j, const fxi_gguf_tensor *t, uint64_t row)
+{
+    char what[128];
+    snprintf(what, sizeof what, "row %" PRIu64 " holds a number that is not finite or beyond %s",
+             row, new_type(j, t)->name);
+    return fail_rewrite(j, t, what);
+}
+
+static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_encode_rows *e)
+{
+    const uint64_t row_bytes = e->n_col / t->type->block_elems * t->type->block_bytes;
+    const uint64_t at = e->first_row * row_bytes, n_bytes = e->n_row * row_bytes;
+    const size_t out_bytes = e->n_row * (e->n_col / e->to->block_elems * e->to->block_bytes);
+    size_t bad_row;
+    fxi_buf_clear(&j->out);
+    if (!fxi_buf_reserve(&j->out, out_bytes))
+        return fxi_fail(j->err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(j->g));
+    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->err));
+    e->src = (const char *)t->data + at;
+    e->dst = j->out.p;
+    FX_TRY(fxi_rows_encode(e, j->how->pool, &bad_row, j->err));
+    if (bad_row < e->n_row) return fail_number(j, t, e->first_row + bad_row);
+    fxi_gguf_write_data(j->w, j->out.p, out_bytes);
+    fxi_gguf_drop(j->g, e->src, n_bytes);
+    return tell_progress(j, n_bytes);
+}
+
+static fx_status convert_tensor(rewrite_job *j, const fxi_gguf_tensor *t)
+{
+    const uint64_t n_row = t->ne[1] * t->ne[2] * t->ne[3];
+    uint64_t step = PART_NUMBERS / t->ne[0];
+    if (!step) step = 1;
+    fxi_encode_rows e = {
+        .from = t->type, .to = new_type(j, t), .n_col = t->ne[0], .rows_per_slice = t->ne[1]};
+    if (j->how->imatrix)
+        e.weight = fxi_imatrix_find(j->how->imatrix, t->name, t->ne[0], &e.n_slice);
+    for (; e.first_row < n_row; e.first_row += e.n_row) {
+        e.n_row = n_row - e.first_row < step ? n_row - e.first_row : step;
+        FX_TRY(convert_part(j, t, &e));
+        FX_TRY(fxi_gguf_writer_status(j->w));
+    }
+    return FX_OK;
+}
+
+static fx_status copy_tensor(rewrite_job *j, const fxi_gguf_tensor *t)
+{
+    enum { PART_BYTES = 8 << 20 };
+    for (uint64_t at = 0; at < t->size_bytes; at += PART_BYTES) {
+        const uint64_t rest = t->size_bytes - at;
+        FX_TRY(copy_part(j, t, at, rest < PART_BYTES ? rest : PART_BYTES));
+        FX_TRY(fxi_gguf_writer_status(j->w));
+    }
+    return FX_OK;
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static fx_status rewrite_all(rewrite_job *j)
+{
+    write_all_keys(j);
+    FX_TRY(declare_all(j));
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
+        FX_TRY(new_type(j, t) == t->type ? copy_tensor(j, t) : convert_tensor(j, t));
+    }
+    return FX_OK;
+}
+
+static void count_bytes(const rewrite_job *j, fxi_rewritten *out)
+{
+    *out = (fxi_rewritten){0};
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
+        const fxi_dtype_info *to = new_type(j, t);
+        out->in_bytes += t->size_bytes;
+        out->out_bytes += t->size_bytes / t->type->block_bytes * t->type->block_elems /
+                          to->block_elems * to->block_bytes;
+    }
+}
+
+fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewrite *how,
+                            fxi_rewritten *out, fx_error *err)
+{
+    rewrite_job j = {.g = g, .how = how, .err = err};
+    fxi_mixture_look_at(g, how->imatrix != NULL, &j.model);
+    count_bytes(&j, out);
+    FX_TRY(fxi_gguf_writer_open(path, &j.w, err));
+    fx_status st = rewrite_all(&j);
+    fxi_buf_free(&j.out);
+    if (st == FX_OK) return fxi_gguf_writer_finish(j.w, err);
+    fx_error own;
+    fx_status written = fxi_gguf_writer_status(j.w);
+    fxi_gguf_writer_abandon(j.w, &own);
+    if (written != FX_OK && err) *err = own; // the disk is full, and the like
+    return written != FX_OK ? written : st;
+}

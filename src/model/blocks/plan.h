@@ -1,0 +1,150 @@
+// plan.h - a transformer as data: what each layer does, in the order in which it does it.
+//
+//   x = embedding[token] (x a scale, + a learned position)
+//   per layer:  h = norm(x);  q, k, v = h W + b
+//               q, k = norm(q), norm(k), rotated;  the K, V rows are stored in the cache
+//               x += norm(attention(q) Wo + bo)
+//               h = norm(x);  x += norm(feed(h))
+//   logits = norm(x) Woutput (x a scale, limited)
+//
+//   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
+//             that a router chooses
+//   parallel layers add both branches at their end, so that feed does not see attention's result
+//
+// Every norm, bias and scale may be absent: families.h says which family has what. A norm before a
+// branch that is absent copies; a norm after a branch that is absent does nothing.
+//
+// Only a few rows need logits: after the K and V of the last layer nothing is computed for the
+// others.
+//
+// Vaswani et al., arXiv 1706.03762; Touvron et al., LLaMA, arXiv 2302.13971; Llama 2, arXiv
+// 2307.09288 (grouped queries); Shazeer et al., arXiv 1701.06538 (experts).
+#ifndef FXI_MODEL_PLAN_H
+#define FXI_MODEL_PLAN_H
+
+#include "base/system/arena.h"
+#include "model/compute/compute.h"
+#include "model/compute/rope.h"
+#include "model/model_base.h"
+
+// Normalises runs of n numbers; the weights of a run begin `step` after those of the one before.
+typedef struct fxi_rownorm {
+    float *w; // NULL: no norm
+    float *b; // NULL: none
+    int n, step;
+} fxi_rownorm;
+
+// y = x w + b
+typedef struct fxi_affine {
+    fxi_linear w;
+    float *b; // NULL: none
+} fxi_affine;
+
+typedef struct fxi_ffn {
+    fxi_affine gate, up, down; // dim -> n_ffn twice, and back; gate may be absent (no data)
+} fxi_ffn;
+
+// One matrix per expert, of the same shape and type, and its bias.
+typedef struct fxi_expert_linear {
+    fxi_linear *w; // [n_expert]; NULL: absent
+    float *b;      // [n_expert][n_out]; NULL: none
+} fxi_expert_linear;
+
+typedef struct fxi_experts {
+    fxi_affine router; // dim -> n_expert
+    fxi_expert_linear gate, up, down;
+    fxi_ffn shared;     // for every token; no data: none
+    fxi_linear sh_gate; // dim -> 1, through a sigmoid the weight of `shared`; no data: 1
+} fxi_experts;
+
+typedef struct fxi_layer {
+    fxi_rownorm attn_in, attn_out; // before and after attention
+    fxi_rownorm ffn_in, ffn_out;   // before and after the feed-forward block
+    fxi_rownorm q_norm, k_norm;
+    fxi_affine q, k, v, o; // dim -> n_head x head_dim | n_kv_head x head_dim twice | back to dim
+    float *sink;           // [n_head] NULL: none
+    bool is_windowed;
+    fxi_rope *rope;       // NULL: positions do not rotate
+    fxi_ffn ffn;          // if experts is NULL
+    fxi_experts *experts; // owned
+} fxi_layer;
+
+// Rows in the file's format, for look-ups of embeddings.
+typedef struct fxi_rows {
+    fxi_dtype type;
+    int n_row, n_elem;
+    size_t row_bytes;
+    char *data; // [n_row][row_bytes]
+} fxi_rows;
+
+typedef enum fxi_rownorm_kind { FXI_NORM_RMS, FXI_NORM_LAYER } fxi_rownorm_kind;
+
+// What all layers share.
+typedef struct fxi_rules {
+    fxi_rownorm_kind norm;
+    float eps;
+    fxi_activation act;
+    bool is_parallel;
+    float embd_scale, residual_scale, attn_scale, logit_scale;
+    float attn_cap, logit_cap; // 0: none
+    int window;                // of windowed layers; 0: there are none
+    // Queries are multiplied by 1 + log_scale x log(1 + floor(pos / log_tok)); 0: not.
+    float log_scale;
+    int log_tok;
+    int n_expert, n_used, n_expert_ffn, n_shared_ffn;
+    fxi_route_norm route;
+    float expert_scale; // of the chosen experts' weights
+} fxi_rules;
+
+// Buffers of one pass, sized at load for the largest batch.
+typedef struct fxi_scratch {
+    float *x;          // [n_tok][dim] the residual stream
+    float *h;          // [n_tok][dim] normalised, or what a branch adds to x
+    float *held;       // [n_tok][dim] the result of attention in parallel layers
+    float *q, *att;    // [n_tok][n_head][head_dim]
+    float *k, *v;      // [n_tok][n_kv_head][head_dim]
+    float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
+    int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
+    float *act_d;      // [n_tok][widest / 32]
+    int32_t *act_sum;  // [n_tok][widest / 16]
+    float *mid;        // [n_tok][n_ffn] input of down, if a layer reads f32
+    int8_t *mid_q;     // the same rounded to Q8, if a layer reads that
+    float *mid_d;
+    int32_t *mid_sum;
+    const fxi_batch_seq **tok_seq; // [n_tok] the sequence of each token
+    int *tok_pos;                  // [n_tok]
+    fxi_attn_block *block[2];      // [n_tok] at most, without and with windows
+    int *logit_row;                // [most rows that may be wanted]
+
+    // Mixtures of experts. A place is one of the n_used experts of a row; places lie expert after
+    // expert.
+    float *router, *share; // [n_tok][n_expert]; [n_tok][n_used] weights of the chosen experts
+    float *sh_gate;        // [n_tok]
+    int *chosen, *place;   // [n_tok][n_used] experts, and their places
+    int *place_row;        // [n_tok x n_used] the row of each place
+    int *expert0;          // [n_expert + 1] the first place of each expert
+    float *ex;             // [n_tok x n_used][dim] the rows of all places, if a layer reads f32
+    int8_t *ex_q;          // the same rounded to Q8
+    float *ex_d;
+    int32_t *ex_sum;
+    float *ex_out, *sh_out; // [n_tok x n_used][dim], [n_tok][dim]
+    fxi_ffn_part *part;     // [n_expert]
+    fxi_linear_job *job;    // [n_expert]
+} fxi_scratch;
+
+typedef struct fxi_transformer {
+    fxi_model model; // first: a fxi_model is cast to this
+    fxi_compute compute;
+    int ctx_tok; // most positions of a sequence
+    fxi_rules rules;
+    fxi_rope rope[2];   // of layers without and with windows; n_pair 0: not used
+    fxi_arena mem;      // of all weights
+    fxi_rows embd;      // no data: the embedding is the rows of output
+    fxi_rows positions; // no data: none are learned
+    fxi_rownorm out_norm;
+    fxi_affine output;
+    fxi_layer *layer; // [n_layer]
+    fxi_scratch s;
+} fxi_transformer;
+
+#endif

@@ -1,0 +1,131 @@
+// stream.c - the residual stream: embeddings, what branches add to it, and its norms; the logits.
+#include <string.h>
+
+#include "model/blocks/pass.h"
+
+static void norm_row(const fxi_pass *p, const float *x, int row)
+{
+    const int dim = p->m->model.shape.dim;
+    float *h = p->m->s.h + (size_t)row * (size_t)dim;
+    if (p->norm->w)
+        fxi_pass_norm(p, p->norm, x, 1, h);
+    else
+        memcpy(h, x, (size_t)dim * sizeof *h);
+    if (p->q8) fxi_pass_quant(p, h, dim, row);
+}
+
+// ---- embeddings --------------------------------------------------------------------------------
+
+static void scale_numbers(const fxi_pass *p, float *x, int n, float by)
+{
+    if (by != 1) p->m->model.k->scale(x, by, n);
+}
+
+static void add_position(const fxi_transformer *m, int row, float *x)
+{
+    const fxi_rows *r = &m->positions;
+    const size_t at = (size_t)m->s.tok_pos[row];
+    float *wide = m->s.h + (size_t)row * (size_t)r->n_elem; // free until the norm
+    fxi_row_to_f32(r->type, r->data + at * r->row_bytes, (size_t)r->n_elem, wide);
+    m->model.k->add(x, wide, r->n_elem);
+}
+
+static void embed_row(void *arg, int row)
+{
+    const fxi_pass *p = arg;
+    const fxi_transformer *m = p->m;
+    const fxi_rows *e = &m->embd;
+    const size_t dim = (size_t)m->model.shape.dim, token = (size_t)p->batch->token[row];
+    float *x = m->s.x + (size_t)row * dim;
+    if (e->data)
+        fxi_row_to_f32(e->type, e->data + token * e->row_bytes, dim, x);
+    else
+        fxi_linear_row(&m->output.w, (int)token, x);
+    scale_numbers(p, x, (int)dim, m->rules.embd_scale);
+    if (m->positions.data) add_position(m, row, x);
+    norm_row(p, x, row);
+}
+
+// ---- branches ----------------------------------------------------------------------------------
+
+// Completes the last branch's row of h.
+static float *finish_branch(const fxi_pass *p, int row)
+{
+    const fxi_transformer *m = p->m;
+    const int dim = m->model.shape.dim;
+    float *h = m->s.h + (size_t)row * (size_t)dim;
+    if (p->branch.bias) m->model.k->add(h, p->branch.bias, dim);
+    if (p->branch.norm && p->branch.norm->w) fxi_pass_norm(p, p->branch.norm, h, 1, h);
+    scale_numbers(p, h, dim, m->rules.residual_scale);
+    return h;
+}
+
+// Adds the last branch to the residual stream.
+static void residual_row(void *arg, int row)
+{
+    const fxi_pass *p = arg;
+    const fxi_transformer *m = p->m;
+    const size_t dim = (size_t)m->model.shape.dim;
+    float *x = m->s.x + fxi_pass_x_row(p, row) * dim;
+    const float *h = finish_branch(p, row);
+    if (p->holds) m->model.k->add(x, m->s.held + (size_t)row * dim, (int)dim);
+    m->model.k->add(x, h, (int)dim);
+    norm_row(p, x, row);
+}
+
+void fxi_stream_next(fxi_pass *p, const fxi_rownorm *norm, bool q8)
+{
+    p->norm = norm;
+    p->q8 = q8;
+    fxi_pass_rows(p, p->has_begun ? residual_row : embed_row);
+    p->has_begun = true;
+    p->holds = false;
+}
+
+static void hold_row(void *arg, int row)
+{
+    const fxi_pass *p = arg;
+    const fxi_scratch *s = &p->m->s;
+    const size_t dim = (size_t)p->m->model.shape.dim;
+    memcpy(s->held + (size_t)row * dim, finish_branch(p, row), dim * sizeof *s->held);
+    norm_row(p, s->x + fxi_pass_x_row(p, row) * dim, row);
+}
+
+void fxi_stream_hold(fxi_pass *p, const fxi_rownorm *norm, bool q8)
+{
+    p->norm = norm;
+    p->q8 = q8;
+    fxi_pass_rows(p, hold_row);
+    p->holds = true;
+}
+
+// ---- logits ------------------------------------------------------------------------------------
+
+static void finish_logits(void *arg, int row)
+{
+    const fxi_pass *p = arg;
+    const fxi_transformer *m = p->m;
+    const int n = m->model.shape.n_vocab;
+    float *y = p->logits + (size_t)row * (size_t)n;
+    if (m->output.b) m->model.k->add(y, m->output.b, n);
+    scale_numbers(p, y, n, m->rules.logit_scale);
+    if (m->rules.logit_cap != 0) m->model.k->softcap(y, m->rules.logit_cap, n);
+}
+
+void fxi_stream_logits(fxi_pass *p, float *logits)
+{
+    fxi_transformer *m = p->m;
+    fxi_stream_next(p, &m->out_norm, fxi_linear_reads_q8(&m->output.w));
+    fxi_act h = fxi_pass_act(p, m->s.h);
+    fxi_compute_linear(&m->compute, &h, &(fxi_linear_job){&m->output.w, logits, 0, p->n_row}, 1);
+    p->logits = logits;
+    if (m->output.b || m->rules.logit_scale != 1 || m->rules.logit_cap != 0)
+        fxi_pass_rows(p, finish_logits);
+}
+
+void fxi_stream_rows(fxi_pass *p, float *rows)
+{
+    const fxi_transformer *m = p->m;
+    fxi_stream_next(p, &m->out_norm, false);
+    memcpy(rows, m->s.h, (size_t)p->n_row * (size_t)m->model.shape.dim * sizeof *rows);
+}

@@ -1,0 +1,105 @@
+// compute.h - kernels in parallel on the pool: the steps that every architecture is built from.
+//
+// How work is divided never changes a bit of the results (kernels.h, the law of order), only the
+// speed.
+#ifndef FXI_MODEL_COMPUTE_H
+#define FXI_MODEL_COMPUTE_H
+
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+// What a pass computes with; both pointers are borrowed.
+typedef struct fxi_compute {
+    const fxi_kernels *k;
+    fxi_pool *pool;
+} fxi_compute;
+
+// Calls fn(arg, row) for every row, on any thread and in any order.
+typedef void fxi_row_fn(void *arg, int row);
+void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg);
+
+// y[n_tok][w->n_out] = a x w, over rows row0 .. row0 + n_tok - 1 of the activations: layers that
+// read the same rows, or experts, each with rows of its own. All in one go, so that many small
+// products keep all threads busy.
+typedef struct fxi_linear_job {
+    const fxi_linear *w;
+    float *y;  // of row row0
+    int row0;  // of the activations
+    int n_tok; // 0: nothing to do
+} fxi_linear_job;
+
+// The activations from row `row` on, of rows of n_in numbers.
+fxi_act fxi_act_from(const fxi_act *a, int row, int n_in);
+
+// How many of n_panel panels a task should compute: a multiple of 4, at most `most`.
+int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most);
+void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
+                        int n_job);
+
+// One feed-forward block's first half over some rows. All blocks of a pass have the same shapes.
+typedef struct fxi_ffn_part {
+    const fxi_linear *gate; // NULL: none
+    const fxi_linear *up;
+    const float *gate_bias, *up_bias; // [n_ffn], NULL: none
+    int row0, n_tok;                  // of the activations, and of the result; n_tok may be 0
+} fxi_ffn_part;
+
+// act(a x gate) * (a x up), or act(a x up) without a gate; as f32 or rounded to Q8: whichever the
+// next layer reads.
+typedef struct fxi_ffn_pass {
+    const fxi_act *a;
+    const fxi_ffn_part *part; // [n_part]
+    int n_part;
+    int n_tok; // most rows of a part
+    fxi_activation act;
+    float *y;          // [row][n_ffn] as f32; NULL: the result goes to q8
+    const fxi_act *q8; // may not share buffers with a
+    float *scratch;    // fxi_compute_ffn_scratch floats
+} fxi_ffn_pass;
+
+size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok);
+void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass);
+
+// Neighbouring tokens of one sequence whose attention is computed together.
+typedef struct fxi_attn_block {
+    fxi_kv_view view;
+    int row;   // of the first token in the batch
+    int n_tok; // at most FXI_ATTN_MAX_TOK
+    int pos;   // of the first token
+
+    // Filled in by fxi_compute_attn_plan.
+    int segment0; // the first segment that a token of it sees
+    int item0;    // index of its first item
+    int n_head;   // KV heads of an item; the last item of a block may have fewer
+    int n_range;  // ranges of segments that each group of n_head heads is split into
+    size_t part0; // index of its first partial result, if n_range > 1
+} fxi_attn_block;
+
+// Attention of all blocks, all heads, in one layer.
+typedef struct fxi_attn_pass {
+    const fxi_attn_block *block; // [n_block]
+    int n_block;
+    int n_item;  // set by the plan
+    bool is_cut; // set by the plan: some items are ranges of segments, to be merged afterwards
+    int layer, n_head, n_kv_head, head_dim;
+    int ctx_tok; // most positions of a sequence
+    int window;  // positions that a token sees, itself included; 0: all
+    fxi_dtype kv_type;
+    float scale;
+    float softcap;     // 0: none
+    const float *sink; // [n_head]; NULL: none
+    const float *q;    // [n_tok][n_head][head_dim]
+    float *out;        // same shape
+    float *scratch;    // fxi_compute_attn_scratch floats
+} fxi_attn_pass;
+
+// How many tokens of a prompt a block should have, in a batch of n_tok.
+int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head);
+// Divides the blocks' work into items, for all layers of the same window. Reads n_block, the
+// heads, ctx_tok and window.
+void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *pass, fxi_attn_block *block);
+size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
+                                int ctx_tok);
+void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass);
+
+#endif

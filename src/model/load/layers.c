@@ -1,0 +1,197 @@
+// layers.c - the tensors of a model, layer after layer, checked against its rules.
+#include <stdio.h>
+
+#include "model/load/loading.h"
+
+// ---- parts -------------------------------------------------------------------------------------
+
+// A norm of runs of n numbers, each with n_w / n weights of its own.
+static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rownorm *out,
+                           fx_error *err)
+{
+    *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
+    FX_TRY(fxi_load_vector(l->ld, m, &out->w, err));
+    return l->m->rules.norm == FXI_NORM_LAYER ? fxi_bias_load(l, m, &out->b, err) : FX_OK;
+}
+
+static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, fxi_rownorm *out,
+                                  fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim};
+    return load_norm(l, &m, dim, out, err);
+}
+
+// ---- norms of a layer --------------------------------------------------------------------------
+
+static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_family *f = l->family;
+    const struct {
+        const char *name, *other; // of the two before, in parallel models
+        fxi_rownorm *dst;
+    } all[] = {{f->attn_in, f->ffn_in, &out->attn_in},
+               {f->attn_out, NULL, &out->attn_out},
+               {f->ffn_in, f->attn_in, &out->ffn_in},
+               {f->ffn_out, NULL, &out->ffn_out}};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+        const bool borrows =
+            l->m->rules.is_parallel && all[n].other && !fxi_loading_has(l, all[n].name, i);
+        if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
+    }
+    if (!out->attn_in.w && f->attn_in) out->attn_in = out->ffn_in;
+    if (!out->ffn_in.w && f->ffn_in) out->ffn_in = out->attn_in;
+    if (!out->attn_in.w && f->attn_in)
+        return load_stream_norm(l, f->attn_in, i, &out->attn_in, err);
+    return FX_OK;
+}
+
+// How many rows of each head of queries and keys get another order.
+static int turned_rows(const fxi_loading *l)
+{
+    return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
+}
+
+// Of queries or keys: n_head heads.
+static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_head,
+                                fxi_rownorm *out, fx_error *err)
+{
+    const int head_dim = l->m->model.shape.head_dim;
+    fxi_part_of m = {.key = fxi_weight_key(name, i),
+                     .n_out = head_dim,
+                     .head_dim = head_dim,
+                     .n_rot = turned_rows(l)};
+    if (l->family->qk_norm == FXI_QK_NONE ||
+        (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
+        return FX_OK;
+    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
+    if (l->family->qk_norm == FXI_QK_MAYBE) m.n_slice = n_head;
+    return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+// The rows of queries, keys or values: `heads` heads, from number `first` on of a tensor that has
+// all of them.
+typedef struct heads_of {
+    const char *name;
+    int heads, first;
+    int n_rot;
+    fxi_affine *dst;
+} heads_of;
+
+static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const bool fused = fxi_loading_has(l, "attn_qkv", i);
+    const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
+                           .n_in = s->dim,
+                           .n_out = h->heads * s->head_dim,
+                           .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
+                           .row0 = fused ? h->first * s->head_dim : 0,
+                           .head_dim = s->head_dim,
+                           .n_rot = h->n_rot};
+    return fxi_affine_load(l, &m, h->dst, err);
+}
+
+static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const int n_q = s->n_head, n_kv = s->n_kv_head, n_rot = turned_rows(l);
+    const heads_of all[] = {{"attn_q", n_q, 0, n_rot, &out->q},
+                            {"attn_k", n_kv, n_q, n_rot, &out->k},
+                            {"attn_v", n_kv, n_q + n_kv, 0, &out->v}};
+    for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
+    FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
+    FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
+    if (l->family->flags & FXI_SINKS)
+        FX_TRY(fxi_load_vector(l->ld,
+                               &(fxi_part_of){.key = fxi_weight_key("attn_sinks", i), .n_out = n_q},
+                               &out->sink, err));
+    const fxi_part_of o = {
+        .key = fxi_weight_key("attn_output", i), .n_in = n_q * s->head_dim, .n_out = s->dim};
+    return fxi_affine_load(l, &o, &out->o, err);
+}
+
+// ---- feed-forward ------------------------------------------------------------------------------
+
+static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
+    void *experts;
+    if (!l->m->rules.n_expert || !fxi_loading_has(l, "ffn_gate_inp", i)) {
+        if (l->m->rules.n_expert &&
+            !fxi_loading_has(l, "ffn_down", i)) // a layer has one or the other
+            return fxi_fail(err, FX_EFORMAT,
+                            "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
+                            fxi_gguf_name(l->ld->g), i);
+        return fxi_ffn_load(l, i, names, l->m->model.shape.n_ffn, &out->ffn, err);
+    }
+    FX_TRY(fxi_load_zeros(l->ld, sizeof *out->experts, &experts, err));
+    out->experts = experts;
+    return fxi_experts_load(l, i, out->experts, err);
+}
+
+// ---- around the layers -------------------------------------------------------------------------
+
+static fx_status load_positions(fxi_loading *l, fx_error *err)
+{
+    const fxi_tensor_key key = fxi_weight_key("position_embd", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
+    if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
+    if (t->ne[1] < (uint64_t)l->m->ctx_tok || t->ne[1] > 1 << 24)
+        return fxi_fail(err, FX_EINVAL,
+                        "%s: a context of %d tokens needs as many learned positions; the model has "
+                        "%llu",
+                        fxi_gguf_name(l->ld->g), l->m->ctx_tok, (unsigned long long)t->ne[1]);
+    return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
+}
+
+static fx_status load_embedding(fxi_loading *l, fx_error *err)
+{
+    const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
+                         output = fxi_weight_key("output", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, embd);
+    fxi_transformer *m = l->m;
+    fxi_model_shape *s = &m->model.shape;
+    if (!t) return fxi_loading_fail(l, "tensor 'token_embd.weight' is missing", err);
+    if (t->ne[1] < 1 || t->ne[1] > 1 << 24)
+        return fxi_loading_fail(l, "tensor 'token_embd.weight' has an implausible number of rows",
+                                err);
+    s->n_vocab = (int)t->ne[1];
+    fxi_part_of out = {.key = embd, .n_in = s->dim, .n_out = s->n_vocab};
+    if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
+    FX_TRY(fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err));
+    out.key = output;
+    return fxi_affine_load(l, &out, &m->output, err);
+}
+
+static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    out->is_windowed = fxi_rules_window(l, i);
+    if (fxi_rules_rotates(l, i))
+        out->rope = &l->m->rope[out->is_windowed && l->m->rope[1].n_pair ? 1 : 0];
+    FX_TRY(load_layer_norms(l, i, out, err));
+    FX_TRY(load_attention(l, i, out, err));
+    return load_feed(l, i, out, err);
+}
+
+fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const int n_layer = m->model.shape.n_layer;
+    void *layers, *windows;
+    FX_TRY(load_embedding(l, err));
+    FX_TRY(load_positions(l, err));
+    FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof(int), &windows, err));
+    m->layer = layers;
+    m->model.shape.window_tok = windows;
+    for (int i = 0; i < n_layer; i++) {
+        FX_TRY(load_layer(l, i, &m->layer[i], err));
+        ((int *)windows)[i] = m->layer[i].is_windowed ? m->rules.window : 0;
+    }
+    return FX_OK;
+}

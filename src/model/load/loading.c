@@ -1,0 +1,100 @@
+// loading.c - see loading.h.
+#include "model/load/loading.h"
+
+#include <stdlib.h>
+
+#include "format/show.h"
+
+void fxi_transformer_free(fxi_transformer *m)
+{
+    fxi_arena_free(&m->mem);
+    for (int i = 0; i < 2; i++) fxi_rope_close(&m->rope[i]);
+    fxi_buffers_free(&m->s);
+    free(m);
+}
+
+static fx_status read_family(fxi_loading *l, fx_error *err)
+{
+    char known[256];
+    FX_TRY(fxi_gguf_str(l->ld->g, "general.architecture", true, &l->arch, err));
+    l->family = fxi_family_find(l->arch);
+    if (l->family) return FX_OK;
+    fxi_family_list(known, sizeof known);
+    return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not one we run (%s)",
+                    fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
+}
+
+// Of most weights.
+static const fxi_dtype_info *main_type(const fxi_transformer *m)
+{
+    const fxi_layer *l = &m->layer[0];
+    return fxi_dtype_find(l->experts ? l->experts->up.w[0].type : l->ffn.up.w.type);
+}
+
+// The type of cache that an option names.
+static fx_status read_kv_type(fxi_loading *l, fx_error *err)
+{
+    const char *name = l->ld->opt->kv_type;
+    const int head_dim = l->m->model.shape.head_dim;
+    const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
+    const bool known =
+        t && (t->id == FXI_F16 || t->id == FXI_BF16 || t->id == FXI_F32 || t->id == FXI_Q8_0);
+    if (!known)
+        return fxi_fail(err, FX_EINVAL, "KV cache type '%s' is none of f16, bf16, f32, q8_0", name);
+    if (head_dim % (int)t->block_elems)
+        return fxi_fail(err, FX_EINVAL,
+                        "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not %d",
+                        head_dim);
+    l->m->model.kv_type = (fxi_dtype)t->id;
+    return FX_OK;
+}
+
+static fx_status load_checked(fxi_loading *l, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const fxi_model_options *opt = l->ld->opt;
+    FX_TRY(read_family(l, err));
+    FX_TRY(fxi_rules_read(l, err));
+    FX_TRY(read_kv_type(l, err));
+    m->ctx_tok = opt->ctx_tok ? opt->ctx_tok : m->model.shape.train_ctx_tok;
+    FX_TRY(fxi_ropes_read(l, err));
+    FX_TRY(fxi_layers_load(l, err));
+    FX_TRY(fxi_loader_finish(l->ld, err));
+    m->model.shape.type = main_type(m);
+    m->model.shape.n_param = l->ld->n_param;
+    fxi_work_count(m);
+    return l->ld->is_dry ? FX_OK : fxi_buffers_alloc(m, opt, err);
+}
+
+static fx_status make_transformer(const fxi_gguf *g, const fxi_model_options *opt,
+                                  fxi_transformer **out, fx_error *err)
+{
+    const fxi_kernels *k = fxi_kernels_get(opt->kernel_path);
+    if (!k)
+        return fxi_fail(err, FX_EINVAL, "kernel path '%s' is unknown or not run by this machine",
+                        opt->kernel_path);
+    fxi_transformer *m = calloc(1, sizeof *m);
+    if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    m->model = (fxi_model){.k = k, .pool = opt->pool};
+    m->compute = (fxi_compute){k, opt->pool};
+    *out = m;
+    return FX_OK;
+}
+
+fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, bool is_dry,
+                               fxi_transformer **out, fx_error *err)
+{
+    fxi_transformer *m;
+    fxi_loader ld;
+    *out = NULL;
+    FX_TRY(make_transformer(g, opt, &m, err));
+    fxi_loading l = {.ld = &ld, .m = m};
+    fx_status st = fxi_loader_init(&ld, g, opt, &m->mem, is_dry, err);
+    if (st == FX_OK) st = load_checked(&l, err);
+    fxi_loader_free(&ld);
+    if (st == FX_OK)
+        *out = m;
+    else
+        fxi_transformer_free(m);
+    return st;
+}

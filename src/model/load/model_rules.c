@@ -1,0 +1,192 @@
+// model_rules.c - the shape and the rules of a model, from its keys and its family.
+#include <math.h>
+#include <stdio.h>
+
+#include "format/show.h"
+#include "model/load/loading.h"
+
+#define WINDOW_LAYERS "attention.sliding_window_pattern"
+#define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
+
+static fx_status missing_key(const fxi_loading *l, const char *key, fx_error *err)
+{
+    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->ld->g),
+                    (int)l->arch.n, l->arch.p, key);
+}
+
+// ---- shape -------------------------------------------------------------------------------------
+
+static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    s->n_head = k->n_head;
+    s->n_kv_head = k->n_kv_head ? k->n_kv_head : k->n_head;
+    s->head_dim = k->key_length ? k->key_length : k->dim / k->n_head;
+    if (!k->key_length && k->dim % k->n_head)
+        return fxi_loading_fail(l, "embedding_length is not a multiple of head_count", err);
+    if (s->n_head % s->n_kv_head)
+        return fxi_loading_fail(l, "attention.head_count is not a multiple of head_count_kv", err);
+    if (s->head_dim > 1024) return fxi_loading_fail(l, "the head size is over 1024", err);
+    if (k->value_length && k->value_length != s->head_dim)
+        return fxi_loading_fail(l, "attention.key_length and value_length differ", err);
+    return FX_OK;
+}
+
+static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    s->n_layer = k->n_layer;
+    s->dim = k->dim;
+    s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
+    s->train_ctx_tok = k->n_ctx;
+    s->pooling = (fxi_pooling)k->pooling;
+    s->has_unit_length = k->normalizes != 0;
+    if (k->pooling > FXI_POOL_LAST)
+        return fxi_loading_fail(l, "pooling_type is none of 0 to 3 (none, mean, first, last)", err);
+    if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
+    return read_heads(l, s, err);
+}
+
+// ---- rules -------------------------------------------------------------------------------------
+
+static float or_1(float x)
+{
+    return x != 0 ? x : 1;
+}
+
+static float attention_scale(const fxi_loading *l)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    if (l->keys.attn_scale > 0) return l->keys.attn_scale;
+    if (l->family->square_layers == s->n_layer) return 1 / sqrtf((float)s->dim / (float)s->n_head);
+    return 1 / sqrtf((float)s->head_dim);
+}
+
+static void read_scales(const fxi_loading *l, fxi_rules *r)
+{
+    const fxi_keys *k = &l->keys;
+    const float by_dim =
+        l->family->flags & FXI_EMBD_SQRT_DIM ? sqrtf((float)l->m->model.shape.dim) : 1;
+    r->attn_scale = attention_scale(l);
+    r->embd_scale = k->embd_scale != 0 ? k->embd_scale : by_dim;
+    r->residual_scale = or_1(k->residual_scale);
+    r->logit_scale = or_1(k->logit_scale);
+    if (l->family->flags & FXI_LOGIT_DIVIDED) r->logit_scale = 1 / r->logit_scale;
+    r->attn_cap = k->attn_cap;
+    r->logit_cap = k->logit_cap;
+    r->log_scale = k->log_scale;
+    r->log_tok = k->log_tok ? k->log_tok : k->orig_ctx;
+}
+
+static fx_status read_norm(const fxi_loading *l, fxi_rules *r, fx_error *err)
+{
+    r->norm = l->family->norm;
+    r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;
+    if (r->eps >= 0) return FX_OK;
+    return missing_key(l,
+                       r->norm == FXI_NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                               : "attention.layer_norm_epsilon",
+                       err);
+}
+
+static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *err)
+{
+    static const struct {
+        const char *name;
+        fxi_activation act;
+    } known[] = {{"silu", FXI_ACT_SILU},
+                 {"gelu", FXI_ACT_GELU_ERF},
+                 {"gelu_tanh", FXI_ACT_GELU},
+                 {"relu", FXI_ACT_RELU}};
+    const fxi_str name = l->keys.activation;
+    r->act = l->family->act;
+    if (!name.n) return FX_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (fxi_str_is(name, known[i].name)) {
+            r->act = known[i].act;
+            return FX_OK;
+        }
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
+                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
+}
+
+// The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
+static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    const bool by_family = (l->family->flags & FXI_SUMS_TO_1) || k->gating == 3;
+    r->n_expert = k->n_expert;
+    r->n_used = k->n_used;
+    r->n_expert_ffn = k->n_expert_ffn ? k->n_expert_ffn : k->n_ffn;
+    r->expert_scale = or_1(k->expert_scale);
+    r->route = (k->sums_to_1 < 0 ? by_family : k->sums_to_1) ? FXI_ROUTE_CHOSEN : FXI_ROUTE_ALL;
+    if (k->gating != 0 && k->gating != 1 && k->gating != 3)
+        return fxi_loading_fail(l, "expert_gating_func is not softmax (1 or 3)", err);
+    if (k->n_expert && (!k->n_used || k->n_used > k->n_expert))
+        return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
+    return FX_OK;
+}
+
+// ---- what differs from layer to layer ----------------------------------------------------------
+
+// A key that says something of each layer: a flag for each or, if may_be_number, a number for all.
+static fx_status check_flags(const fxi_loading *l, const char *name, const fxi_gguf_kv *kv,
+                             bool may_be_number, fx_error *err)
+{
+    const bool flags = kv && kv->type == FXI_GGUF_ARRAY && kv->elem_type != FXI_GGUF_STR &&
+                       kv->elem_type != FXI_GGUF_F32 && kv->elem_type != FXI_GGUF_F64 &&
+                       kv->n_elem >= (uint64_t)l->keys.n_layer;
+    const bool number = kv && (kv->type == FXI_GGUF_U32 || kv->type == FXI_GGUF_I32);
+    if (!kv || flags || (number && may_be_number)) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' has no flag for each layer",
+                    fxi_gguf_name(l->ld->g), name);
+}
+
+static fx_status check_patterns(const fxi_loading *l, fx_error *err)
+{
+    const fxi_gguf *g = l->ld->g;
+    FX_TRY(check_flags(l, WINDOW_LAYERS, fxi_keys_find(g, l->arch, WINDOW_LAYERS), true, err));
+    return check_flags(l, ROPE_LAYERS, fxi_gguf_find(g, ROPE_LAYERS), false, err);
+}
+
+static bool all_but_last_of(int every, int layer)
+{
+    return every == 0 || layer % every < every - 1;
+}
+
+bool fxi_rules_window(const fxi_loading *l, int layer)
+{
+    const fxi_gguf_kv *kv = fxi_keys_find(l->ld->g, l->arch, WINDOW_LAYERS);
+    if (!l->keys.window) return false;
+    if (!kv) return all_but_last_of(l->family->window_every, layer);
+    if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
+    const int64_t every = fxi_gguf_int_at(kv, 0);
+    return all_but_last_of(every > 0 && every <= 1024 ? (int)every : 0, layer);
+}
+
+bool fxi_rules_rotates(const fxi_loading *l, int layer)
+{
+    const fxi_gguf_kv *said = fxi_gguf_find(l->ld->g, ROPE_LAYERS);
+    if (l->family->rope == FXI_ROPE_NONE) return false;
+    if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
+    return all_but_last_of(l->family->no_rope_every, layer);
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
+{
+    fxi_rules *r = &l->m->rules;
+    FX_TRY(fxi_keys_read(l->ld->g, l->arch, &l->keys, err));
+    FX_TRY(read_sizes(l, &l->m->model.shape, err));
+    FX_TRY(check_patterns(l, err));
+    FX_TRY(read_norm(l, r, err));
+    FX_TRY(read_activation(l, r, err));
+    FX_TRY(read_experts(l, r, err));
+    read_scales(l, r);
+    if (r->log_scale != 0 && !r->log_tok)
+        return missing_key(l, "attention.temperature_length", err);
+    r->is_parallel = (l->family->flags & FXI_PARALLEL) || l->keys.is_parallel;
+    r->window = l->keys.window;
+    return FX_OK;
+}

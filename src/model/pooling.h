@@ -1,0 +1,21 @@
+// pooling.h - the rows of a text's tokens become one vector, its embedding, as the model's file
+// says: their mean, or the first or last of them; then divided by its length.
+//
+// A text may come in several batches: its rows are added in order, so that the result does not
+// depend on how it was divided. Pure functions; any thread.
+#ifndef FXI_MODEL_POOLING_H
+#define FXI_MODEL_POOLING_H
+
+#include "model/model.h"
+
+// How many of the last rows of n_tok tokens are needed. is_last: the text ends with them.
+int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last);
+
+// Adds n rows [n][dim], of the tokens up to one before position end, to sum[dim], which is all zero
+// before the first.
+void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum);
+
+// sum becomes the embedding of a text of n_tok tokens.
+void fxi_pooling_finish(const fxi_model_shape *s, int n_tok, float *sum);
+
+#endif

@@ -1,0 +1,268 @@
+"""Models as people have them: split files, Hugging Face folders, converted and quantized ones, headers of large ones."""
+import json
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import time
+
+import cli
+
+FOLDERS = cli.Path(__file__).resolve().parents[1] / "vectors" / "folders"
+ALIGNMENT = 32
+
+
+def pack_tensors(tensors):
+    """Entries of F16 tensors one after the other, and how many bytes their data have."""
+    body, at = b"", 0
+    for name, shape in tensors:
+        n = 2
+        for dim in shape:
+            n *= dim
+        body += cli.pack_str(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+        body += struct.pack("<IQ", 1, at)
+        at += -(-n // ALIGNMENT) * ALIGNMENT
+    return body, at
+
+
+def large_model(name, arch, keys, tensors):
+    """A file of full size that holds a header and nothing else: its data are a hole."""
+    path = cli.write_gguf(cli.scratch(name), [("general.architecture", cli.STR, arch), *keys])
+    entries, n_data = pack_tensors(tensors)
+    data = path.read_bytes()
+    data = data[:8] + struct.pack("<Q", len(tensors)) + data[16:] + entries
+    data += b"\0" * (-len(data) % ALIGNMENT)
+    path.write_bytes(data)
+    os.truncate(path, len(data) + n_data)
+    return path
+
+
+def numbers(arch, **values):
+    keys = []
+    for key, value in values.items():
+        kind = cli.F32 if isinstance(value, float) else cli.U32
+        keys.append((f"{arch}.{key.replace('__', '.')}", kind, value))
+    return keys
+
+
+def vocab_keys():
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    return [("tokenizer.ggml.model", cli.STR, "llama"), ("tokenizer.ggml.tokens", cli.ARRAY, (cli.STR, tokens)),
+            ("tokenizer.ggml.scores", cli.ARRAY, (cli.F32, [0.0] * 259)),
+            ("tokenizer.ggml.token_type", cli.ARRAY, (5, [2, 3, 3] + [6] * 256))]
+
+
+def llama_layers(n_layer, dim, kv, ffn, experts=0):
+    for i in range(n_layer):
+        b = f"blk.{i}."
+        yield from [(b + "attn_norm.weight", [dim]), (b + "ffn_norm.weight", [dim]), (b + "attn_q.weight", [dim, dim]),
+                    (b + "attn_k.weight", [dim, kv]), (b + "attn_v.weight", [dim, kv]),
+                    (b + "attn_output.weight", [dim, dim])]
+        more = [experts] if experts else []
+        end = "_exps.weight" if experts else ".weight"
+        yield from [(b + "ffn_gate" + end, [dim, ffn] + more), (b + "ffn_up" + end, [dim, ffn] + more),
+                    (b + "ffn_down" + end, [ffn, dim] + more)]
+        if experts:
+            yield (b + "ffn_gate_inp.weight", [dim, experts])
+
+
+def ends(dim, vocab):
+    return [("token_embd.weight", [dim, vocab]), ("output_norm.weight", [dim]), ("output.weight", [dim, vocab])]
+
+
+def yi_34b():
+    keys = numbers("llama", block_count=60, context_length=4096, embedding_length=7168, feed_forward_length=20480,
+                   attention__head_count=56, attention__head_count_kv=8, rope__freq_base=5e6,
+                   attention__layer_norm_rms_epsilon=1e-5)
+    return large_model("yi-34b.gguf", "llama", keys + vocab_keys(),
+                       ends(7168, 64000) + list(llama_layers(60, 7168, 1024, 20480)))
+
+
+def mixtral_8x22b():
+    keys = numbers("llama", block_count=56, context_length=65536, embedding_length=6144, feed_forward_length=16384,
+                   attention__head_count=48, attention__head_count_kv=8, rope__freq_base=1e6, expert_count=8,
+                   expert_used_count=2, attention__layer_norm_rms_epsilon=1e-5)
+    return large_model("mixtral-8x22b.gguf", "llama", keys + vocab_keys(),
+                       ends(6144, 32768) + list(llama_layers(56, 6144, 1024, 16384, 8)))
+
+
+def opt_175b():
+    dim, ffn = 12288, 49152
+    keys = numbers("opt", block_count=96, context_length=2048, embedding_length=dim, feed_forward_length=ffn,
+                   attention__head_count=96, attention__head_count_kv=96, attention__layer_norm_epsilon=1e-5)
+    tensors = [("token_embd.weight", [dim, 50272]), ("position_embd.weight", [dim, 2048])]
+    tensors += [(f"output_norm.{kind}", [dim]) for kind in ("weight", "bias")]
+    for i in range(96):
+        shapes = [("attn_norm", [dim]), ("ffn_norm", [dim]), ("attn_q", [dim, dim]), ("attn_k", [dim, dim]),
+                  ("attn_v", [dim, dim]), ("attn_output", [dim, dim]), ("ffn_up", [dim, ffn]), ("ffn_down", [ffn, dim])]
+        for name, shape in shapes:
+            tensors += [(f"blk.{i}.{name}.weight", shape), (f"blk.{i}.{name}.bias", shape[-1:])]
+    return large_model("opt-175b.gguf", "opt", keys + vocab_keys(), tensors)
+
+
+class Models(cli.TestCase):
+    def inspect(self, path):
+        return self.ok("inspect", path).stdout.decode()
+
+    def folder(self, name="llama", tokenizer=True):
+        """A copy of one of the test folders, with a vocabulary of 40 tokens."""
+        to = cli.scratch(f"folder-{name}-{tokenizer}")
+        if not to.exists():
+            to.mkdir()
+            for file in (FOLDERS / name).iterdir():
+                (to / file.name).write_bytes(file.read_bytes())
+        if tokenizer:
+            vocab = {chr(33 + i): i for i in range(40)}
+            (to / "tokenizer.json").write_text(json.dumps({
+                "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": {"type": "Fuse"},
+                "post_processor": None, "model": {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": "!"}}))
+        return to
+
+    def complete(self, model):
+        args = ("run", "-m", model, "-p", "5+7=", "-n", "8", "--temperature", "0", "--ignore-eos")
+        return self.ok(*args).stdout
+
+    # ---- sizes ----
+
+    def test_geometry_of_large_models(self):
+        for path, arch, per_tok, n_param in [(yi_34b(), "llama", 60 * 8 * 2 * 128 * 2, "34.4 B"),
+                                             (mixtral_8x22b(), "llama", 56 * 8 * 2 * 128 * 2, "141 B"),
+                                             (opt_175b(), "opt", 96 * 96 * 2 * 128 * 2, "175 B")]:
+            text = self.inspect(path)[-600:]
+            self.assertIn(f"KV cache      {per_tok} bytes per token in f16", text)
+            self.assertIn(f"runs: {arch}, {n_param} parameters, weights in F16", text)
+
+    def test_header_alone(self):
+        path = yi_34b()
+        os.truncate(path, 100000)
+        text = self.inspect(path)[-600:]
+        self.assertIn("KV cache      245760 bytes per token in f16", text)
+        self.assertRegex(text, "does not run: .*is past the end of the file")
+        path.unlink()
+
+    # ---- folders ----
+
+    def test_a_folder_runs_and_converts(self):
+        folder, file = self.folder(), cli.scratch("converted.gguf")
+        self.assertIn("Hugging Face folder", self.inspect(folder))
+        self.assertIn("runs: llama", self.inspect(folder))
+        self.ok("convert", folder, "-o", file)
+        self.assertIn("runs: llama", self.inspect(file))
+        self.assertRegex(self.inspect(file), rf'(?m)^  general.name +str +"{folder.name}"$')
+        self.assertEqual(self.complete(folder), self.complete(file))
+        self.assertEqual(self.complete(folder), self.complete(folder / "config.json"))
+        ids = [self.ok("tokenize", "-m", model, stdin=b"1+2=3").stdout for model in (folder, file)]
+        self.assertEqual(ids[0], ids[1])
+
+    def test_types(self):
+        folder = self.folder("gpt-oss")
+        for kind in ("f32", "f16", "bf16", "q8_0", "q4_0"):
+            file = cli.scratch(f"as-{kind}.gguf")
+            self.ok("convert", folder, "-o", file, "--type", kind)
+            self.assertRegex(self.inspect(file), rf"blk.0.attn_output.weight +{kind.upper()} ")
+            self.complete(file)
+
+    def test_a_folder_without_a_tokenizer(self):
+        folder = self.folder("qwen3", tokenizer=False)
+        self.assertIn("does not run: ", self.inspect(folder))
+        self.fails(1, "has no vocabulary", "run", "-p", "x", "-m", folder)
+        self.ok("convert", folder, "-o", cli.scratch("bare.gguf"))
+
+    # ---- convert and quantize ----
+
+    def test_quantize(self):
+        model = cli.tiny_model()
+        for kind, stored in [("q8_0", "Q8_0"), ("q4_0", "Q4_0"), ("Q4_K_M", "Q5_0"), ("q6_k", "Q8_0")]:
+            file = cli.scratch(f"quantized-{kind}.gguf")
+            done = self.ok("quantize", model, file, kind)
+            self.assertEqual(done.stderr, b"")
+            self.assertRegex(self.inspect(file), rf"blk.0.ffn_gate.weight +{stored} ")
+            self.complete_tiny(file)
+
+    def complete_tiny(self, file):
+        self.ok("run", "-m", file, "-p", "a", "-n", "4", "--temperature", "0")
+
+    def test_the_same_bytes_whatever_the_threads(self):
+        files = [cli.scratch(f"threads-{n}.gguf") for n in (1, 3)]
+        for n, file in zip((1, 3), files):
+            self.ok("quantize", cli.tiny_model(), file, "q4_0", "-t", n)
+        self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
+
+    def test_what_cannot_be_written(self):
+        model, file = cli.tiny_model(), cli.scratch("q8.gguf")
+        self.fails(1, "there is no type 'q9'", "quantize", model, file, "q9")
+        self.fails(1, "is the model itself", "quantize", model, model, "q8_0")
+        self.fails(1, "No such file", "quantize", model, cli.scratch("no/such/file"), "q8_0")
+        self.fails(2, "--output FILE is missing", "convert", model)
+        self.ok("quantize", model, file, "q4_0")
+        self.fails(1, "is Q4_0 already", "quantize", file, cli.scratch("again.gguf"), "q8_0")
+        if os.access("/dev/full", os.W_OK):
+            self.fails(1, "/dev/full: No space left on device", "quantize", model, "/dev/full", "q8_0")
+        self.assertFalse(cli.scratch("again.gguf").exists())
+
+    def test_a_full_disk_leaves_nothing(self):
+        model, folder = cli.tiny_model(), cli.scratch("full")
+        folder.mkdir()
+        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                         resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000)))
+        done = subprocess.run([cli.PROGRAM, "quantize", model, folder / "x.gguf", "q8_0"], capture_output=True,
+                              env=cli.clean_env(), preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"^flexinfer: .*x.gguf: File too large\n$")
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_an_old_file_stays_until_the_new_one_is_whole(self):
+        file = cli.scratch("old.gguf")
+        file.write_bytes(b"old")
+        bad = self.with_a_nan("blk.1.ffn_up.weight", 5)
+        self.fails(1, "tensor 'blk.1.ffn_up.weight' row 5 holds a number that is not finite", "quantize", bad, file,
+                   "q8_0")
+        self.assertEqual(file.read_bytes(), b"old")
+        self.ok("quantize", cli.tiny_model(), file, "q8_0")
+        self.assertEqual(file.read_bytes()[:4], b"GGUF")
+        self.assertEqual([p.name for p in file.parent.iterdir() if ".part-" in p.name], [])
+
+    def with_a_nan(self, tensor, row):
+        """The tiny model with a NaN in this row of F32 numbers."""
+        entries = re.findall(r"(?m)^  (\S+) +\S+ +(\d+)(?: x \d+)* +(\d+) bytes at (\d+)$",
+                             self.inspect(cli.tiny_model()))
+        data = bytearray(cli.tiny_model().read_bytes())
+        n_data = max(int(at) + -(-int(n) // ALIGNMENT) * ALIGNMENT for _, _, n, at in entries)
+        n_col, at = next((int(col), int(at)) for name, col, _, at in entries if name == tensor)
+        struct.pack_into("<f", data, len(data) - n_data + at + 4 * n_col * row, float("nan"))
+        path = cli.scratch("nan.gguf")
+        path.write_bytes(data)
+        return path
+
+    def test_an_interrupt_leaves_nothing(self):
+        model, folder = yi_34b(), cli.scratch("interrupted")  # zeros without an end
+        folder.mkdir(exist_ok=True)
+        with cli.start("quantize", model, folder / "x.gguf", "q4_0") as process:
+            while process.poll() is None and not list(folder.iterdir()):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), 128 + signal.SIGINT)
+            self.assertEqual(process.stderr.read(), b"")
+        self.assertEqual(list(folder.iterdir()), [])
+        model.unlink()
+
+    # ---- split files ----
+
+    def test_a_missing_part_is_named(self):
+        path = cli.write_gguf(cli.scratch("m-00001-of-00003.gguf"), [
+            ("general.architecture", cli.STR, "llama"), ("split.no", cli.U32, 0), ("split.count", cli.U32, 3)])
+        for command in (("run", "-p", "x", "-m"), ("inspect",)):
+            self.fails(1, "part 2 of 3: ", *command, path)
+
+    # ---- context ----
+
+    def test_a_context_beyond_training_warns(self):
+        done = self.ok("run", "-m", cli.tiny_model(), "-p", "a", "-n", "2", "--ctx", "300")
+        self.assertIn(b"warning: --ctx 300 is beyond the 256 tokens that the model was trained with", done.stderr)
+        done = self.ok("run", "-m", cli.tiny_model(), "-p", "a", "-n", "2", "--ctx", "256")
+        self.assertNotIn(b"warning", done.stderr)
+
+
+cli.main()

@@ -1,0 +1,214 @@
+"""Model files beside the libraries that others read and write them with: gguf reads what convert and quantize write,
+the program reads what gguf and safetensors write."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+try:
+    import gguf
+    import numpy as np
+    from safetensors import TensorSpec, serialize
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+PROGRAM = os.environ["FLEXINFER"]
+SCRATCH = tempfile.TemporaryDirectory(prefix="flexinfer-files-")
+RNG = np.random.default_rng(5)
+
+
+def scratch(name):
+    return Path(SCRATCH.name) / name
+
+
+def run(*args):
+    done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise AssertionError(f"{args}: {done.stderr}")
+    return done.stdout
+
+
+def f8_numbers(codes):
+    """E4M3 codes as numbers."""
+    exp, mant = (codes >> 3) & 15, codes & 7
+    value = np.where(exp > 0, (8 + mant) * 2.0 ** (exp - 10.0), mant * 2.0 ** -9)
+    return np.where(codes & 128, -value, value).astype(np.float32)
+
+
+def to_bf16(x):
+    """Rounded to nearest, ties to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def read_gguf(path):
+    reader = gguf.GGUFReader(path)
+    tensors = {}
+    for t in reader.tensors:
+        shape = [int(n) for n in t.shape[::-1]]
+        tensors[t.name] = (t.tensor_type, gguf.quants.dequantize(t.data, t.tensor_type).reshape(shape))
+    return {f.name: f.contents() for f in reader.fields.values()}, tensors
+
+
+DIM, FFN, VOCAB, HEADS = 256, 512, 128, 4
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": DIM, "intermediate_size": FFN,
+          "num_hidden_layers": 2, "num_attention_heads": HEADS, "num_key_value_heads": 2, "vocab_size": VOCAB,
+          "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}
+
+
+def llama_weights():
+    out = {"model.embed_tokens.weight": (VOCAB, DIM), "lm_head.weight": (VOCAB, DIM), "model.norm.weight": (DIM,)}
+    for i in range(2):
+        p = f"model.layers.{i}."
+        out |= {p + "self_attn.q_proj.weight": (DIM, DIM), p + "self_attn.k_proj.weight": (DIM // 2, DIM),
+                p + "self_attn.v_proj.weight": (DIM // 2, DIM), p + "self_attn.o_proj.weight": (DIM, DIM),
+                p + "mlp.gate_proj.weight": (FFN, DIM), p + "mlp.up_proj.weight": (FFN, DIM),
+                p + "mlp.down_proj.weight": (DIM, FFN), p + "input_layernorm.weight": (DIM,),
+                p + "post_attention_layernorm.weight": (DIM,)}
+    return {name: RNG.standard_normal(shape, np.float32) for name, shape in out.items()}
+
+
+def write_folder(name, tensors, config=None):
+    """tensors: name to (safetensors type, array of its bytes, shape)."""
+    folder = scratch(name)
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **(config or {})}))
+    data = {k: TensorSpec(dtype=kind, shape=list(shape), data_ptr=raw.ctypes.data, data_len=raw.nbytes)
+            for k, (kind, raw, shape) in tensors.items()}
+    (folder / "model.safetensors").write_bytes(bytes(serialize(data)))
+    return folder
+
+
+def to_pairs(w, n_head):
+    return w.reshape(n_head, 2, w.shape[0] // n_head // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+class ModelFiles(unittest.TestCase):
+    def check(self, got, want, bound=0.0):
+        error = np.sqrt(np.mean((got - want) ** 2) / np.mean(want ** 2))
+        self.assertLessEqual(error, bound)
+
+    def test_gguf_reads_what_convert_writes(self):
+        weights = llama_weights()
+        folder = write_folder("bf16", {k: ("bfloat16", to_bf16(v), v.shape) for k, v in weights.items()})
+        run("convert", folder, "-o", scratch("bf16.gguf"))
+        keys, tensors = read_gguf(scratch("bf16.gguf"))
+        self.assertEqual(keys["general.architecture"], "llama")
+        self.assertEqual(keys["llama.attention.head_count_kv"], 2)
+        self.assertAlmostEqual(keys["llama.attention.layer_norm_rms_epsilon"], 1e-5)
+        self.assertEqual(len(tensors), 2 * 9 + 3)
+        q = from_bf16(to_bf16(weights["model.layers.1.self_attn.q_proj.weight"]))
+        kind, got = tensors["blk.1.attn_q.weight"]
+        self.assertEqual(kind, gguf.GGMLQuantizationType.BF16)
+        np.testing.assert_array_equal(got, to_pairs(q, HEADS))
+        kind, got = tensors["blk.0.attn_norm.weight"]
+        self.assertEqual(kind, gguf.GGMLQuantizationType.F32)
+        np.testing.assert_array_equal(got, from_bf16(to_bf16(weights["model.layers.0.input_layernorm.weight"])))
+
+    def test_gguf_reads_what_quantize_writes(self):
+        weights = llama_weights()
+        folder = write_folder("f32", {k: ("float32", v, v.shape) for k, v in weights.items()})
+        gate = weights["model.layers.1.mlp.gate_proj.weight"]
+        types = gguf.GGMLQuantizationType
+        for name, kind, bound in [("q8_0", types.Q8_0, 0.0056), ("q4_0", types.Q4_0, 0.0843), ("q6_k", types.Q6_K, 0.018),
+                                  ("q4_k_m", types.Q4_K, 0.0741), ("q5_k_m", types.Q5_K, 0.0367),
+                                  ("f16", types.F16, 0.00021), ("bf16", types.BF16, 0.0017)]:
+            path = scratch(f"{name}.gguf")
+            run("quantize", folder, path, name)
+            keys, tensors = read_gguf(path)
+            self.assertEqual(tensors["blk.1.ffn_gate.weight"][0], kind)
+            self.check(tensors["blk.1.ffn_gate.weight"][1], gate, bound)
+            self.assertEqual(keys["general.file_type"], gguf.LlamaFileType[f"MOSTLY_{name.upper()}"])
+        self.assertEqual(read_gguf(scratch("q4_k_m.gguf"))[1]["output.weight"][0], types.Q6_K)
+
+    def test_an_importance_matrix_of_gguf(self):
+        weights = llama_weights()
+        folder = write_folder("im", {k: ("float32", v, v.shape) for k, v in weights.items()})
+        w = gguf.GGUFWriter(scratch("imatrix.gguf"), "")
+        w.add_type("imatrix")
+        matters = np.where(np.arange(DIM) % 16 == 0, 50.0, 0.5).astype(np.float32)
+        w.add_tensor("blk.1.ffn_gate.weight.in_sum2", matters.reshape(1, DIM))
+        w.add_tensor("blk.1.ffn_gate.weight.counts", np.array([[5.0]], np.float32))
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        gate, error = weights["model.layers.1.mlp.gate_proj.weight"], []
+        for args in ([], ["--imatrix", scratch("imatrix.gguf")]):
+            run("quantize", folder, scratch("im.gguf"), "q4_0", *args)
+            got = read_gguf(scratch("im.gguf"))[1]["blk.1.ffn_gate.weight"][1]
+            error.append(np.mean((got - gate)[:, ::16] ** 2))
+        self.assertLess(error[1], 0.7 * error[0])
+
+    def test_fp8_folders(self):
+        weights = llama_weights()
+        name = "model.layers.0.mlp.up_proj.weight"
+        for scales in ([1, 1], [FFN, 1], [FFN // 128, DIM // 128]):
+            codes = RNG.integers(0, 126, (FFN, DIM)).astype(np.uint8)
+            scale = RNG.uniform(0.5, 2, scales).astype(np.float32)
+            tensors = {k: ("float32", v, v.shape) for k, v in weights.items()}
+            tensors[name] = ("float8_e4m3fn", codes, codes.shape)
+            suffix = "_scale_inv" if scales[1] > 1 else "_scale"
+            tensors[name + suffix] = ("float32", scale, scale.shape)
+            folder = write_folder("fp8", tensors, {"quantization_config": {"quant_method": "fp8"}})
+            run("convert", folder, "-o", scratch("fp8.gguf"))
+            kind, got = read_gguf(scratch("fp8.gguf"))[1]["blk.0.ffn_up.weight"]
+            whole = np.repeat(np.repeat(scale, FFN // scales[0], 0), DIM // scales[1], 1)
+            self.assertEqual(kind, gguf.GGMLQuantizationType.BF16)
+            np.testing.assert_array_equal(got, from_bf16(to_bf16(f8_numbers(codes) * whole)))
+
+    def test_the_program_reads_what_gguf_writes(self):
+        path, copy = scratch("theirs.gguf"), scratch("copy.gguf")
+        w = gguf.GGUFWriter(path, "llama")
+        w.add_block_count(2)
+        w.add_context_length(64)
+        w.add_array("some.strings", ["a", "b\u00e9"])
+        w.add_key_value("some.u64", 2 ** 40, gguf.GGUFValueType.UINT64)
+        x = RNG.standard_normal((64, DIM), np.float32)
+        types = gguf.GGMLQuantizationType
+        for kind in (types.Q8_0, types.Q4_0, types.Q5_1, types.BF16, types.F16):
+            w.add_tensor(f"t.{kind.name}", gguf.quants.quantize(x, kind), raw_dtype=kind)
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        self.assertIn("t.Q5_1", run("inspect", path))
+        run("convert", path, "-o", copy)
+        (keys, tensors), (theirs, want) = read_gguf(copy), read_gguf(path)
+        self.assertEqual({k: v for k, v in keys.items() if not k.startswith("GGUF")},
+                         {k: v for k, v in theirs.items() if not k.startswith("GGUF")})
+        for name, (kind, values) in want.items():
+            self.assertEqual(tensors[name][0], kind)
+            np.testing.assert_array_equal(tensors[name][1], values)
+
+    def test_files_that_gguf_splits(self):
+        path = scratch("split.gguf")
+        w = gguf.GGUFWriter(path, "llama", split_max_tensors=2)
+        w.add_block_count(2)
+        tensors = {f"t{i}.weight": RNG.standard_normal((4, 32), np.float32) for i in range(5)}
+        for name, value in tensors.items():
+            w.add_tensor(name, value)
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        parts = sorted(scratch(".").glob("split-*.gguf"))
+        self.assertEqual(len(parts), 3)
+        for part in parts:
+            run("convert", part, "-o", scratch("joined.gguf"))
+            keys, got = read_gguf(scratch("joined.gguf"))
+            self.assertNotIn("split.count", keys)
+            self.assertEqual(keys["llama.block_count"], 2)
+            for name, value in tensors.items():
+                np.testing.assert_array_equal(got[name][1], value)
+
+
+unittest.main()

@@ -1,0 +1,39 @@
+// fuzz_hf_index.c - any bytes as a model.safetensors.index.json: the files that it lists are plain
+// names, each once, in order.
+#include <string.h>
+
+#include "format/hf/read/hf_files.h"
+#include "fuzz.h"
+
+static fx_status take_file_name(void *ud, const char *name, fx_error *err)
+{
+    char *last = ud;
+    (void)err;
+    FUZZ_CHECK(*name && *name != '.' && !strchr(name, '/') && strlen(name) < 256);
+    FUZZ_CHECK(strcmp(last, name) < 0);
+    strcpy(last, name);
+    return FX_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    fxi_config index;
+    fx_error err = {0};
+    char last[256] = "";
+    fx_status st = fxi_config_parse((const char *)data, n_bytes, "fuzz", &index, &err);
+    if (st == FX_OK) st = fxi_hf_index_each(&index, take_file_name, last, &err);
+    FUZZ_CHECK(st == FX_OK || (st == FX_EFORMAT && !strncmp(err.text, "fuzz: ", 6)));
+    for (const char *c = err.text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
+    fxi_config_close(&index);
+    return 0;
+}
+
+bool fuzz_seed(unsigned i, fxi_buf *out)
+{
+    static const char *const seeds[] = {
+        "{\"metadata\": {\"total_size\": 12}, \"weight_map\": {\"a\": \"m-1.safetensors\", \"b\": "
+        "\"m-2.safetensors\", \"c\": \"m-1.safetensors\"}}",
+        "{\"weight_map\": {\"a\": \"../x\"}}",
+    };
+    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
+}

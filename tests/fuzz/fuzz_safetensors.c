@@ -1,0 +1,54 @@
+// fuzz_safetensors.c - any bytes as a safetensors file: each tensor lies within the file, and an
+// error is one line.
+#include <string.h>
+
+#include "format/hf/read/safetensors.h"
+#include "fuzz.h"
+
+static void check_st_error(const fx_error *err)
+{
+    FUZZ_CHECK(err->status == FX_EFORMAT && !strncmp(err->text, "fuzz: ", 6));
+    for (const char *c = err->text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
+}
+
+static void check_st_tensors(const fxi_safetensors *s, const uint8_t *data, size_t n_bytes)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        const fxi_st_tensor *t = &s->tensor[i];
+        FUZZ_CHECK(t->data >= data && t->data + t->size_bytes <= data + n_bytes);
+        FUZZ_CHECK(t->n_elem * t->elem_bytes == t->size_bytes && t->n_dim <= FXI_ST_MAX_DIM);
+        FUZZ_CHECK(!i || strcmp(s->tensor[i - 1].name, t->name) < 0);
+        sum += t->size_bytes;
+    }
+    FUZZ_CHECK(sum <= n_bytes - 8); // no two overlap
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    fxi_safetensors s;
+    fx_error err = {0};
+    if (fxi_safetensors_parse(data, n_bytes, "fuzz", &s, &err) == FX_OK)
+        check_st_tensors(&s, data, n_bytes);
+    else
+        check_st_error(&err);
+    fxi_safetensors_close(&s);
+    return 0;
+}
+
+bool fuzz_seed(unsigned i, fxi_buf *out)
+{
+    static const char *const headers[] = {
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}, "
+        "\"b\": {\"dtype\": \"BF16\", \"shape\": [2, 1], \"data_offsets\": [8, 12]}}",
+        "{\"__metadata__\": {\"format\": \"pt\"}, \"x\": {\"dtype\": \"F8_E4M3\", \"shape\": [3, "
+        "4], \"data_offsets\": [0, 12]}} ",
+        "{\"s\": {\"dtype\": \"F64\", \"shape\": [], \"data_offsets\": [4, 12]}, "
+        "\"t\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}}",
+    };
+    if (i >= sizeof headers / sizeof *headers) return false;
+    const uint64_t n = strlen(headers[i]);
+    const char data[12] = {1};
+    return fxi_buf_add(out, &n, sizeof n) && fxi_buf_str(out, headers[i]) &&
+           fxi_buf_add(out, data, sizeof data);
+}

@@ -1,0 +1,49 @@
+// test_same_bits_families.c - every family of models under what the engine does to a request:
+// chunks, company, threads, preemption, prefixes, forks; see test_same_bits.c.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/same_bits/variants.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FOLDER FX_SOURCE_DIR "/tests/vectors/models"
+
+enum { N_PROMPT = 60, N_GEN = 5 };
+
+static bool is_model(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".gguf") == 0;
+}
+
+static void check_model(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "/%s", name);
+    rig *r = rig_open_file(path, N_PROMPT, N_GEN);
+    rig_compare_pairs(r, 3);
+    rig_close(r);
+}
+
+static void test_every_family(void **state)
+{
+    (void)state;
+    DIR *d = opendir(FOLDER);
+    int n = 0;
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (is_model(e->d_name)) {
+            check_model(e->d_name);
+            n++;
+        }
+    closedir(d);
+    assert_true(n >= 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+// test_broken_pass.c - a forward pass that fails, and logits that are not finite: the requests that
+// they concern end with an error that says so; others, and later ones, are served.
+#include "unit/cmocka_all.h"
+
+#include "model/model_base.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
+
+enum { N_GEN = 12, N_VOCAB = 320 };
+
+static const int32_t one[] = {1, 5, 6, 7}, two[] = {1, 9, 8, 7, 6};
+
+// What is done to the passes of an engine's model; the real one runs first.
+static struct probe {
+    fxi_model_ops ops;
+    const fxi_model_ops *real;
+    bool fails;
+    int n_spoilt; // passes from now on whose rows are spoilt; -1: all
+    int only_tok; // only the row of a run that ends with this token; -1: all
+    float with;   // what a logit becomes
+} probe;
+
+static bool is_spoilt(const fxi_batch_seq *s, const int32_t *last)
+{
+    return s->n_logit && (probe.only_tok < 0 || *last == probe.only_tok);
+}
+
+static void spoil_rows(const fxi_batch *b, float *logits)
+{
+    const int32_t *tok = b->token;
+    for (int i = 0; i < b->n_seq; i++) {
+        tok += b->seq[i].n_tok;
+        logits += b->seq[i].n_logit * N_VOCAB;
+        if (is_spoilt(&b->seq[i], tok - 1)) logits[-17] = probe.with;
+    }
+}
+
+static fx_status probe_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
+{
+    const fx_status st = probe.real->forward(m, b, logits, err);
+    if (probe.fails) return fxi_fail(err, FX_EINTERNAL, "the device is gone");
+    if (probe.n_spoilt) spoil_rows(b, logits);
+    return st;
+}
+
+static fx_engine *open_probed(void)
+{
+    fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2, .ctx_tok = 128});
+    probe = (struct probe){
+        .ops = *eng->model->ops, .real = eng->model->ops, .only_tok = -1, .with = NAN};
+    probe.ops.forward = probe_pass;
+    eng->model->ops = &probe.ops;
+    return eng;
+}
+
+static void expect_error(const bits_answer *a, const char *says)
+{
+    for (int i = 0; i < a->n_choice; i++) {
+        assert_int_equal(a->choice[i].finish, FX_FINISH_ERROR);
+        if (!strstr(a->choice[i].error, says))
+            fail_msg("expected \"%s\" in: %s", says, a->choice[i].error);
+    }
+    assert_true(a->n_choice > 0);
+}
+
+static void expect_answer(fx_engine *eng)
+{
+    static bits_answer a;
+    const fx_request req = bits_request(one, 4, N_GEN, &a);
+    bits_ask(eng, &req, &a);
+    assert_int_equal(a.choice[0].finish, FX_FINISH_LENGTH);
+    assert_int_equal(a.choice[0].n_tok, N_GEN);
+}
+
+static void test_failed_pass(void **state)
+{
+    (void)state;
+    static bits_answer a, b;
+    fx_engine *eng = open_probed();
+    const fx_request first = bits_request(one, 4, N_GEN, &a),
+                     second = bits_request(two, 5, N_GEN, &b);
+    (void)bits_submit(eng, &first);
+    (void)bits_submit(eng, &second);
+    while (a.choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    probe.fails = true;
+    bits_finish(eng, &a);
+    bits_finish(eng, &b);
+    expect_error(&a, "device");
+    expect_error(&b, "device");
+    probe.fails = false;
+    expect_answer(eng);
+    unthreaded_close(eng);
+}
+
+// kind: a change to the request
+static void spoil_request(float with, void (*kind)(fx_request *req))
+{
+    static bits_answer a;
+    fx_engine *eng = open_probed();
+    fx_request req = bits_request(one, 4, N_GEN, &a);
+    if (kind) kind(&req);
+    probe.with = with;
+    probe.n_spoilt = -1;
+    bits_ask(eng, &req, &a);
+    expect_error(&a, "not finite");
+    assert_int_equal(a.choice[0].n_tok, 0);
+    probe.n_spoilt = 0;
+    expect_answer(eng);
+    unthreaded_close(eng);
+}
+
+static void ask_beams(fx_request *req)
+{
+    req->n_choice = req->beam_width = 3;
+}
+
+static void ask_choices(fx_request *req)
+{
+    req->n_choice = 3;
+    req->sampling.temperature = 1;
+}
+
+static void ask_prompt_probs(fx_request *req)
+{
+    req->prompt_logprobs = true;
+}
+
+static void test_logits_that_are_not_finite(void **state)
+{
+    (void)state;
+    spoil_request(NAN, NULL);
+    spoil_request(INFINITY, NULL);
+    spoil_request(-INFINITY, NULL);
+    spoil_request(NAN, ask_beams);
+    spoil_request(NAN, ask_choices);
+    spoil_request(NAN, ask_prompt_probs);
+}
+
+// One of two requests in the same step.
+static void test_others_go_on(void **state)
+{
+    (void)state;
+    static bits_answer a, b;
+    fx_engine *eng = open_probed();
+    const fx_request first = bits_request(one, 4, N_GEN, &a),
+                     second = bits_request(two, 5, N_GEN, &b);
+    probe.only_tok = two[4];
+    probe.n_spoilt = -1;
+    (void)bits_submit(eng, &first);
+    (void)bits_submit(eng, &second);
+    bits_finish(eng, &b);
+    probe.n_spoilt = 0;
+    bits_finish(eng, &a);
+    expect_error(&b, "not finite");
+    assert_int_equal(a.choice[0].finish, FX_FINISH_LENGTH);
+    assert_int_equal(a.choice[0].n_tok, N_GEN);
+    unthreaded_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_failed_pass),
+                                       cmocka_unit_test(test_logits_that_are_not_finite),
+                                       cmocka_unit_test(test_others_go_on)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,364 @@
+// test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
+// that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
+// named in one line.
+#include "unit/cmocka_all.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/model_file.h"
+
+#define VECTORS FX_SOURCE_DIR "/tests/vectors/"
+#define SCRATCH FX_BINARY_DIR "/test_hf.tmp"
+
+// ---- families ----------------------------------------------------------------------------------
+
+static float *numbers_of(const fxi_gguf *g, const fxi_gguf_tensor *t, size_t *n)
+{
+    fx_error err;
+    *n = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    float *v = malloc(*n * sizeof *v);
+    if (fxi_gguf_fetch(g, t, 0, t->size_bytes, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_row_to_f32((fxi_dtype)t->type->id, t->data, *n, v);
+    fxi_gguf_drop(g, t->data, t->size_bytes);
+    return v;
+}
+
+static void name_of(fxi_str s, char out[128])
+{
+    snprintf(out, 128, "%.*s", (int)s.n, s.p);
+}
+
+static void check_same_tensor(const char *model, const fxi_gguf *want, const fxi_gguf_tensor *w,
+                              const fxi_gguf *got)
+{
+    char name[128];
+    size_t n, n_got;
+    name_of(w->name, name);
+    const fxi_gguf_tensor *t = fxi_gguf_find_tensor(got, name);
+    if (!t) fail_msg("%s: no tensor %s", model, name);
+    if (memcmp(t->ne, w->ne, sizeof t->ne)) fail_msg("%s: shape of %s", model, name);
+    float *a = numbers_of(want, w, &n), *b = numbers_of(got, t, &n_got);
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            fail_msg("%s: %s[%zu] is %g, not %g", model, name, i, (double)b[i], (double)a[i]);
+    free(a);
+    free(b);
+}
+
+// Keys that say the same in another way, or that the folders have not or the vectors change.
+static bool is_said_otherwise(const char *model, const char *key)
+{
+    return strstr(key, "yarn_log_multiplier") || !strncmp(key, "tokenizer.", 10) ||
+           (!strcmp(model, "llama-dynamic") && strstr(key, "context_length"));
+}
+
+static void check_same_key(const char *model, const fxi_gguf_kv *w, const fxi_gguf *got)
+{
+    char key[128];
+    float want, is;
+    bool flag, is_flag;
+    name_of(w->key, key);
+    if (!strncmp(key, "general.", 8) || is_said_otherwise(model, key)) return;
+    if (!fxi_gguf_find(got, key)) fail_msg("%s: no key %s", model, key);
+    fx_error err;
+    if (w->type == FXI_GGUF_BOOL) {
+        flag = w->value[0];
+        assert_int_equal(fxi_gguf_bool(got, key, true, &is_flag, &err), FX_OK);
+        assert_int_equal(is_flag, flag);
+    } else if (w->type != FXI_GGUF_STR) {
+        want =
+            w->type == FXI_GGUF_F32 ? (float)fxi_gguf_float_at(w, 0) : (float)fxi_gguf_int_at(w, 0);
+        if (fxi_gguf_f32(got, key, true, &is, &err) != FX_OK) fail_msg("%s: %s", model, err.text);
+        if (fabsf(is - want) > 1e-6f * fabsf(want))
+            fail_msg("%s: %s is %g, not %g", model, key, (double)is, (double)want);
+    }
+}
+
+static void check_family(const char *model)
+{
+    char path[512];
+    fxi_gguf *want, *got;
+    fx_error err;
+    snprintf(path, sizeof path, VECTORS "models/%s.gguf", model);
+    if (fxi_gguf_open(path, &want, &err) != FX_OK) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, VECTORS "folders/%s", model);
+    if (fxi_model_file_open(path, &got, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_gguf_n_tensor(got), fxi_gguf_n_tensor(want));
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(want); i++)
+        check_same_tensor(model, want, fxi_gguf_tensor_at(want, i), got);
+    for (uint64_t i = 0; i < fxi_gguf_n_kv(want); i++)
+        check_same_key(model, fxi_gguf_kv_at(want, i), got);
+    fxi_gguf_close(want);
+    fxi_gguf_close(got);
+}
+
+static void test_every_family_is_as_converters_make_it(void **state)
+{
+    (void)state;
+    struct dirent *e;
+    int n = 0;
+    DIR *dir = opendir(VECTORS "folders");
+    assert_non_null(dir);
+    while ((e = readdir(dir)))
+        if (e->d_name[0] != '.') {
+            check_family(e->d_name);
+            n++;
+        }
+    closedir(dir);
+    assert_true(n >= 35);
+}
+
+// Parts of a computed tensor, of any size and in any order, are what the whole has there.
+static void test_parts_of_computed_tensors(void **state)
+{
+    (void)state;
+    fxi_gguf *g;
+    fx_error err;
+    size_t n;
+    assert_int_equal(fxi_model_file_open(VECTORS "folders/llama", &g, &err), FX_OK);
+    const fxi_gguf_tensor *t = fxi_gguf_find_tensor(g, "blk.0.attn_q.weight");
+    float *all = numbers_of(g, t, &n);
+    const uint64_t row = t->ne[0] * t->type->block_bytes;
+    for (uint64_t from = t->ne[1]; from-- > 0;) {
+        float v[256];
+        assert_true(t->ne[0] <= 256);
+        const char *at = (const char *)t->data + from * row;
+        assert_int_equal(fxi_gguf_fetch(g, t, from * row + row / 2, 1, &err), FX_OK);
+        fxi_row_to_f32((fxi_dtype)t->type->id, at, t->ne[0], v);
+        assert_memory_equal(v, all + from * t->ne[0], t->ne[0] * sizeof *v);
+        fxi_gguf_drop(g, at, row);
+    }
+    free(all);
+    fxi_gguf_close(g);
+}
+
+// ---- broken folders ----------------------------------------------------------------------------
+
+static void write_text(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, SCRATCH "/%s", name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void empty_scratch(void)
+{
+    static const char *const names[] = {
+        "config.json",   "model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
+        "a.safetensors", "b.safetensors",     "tokenizer.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, SCRATCH "/%s", names[i]);
+        remove(path);
+    }
+    mkdir(SCRATCH, 0755);
+}
+
+// A file of F32 zeros, [2][2] under each name.
+static void write_tensors(const char *file, const char *const *name, int n)
+{
+    char path[512], head[4096];
+    size_t at = 0;
+    snprintf(path, sizeof path, SCRATCH "/%s", file);
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(head + at, sizeof head - at,
+                               "%s\"%s\": {\"dtype\": \"F32\", \"shape\": [2, 2], "
+                               "\"data_offsets\": [%d, %d]}",
+                               i ? ", " : "{", name[i], 16 * i, 16 * i + 16);
+    at += (size_t)snprintf(head + at, sizeof head - at, "}");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    const uint64_t n_head = at;
+    const float zero[4] = {0};
+    fwrite(&n_head, sizeof n_head, 1, f);
+    fwrite(head, 1, at, f);
+    for (int i = 0; i < n; i++) fwrite(zero, sizeof zero, 1, f);
+    fclose(f);
+}
+
+#define CONFIG                                                                               \
+    "{\"model_type\": \"llama\", \"num_hidden_layers\": 1, \"hidden_size\": 2, "             \
+    "\"num_attention_heads\": 1, \"intermediate_size\": 2, \"max_position_embeddings\": 8, " \
+    "\"rms_norm_eps\": 1e-5, \"vocab_size\": 2"
+
+static void expect_refused(const char *text)
+{
+    fxi_gguf *g = NULL;
+    fx_error err = {0};
+    if (fxi_model_file_open(SCRATCH, &g, &err) == FX_OK) fail_msg("opened, not: %s", text);
+    assert_null(g);
+    if (!strstr(err.text, text)) fail_msg("'%s' lacks '%s'", err.text, text);
+    assert_null(strchr(err.text, '\n'));
+}
+
+static void test_broken_configs_are_named(void **state)
+{
+    (void)state;
+    static const char *const embed[] = {"model.embed_tokens.weight"};
+    static const struct {
+        const char *config, *error;
+    } cases[] = {
+        {"", "config.json: the file is empty"},
+        {"{", "config.json: line 1"},
+        {"[]", "config.json: not a JSON object"},
+        {"{}", "config.json: model_type: missing"},
+        {"{\"model_type\": 3}", "model_type: not a string"},
+        {"{\"model_type\": \"x\"}", "model_type: 'x' is not one of llama, "},
+        {"{\"model_type\": \"llama\"}", "num_hidden_layers: missing"},
+        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1e9}", "is not from 1 to 1024"},
+        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 0.5}", "not a whole number"},
+        {CONFIG ", \"num_hidden_layers\": 1}", "duplicate object key"},
+        {CONFIG ", \"num_key_value_heads\": 3}", "1 heads for 3 KV heads"},
+        {CONFIG ", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
+         "quantization_config.quant_method: 'gptq' is not supported"},
+        {CONFIG ", \"hidden_act\": \"tanh\"}", "hidden_act: 'tanh' is not supported"},
+        {CONFIG ", \"rope_scaling\": {\"rope_type\": \"mrope\"}}",
+         "rope_scaling.rope_type: 'mrope' is not supported"},
+        {CONFIG ", \"rope_scaling\": {\"type\": \"linear\"}}", "rope_scaling.factor: missing"},
+        {CONFIG ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": -1}}",
+         "rope_scaling.factor: -1 is not positive"},
+        {CONFIG ", \"rope_theta\": 0}", "rope_theta: 0 is not positive"},
+        {CONFIG ", \"partial_rotary_factor\": 0.1}", "cannot be rotated in pairs"},
+        {CONFIG ", \"is_encoder_decoder\": true}", "is_encoder_decoder: only false is supported"},
+    };
+    empty_scratch();
+    write_tensors("model.safetensors", embed, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text("config.json", cases[i].config);
+        expect_refused(cases[i].error);
+    }
+    empty_scratch();
+}
+
+static void test_missing_files_are_named(void **state)
+{
+    (void)state;
+    empty_scratch();
+    expect_refused("test_hf.tmp: a directory without config.json");
+    write_text("config.json", CONFIG "}");
+    expect_refused("a directory without model.safetensors or model.safetensors.index.json");
+    write_text("pytorch_model.bin", "x");
+    expect_refused("pytorch_model.bin holds programs and is not read");
+    empty_scratch();
+}
+
+static void test_broken_indexes_are_named(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"model.embed_tokens.weight"}, *const two[] = {
+                                                                        "model.norm.weight"};
+    static const struct {
+        const char *index, *error;
+    } cases[] = {
+        {"{}", "weight_map: not an object"},
+        {"{\"weight_map\": {\"x\": 3}}", "the file of 'x' is not a file's name"},
+        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}", "the file of 'x' is not a file's name"},
+        {"{\"weight_map\": {\"x\": \"c.safetensors\"}}", "c.safetensors: the file is missing"},
+        {"{\"weight_map\": {\"x\": \"a.safetensors\"}}", "tensor 'x' is not in a.safetensors"},
+        {"{\"weight_map\": {\"model.embed_tokens.weight\": \"b.safetensors\", "
+         "\"model.norm.weight\": \"a.safetensors\"}}",
+         "is not in "},
+    };
+    empty_scratch();
+    write_text("config.json", CONFIG "}");
+    write_tensors("a.safetensors", one, 1);
+    write_tensors("b.safetensors", two, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text("model.safetensors.index.json", cases[i].index);
+        expect_refused(cases[i].error);
+    }
+    write_tensors("b.safetensors", one, 1); // in both files
+    write_text("model.safetensors.index.json",
+               "{\"weight_map\": {\"model.embed_tokens.weight\": \"a.safetensors\", "
+               "\"y\": \"b.safetensors\"}}");
+    expect_refused("b.safetensors: tensor 'model.embed_tokens.weight' is in ");
+    empty_scratch();
+}
+
+static void test_foreign_tensors_are_named(void **state)
+{
+    (void)state;
+    static const char *const alien[] = {"model.layers.0.alien.weight"},
+                             *const twice[] = {"model.norm.weight", "norm.weight"},
+                             *const expert[] = {"model.layers.0.mlp.experts.0.up_proj.weight"},
+                             *const query[] = {"model.layers.0.self_attn.q_proj.weight"};
+    empty_scratch();
+    write_text("config.json", CONFIG "}");
+    write_tensors("model.safetensors", alien, 1);
+    expect_refused("tensor 'model.layers.0.alien.weight': is not part of a model of type llama");
+    write_tensors("model.safetensors", twice, 2);
+    expect_refused("tensor 'output_norm.weight' appears twice");
+    write_tensors("model.safetensors", expert, 1);
+    expect_refused("the config has no number of experts");
+    write_text("config.json", CONFIG ", \"num_experts\": 2}");
+    expect_refused("part 1 of 2 of 'blk.0.ffn_up_exps.weight' is missing");
+    write_text("config.json", CONFIG ", \"head_dim\": 4}");
+    write_tensors("model.safetensors", query, 1);
+    expect_refused("2 rows are not heads of 4");
+    empty_scratch();
+}
+
+// ---- embeddings --------------------------------------------------------------------------------
+
+static void expect_pooling(const char *pooling, const char *modules, uint32_t type, bool normal)
+{
+    fxi_gguf *g;
+    fx_error err;
+    uint32_t got = 99;
+    bool is_normal = !normal;
+    write_text("1_Pooling/config.json", pooling);
+    write_text("modules.json", modules);
+    if (fxi_model_file_open(SCRATCH, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_gguf_u32(g, "llama.pooling_type", true, &got, &err), FX_OK);
+    assert_int_equal(fxi_gguf_bool(g, "llama.pooling_normalize", true, &is_normal, &err), FX_OK);
+    assert_int_equal(got, type);
+    assert_int_equal(is_normal, normal);
+    fxi_gguf_close(g);
+}
+
+static void test_pooling_of_sentence_transformers(void **state)
+{
+    (void)state;
+    static const char *const embed[] = {"embed_tokens.weight"};
+    static const char list[] = "[{\"type\": \"sentence_transformers.models.Transformer\"}, "
+                               "{\"type\": \"sentence_transformers.models.Normalize\"}]";
+    empty_scratch();
+    mkdir(SCRATCH "/1_Pooling", 0755);
+    write_text("config.json", CONFIG "}");
+    write_tensors("model.safetensors", embed, 1);
+    expect_pooling("{\"pooling_mode_lasttoken\": true}", list, 3, true);
+    expect_pooling("{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}", "[]",
+                   1, false);
+    write_text("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
+    expect_refused("only mean, cls and lasttoken are supported");
+    write_text("1_Pooling/config.json",
+               "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
+    expect_refused("a second mode of pooling");
+    remove(SCRATCH "/1_Pooling/config.json");
+    remove(SCRATCH "/modules.json");
+    rmdir(SCRATCH "/1_Pooling");
+    empty_scratch();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_family_is_as_converters_make_it),
+        cmocka_unit_test(test_parts_of_computed_tensors),
+        cmocka_unit_test(test_broken_configs_are_named),
+        cmocka_unit_test(test_missing_files_are_named),
+        cmocka_unit_test(test_broken_indexes_are_named),
+        cmocka_unit_test(test_foreign_tensors_are_named),
+        cmocka_unit_test(test_pooling_of_sentence_transformers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

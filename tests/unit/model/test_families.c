@@ -1,0 +1,234 @@
+// test_families.c - every family against what its reference implementation computes in F32: logits
+// within and after a prompt, greedy tokens, and the logits after these; and the same bits in every
+// way that a model can be run.
+//
+// vectors/make_model_vectors.py makes the models and the reference. With a cache in F32 all numbers
+// are, so the bound is that of sums in another order. Layers of block types round their activations
+// to 8 bits: such a model has a bound of its own (test_vectors.c derives one), and its tokens are
+// those of the reference.
+#include "unit/cmocka_all.h"
+
+#include "model/pooling.h"
+#include "unit/model/runner.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODELS FX_SOURCE_DIR "/tests/vectors/models/"
+#define BOUND  1e-4 // of the largest difference, relative to the largest logit
+
+enum { MAX_TOK = 1024, N_SAME = 60 };
+
+typedef struct family_run {
+    fxi_pool *pool;
+    fxi_model *model;
+    fxi_kv *kv;
+    fxi_kv_seq *seq;
+    float *logits;
+    int n_vocab, n_done;
+} family_run;
+
+static void run_open(family_run *r, const char *path, int ctx_tok)
+{
+    fxi_gguf *g;
+    fx_error err = {0};
+    memset(r, 0, sizeof *r);
+    assert_int_equal(fxi_gguf_open(path, &g, &err), FX_OK);
+    assert_int_equal(fxi_pool_create(2, &r->pool, &err), FX_OK);
+    const fxi_model_options opt = {.pool = r->pool,
+                                   .ctx_tok = ctx_tok,
+                                   .max_batch_tok = 64,
+                                   .max_batch_logit = 1,
+                                   .kv_type = "f32"};
+    if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_gguf_close(g);
+    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    const fxi_kv_shape shape = {.n_layer = s->n_layer,
+                                .row_bytes = fxi_model_kv_row_bytes(r->model),
+                                .ctx_tok = MAX_TOK,
+                                .max_seq = 1,
+                                .budget_bytes = 64 << 20};
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
+    assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq), FX_OK);
+    r->n_vocab = s->n_vocab;
+    r->logits = malloc((size_t)s->n_vocab * sizeof *r->logits);
+}
+
+static void run_close(family_run *r)
+{
+    free(r->logits);
+    fxi_kv_close(r->kv);
+    fxi_model_free(r->model);
+    fxi_pool_destroy(r->pool);
+}
+
+// Feeds tokens up to `end`, in chunks; the logits are those of the last one.
+static void run_to(family_run *r, const int32_t *tok, int end)
+{
+    while (r->n_done < end) {
+        const int n = end - r->n_done < 64 ? end - r->n_done : 64;
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq, r->n_done + n), FX_OK);
+        const fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), r->n_done, n, 1};
+        const fxi_batch batch = {tok + r->n_done, n, &seq, 1};
+        assert_int_equal(fxi_model_forward(r->model, &batch, r->logits, NULL), FX_OK);
+        r->n_done += n;
+    }
+}
+
+static double distance_to(const family_run *r, const json_t *want)
+{
+    double diff = 0, most = 0;
+    assert_int_equal(json_array_size(want), r->n_vocab);
+    for (int i = 0; i < r->n_vocab; i++) {
+        const double w = json_number_value(json_array_get(want, (size_t)i));
+        const double d = fabs((double)r->logits[i] - w);
+        diff = d <= diff ? diff : d; // NaN stays
+        most = fmax(most, fabs(w));
+    }
+    return diff / most;
+}
+
+static int32_t likeliest(const family_run *r)
+{
+    int best = 0;
+    for (int i = 0; i < r->n_vocab; i++)
+        if (r->logits[i] > r->logits[best]) best = i;
+    return best;
+}
+
+static int read_ints(const json_t *list, int32_t *out)
+{
+    const int n = (int)json_array_size(list);
+    assert_in_range(n, 1, MAX_TOK / 2 + MAX_TOK / 4);
+    for (int i = 0; i < n; i++)
+        out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    return n;
+}
+
+static double check_prompt(family_run *r, const json_t *c, const int32_t *tok)
+{
+    const json_t *at = json_object_get(c, "at"), *logits = json_object_get(c, "logits");
+    double worst = 0;
+    assert_true(json_array_size(at) > 0);
+    for (size_t i = 0; i < json_array_size(at); i++) {
+        run_to(r, tok, (int)json_integer_value(json_array_get(at, i)) + 1);
+        const double d = distance_to(r, json_array_get(logits, i));
+        worst = d <= worst ? worst : d;
+    }
+    return worst;
+}
+
+static void check_case(const json_t *c)
+{
+    const char *name = json_string_value(json_object_get(c, "name"));
+    char path[256];
+    int32_t tok[MAX_TOK];
+    family_run r;
+    const json_t *wide = json_object_get(c, "bound");
+    const double bound = wide ? json_number_value(wide) : BOUND;
+    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    run_open(&r, path, (int)json_integer_value(json_object_get(c, "ctx")));
+    const int n_prompt = read_ints(json_object_get(c, "prompt"), tok);
+    const int n_greedy = read_ints(json_object_get(c, "greedy"), tok + n_prompt);
+    const double in_prompt = check_prompt(&r, c, tok);
+    print_message("%-22s prompt %.1e", name, in_prompt);
+    for (int i = 0; i < n_greedy; i++) {
+        const int32_t got = likeliest(&r);
+        if (got != tok[n_prompt + i] && bound <= BOUND)
+            fail_msg("%s: greedy token %d is %d, not %d", name, i, got, tok[n_prompt + i]);
+        run_to(&r, tok, n_prompt + i + 1);
+    }
+    const double after = distance_to(&r, json_object_get(c, "last"));
+    print_message("  after %.1e\n", after);
+    if (!(in_prompt <= bound && after <= bound)) fail_msg("%s: logits differ", name);
+    run_close(&r);
+}
+
+// ---- embeddings --------------------------------------------------------------------------------
+
+// The embedding of a text that comes in chunks.
+static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float *out)
+{
+    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    float *rows = malloc((size_t)chunk * (size_t)s->dim * sizeof *rows);
+    memset(out, 0, (size_t)s->dim * sizeof *out);
+    for (int at = 0, n; at < n_tok; at += n) {
+        n = n_tok - at < chunk ? n_tok - at : chunk;
+        const int n_row = fxi_pooling_rows(s, n, at + n == n_tok);
+        assert_int_equal(fxi_kv_extend(r->kv, r->seq, at + n), FX_OK);
+        const fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), at, n, n_row};
+        const fxi_batch batch = {tok + at, n, &seq, 1};
+        assert_int_equal(fxi_model_embed(r->model, &batch, rows, NULL), FX_OK);
+        fxi_pooling_add(s, rows, n_row, at + n, out);
+    }
+    fxi_pooling_finish(s, n_tok, out);
+    free(rows);
+}
+
+static void check_embedding(const json_t *c)
+{
+    const json_t *want = json_object_get(c, "embedding");
+    char path[256];
+    int32_t tok[MAX_TOK];
+    float got[64], again[64];
+    family_run r;
+    if (!want) return;
+    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    run_open(&r, path, 0);
+    const int n = read_ints(json_object_get(c, "prompt"), tok), dim = (int)json_array_size(want);
+    assert_int_equal(dim, fxi_model_get_shape(r.model)->dim);
+    embed(&r, tok, n, 64, got);
+    embed(&r, tok, n, 7, again);
+    assert_memory_equal(got, again, (size_t)dim * sizeof *got);
+    for (int i = 0; i < dim; i++)
+        assert_true(fabs((double)got[i] - json_number_value(json_array_get(want, (size_t)i))) <
+                    BOUND);
+    run_close(&r);
+}
+
+static void for_each_case(void (*check)(const json_t *c))
+{
+    json_error_t err;
+    json_t *root = json_load_file(MODELS "models.json", 0, &err);
+    if (!root) fail_msg("%s", err.text);
+    const json_t *cases = json_object_get(root, "cases");
+    assert_true(json_array_size(cases) >= 30);
+    for (size_t i = 0; i < json_array_size(cases); i++) check(json_array_get(cases, i));
+    json_decref(root);
+}
+
+static void test_reference_logits_and_tokens(void **state)
+{
+    (void)state;
+    for_each_case(check_case);
+}
+
+static void test_reference_embeddings(void **state)
+{
+    (void)state;
+    for_each_case(check_embedding);
+}
+
+static void same_bits_of(const json_t *c)
+{
+    char path[256];
+    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    check_variants((runner_model){path, NULL}, path, N_SAME, true);
+}
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    for_each_case(same_bits_of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference_logits_and_tokens),
+                                       cmocka_unit_test(test_reference_embeddings),
+                                       cmocka_unit_test(test_same_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

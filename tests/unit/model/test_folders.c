@@ -1,0 +1,103 @@
+// test_folders.c - a Hugging Face folder, the GGUF file that it is converted to, and the file that
+// was made independently give the same logits, for every family.
+#include "unit/cmocka_all.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/model_file.h"
+#include "format/quantize.h"
+#include "unit/model/runner.h"
+
+#define VECTORS   FX_SOURCE_DIR "/tests/vectors/"
+#define CONVERTED FX_BINARY_DIR "/test_folders.tmp.gguf"
+
+enum { N_TOK = 40 };
+
+static void convert_folder(const char *folder, const char *type)
+{
+    fxi_gguf *g;
+    fx_error err;
+    fxi_rewritten done;
+    fxi_rewrite how = {.mixture = type ? fxi_mixture_find(type) : NULL};
+    assert_int_equal(fxi_pool_create(2, &how.pool, &err), FX_OK);
+    if (fxi_model_file_open(folder, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_rewrite_model(g, CONVERTED, &how, &done, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_gguf_close(g);
+    fxi_pool_destroy(how.pool);
+}
+
+// The largest difference, relative to the largest logit.
+static double logit_distance(const float *a, const float *b, int n)
+{
+    double diff = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        const double d = fabs((double)a[i] - (double)b[i]);
+        diff = d <= diff ? diff : d; // NaN stays
+        most = fmax(most, fabs((double)b[i]));
+    }
+    return diff / most;
+}
+
+static void check_folder(const char *name)
+{
+    char folder[512], file[512];
+    int n, n_converted, n_made;
+    snprintf(folder, sizeof folder, VECTORS "folders/%s", name);
+    snprintf(file, sizeof file, VECTORS "models/%s.gguf", name);
+    convert_folder(folder, NULL);
+    float *direct = run_plain((runner_model){folder, NULL}, N_TOK, &n);
+    float *converted = run_plain((runner_model){CONVERTED, NULL}, N_TOK, &n_converted);
+    float *made = run_plain((runner_model){file, NULL}, N_TOK, &n_made);
+    if (n != n_converted || memcmp(direct, converted, (size_t)n * sizeof *direct))
+        fail_msg("%s: converted, other logits", name);
+    const double d = logit_distance(direct, made, n);
+    if (n != n_made || !(d < 1e-5)) fail_msg("%s: %g from the file made independently", name, d);
+    free(direct);
+    free(converted);
+    free(made);
+}
+
+static void test_loaded_directly_or_converted(void **state)
+{
+    (void)state;
+    struct dirent *e;
+    int n = 0;
+    DIR *dir = opendir(VECTORS "folders");
+    assert_non_null(dir);
+    while ((e = readdir(dir)))
+        if (e->d_name[0] != '.') {
+            check_folder(e->d_name);
+            n++;
+        }
+    closedir(dir);
+    assert_true(n >= 35);
+    remove(CONVERTED);
+}
+
+// Q8_0 keeps the logits near; the bound is a few times what 8 bits cost in two layers.
+static void test_quantized_folder(void **state)
+{
+    (void)state;
+    int n, n_same;
+    const char *const folder = VECTORS "folders/gpt-oss";
+    convert_folder(folder, "q8_0");
+    float *direct = run_plain((runner_model){folder, NULL}, N_TOK, &n);
+    float *quantized = run_plain((runner_model){CONVERTED, NULL}, N_TOK, &n_same);
+    assert_int_equal(n, n_same);
+    const double d = logit_distance(quantized, direct, n);
+    assert_true(d > 0 && d < 0.1);
+    free(direct);
+    free(quantized);
+    remove(CONVERTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded_directly_or_converted),
+                                       cmocka_unit_test(test_quantized_folder)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
