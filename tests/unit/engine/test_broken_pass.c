@@ -7,7 +7,10 @@
 #include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
@@ -162,10 +165,73 @@ static void test_others_go_on(void **state)
     unthreaded_close(eng);
 }
 
+// ---- weights that are not numbers --------------------------------------------------------------
+
+static const char spoilt_path[] = FX_BINARY_DIR "/test_broken_pass.gguf";
+
+// Where the data of the last tensor ends, from the start of all data; the file ends there.
+static uint64_t data_bytes(const fxi_gguf *g)
+{
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
+        if (t->offset + t->size_bytes > most) most = t->offset + t->size_bytes;
+    }
+    return most;
+}
+
+// Writes MODEL with NaN in the place of a number.
+static void write_spoilt(const char *tensor, size_t number)
+{
+    fxi_gguf *g;
+    fx_error err;
+    const float nan = NAN;
+    assert_int_equal(fxi_gguf_open(MODEL, &g, &err), FX_OK);
+    const size_t n = (size_t)fxi_gguf_size(g);
+    const fxi_gguf_tensor *t = fxi_gguf_find_tensor(g, tensor);
+    char *bytes = malloc(n);
+    FILE *f = fopen(MODEL, "rb");
+    assert_true(bytes && f && t && fread(bytes, 1, n, f) == n);
+    fclose(f);
+    memcpy(bytes + (n - data_bytes(g)) + t->offset + number * sizeof nan, &nan, sizeof nan);
+    fxi_gguf_close(g);
+    f = fopen(spoilt_path, "wb");
+    assert_true(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+    free(bytes);
+}
+
+static void test_weight_that_is_not_a_number(void **state)
+{
+    (void)state;
+    static bits_answer a;
+    write_spoilt("blk.0.ffn_down.weight", 77);
+    fx_engine *eng = unthreaded_open(spoilt_path, (fx_options){.n_thread = 1, .ctx_tok = 128});
+    const fx_request req = bits_request(one, 4, N_GEN, &a);
+    bits_ask(eng, &req, &a);
+    expect_error(&a, "not finite");
+    unthreaded_close(eng);
+    unlink(spoilt_path);
+}
+
+// The few numbers of a norm are looked at when the model is loaded.
+static void test_norm_that_is_not_a_number(void **state)
+{
+    (void)state;
+    fx_engine *eng;
+    fx_error err = {0};
+    fx_options opt = fx_options_default();
+    write_spoilt("blk.1.attn_norm.weight", 3);
+    opt.model_path = spoilt_path;
+    assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_EFORMAT);
+    assert_non_null(strstr(err.text, "blk.1.attn_norm.weight"));
+    unlink(spoilt_path);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_failed_pass),
-                                       cmocka_unit_test(test_logits_that_are_not_finite),
-                                       cmocka_unit_test(test_others_go_on)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failed_pass), cmocka_unit_test(test_logits_that_are_not_finite),
+        cmocka_unit_test(test_others_go_on), cmocka_unit_test(test_weight_that_is_not_a_number),
+        cmocka_unit_test(test_norm_that_is_not_a_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

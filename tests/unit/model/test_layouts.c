@@ -1,6 +1,6 @@
-// test_layouts.c - files lay out the same weights in several ways: queries, keys and values together
-// or apart, gate and up together or apart, experts in slices, one by one, or gate and up in slices.
-// All give the same bits.
+// test_layouts.c - files lay out the same weights in several ways: queries, keys and values
+// together or apart, gate and up together or apart, experts in slices, one by one, or with gate and
+// up together. All give the same bits.
 //
 // Each case writes a model again with its tensors joined or split.
 #include "unit/cmocka_all.h"
