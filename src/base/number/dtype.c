@@ -86,15 +86,3 @@ uint16_t fxi_f32_to_f16(float f)
         h = shift_round((mag & 0x7fffff) | 0x800000, 126 - (int)(mag >> 23));
     return (uint16_t)(sign | h);
 }
-
-float fxi_bf16_to_f32(uint16_t h)
-{
-    return float_of_bits((uint32_t)h << 16);
-}
-
-uint16_t fxi_f32_to_bf16(float f)
-{
-    uint32_t u = bits_of_float(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40); // NaN
-    return (uint16_t)shift_round(u, 16);
-}

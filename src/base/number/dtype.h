@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum fxi_dtype { // GGUF's numbers
     FXI_F32 = 0,
@@ -57,8 +58,21 @@ _Static_assert(sizeof(fxi_block_q8_0) == 34, "Q8_0 is 34 bytes on disk");
 // kept.
 float fxi_f16_to_f32(uint16_t h);
 uint16_t fxi_f32_to_f16(float f);
-float fxi_bf16_to_f32(uint16_t h);
-uint16_t fxi_f32_to_bf16(float f);
+static inline float fxi_bf16_to_f32(uint16_t h)
+{
+    const uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint16_t fxi_f32_to_bf16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    const uint32_t nan = u >> 16 | 0x40, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
 
 // rows.c: one row of n_elem numbers, at any address. Pre: type is an fxi_dtype, n_elem a multiple
 // of its block_elems. To f32, every product is rounded once, in the order that the format's
