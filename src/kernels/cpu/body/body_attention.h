@@ -230,19 +230,16 @@ static void parts_merge(const float *seg, float *o, int n_row, size_t ld, int n_
 static void head_weights(const attn_walk *w, const attn_span *s)
 {
     const size_t ld = part_floats(w);
-    const int group = w->a->group;
+    const int group = w->a->group, n = s->r1 - s->r0;
+    const attn_range *tok = s->tok + s->r0 / group;
     float *score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, *part = w->seg + (size_t)s->r0 * ld;
     if (w->a->softcap)
-        for (int r = s->r0; r < s->r1; r++, score += FXI_ATTN_SEGMENT)
-            row_cap(score, s->tok[r / group], w->a->softcap);
-    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT;
-    for (int r = s->r0, t = r / group; r < s->r1; t++)
-        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
-            row_max(score, s->tok[t], part);
-    score = w->s + (size_t)s->r0 * FXI_ATTN_SEGMENT, part = w->seg + (size_t)s->r0 * ld;
-    for (int r = s->r0, t = r / group; r < s->r1; t++)
-        for (const int end = r + group; r < end; r++, score += FXI_ATTN_SEGMENT, part += ld)
-            row_weights(score, s->tok[t], s->all, part);
+        for (int r = 0; r < n; r++)
+            row_cap(score + r * FXI_ATTN_SEGMENT, tok[r / group], w->a->softcap);
+    for (int r = 0; r < n; r++)
+        row_max(score + r * FXI_ATTN_SEGMENT, tok[r / group], part + (size_t)r * ld);
+    for (int r = 0; r < n; r++)
+        row_weights(score + r * FXI_ATTN_SEGMENT, tok[r / group], s->all, part + (size_t)r * ld);
 }
 
 static void row_scale(const float *src, float factor, int n, float *dst)
@@ -323,7 +320,7 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
                    .n_segment = fxi_attn_n_segment(fxi_attn_call_end(a)),
                    .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
-    w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 32 == 0;
+    w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 16 == 0;
     w.tile = a->scratch;
     w.s0 = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
     w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;

@@ -122,19 +122,27 @@ ALWAYS_INLINE void value_panels(kv_load_fn *load, const char *row, size_t stride
             value_panel(load, row, stride, i, n, head_dim, dst);
 }
 
+// halves_transpose of the first n_bytes (64 or 32) of n <= 16 rows, and of zeros after them.
+static void halves_transpose_some(const char *row, size_t stride, int n, int n_bytes, uint16_t *dst)
+{
+    char some[16][64] = {{0}};
+    if (n_bytes == 64)
+        for (int j = 0; j < n; j++) memcpy(some[j], row + (size_t)j * stride, 64);
+    else
+        for (int j = 0; j < n; j++) memcpy(some[j], row + (size_t)j * stride, 32);
+    halves_transpose(some[0], sizeof some[0], dst);
+}
+
 // The keys of n <= 16 positions of a 16-bit type, not widened, as [head_dim][16]; zeros in the
-// lanes from n on. head_dim: a multiple of 32.
+// lanes from n on. head_dim: a multiple of 16. Of an odd one, 16 more rows are written.
 static void key_panel_halves(const char *row, size_t stride, int n, int head_dim, uint16_t *dst)
 {
-    char some[16][64];
     for (int i = 0; i < head_dim; i += 32, row += 64, dst += 32 * 16) {
-        if (n == 16) {
+        const bool whole = i + 32 <= head_dim;
+        if (n == 16 && whole)
             halves_transpose(row, stride, dst);
-            continue;
-        }
-        memset(some, 0, sizeof some);
-        for (int j = 0; j < n; j++) memcpy(some[j], row + (size_t)j * stride, sizeof some[j]);
-        halves_transpose(some[0], sizeof some[0], dst);
+        else
+            halves_transpose_some(row, stride, n, whole ? 64 : 32, dst);
     }
 }
 

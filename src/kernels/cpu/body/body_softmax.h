@@ -15,10 +15,10 @@ typedef struct attn_range {
 
 enum { PART_M, PART_L, PART_ACC = FXI_ATTN_PART_ACC };
 
-// The multiple of 16 below or at i.
+// The multiple of 16 below or at i >= 0.
 static int whole_16(int i)
 {
-    return i / 16 * 16;
+    return i & ~15;
 }
 
 // Not inlined, so that attention without a cap stays small.
@@ -36,8 +36,8 @@ static void row_max(float *s, attn_range row, float *part)
     const int from = row.from, end = row.end;
     float *first = s + whole_16(from), *last = s + whole_16(end);
     v16 max = low;
-    if (end % 16) v16_store(last, v16_first(end % 16, v16_load(last), low));
-    if (from % 16) v16_store(first, v16_first(from % 16, low, v16_load(first)));
+    if (end & 15) v16_store(last, v16_first(end & 15, v16_load(last), low));
+    if (from & 15) v16_store(first, v16_first(from & 15, low, v16_load(first)));
     for (int i = whole_16(from); i < end; i += 16) max = v16_max(max, v16_load(s + i));
     part[PART_M] = v16_max_lane(max);
 }
