@@ -2,7 +2,8 @@
 // and in blocks found through a table. Each is compared with ref, bit by bit, before it is timed.
 //
 // In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
-// pair of a query and a position that it attends to; GB/s counts the cache that a decode reads.
+// pair of a query and a position that it attends to; GB/s counts the cache that a decode must read,
+// with a window only the window.
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,13 +16,36 @@ typedef struct shape {
     const char *what;
     int head_dim, group, n_kv_head, n_seq, n_pos;
     bool whole; // all tokens have queries, otherwise only the last one
+    int window; // 0: none
+    float softcap;
+    bool sinks;
 } shape;
 
-static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false};
-static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false};
-static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false};
-static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true};
-static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true};
+static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false, 0, 0, false};
+static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false, 0, 0, false};
+static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false, 0, 0, false};
+static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true, 0, 0, false};
+static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true, 0, 0, false};
+
+// Other sizes of heads, windows, caps and sinks, beside the same shape without them.
+static const shape others[] = {
+    {"decode", 80, 1, 32, 1, 4096, false, 0, 0, false},
+    {"decode", 96, 1, 32, 1, 4096, false, 0, 0, false},
+    {"decode", 112, 4, 8, 4, 4096, false, 0, 0, false},
+    {"decode", 256, 2, 4, 4, 4096, false, 0, 0, false},
+    {"decode", 128, 4, 8, 4, 4096, false, 1024, 0, false},
+    {"decode", 256, 2, 4, 4, 4096, false, 1024, 0, false},
+    {"decode", 256, 2, 4, 4, 4096, false, 0, 50, false},
+    {"decode", 64, 8, 8, 8, 4096, false, 0, 0, true},
+    {"decode", 64, 8, 8, 8, 4096, false, 128, 0, true},
+    {"prompt", 80, 1, 8, 1, 2048, true, 0, 0, false},
+    {"prompt", 96, 1, 8, 1, 2048, true, 0, 0, false},
+    {"prompt", 112, 4, 4, 1, 2048, true, 0, 0, false},
+    {"prompt", 256, 2, 4, 1, 2048, true, 0, 0, false},
+    {"prompt", 256, 2, 4, 1, 2048, true, 512, 0, false},
+    {"prompt", 256, 2, 4, 1, 2048, true, 0, 50, false},
+    {"prompt", 64, 8, 8, 1, 2048, true, 128, 0, true},
+};
 
 // The caches of a shape, and the calls over them.
 typedef struct attn_bench {
@@ -153,6 +177,9 @@ static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype typ
                      .group = s->group,
                      .q = bench_random_floats(n_q),
                      .out = bench_lines(n_q * sizeof(float)),
+                     .window = s->window,
+                     .softcap = s->softcap,
+                     .sink = s->sinks ? bench_random_floats(n_head) : NULL,
                      .scale = 1 / sqrtf((float)s->head_dim)};
     return t;
 }
@@ -160,6 +187,7 @@ static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype typ
 static void attn_close(attn_bench *t)
 {
     free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
+    free((float *)t->a.sink);
 }
 
 // Compares the last call with ref.
@@ -181,14 +209,25 @@ static void check_bits(attn_bench *t)
     free(got);
 }
 
+// Positions that a decode, or the token at position pos, attends to.
+static double n_seen(const shape *h, int pos)
+{
+    return h->window && h->window < pos + 1 ? h->window : pos + 1.0;
+}
+
 static void print_row(const attn_bench *t, const char *lies, double s)
 {
     const shape *h = t->s;
-    char op[64];
-    snprintf(op, sizeof op, "%s group %d x%d%s", h->what, h->group, h->n_seq, lies);
-    double n_pair = h->whole ? 0.5 * h->n_pos * (h->n_pos + 1.0) : h->n_pos;
+    char op[96], window[24] = "", cap[24] = "";
+    if (h->window) snprintf(window, sizeof window, " window %d", h->window);
+    if (h->softcap != 0) snprintf(cap, sizeof cap, " cap %g", (double)h->softcap);
+    snprintf(op, sizeof op, "%s group %d x%d%s%s%s%s", h->what, h->group, h->n_seq, window, cap,
+             h->sinks ? " sinks" : "", lies);
+    double n_pair = 0, n_byte = h->n_seq * (double)t->seq_bytes;
+    for (int i = h->whole ? 0 : h->n_pos - 1; i < h->n_pos; i++) n_pair += n_seen(h, i);
+    if (!h->whole) n_byte *= n_seen(h, h->n_pos - 1) / h->n_pos;
     bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim,
-                    n_query_tok(h), s, h->n_seq * (double)t->seq_bytes,
+                    n_query_tok(h), s, n_byte,
                     4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
@@ -234,6 +273,8 @@ void bench_attention_all(const kernel_bench *b)
     bench_shape(b, &decode_mha, FXI_F16);
     for (int i = 0; i < 4; i++) bench_shape(b, &prompt_8, types[i]);
     bench_shape(b, &prompt_mha, FXI_F16);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        bench_shape(b, &others[i], FXI_F16);
     for (int shift = 4; shift <= 6; shift += 2) {
         against_blocks(b, &decode_8, shift);
         against_blocks(b, &prompt_8, shift);

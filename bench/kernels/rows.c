@@ -35,9 +35,46 @@ static void run_rms_norm(const row_bench *r)
     r->k->rms_norm(r->x, r->w, N, 1e-5f, r->out->y);
 }
 
+static void run_layer_norm(const row_bench *r)
+{
+    r->k->layer_norm(r->x, r->w, r->x, N, 1e-5f, r->out->y);
+}
+
+static void run_add_scaled(const row_bench *r)
+{
+    memcpy(r->out->y, r->x, N * sizeof *r->x);
+    r->k->add_scaled(r->out->y, r->w, 0.5f, N);
+}
+
+static void run_softcap(const row_bench *r)
+{
+    memcpy(r->out->y, r->x, N * sizeof *r->x);
+    r->k->softcap(r->out->y, 30, N);
+}
+
 static void run_swiglu(const row_bench *r)
 {
     r->k->gate[FXI_ACT_SILU](r->x, r->w, N, r->out->y);
+}
+
+static void run_swiglu_clamped(const row_bench *r)
+{
+    r->k->gate[FXI_ACT_CLAMPED](r->x, r->w, N, r->out->y);
+}
+
+static void run_geglu(const row_bench *r)
+{
+    r->k->gate[FXI_ACT_GELU](r->x, r->w, N, r->out->y);
+}
+
+static void run_geglu_erf(const row_bench *r)
+{
+    r->k->gate[FXI_ACT_GELU_ERF](r->x, r->w, N, r->out->y);
+}
+
+static void run_relu(const row_bench *r)
+{
+    r->k->act[FXI_ACT_RELU](r->x, N, r->out->y);
 }
 
 static void run_add(const row_bench *r)
@@ -61,7 +98,14 @@ static void run_store_kv(const row_bench *r)
 }
 
 static const row_op ops[] = {{"rms_norm", FXI_F32, run_rms_norm},
+                             {"layer_norm", FXI_F32, run_layer_norm},
+                             {"add_scaled", FXI_F32, run_add_scaled},
+                             {"softcap", FXI_F32, run_softcap},
                              {"swiglu", FXI_F32, run_swiglu},
+                             {"swiglu_clamped", FXI_F32, run_swiglu_clamped},
+                             {"geglu", FXI_F32, run_geglu},
+                             {"geglu_erf", FXI_F32, run_geglu_erf},
+                             {"relu", FXI_F32, run_relu},
                              {"add", FXI_F32, run_add},
                              {"rope", FXI_F32, run_rope},
                              {"quant_q8", FXI_Q8_0, run_quant_q8},
