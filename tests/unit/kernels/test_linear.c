@@ -216,8 +216,12 @@ static void test_sizes_are_whole_lines(void **state)
     assert_int_equal(fxi_linear_n_panel(16), 1);
     assert_int_equal(fxi_linear_n_panel(17), 2);
     assert_int_equal(fxi_linear_bytes(FXI_F32, 3, 20), 2 * 3 * 16 * 4);
-    assert_int_equal(fxi_linear_bytes(FXI_F16, 3, 20), 2 * 128); // 96 rounded up
-    assert_int_equal(fxi_linear_bytes(FXI_Q8_0, 32, 16), 576);   // 512 + 32 rounded up
+    assert_int_equal(fxi_linear_bytes(FXI_F16, 3, 20), 2 * 128);              // 96 rounded up
+    assert_int_equal(fxi_linear_bytes(FXI_Q8_0, 32, 16), 576);                // 512 + 32 rounded up
+    assert_int_equal(fxi_linear_bytes(FXI_F16, 2048, 5632), 2048 * 5632 * 2); // as in a file
+    assert_int_equal(fxi_linear_bytes(FXI_BF16, 2048, 5632), 2048 * 5632 * 2);
+    assert_int_equal(fxi_linear_bytes(FXI_IQ4_XS, 2048, 5632), 2048 * 5632 / 256 * 138);
+    assert_int_equal(fxi_linear_bytes(FXI_MXFP4, 2048, 5632), 2048 * 5632 / 32 * 18); // 17 there
     for (int t = 0; t < N_TYPE; t++)
         for (int n_in = 32; n_in < 400; n_in += 32)
             assert_int_equal(fxi_linear_bytes(types[t], n_in, 50) % 64, 0);
