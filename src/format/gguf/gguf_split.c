@@ -13,7 +13,11 @@
 #include "format/gguf/gguf_impl.h"
 #include "format/show.h"
 
-enum { MAX_PART = 9999, TAIL_BYTES = sizeof "-00001-of-00003.gguf" - 1 };
+enum {
+    MAX_PART = 9999,
+    TAIL_BYTES = sizeof "-00001-of-00003.gguf" - 1,
+    TAIL_ROOM = sizeof "-4294967295-of-4294967295.gguf", // of any two numbers
+};
 
 typedef struct part_place { // what a part's keys say
     uint32_t no, count;
@@ -32,15 +36,15 @@ static fx_status read_place(const fxi_gguf *g, part_place *p, fx_error *err)
     return FX_OK;
 }
 
-static void part_tail(char tail[TAIL_BYTES + 8], uint32_t no, uint32_t count)
+static void part_tail(char tail[TAIL_ROOM], uint32_t no, uint32_t count)
 {
-    snprintf(tail, TAIL_BYTES + 8, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", no + 1, count);
+    snprintf(tail, TAIL_ROOM, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", no + 1, count);
 }
 
 // The file's name must say which part it is, because the others' names follow from it.
 static fx_status check_tail(const fxi_gguf *g, const part_place *p, fx_error *err)
 {
-    char tail[TAIL_BYTES + 8];
+    char tail[TAIL_ROOM];
     const size_t n = strlen(g->name);
     part_tail(tail, p->no, p->count);
     if (n >= TAIL_BYTES && !strcmp(g->name + n - TAIL_BYTES, tail)) return FX_OK;
@@ -73,7 +77,7 @@ static fx_status open_and_check(const char *path, const part_place *p, fxi_gguf 
 // *out is closed with the whole, on errors too.
 static fx_status open_part(const fxi_gguf *any, const part_place *p, fxi_gguf **out, fx_error *err)
 {
-    char tail[TAIL_BYTES + 8], *path = strdup(any->name);
+    char tail[TAIL_ROOM], *path = strdup(any->name);
     if (!path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", any->name);
     part_tail(tail, p->no, p->count);
     memcpy(path + strlen(path) - TAIL_BYTES, tail, TAIL_BYTES);
