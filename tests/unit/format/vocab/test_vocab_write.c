@@ -102,7 +102,9 @@ static void test_a_tokenizer_survives_its_way_through_a_file(void **state)
         {"unigram.json", "tokenizer.json"},         {"unigram_first.json", "tokenizer.json"},
         {"words.json", "tokenizer.json"},           {"bpe.model", "tokenizer.model"},
         {"bpe_bytes.model", "tokenizer.model"},     {"unigram.model", "tokenizer.model"},
-        {"unigram_bytes.model", "tokenizer.model"},
+        {"unigram_bytes.model", "tokenizer.model"}, {"bert.json", "tokenizer.json"},
+        {"cased.json", "tokenizer.json"},           {"classes.json", "tokenizer.json"},
+        {"gemma.json", "tokenizer.json"},           {"split_marks.json", "tokenizer.json"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fx_error err;
@@ -209,6 +211,35 @@ static void test_a_pair_with_its_config(void **state)
     remove(SCRATCH "/tokenizer_config.json");
 }
 
+// The config's class of tokenizers says how words are cut, whatever the family's models usually do:
+// Qwen's takes digits one by one.
+static void test_the_class_of_a_pair_comes_first(void **state)
+{
+    (void)state;
+    fxi_gguf *g;
+    fx_error err;
+    fxi_str pre;
+    write_scratch("vocab.json", "{\"1\": 0, \"2\": 1, \"12\": 2, \"<|end|>\": 3}");
+    write_scratch("merges.txt", "1 2\n");
+    write_scratch("tokenizer_config.json",
+                  "{\"tokenizer_class\": \"Qwen2Tokenizer\", \"eos_token\": \"<|end|>\"}");
+    fxi_buf head = describe_scratch(0);
+    assert_int_equal(fxi_gguf_parse(head.p, head.n, "head", &g, &err), FX_OK);
+    assert_int_equal(fxi_gguf_str(g, "tokenizer.ggml.pre", true, &pre, &err), FX_OK);
+    assert_true(fxi_str_is(pre, "qwen2"));
+    fxi_gguf_close(g);
+    fxi_vocab *v = load_head(&head);
+    fxi_ids ids = encode_text(v, "12<|end|>");
+    assert_true(ids.n == 3 && ids.id[0] == 0 && ids.id[1] == 1 && ids.id[2] == 3);
+    assert_null(fxi_vocab_warning(v));
+    fxi_ids_free(&ids);
+    fxi_vocab_free(v);
+    fxi_buf_free(&head);
+    remove(SCRATCH "/vocab.json");
+    remove(SCRATCH "/merges.txt");
+    remove(SCRATCH "/tokenizer_config.json");
+}
+
 // ---- names of pre-tokenizers --------------------------------------------------------------------
 
 static void expect_pre(const char *pattern, bool whole_words, const char *want)
@@ -263,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_keys_that_other_programs_read),
         cmocka_unit_test(test_rows_without_a_token),
         cmocka_unit_test(test_a_pair_with_its_config),
+        cmocka_unit_test(test_the_class_of_a_pair_comes_first),
         cmocka_unit_test(test_published_patterns_are_recognised),
         cmocka_unit_test(test_every_name_is_recognised),
     };
