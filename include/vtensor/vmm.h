@@ -5,25 +5,30 @@
 //     are not NULL, and what follows "Pre:" holds. Only a manager calls a backend, so a breach is a
 //     bug of the library: asserted in debug builds;
 //   - all or nothing: a call that does not return VT_OK has changed nothing, except for the bytes
-//     that fetch, store and swap_read should have written, and the bytes of the swap that
+//     that fetch, store, zero and swap_read should have written, and the bytes of the swap that
 //     swap_write should have written;
 //   - VT_NOSPACE (no memory, addresses, mappings or room in the swap left) is a normal answer of
 //     configure, reserve, create, map, swap_open and swap_write, and of no other call; VT_EDEVICE:
 //     the system or driver failed otherwise;
-//   - nothing on the device touches the bytes that zero, store, swap_read and the destination of
-//     fetch write; the calls that read bytes (fetch, store, swap_write) wait until the device has
-//     written them;
+//   - a call with an `order` runs either at once (VT_VMM_NOW: it is complete when the call returns,
+//     and nothing on the device touches the bytes meanwhile) or in the order of the device's work
+//     (VT_VMM_QUEUED: after the work submitted so far, before any submitted later; the call does
+//     not wait for the device);
+//   - no call waits for work that the user submitted to the device, but for swap_write, and passed
+//     with `wait`;
 //   - VT_ENOMEM (no host memory for bookkeeping) comes only from configure, reserve, create and
 //     swap_open;
 //   - a call may take long (it enters the system); the manager holds no lock during it;
 //   - the owner thread and the mapper thread may call a backend at the same time, on different
-//     chunks and addresses; only the owner calls configure, fence, resident, mapped, the swap_*
-//     functions and close.
+//     chunks and addresses; only the owner calls configure, fence, resident, mapped, close and the
+//     calls that are VT_VMM_QUEUED. One of the two at a time calls swap_*. Calls of the mapper
+//     thread do not disturb a capture of the user's stream into a graph.
 //
-// Physical memory is named by chunks of `n_slice` slices of `slice_bytes` each: one slice for each
-// plane (SPLIT layout) or a single slice (PACKED). On the host the chunk with index i of slice s
+// Physical memory is named by chunks. There are classes of chunks, one for each shape: a chunk of
+// class c has n_slice[c] slices of slice_bytes[c]. Indices count through the classes: class c has
+// n_index[c] of them, after those of class c - 1. On the host the chunk with index i of slice s
 // lies at one offset of one memfd; chunks whose indices are neighbours lie at neighbouring offsets
-// in every plane, so that their mappings merge. Indices are names, not memory: there are far more
+// in every slice, so that their mappings merge. Indices are names, not memory: there are far more
 // of them than chunks are ever created.
 #ifndef VTENSOR_VMM_H
 #define VTENSOR_VMM_H
@@ -40,18 +45,29 @@ extern "C" {
 
 typedef struct vt_vmm vt_vmm;
 
-// The sizes that a backend serves; fixed for its life.
-typedef struct vt_vmm_geometry {
+enum { VT_VMM_MAX_CLASS = 16 };
+
+typedef struct vt_vmm_class {
     uint32_t n_slice;   // slices per chunk
     size_t slice_bytes; // bytes of a slice, a multiple of the granularity
-    uint64_t n_index;   // chunk indices 0 .. n_index-1 may be created
+    uint64_t n_index;   // chunks that may be created
+} vt_vmm_class;
+
+// The sizes that a backend serves; fixed for its life.
+typedef struct vt_vmm_geometry {
+    uint32_t n_class;
+    vt_vmm_class cls[VT_VMM_MAX_CLASS];
 } vt_vmm_geometry;
 
 // How the pages of a run will be used.
 typedef enum vt_vmm_use {
-    VT_VMM_WRITE = 0, // to be written soon: present at once
-    VT_VMM_ALIAS      // to be read, and mapped elsewhere as well: mapped as cheaply as possible
+    VT_VMM_WRITE = 0, // read and written soon: present at once
+    VT_VMM_ALIAS,     // mapped elsewhere as well, and not written: mapped as cheaply as possible
+    VT_VMM_READ       // the same, and a write faults, where can_protect
 } vt_vmm_use;
+
+// When a call takes effect; see above.
+typedef enum vt_vmm_order { VT_VMM_NOW = 0, VT_VMM_QUEUED } vt_vmm_order;
 
 typedef struct vt_vmm_ops {
     const char *name; // "host", "cuda", "fake", "fault"
@@ -66,23 +82,35 @@ typedef struct vt_vmm_ops {
     // the manager can answer VT_NOSPACE before the system does. UINT64_MAX: no limit. Never fails.
     uint64_t (*max_runs)(vt_vmm *vmm);
 
+    // Whether VT_VMM_READ and protect refuse writes. Never fails.
+    bool (*can_protect)(vt_vmm *vmm);
+
+    // Whether create backs chunks with zeroed memory. Never fails.
+    bool (*creates_zeroed)(vt_vmm *vmm);
+
     // Reserves `size_bytes` of addresses backed by nothing: reading there faults.
     vt_status (*reserve)(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr);
 
     // Returns a reservation to the system. Pre: nothing in it is mapped.
     vt_status (*unreserve)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes);
 
-    // Backs the chunks [index, index + n) with zeroed physical memory. Pre: none is created.
+    // Backs the chunks [index, index + n), which are of one class, with physical memory: zeroed if
+    // creates_zeroed says so, otherwise with any bytes, which the manager wipes before a sequence
+    // can read them. Pre: none is created.
     vt_status (*create)(vt_vmm *vmm, uint64_t index, uint64_t n);
 
     // Returns the physical memory of the chunks to the system. Pre: created, mapped nowhere.
     vt_status (*destroy)(vt_vmm *vmm, uint64_t index, uint64_t n);
 
-    // Maps slice `slice` of the chunks [index, index + n) at addr, one after another, readable and
-    // writable. A slice may be mapped at many addresses at once.
+    // Maps slice `slice` of the chunks [index, index + n), which are of one class, at addr, one
+    // after another. A slice may be mapped at many addresses at once.
     // Pre: created; [addr, addr + n x slice_bytes) is reserved and unmapped.
     vt_status (*map)(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                      vt_vmm_use use);
+
+    // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ.
+    // Pre: can_protect; whole slices, mapped. Work on the device may read there meanwhile.
+    vt_status (*protect)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use);
 
     // Unmaps [addr, addr + size_bytes), which goes back to reserved. Pre: whole slices, mapped by
     // one or several calls of map; nothing that runs on the device reads or writes there (see
@@ -91,21 +119,22 @@ typedef struct vt_vmm_ops {
 
     // Copies size_bytes from byte `offset` of slice `slice` of chunk `index`, which need not be
     // mapped anywhere, to mapped bytes of other chunks. Any offset and size.
-    // Pre: created; the bytes lie in the slice.
+    // Pre: created, and not destroyed before the copy is done; the bytes lie in the slice.
     vt_status (*fetch)(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
-                       size_t size_bytes);
+                       size_t size_bytes, vt_vmm_order order);
 
-    // The other way: copies mapped bytes to byte `offset` of a slice that need not be mapped
-    // anywhere. Any offset and size. Pre: created, and of another chunk than src; the bytes lie in
-    // the slice.
+    // The other way, at once: copies mapped bytes to byte `offset` of a slice that need not be
+    // mapped anywhere. Any offset and size. Called only where max_runs is a limit; NULL elsewhere.
+    // Pre: created, and of another chunk than src; the bytes lie in the slice.
     vt_status (*store)(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                        size_t size_bytes);
 
     // Makes mapped bytes read as zero. Any size and address.
-    vt_status (*zero)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes);
+    vt_status (*zero)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);
 
-    // Marks the end of the work submitted to the device so far: *ticket grows with each call, or is
-    // 0 where nothing runs concurrently with the caller (the host). `passed` says whether all work
+    // Marks the end of the work submitted to the device so far, on all streams that the backend was
+    // told of: *ticket grows with each call, or is 0 where nothing runs concurrently with the
+    // caller (the host). Tickets pass in ascending order. `passed` says whether all work
     // before the mark is done, and with `wait` sleeps until it is. Ticket 0 has always passed.
     vt_status (*fence)(vt_vmm *vmm, uint64_t *ticket);
     vt_status (*passed)(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed);
@@ -163,13 +192,21 @@ VT_API const char *vt_vmm_host_advice(void);
 // the thread that opens it.
 typedef struct vt_vmm_cuda_config {
     int device;   // ordinal
-    void *stream; // CUstream on which the kernels that read sequences run; NULL: the default stream
+    void *stream; // CUstream on which the kernels that read sequences run, and in whose order
+                  // copies and wiping are queued; NULL: the default stream
+    void *const *beside; // [n_beside] CUstreams of other work that reads sequences; may be NULL
+    int n_beside;
 } vt_vmm_cuda_config;
 
 // Errors: VT_EDEVICE (no libcuda, no current context, or a device without virtual memory
 // management; *why says which, a static string; why may be NULL), VT_ENOMEM. On error *out is NULL.
 VT_API VT_NODISCARD vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out,
                                                const char **why);
+
+// Work whose end only the caller knows: every later ticket waits for `event` (a CUevent that was
+// recorded) as well, until it has passed. The event must live until then. Owner thread. Errors:
+// VT_EINVAL (not a CUDA backend), VT_ENOMEM.
+VT_API VT_NODISCARD vt_status vt_vmm_cuda_await(vt_vmm *vmm, void *event);
 
 // The checksum of the swap: 64 bits, not cryptographic. Call it for the pieces in order, first with
 // sum = 0. size_bytes of every piece but the last must be a multiple of 8.
