@@ -60,7 +60,7 @@ static vt_status zero_run(const vti_geo *g, vt_vmm *vmm, vti_span_job *job)
 }
 
 // ctx: the manager; only fields that never change are read.
-static void run_job(void *ctx, vti_job *base)
+static bool run_job(void *ctx, vti_job *base)
 {
     static vt_status (*const run[])(const vti_geo *, vt_vmm *, vti_span_job *) = {
         [VTI_JOB_BACK] = back_run,
