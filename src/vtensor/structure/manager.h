@@ -151,12 +151,14 @@ struct vt_seq {
     vt_manager *m;
     vti_span *span;
     uint32_t len_tok;
+    uint64_t live_bytes;   // of its tokens
     vt_status ahead;       // how the last prepare ended
     uint32_t ahead_tok;    // prepared, or to be, up to here
     struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
     vti_pending pending;
     vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
     uint32_t n_swapped;
+    bool tail_asked; // span->fence is a ticket after all work that may read the tail
 };
 
 // A chunk that a queued copy reads until the device has passed the ticket.

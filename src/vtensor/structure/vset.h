@@ -67,13 +67,14 @@ typedef struct vti_lane {
     uint32_t front;   // positions below hold no tokens any more: a window has passed them
     uint32_t n_owned; // positions [front, n_owned) hold tokens
     uint32_t held0,
-        held1;        // positions [held0, held1) are held: those, and what waits to be unmapped
-    uint32_t n_ro;    // positions below are mapped for reading only, if at all
-    uint32_t n_warm;  // spare chunks mapped, all at positions from held1 on
-    uint32_t n_end;   // the last mapped position, plus one
-    uint32_t n_run;   // runs of one view
-    uint32_t home;    // first chunk of the region for new chunks, or VTI_NO_CHUNK
-    bool is_lent;     // `job` is with the mapper
+        held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
+    uint32_t n_ro;      // positions below are mapped for reading only, if at all
+    uint32_t guard_end; // positions below are to become so, once the device writes no more
+    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
+    uint32_t n_end;     // the last mapped position, plus one
+    uint32_t n_run;     // runs of one view
+    uint32_t home;      // first chunk of the region for new chunks, or VTI_NO_CHUNK
+    bool is_lent;       // `job` is with the mapper
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     vti_lane_job job;
     vti_plan *plan; // [n_position] of the job
@@ -85,10 +86,11 @@ typedef struct vti_span {
     vti_span_state state;
     uint64_t generation; // counts the sequences that lived here
     uint64_t fence;      // the device may use what the span gave up until it has passed this ticket
-    bool needs_fence;    // retired, and the ticket could not be taken yet
-    bool is_lost;        // live, but a failure could not be undone
-    uintptr_t addr;      // first reserved byte
-    vt_seq *seq;         // the sequence that lives here, or NULL
+    uint64_t guard_fence;           // ticket after the work that may write what is to be guarded
+    bool needs_fence;               // retired, and the ticket could not be taken yet
+    bool is_lost;                   // live, but a failure could not be undone
+    uintptr_t addr;                 // first reserved byte
+    vt_seq *seq;                    // the sequence that lives here, or NULL
     struct vti_span *newer, *older; // neighbours in the list of its state
     vti_lane lane[];                // [n_group]
 } vti_span;

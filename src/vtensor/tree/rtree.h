@@ -28,6 +28,7 @@ typedef struct vti_prefix {
 typedef struct vti_rtree_stats {
     uint64_t n_node; // roots not counted
     uint64_t n_tok;
+    uint64_t n_evicted; // nodes, so far
     uint64_t n_domain;
 } vti_rtree_stats;
 
@@ -100,6 +101,15 @@ bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms);
 void vti_rtree_forget(vt_domain *d);
 bool vti_node_is_removed(const vti_node *n);
 uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
+
+// rtree_walk.c: see vtensor.h
+void vti_domain_set_quota(vt_domain *d, uint64_t quota_bytes);
+vt_domain_stats vti_domain_stats_of(const vt_domain *d);
+uint64_t vti_domain_id_of(const vt_domain *d);
+void vti_domain_walk(const vti_rtree *t,
+                     bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
+                     void *ud);
+void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
 // For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
 // tree itself as text, or NULL.

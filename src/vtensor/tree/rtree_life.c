@@ -32,7 +32,7 @@ vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, v
 
 vti_rtree_stats vti_rtree_look(const vti_rtree *t)
 {
-    return (vti_rtree_stats){t->n_node, t->n_tok, t->n_domain};
+    return (vti_rtree_stats){t->n_node, t->n_tok, t->n_evicted, t->n_domain};
 }
 
 // ---- Domains

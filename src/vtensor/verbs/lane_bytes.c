@@ -71,14 +71,32 @@ static vt_status lane_protect(vt_manager *m, vti_span *sp, uint32_t group, uint3
     return st;
 }
 
-vt_status vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
-    if (!m->guards || end <= l->n_ro) return VT_OK;
-    VT_TRY(vti_runs_make(m, sp, m->geo.group[group].n_view));
-    VT_TRY(lane_protect(m, sp, group, l->n_ro, end, VT_VMM_READ));
-    vti_lane_set_ro(&m->vset, sp, group, end);
-    return VT_OK;
+    if (!m->guards || end <= l->n_ro || end <= l->guard_end) return;
+    l->guard_end = end;
+    (void)vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->guard_fence));
+}
+
+static void guard_lane(vt_manager *m, vti_span *sp, uint32_t group)
+{
+    vti_lane *l = &sp->lane[group];
+    if (!vti_runs_fit(m, m->geo.group[group].n_view)) return;
+    if (lane_protect(m, sp, group, l->n_ro, l->guard_end, VT_VMM_READ) == VT_OK)
+        vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
+}
+
+// What fails is tried again in the next step.
+void vti_span_guard(vt_manager *m, vti_span *sp)
+{
+    bool is_passed;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].is_lent || sp->is_lost)
+            continue;
+        if (vti_fence_passed(m, sp->guard_fence, &is_passed) != VT_OK || !is_passed) return;
+        guard_lane(m, sp, g);
+    }
 }
 
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)

@@ -71,11 +71,10 @@ void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 // ---- Sharing
 
 // Warm chunks that are in the way go to the pool.
-static vt_status clear_way(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                           uint32_t end)
+static vt_status clear_way(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     const vti_lane *l = &sp->lane[group];
-    for (uint32_t p = first, n; p < end && p < l->n_end; p += n) {
+    for (uint32_t p = 0, n; p < end && p < l->n_end; p += n) {
         for (n = 0; p + n < end && l->at[p + n] != VTI_NO_CHUNK; n++) {
         }
         if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, p, n, 0, 0}));
@@ -90,7 +89,8 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     vti_lane *l = &sp->lane[group];
     assert(l->n_owned == 0 && l->held1 == 0);
     vti_lane_settle(m, sp, group);
-    VT_TRY(clear_way(m, sp, group, first, end));
+    VT_TRY(clear_way(m, sp, group, end));
+    l->dirty_end = 0; // what is beyond was wiped
     l->front = l->held0 = l->held1 = l->n_owned = first;
     if (first == end) return VT_OK;
     for (uint32_t p = first; p < end; p++)
@@ -99,6 +99,7 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     vt_vmm_use use = m->guards ? VT_VMM_READ : VT_VMM_ALIAS;
     VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_BACK, first, end - first, use, 0}));
     l->n_owned = end;
-    if (m->guards) vti_lane_set_ro(&m->vset, sp, group, end);
+    l->guard_end = m->guards ? end : 0;
+    vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
     return VT_OK;
 }

@@ -57,12 +57,9 @@ static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
 void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
-    if (end < l->n_owned) {
-        size_t used = l->n_owned * m->geo.group[group].slice_bytes;
-        if (used > l->dirty_end) l->dirty_end = used;
-        l->n_owned = end;
-    }
+    if (end < l->n_owned) l->n_owned = end;
     l->front = front < l->n_owned ? front : l->n_owned;
+    if (l->guard_end > l->n_owned) l->guard_end = l->n_owned;
     if (sp->is_lost) return;
     leave_end(m, sp, group, end);
     size_t mapped = l->n_end * m->geo.group[group].slice_bytes;
@@ -144,7 +141,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
     if (st != VT_OK || sp->state != VTI_SPAN_RETIRED) return st;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         vti_lane *l = &sp->lane[g];
-        l->front = l->held0 = l->held1 = 0;
+        l->front = l->held0 = l->held1 = l->guard_end = 0;
         vti_lane_set_ro(&m->vset, sp, g, 0);
         leave_home(m, l);
     }
@@ -179,7 +176,11 @@ vt_status vti_spans_reap(vt_manager *m, bool wait)
 void vti_span_retire(vt_manager *m, vti_span *sp)
 {
     sp->seq = NULL;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_leave(m, sp, g, 0, 0);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        size_t used = sp->lane[g].n_owned * m->geo.group[g].slice_bytes;
+        if (used > sp->lane[g].dirty_end) sp->lane[g].dirty_end = used;
+        vti_lane_leave(m, sp, g, 0, 0);
+    }
     if (sp->is_lost) {
         vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);
         return;

@@ -39,9 +39,11 @@ vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint
                          uint32_t chunk);
 // Wipes bytes [from, to) of each view.
 vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_t from, size_t to);
-// What is mapped below `end` cannot be written from now on (unless no_guard), or what is from
-// `begin` on can.
-vt_status vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+// What is mapped below `end` is to be guarded against writes (unless no_guard), by the next
+// vti_span_guard after the device has done its work so far; what is from `begin` on can be written
+// again, at once.
+void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+void vti_span_guard(vt_manager *m, vti_span *sp);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
 // lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a time.
