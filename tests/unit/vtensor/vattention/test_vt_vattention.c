@@ -206,7 +206,7 @@ static void test_without_deferral_memory_goes_back_at_once(void **state)
     vt_va_set_deferred_reclamation(w.va, false);
     assert_ok(va_step(&w, false)); // sweeps what was left before
     assert_ok(va_free(&w, b));
-    assert_int_equal(va_stats(&w).groups_created, 0);
+    assert_int_equal(va_stats(&w).groups_spare, va_stats(&w).groups_created);
     va_verify(&w);
     va_close(&w);
 }
@@ -218,8 +218,24 @@ static void test_eager_reclaim_returns_idle_memory(void **state)
     uint32_t a = va_begin(&w, 2 * PAGE_TOK);
     leave_behind(5);
     assert_ok(va_step(&w, true));
-    assert_int_equal(va_stats(&w).groups_created, 2);
+    assert_int_equal(va_stats(&w).groups_idle, 0);
+    assert_int_equal(va_stats(&w).groups_spare, 5);
     assert_int_equal(va_mapped(&w, a), 2);
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void test_trim_returns_spare_memory(void **state)
+{
+    (void)state;
+    open_small(true, false);
+    va_begin(&w, 2 * PAGE_TOK);
+    leave_behind(5);
+    assert_ok(vt_va_trim(w.va));
+    assert_int_equal(va_stats(&w).groups_created, 7); // nothing is spare
+    assert_ok(va_step(&w, true));
+    assert_ok(vt_va_trim(w.va));
+    assert_int_equal(va_stats(&w).groups_created, 2);
     va_verify(&w);
     va_close(&w);
 }
@@ -338,7 +354,7 @@ static void test_eager_none_is_the_next_token_alone(void **state)
 {
     (void)state;
     va_setup s = va_small();
-    s.eager_groups = VT_VA_EAGER_NONE;
+    s.eager_groups = VT_VA_NONE;
     va_open(&w, &s, 1);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, PAGE_TOK - i);
     assert_ok(va_step_async(&w));
@@ -487,13 +503,14 @@ static void test_bug_5_half_a_batch(void **state)
     open_small(true, false);
     uint32_t a = va_begin(&w, PAGE_TOK), b = va_begin(&w, PAGE_TOK);
     w.len[a] = w.len[b] = 4 * PAGE_TOK;
-    vt_fault_arm(w.fault, 4, 0, VT_NOSPACE); // create, map, map of a; create of b; its first map
-    assert_status(VT_NOSPACE, va_step(&w, false));
-    assert_int_equal(va_mapped(&w, a), 1);
-    assert_int_equal(va_mapped(&w, b), 1);
+    vt_fault_arm(w.fault, 4, 0, VT_EDEVICE); // create, map, map of a; create of b; its first map
+    assert_status(VT_EDEVICE, va_step(&w, false));
+    assert_int_equal(va_stats(&w).groups_active, 2);
+    assert_int_equal(vt_va_look(w.va, a).len_tok, PAGE_TOK);
+    assert_int_equal(va_stats(&w).groups_spare, 3); // of b, not mapped
     assert_ok(va_set_budget(&w, 7));
     assert_status(VT_NOSPACE, va_step(&w, false));
-    assert_int_equal(va_stats(&w).groups_created, 2);
+    assert_int_equal(va_stats(&w).groups_active, 2);
     w.len[a] = w.len[b] = PAGE_TOK;
     va_verify(&w);
     va_close(&w);
@@ -617,18 +634,11 @@ static void test_bug_12_counting_what_was_not_mapped(void **state)
     vt_va_stats st = va_stats(&w);
     assert_int_equal(st.ahead_groups, 1);
     assert_int_equal(st.ahead_failures, 1);
-    assert_int_equal(st.groups_created, 5);
+    assert_int_equal(st.groups_created - st.groups_spare, 5);
     for (uint32_t i = 0; i < 4; i++) w.len[i]++;
     assert_ok(va_step(&w, false)); // maps the others itself
     va_verify(&w);
     va_close(&w);
-}
-
-static void finish_work(void)
-{
-    uint64_t ticket;
-    assert_ok(w.inner->ops->fence(w.inner, &ticket));
-    vt_fake_finish(w.inner, ticket);
 }
 
 // The fake tells of every page that is unmapped while a kernel reads it.
@@ -639,7 +649,7 @@ static void test_bug_13_unmapping_under_kernels(void **state)
     leave_behind(4);
     assert_ok(va_step(&w, true)); // the device is not done with it: not yet
     assert_int_equal(va_stats(&w).groups_idle, 4);
-    finish_work();
+    va_finish_work(&w);
     assert_ok(va_step(&w, true));
     assert_int_equal(va_stats(&w).groups_idle, 0);
     leave_behind(10);
@@ -666,25 +676,95 @@ static void test_bug_13_the_bytes_of_another(void **state)
     va_close(&w);
 }
 
-static void test_check_finds_what_is_wrong(void **state)
+// ---- vt_va_check
+
+static void expect_broken(const char *want)
 {
-    (void)state;
     const char *what = NULL;
-    open_small(false, false);
-    uint32_t a = va_begin(&w, 2 * PAGE_TOK);
-    vti_va_req *r = &w.va->req[a], good = *r;
-    r->n_mapped--;
     assert_status(VT_EINVAL, vt_va_check(w.va, &what));
     assert_non_null(what);
-    *r = good, r->len_tok = 1, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->is_active = false, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->n_dirty = 9, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->tear.n = 1, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, r->tear.n_view = 2, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    *r = good, w.va->n_created++, assert_status(VT_EINVAL, vt_va_check(w.va, NULL));
-    r->tear.n = 1,
-    assert_status(VT_EINVAL, vt_va_check(w.va, NULL)); // the sums agree; the system not
-    r->tear.n = 0, w.va->n_created--;
+    if (!strstr(what, want)) fail_msg("wanted '%s', got '%s'", want, what);
+}
+
+static void test_check_finds_wrong_requests(void **state)
+{
+    (void)state;
+    open_small(false, false);
+    vti_va_req *r = &w.va->req[va_begin(&w, 2 * PAGE_TOK)];
+    r->n_dirty = 9, expect_broken("dirty"), r->n_dirty = 2;
+    r->n_torn = 9;
+    expect_broken("room");
+    r->n_torn = 0;
+    r->torn_view = 3, expect_broken("torn"), r->torn_view = 0;
+    r->len_tok = 1000, expect_broken("max_tok"), r->len_tok = 2 * PAGE_TOK;
+    r->len_tok = 1, expect_broken("need"), r->len_tok = 2 * PAGE_TOK;
+    r->is_active = false, expect_broken("inactive"), r->is_active = true;
+    r->n_given = 3, expect_broken("needed"), r->n_given = 2;
+    r->n_dirty = 1, expect_broken("clean"), r->n_dirty = 2;
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void test_check_finds_wrong_groups(void **state)
+{
+    (void)state;
+    open_small(false, false);
+    vti_va_req *r = &w.va->req[va_begin(&w, 2 * PAGE_TOK)];
+    uint32_t n_home = w.va->geo.n_home;
+    leave_behind(1);
+    assert_ok(va_step(&w, true)); // one is spare
+    r->name[1] = 0, expect_broken("twice"), r->name[1] = 1;
+    r->name[1] = 2 * n_home, expect_broken("does not exist"), r->name[1] = 1;
+    r->name[1] = n_home, expect_broken("another position"), r->name[1] = 1;
+    w.va->state[1] = VTI_VA_SPARE, expect_broken("twice"), w.va->state[1] = VTI_VA_MAPPED;
+    w.va->state[5] = VTI_VA_MAPPED, expect_broken("nowhere"), w.va->state[5] = VTI_VA_NONE;
+    w.va->state[5] = VTI_VA_SPARE, expect_broken("spare"), w.va->state[5] = VTI_VA_NONE;
+    w.va->n_created = 4;
+    expect_broken("count of groups");
+    w.va->n_created = 3;
+    w.va->budget_groups = 2, expect_broken("budget"), w.va->budget_groups = 20;
+    w.va->n_run++, expect_broken("count of runs"), w.va->n_run--;
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void test_check_compares_with_the_system(void **state)
+{
+    (void)state;
+    open_small(false, false);
+    vti_va_req *r = &w.va->req[va_begin(&w, 2 * PAGE_TOK)];
+    w.va->state[7] = VTI_VA_SPARE; // the sums agree
+    w.va->n_spare = 1;
+    w.va->n_created = 3;
+    expect_broken("holds");
+    w.va->state[7] = VTI_VA_NONE;
+    w.va->n_spare = 0;
+    w.va->n_created = 2;
+    r->len_tok = r->n_given = r->n_need = r->n_dirty = 1;
+    r->n_mapped = r->n_torn = 1; // of no view
+    expect_broken("maps");
+    r->n_torn = 0;
+    r->n_mapped = r->n_dirty = r->n_need = r->n_given = 2;
+    r->len_tok = 2 * PAGE_TOK;
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void test_check_finds_too_many_runs(void **state)
+{
+    (void)state;
+    va_setup s = va_small();
+    s.host = false;
+    s.max_batch = 2;
+    s.max_runs = 4 * s.n_plane; // one for each request, and two more
+    va_open(&w, &s, 1);
+    uint32_t a = va_begin(&w, PAGE_TOK);
+    leave_behind(1);
+    assert_ok(va_step(&w, true));
+    w.len[a] = 2 * PAGE_TOK; // takes the spare group: a second run
+    assert_ok(va_step(&w, false));
+    va_begin(&w, PAGE_TOK);
+    w.va->max_jump = 0, expect_broken("mappings"), w.va->max_jump = 2;
     va_verify(&w);
     va_close(&w);
 }
@@ -703,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_deferred_memory_serves_the_next_request),
         cmocka_unit_test(test_without_deferral_memory_goes_back_at_once),
         cmocka_unit_test(test_eager_reclaim_returns_idle_memory),
+        cmocka_unit_test(test_trim_returns_spare_memory),
         cmocka_unit_test(test_memory_is_taken_from_who_needs_it_least),
         cmocka_unit_test(test_a_request_may_become_shorter),
         cmocka_unit_test(test_the_budget_follows_reserve_physical_pages),
@@ -727,7 +808,10 @@ int main(void)
         cmocka_unit_test(test_bug_12_counting_what_was_not_mapped),
         cmocka_unit_test(test_bug_13_unmapping_under_kernels),
         cmocka_unit_test(test_bug_13_the_bytes_of_another),
-        cmocka_unit_test(test_check_finds_what_is_wrong),
+        cmocka_unit_test(test_check_finds_wrong_requests),
+        cmocka_unit_test(test_check_finds_wrong_groups),
+        cmocka_unit_test(test_check_compares_with_the_system),
+        cmocka_unit_test(test_check_finds_too_many_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

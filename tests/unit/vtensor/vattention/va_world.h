@@ -5,7 +5,7 @@
 //
 // On the host and on the stand-in the bytes are compared. The fake has none, only clean and dirty
 // pages; with `device` it simulates a device on which every step starts kernels that read all
-// memory of active requests.
+// memory of active requests, and where created memory is dirty.
 #ifndef VT_TEST_VA_WORLD_H
 #define VT_TEST_VA_WORLD_H
 
@@ -23,7 +23,9 @@ typedef struct va_setup {
     uint32_t n_plane;
     size_t row_bytes, page_bytes;
     uint32_t max_tok, max_batch, eager_groups;
+    uint32_t next_groups, low_percent, high_percent; // 0: none
     uint64_t budget_groups;
+    uint64_t max_runs, max_chunks; // of the fake; 0: no limit
 } va_setup;
 
 typedef struct va_world_req {
@@ -67,7 +69,10 @@ vt_status va_set_budget(va_world *w, uint64_t n_group);
 uint32_t va_begin(va_world *w, uint32_t len_tok);
 void va_write(va_world *w, uint32_t reqid, uint32_t first, uint32_t end);
 
-// What a step must answer if no call of the backend fails.
+// The device does all that it was given.
+void va_finish_work(const va_world *w);
+
+// What a step must answer if no call of the backend fails, and no request is lost.
 vt_status va_foresee(const va_world *w);
 
 // Every byte that active requests have been given; that works while the worker does.
