@@ -307,15 +307,17 @@ static vt_status grow_batch(vt_va *va)
     return VT_OK;
 }
 
-// The system has no memory for new groups.
+// The system has no memory for new groups. Nothing is taken in vain.
 static vt_status grow_from_others(vt_va *va)
 {
-    uint64_t n_more = 0;
+    uint64_t n_more = 0, n_kept = 0;
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         const vti_va_req *r = &va->req[i];
         n_more += r->n_want > r->n_mapped ? r->n_want - r->n_mapped : 0;
+        n_kept += r->n_mapped < r->n_keep ? r->n_mapped : r->n_keep;
+        n_kept += vti_va_lost(r, r->n_keep);
     }
-    if (n_more > va->n_created) return VT_NOSPACE;
+    if (n_kept + n_more > va->n_created) return VT_NOSPACE;
     VT_TRY(vti_va_make_room(va, va->n_created - n_more));
     return grow_batch(va);
 }

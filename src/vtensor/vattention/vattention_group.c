@@ -42,16 +42,16 @@ static uint32_t home_of(const vt_va *va, uint32_t req, uint32_t at)
 }
 
 // The first name in that state within [first, end).
-static uint32_t find_name(const vt_va *va, vti_va_state state, uint32_t first, uint32_t end)
+static uint32_t find_in_state(const vt_va *va, vti_va_state state, uint32_t first, uint32_t end)
 {
     const uint8_t *at = memchr(va->state + first, (int)state, end - first);
     return at ? (uint32_t)(at - va->state) : NO_NAME;
 }
 
-static uint32_t find_home(const vt_va *va, vti_va_state state, uint32_t from)
+static uint32_t find_home_name(const vt_va *va, vti_va_state state, uint32_t from)
 {
-    uint32_t name = find_name(va, state, from, va->geo.n_home);
-    return name != NO_NAME ? name : find_name(va, state, 0, from);
+    uint32_t name = find_in_state(va, state, from, va->geo.n_home);
+    return name != NO_NAME ? name : find_in_state(va, state, 0, from);
 }
 
 // The name that continues the request's run.
@@ -68,17 +68,17 @@ static uint32_t choose_name(const vt_va *va, uint32_t req, uint32_t at)
     uint32_t next = next_name(va, req, at), home = home_of(va, req, at), spare = NO_NAME;
     bool may_jump = va->n_run < va->max_jump;
     if (next != NO_NAME && va->state[next] == VTI_VA_SPARE) return next;
-    if (may_jump && va->n_spare > 0) spare = find_home(va, VTI_VA_SPARE, home);
+    if (may_jump && va->n_spare > 0) spare = find_home_name(va, VTI_VA_SPARE, home);
     if (spare != NO_NAME) return spare;
     if (next != NO_NAME && va->state[next] == VTI_VA_NONE) return next;
-    return may_jump ? find_home(va, VTI_VA_NONE, home) : va->geo.n_home + home;
+    return may_jump ? find_home_name(va, VTI_VA_NONE, home) : va->geo.n_home + home;
 }
 
 // How many names from that one on are in the same state and of the same kind.
 static uint32_t run_length(const vt_va *va, uint32_t name, uint32_t most)
 {
-    uint32_t n = 1;
-    while (n < most && name + n != va->geo.n_home && va->state[name + n] == va->state[name]) n++;
+    uint32_t n = 1, end = name < va->geo.n_home ? va->geo.n_home : 2 * va->geo.n_home;
+    while (n < most && name + n < end && va->state[name + n] == va->state[name]) n++;
     return n;
 }
 
@@ -86,8 +86,8 @@ static uint32_t run_length(const vt_va *va, uint32_t name, uint32_t most)
 
 static vt_status destroy_first(vt_va *va, const vti_va_actor *by, uint32_t most, uint32_t *n)
 {
-    uint32_t name = find_name(va, VTI_VA_SPARE, va->geo.n_home, 2 * va->geo.n_home);
-    if (name == NO_NAME) name = find_name(va, VTI_VA_SPARE, 0, va->geo.n_home);
+    uint32_t name = find_in_state(va, VTI_VA_SPARE, va->geo.n_home, 2 * va->geo.n_home);
+    if (name == NO_NAME) name = find_in_state(va, VTI_VA_SPARE, 0, va->geo.n_home);
     *n = run_length(va, name, most);
     by->count->destroy_calls++;
     VT_TRY(vti_va_note(by, va->vmm->ops->destroy(va->vmm, name, *n)));

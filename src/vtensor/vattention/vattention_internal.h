@@ -14,14 +14,15 @@
 // from one request to another is unmap, map and wipe; groups are created as demand grows and
 // destroyed when the budget shrinks or the owner trims.
 //
-//   state of a name   NONE --create--> SPARE --map, wipe--> MAPPED --unmap--> SPARE --destroy--> NONE
+//   state of a name
+//   NONE --create--> SPARE --map, wipe--> MAPPED --unmap--> SPARE --destroy--> NONE
 //
 // Where the system limits mappings (the host), neighbouring names at neighbouring positions (a run)
 // cost one mapping in each view. Every position of every request has two names of its own:
 //
-//   names   0 .. n_home-1          home: position p of request r prefers r x groups_per_request + p;
-//                                  may serve anywhere
-//           n_home .. 2 x n_home-1 reserve: serves at its position only, so it is always available
+//   names   0 .. n_home-1           home: position p of request r prefers the name
+//                                   r x groups_per_request + p; it may serve anywhere
+//           n_home .. 2 x n_home-1  reserve: serves at its position only, so it is always available
 //
 // A position takes the spare group that continues its request's run; else, while fewer than
 // max_jump runs are mapped, any spare one, or a new one; else what continues the run, created in
@@ -34,9 +35,9 @@
 //   n_need    its length needs them: not taken while it is active
 //   n_dirty   kernels may have written below: wiped before another request begins here. Above, all
 //             is zero
-//   n_torn    after the mapped ones: the device failed while they were mapped or unmapped, and again
-//             while that was undone, so that they are mapped in the first torn_view views only. The
-//             request is out of service: it keeps what it has, and grows, shrinks and begins no
+//   n_torn    after the mapped ones: the device failed while they were mapped or unmapped, and
+//             again while that was undone, so that they are mapped in the first torn_view views
+//             only. The request is lost: it keeps what it has, and grows, shrinks and begins no
 //             more. Cleanup tries again
 //
 // Two threads change mappings: the owner in its calls, and the worker of a look-ahead. While a job

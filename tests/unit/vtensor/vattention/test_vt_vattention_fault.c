@@ -1,7 +1,8 @@
 // test_vt_vattention_fault.c - for every call of vattention.h and every i: the i-th backend call
 // fails, with VT_NOSPACE and with VT_EDEVICE, once or from then on, so that undoing fails as well.
-// Afterwards active requests are as before, vt_va_check holds, a retry succeeds unless a request was
-// lost, and nothing leaks. A single failure loses none. Every allocation of the library fails once, and so does the start of its thread.
+// Afterwards active requests are as before, vt_va_check holds, a retry succeeds unless a request
+// was lost, and nothing leaks. A single failure loses none. Every allocation of the library fails
+// once, and so does the start of its thread.
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -9,13 +10,13 @@
 #include "va_world.h"
 #include "vtensor/vtensor.h"
 
-enum { PAGE_TOK = 32, MORE_THAN_CLEANUP_CALLS = 40 };
+enum { MORE_THAN_CLEANUP_CALLS = 40 };
 
 static va_world w;
 
 static void grown(uint32_t n_group)
 {
-    va_begin(&w, n_group * PAGE_TOK);
+    va_begin(&w, n_group * VA_PAGE_TOK);
 }
 
 static void leave(uint32_t reqid)
@@ -52,7 +53,7 @@ static void idle_in_the_way(void)
     grown(7);
     leave(1);
     leave(2);
-    w.len[0] = 7 * PAGE_TOK;
+    w.len[0] = 7 * VA_PAGE_TOK;
 }
 
 static void surplus_in_the_way(void)
@@ -60,16 +61,16 @@ static void surplus_in_the_way(void)
     grown(2);
     grown(9);
     grown(9);
-    w.len[1] = w.len[2] = PAGE_TOK;
+    w.len[1] = w.len[2] = VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    w.len[0] = 8 * PAGE_TOK;
+    w.len[0] = 8 * VA_PAGE_TOK;
 }
 
 static void two_to_grow(void)
 {
     one_of_two();
-    w.len[0] = 5 * PAGE_TOK;
-    w.len[1] = 6 * PAGE_TOK;
+    w.len[0] = 5 * VA_PAGE_TOK;
+    w.len[1] = 6 * VA_PAGE_TOK;
 }
 
 static void one_to_shorten(void)
@@ -98,7 +99,7 @@ static void deferral_off(void)
 static vt_status do_alloc(void)
 {
     uint32_t reqid;
-    return va_alloc(&w, 4 * PAGE_TOK, &reqid);
+    return va_alloc(&w, 4 * VA_PAGE_TOK, &reqid);
 }
 
 static vt_status do_free(void)
@@ -128,6 +129,12 @@ static vt_status do_shrink_budget(void)
     return va_set_budget(&w, 10);
 }
 
+static vt_status do_trim(void)
+{
+    vt_status st = va_step(&w, true);
+    return st == VT_OK ? vt_va_trim(w.va) : st;
+}
+
 static vt_status do_check(void)
 {
     return vt_va_check(w.va, NULL);
@@ -153,6 +160,7 @@ static const act acts[] = {
     {"step_async", two_to_grow, do_step_async, false},
     {"step_async, idle ones give", on_the_brink, do_step_async, true},
     {"budget", idle_in_the_way, do_shrink_budget, true},
+    {"trim", idle_in_the_way, do_trim, false},
     {"budget, surplus", surplus_in_the_way, do_shrink_budget, true},
     {"check", one_grown, do_check, false},
 };
@@ -165,6 +173,8 @@ static void open_for(const act *a, bool host, bool megacache)
     s.host = host;
     s.device = a->device && !host;
     s.n_plane = 3;
+    s.next_groups = 3;
+    s.low_percent = 20;
     s.megacache = megacache;
     s.row_bytes = megacache ? 42 : 128; // 32.5 tokens to a page, or 32
     va_open(&w, &s, 7);
@@ -245,11 +255,11 @@ static void one_lost(void)
 {
     grown(3);
     grown(1);
-    w.len[1] = 5 * PAGE_TOK;
+    w.len[1] = 5 * VA_PAGE_TOK;
     vt_fault_arm(w.fault, 2, 1, VT_EDEVICE);
     assert_status(VT_EDEVICE, va_step(&w, false));
     vt_fault_disarm(w.fault);
-    w.len[1] = PAGE_TOK;
+    w.len[1] = VA_PAGE_TOK;
     assert_true(vt_va_look(w.va, 1).is_lost);
     assert_int_equal(va_stats(&w).requests_lost, 1);
     assert_int_equal(va_stats(&w).groups_lost, 4);
@@ -262,10 +272,10 @@ static void test_a_lost_request_keeps_what_it_has(void **state)
     (void)state;
     open_for(&lost_act, true, false);
     va_verify(&w);
-    w.len[1] = 2 * PAGE_TOK;
+    w.len[1] = 2 * VA_PAGE_TOK;
     assert_status(VT_EDEVICE, va_step(&w, false));
-    w.len[1] = PAGE_TOK;
-    w.len[0] = 9 * PAGE_TOK;
+    w.len[1] = VA_PAGE_TOK;
+    w.len[0] = 9 * VA_PAGE_TOK;
     assert_ok(va_step_async(&w)); // others go on
     va_verify(&w);
     assert_int_equal(va_mapped(&w, 1), 1);
@@ -298,9 +308,9 @@ static void test_lost_memory_counts_against_the_budget(void **state)
     assert_int_equal(vt_va_num_free_kvblocks(w.va), 20 - 3 - 5);
     assert_status(VT_NOSPACE, va_set_budget(&w, 7));
     assert_ok(va_set_budget(&w, 8));
-    w.len[0] = 4 * PAGE_TOK;
+    w.len[0] = 4 * VA_PAGE_TOK;
     assert_status(VT_NOSPACE, va_step_async(&w));
-    w.len[0] = 3 * PAGE_TOK;
+    w.len[0] = 3 * VA_PAGE_TOK;
     assert_ok(va_step_async(&w));
     va_verify(&w);
     va_close(&w);
@@ -317,7 +327,7 @@ static void test_the_bytes_of_another_are_not_in_a_lost_request(void **state)
     assert_ok(va_step(&w, true));
     vt_fault_disarm(w.fault);
     assert_int_equal(va_stats(&w).groups_lost, 5);
-    assert_ok(va_alloc(&w, PAGE_TOK, &reqid));
+    assert_ok(va_alloc(&w, VA_PAGE_TOK, &reqid));
     assert_int_equal(reqid, 1);
     va_verify(&w);
     va_close(&w);
@@ -343,7 +353,7 @@ static void test_a_failing_wipe_is_undone(void **state)
 {
     (void)state;
     open_for(&(act){"", one_of_two, NULL, true}, false, false);
-    w.len[0] = 4 * PAGE_TOK;
+    w.len[0] = 4 * VA_PAGE_TOK;
     vt_fault_arm(w.fault, 5, 0, VT_EDEVICE); // create, three maps, a wipe
     assert_status(VT_EDEVICE, va_step(&w, false));
     vt_fault_disarm(w.fault);

@@ -16,7 +16,7 @@
 #include "vmm_fault.h"
 #include "vtensor/vattention.h"
 
-enum { VA_WORLD_MAX_BATCH = 16 };
+enum { VA_WORLD_MAX_BATCH = 16, VA_PAGE_TOK = 32 }; // VA_PAGE_TOK: tokens per page of va_small
 
 typedef struct va_setup {
     bool host, cuda, device, megacache; // neither host nor cuda: fake
@@ -49,6 +49,7 @@ typedef struct va_world {
 
 // Two planes of 128 bytes, 32 tokens to a page, 10 pages to a request, 4 requests, 20 groups; host.
 va_setup va_small(void);
+void va_open_small(va_world *w, bool host, bool device);
 
 // Errors end the test.
 void va_open(va_world *w, const va_setup *setup, uint64_t seed);
@@ -67,6 +68,7 @@ vt_status va_set_budget(va_world *w, uint64_t n_group);
 
 // Alloc and step must succeed. Random bytes into all tokens.
 uint32_t va_begin(va_world *w, uint32_t len_tok);
+uint32_t va_leave_behind(va_world *w, uint32_t n_group); // a request of n groups comes and goes
 void va_write(va_world *w, uint32_t reqid, uint32_t first, uint32_t end);
 
 // The device does all that it was given.
