@@ -8,8 +8,9 @@
 //     that fetch, store, zero and swap_read should have written, and the bytes of the swap that
 //     swap_write should have written;
 //   - VT_NOSPACE (no memory, addresses, mappings or room in the swap left) is a normal answer of
-//     configure, reserve, create, map, swap_open and swap_write, and of no other call; VT_EDEVICE:
-//     the system or driver failed otherwise;
+//     configure, reserve, create, map, protect, swap_open and swap_write, and of no other call;
+//     VT_EDEVICE: the system or driver failed otherwise;
+//   - the bytes that fetch, zero and swap_read write are not mapped VT_VMM_READ there;
 //   - a call with an `order` runs either at once (VT_VMM_NOW: it is complete when the call returns,
 //     and nothing on the device touches the bytes meanwhile) or in the order of the device's work
 //     (VT_VMM_QUEUED: after the work submitted so far, before any submitted later; the call does
@@ -78,8 +79,10 @@ typedef struct vt_vmm_ops {
     // Sets the geometry, once, before any other call below.
     vt_status (*configure)(vt_vmm *vmm, const vt_vmm_geometry *geo);
 
-    // Most runs (neighbouring chunks mapped one after another) that may be mapped at once, so that
-    // the manager can answer VT_NOSPACE before the system does. UINT64_MAX: no limit. Never fails.
+    // Most runs that may be mapped at once, so that the manager can answer VT_NOSPACE before the
+    // system does. A run is mapped slices whose addresses follow each other, as their chunks'
+    // indices do, with the same access: VT_VMM_READ, or one of the other two. So protect can part
+    // a run in three. UINT64_MAX: no limit. Never fails.
     uint64_t (*max_runs)(vt_vmm *vmm);
 
     // Whether VT_VMM_READ and protect refuse writes. Never fails.
@@ -109,7 +112,9 @@ typedef struct vt_vmm_ops {
                      vt_vmm_use use);
 
     // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ.
-    // Pre: can_protect; whole slices, mapped. Work on the device may read there meanwhile.
+    // VT_NOSPACE: a run had to be parted and the system has no mapping left.
+    // Pre: can_protect; whole slices, all mapped with the same access. Work on the device may read
+    // there meanwhile, but not write.
     vt_status (*protect)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use);
 
     // Unmaps [addr, addr + size_bytes), which goes back to reserved. Pre: whole slices, mapped by

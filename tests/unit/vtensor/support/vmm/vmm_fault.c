@@ -105,6 +105,18 @@ static uint64_t fault_max_runs(vt_vmm *vmm)
     return in->ops->max_runs(in);
 }
 
+static bool fault_can_protect(vt_vmm *vmm)
+{
+    vt_vmm *in = fault_of(vmm)->inner;
+    return in->ops->can_protect(in);
+}
+
+static bool fault_creates_zeroed(vt_vmm *vmm)
+{
+    vt_vmm *in = fault_of(vmm)->inner;
+    return in->ops->creates_zeroed(in);
+}
+
 static void fault_close(vt_vmm *vmm)
 {
     fault *f = fault_of(vmm);
@@ -151,6 +163,11 @@ static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
 }
 
+static vt_status fault_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    PASS(protect, CALL_MAY_LACK_SPACE | CALL_GATED, addr, size_bytes, use);
+}
+
 static vt_status fault_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     PASS(unmap, CALL_GATED, addr, size_bytes);
@@ -163,14 +180,14 @@ static vt_status fault_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t
 }
 
 static vt_status fault_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                             size_t offset, size_t size_bytes)
+                             size_t offset, size_t size_bytes, vt_vmm_order order)
 {
-    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes);
+    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes, order);
 }
 
-static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
-    PASS(zero, CALL_GATED, addr, size_bytes);
+    PASS(zero, CALL_GATED, addr, size_bytes, order);
 }
 
 static vt_status fault_fence(vt_vmm *vmm, uint64_t *ticket)
@@ -221,11 +238,14 @@ static const vt_vmm_ops fault_ops = {
     .granularity = fault_granularity,
     .configure = fault_configure,
     .max_runs = fault_max_runs,
+    .can_protect = fault_can_protect,
+    .creates_zeroed = fault_creates_zeroed,
     .reserve = fault_reserve,
     .unreserve = fault_unreserve,
     .create = fault_create,
     .destroy = fault_destroy,
     .map = fault_map,
+    .protect = fault_protect,
     .unmap = fault_unmap,
     .fetch = fault_fetch,
     .store = fault_store,
