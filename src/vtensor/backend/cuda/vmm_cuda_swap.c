@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STAGE_BYTES = 8 << 20 };
+enum { STAGE_BYTES = 8 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
 static void assert_in_range(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
@@ -44,6 +44,8 @@ static vt_status open_swap(vti_cuda *c, uint64_t size_bytes)
         mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED) return VT_NOSPACE;
     w->bytes = bytes;
+    bool drops_whole = c->granularity % HUGE_PAGE_BYTES == 0; // huge pages, and not parts of them
+    (void)madvise(bytes, size_bytes, drops_whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     for (int i = 0; i < VTI_CUDA_N_STAGE; i++) VT_TRY(open_stage(c, &w->stage[i]));
     return VT_OK;
 }

@@ -77,14 +77,18 @@ static vti_cuda_window *take_landed(vti_cuda *c, uint64_t ticket)
     return w;
 }
 
-static void land_windows(vti_cuda *c)
+static vti_cuda_window *land_window(vti_cuda *c)
 {
     uint64_t ticket = first_ticket(c);
     bool is_passed = false;
-    if (ticket == 0 || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK || !is_passed)
-        return;
+    if (ticket == 0 || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK) return NULL;
+    return is_passed ? take_landed(c, ticket) : NULL;
+}
+
+static void land_windows(vti_cuda *c)
+{
     for (int i = 0; i < LANDINGS; i++) {
-        vti_cuda_window *w = take_landed(c, ticket);
+        vti_cuda_window *w = land_window(c);
         if (!w) return;
         vti_cuda_window_end(c, w);
     }

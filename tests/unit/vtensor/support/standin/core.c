@@ -91,6 +91,7 @@ static vti_cu_result meet_rules(function f)
     }
     if (breaks_captures[f] && mode != VTI_CU_CAPTURE_MODE_RELAXED && standin_captures()) {
         (void)standin_breach("a call that breaks the capture of a stream");
+        standin_break_captures();
         return CU_CAPTURE_UNSUPPORTED;
     }
     return VTI_CU_SUCCESS;

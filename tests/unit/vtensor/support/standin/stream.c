@@ -15,6 +15,8 @@ typedef struct op {
     bool writes;         // fill, or copy where src is not 0
     vti_cu_stream after; // NULL: waits for no other stream
     uint64_t after_target;
+    const _Atomic uint32_t *word; // NULL: waits for no value
+    uint32_t least;
     uintptr_t dst, src;
     bool host_dst, host_src;
     unsigned char value;
@@ -23,7 +25,7 @@ typedef struct op {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    bool blocking, captured;
+    bool blocking, captured, broken; // broken: its capture
     op *head, **tail;
     uint64_t n_given, n_done;
 };
@@ -79,6 +81,11 @@ bool standin_captures(void)
     return false;
 }
 
+void standin_break_captures(void)
+{
+    for (vti_cu_stream s = streams; s; s = s->next) s->broken |= s->captured;
+}
+
 static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes, bool writes)
 {
     if (on_host) return standin_is_pinned((void *)at, size_bytes);
@@ -122,7 +129,8 @@ static bool is_done(vti_cu_stream s, uint64_t target);
 
 static bool is_held_up(const op *o)
 {
-    return o->runs || (o->after && !is_done(o->after, o->after_target));
+    return o->runs || (o->after && !is_done(o->after, o->after_target)) ||
+           (o->word && *o->word < o->least);
 }
 
 static void progress(vti_cu_stream s)
@@ -290,14 +298,53 @@ void standin_drop_stream(void *stream)
     pthread_mutex_unlock(&standin_mu);
 }
 
+static vti_cu_result capture(vti_cu_stream stream, bool on)
+{
+    if (!link_of(stream) || stream->captured == on) return standin_breach("an odd capture");
+    bool broken = stream->broken;
+    stream->captured = on;
+    stream->broken = false;
+    return broken ? CU_CAPTURE_INVALIDATED : VTI_CU_SUCCESS;
+}
+
 void standin_capture(void *stream, bool on)
 {
     pthread_mutex_lock(&standin_mu);
-    if (link_of(stream))
-        ((vti_cu_stream)stream)->captured = on;
-    else
-        (void)standin_breach("the capture of a stream that is none");
+    (void)capture(stream, on);
     pthread_mutex_unlock(&standin_mu);
+}
+
+vti_cu_result cuStreamBeginCapture_v2(vti_cu_stream stream, vti_cu_capture_mode mode)
+{
+    STANDIN_BEGIN(F_stream_begin_capture);
+    if (mode != VTI_CU_CAPTURE_MODE_GLOBAL) return standin_end(standin_breach("an odd capture"));
+    return standin_end(capture(stream, true));
+}
+
+// A graph is its stream's address, and nothing else.
+vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
+{
+    STANDIN_BEGIN(F_stream_end_capture);
+    vti_cu_result r = capture(stream, false);
+    *graph = r == VTI_CU_SUCCESS ? stream : NULL;
+    return standin_end(r);
+}
+
+vti_cu_result cuGraphDestroy(void *graph)
+{
+    STANDIN_BEGIN(F_graph_destroy);
+    return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
+}
+
+// The word is pinned memory; nobody is told when it changes, so nothing may wait for it.
+vti_cu_result cuStreamWaitValue32_v2(vti_cu_stream stream, vti_cu_ptr addr, uint32_t value,
+                                     unsigned flags)
+{
+    STANDIN_BEGIN(F_stream_wait_value);
+    op o = {.word = (const _Atomic uint32_t *)(uintptr_t)addr, .least = value};
+    if (flags != 0 || !standin_is_pinned((const void *)(uintptr_t)addr, sizeof value))
+        return standin_end(standin_breach("an odd wait for a value"));
+    return standin_end(give(stream, &o));
 }
 
 vti_cu_result cuStreamIsCapturing(vti_cu_stream stream, vti_cu_capture_status *status)
