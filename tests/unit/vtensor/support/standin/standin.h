@@ -63,6 +63,9 @@ void standin_set_read_only(bool supported); // whether memory may be opened for 
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
 // does nothing. Each order replaces the one before.
 void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);
+
+// Runs once, in the calling thread, when the function is called next, before that does anything.
+void standin_before(const char *symbol, void (*run)(void));
 uint64_t standin_fired(void);               // calls made to fail by the last order
 uint64_t standin_calls(const char *symbol); // since the last reset; NULL: of all functions
 
