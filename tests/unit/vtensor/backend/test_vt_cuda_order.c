@@ -32,8 +32,8 @@ static void test_the_owner_waits_for_nothing(void **state)
     assert_ok(vmm->ops->create(vmm, 2, 2));
     assert_ok(vmm->ops->map(vmm, addr, 0, 2, 2, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, place(4), 0, 0, 1, VT_VMM_READ));
-    assert_ok(vmm->ops->protect(vmm, place(0), SLICE, VT_VMM_READ));
-    assert_ok(vmm->ops->protect(vmm, place(0), SLICE, VT_VMM_WRITE));
+    assert_ok(vmm->ops->protect(vmm, place(4), SLICE, VT_VMM_WRITE));
+    assert_ok(vmm->ops->protect(vmm, place(4), SLICE, VT_VMM_READ));
     assert_ok(vmm->ops->zero(vmm, addr, 2 * SLICE, VT_VMM_QUEUED));
     for (int i = 0; i < 40; i++)
         assert_ok(vmm->ops->fetch(vmm, addr, 0, 1, 0, SLICE, VT_VMM_QUEUED));

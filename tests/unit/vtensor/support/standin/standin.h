@@ -7,7 +7,8 @@
 //   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is
 //     mapped; they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range
 //     mapped;
-//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped;
+//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped, where no
+//     work reads or writes that is not done;
 //   - memory lives until its handle is released and the last mapping of it is gone; when it is
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
@@ -17,11 +18,13 @@
 //     ends it;
 //   - a stream that was created blocking makes no progress while a kernel runs in the default one;
 //   - memory may be opened for reading alone, unless the test has it refused, as some drivers do; a
-//     write there faults, and work that writes there is a breach;
+//     write there faults, and work that writes there, or did not end before, is a breach;
 //   - while a stream is being captured into a graph, nothing is given to it, waited for in it or
 //     asked of it; an event that is recorded in it belongs to the graph. If it is a blocking
 //     stream, the same goes for the default one. Calls that may break a capture, which are those
 //     that allocate, map, wait or query, are made by threads in relaxed mode only.
+//
+// With STANDIN_ABORT in the environment, a breach aborts in the call that commits it.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
