@@ -7,8 +7,8 @@
 //   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is
 //     mapped; they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range
 //     mapped;
-//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped, where no
-//     work reads or writes that is not done;
+//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped, where
+//     no work reads or writes that is not done;
 //   - memory lives until its handle is released and the last mapping of it is gone; when it is
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
