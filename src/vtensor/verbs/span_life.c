@@ -171,8 +171,7 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     *out = best_idle_span(m, expect_tok, alias_tok);
     if (*out) return VT_OK;
     if (m->vset.n_span < m->vset.n_max) return vti_span_alloc(m, out);
-    vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
+    if (!vti_span_reap_oldest(m)) vti_jobs_settle(m);
     *out = best_idle_span(m, expect_tok, alias_tok);
     return *out ? VT_OK : VT_BUSY;
 }

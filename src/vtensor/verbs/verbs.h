@@ -146,6 +146,7 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
 // Makes retired spans idle, the oldest first, as far as the device is done with them.
 vt_status vti_spans_reap(vt_manager *m, bool wait);
+bool vti_span_reap_oldest(vt_manager *m); // by the caller, not by the mapper; false: it is in use
 // The same for what waits in live spans.
 void vti_spans_clear(vt_manager *m, bool post);
 
