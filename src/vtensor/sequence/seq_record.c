@@ -81,13 +81,13 @@ static vt_status push_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint3
     return st;
 }
 
+// In the next vt_step: a sequence that ends before that needs no guard.
 static void guard_lanes(vt_seq *s, uint32_t n_tok)
 {
     const vti_geo *g = &s->m->geo;
     for (uint32_t i = 0; i < g->n_group; i++)
         if (!g->group[i].is_state)
             vti_lane_guard(s->m, s->span, i, vti_group_chunks(&g->group[i], n_tok));
-    vti_span_guard(s->m, s->span);
 }
 
 static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
