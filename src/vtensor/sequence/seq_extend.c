@@ -96,10 +96,9 @@ static vt_status device_lets_go(vt_seq *s)
 {
     bool is_passed;
     if (!s->tail_asked) VT_TRY(vti_fence_take(s->m, s->span));
-    s->tail_asked = true;
-    VT_TRY(vti_fence_passed(s->m, s->span->fence, &is_passed));
-    s->tail_asked = !is_passed;
-    return is_passed ? VT_OK : VT_BUSY;
+    vt_status st = vti_fence_passed(s->m, s->span->fence, &is_passed);
+    s->tail_asked = st == VT_OK && !is_passed;
+    return st == VT_OK && !is_passed ? VT_BUSY : st;
 }
 
 static vt_status tail_make_writable(vt_seq *s, uint32_t group)
@@ -141,9 +140,10 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     if (from >= l->dirty_end || from == to) return VT_OK;
     size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
     if (end > l->dirty_end) end = l->dirty_end;
-    VT_TRY(vti_lane_zero(s->m, s->span, group, from, end));
-    if (end == l->dirty_end) l->dirty_end = 0;
-    return VT_OK;
+    vt_status st = vti_lane_zero(s->m, s->span, group, from, end);
+    if (st != VT_OK) s->span->needs_fence = true; // what is warm may be being wiped in some views
+    if (st == VT_OK && end == l->dirty_end) l->dirty_end = 0;
+    return st;
 }
 
 static vt_status lane_make_ready(vt_seq *s, uint32_t group, uint32_t len_tok)
