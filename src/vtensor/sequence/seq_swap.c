@@ -259,6 +259,7 @@ static vt_status read_chunks(vt_seq *s)
         VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
         note_dirty(s, c + n - 1);
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
+        VT_TRY(vti_lane_reguard(s->m, s->span, c->group, c->position, c->position + n));
     }
     return VT_OK;
 }

@@ -48,7 +48,8 @@ typedef struct vti_lane_job {
     uint32_t portion;   // positions at a time
     vti_plan *plan;     // [n] the chunks
     uintptr_t addr;     // of position `first` in view 0
-    vt_vmm_use use;     // BACK
+    vt_vmm_use use;     // of what is mapped, also again, after an UNMAP that failed
+    uint32_t n_ro;      // but the first n_ro of them: VT_VMM_READ
     vt_vmm_order order; // of wiping
     uint64_t n_run;     // mappings reserved for it
 

@@ -119,3 +119,12 @@ vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
     vti_lane_set_ro(&m->vset, sp, group, begin);
     return VT_OK;
 }
+
+vt_status vti_lane_reguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                           uint32_t end)
+{
+    const vti_lane *l = &sp->lane[group];
+    if (end > l->n_ro) end = l->n_ro;
+    if (!m->guards || first >= end) return VT_OK;
+    return lane_protect(m, sp, group, first, end, VT_VMM_READ);
+}
