@@ -83,8 +83,10 @@ static vt_status allocate_tables(vt_va *va)
     va->name = calloc(g->n_home, sizeof *va->name);
     va->state = calloc(g->n_home, 2);
     if (!va->req || !va->name || !va->state) return VT_ENOMEM;
-    for (uint32_t i = 0; i < g->max_batch; i++)
+    for (uint32_t i = 0; i < g->max_batch; i++) {
         va->req[i].name = va->name + (size_t)i * g->groups_per_request;
+        va->req[i].freed_at = ++va->n_free;
+    }
     return vti_va_make_jobs(va);
 }
 

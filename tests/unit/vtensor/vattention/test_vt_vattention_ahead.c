@@ -179,6 +179,21 @@ static void test_the_next_request_takes_free_memory_only(void **state)
     va_close(&w);
 }
 
+static void test_what_the_next_request_has_is_taken_when_needed(void **state)
+{
+    (void)state;
+    open_with(4, 0, 0);
+    va_begin(&w, 10 * VA_PAGE_TOK);
+    uint32_t b = va_begin(&w, 6 * VA_PAGE_TOK);
+    look_ahead();
+    assert_int_equal(va_mapped(&w, 2), 3); // b has the next token's
+    w.len[b] = 9 * VA_PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    assert_int_equal(va_mapped(&w, 2), 1);
+    va_verify(&w);
+    va_close(&w);
+}
+
 // ---- Reclamation in the background
 
 // Of 20 groups 3 are free; b is idle for longer than c.
@@ -292,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_the_next_request_suits_short_ones),
         cmocka_unit_test(test_the_next_request_is_wiped_ahead),
         cmocka_unit_test(test_the_next_request_takes_free_memory_only),
+        cmocka_unit_test(test_what_the_next_request_has_is_taken_when_needed),
         cmocka_unit_test(test_little_free_memory_is_reclaimed_behind_the_caller),
         cmocka_unit_test(test_enough_free_memory_is_left_alone),
         cmocka_unit_test(test_reclamation_spares_the_next_request),
