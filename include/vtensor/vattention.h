@@ -162,8 +162,8 @@ VT_API uint64_t vt_va_kvblocks_for(const vt_va *va, uint32_t len_tok);
 // finished with.
 VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
 
-// X(name, help): all counters and gauges. Gauges are those of this moment, while a look-ahead may be
-// at work. Counters do not include its work before the next call that changes mappings.
+// X(name, help): all counters and gauges. Gauges are those of this moment, while a look-ahead may
+// be at work. Counters do not include its work before the next call that changes mappings.
 #define VT_VA_STATS(X)                                                                        \
     X(page_bytes, "bytes of a page of one tensor")                                            \
     X(group_bytes, "bytes of a page group, its pages in all tensors together")                \

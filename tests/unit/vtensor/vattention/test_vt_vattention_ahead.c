@@ -1,5 +1,5 @@
-// test_vt_vattention_ahead.c - what the worker of vattention.h does while the caller goes on: memory
-// for the next tokens, the next request, and reclamation when little is free.
+// test_vt_vattention_ahead.c - what the worker of vattention.h does while the caller goes on:
+// memory for the next tokens, the next request, and reclamation when little is free.
 #include "va_world.h"
 
 static va_world w;
