@@ -14,7 +14,8 @@
 //   - a call with an `order` runs either at once (VT_VMM_NOW: it is complete when the call returns,
 //     and nothing on the device touches the bytes meanwhile) or in the order of the device's work
 //     (VT_VMM_QUEUED: after the work submitted so far, before any submitted later; the call does
-//     not wait for the device);
+//     not wait for the device; if that is impossible because the user's stream is being captured
+//     into a graph, it answers VT_EDEVICE and has changed nothing);
 //   - no call waits for work that the user submitted to the device, but for swap_write, and passed
 //     with `wait`;
 //   - VT_ENOMEM (no host memory for bookkeeping) comes only from configure, reserve, create and
@@ -111,8 +112,8 @@ typedef struct vt_vmm_ops {
     vt_status (*map)(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                      vt_vmm_use use);
 
-    // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ.
-    // VT_NOSPACE: a run had to be parted and the system has no mapping left.
+    // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ. Makes no page
+    // present. VT_NOSPACE: a run had to be parted and the system has no mapping left.
     // Pre: can_protect; whole slices, all mapped with the same access. Work on the device may read
     // there meanwhile, but not write.
     vt_status (*protect)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use);
@@ -151,11 +152,11 @@ typedef struct vt_vmm_ops {
     // Bytes of addresses mapped to chunks now, and the number of mappings, as the system reports
     // them (/proc/self/maps on the host), or as the backend counts them where the system reports
     // nothing. Exact while no other thread maps. Where max_runs is a limit, a run is at most one
-    // mapping; elsewhere it may be many (on a GPU one for each handle).
+    // mapping; elsewhere it may be many (on a GPU one for each unit of the granularity).
     vt_status (*mapped)(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping);
 
     // Opens a swap of size_bytes, at most once. On the host: a file in the directory `dir`, deleted
-    // while it is open. On a GPU: pinned host memory; dir is not used and may be NULL.
+    // while it is open. On a GPU: host memory; dir is not used and may be NULL.
     vt_status (*swap_open)(vt_vmm *vmm, const char *dir, uint64_t size_bytes);
 
     // Copies mapped bytes to byte `offset` of the swap, and back; *sum is the checksum
@@ -195,22 +196,30 @@ VT_API const char *vt_vmm_host_advice(void);
 // A backend on the memory of an NVIDIA GPU, through the driver's virtual memory management (CUDA
 // 11.2 and later). libcuda.so.1 is loaded at run time. It works in the context that is current in
 // the thread that opens it.
+//
+// A ticket covers the streams that the backend was told of, and no others: the default stream
+// (NULL) is not ordered with streams that were created non-blocking. While one of them is being
+// captured into a graph, fence gives tickets that do not pass before the capture has ended, and
+// waiting for one answers VT_EDEVICE.
 typedef struct vt_vmm_cuda_config {
     int device;   // ordinal
     void *stream; // CUstream on which the kernels that read sequences run, and in whose order
-                  // copies and wiping are queued; NULL: the default stream
+                  // copies and wiping are queued; NULL: the default stream; not
+                  // CU_STREAM_PER_THREAD, which is another stream in each thread
     void *const *beside; // [n_beside] CUstreams of other work that reads sequences; may be NULL
     int n_beside;
 } vt_vmm_cuda_config;
 
-// Errors: VT_EDEVICE (no libcuda, no current context, or a device without virtual memory
-// management; *why says which, a static string; why may be NULL), VT_ENOMEM. On error *out is NULL.
+// The streams must outlive the backend. Errors: VT_EDEVICE (no libcuda, no current context, or a
+// device without virtual memory management; *why says which, a static string; why may be NULL),
+// VT_ENOMEM. On error *out is NULL.
 VT_API VT_NODISCARD vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out,
                                                const char **why);
 
-// Work whose end only the caller knows: every later ticket waits for `event` (a CUevent that was
-// recorded) as well, until it has passed. The event must live until then. Owner thread. Errors:
-// VT_EINVAL (not a CUDA backend), VT_ENOMEM.
+// Work that is ordered by none of the streams: every later ticket waits for what was recorded in
+// `event` (a CUevent, recorded outside any capture) until now. The event may be recorded again or
+// destroyed once the call has returned. Owner thread. Errors: VT_EINVAL (not a CUDA backend),
+// VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_vmm_cuda_await(vt_vmm *vmm, void *event);
 
 // The checksum of the swap: 64 bits, not cryptographic. Call it for the pieces in order, first with

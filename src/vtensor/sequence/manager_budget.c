@@ -2,20 +2,29 @@
 // the whole manager.
 #include "sequence.h"
 
+#include "vtensor/common/try.h"
+
+static void settle_all(vt_manager *m)
+{
+    vti_jobs_settle(m);
+    vti_loans_return(m, false);
+    (void)vti_spans_reap(m, false);
+    vti_spans_clear(m, false);
+    vti_jobs_settle(m);
+    (void)vti_spans_reap(m, false);
+}
+
 static uint64_t freed_since(const vt_manager *m, uint64_t had)
 {
-    uint64_t has = vti_pset_created(&m->pset);
-    return had > has ? (had - has) * m->geo.chunk_bytes : 0;
+    uint64_t has = vti_pset_created_bytes(&m->pset);
+    return had > has ? had - has : 0;
 }
 
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 {
-    vti_jobs_settle(m);
-    uint64_t had = vti_pset_created(&m->pset);
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
-    uint64_t keep = keep_bytes / m->geo.chunk_bytes;
-    uint64_t spare = vti_spare_count(m, NULL);
-    vt_status st = spare > keep ? vti_spare_reclaim(m, spare - keep, NULL) : VT_OK;
+    settle_all(m);
+    uint64_t had = vti_pset_created_bytes(&m->pset), spare = vti_spare_for_newcomers(m);
+    vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }
@@ -23,26 +32,46 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 // A retired span may still hold chunks of a prefix, so it is reaped first.
 vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
-    vti_jobs_settle(m);
-    uint64_t had = vti_pset_created(&m->pset), chunk = m->geo.chunk_bytes;
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
-    vti_prefixes_evict(m, want_bytes / chunk + (want_bytes % chunk != 0));
-    vt_status st = vti_strays_free(m);
+    settle_all(m);
+    uint64_t had = vti_pset_created_bytes(&m->pset), pooled = vti_pool_bytes(m);
+    vti_prefixes_evict(m, want_bytes);
+    uint64_t evicted = vti_pool_bytes(m) - pooled;
+    vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }
 
+static uint64_t excess(const vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
+    return used > budget_bytes ? used - budget_bytes : 0;
+}
+
+// Whole chunks may have to go for less.
+static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t over = excess(m, budget_bytes);
+    if (over > vti_spare_for_newcomers(m) + vti_evictable_bytes(m)) return VT_NOSPACE;
+    while (over > 0) {
+        uint64_t spare = vti_spare_for_newcomers(m);
+        if (over > spare) vti_prefixes_evict(m, over - spare);
+        if (vti_spare_for_newcomers(m) == 0) return VT_NOSPACE;
+        VT_TRY(vti_spare_return(m, over));
+        over = excess(m, budget_bytes);
+    }
+    return VT_OK;
+}
+
 static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
 {
-    uint64_t was_chunks = m->budget_chunks;
-    if (budget_bytes < m->geo.chunk_bytes) return VT_EINVAL;
-    m->budget_chunks = budget_bytes / m->geo.chunk_bytes;
-    vt_status st = vti_room_make(m, NULL, 0, 0);
-    if (st == VT_OK)
-        m->budget_bytes = budget_bytes;
-    else
-        m->budget_chunks = was_chunks;
-    return st;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (budget_bytes < m->geo.group[g].chunk_bytes) return VT_EINVAL;
+    if (excess(m, budget_bytes) > 0) {
+        settle_all(m);
+        VT_TRY(shrink_to(m, budget_bytes));
+    }
+    m->budget_bytes = budget_bytes;
+    return VT_OK;
 }
 
 vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes)

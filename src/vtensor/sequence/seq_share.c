@@ -1,36 +1,93 @@
 // seq_share.c - fork and match: a new sequence that shares the chunks of another one, or of a
 // recorded prefix.
 //
-//   fork     maps the chunks of the first len_tok tokens, the tail chunk too; the first of the two
-//            to grow copies it (seq_tail.c)
-//   match    maps the whole chunks of the longest recorded prefix, and copies the last one if the
-//            prefix fills only part of it
+// Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the new
+// sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of the
+// device's work, and nobody waits.
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
 
-static vt_status fork_into(vt_seq *s, uint32_t len_tok, vt_seq *child)
+// The chunks of group g that the new sequence begins with: at[p].
+typedef struct share_source {
+    const uint32_t *at[VT_MAX_GROUP];
+    uint32_t n_tok;
+    bool is_lent; // they belong to the tree: what is copied is borrowed until then
+} share_source;
+
+static vt_status alias_lanes(vt_seq *s, const share_source *from)
+{
+    vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_group *gr = &m->geo.group[g];
+        uint32_t first = vti_group_passed(gr, from->n_tok), end = vti_group_whole(gr, from->n_tok);
+        VT_TRY(vti_lane_alias(m, s->span, g, from->at[g], first, end > first ? end : first));
+    }
+    return VT_OK;
+}
+
+// Copies the chunks of a lane that are not aliased: the tail, or all of a state.
+static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, uint32_t first)
+{
+    vt_manager *m = s->m;
+    const vti_group *gr = &m->geo.group[group];
+    size_t left = vti_group_bytes(gr, from->n_tok) - first * gr->slice_bytes;
+    for (uint32_t p = first; left > 0; p++) {
+        size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
+        VT_TRY(vti_loan_reserve(m));
+        VT_TRY(vti_lane_fetch(m, s->span, group, p, from->at[group][p], n));
+        if (from->is_lent) vti_loan_add(m, from->at[group][p]);
+        left -= n;
+    }
+    return VT_OK;
+}
+
+static vt_status begin_with(vt_seq *s, const share_source *from)
+{
+    vt_manager *m = s->m;
+    uint32_t first[VT_MAX_GROUP];
+    VT_TRY(alias_lanes(s, from));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) first[g] = s->span->lane[g].n_owned;
+    VT_TRY(vti_seq_grow(s, from->n_tok));
+    vti_seq_set_len(s, from->n_tok);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(copy_lane(s, from, g, first[g]));
+    return VT_OK;
+}
+
+static vt_status end_failed(vt_seq **out, vt_status st)
+{
+    vt_seq_release(*out);
+    *out = NULL;
+    return st;
+}
+
+// ---- Fork
+
+static bool can_fork(const vt_seq *s, uint32_t len_tok)
 {
     const vti_geo *g = &s->m->geo;
-    VT_TRY(vti_span_repair(s->m, s->span));
-    VT_TRY(vti_span_alias(s->m, child->span, s->span->at, vti_geo_chunks(g, len_tok)));
-    child->tail_stale =
-        vti_geo_tail_bytes(g, len_tok) > 0 && (len_tok < s->len_tok || s->tail_stale);
-    vti_seq_set_len(child, len_tok);
-    vti_seq_set_node(child, s->node);
-    return VT_OK;
+    if (len_tok > s->len_tok || s->swapped || (g->has_state && len_tok < s->len_tok)) return false;
+    for (uint32_t i = 0; i < g->n_group; i++)
+        if (s->span->lane[i].front > vti_group_passed(&g->group[i], len_tok)) return false;
+    return true;
 }
 
 static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 {
     vt_manager *m = s->m;
-    if (len_tok > s->len_tok || s->swapped) return VT_EINVAL;
-    VT_TRY(vti_seq_make(m, 0, vti_geo_chunks(&m->geo, len_tok), out));
-    vt_status st = fork_into(s, len_tok, *out);
-    if (st == VT_OK) return VT_OK;
-    vt_seq_release(*out);
-    *out = NULL;
-    return st;
+    share_source from = {.n_tok = len_tok};
+    if (!can_fork(s, len_tok)) return VT_EINVAL;
+    if (s->span->is_lost) return VT_EDEVICE;
+    VT_TRY(vti_seq_make(m, len_tok, len_tok, out));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = s->span->lane[g].at;
+    vt_status st = begin_with(*out, &from);
+    if (st != VT_OK) return end_failed(out, st);
+    vti_seq_set_node(*out, s->node);
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        vti_lane_guard(m, s->span, g, vti_group_whole(&m->geo.group[g], len_tok));
+    vti_span_guard(m, s->span);
+    vti_events_add(m->events, (vt_event){.kind = VT_EVENT_FORKED, .n_tok = len_tok});
+    return VT_OK;
 }
 
 vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
@@ -46,76 +103,26 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
     return vti_rtree_match(d, tok, n_tok).n_tok;
 }
 
-// Copies the rows of the prefix's partly filled last chunk into a chunk of the sequence's own.
-static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
-{
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t p = sp->n_owned;
-    VT_TRY(vti_seq_grow(s, n_hit));
-    return vti_span_fetch(m, sp, p, region, vti_geo_tail_bytes(&m->geo, n_hit));
-}
-
-// Whether a conversation can continue in the tail chunk itself, with the chunk's region as home.
-static bool can_continue_tail(const vt_seq *s, uint32_t region)
-{
-    const vt_manager *m = s->m;
-    uint32_t p = s->span->n_owned, next = p + 1;
-    bool has_place =
-        next == m->geo.chunks_per_span || vti_pset_state(&m->pset, region, next) == VT_CHUNK_ABSENT;
-    return m->pset.region[region].home_of == VTI_NO_SPAN && has_place &&
-           s->span->at[p] == VTI_NO_REGION && vti_tail_held_by_path(m, s->node, p, region, 0);
-}
-
-// The reverse of copy_tail: the sequence gets the chunk, the tree the copy. Rows of longer prefixes
-// in the chunk are wiped.
-static vt_status take_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
-{
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t p = sp->n_owned;
-    VT_TRY(vti_room_make(m, sp, p + 1, 1));
-    VT_TRY(vti_span_share(m, sp, p, 1, region, VT_VMM_WRITE));
-    VT_TRY(vti_tail_copy_to_tree(m, sp, s->node, p, m->geo.slice_bytes));
-    return vti_span_zero(m, sp, p, vti_geo_tail_bytes(&m->geo, n_hit));
-}
-
-static vt_status share_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
-{
-    return can_continue_tail(s, region) ? take_tail(s, n_hit, region) : copy_tail(s, n_hit, region);
-}
-
-static vt_status take_prefix(vt_seq *s, vti_prefix hit)
-{
-    vt_manager *m = s->m;
-    uint32_t n_whole = vti_geo_whole(&m->geo, hit.n_tok);
-    vti_rtree_regions(m->rtree, hit, m->scratch);
-    VT_TRY(vti_span_alias(m, s->span, m->scratch, n_whole));
-    if (vti_geo_tail_bytes(&m->geo, hit.n_tok) > 0)
-        VT_TRY(share_tail(s, hit.n_tok, m->scratch[n_whole]));
-    vti_seq_set_len(s, hit.n_tok);
-    return VT_OK;
-}
-
-// The node is referenced and kept whole first, so that making room for the tail takes nothing from
-// the path.
+// The nodes are referenced first, so that making room for the tail takes nothing from the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
+    vt_manager *m = s->m;
+    share_source from = {.n_tok = hit.n_tok, .is_lent = true};
     vti_seq_set_node(s, hit.node);
-    vti_rtree_keep_whole(s->m->rtree, hit.node);
-    vt_status st = take_prefix(s, hit);
-    vti_rtree_keep_whole(s->m->rtree, NULL);
+    vti_rtree_ref(m->rtree, hit.last);
+    vti_rtree_chunks(m->rtree, hit, m->scratch);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];
+    vt_status st = begin_with(s, &from);
+    vti_rtree_touch(m->rtree, hit.last);
+    vti_rtree_unref(m->rtree, hit.last);
     return st;
 }
 
 static vt_status seq_match(vt_manager *m, vti_prefix hit, uint32_t expect_tok, vt_seq **out)
 {
-    VT_TRY(vti_seq_make(m, expect_tok, vti_geo_whole(&m->geo, hit.n_tok), out));
+    VT_TRY(vti_seq_make(m, expect_tok, hit.n_tok, out));
     vt_status st = hit.n_tok > 0 ? match_into(*out, hit) : VT_OK;
-    if (st == VT_OK) return VT_OK;
-    vt_seq_release(*out);
-    *out = NULL;
-    return st;
+    return st == VT_OK ? VT_OK : end_failed(out, st);
 }
 
 vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t expect_tok,
@@ -131,5 +138,6 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     m->tally.match_calls++;
     m->tally.match_tok += n_tok;
     m->tally.hit_tok += hit.n_tok;
+    vti_domain_note_match(d, n_tok, hit.n_tok);
     return VT_OK;
 }

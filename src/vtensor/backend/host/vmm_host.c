@@ -19,6 +19,8 @@
 //   fallocate are cleared at the first touch). But pages that others have mapped and that are only
 //   read are mapped 16 at a time by a fault, and populating them would cost as much as copying the
 //   bytes; so aliases are not populated.
+// - protect costs about 5 us where it parts a mapping, and 1 us where it does not. Pages that were
+//   present stay so and are written without a fault; populating the others would double the cost.
 // - Where the system may give transparent huge pages, reservations are aligned for them and
 //   mappings ask for them.
 // - A process may have vm.max_map_count mappings. Mappings merge if their bytes follow each other

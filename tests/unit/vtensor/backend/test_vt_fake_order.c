@@ -163,6 +163,20 @@ static void swap_and_run(void)
     vt_fake_run(vmm, addr + 8, 1);
 }
 
+static vt_status store(uint64_t index, size_t offset, uintptr_t src, size_t size_bytes)
+{
+    return vmm->ops->store(vmm, 1, index, offset, src, size_bytes);
+}
+
+static void limit_and_run(bool writing, uintptr_t at)
+{
+    vt_fake_set_max_runs(vmm, 1);
+    if (writing)
+        vt_fake_run_writing(vmm, at, 1);
+    else
+        vt_fake_run(vmm, at, 1);
+}
+
 static const char writes_used[] = "writing what work uses",
                   reads_written[] = "reading what work writes";
 
@@ -184,6 +198,33 @@ BREACH_OF_ORDER(fetch_what_a_queued_zero_wipes, (void)zero(addr + 9, 1, VT_VMM_Q
                 fetch(addr + SLICE, 1, 5, 0, 10), reads_written)
 BREACH_OF_ORDER(fetch_what_a_kernel_writes, vt_fake_run_writing(vmm, addr + 9, 1),
                 fetch(addr + SLICE, 1, 5, 0, 10), reads_written)
+
+BREACH_OF_ORDER(store_what_a_kernel_writes, limit_and_run(true, addr + 9), store(6, 0, addr + 9, 1),
+                reads_written)
+BREACH_OF_ORDER(store_under_a_kernel, limit_and_run(false, addr + SLICE + 9), store(6, 8, addr, 2),
+                writes_used)
+
+// A kernel uses slices 0 and 2 of a chunk at neighbouring addresses, but not slice 1.
+static void test_what_lies_between_in_the_chunk_is_not_used(void **state)
+{
+    (void)state;
+    uintptr_t at = addr + 4 * SLICE;
+    assert_ok(create(9, 1));
+    assert_ok(map(at, 0, 9, 1));
+    assert_ok(map(at + SLICE, 2, 9, 1));
+    assert_ok(map(at + 3 * SLICE, 0, 9, 1));
+    assert_ok(map(at + 4 * SLICE, 1, 9, 1));
+    assert_ok(map(at + 5 * SLICE, 2, 9, 1));
+    vt_fake_set_async(vmm, true);
+    vt_fake_run(vmm, at + 1, 2 * SLICE - 2);
+    assert_ok(zero(at + 3 * SLICE, 1, VT_VMM_NOW));
+    assert_ok(zero(at + 4 * SLICE, SLICE, VT_VMM_NOW));
+    assert_ok(zero(at + 6 * SLICE - 1, 1, VT_VMM_NOW));
+    assert_no_breach();
+    assert_int_equal(zero(at + 4 * SLICE - 1, 1, VT_VMM_NOW), VT_EINVAL);
+    assert_int_equal(zero(at + 5 * SLICE, 1, VT_VMM_NOW), VT_EINVAL);
+    assert_int_equal(zero(at + 6 * SLICE - 2, 1, VT_VMM_NOW), VT_EINVAL);
+}
 
 // The chunk is known by whatever address; here kernel and wiping use different ones.
 static void test_order_is_for_bytes_not_for_addresses(void **state)
@@ -305,6 +346,9 @@ int main(void)
         T(fetch_into_what_a_queued_copy_reads),
         T(fetch_what_a_queued_zero_wipes),
         T(fetch_what_a_kernel_writes),
+        T(store_what_a_kernel_writes),
+        T(store_under_a_kernel),
+        T(test_what_lies_between_in_the_chunk_is_not_used),
         T(test_order_is_for_bytes_not_for_addresses),
         T(test_the_source_of_a_queued_copy_is_held_until_it_is_done),
         T(test_unmap_under_queued_wiping_is_a_breach),

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -319,6 +320,48 @@ static void test_access_parts_a_run_and_joins_it_again(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
+// Uses up the mappings of the process: pages of unlike access, one mapping each. Returns how many;
+// the last n of them are given back by leave_free.
+static size_t use_up_mappings(char *room, size_t n_page)
+{
+    size_t n = 0;
+    while (n < n_page && mprotect(room + n * page, page, n % 2 ? PROT_READ : PROT_WRITE) == 0) n++;
+    return n;
+}
+
+static void leave_free(char *room, size_t n_used, size_t n)
+{
+    (void)mprotect(room + (n_used - n) * page, n * page, PROT_NONE);
+}
+
+// Two runs that are not neighbours; protect has to split both.
+static void test_protect_without_a_mapping_left_is_no_space_and_changes_nothing(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 8));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 4, VT_VMM_WRITE));
+    assert_ok(vmm->ops->map(vmm, addr + 4 * slice, 1, 4, 4, VT_VMM_WRITE));
+    size_t n_page = max_map_count() + 1;
+    char *room =
+        mmap(NULL, n_page * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    for (size_t n_free = 0; n_free < 3; n_free++) {
+        size_t n_used = use_up_mappings(room, n_page);
+        leave_free(room, n_used, n_free);
+        vt_status st = vmm->ops->protect(vmm, addr + slice, 4 * slice, VT_VMM_READ);
+        leave_free(room, n_used, n_used); // asserts may need some
+        assert_true(n_used > 0 && n_used < n_page);
+        assert_status(n_free < 2 ? VT_NOSPACE : VT_OK, st);
+        assert_mapped(8 * slice, n_free < 2 ? 2 : 4);
+        assert_int_equal(write_faults(addr + slice), n_free == 2);
+        assert_int_equal(write_faults(addr + 5 * slice - 1), n_free == 2);
+        assert_false(write_faults(addr + slice - 1) || write_faults(addr + 5 * slice));
+    }
+    assert_int_equal(munmap(room, n_page * page), 0);
+    assert_ok(vmm->ops->unmap(vmm, addr, 8 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 8));
+}
+
 static void test_nothing_runs_beside_the_caller(void **state)
 {
     (void)state;
@@ -596,6 +639,7 @@ int main(void)
         T(test_neighbours_of_any_class_merge),
         T(test_a_stray_write_into_shared_memory_faults_where_it_happens),
         T(test_access_parts_a_run_and_joins_it_again),
+        T(test_protect_without_a_mapping_left_is_no_space_and_changes_nothing),
         T(test_nothing_runs_beside_the_caller),
         T(test_mapped_is_what_the_system_says),
         T(test_tens_of_thousands_of_mappings_are_counted),

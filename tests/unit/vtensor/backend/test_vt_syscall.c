@@ -36,6 +36,7 @@ static int n_madvise;                   // calls that asked for huge pages
 static int n_populate, n_populate_flag; // calls of madvise and of mmap that asked for pages at once
 static bool no_populate_advice;         // as on systems before 5.14
 static const char *shmem_enabled, *maps; // what these files hold; NULL: what they really do
+static const char *nr_hugepages;         // the same of this one; memfds then are of small pages
 static bool mmap_unmaps_first;           // as the system may with MAP_FIXED
 static size_t mprotect_changes;          // bytes that one which fails has changed
 
@@ -71,6 +72,7 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offse
 
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
+    if (nr_hugepages) flags &= MFD_CLOEXEC | MFD_ALLOW_SEALING;
     return last_memfd = falls(&on_memfd) ? -1 : __real_memfd_create(name, flags);
 }
 
@@ -137,6 +139,7 @@ int __wrap_open(const char *path, int flags, ...)
 {
     if (shmem_enabled && strstr(path, "shmem_enabled")) return open_text(shmem_enabled);
     if (shmem_enabled && strstr(path, "hpage_pmd_size")) return open_text("2097152\n");
+    if (nr_hugepages && strstr(path, "nr_hugepages")) return open_text(nr_hugepages);
     if (maps && strcmp(path, "/proc/self/maps") == 0) return open_text(maps);
     return __real_open(path, flags, 0600);
 }
@@ -150,7 +153,7 @@ static int setup(void **state)
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, SLICE, N_INDEX}}};
     on_fallocate = on_mmap = on_memfd = on_mprotect = on_munmap = on_pread = on_pwrite =
         (ambush){0};
-    shmem_enabled = maps = NULL;
+    shmem_enabled = maps = nr_hugepages = NULL;
     mmap_unmaps_first = false;
     mprotect_changes = 0;
     if (vt_vmm_host_open(&vmm) != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
@@ -256,7 +259,7 @@ static void test_a_failed_unmap_leaves_the_mapping(void **state)
 static bool is_writable(uintptr_t at)
 {
     char byte = *(char *)at;
-    int fd = open_text(&(char[]){byte > 0 ? byte : 'x', 0}[0]);
+    int fd = open_text("x");
     bool can = read(fd, (void *)at, 1) == 1;
     close(fd);
     if (can) *(char *)at = byte;
@@ -410,6 +413,46 @@ static void test_transparent_huge_pages_are_asked_for(void **state)
     other->ops->close(other);
 }
 
+// The file of this test has small pages, but nothing below a huge page is asked of it, and nothing
+// is written to it but through mappings.
+static void test_reserved_huge_pages_are_the_unit_of_all(void **state)
+{
+    (void)state;
+    enum { HUGE = 2 << 20 };
+    vt_vmm_geometry geo = {.n_class = 2, .cls = {{1, HUGE, 3}, {2, 2 * HUGE, 8}}};
+    vt_vmm *other;
+    uintptr_t at;
+    nr_hugepages = "64\n";
+    shmem_enabled = "[advise]"; // is for small pages
+    assert_ok(vt_vmm_host_open_huge(HUGE, &other));
+    assert_int_equal(other->ops->granularity(other), HUGE);
+    assert_ok(other->ops->configure(other, &geo));
+    assert_ok(other->ops->reserve(other, 8 * HUGE, &at));
+    assert_int_equal(at % HUGE, 0);
+    n_madvise = 0;
+    assert_ok(other->ops->create(other, 4, 2));
+    assert_ok(other->ops->map(other, at, 1, 4, 1, VT_VMM_WRITE));
+    assert_ok(other->ops->map(other, at + 2 * HUGE, 1, 5, 1, VT_VMM_READ));
+    assert_int_equal(n_madvise, 0);
+    memcpy((char *)at + 9, "pages", 5);
+    on_pwrite = (ambush){.n = 1, .with = EINVAL}; // as hugetlbfs, which has no write
+    assert_ok(other->ops->store(other, 1, 5, 2 * HUGE - 5, at + 9, 5));
+    assert_ok(other->ops->store(other, 1, 5, HUGE - 2, at + 9, 5)); // across two pages
+    assert_memory_equal((void *)(at + 4 * HUGE - 5), "pages", 5);
+    assert_memory_equal((void *)(at + 3 * HUGE - 3), "\0pages", 7);
+    assert_int_equal(on_pwrite.seen, 0);
+    on_mmap = (ambush){.n = 1, .with = ENOMEM};
+    assert_int_equal(other->ops->store(other, 1, 5, 0, at + 9, 5), VT_EDEVICE);
+    assert_ok(other->ops->protect(other, at, 2 * HUGE, VT_VMM_READ));
+    assert_false(is_writable(at));
+    assert_ok(other->ops->protect(other, at, 4 * HUGE, VT_VMM_WRITE));
+    assert_true(is_writable(at) && is_writable(at + 4 * HUGE - 1));
+    assert_ok(other->ops->unmap(other, at, 4 * HUGE));
+    assert_ok(other->ops->destroy(other, 4, 2));
+    assert_ok(other->ops->unreserve(other, at, 8 * HUGE));
+    other->ops->close(other);
+}
+
 static void test_advice_is_given_where_something_is_to_be_gained(void **state)
 {
     (void)state;
@@ -499,6 +542,7 @@ int main(void)
         T(test_store_bears_signals_and_short_writes),
         T(test_old_systems_populate_by_mmap),
         T(test_transparent_huge_pages_are_asked_for),
+        T(test_reserved_huge_pages_are_the_unit_of_all),
         T(test_advice_is_given_where_something_is_to_be_gained),
         T(test_maps_are_read_whatever_stands_in_them),
         T(test_maps_that_make_no_sense_are_not_counted),

@@ -50,8 +50,7 @@ bool vt_fake_work_at(const vt_fake_works *w, uintptr_t addr, size_t size_bytes, 
 {
     for (size_t i = 0; i < w->n; i++) {
         const vt_fake_work *k = &w->list[i];
-        if (counts(w, k, writing) && k->addr > 0 &&
-            overlap(k->addr, k->bytes.size_bytes, addr, size_bytes))
+        if (counts(w, k, writing) && overlap(k->addr, k->bytes.size_bytes, addr, size_bytes))
             return true;
     }
     return false;

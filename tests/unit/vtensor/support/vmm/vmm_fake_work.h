@@ -15,7 +15,7 @@ typedef struct vt_fake_bytes {
 
 typedef struct vt_fake_work {
     vt_fake_bytes bytes;
-    uintptr_t addr; // that the work was given; 0: it uses no address
+    uintptr_t addr; // that the work was given; 0, which is never reserved: it uses no address
     bool writes;
     uint64_t ticket; // of the first fence behind it
 } vt_fake_work;
