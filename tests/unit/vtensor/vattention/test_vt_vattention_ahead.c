@@ -277,6 +277,23 @@ static void test_the_worker_waits_for_no_device(void **state)
     va_close(&w);
 }
 
+static void test_the_worker_maps_no_more_than_it_could_reclaim(void **state)
+{
+    (void)state;
+    va_open_small(&w, false, true);
+    assert_ok(va_set_budget(&w, 14));
+    uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
+    assert_ok(va_free(&w, b));
+    look_ahead();
+    assert_int_equal(va_mapped(&w, a), 9);
+    assert_int_equal(va_stats(&w).ahead_failures, 0);
+    va_finish_work(&w);
+    look_ahead();
+    assert_int_equal(va_mapped(&w, a), 10);
+    va_verify(&w);
+    va_close(&w);
+}
+
 // A page group of 4 MiB is a slice.
 static void test_the_worker_works_in_slices(void **state)
 {
@@ -312,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_enough_free_memory_is_left_alone),
         cmocka_unit_test(test_reclamation_spares_the_next_request),
         cmocka_unit_test(test_the_worker_waits_for_no_device),
+        cmocka_unit_test(test_the_worker_maps_no_more_than_it_could_reclaim),
         cmocka_unit_test(test_the_worker_works_in_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
