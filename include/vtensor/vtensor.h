@@ -165,7 +165,7 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks that
 // would suffice are still in use by the device, or the sequence was truncated into chunks that it
 // shared), VT_ENOMEM, VT_EDEVICE. The sequence is then as before, and after VT_NOSPACE no prefix is
-// lost.
+// lost. After VT_BUSY no work that reads the sequence may be submitted before an extend succeeds.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // Extends n sequences, seq[i] to len_tok[i], in this order; *n_done (may be NULL) is how many

@@ -20,10 +20,15 @@ static uint64_t freed_since(const vt_manager *m, uint64_t had)
     return had > has ? had - has : 0;
 }
 
+static uint64_t all_spare(const vt_manager *m)
+{
+    return vti_spare_for_newcomers(m) + m->vset.n_warm_bytes[VTI_SPAN_LIVE];
+}
+
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 {
     settle_all(m);
-    uint64_t had = vti_pset_created_bytes(&m->pset), spare = vti_spare_for_newcomers(m);
+    uint64_t had = vti_pset_created_bytes(&m->pset), spare = all_spare(m);
     vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
@@ -51,13 +56,14 @@ static uint64_t excess(const vt_manager *m, uint64_t budget_bytes)
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t over = excess(m, budget_bytes);
-    if (over > vti_spare_for_newcomers(m) + vti_evictable_bytes(m)) return VT_NOSPACE;
+    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0;
+    if (over > all_spare(m) + vti_evictable_bytes(m)) return is_waiting ? VT_BUSY : VT_NOSPACE;
     while (over > 0) {
-        uint64_t spare = vti_spare_for_newcomers(m);
+        uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);
-        if (vti_spare_for_newcomers(m) == 0) return VT_NOSPACE;
         VT_TRY(vti_spare_return(m, over));
         over = excess(m, budget_bytes);
+        if (over == had) return VT_BUSY; // the device still uses the rest
     }
     return VT_OK;
 }

@@ -124,12 +124,22 @@ static void release_all(vt_manager *m)
     (void)vti_spans_reap(m, true);
 }
 
+static void await_spans(vt_manager *m)
+{
+    for (uint32_t i = 0; i < m->vset.n_span; i++) {
+        vti_span *sp = m->vset.span[i];
+        if (sp->needs_fence) (void)vti_fence_take(m, sp);
+        (void)vti_fence_await(m, sp->fence);
+    }
+}
+
 // Tries twice: a failure of the device may be temporary.
 static void return_memory(vt_manager *m)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         vti_loans_return(m, true);
         (void)vti_spans_reap(m, true);
+        await_spans(m);
         (void)vti_spare_return(m, UINT64_MAX);
     }
 }

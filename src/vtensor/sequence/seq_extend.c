@@ -28,46 +28,70 @@ static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
     return n;
 }
 
-// ---- A tail that is shared, after a truncate into a chunk that others hold
-
-vt_status vti_seq_back_inside(vt_seq *s, uint32_t group, uint32_t first, uint32_t end)
+// If others have too little, the sequence's own chunks beyond a gap serve too.
+static vt_status room_for(vt_seq *s, uint64_t bytes, uint32_t len_tok)
 {
     vt_manager *m = s->m;
-    vt_status st = vti_lane_back(m, s->span, group, first, end);
-    for (uint32_t p = first; p < end && !s->span->is_lost; p++) {
-        uint32_t chunk = s->span->lane[group].at[p];
-        if (chunk == VTI_NO_CHUNK) continue;
-        vti_pset_user_hold(&m->pset, chunk);
-        vti_lane_count_warm(&m->vset, s->span, group, -1);
-    }
-    return st;
+    vt_status st = vti_room_check(m, s->span, bytes);
+    if (st == VT_OK) return VT_OK;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        VT_TRY(vti_surplus_unmap(m, s->span, g, need_of(s, g, len_tok)));
+    return vti_room_check(m, s->span, bytes);
 }
 
-// Gives the sequence a copy of the first tail_bytes at position p instead of the shared chunk. If
-// that fails after the chunk was unmapped, and it cannot be mapped again, the sequence is lost.
-static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
+// ---- A tail that is shared, after a truncate into a chunk that others hold
+
+// Maps one chunk at a position inside the tokens, from which another one was unmapped.
+static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk, vt_vmm_use use)
+{
+    s->span->lane[group].plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    return vti_job_now(s->m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, use, 0});
+}
+
+// The copy at position p instead of the shared chunk. If that cannot be mapped again, the sequence
+// is lost.
+static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t copy,
+                               size_t tail_bytes)
 {
     vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t shared = sp->lane[group].at[p];
-    VT_TRY(vti_loan_reserve(m));
-    VT_TRY(vti_room_check(m, sp, m->geo.group[group].chunk_bytes));
-    vti_lane_settle(m, sp, group);
-    VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0}));
-    vti_pset_user_hold(&m->pset, shared);
-    vti_lane_set_ro(&m->vset, sp, group, p);
-    sp->lane[group].guard_end = p;
-    vt_status st = vti_seq_back_inside(s, group, p, p + 1);
-    if (st == VT_OK) {
-        st = vti_lane_fetch(m, sp, group, p, shared, tail_bytes);
-        vti_loan_add(m, shared);
+    vti_lane *l = &s->span->lane[group];
+    uint32_t shared = l->at[p];
+    size_t dirty_end = (p + 1) * m->geo.group[group].slice_bytes; // the copy is not wiped
+    if (dirty_end < l->dirty_end) dirty_end = l->dirty_end;
+    vt_status st = vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0});
+    if (st != VT_OK) {
+        vti_pset_place(&m->pset, copy, VTI_IN_POOL);
+        return st;
     }
-    if (st != VT_OK) vti_span_quarantine(m, sp);
+    vti_pset_user_hold(&m->pset, shared);
+    vti_lane_set_ro(&m->vset, s->span, group, p);
+    l->guard_end = p;
+    st = map_inside(s, group, p, copy, VT_VMM_WRITE);
+    if (st == VT_OK) {
+        st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
+        vti_loan_add(m, shared);
+        if (st != VT_OK) vti_span_quarantine(m, s->span);
+    } else if (s->span->is_lost || map_inside(s, group, p, shared, VT_VMM_ALIAS) != VT_OK) {
+        vti_span_quarantine(m, s->span);
+    }
+    if (l->at[p] != VTI_NO_CHUNK) l->dirty_end = dirty_end;
     vti_pset_user_drop(&m->pset, shared, VTI_IN_POOL);
     return st;
 }
 
-// Until it does, the sequence does not grow, so no later work reads there.
+static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
+{
+    vt_manager *m = s->m;
+    uint32_t copy;
+    VT_TRY(vti_loan_reserve(m));
+    VT_TRY(room_for(s, m->geo.group[group].chunk_bytes, s->len_tok));
+    vti_lane_settle(m, s->span, group);
+    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
+    VT_TRY(vti_chunk_make(m, group, &copy));
+    return exchange_tail(s, group, p, copy, tail_bytes);
+}
+
+// By the contract of extend, no later work reads the sequence until it does.
 static vt_status device_lets_go(vt_seq *s)
 {
     bool is_passed;
@@ -101,7 +125,7 @@ static vt_status back_cold(vt_seq *s, uint32_t len_tok)
     vti_jobs_take(m);
     if (cold_bytes(s, len_tok) == 0) return VT_OK;
     vti_span_settle(m, s->span);
-    VT_TRY(vti_room_check(m, s->span, cold_bytes(s, len_tok)));
+    VT_TRY(room_for(s, cold_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (cold_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));
@@ -115,7 +139,8 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     vti_lane *l = &s->span->lane[group];
     size_t from = vti_group_bytes(gr, s->len_tok), to = vti_group_bytes(gr, len_tok);
     if (from >= l->dirty_end || from == to) return VT_OK;
-    size_t end = to < l->dirty_end ? to : l->dirty_end;
+    size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
+    if (end > l->dirty_end) end = l->dirty_end;
     VT_TRY(vti_lane_zero(s->m, s->span, group, from, end));
     if (end == l->dirty_end) l->dirty_end = 0;
     return VT_OK;

@@ -137,6 +137,17 @@ bool vt_seq_is_lost(const vt_seq *s)
     return s->span->is_lost;
 }
 
+// Whether the next rows may be written as the lane is.
+static bool lane_is_ready(const vt_seq *s, uint32_t group)
+{
+    const vti_group *gr = &s->m->geo.group[group];
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p = vti_group_whole(gr, s->len_tok);
+    if (l->n_owned < l->held1 || vti_group_bytes(gr, s->len_tok) < l->dirty_end) return false;
+    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0) return true;
+    return l->n_ro <= p && vti_pset_state(&s->m->pset, l->at[p]) == VT_CHUNK_OWNED;
+}
+
 uint32_t vt_seq_backed(const vt_seq *s)
 {
     uint32_t least = s->m->geo.max_tok;
@@ -144,7 +155,7 @@ uint32_t vt_seq_backed(const vt_seq *s)
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
         const vti_group *gr = &s->m->geo.group[g];
         const vti_lane *l = &s->span->lane[g];
-        if (l->n_owned < l->held1 || l->n_ro > vti_group_whole(gr, s->len_tok)) return s->len_tok;
+        if (!lane_is_ready(s, g)) return s->len_tok;
         uint32_t p =
             vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
         uint32_t n_tok = vti_group_tokens(gr, p);

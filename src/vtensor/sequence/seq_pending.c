@@ -28,7 +28,8 @@ vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_
         return VT_OK;
     }
     memcpy(copy, tok + first, n * sizeof *copy);
-    s->pending = (vti_pending){.domain = d, .first = first, .n_tok = n_tok, .tok = copy};
+    s->pending = (vti_pending){
+        .domain = d, .epoch = vti_domain_epoch(d), .first = first, .n_tok = n_tok, .tok = copy};
     s->pending.has_keep = keep != NULL;
     if (keep) s->pending.keep = *keep;
     return VT_OK;
@@ -74,6 +75,7 @@ static bool all_is_mapped(const vt_seq *s)
 void vti_pending_record(vt_seq *s)
 {
     vti_pending *p = &s->pending;
-    if (p->domain && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
+    bool is_wanted = p->domain && p->epoch == vti_domain_epoch(p->domain);
+    if (is_wanted && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
     vti_pending_drop(p);
 }

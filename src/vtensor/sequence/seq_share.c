@@ -35,8 +35,9 @@ static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, 
     for (uint32_t p = first; left > 0; p++) {
         size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
         VT_TRY(vti_loan_reserve(m));
-        VT_TRY(vti_lane_fetch(m, s->span, group, p, from->at[group][p], n));
+        vt_status st = vti_lane_fetch(m, s->span, group, p, from->at[group][p], n);
         if (from->is_lent) vti_loan_add(m, from->at[group][p]);
+        VT_TRY(st);
         left -= n;
     }
     return VT_OK;
@@ -79,13 +80,14 @@ static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
     if (!can_fork(s, len_tok)) return VT_EINVAL;
     if (s->span->is_lost) return VT_EDEVICE;
     VT_TRY(vti_seq_make(m, len_tok, len_tok, out));
-    for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = s->span->lane[g].at;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        from.at[g] = s->span->lane[g].at;
+        vti_lane_guard(m, s->span, g, vti_group_whole(&m->geo.group[g], len_tok));
+    }
+    vti_span_guard(m, s->span);
     vt_status st = begin_with(*out, &from);
     if (st != VT_OK) return end_failed(out, st);
     vti_seq_set_node(*out, s->node);
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        vti_lane_guard(m, s->span, g, vti_group_whole(&m->geo.group[g], len_tok));
-    vti_span_guard(m, s->span);
     vti_events_add(m->events, (vt_event){.kind = VT_EVENT_FORKED, .n_tok = len_tok});
     return VT_OK;
 }

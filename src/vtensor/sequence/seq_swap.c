@@ -243,12 +243,21 @@ static vt_status read_chunk(vt_seq *s, const vti_swapped *c)
     return VT_EDEVICE;
 }
 
+// What comes back may have rows beyond the length, of tokens that were truncated.
+static void note_dirty(vt_seq *s, const vti_swapped *last)
+{
+    vti_lane *l = &s->span->lane[last->group];
+    size_t end = (last->position + 1) * s->m->geo.group[last->group].slice_bytes;
+    if (end > l->dirty_end) l->dirty_end = end;
+}
+
 static vt_status read_chunks(vt_seq *s)
 {
     for (uint32_t i = 0, n; i < s->n_swapped; i += n) {
         const vti_swapped *c = &s->swapped[i];
         n = entry_run(s->swapped, i, s->n_swapped);
-        VT_TRY(vti_seq_back_inside(s, c->group, c->position, c->position + n));
+        VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
+        note_dirty(s, c + n - 1);
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
     }
     return VT_OK;

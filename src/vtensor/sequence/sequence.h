@@ -29,9 +29,6 @@ uint64_t vti_seq_live_bytes(const vt_seq *s);
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
 // vt_seq_extend.
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);
-// Positions inside the tokens that are not mapped are backed and held again; on an error, some.
-vt_status vti_seq_back_inside(vt_seq *s, uint32_t group, uint32_t first, uint32_t end);
-
 // manager_stats.c
 void vti_stats_publish(vt_manager *m);
 

@@ -141,6 +141,7 @@ typedef struct vti_swapped {
 // What a record could not share yet: tokens [first, n_tok) of the sequence.
 typedef struct vti_pending {
     vt_domain *domain; // opened; NULL: nothing is pending
+    uint64_t epoch;    // of the domain; another one: it was told to forget
     uint32_t first, n_tok;
     uint32_t *tok; // [n_tok - first] owned
     bool has_keep;

@@ -99,6 +99,7 @@ bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms);
 // Removes all nodes of a domain, whatever their retention. Nodes that sequences reference stay
 // valid for vti_rtree_unref, which then frees them, and for vti_rtree_touch, which does nothing.
 void vti_rtree_forget(vt_domain *d);
+uint64_t vti_domain_epoch(const vt_domain *d); // grows with every vti_rtree_forget
 bool vti_node_is_removed(const vti_node *n);
 uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
 

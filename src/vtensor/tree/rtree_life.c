@@ -206,6 +206,12 @@ bool vti_node_is_removed(const vti_node *n)
 void vti_rtree_forget(vt_domain *d)
 {
     while (d->nodes.newest) vti_node_remove(d->tree, d->nodes.newest);
+    d->epoch++;
+}
+
+uint64_t vti_domain_epoch(const vt_domain *d)
+{
+    return d->epoch;
 }
 
 void vti_rtree_free(vti_rtree *t)

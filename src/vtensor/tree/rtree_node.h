@@ -67,6 +67,7 @@ struct vt_domain {
     vti_heap heap;       // IN_DOMAIN
     uint32_t n_open;
     uint64_t quota_bytes, held_bytes;
+    uint64_t epoch;
     vt_domain_stats stats; // counters only
     size_t key_bytes;
     unsigned char key[];

@@ -23,6 +23,14 @@ vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed)
     return ask_backend(m, ticket, false, is_passed);
 }
 
+vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp)
+{
+    bool is_passed;
+    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+    VT_TRY(vti_fence_passed(m, sp->fence, &is_passed));
+    return is_passed ? VT_OK : VT_BUSY;
+}
+
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
 {
     bool is_passed;

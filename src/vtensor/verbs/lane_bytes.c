@@ -37,6 +37,8 @@ vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_
 
 // ---- Access
 
+#define NO_TICKET UINT64_MAX // one is to be taken
+
 // Changes the mapped stretches of [first, end) in one view.
 static vt_status view_protect(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t view,
                               uint32_t first, uint32_t end, vt_vmm_use use)
@@ -76,7 +78,16 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     vti_lane *l = &sp->lane[group];
     if (!m->guards || end <= l->n_ro || end <= l->guard_end) return;
     l->guard_end = end;
-    (void)vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->guard_fence));
+    sp->guard_fence = NO_TICKET;
+}
+
+static bool writes_are_done(vt_manager *m, vti_span *sp)
+{
+    bool is_passed = false;
+    if (sp->guard_fence == NO_TICKET &&
+        vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->guard_fence)) != VT_OK)
+        return false;
+    return vti_fence_passed(m, sp->guard_fence, &is_passed) == VT_OK && is_passed;
 }
 
 static void guard_lane(vt_manager *m, vti_span *sp, uint32_t group)
@@ -90,11 +101,10 @@ static void guard_lane(vt_manager *m, vti_span *sp, uint32_t group)
 // What fails is tried again in the next step.
 void vti_span_guard(vt_manager *m, vti_span *sp)
 {
-    bool is_passed;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].is_lent || sp->is_lost)
             continue;
-        if (vti_fence_passed(m, sp->guard_fence, &is_passed) != VT_OK || !is_passed) return;
+        if (!writes_are_done(m, sp)) return;
         guard_lane(m, sp, g);
     }
 }
@@ -102,7 +112,9 @@ void vti_span_guard(vt_manager *m, vti_span *sp)
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)
 {
     vti_lane *l = &sp->lane[group];
+    if (l->guard_end > begin) l->guard_end = begin;
     if (begin >= l->n_ro) return VT_OK;
+    VT_TRY(vti_runs_make(m, sp, m->geo.group[group].n_view));
     VT_TRY(lane_protect(m, sp, group, begin, l->n_ro, VT_VMM_WRITE));
     vti_lane_set_ro(&m->vset, sp, group, begin);
     return VT_OK;

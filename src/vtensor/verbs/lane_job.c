@@ -129,16 +129,34 @@ static bool create_step(job_run *r, bool *is_ready)
     return true;
 }
 
+// The portion is mapped in all views: then it is wiped, view by view. A wipe that fails is not undone,
+// since wiping may be queued already: the chunks stay warm, and dirty.
+static bool wipe_mapped(job_run *r)
+{
+    vti_lane_job *job = r->job;
+    uint32_t view = job->n_view - r->gr->n_view;
+    vt_status st = wipe_some(r, view);
+    if (st == VT_OK && ++job->n_view < 2 * r->gr->n_view) return true;
+    for (uint32_t i = r->begin; i < r->end && st == VT_OK; i++) job->plan[i].is_dirty = false;
+    job->n_done = r->end;
+    job->n_view = 0;
+    if (st != VT_OK) return fail_job(r, st, true);
+    return job->n_done < job->n;
+}
+
 static bool back_step(job_run *r)
 {
     bool is_ready;
     uint32_t n;
+    if (r->job->n_view >= r->gr->n_view) return wipe_mapped(r);
     if (!create_step(r, &is_ready)) return false;
     if (!is_ready) return true;
     vt_status st = map_some(r, r->job->n_view, &n), undone = VT_OK;
     if (st == VT_NOSPACE) st = VT_NOMAPS;
-    if (st == VT_OK) st = wipe_some(r, r->job->n_view);
-    if (st == VT_OK) return view_done(r);
+    if (st == VT_OK) {
+        r->job->n_view++;
+        return true;
+    }
     undone = unmap_some(r, r->job->n_view, n);
     if (undone == VT_OK) n = 0;
     while (undone == VT_OK && r->job->n_view > 0) {
@@ -235,7 +253,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_orde
         .plan = l->plan,
         .addr = vti_lane_addr(&m->geo, sp, group, 0, form->first),
         .use = is_back ? form->use : use_now(m, l, form->first),
-        .order = is_posted && m->mapper_kind == VT_MAPPER_THREAD ? VT_VMM_NOW : VT_VMM_QUEUED,
+        .order = is_posted ? VT_VMM_NOW : VT_VMM_QUEUED,
         .n_run = is_back ? vti_plan_runs(m, sp, group, form->first, l->plan, form->n) : 0,
     };
     m->runs_reserved += l->job.n_run;
@@ -265,17 +283,26 @@ static void give_back_planned(vt_manager *m, const vti_lane_job *job, uint32_t i
 static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, uint32_t i)
 {
     vti_plan p = job->plan[i];
+    vti_lane *l = &sp->lane[job->group];
     uint32_t position = job->first + i;
+    bool is_inside = position >= l->held0 && position < l->held1; // it was swapped out, or replaced
     give_back_planned(m, job, i);
     vti_lane_set(&m->vset, sp, job->group, position, p.chunk);
     if (job->use != VT_VMM_WRITE) {
         vti_pset_user_hold(&m->pset, p.chunk);
-        vti_lane *l = &sp->lane[job->group];
         if (l->held0 == l->held1) l->held0 = position;
-        l->held1 = position + 1;
+        if (position >= l->held1) l->held1 = position + 1;
         return;
     }
-    vti_pset_set_clean(&m->pset, p.chunk);
+    size_t end = (position + 1) * m->geo.group[job->group].slice_bytes;
+    if (!p.is_dirty)
+        vti_pset_set_clean(&m->pset, p.chunk);
+    else if (end > l->dirty_end)
+        l->dirty_end = end;
+    if (is_inside) {
+        vti_pset_user_hold(&m->pset, p.chunk);
+        return;
+    }
     vti_pset_place(&m->pset, p.chunk, VTI_IN_LANE);
     vti_lane_count_warm(&m->vset, sp, job->group, 1);
 }
@@ -351,6 +378,7 @@ static void run_to_end(vt_manager *m, vti_lane_job *job)
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
 {
     fill_job(m, sp, group, form, false);
+    sp->needs_fence |= form->kind != VTI_JOB_UNMAP; // wiping may be queued
     run_to_end(m, &sp->lane[group].job);
     commit_job(m, sp, group);
     return sp->lane[group].job.st;
@@ -439,6 +467,7 @@ static void claim_job(vt_manager *m, vti_lane_job *job)
 {
     bool is_done = vti_mapper_claim(m->mapper, &job->base);
     job->order = VT_VMM_QUEUED;
+    if (!is_done && job != &m->job) m->vset.span[job->span]->needs_fence = true;
     while (!is_done && job->n_view > 0 && run_step(m, &job->base)) {
     }
     commit_returned(m, job);

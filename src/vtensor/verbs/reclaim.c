@@ -58,6 +58,14 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     return bytes <= vti_budget_left(m) + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
 }
 
+// What could not be had: it is not there, or the device still works with it.
+static vt_status shortage_of(const vt_manager *m)
+{
+    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0 ||
+                      m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0;
+    return is_waiting ? VT_BUSY : VT_NOSPACE;
+}
+
 vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     if (room_suffices(m, sp, bytes)) return VT_OK;
@@ -68,8 +76,7 @@ vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
     vti_jobs_settle(m);
     (void)vti_spans_reap(m, false);
     if (room_suffices(m, sp, bytes)) return VT_OK;
-    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0;
-    return is_waiting ? VT_BUSY : VT_NOSPACE;
+    return shortage_of(m);
 }
 
 // ---- Warm chunks
@@ -104,6 +111,7 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
+        if (warm_bytes(m, sp) == 0 || vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
             if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
@@ -114,13 +122,13 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
     return false;
 }
 
-void vti_idle_unmap_ahead(vt_manager *m)
+void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t first, n = warm_stretch(&sp->lane[g], chunks_in_portion(m, g), &first);
             if (sp->lane[g].is_lent) return; // one at a time
-            if (n == 0) continue;
+            if (n == 0 || sp == except || vti_span_is_quiet(m, sp) != VT_OK) continue;
             (void)vti_job_post(m, sp, g, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, VTI_SOON});
             return;
         }
@@ -130,9 +138,8 @@ void vti_idle_unmap_ahead(vt_manager *m)
 static bool live_unmap_one(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-        bool is_passed;
-        if (sp == except || warm_bytes(m, sp) == 0) continue;
-        if (vti_fence_passed(m, sp->fence, &is_passed) != VT_OK || !is_passed) continue;
+        if (sp == except || sp->is_lost || warm_bytes(m, sp) == 0) continue;
+        if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
             if (had > 0 && warm_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_warm < had)
@@ -140,6 +147,18 @@ static bool live_unmap_one(vt_manager *m, const vti_span *except)
         }
     }
     return false;
+}
+
+// What the lane itself has mapped beyond a position, after a gap.
+vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+{
+    const vti_lane *l = &sp->lane[group];
+    uint32_t first, least = end > l->held1 ? end : l->held1;
+    if (l->n_end <= least || l->n_warm == 0) return VT_OK;
+    VT_TRY(vti_span_is_quiet(m, sp));
+    for (uint32_t n; l->n_end > least && (n = warm_stretch(l, l->n_end - least, &first)) > 0;)
+        VT_TRY(warm_unmap(m, sp, group, n));
+    return VT_OK;
 }
 
 // ---- Prefixes
@@ -185,14 +204,17 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
     const vti_class *c = &m->pset.cls[cls];
     while (c->n_pool == 0 && vti_budget_left(m) < c->chunk_bytes) {
         if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
-            vti_idle_unmap_ahead(m);
+            vti_idle_unmap_ahead(m, sp);
             return VT_NOSPACE;
         }
         if (idle_unmap_one(m, cls, 1)) continue;
         if (!m->system_is_full && destroy_other(m, cls)) continue;
         if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
-        if (haste == VTI_AHEAD || !live_unmap_one(m, sp)) return VT_NOSPACE;
+        if (haste == VTI_AHEAD) return VT_NOSPACE;
+        if (!live_unmap_one(m, sp))
+            return m->vset.n_warm_bytes[VTI_SPAN_LIVE] > warm_bytes(m, sp) ? VT_BUSY
+                                                                           : shortage_of(m);
     }
     return VT_OK;
 }
@@ -213,7 +235,8 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
         if (cls < m->pset.n_class)
             VT_TRY(pool_destroy(m, cls, count_for(bytes - freed, m->pset.cls[cls].chunk_bytes)));
         else if (!idle_unmap_one(m, UINT32_MAX,
-                                 count_for(bytes - freed, m->geo.group[0].chunk_bytes)))
+                                 count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
+                 !live_unmap_one(m, NULL))
             break;
         freed = had - vti_pset_created_bytes(&m->pset);
     }
@@ -226,7 +249,7 @@ void vti_spare_return_ahead(vt_manager *m)
     uint32_t cls = pooled_class(m, UINT32_MAX), n_plan = 0;
     if (spare <= m->spare_high_bytes || m->job_is_lent) return;
     if (cls == m->pset.n_class) {
-        vti_idle_unmap_ahead(m);
+        vti_idle_unmap_ahead(m, NULL);
         return;
     }
     const vti_class *c = &m->pset.cls[cls];
@@ -266,7 +289,7 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
     for (vti_span *it = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; it; it = newer) {
         newer = it->newer;
         if (vti_runs_fit(m, n_run)) return VT_OK;
-        if (it != sp) (void)unmap_all_warm(m, it);
+        if (it != sp && vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
     }
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

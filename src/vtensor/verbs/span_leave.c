@@ -60,14 +60,15 @@ void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front,
     if (end < l->n_owned) l->n_owned = end;
     l->front = front < l->n_owned ? front : l->n_owned;
     if (l->guard_end > l->n_owned) l->guard_end = l->n_owned;
-    if (sp->is_lost) return;
-    leave_end(m, sp, group, end);
     size_t mapped = l->n_end * m->geo.group[group].slice_bytes;
     if (l->dirty_end > mapped) l->dirty_end = mapped;
+    if (sp->is_lost) return;
+    leave_end(m, sp, group, end);
     shrink_held(m, sp, group);
 }
 
-// The last mapped stretch that waits: its first position. 0 positions: none.
+// The last mapped stretch that waits: its first position. 0 positions: none. Warm chunks after it go
+// along: beyond a gap they would be a run more.
 static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
 {
     bool at_end = l->held1 > l->n_owned;
@@ -75,18 +76,11 @@ static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
     uint32_t least = at_end && l->n_owned > l->held0 ? l->n_owned : l->held0;
     if (!vti_lane_waits(l)) return 0;
     if (end > l->held1) end = l->held1;
+    while (at_end && end < l->n_end && l->at[end] != VTI_NO_CHUNK) end++;
     while (end > least && l->at[end - 1] == VTI_NO_CHUNK) end--;
     *first = end;
     while (*first > least && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;
     return end - *first;
-}
-
-static vt_status device_is_done(vt_manager *m, vti_span *sp)
-{
-    bool is_passed;
-    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
-    VT_TRY(vti_fence_passed(m, sp->fence, &is_passed));
-    return is_passed ? VT_OK : VT_BUSY;
 }
 
 vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
@@ -96,7 +90,7 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
     vti_order_form form = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
     if (!vti_lane_waits(l)) return VT_OK;
     if (sp->is_lost) return VT_EDEVICE;
-    VT_TRY(device_is_done(m, sp));
+    VT_TRY(vti_span_is_quiet(m, sp));
     if (post && l->is_lent) return VT_BUSY;
     vti_lane_settle(m, sp, group);
     while ((n = waiting_stretch(l, &form.first)) > 0) {
@@ -165,7 +159,7 @@ vt_status vti_spans_reap(vt_manager *m, bool wait)
             vti_span_settle(m, sp);
         else if (is_lent(m, sp))
             continue;
-        vt_status reaped = wait ? await_span(m, sp) : device_is_done(m, sp);
+        vt_status reaped = wait ? await_span(m, sp) : vti_span_is_quiet(m, sp);
         if (reaped == VT_BUSY) break; // and so are the newer ones
         if (reaped == VT_OK) reaped = span_reap(m, sp, !wait);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;

@@ -129,12 +129,12 @@ static bool is_lent(const vt_manager *m, const vti_span *sp)
 }
 
 // The best fit, and among equals the newest. If nothing is known: the newest that is warm.
-static vti_span *best_idle_span(const vt_manager *m, uint32_t expect_tok, uint32_t alias_tok)
+static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok)
 {
     vti_span *best = NULL;
     uint64_t least = UINT64_MAX;
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older) {
-        if (is_lent(m, sp)) continue;
+        if (is_lent(m, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
         if (expect_tok == 0 && sp->lane[0].n_warm > 0) return sp;
         uint64_t cost = fit_cost(m, sp, expect_tok, alias_tok);
         if (best && cost >= least) continue;
@@ -155,6 +155,7 @@ static vt_status span_wipe(vt_manager *m, vti_span *sp, uint32_t alias_tok)
             for (n = 0; p + n < l->n_end && l->at[p + n] != VTI_NO_CHUNK; n++) {
             }
             size_t to = (p + n) * slice_bytes;
+            sp->needs_fence |= n > 0;
             if (n > 0)
                 VT_TRY(vti_lane_zero(m, sp, g, p * slice_bytes,
                                      to < l->dirty_end ? to : l->dirty_end));

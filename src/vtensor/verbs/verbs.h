@@ -23,6 +23,8 @@ enum { VTI_PORTION_BYTES = 4 << 20 }; // of a job at a time
 vt_status vti_fence_take(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
 vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed);
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket);
+// Whether the device is done with what the span gave up, and with wiping it: VT_BUSY if not.
+vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
 // A chunk that a queued copy reads stays held until the copy is done. Errors: VT_ENOMEM (before the
 // copy: reserve), VT_EDEVICE.
 vt_status vti_loan_reserve(vt_manager *m);
@@ -98,22 +100,26 @@ uint64_t vti_pool_bytes(const vt_manager *m);
 uint64_t vti_spare_for_newcomers(
     const vt_manager *m); // the pool, and the warm chunks of idle spans
 uint64_t vti_evictable_bytes(const vt_manager *m);
-// Returns spare memory of the pool and of idle spans to the system until `bytes` are returned, or
-// there is none.
+// Returns spare memory to the system until `bytes` are returned, or there is none.
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
 // Lets the mapper do a portion of it, beyond spare_high.
 void vti_spare_return_ahead(vt_manager *m);
-// Takes warm chunks of idle spans into the pool: at once, or a portion by the mapper.
-vt_status vti_idle_unmap(vt_manager *m, uint32_t n_chunk);
-void vti_idle_unmap_ahead(vt_manager *m);
+// Takes warm chunks into the pool: of a lane from position `end` on, at once; a portion of an idle
+// span's by the mapper.
+vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except);
 // Evicts blocks until the pool holds `bytes` more, or nothing is left.
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes);
 bool vti_runs_fit(const vt_manager *m, uint64_t n_run);
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run); // VT_NOMAPS
 
 // lane_grow.c
-// Backs the cold positions of [first, end) at once. Errors: as vti_plan_make.
+// Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.
+// Errors: as vti_plan_make; then some may be backed.
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end);
+// The same for chunks that are overwritten at once: they are not wiped.
+vt_status vti_lane_back_unwiped(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                                uint32_t end);
 // The same by the mapper, as far as one stretch goes.
 vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                               uint32_t end, uint64_t deadline);

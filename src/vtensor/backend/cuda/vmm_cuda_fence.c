@@ -83,6 +83,14 @@ static void publish_mark(vti_cuda_fence *f, uint64_t i, uint64_t ticket)
     if (f->tail == i) f->tail++;
 }
 
+// Mark i could not be set again, and where its event is now is not known: its tickets have none.
+static void lose_mark(vti_cuda_fence *f, uint64_t i)
+{
+    if (i < f->head || i == f->tail) return; // it is passed, or was none
+    f->tail = i;
+    f->marked = i > f->head ? f->mark[(i - 1) % VTI_CUDA_N_MARK].ticket : f->done;
+}
+
 // A mark for all tickets that were taken. Pre: marking is held.
 static void set_mark(vti_cuda *c)
 {
@@ -95,7 +103,10 @@ static void set_mark(vti_cuda *c)
     bool is_set = create_event(c, &event) == VTI_CU_SUCCESS && record_mark(c, event);
     pthread_mutex_lock(&c->mu);
     f->mark[i % VTI_CUDA_N_MARK].event = event;
-    if (is_set) publish_mark(f, i, ticket);
+    if (is_set)
+        publish_mark(f, i, ticket);
+    else
+        lose_mark(f, i);
     pthread_mutex_unlock(&c->mu);
 }
 

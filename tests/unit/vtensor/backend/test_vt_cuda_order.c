@@ -32,8 +32,8 @@ static void test_the_owner_waits_for_nothing(void **state)
     assert_ok(vmm->ops->create(vmm, 2, 2));
     assert_ok(vmm->ops->map(vmm, addr, 0, 2, 2, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, place(4), 0, 0, 1, VT_VMM_READ));
-    assert_ok(vmm->ops->protect(vmm, place(0), SLICE, VT_VMM_READ));
-    assert_ok(vmm->ops->protect(vmm, place(0), SLICE, VT_VMM_WRITE));
+    assert_ok(vmm->ops->protect(vmm, place(4), SLICE, VT_VMM_WRITE));
+    assert_ok(vmm->ops->protect(vmm, place(4), SLICE, VT_VMM_READ));
     assert_ok(vmm->ops->zero(vmm, addr, 2 * SLICE, VT_VMM_QUEUED));
     for (int i = 0; i < 40; i++)
         assert_ok(vmm->ops->fetch(vmm, addr, 0, 1, 0, SLICE, VT_VMM_QUEUED));
@@ -250,11 +250,53 @@ static void test_no_fence_is_forgotten(void **state)
     standin_end_kernels(NULL, 1);
     assert_true(passed(ticket[N_MARK - 1], false));
     assert_true(passed(ticket[N - 1], false));
-    standin_launch(NULL, 0, 0, 0); // and it goes on
+}
+
+static uint64_t last_of_ring;
+
+static void pass_the_ring(void)
+{
+    standin_end_kernels(NULL, 64);
+    assert_true(passed(last_of_ring, false));
+}
+
+// The ring is full, so the newest mark is set again; meanwhile another thread finds all passed.
+static void test_a_mark_may_pass_while_it_is_set_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        standin_launch(NULL, 0, 0, 0);
+        last_of_ring = fence();
+    }
+    standin_launch(NULL, 0, 0, 0);
+    standin_before("cuEventRecord", pass_the_ring);
     uint64_t next = fence();
+    standin_launch(NULL, 0, 0, 0);
+    uint64_t after = fence();
     assert_false(passed(next, false));
     standin_end_kernels(NULL, 1);
-    assert_true(passed(next, true));
+    assert_true(passed(next, false));
+    assert_false(passed(after, false));
+    standin_end_kernels(NULL, 1);
+    assert_true(passed(after, true));
+}
+
+// However many tickets there were, those that are not passed have marks of their own.
+static void test_marks_are_used_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        standin_launch(NULL, 0, 0, 0);
+        uint64_t first = fence();
+        standin_launch(NULL, 0, 0, 0);
+        uint64_t second = fence();
+        standin_end_kernels(NULL, 1);
+        assert_true(passed(first, false));
+        assert_false(passed(second, false));
+        standin_end_kernels(NULL, 1);
+        assert_true(passed(second, false));
+    }
+    assert_true(standin_look().n_event <= 64);
 }
 
 // Whoever asks in order, oldest first, and stops at the first that is not passed, asks the driver
@@ -447,7 +489,10 @@ static void test_nothing_is_queued_beside_a_blocking_capture(void **state)
     assert_ok(map(0, 0, 0, 1));
     standin_capture(blocking, true);
     assert_int_equal(vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_QUEUED), VT_EDEVICE);
+    uint64_t ticket = fence();
+    assert_false(passed(ticket, false));
     standin_capture(blocking, false);
+    assert_true(passed(ticket, false));
     standin_capture(other, true); // this one is not
     assert_ok(vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_QUEUED));
     standin_capture(other, false);
@@ -482,20 +527,61 @@ static void test_a_ticket_outlasts_a_capture(void **state)
     close_side(&r);
 }
 
-// The capture begins after the stream was asked: the event went into the graph and marks nothing.
+static void *captured_late;
+
+static void begin_late_capture(void)
+{
+    standin_capture(captured_late, true);
+}
+
+// It begins after the stream was asked: the event goes into the graph and marks nothing.
 static void test_a_capture_may_begin_at_any_moment(void **state)
 {
     (void)state;
-    standin_launch(NULL, 0, 0, 0);
-    uint64_t records = standin_calls("cuEventRecord");
-    standin_fail("cuStreamIsCapturing", 1, 1, 906);
-    uint64_t ticket = fence();
-    assert_int_equal(standin_calls("cuEventRecord") - records, 1);
-    assert_int_equal(standin_fired(), 1);
-    assert_false(passed(ticket, false));
-    assert_int_equal(standin_calls("cuEventRecord") - records, 2);
-    standin_end_kernels(NULL, 1);
-    assert_true(passed(ticket, false));
+    side_rig r = open_side();
+    void *streams[] = {r.main, r.beside[0]};
+    for (int i = 0; i < 2; i++) {
+        captured_late = streams[i];
+        standin_launch(captured_late, 0, 0, 0);
+        standin_before(i == 0 ? "cuEventRecord" : "cuStreamWaitEvent", begin_late_capture);
+        uint64_t records = standin_calls("cuEventRecord");
+        uint64_t ticket = fence();
+        assert_true(standin_calls("cuEventRecord") > records);
+        assert_false(passed(ticket, false));
+        standin_capture(captured_late, false);
+        assert_false(passed(ticket, false));
+        standin_end_kernels(captured_late, 1);
+        assert_true(passed(ticket, true));
+    }
+    close_side(&r);
+}
+
+// The newest mark of a full ring is set again, and goes into the graph; its own ticket needs it no
+// less.
+static void test_a_full_ring_survives_a_capture(void **state)
+{
+    (void)state;
+    vt_vmm *first = vmm;
+    uint64_t ticket[65];
+    captured_late = standin_new_stream(false);
+    vt_vmm_cuda_config cfg = {.device = 0, .stream = captured_late};
+    assert_ok(vt_vmm_cuda_open(&cfg, &vmm, NULL));
+    for (int i = 0; i < 65; i++) {
+        standin_launch(captured_late, 0, 0, 0);
+        if (i == 64) standin_before("cuEventRecord", begin_late_capture);
+        ticket[i] = fence();
+    }
+    standin_end_kernels(captured_late, 64);
+    assert_true(passed(ticket[62], false));
+    assert_false(passed(ticket[63], false)); // nothing can be known of it now
+    standin_capture(captured_late, false);
+    assert_false(passed(ticket[63], false)); // its mark is behind the last kernel
+    standin_end_kernels(captured_late, 1);
+    assert_true(passed(ticket[63], true));
+    assert_true(passed(ticket[64], true));
+    vmm->ops->close(vmm);
+    vmm = first;
+    standin_drop_stream(captured_late);
 }
 
 // What a mapper does, in its own thread, whose mode is the usual one.
@@ -561,6 +647,8 @@ int main(void)
         ON_STANDIN(test_a_fence_is_passed_when_its_work_is_done),
         ON_STANDIN(test_another_thread_sleeps_until_a_fence_is_passed),
         ON_STANDIN(test_no_fence_is_forgotten),
+        ON_STANDIN(test_a_mark_may_pass_while_it_is_set_again),
+        ON_STANDIN(test_marks_are_used_again),
         ON_STANDIN(test_tickets_are_asked_for_cheaply),
         ON_STANDIN(test_a_ticket_without_a_mark_gets_one),
         ON_STANDIN(test_a_ticket_covers_all_streams),
@@ -571,6 +659,7 @@ int main(void)
         ON_STANDIN(test_nothing_is_queued_beside_a_blocking_capture),
         ON_STANDIN(test_a_ticket_outlasts_a_capture),
         ON_STANDIN(test_a_capture_may_begin_at_any_moment),
+        ON_STANDIN(test_a_full_ring_survives_a_capture),
         ON_STANDIN(test_no_call_breaks_a_capture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 // test_vt_cuda_swap.c - the swap of the GPU backend on the stand-in for NVIDIA's driver: through a
 // ring of two pinned buffers, to ordinary memory and back.
 //
-// The linker sends mmap of the library here, to find that memory and to refuse it.
+// The linker sends mmap of the library here, to find that memory and to refuse it. (The stand-in's
+// own calls go to the system, but the linker wants to see the symbol because of them.)
 #include <sys/mman.h>
 
 #include "cuda_rig.h"
@@ -10,7 +11,8 @@ static unsigned char *swap_bytes; // what the library mapped last
 static bool no_memory;
 
 void *__real_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+__attribute__((visibility("default"))) void *__wrap_mmap(void *addr, size_t length, int prot,
+                                                         int flags, int fd, off_t offset);
 
 void *__wrap_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {

@@ -233,10 +233,17 @@ static void test_work_is_done_late_and_on_memory_that_is_there(void **state)
     assert_int_equal(p[7], 1);
     assert_memory_equal(p, pinned, 8);
     assert_done(cuMemsetD8Async(base, 2, 8, s));
-    assert_done(cuMemUnmap(base, G)); // the work comes too late
+    REFUSED(cuMemUnmap(base, G)); // the work comes later
+    assert_done(cuStreamSynchronize(s));
+    assert_done(cuMemcpyDtoHAsync_v2(pinned, base, 8, s));
+    REFUSED(cuMemUnmap(base, G)); // reading, too
+    assert_done(cuStreamSynchronize(s));
+    standin_launch(s, base + 2 * G, 1, 8); // a kernel that writes where nothing is
+    standin_end_kernels(s, 1);
     uint64_t n_breach = standin_look().n_breach;
     (void)cuStreamSynchronize(s);
     assert_int_equal(standin_look().n_breach, n_breach + 1);
+    assert_done(cuMemUnmap(base, G));
     REFUSED(cuMemFreeHost(local));
     assert_done(cuStreamDestroy_v2(s));
 }
@@ -272,6 +279,8 @@ static void test_read_only_memory_takes_no_writes(void **state)
     assert_int_equal(p[0], 'r');
     assert_false(takes_writes(p));
     assert_true(takes_writes(p + 2 * G));
+    assert_done(cuMemsetD8Async(base + 2 * G, 1, 8, NULL));
+    REFUSED(open_to_read(base + 2 * G, G)); // that is not done
     REFUSED(cuMemsetD8Async(base, 1, 8, NULL));
     REFUSED(cuMemcpyHtoD_v2(base, "x", 1));
     REFUSED(cuMemcpyDtoDAsync_v2(base, base + 2 * G, 8, NULL));

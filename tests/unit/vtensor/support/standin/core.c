@@ -3,6 +3,7 @@
 #include "state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_DEPTH 8
@@ -25,6 +26,8 @@ typedef struct order {
 } order;
 
 static order failing;
+static void (*hook)(void);
+static const char *hook_symbol;
 static uint64_t n_call[N_FUNCTION];
 static uint64_t n_breach, n_reset;
 static const char *first_breach;
@@ -32,6 +35,7 @@ static bool has_vmm = true;
 
 vti_cu_result standin_breach(const char *what)
 {
+    if (getenv("STANDIN_ABORT")) abort(); // in the guilty call, for a debugger
     if (n_breach++ == 0) first_breach = what;
     return CU_INVALID_VALUE;
 }
@@ -97,8 +101,21 @@ static vti_cu_result meet_rules(function f)
     return VTI_CU_SUCCESS;
 }
 
+static void run_hook(function f)
+{
+    void (*run)(void) = NULL;
+    pthread_mutex_lock(&standin_mu);
+    if (hook && strcmp(hook_symbol, symbols[f]) == 0) {
+        run = hook;
+        hook = NULL;
+    }
+    pthread_mutex_unlock(&standin_mu);
+    if (run) run();
+}
+
 vti_cu_result standin_begin(function f)
 {
+    run_hook(f);
     pthread_mutex_lock(&standin_mu);
     n_call[f]++;
     if (waits[f]) count_wait();
@@ -120,6 +137,7 @@ void standin_reset(void)
     pthread_mutex_lock(&standin_mu);
     memset(n_call, 0, sizeof n_call);
     failing = (order){0};
+    hook = NULL;
     n_breach = 0;
     first_breach = NULL;
     has_vmm = true;
@@ -172,6 +190,14 @@ void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result)
 {
     pthread_mutex_lock(&standin_mu);
     failing = (order){.symbol = symbol, .i = i, .n = n, .result = result};
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_before(const char *symbol, void (*run)(void))
+{
+    pthread_mutex_lock(&standin_mu);
+    hook = run;
+    hook_symbol = symbol;
     pthread_mutex_unlock(&standin_mu);
 }
 

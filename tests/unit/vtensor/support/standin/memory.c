@@ -327,6 +327,8 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
     STANDIN_BEGIN(F_mem_unmap);
     if (!is_all_mapped(addr, size_bytes))
         return standin_end(standin_breach("unmapping of what is not mapped, or of a part of it"));
+    if (standin_works_at(addr, size_bytes, false))
+        return standin_end(standin_breach("unmapping under work that is not done"));
     for (int i = n_mapping - 1; i >= 0; i--)
         if (overlaps(&mappings[i].at, addr, size_bytes)) unmap_at(i);
     return standin_end(VTI_CU_SUCCESS);
@@ -348,6 +350,8 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
         return standin_end(standin_breach("access set where not all is mapped"));
     bool writes = access->flags == VTI_CU_ACCESS_READWRITE;
     if (!writes && !has_read_only) return standin_end(CU_NOT_SUPPORTED);
+    if (!writes && standin_works_at(addr, size_bytes, true))
+        return standin_end(standin_breach("writes taken away from work that is not done"));
     int prot = writes ? PROT_READ | PROT_WRITE : PROT_READ;
     if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);

@@ -7,7 +7,8 @@
 //   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is
 //     mapped; they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range
 //     mapped;
-//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped;
+//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped, where
+//     no work reads or writes that is not done;
 //   - memory lives until its handle is released and the last mapping of it is gone; when it is
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
@@ -17,11 +18,13 @@
 //     ends it;
 //   - a stream that was created blocking makes no progress while a kernel runs in the default one;
 //   - memory may be opened for reading alone, unless the test has it refused, as some drivers do; a
-//     write there faults, and work that writes there is a breach;
+//     write there faults, and work that writes there, or did not end before, is a breach;
 //   - while a stream is being captured into a graph, nothing is given to it, waited for in it or
 //     asked of it; an event that is recorded in it belongs to the graph. If it is a blocking
 //     stream, the same goes for the default one. Calls that may break a capture, which are those
 //     that allocate, map, wait or query, are made by threads in relaxed mode only.
+//
+// With STANDIN_ABORT in the environment, a breach aborts in the call that commits it.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
@@ -63,6 +66,9 @@ void standin_set_read_only(bool supported); // whether memory may be opened for 
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
 // does nothing. Each order replaces the one before.
 void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);
+
+// Runs once, in the calling thread, when the function is called next, before that does anything.
+void standin_before(const char *symbol, void (*run)(void));
 uint64_t standin_fired(void);               // calls made to fail by the last order
 uint64_t standin_calls(const char *symbol); // since the last reset; NULL: of all functions
 

@@ -80,6 +80,8 @@ bool standin_is_pinned(const void *bytes, size_t size_bytes);
 // stream.c
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
+// Some work that is not done yet reads or writes there, or just writes.
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone);
 bool standin_captures(void); // some stream is being captured
 void standin_break_captures(void);
 

@@ -125,6 +125,30 @@ static bool has_kernel(const struct CUstream_st *s)
     return false;
 }
 
+static bool touches(const op *o, vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+{
+    if (!o->writes) return false;
+    if (!o->host_dst && o->dst < addr + size_bytes && addr < o->dst + o->size_bytes) return true;
+    if (writes_alone || !o->src || o->host_src) return false;
+    return o->src < addr + size_bytes && addr < o->src + o->size_bytes;
+}
+
+static bool stream_touches(const struct CUstream_st *s, vti_cu_ptr addr, size_t size_bytes,
+                           bool writes_alone)
+{
+    for (const op *o = s->head; o; o = o->next)
+        if (touches(o, addr, size_bytes, writes_alone)) return true;
+    return false;
+}
+
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+{
+    if (stream_touches(&default_stream, addr, size_bytes, writes_alone)) return true;
+    for (vti_cu_stream s = streams; s; s = s->next)
+        if (stream_touches(s, addr, size_bytes, writes_alone)) return true;
+    return false;
+}
+
 static bool is_done(vti_cu_stream s, uint64_t target);
 
 static bool is_held_up(const op *o)
