@@ -30,6 +30,7 @@ typedef struct vti_plan {
     uint32_t drop;   // to be destroyed before this one is created, or VTI_NO_CHUNK
     bool is_absent;  // to be created
     bool is_dirty;   // to be wiped
+    bool is_read;    // UNMAP: it is mapped for reading only, if it must be mapped again
     bool is_dropped; // set by the job: `drop` is destroyed
 } vti_plan;
 
@@ -48,8 +49,7 @@ typedef struct vti_lane_job {
     uint32_t portion;   // positions at a time
     vti_plan *plan;     // [n] the chunks
     uintptr_t addr;     // of position `first` in view 0
-    vt_vmm_use use;     // of what is mapped, also again, after an UNMAP that failed
-    uint32_t n_ro;      // but the first n_ro of them: VT_VMM_READ
+    vt_vmm_use use;     // BACK
     vt_vmm_order order; // of wiping
     uint64_t n_run;     // mappings reserved for it
 

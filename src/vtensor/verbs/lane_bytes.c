@@ -109,6 +109,14 @@ void vti_span_guard(vt_manager *m, vti_span *sp)
     }
 }
 
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end)
+{
+    uint32_t n_ro = sp->lane[group].n_ro;
+    if (end > n_ro) end = n_ro;
+    return first < end ? lane_protect(m, sp, group, first, end, VT_VMM_READ) : VT_OK;
+}
+
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)
 {
     vti_lane *l = &sp->lane[group];
@@ -118,13 +126,4 @@ vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
     VT_TRY(lane_protect(m, sp, group, begin, l->n_ro, VT_VMM_WRITE));
     vti_lane_set_ro(&m->vset, sp, group, begin);
     return VT_OK;
-}
-
-vt_status vti_lane_reguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                           uint32_t end)
-{
-    const vti_lane *l = &sp->lane[group];
-    if (end > l->n_ro) end = l->n_ro;
-    if (!m->guards || first >= end) return VT_OK;
-    return lane_protect(m, sp, group, first, end, VT_VMM_READ);
 }

@@ -32,12 +32,11 @@ static vt_status note_call(job_run *r, uint64_t *counter, vt_status st)
 
 // ---- Calls of a portion in one view
 
-// Neighbours with the same access.
 static uint32_t plan_run(const job_run *r, uint32_t i)
 {
     const vti_plan *plan = r->job->plan;
     uint32_t n = 1;
-    while (i + n < r->end && i + n != r->job->n_ro &&
+    while (i + n < r->end && plan[i + n].is_read == plan[i].is_read &&
            vti_pset_continues(&r->m->pset, plan[i + n - 1].chunk, plan[i + n].chunk))
         n++;
     return n;
@@ -63,7 +62,7 @@ static vt_status map_some(job_run *r, uint32_t view, uint32_t *n_mapped)
     *n_mapped = 0;
     for (uint32_t i = r->begin, n; i < r->end; i += n) {
         n = plan_run(r, i);
-        vt_vmm_use use = i < r->job->n_ro ? VT_VMM_READ : r->job->use;
+        vt_vmm_use use = r->job->plan[i].is_read ? VT_VMM_READ : r->job->use;
         VT_TRY(note_call(
             r, &r->job->calls.map_calls,
             ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, n, use)));
@@ -240,14 +239,10 @@ static uint32_t portion_of(const vt_manager *m, uint32_t cls)
 static void plan_from_map(vti_lane *l, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        l->plan[i] = (vti_plan){.chunk = l->at[first + i], .drop = VTI_NO_CHUNK, .is_dirty = true};
-}
-
-// Of positions [first, first + n), how many are mapped for reading only.
-static uint32_t read_only_of(const vt_manager *m, const vti_lane *l, uint32_t first, uint32_t n)
-{
-    uint32_t n_ro = l->n_ro > first ? l->n_ro - first : 0;
-    return !m->guards ? 0 : n_ro < n ? n_ro : n;
+        l->plan[i] = (vti_plan){.chunk = l->at[first + i],
+                                .drop = VTI_NO_CHUNK,
+                                .is_dirty = true,
+                                .is_read = first + i < l->n_ro};
 }
 
 static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form,
@@ -269,7 +264,6 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_orde
         .plan = l->plan,
         .addr = vti_lane_addr(&m->geo, sp, group, 0, form->first),
         .use = is_back ? form->use : VT_VMM_WRITE,
-        .n_ro = is_back ? 0 : read_only_of(m, l, form->first, form->n),
         .order = is_posted ? VT_VMM_NOW : VT_VMM_QUEUED,
         .n_run = is_back ? vti_plan_runs(m, sp, group, form->first, l->plan, form->n) : 0,
     };

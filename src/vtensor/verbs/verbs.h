@@ -46,10 +46,10 @@ vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_
 // again, at once.
 void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 void vti_span_guard(vt_manager *m, vti_span *sp);
+// Positions [first, end) were backed anew: those below n_ro are guarded again, at once.
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
-// What was mapped anew among positions [first, end) is guarded like its neighbours, at once.
-vt_status vti_lane_reguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                           uint32_t end);
 
 // lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a time.
 // BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
