@@ -210,20 +210,6 @@ static vt_status write_and_unmap(vt_seq *s, vti_swapped *list)
     return st;
 }
 
-// What comes back is mapped for writing, so from the first chunk that goes on nothing is guarded
-// until then.
-static vt_status unguard_out(vt_seq *s)
-{
-    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        const vti_lane *l = &s->span->lane[g];
-        uint32_t p = l->front, end = l->n_ro > l->guard_end ? l->n_ro : l->guard_end;
-        while (p < l->n_owned && !chunk_goes_out(s, g, p)) p++;
-        if (p < l->n_owned) VT_TRY(vti_lane_unguard(s->m, s->span, g, p));
-        vti_lane_guard(s->m, s->span, g, end);
-    }
-    return VT_OK;
-}
-
 static vt_status swap_out_seq(vt_seq *s)
 {
     vt_manager *m = s->m;
@@ -235,7 +221,6 @@ static vt_status swap_out_seq(vt_seq *s)
     if (n_out == 0) return VT_OK;
     if (n_out > m->swap.n_free) return VT_NOSWAP;
     VT_TRY(vti_runs_make(m, s->span, n_hole));
-    VT_TRY(unguard_out(s));
     VT_TRY(vti_fence_take(m, s->span));
     VT_TRY(vti_fence_await(m, s->span->fence));
     vti_swapped *list = calloc(s->n_swapped + n_out, sizeof *list);
@@ -274,6 +259,7 @@ static vt_status read_chunks(vt_seq *s)
         VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
         note_dirty(s, c + n - 1);
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
+        VT_TRY(vti_lane_guard_again(s->m, s->span, c->group, c->position, c->position + n));
     }
     return VT_OK;
 }
@@ -301,7 +287,7 @@ static vt_status swap_in_all(vt_seq *s)
     vt_manager *m = s->m;
     if (s->span->is_lost) return VT_EDEVICE;
     vti_span_settle(m, s->span);
-    VT_TRY(vti_room_check(m, s->span, swapped_bytes(s)));
+    VT_TRY(vti_seq_room(s, swapped_bytes(s), s->len_tok));
     vt_status st = read_chunks(s);
     if (st != VT_OK) {
         undo_swap_in(s);

@@ -167,23 +167,27 @@ vt_status vti_pset_reserve(vti_pset *ps, uint32_t chunk)
     vti_class *c = class_of(ps, chunk);
     VT_TRY(region_make(c, (chunk - c->first) / c->len));
     record_of(c, chunk)->place = VTI_WITH_JOB;
+    region_of(c, chunk)->n_reserved++;
     return VT_OK;
-}
-
-void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
-{
-    record_of(class_of(ps, chunk), chunk)->place = VTI_IN_POOL;
 }
 
 static bool in_use(const vti_region *r)
 {
-    return r->is_home || r->n_created > 0;
+    return r->is_home || r->n_created > 0 || r->n_reserved > 0;
 }
 
 static void note_unused(vti_class *c, const vti_region *r)
 {
     uint32_t i = (uint32_t)(r - c->region);
     if (i < c->n_full && !in_use(r)) c->n_full = i;
+}
+
+void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
+{
+    vti_class *c = class_of(ps, chunk);
+    record_of(c, chunk)->place = VTI_IN_POOL;
+    region_of(c, chunk)->n_reserved--;
+    note_unused(c, region_of(c, chunk));
 }
 
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first)
@@ -259,6 +263,7 @@ void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
 {
     vti_class *c = class_of(ps, chunk);
     assert(vti_pset_state(ps, chunk) == VT_CHUNK_ABSENT);
+    region_of(c, chunk)->n_reserved -= record_of(c, chunk)->place == VTI_WITH_JOB;
     chunk_set(ps, chunk,
               (vti_chunk){.is_created = true, .is_dirty = is_dirty, .place = VTI_WITH_JOB});
     region_of(c, chunk)->n_created++;
