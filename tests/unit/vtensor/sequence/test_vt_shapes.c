@@ -58,7 +58,7 @@ static struct {
     tale told[MAX_TALE];
     uint32_t n_told;
     bool told_all; // no tale was left out
-    bool has_state, faulty;
+    bool has_state, has_window, faulty;
     uint64_t rng, now_ms;
 } w;
 
@@ -221,6 +221,7 @@ static void count_planes(void)
 {
     for (uint32_t g = 0; g < w.sh->n_group; g++) {
         w.has_state |= w.sh->group[g].kind == VT_GROUP_STATE;
+        w.has_window |= w.sh->group[g].window_tok > 0;
         for (uint32_t p = 0; p < w.sh->group[g].n_plane; p++) w.group_of[w.n_plane++] = g;
     }
 }
@@ -336,15 +337,27 @@ static void judge_hit(const uint32_t *tok, uint32_t n_tok, uint32_t n_hit)
     if (w.has_state && !has_end) fail_msg("a match of %u tokens, where no state was", n_hit);
 }
 
+// A node of the tree that has more tokens takes no chunk that lacks their rows, so where a window has
+// passed in the longer one, the shorter one cannot be matched.
+static bool is_continued(const tale *t)
+{
+    for (uint32_t k = 0; k < w.n_told; k++)
+        if (w.told[k].n_tok > t->n_tok && in_common(&w.told[k], t->tok, t->n_tok) == t->n_tok)
+            return true;
+    return false;
+}
+
 // Without a limit of memory nothing is evicted: what ended with its sequence can be matched as long
 // as it is.
 static uint32_t least_hit(const uint32_t *tok, uint32_t n_tok)
 {
     uint32_t least = 0;
-    for (uint32_t k = 0; k < w.n_told; k++)
-        if (w.told[k].is_sure && w.told[k].n_tok <= n_tok && w.told[k].n_tok > least &&
-            in_common(&w.told[k], tok, n_tok) == w.told[k].n_tok)
-            least = w.told[k].n_tok;
+    for (uint32_t k = 0; k < w.n_told; k++) {
+        const tale *t = &w.told[k];
+        if (!t->is_sure || t->n_tok > n_tok || t->n_tok <= least) continue;
+        if (in_common(t, tok, n_tok) == t->n_tok && !(w.has_window && is_continued(t)))
+            least = t->n_tok;
+    }
     return w.sh->budget_bytes == UINT64_MAX && w.told_all && !w.faulty ? least : 0;
 }
 
