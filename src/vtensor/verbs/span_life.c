@@ -172,7 +172,7 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     if (*out) return VT_OK;
     if (m->vset.n_span < m->vset.n_max) return vti_span_alloc(m, out);
     vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
     *out = best_idle_span(m, expect_tok, alias_tok);
     return *out ? VT_OK : VT_BUSY;
 }
@@ -181,7 +181,7 @@ vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, 
 {
     vti_span *sp;
     if (expect_tok > m->geo.max_tok) expect_tok = m->geo.max_tok;
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_POST);
     VT_TRY(idle_or_new(m, expect_tok, alias_tok, &sp));
     VT_TRY(span_wipe(m, sp, alias_tok));
     vti_vset_move(&m->vset, sp, VTI_SPAN_LIVE);
