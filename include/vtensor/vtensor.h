@@ -32,8 +32,8 @@
 // Rules
 //  - Every operation is all or nothing. A shortage (vt_is_shortage) is a normal answer. If the
 //    device fails, and fails again while the call is undone, the span is quarantined: its sequence
-//    is lost (vt_seq_is_lost) and can only be released, its memory is counted in quarantined_bytes
-//    and freed with the manager.
+//    is lost (vt_seq_is_lost) and can only be released; its memory is counted in quarantined_bytes
+//    until a later step can unmap it.
 //  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
 //    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
@@ -238,6 +238,10 @@ VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32
 // Waits until the memory requested by prepare is ready. Where extend answered VT_BUSY, waits until
 // the device allows it. Errors: those of the prepare that failed; VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_wait(vt_seq *s);
+
+// Waits until the device has done the work submitted so far, and frees all that waits for it: after
+// VT_BUSY, for a caller that has nothing else to do. Errors: VT_EDEVICE.
+VT_API VT_NODISCARD vt_status vt_settle(vt_manager *m);
 
 // How vt_step prefetches for every live sequence.
 typedef enum vt_ahead {

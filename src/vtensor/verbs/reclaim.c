@@ -78,11 +78,11 @@ vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_loans_return(m, false);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_spans_clear(m, false);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
+    vti_quarantine_retry(m);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     return shortage_of(m);
 }
@@ -302,7 +302,7 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
     static const vti_span_state from[] = {VTI_SPAN_IDLE, VTI_SPAN_LIVE};
     if (vti_runs_fit(m, n_run)) return VT_OK;
     vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
     for (size_t k = 0; k < sizeof from / sizeof from[0]; k++)
         for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
             newer = it->newer;
