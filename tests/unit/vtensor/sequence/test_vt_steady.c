@@ -1,6 +1,6 @@
 // test_vt_steady.c - the steady state of a server on a device: the budget is full of prefixes that
-// nobody uses, sequences decode, end, are recorded, and others arrive. Chunks go from the evicted to
-// the growing: none is created, none destroyed, and no operation waits for the device.
+// nobody uses, sequences decode, end, are recorded, and others arrive. Chunks go from the evicted
+// to the growing: none is created, none destroyed, and no operation waits for the device.
 #include "assert_vt.h"
 
 #include "standin_assert.h"
