@@ -30,14 +30,16 @@ typedef struct vti_chunk {
 typedef struct vti_region {
     vti_chunk *chunk; // [len]; NULL: never used
     uint32_t n_created;
-    bool is_home; // of a lane
+    uint32_t next_unused; // if it is listed as unused: the next such region, or VTI_NO_CHUNK
+    bool is_home;         // of a lane
+    bool is_listed;
 } vti_region;
 
 typedef struct vti_class {
     uint32_t first; // index of its first chunk
     uint32_t len;   // chunks of a region
     uint32_t n_region, max_region, cap_region;
-    uint32_t n_full; // the regions below are all in use
+    uint32_t unused; // a list of regions made, all that are not in use among them; or VTI_NO_CHUNK
     vti_region *region;
     size_t chunk_bytes;
     uint32_t pool; // the chunk that entered it last, or VTI_NO_CHUNK
