@@ -82,8 +82,8 @@ typedef struct vt_va_config {
 // Reserves the addresses of all tensors; allocates no physical memory.
 // Errors: VT_EINVAL (a required field is zero, sizes overflow, 2^31 page groups or more,
 // page_bytes is not a multiple of the granularity, low_percent > high_percent, or that > 100),
-// VT_NOSPACE (no addresses, or max_batch x tensors exceeds the system's limit of
-// mappings: use megacache, or a smaller batch), VT_ENOMEM, VT_EDEVICE. On error *out is NULL and
+// VT_NOMAPS (max_batch x tensors exceeds the system's limit of mappings: use megacache, or a
+// smaller batch), VT_NOSPACE (no addresses), VT_ENOMEM, VT_EDEVICE. On error *out is NULL and
 // cfg->vmm stays the caller's; it may have been configured and can then only be closed.
 VT_API VT_NODISCARD vt_status vt_va_init(const vt_va_config *cfg, vt_va **out);
 
@@ -104,7 +104,7 @@ vt_va_token_stride(const vt_va *va); // row_bytes, or with megacache n_plane x r
 // Activates an inactive request: among those whose mapped groups suffice for len_tok the one with
 // the fewest, otherwise the one with the most. len_tok is the length expected in the next step.
 // Maps nothing. Queues the wiping of what the previous request used, unless a look-ahead has wiped
-// it. Errors: VT_EINVAL (len_tok > max_tok), VT_NOSPACE (max_batch are active or lost), VT_EDEVICE.
+// it. Errors: VT_EINVAL (len_tok > max_tok), VT_NOSPANS (max_batch are active or lost), VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid);
 
 // Ends a request. With deferred reclamation its memory stays mapped. Without it the memory is
@@ -162,8 +162,8 @@ VT_API uint64_t vt_va_kvblocks_for(const vt_va *va, uint32_t len_tok);
 // finished with.
 VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
 
-// X(name, help): all counters and gauges. Gauges are those of this moment, while a look-ahead may be
-// at work. Counters do not include its work before the next call that changes mappings.
+// X(name, help): all counters and gauges. Gauges are those of this moment, while a look-ahead may
+// be at work. Counters do not include its work before the next call that changes mappings.
 #define VT_VA_STATS(X)                                                                        \
     X(page_bytes, "bytes of a page of one tensor")                                            \
     X(group_bytes, "bytes of a page group, its pages in all tensors together")                \

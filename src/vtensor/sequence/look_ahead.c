@@ -183,6 +183,7 @@ static void wipe_idle(vt_manager *m)
         for (uint32_t g = 0; g < m->geo.n_group; g++) {
             vti_order_form form = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
             if (sp->lane[g].is_lent || sp->lane[g].dirty_end == 0) continue;
+            if (vti_span_is_quiet(m, sp) != VT_OK) break;
             form.n = dirty_stretch(m, &sp->lane[g], g, &form.first);
             if (form.n > 0) (void)vti_job_post(m, sp, g, &form);
         }

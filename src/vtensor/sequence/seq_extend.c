@@ -28,8 +28,8 @@ static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
     return n;
 }
 
-// If others have too little, the sequence's own chunks beyond a gap serve too.
-static vt_status room_for(vt_seq *s, uint64_t bytes, uint32_t len_tok)
+// If others have too little, the sequence's own warm chunks beyond the length serve too.
+vt_status vti_seq_room(vt_seq *s, uint64_t bytes, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     vt_status st = vti_room_check(m, s->span, bytes);
@@ -64,7 +64,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
         return st;
     }
     vti_pset_user_hold(&m->pset, shared);
-    vti_lane_set_ro(&m->vset, s->span, group, p);
+    if (l->n_ro > p) vti_lane_set_ro(&m->vset, s->span, group, p);
     l->guard_end = p;
     st = map_inside(s, group, p, copy, VT_VMM_WRITE);
     if (st == VT_OK) {
@@ -84,7 +84,7 @@ static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail
     vt_manager *m = s->m;
     uint32_t copy;
     VT_TRY(vti_loan_reserve(m));
-    VT_TRY(room_for(s, m->geo.group[group].chunk_bytes, s->len_tok));
+    VT_TRY(vti_seq_room(s, m->geo.group[group].chunk_bytes, s->len_tok));
     vti_lane_settle(m, s->span, group);
     VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
     VT_TRY(vti_chunk_make(m, group, &copy));
@@ -96,10 +96,10 @@ static vt_status device_lets_go(vt_seq *s)
 {
     bool is_passed;
     if (!s->tail_asked) VT_TRY(vti_fence_take(s->m, s->span));
-    s->tail_asked = true;
-    VT_TRY(vti_fence_passed(s->m, s->span->fence, &is_passed));
-    s->tail_asked = !is_passed;
-    return is_passed ? VT_OK : VT_BUSY;
+    vt_status st = vti_fence_passed(s->m, s->span->fence, &is_passed);
+    if (st == VT_OK && !is_passed) st = VT_BUSY;
+    s->tail_asked = st == VT_BUSY;
+    return st;
 }
 
 static vt_status tail_make_writable(vt_seq *s, uint32_t group)
@@ -125,7 +125,7 @@ static vt_status back_cold(vt_seq *s, uint32_t len_tok)
     vti_jobs_take(m);
     if (cold_bytes(s, len_tok) == 0) return VT_OK;
     vti_span_settle(m, s->span);
-    VT_TRY(room_for(s, cold_bytes(s, len_tok), len_tok));
+    VT_TRY(vti_seq_room(s, cold_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (cold_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));
@@ -141,16 +141,16 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     if (from >= l->dirty_end || from == to) return VT_OK;
     size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
     if (end > l->dirty_end) end = l->dirty_end;
-    VT_TRY(vti_lane_zero(s->m, s->span, group, from, end));
-    if (end == l->dirty_end) l->dirty_end = 0;
-    return VT_OK;
+    vt_status st = vti_lane_zero(s->m, s->span, group, from, end);
+    if (st == VT_OK && end == l->dirty_end) l->dirty_end = 0;
+    if (st != VT_OK) s->span->needs_fence = true; // some views may be queued, and stay warm
+    return st;
 }
 
-static vt_status lane_make_ready(vt_seq *s, uint32_t group, uint32_t len_tok)
+static vt_status lane_make_ready(vt_seq *s, uint32_t group)
 {
     const vti_lane *l = &s->span->lane[group];
-    if (need_of(s, group, len_tok) > l->n_owned && l->held1 > l->n_owned)
-        VT_TRY(vti_lane_clear(s->m, s->span, group, false));
+    if (l->held1 > l->n_owned) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
     return tail_make_writable(s, group);
 }
 
@@ -161,7 +161,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     if (len_tok > m->geo.max_tok || s->swapped) return VT_EINVAL;
     if (s->span->is_lost) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        VT_TRY(lane_make_ready(s, g, len_tok));
+        VT_TRY(lane_make_ready(s, g));
         n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
     }
     bool is_ready = n_more == 0 || cold_bytes(s, len_tok) == 0;

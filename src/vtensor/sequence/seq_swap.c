@@ -259,6 +259,7 @@ static vt_status read_chunks(vt_seq *s)
         VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
         note_dirty(s, c + n - 1);
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
+        VT_TRY(vti_lane_guard_again(s->m, s->span, c->group, c->position, c->position + n));
     }
     return VT_OK;
 }
@@ -286,7 +287,7 @@ static vt_status swap_in_all(vt_seq *s)
     vt_manager *m = s->m;
     if (s->span->is_lost) return VT_EDEVICE;
     vti_span_settle(m, s->span);
-    VT_TRY(vti_room_check(m, s->span, swapped_bytes(s)));
+    VT_TRY(vti_seq_room(s, swapped_bytes(s), s->len_tok));
     vt_status st = read_chunks(s);
     if (st != VT_OK) {
         undo_swap_in(s);

@@ -30,6 +30,7 @@ typedef struct vti_plan {
     uint32_t drop;   // to be destroyed before this one is created, or VTI_NO_CHUNK
     bool is_absent;  // to be created
     bool is_dirty;   // to be wiped
+    bool is_read;    // UNMAP: it is mapped for reading only, if it must be mapped again
     bool is_dropped; // set by the job: `drop` is destroyed
 } vti_plan;
 

@@ -70,7 +70,7 @@ static vt_status reserve_addresses(vt_va *va)
                           .cls = {{g->n_view, g->page_bytes, 2 * (uint64_t)g->n_home}}};
     VT_TRY(ops->configure(va->vmm, &vg));
     uint64_t max_runs = ops->max_runs(va->vmm);
-    if (max_runs / g->n_view < g->max_batch) return VT_NOSPACE;
+    if (max_runs / g->n_view < g->max_batch) return VT_NOMAPS;
     va->max_jump = max_runs == UINT64_MAX ? max_runs : max_runs / g->n_view - g->max_batch;
     va->creates_zeroed = ops->creates_zeroed(va->vmm);
     return ops->reserve(va->vmm, g->reserved_bytes, &va->addr);
@@ -83,8 +83,10 @@ static vt_status allocate_tables(vt_va *va)
     va->name = calloc(g->n_home, sizeof *va->name);
     va->state = calloc(g->n_home, 2);
     if (!va->req || !va->name || !va->state) return VT_ENOMEM;
-    for (uint32_t i = 0; i < g->max_batch; i++)
+    for (uint32_t i = 0; i < g->max_batch; i++) {
         va->req[i].name = va->name + (size_t)i * g->groups_per_request;
+        va->req[i].freed_at = ++va->n_free;
+    }
     return vti_va_make_jobs(va);
 }
 
@@ -230,7 +232,7 @@ vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
     vti_va_actor owner = vti_va_owner(va);
     uint32_t need = vti_va_groups_for(&va->geo, len_tok);
     uint32_t i = vti_va_best_fit(va, need);
-    if (i == va->geo.max_batch) return tally_answer(va, VT_NOSPACE);
+    if (i == va->geo.max_batch) return VT_NOSPANS;
     VT_TRY(vti_va_wipe(va, &owner, i, UINT32_MAX));
     activate_request(va, i, len_tok, need);
     *reqid = i;

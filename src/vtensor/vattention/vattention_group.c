@@ -14,6 +14,12 @@ uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok)
     return (uint32_t)((used + g->page_bytes - 1) / g->page_bytes);
 }
 
+vt_status vti_va_note(const vti_va_actor *by, vt_status st)
+{
+    by->count->device_errors += st == VT_EDEVICE;
+    return st;
+}
+
 uint64_t vti_va_used(const vt_va *va)
 {
     return va->n_created - va->n_spare;

@@ -98,7 +98,7 @@ typedef struct vti_va_req {
     uint32_t len_tok, n_need;
     uint32_t n_given;  // of n_need, what the last step backed: 0 between alloc and step
     uint64_t fence;    // 0: passed
-    uint64_t freed_at; // number of the free that ended it; 0: never used
+    uint64_t freed_at; // number of the free that ended it, or of its place at first
     // scratch space of one call
     uint32_t n_keep; // groups that a reclaim leaves
     uint32_t n_want; // groups that a step must end with, at least; or that a look-ahead aims at
@@ -152,7 +152,7 @@ struct vt_va {
     vti_va_req *req;        // [max_batch]
     uint32_t *name;         // [max_batch][groups_per_request]
     uint64_t budget_groups; // constant while a job is out
-    uint64_t n_free;        // calls of free_reqid so far
+    uint64_t n_free;        // numbers given to freed_at so far
     bool deferred;
     vt_va_stats count; // only the counters of VT_VA_STATS
 
@@ -162,7 +162,8 @@ struct vt_va {
 
 // vattention_group.c: page groups by name.
 uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok);
-uint64_t vti_va_used(const vt_va *va); // groups that exist and are not spare
+vt_status vti_va_note(const vti_va_actor *by, vt_status st); // counts VT_EDEVICE; returns st
+uint64_t vti_va_used(const vt_va *va);                       // groups that exist and are not spare
 uint64_t vti_va_room(const vt_va *va); // groups that may be mapped in addition
 bool vti_va_continues(const vt_va *va, uint32_t req, uint32_t at, uint32_t name);
 // The groups for the next positions of the request, 1 to most; created if they were not.
@@ -175,7 +176,6 @@ vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_gr
 
 // vattention_map.c: the groups of a request.
 vti_va_actor vti_va_owner(vt_va *va);
-vt_status vti_va_note(const vti_va_actor *by, vt_status st); // counts VT_EDEVICE; returns st
 // Maps up to `most` groups; fewer if they are no run. Pre: most > 0.
 vt_status vti_va_grow_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most);
 vt_status vti_va_grow(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t n_group);

@@ -13,12 +13,6 @@ vti_va_actor vti_va_owner(vt_va *va)
     return (vti_va_actor){.order = VT_VMM_QUEUED, .count = &va->count};
 }
 
-vt_status vti_va_note(const vti_va_actor *by, vt_status st)
-{
-    by->count->device_errors += st == VT_EDEVICE;
-    return st;
-}
-
 // ---- The device's work
 
 vt_status vti_va_take_fence(vt_va *va, uint64_t *ticket)

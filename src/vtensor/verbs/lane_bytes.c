@@ -109,6 +109,14 @@ void vti_span_guard(vt_manager *m, vti_span *sp)
     }
 }
 
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end)
+{
+    uint32_t n_ro = sp->lane[group].n_ro;
+    if (end > n_ro) end = n_ro;
+    return first < end ? lane_protect(m, sp, group, first, end, VT_VMM_READ) : VT_OK;
+}
+
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)
 {
     vti_lane *l = &sp->lane[group];

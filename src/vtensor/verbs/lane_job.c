@@ -36,7 +36,7 @@ static uint32_t plan_run(const job_run *r, uint32_t i)
 {
     const vti_plan *plan = r->job->plan;
     uint32_t n = 1;
-    while (i + n < r->end &&
+    while (i + n < r->end && plan[i + n].is_read == plan[i].is_read &&
            vti_pset_continues(&r->m->pset, plan[i + n - 1].chunk, plan[i + n].chunk))
         n++;
     return n;
@@ -62,9 +62,10 @@ static vt_status map_some(job_run *r, uint32_t view, uint32_t *n_mapped)
     *n_mapped = 0;
     for (uint32_t i = r->begin, n; i < r->end; i += n) {
         n = plan_run(r, i);
+        vt_vmm_use use = r->job->plan[i].is_read ? VT_VMM_READ : r->job->use;
         VT_TRY(note_call(
             r, &r->job->calls.map_calls,
-            ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, n, r->job->use)));
+            ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, n, use)));
         *n_mapped += n;
     }
     return VT_OK;
@@ -226,12 +227,10 @@ static uint32_t portion_of(const vt_manager *m, uint32_t cls)
 static void plan_from_map(vti_lane *l, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        l->plan[i] = (vti_plan){.chunk = l->at[first + i], .drop = VTI_NO_CHUNK, .is_dirty = true};
-}
-
-static vt_vmm_use use_now(const vt_manager *m, const vti_lane *l, uint32_t first)
-{
-    return m->guards && first < l->n_ro ? VT_VMM_READ : VT_VMM_WRITE;
+        l->plan[i] = (vti_plan){.chunk = l->at[first + i],
+                                .drop = VTI_NO_CHUNK,
+                                .is_dirty = true,
+                                .is_read = first + i < l->n_ro};
 }
 
 static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form,
@@ -252,7 +251,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_orde
         .portion = is_posted ? portion_of(m, m->geo.group[group].cls) : form->n,
         .plan = l->plan,
         .addr = vti_lane_addr(&m->geo, sp, group, 0, form->first),
-        .use = is_back ? form->use : use_now(m, l, form->first),
+        .use = is_back ? form->use : VT_VMM_WRITE,
         .order = is_posted ? VT_VMM_NOW : VT_VMM_QUEUED,
         .n_run = is_back ? vti_plan_runs(m, sp, group, form->first, l->plan, form->n) : 0,
     };

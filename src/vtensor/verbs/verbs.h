@@ -46,6 +46,9 @@ vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_
 // again, at once.
 void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 void vti_span_guard(vt_manager *m, vti_span *sp);
+// Positions [first, end) were backed anew: those below n_ro are guarded again, at once.
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
 // lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a time.

@@ -1,5 +1,5 @@
-// test_vt_vattention_ahead.c - what the worker of vattention.h does while the caller goes on: memory
-// for the next tokens, the next request, and reclamation when little is free.
+// test_vt_vattention_ahead.c - what the worker of vattention.h does while the caller goes on:
+// memory for the next tokens, the next request, and reclamation when little is free.
 #include "va_world.h"
 
 static va_world w;
@@ -179,6 +179,21 @@ static void test_the_next_request_takes_free_memory_only(void **state)
     va_close(&w);
 }
 
+static void test_what_the_next_request_has_is_taken_when_needed(void **state)
+{
+    (void)state;
+    open_with(4, 0, 0);
+    va_begin(&w, 10 * VA_PAGE_TOK);
+    uint32_t b = va_begin(&w, 6 * VA_PAGE_TOK);
+    look_ahead();
+    assert_int_equal(va_mapped(&w, 2), 3); // b has the next token's
+    w.len[b] = 9 * VA_PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    assert_int_equal(va_mapped(&w, 2), 1);
+    va_verify(&w);
+    va_close(&w);
+}
+
 // ---- Reclamation in the background
 
 // Of 20 groups 3 are free; b is idle for longer than c.
@@ -262,6 +277,23 @@ static void test_the_worker_waits_for_no_device(void **state)
     va_close(&w);
 }
 
+static void test_the_worker_maps_no_more_than_it_could_reclaim(void **state)
+{
+    (void)state;
+    va_open_small(&w, false, true);
+    assert_ok(va_set_budget(&w, 14));
+    uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
+    assert_ok(va_free(&w, b));
+    look_ahead();
+    assert_int_equal(va_mapped(&w, a), 9);
+    assert_int_equal(va_stats(&w).ahead_failures, 0);
+    va_finish_work(&w);
+    look_ahead();
+    assert_int_equal(va_mapped(&w, a), 10);
+    va_verify(&w);
+    va_close(&w);
+}
+
 // A page group of 4 MiB is a slice.
 static void test_the_worker_works_in_slices(void **state)
 {
@@ -292,10 +324,12 @@ int main(void)
         cmocka_unit_test(test_the_next_request_suits_short_ones),
         cmocka_unit_test(test_the_next_request_is_wiped_ahead),
         cmocka_unit_test(test_the_next_request_takes_free_memory_only),
+        cmocka_unit_test(test_what_the_next_request_has_is_taken_when_needed),
         cmocka_unit_test(test_little_free_memory_is_reclaimed_behind_the_caller),
         cmocka_unit_test(test_enough_free_memory_is_left_alone),
         cmocka_unit_test(test_reclamation_spares_the_next_request),
         cmocka_unit_test(test_the_worker_waits_for_no_device),
+        cmocka_unit_test(test_the_worker_maps_no_more_than_it_could_reclaim),
         cmocka_unit_test(test_the_worker_works_in_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,7 +293,7 @@ static void test_a_lost_request_is_not_handed_out_again(void **state)
         assert_ok(va_alloc(&w, 1, &reqid));
         assert_int_equal(reqid, 2 + i);
     }
-    assert_status(VT_NOSPACE, va_alloc(&w, 1, &reqid));
+    assert_status(VT_NOSPANS, va_alloc(&w, 1, &reqid));
     assert_ok(va_step(&w, true));
     assert_int_equal(va_mapped(&w, 1), 1); // a sweep passes it by
     va_verify(&w);

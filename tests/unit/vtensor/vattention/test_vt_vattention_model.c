@@ -30,7 +30,7 @@ static uint32_t draw_len(void)
 static bool is_excused(const mode *m, vt_status st)
 {
     bool may_fail = vt_fault_fired(w.fault) > 0 || va_stats(&w).requests_lost > 0;
-    return m->faulty && (st == VT_EDEVICE || st == VT_NOSPACE) && may_fail;
+    return m->faulty && (st == VT_EDEVICE || vt_is_shortage(st)) && may_fail;
 }
 
 static void expect(const mode *m, vt_status want, vt_status got)
@@ -48,7 +48,7 @@ static uint32_t n_active(void)
 static void do_alloc(const mode *m)
 {
     uint32_t reqid;
-    vt_status want = n_active() < w.setup.max_batch ? VT_OK : VT_NOSPACE;
+    vt_status want = n_active() < w.setup.max_batch ? VT_OK : VT_NOSPANS;
     expect(m, want, va_alloc(&w, draw_len(), &reqid));
 }
 

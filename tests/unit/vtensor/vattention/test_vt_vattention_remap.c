@@ -222,6 +222,29 @@ static void test_what_moves_stays_a_run(void **state)
     va_close(&w);
 }
 
+// The name after the last one that may serve anywhere belongs to a position of another request.
+static void test_a_run_ends_with_the_names_that_serve_anywhere(void **state)
+{
+    (void)state;
+    va_open_small(&w, false, false);
+    assert_ok(va_set_budget(&w, 12));
+    uint32_t a = va_begin(&w, 2 * VA_PAGE_TOK);
+    va_begin(&w, 0);
+    va_begin(&w, 0);
+    uint32_t d = va_begin(&w, 10 * VA_PAGE_TOK); // names 30 to 39
+    w.len[d] = 6 * VA_PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    w.len[a] = 6 * VA_PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    assert_int_equal(w.va->req[a].name[5], w.va->geo.n_home - 1);
+    assert_ok(va_set_budget(&w, 20));
+    w.len[a] = 7 * VA_PAGE_TOK;
+    assert_ok(va_step(&w, false));
+    assert_true(w.va->req[a].name[6] < w.va->geo.n_home);
+    va_verify(&w);
+    va_close(&w);
+}
+
 static void test_without_mappings_to_spare_memory_is_made_anew(void **state)
 {
     (void)state;
@@ -296,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_a_wait_is_counted_where_nothing_else_helps),
         cmocka_unit_test(test_memory_that_is_free_now_is_taken_first),
         cmocka_unit_test(test_what_moves_stays_a_run),
+        cmocka_unit_test(test_a_run_ends_with_the_names_that_serve_anywhere),
         cmocka_unit_test(test_without_mappings_to_spare_memory_is_made_anew),
         cmocka_unit_test(test_mappings_are_used_up_to_the_limit),
         cmocka_unit_test(test_what_the_system_lacks_is_taken_from_others),
