@@ -39,8 +39,7 @@ uint32_t chunk_named(uint32_t group, char series, uint32_t position);
 void verify(void); // all invariants, and the references that the pSet counts
 // Pushes the letters with the chunks of a series, from position `front` on in windows, with a state
 // if there is one. Into any domain, and into d.
-vt_status try_push(vt_domain *in, const char *letters, char series, uint32_t front,
-                   vti_node **out);
+vt_status try_push(vt_domain *in, const char *letters, char series, uint32_t front, vti_node **out);
 vti_node *push(const char *letters, char series);
 vti_node *push_front(const char *letters, char series, uint32_t front);
 vti_prefix match(const char *letters); // in d
