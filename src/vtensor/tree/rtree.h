@@ -1,5 +1,5 @@
-// rtree.h - rTree of the paper: a tree of exact tokens with a root for each domain, whose nodes hold
-// chunks.
+// rtree.h - rTree of the paper: a tree of exact tokens with a root for each domain, whose nodes
+// hold chunks.
 //
 // Structure only: the tree counts its references in the pSet (vti_pset_node_hold and the like) and
 // makes no backend call. Chunks that lose their last holder here are in the pool then.

@@ -1,6 +1,6 @@
 // rtree_heap.c - the binary heaps of the tree.
 //
-//   BY_WORTH    nodes that may be evicted now; on top the least recently used of the lowest priority
+//   BY_WORTH    nodes that may be evicted now; on top the least recently used of lowest priority
 //   IN_DOMAIN   the same of one domain, for its quota
 //   BY_END      nodes whose retention has an end; on top the one that ends first
 //   BESIDE      other nodes whose chunks beside may be released; on top the least recently used

@@ -1,7 +1,7 @@
 // rtree_life.c - making and freeing trees and domains, and removing nodes.
 //
-// A node that is removed while sequences reference it releases its chunks and is freed with its last
-// reference.
+// A node that is removed while sequences reference it releases its chunks and is freed with its
+// last reference.
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,20 +260,19 @@ static bool frees_beside(const vti_rtree *t, const vti_node *n)
     return false;
 }
 
-static bool goes_before(const vti_node *beside, const vti_node *leaf)
+static bool is_worth_less(const vti_node *beside, const vti_node *leaf)
 {
     return beside->used < leaf->used && beside->keep.priority <= leaf->keep.priority;
 }
 
-// A node whose chunks beside go before the leaf (NULL: there is none). What sequences hold counts as
-// used now, so each such node is passed over once for as long as it stays the oldest, and not in
-// every eviction.
+// A node whose chunks beside go before the leaf (NULL: there is none). What sequences hold counts
+// as used now, so that such a node is passed over once and not in every eviction.
 static vti_node *beside_victim(vti_rtree *t, const vti_node *leaf)
 {
     const vti_heap *h = &t->heap[VTI_BESIDE];
     for (size_t n_left = h->n; n_left > 0; n_left--) {
         vti_node *n = h->at[1];
-        if (leaf && !goes_before(n, leaf)) return NULL;
+        if (leaf && !is_worth_less(n, leaf)) return NULL;
         if (frees_beside(t, n)) return n;
         n->used = ++t->clock;
         vti_worth_settle(t, n);

@@ -1,5 +1,5 @@
-// rtree_node.h - the internals of the tree, for its own files and their tests; functions are grouped
-// by the defining file, the lowest first.
+// rtree_node.h - the internals of the tree, for its own files and their tests; functions are
+// grouped by the defining file, the lowest first.
 //
 // Invariants; vti_rtree_check proves them:
 //  1. A node begins where its parent ends; only the roots are empty, and only a leaf has fewer

@@ -15,8 +15,8 @@
 //
 // The retention that a caller sets is kept with that one node, so that it can be taken back. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
-// its parent inherits its last use, and its retention if that is worth more and ends no earlier than
-// the parent's own. Every function that takes the time first drops retentions that have ended.
+// its parent inherits its last use, and its retention if that is worth more and ends no earlier
+// than the parent's own. Every function that takes the time first drops retentions that have ended.
 #include "rtree_node.h"
 
 void vti_node_guard(vti_rtree *t, vti_node *n)

@@ -3,8 +3,8 @@
 //
 // In group g, "B3" is chunk 3 of series B: what a sequence of series B holds at position 3. All of
 // them are created from the start. A tree is written as text: "ab[A0](cd[A1] x[B1])" is a node for
-// ab that holds A0, and below it one for cd and one for x. With more groups their chunks follow after
-// a bar, "-" where one is missing: "ab[A0|A0 -]".
+// ab that holds A0, and below it one for cd and one for x. With more groups their chunks follow
+// after a bar, "-" where one is missing: "ab[A0|A0 -]".
 #ifndef RTREE_LETTERS_H
 #define RTREE_LETTERS_H
 
