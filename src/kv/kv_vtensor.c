@@ -43,8 +43,16 @@ static const uint32_t *vt_tok(const int32_t *tok)
 static fx_status kv_status_of(vt_status st)
 {
     static const fx_status map[] = {
-        [VT_OK] = FX_OK,         [VT_NOSPACE] = FX_ENOSPACE, [VT_EDEVICE] = FX_EIO,
-        [VT_EINVAL] = FX_EINVAL, [VT_ENOMEM] = FX_ENOMEM,
+        [VT_OK] = FX_OK,
+        [VT_NOSPACE] = FX_ENOSPACE,
+        [VT_EDEVICE] = FX_EIO,
+        [VT_EINVAL] = FX_EINVAL,
+        [VT_ENOMEM] = FX_ENOMEM,
+        [VT_NOMAPS] = FX_ENOSPACE,
+        [VT_NOSPANS] = FX_ENOSPACE,
+        [VT_NOPINS] = FX_ENOSPACE,
+        [VT_NOSWAP] = FX_ENOSPACE,
+        [VT_BUSY] = FX_ENOSPACE,
     };
     return map[st];
 }
@@ -246,10 +254,10 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
-        .held_bytes = (st.chunks_owned + st.chunks_shared) * st.chunk_bytes,
-        .cached_bytes = st.chunks_cached * st.chunk_bytes,
+        .held_bytes = st.owned_bytes + st.shared_bytes,
+        .cached_bytes = st.cached_bytes,
         .live_bytes = st.live_bytes,
-        .swapped_bytes = st.chunks_swapped * st.chunk_bytes,
+        .swapped_bytes = st.swapped_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };

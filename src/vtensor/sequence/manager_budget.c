@@ -8,10 +8,8 @@ static void settle_all(vt_manager *m)
 {
     vti_jobs_settle(m);
     vti_loans_return(m, false);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_spans_clear(m, false);
-    vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
 }
 
 static uint64_t freed_since(const vt_manager *m, uint64_t had)

@@ -121,7 +121,7 @@ static void release_all(vt_manager *m)
     for (uint32_t i = 0; i < m->vset.n_span; i++) vt_seq_release(m->vset.span[i]->seq);
     vti_jobs_settle(m);
     vti_loans_return(m, true);
-    (void)vti_spans_reap(m, true);
+    (void)vti_spans_reap(m, VTI_REAP_WAIT);
 }
 
 static void await_spans(vt_manager *m)
@@ -138,7 +138,7 @@ static void return_memory(vt_manager *m)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         vti_loans_return(m, true);
-        (void)vti_spans_reap(m, true);
+        (void)vti_spans_reap(m, VTI_REAP_WAIT);
         await_spans(m);
         (void)vti_spare_return(m, UINT64_MAX);
     }

@@ -55,7 +55,8 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
 {
     vt_manager *m = s->m;
     vti_lane *l = &s->span->lane[group];
-    uint32_t shared = l->at[p];
+    uint32_t shared = l->at[p], n_ro = l->n_ro;
+    vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
     size_t dirty_end = (p + 1) * m->geo.group[group].slice_bytes; // the copy is not wiped
     if (dirty_end < l->dirty_end) dirty_end = l->dirty_end;
     vt_status st = vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0});
@@ -64,15 +65,17 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
         return st;
     }
     vti_pset_user_hold(&m->pset, shared);
-    if (l->n_ro > p) vti_lane_set_ro(&m->vset, s->span, group, p);
+    if (n_ro > p) vti_lane_set_ro(&m->vset, s->span, group, p);
     l->guard_end = p;
     st = map_inside(s, group, p, copy, VT_VMM_WRITE);
     if (st == VT_OK) {
         st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
         vti_loan_add(m, shared);
         if (st != VT_OK) vti_span_quarantine(m, s->span);
-    } else if (s->span->is_lost || map_inside(s, group, p, shared, VT_VMM_ALIAS) != VT_OK) {
+    } else if (s->span->is_lost || map_inside(s, group, p, shared, alias) != VT_OK) {
         vti_span_quarantine(m, s->span);
+    } else if (n_ro > p) {
+        vti_lane_set_ro(&m->vset, s->span, group, p + 1);
     }
     if (l->at[p] != VTI_NO_CHUNK) l->dirty_end = dirty_end;
     vti_pset_user_drop(&m->pset, shared, VTI_IN_POOL);

@@ -157,7 +157,7 @@ static vt_status regions_grow(vti_class *c, uint32_t n)
 
 static bool in_use(const vti_region *r)
 {
-    return r->is_home || r->n_created > 0;
+    return r->is_home || r->n_created > 0 || r->n_reserved > 0;
 }
 
 static void note_unused(vti_class *c, vti_region *r)
@@ -195,12 +195,16 @@ vt_status vti_pset_reserve(vti_pset *ps, uint32_t chunk)
     vti_class *c = class_naming(ps, chunk);
     VT_TRY(region_make(c, (chunk - c->first) / c->len));
     record_of(c, chunk)->place = VTI_WITH_JOB;
+    region_of(c, chunk)->n_reserved++;
     return VT_OK;
 }
 
 void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
 {
-    record_of(class_naming(ps, chunk), chunk)->place = VTI_IN_POOL;
+    vti_class *c = class_naming(ps, chunk);
+    record_of(c, chunk)->place = VTI_IN_POOL;
+    region_of(c, chunk)->n_reserved--;
+    note_unused(c, region_of(c, chunk));
 }
 
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first)
@@ -279,6 +283,7 @@ void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
 {
     vti_class *c = class_naming(ps, chunk);
     assert(vti_pset_state(ps, chunk) == VT_CHUNK_ABSENT);
+    region_of(c, chunk)->n_reserved -= record_of(c, chunk)->place == VTI_WITH_JOB;
     chunk_set(ps, chunk,
               (vti_chunk){.is_created = true, .is_dirty = is_dirty, .place = VTI_WITH_JOB});
     region_of(c, chunk)->n_created++;

@@ -28,8 +28,8 @@ typedef struct vti_chunk {
 
 // Neighbouring chunks, made when one of them is first named.
 typedef struct vti_region {
-    vti_chunk *chunk; // [len]; NULL: never used
-    uint32_t n_created;
+    vti_chunk *chunk;               // [len]; NULL: never used
+    uint32_t n_created, n_reserved; // chunks that exist; absent ones that jobs will create
     uint32_t next_unused; // if it is listed as unused: the next such region, or VTI_NO_CHUNK
     bool is_home;         // of a lane
     bool is_listed;
@@ -75,8 +75,8 @@ uint32_t vti_pset_region_first(const vti_pset *ps, uint32_t chunk);
 bool vti_pset_is_home(const vti_pset *ps, uint32_t chunk);
 uint32_t vti_pset_region_created(const vti_pset *ps, uint32_t chunk);
 
-// Homes: open finds a region of which nothing is created, and which is no lane's home; *first is its
-// first chunk. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
+// Homes: open finds a region of which nothing is created or reserved, and which is no lane's home;
+// *first is its first chunk. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first);
 void vti_pset_home_close(vti_pset *ps, uint32_t first);
 

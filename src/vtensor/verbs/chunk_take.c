@@ -115,8 +115,9 @@ void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t f
 uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
                        const vti_plan *plan, uint32_t n)
 {
-    uint32_t before = first > 0 ? sp->lane[group].at[first - 1] : VTI_NO_CHUNK;
-    uint64_t n_run = 1; // what follows may begin a run
+    const vti_lane *l = &sp->lane[group];
+    uint32_t before = first > l->n_ro ? l->at[first - 1] : VTI_NO_CHUNK; // else access differs
+    uint64_t n_run = 0; // what follows begins a run already
     for (uint32_t i = 0; i < n; before = plan[i++].chunk)
         n_run += !vti_pset_continues(&m->pset, before, plan[i].chunk);
     return n_run * m->geo.group[group].n_view;

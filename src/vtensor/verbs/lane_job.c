@@ -103,6 +103,19 @@ static bool view_done(job_run *r)
     return r->job->n_done < r->job->n;
 }
 
+// If there is no room for all of a run, as much of it as there is room for. *n: how many.
+static vt_status create_some(job_run *r, uint32_t i, uint32_t *n)
+{
+    const vt_vmm_ops *ops = r->m->vmm->ops;
+    uint64_t *counter = &r->job->calls.create_calls;
+    vt_status st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].chunk, *n));
+    while (st == VT_NOSPACE && *n > 1) {
+        *n /= 2;
+        st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].chunk, *n));
+    }
+    return st;
+}
+
 // Creates the next run of chunks that are absent; the ones they replace are destroyed first.
 static bool create_step(job_run *r, bool *is_ready)
 {
@@ -123,8 +136,7 @@ static bool create_step(job_run *r, bool *is_ready)
     while (i + n < r->end && job->plan[i + n].is_absent && job->plan[i + n].drop == VTI_NO_CHUNK &&
            vti_pset_continues(&r->m->pset, job->plan[i + n - 1].chunk, job->plan[i + n].chunk))
         n++;
-    vt_status st =
-        note_call(r, &job->calls.create_calls, ops->create(r->m->vmm, job->plan[i].chunk, n));
+    vt_status st = create_some(r, i, &n);
     if (st != VT_OK) return fail_job(r, st, true);
     job->n_created = i + n;
     return true;

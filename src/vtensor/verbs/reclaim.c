@@ -58,23 +58,31 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     return bytes <= vti_budget_left(m) + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
 }
 
+// Whether the device must be done with something before others can hold it.
+static bool device_has_some(const vt_manager *m)
+{
+    if (m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0) return true;
+    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        for (uint32_t g = 0; g < m->geo.n_group; g++)
+            if (!sp->is_lost && vti_lane_waits(&sp->lane[g])) return true;
+    return false;
+}
+
 // What could not be had: it is not there, or the device still works with it.
 static vt_status shortage_of(const vt_manager *m)
 {
-    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0 ||
-                      m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0;
-    return is_waiting ? VT_BUSY : VT_NOSPACE;
+    return device_has_some(m) ? VT_BUSY : VT_NOSPACE;
 }
 
 vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_loans_return(m, false);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_spans_clear(m, false);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
+    vti_quarantine_retry(m);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     return shortage_of(m);
 }
@@ -199,6 +207,13 @@ static bool destroy_other(vt_manager *m, uint32_t cls)
     return other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK;
 }
 
+// Warm chunks that could not be unmapped: the device may still read there.
+static bool others_are_warm(const vt_manager *m, const vti_span *sp)
+{
+    return m->vset.n_warm_bytes[VTI_SPAN_IDLE] + m->vset.n_warm_bytes[VTI_SPAN_LIVE] >
+           warm_bytes(m, sp);
+}
+
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
@@ -212,9 +227,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
         if (haste == VTI_AHEAD) return VT_NOSPACE;
-        if (!live_unmap_one(m, sp))
-            return m->vset.n_warm_bytes[VTI_SPAN_LIVE] > warm_bytes(m, sp) ? VT_BUSY
-                                                                           : shortage_of(m);
+        if (!live_unmap_one(m, sp)) return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
     }
     return VT_OK;
 }
@@ -230,6 +243,7 @@ static uint32_t count_for(uint64_t bytes, size_t chunk_bytes)
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset), freed = 0;
+    uint64_t n_error = m->tally.calls.device_errors;
     while (freed < bytes) {
         uint32_t cls = pooled_class(m, UINT32_MAX);
         if (cls < m->pset.n_class)
@@ -237,7 +251,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
         else if (!idle_unmap_one(m, UINT32_MAX,
                                  count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
                  !live_unmap_one(m, NULL))
-            break;
+            return m->tally.calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
         freed = had - vti_pset_created_bytes(&m->pset);
     }
     return VT_OK;
@@ -280,16 +294,19 @@ static bool unmap_all_warm(vt_manager *m, vti_span *sp)
     return m->vset.n_run < had;
 }
 
-// Idle spans give up their mappings, the longest idle first.
+// Spans give up the mappings of warm chunks: idle ones, the longest idle first, then live ones.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
 {
+    static const vti_span_state from[] = {VTI_SPAN_IDLE, VTI_SPAN_LIVE};
     if (vti_runs_fit(m, n_run)) return VT_OK;
     vti_jobs_settle(m);
-    (void)vti_spans_reap(m, false);
-    for (vti_span *it = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; it; it = newer) {
-        newer = it->newer;
-        if (vti_runs_fit(m, n_run)) return VT_OK;
-        if (it != sp && vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
-    }
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
+    for (size_t k = 0; k < sizeof from / sizeof from[0]; k++)
+        for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
+            newer = it->newer;
+            if (vti_runs_fit(m, n_run)) return VT_OK;
+            if (it == sp || it->is_lost || warm_bytes(m, it) == 0) continue;
+            if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
+        }
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

@@ -150,18 +150,18 @@ static vt_status await_span(vt_manager *m, vti_span *sp)
     return vti_fence_await(m, sp->fence);
 }
 
-vt_status vti_spans_reap(vt_manager *m, bool wait)
+vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;
     for (vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
-        if (wait)
+        if (how != VTI_REAP_POST)
             vti_span_settle(m, sp);
         else if (is_lent(m, sp))
             continue;
-        vt_status reaped = wait ? await_span(m, sp) : vti_span_is_quiet(m, sp);
+        vt_status reaped = how == VTI_REAP_WAIT ? await_span(m, sp) : vti_span_is_quiet(m, sp);
         if (reaped == VT_BUSY) break; // and so are the newer ones
-        if (reaped == VT_OK) reaped = span_reap(m, sp, !wait);
+        if (reaped == VT_OK) reaped = span_reap(m, sp, how == VTI_REAP_POST);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
     return st;
@@ -182,7 +182,7 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
     sp->needs_fence = true;
     (void)vti_fence_take(m, sp);
     vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
-    (void)vti_spans_reap(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_POST);
 }
 
 void vti_spans_clear(vt_manager *m, bool post)

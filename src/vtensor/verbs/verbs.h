@@ -74,6 +74,9 @@ void vti_jobs_settle(vt_manager *m); // all
 
 // quarantine.c
 void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
+// Unmaps all that a quarantined span maps; goes on where it failed before. Errors: VT_EDEVICE.
+vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
+void vti_quarantine_retry(vt_manager *m); // all that the device is done with
 
 // chunk_take.c
 typedef enum vti_haste {
@@ -146,9 +149,14 @@ void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front,
 bool vti_lane_waits(const vti_lane *l);
 // Unmaps what waits, if the device is done: VT_BUSY if it is not. `post`: lets the mapper do it.
 vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post);
+typedef enum vti_reap {
+    VTI_REAP_POST = 0, // what must be unmapped is left to the mapper thread, if there is one
+    VTI_REAP_NOW,      // it is unmapped now; jobs on the way are taken back
+    VTI_REAP_WAIT      // the same, and waits for the device
+} vti_reap;
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
 // Makes retired spans idle, the oldest first, as far as the device is done with them.
-vt_status vti_spans_reap(vt_manager *m, bool wait);
+vt_status vti_spans_reap(vt_manager *m, vti_reap how);
 // The same for what waits in live spans.
 void vti_spans_clear(vt_manager *m, bool post);
 

@@ -125,6 +125,24 @@ static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void *
     assert_int_equal(home(0), a);
 }
 
+// A job that is to create a chunk needs its name.
+static void test_a_region_with_reserved_names_is_in_use(void **state)
+{
+    (void)state;
+    uint32_t more;
+    assert_int_equal(vti_pset_reserve(&ps, 12), VT_OK);
+    assert_int_not_equal(home(0), 10);
+    assert_int_not_equal(home(0), 10);
+    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    vti_pset_unreserve(&ps, 12);
+    assert_int_equal(home(0), 10);
+    vti_pset_home_close(&ps, 10);
+    assert_int_equal(vti_pset_reserve(&ps, 12), VT_OK);
+    vti_pset_create(&ps, 12, false);
+    vti_pset_destroy(&ps, 12); // it was counted once
+    assert_int_equal(home(0), 10);
+}
+
 // A run may go on into a region that no home has made.
 static void test_regions_used_without_a_home_come_back(void **state)
 {
@@ -157,6 +175,7 @@ static void test_every_allocation_may_fail(void **state)
         assert_int_equal(k, 3); // the table, and the chunks of a region
     }
     assert_int_equal(vti_pset_chunk(&ps, 15).place, VTI_WITH_JOB);
+    vti_pset_unreserve(&ps, 15);
     for (uint32_t i = 0; i < MAX_REGION; i++) (void)home(0); // none was lost
     for (uint32_t i = 1; i < MAX_REGION; i++) (void)home(1);
 }
@@ -365,6 +384,7 @@ int main(void)
         PSET_TEST(test_names_that_were_never_used_are_absent),
         PSET_TEST(test_every_region_is_a_home_once),
         PSET_TEST(test_a_region_with_chunks_is_in_use_though_nobody_lives_there),
+        PSET_TEST(test_a_region_with_reserved_names_is_in_use),
         PSET_TEST(test_regions_used_without_a_home_come_back),
         PSET_TEST(test_every_allocation_may_fail),
         PSET_TEST(test_the_state_follows_from_the_holders),

@@ -232,7 +232,7 @@ vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
     bool threaded = f->setup.mapper == VT_MAPPER_THREAD;
     vt_status st = vt_seq_extend(k->s, len_tok);
     assert_ptr_equal(base, vt_seq_plane(k->s, 0));
-    k->is_busy = st == VT_BUSY;
+    k->is_busy = st == VT_BUSY || (k->is_busy && st != VT_OK);
     if (is_free) assert_true(st == VT_OK && (threaded || vt_fault_calls(f->fault) == n_call));
     if (st != VT_OK) return st;
     assert_true(vt_seq_backed(k->s) >= len_tok);
