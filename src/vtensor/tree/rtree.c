@@ -209,13 +209,17 @@ static void push_block(vti_rtree *t, vti_node *parent, const uint32_t *tok, uint
     vti_node_note(t, VT_EVENT_RECORDED, n);
 }
 
-// Removes nodes from the end of a path, down to `from`.
-static void undo_push(vti_rtree *t, vti_node *n, const vti_node *from, uint64_t first_id)
+uint64_t vti_rtree_mark(const vti_rtree *t)
 {
-    while (n != from) {
-        vti_node *up = n->parent;
-        if (n->id > first_id) vti_node_remove(t, n);
-        n = up;
+    return t->n_id;
+}
+
+void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark)
+{
+    while (end != from) {
+        vti_node *up = end->parent;
+        if (end->id > mark) vti_node_remove(t, end);
+        end = up;
     }
 }
 
@@ -246,14 +250,14 @@ vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
 {
     const uint32_t block = t->geo->block_tok;
     vti_node *n = push->from, *next = n;
-    uint64_t first_id = t->n_id;
+    uint64_t mark = vti_rtree_mark(t);
     VT_TRY(vti_worth_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
     t->clock++;
     for (uint32_t at = push->start; at < push->end; at += block, n = next) {
         uint32_t n_tok = least_of(block, push->end - at);
         push_block(t, n, push->tok + (at - push->start), n_tok, push, &next);
         if (next) continue;
-        undo_push(t, n, push->from, first_id);
+        vti_rtree_undo_push(t, n, push->from, mark);
         return VT_ENOMEM;
     }
     *out = cut_to_quota(t, n, push->from);
