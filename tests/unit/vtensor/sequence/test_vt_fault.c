@@ -146,7 +146,8 @@ static vt_stats gauges(void)
 {
     vt_stats st = world_stats(&w);
     st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
-    st.nospace = st.device_errors = st.peak_mapped_bytes = st.peak_live_bytes = 0;
+    st.shortages = st.protect_calls = st.device_errors = st.peak_mapped_bytes = st.peak_live_bytes =
+        0;
     return st;
 }
 
