@@ -136,13 +136,14 @@ static vt_status back_cold(vt_seq *s, uint32_t len_tok)
     return VT_OK;
 }
 
-// The new rows read as zero.
+// The new rows read as zero. A sequence of length 0 may begin with chunks that it shares.
 static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
 {
     const vti_group *gr = &s->m->geo.group[group];
     vti_lane *l = &s->span->lane[group];
     size_t from = vti_group_bytes(gr, s->len_tok), to = vti_group_bytes(gr, len_tok);
-    if (from >= l->dirty_end || from == to) return VT_OK;
+    if (s->len_tok == 0) from = l->n_owned * gr->slice_bytes;
+    if (from >= l->dirty_end || from >= to) return VT_OK;
     size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
     if (end > l->dirty_end) end = l->dirty_end;
     vt_status st = vti_lane_zero(s->m, s->span, group, from, end);

@@ -99,10 +99,16 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
         vti_seq_set_node(s, vti_domain_root(d));
         return VT_OK;
     }
+    uint64_t mark = vti_rtree_mark(s->m->rtree);
     VT_TRY(push_blocks(s, d, tok, n_tok, &node));
+    vt_status st = keep ? retain_node(s->m, node, keep) : VT_OK;
+    if (st != VT_OK) {
+        vti_rtree_undo_push(s->m->rtree, node, vti_domain_root(d), mark);
+        return st;
+    }
     vti_seq_set_node(s, node);
     guard_lanes(s, n_tok);
-    return keep ? retain_node(s->m, node, keep) : VT_OK;
+    return VT_OK;
 }
 
 // With a state the whole path is kept for the release, since the state belongs to its end.

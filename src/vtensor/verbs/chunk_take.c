@@ -23,28 +23,35 @@ static bool is_free_name(const vt_manager *m, uint32_t chunk)
     return is_unheld && c.place == VTI_IN_POOL;
 }
 
-// The name in the lane's home, which is opened anew if that one is taken.
-static uint32_t name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position)
+// The name in the lane's home, which is opened anew if that one is taken. VTI_NO_CHUNK: none is left.
+static vt_status name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
+                              uint32_t *name)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->home != VTI_NO_CHUNK && is_free_name(m, l->home + position)) return l->home + position;
-    if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, l->home);
-    if (vti_pset_home_open(&m->pset, m->geo.group[group].cls, &l->home) != VT_OK)
+    if (l->home == VTI_NO_CHUNK || !is_free_name(m, l->home + position)) {
+        if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, l->home);
         l->home = VTI_NO_CHUNK;
-    return l->home != VTI_NO_CHUNK ? l->home + position : VTI_NO_CHUNK;
+        vt_status st = vti_pset_home_open(&m->pset, m->geo.group[group].cls, &l->home);
+        if (st == VT_ENOMEM) return st;
+    }
+    *name = l->home != VTI_NO_CHUNK ? l->home + position : VTI_NO_CHUNK;
+    return VT_OK;
 }
 
 // The name that continues the run, if no other lane's home is in the way.
-static uint32_t wanted_name(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
-                            uint32_t before)
+static vt_status wanted_name(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
+                             uint32_t before, uint32_t *name)
 {
     uint32_t next = before == VTI_NO_CHUNK ? VTI_NO_CHUNK : before + 1;
-    if (next != VTI_NO_CHUNK && vti_pset_continues(&m->pset, before, next) &&
-        vti_pset_class(&m->pset, next) == m->geo.group[group].cls && is_free_name(m, next) &&
-        (!vti_pset_is_home(&m->pset, next) ||
-         vti_pset_region_first(&m->pset, next) == sp->lane[group].home))
-        return next;
-    return name_at_home(m, sp, group, position);
+    bool continues = next != VTI_NO_CHUNK && vti_pset_continues(&m->pset, before, next) &&
+                     vti_pset_class(&m->pset, next) == m->geo.group[group].cls &&
+                     is_free_name(m, next);
+    if (continues && (!vti_pset_is_home(&m->pset, next) ||
+                      vti_pset_region_first(&m->pset, next) == sp->lane[group].home)) {
+        *name = next;
+        return VT_OK;
+    }
+    return name_at_home(m, sp, group, position, name);
 }
 
 static void plan_pooled(vt_manager *m, uint32_t chunk, vti_plan *out)
@@ -96,7 +103,8 @@ static vt_status plan_one(vt_manager *m, vti_span *sp, uint32_t group, uint32_t 
 {
     uint32_t cls = m->geo.group[group].cls;
     vti_plan *out = &sp->lane[group].plan[i];
-    uint32_t want = wanted_name(m, sp, group, position, before);
+    uint32_t want;
+    VT_TRY(wanted_name(m, sp, group, position, before, &want));
     if (want != VTI_NO_CHUNK && vti_pset_chunk(&m->pset, want).is_created) {
         plan_pooled(m, want, out);
         return VT_OK;

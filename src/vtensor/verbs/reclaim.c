@@ -219,6 +219,7 @@ static bool others_are_warm(const vt_manager *m, const vti_span *sp)
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
+    uint64_t n_error = m->tally.calls.device_errors;
     while (c->n_pool == 0 && vti_budget_left(m) < c->chunk_bytes) {
         if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
             vti_idle_unmap_ahead(m, sp);
@@ -229,7 +230,9 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
         if (haste == VTI_AHEAD) return VT_NOSPACE;
-        if (!live_unmap_one(m, sp)) return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
+        if (live_unmap_one(m, sp)) continue;
+        if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
+        return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
     }
     return VT_OK;
 }
