@@ -3,8 +3,8 @@
 //
 // A step extends each sequence by a token and writes a part of its row; those that have reached
 // their length are recorded and released, and others arrive, half of them with a prompt that was
-// recorded once. Then it calls vt_step and reads memory for a while. The worlds take their steps in
-// turn, so that they meet the same noise.
+// recorded once; prompts are recorded at once. Then it calls vt_step and reads memory for a while.
+// The worlds take their steps in turn, so that they meet the same noise.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +84,7 @@ static void seq_arrive(churn *c, arrival *a)
     double start = now_ns();
     must(vt_seq_match(c->w.d, tok, n_tok, n_tok, &a->s, &n_hit), "match");
     must(vt_seq_extend(a->s, n_tok), "extend to the prompt");
+    must(vt_seq_record(a->s, c->w.d, tok, n_tok, NULL), "record the prompt");
     note(c, &c->arrive, start);
     free(tok);
 }
@@ -151,12 +152,12 @@ static churn *churn_open(const bench *b, const churn_shape *shape, const char *n
     churn *c = need(calloc(1, sizeof *c));
     *c = (churn){.name = name, .n_seq = b->quick ? 4 : N_SEQ, .rng = 88172645463325252u};
     c->max_tok = shape->filler_tok > 1024 ? shape->filler_tok : 1024;
-    world_size size = {.slice_bytes = shape->slice_bytes,
+    uint64_t chunk = (uint64_t)shape->n_plane * shape->slice_bytes;
+    world_size size = {.slice_bytes = b->layout == VT_LAYOUT_SPLIT ? shape->slice_bytes : chunk,
                        .max_tok = c->max_tok,
                        .max_seq = N_SEQ + 1,
                        .no_guard = no_guard,
                        .budget_bytes = (uint64_t)1 << 40};
-    uint64_t chunk = (uint64_t)shape->n_plane * shape->slice_bytes;
     uint64_t each =
         (shape->filler_tok * shape->row_bytes + shape->slice_bytes - 1) / shape->slice_bytes;
     c->n_filler = shape->n_filler;
@@ -214,7 +215,7 @@ static void count_row(bench *b, const churn *c)
 static void churn_rows(bench *b, churn *c)
 {
     time_row(b, c, "extend into a new chunk", &c->grow);
-    time_row(b, c, "arrive (match, extend)", &c->arrive);
+    time_row(b, c, "arrive (match to record)", &c->arrive);
     time_row(b, c, "end (record, release)", &c->end);
     time_row(b, c, "vt_step", &c->step);
     row_begin(b, c->w.slice_bytes, "%s: all of a step, thread", c->name);
@@ -240,7 +241,6 @@ static void churn_of(bench *b, const churn_shape *shape)
     bench own = *b;
     own.n_plane = shape->n_plane;
     own.row_bytes = shape->row_bytes;
-    own.layout = VT_LAYOUT_SPLIT;
     char title[96];
     snprintf(title, sizeof title, "%u planes of %zu bytes, chunks of %zu KiB", shape->n_plane,
              shape->row_bytes, shape->n_plane * shape->slice_bytes / 1024);

@@ -104,7 +104,7 @@ static void extend_inside(ops *o)
     timed_extend(o, s, o->len_tok);
 }
 
-static void extend_shared_tail(ops *o)
+static void extend_forked(ops *o)
 {
     vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok - 1));
     must(vt_seq_fork(s, o->len_tok - 1, &child), "fork");
@@ -228,7 +228,7 @@ static const struct {
     {"extend by a chunk, prepared", extend_prepared},
     {"extend by 2 chunks, spare", extend_spare},
     {"extend inside a chunk", extend_inside},
-    {"extend a shared tail (copy)", extend_shared_tail},
+    {"extend after a fork", extend_forked},
     {"fork 2 chunks", fork_all},
     {"record 2 chunks", record_all},
     {"match 2 chunks", match_whole},

@@ -11,6 +11,7 @@
 #include "verbs.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "vtensor/common/try.h"
 
@@ -183,16 +184,29 @@ void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 
 // ---- The pool
 
-// Destroys up to n chunks of a class's pool.
-static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
+static int by_name(const void *a, const void *b)
+{
+    const vti_plan *x = a, *y = b;
+    return (x->chunk > y->chunk) - (x->chunk < y->chunk);
+}
+
+// Plans to destroy up to n chunks of a class's pool, neighbours in one call.
+static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    if (m->job_is_lent) vti_jobs_settle(m);
     while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
         uint32_t chunk = m->pset.cls[cls].pool;
         vti_pset_take(&m->pset, chunk);
         m->job_plan[n_plan++] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
     }
+    qsort(m->job_plan, n_plan, sizeof *m->job_plan, by_name);
+    return n_plan;
+}
+
+static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
+{
+    if (m->job_is_lent) vti_jobs_settle(m);
+    uint32_t n_plan = plan_destroy(m, cls, n);
     return n_plan > 0 ? vti_destroy_now(m, n_plan) : VT_OK;
 }
 
@@ -265,7 +279,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
 void vti_spare_return_ahead(vt_manager *m)
 {
     uint64_t spare = vti_spare_for_newcomers(m);
-    uint32_t cls = pooled_class(m, UINT32_MAX), n_plan = 0;
+    uint32_t cls = pooled_class(m, UINT32_MAX);
     if (spare <= m->spare_high_bytes || m->job_is_lent) return;
     if (cls == m->pset.n_class) {
         vti_idle_unmap_ahead(m, NULL);
@@ -273,11 +287,7 @@ void vti_spare_return_ahead(vt_manager *m)
     }
     const vti_class *c = &m->pset.cls[cls];
     uint32_t most = count_for(spare - m->spare_high_bytes, c->chunk_bytes);
-    while (n_plan < most && n_plan < m->n_job_plan && c->n_pool > 0) {
-        uint32_t chunk = c->pool;
-        vti_pset_take(&m->pset, chunk);
-        m->job_plan[n_plan++] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
-    }
+    uint32_t n_plan = plan_destroy(m, cls, most);
     if (vti_destroy_post(m, n_plan) == VT_OK) return;
     vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
 }
