@@ -157,7 +157,7 @@ static void refill_spare(vt_manager *m)
     vti_span *sp = idle_for_refill(m);
     for (uint32_t g = 0; sp && g < m->geo.n_group; g++) {
         const vti_group *gr = &m->geo.group[g];
-        uint64_t n = want / gr->chunk_bytes / m->geo.n_group + 1;
+        uint64_t n = (want / m->geo.n_group + gr->chunk_bytes - 1) / gr->chunk_bytes;
         uint64_t end = vti_lane_first_cold(&sp->lane[g], 0, gr->n_position) + n;
         if (end > gr->n_position) end = gr->n_position;
         (void)vti_lane_back_ahead(m, sp, g, 0, (uint32_t)end, VTI_REFILL);

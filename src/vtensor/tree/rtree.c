@@ -265,6 +265,20 @@ static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push
     return n;
 }
 
+uint64_t vti_rtree_mark(const vti_rtree *t)
+{
+    return t->n_id;
+}
+
+void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark)
+{
+    while (end != from) {
+        vti_node *up = end->parent;
+        if (end->id > mark) vti_node_remove(t, end);
+        end = up;
+    }
+}
+
 // Keeps a path that is being pushed from being evicted by its own quota.
 static bool fits_quota(vt_domain *d, vti_node *end)
 {

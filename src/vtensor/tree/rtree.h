@@ -73,6 +73,10 @@ void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at
 // path ends; it counts as used now. A domain's quota may end it earlier.
 // Errors: VT_ENOMEM; nothing new is recorded then.
 vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out);
+// Removes the nodes from `end` up to `from` that were made since the mark was taken. Pre: none of
+// them has other children.
+uint64_t vti_rtree_mark(const vti_rtree *t);
+void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark);
 
 // Marks the node as used now, and those above it as far as their windows are needed with it.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);

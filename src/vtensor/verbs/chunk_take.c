@@ -23,28 +23,35 @@ static bool is_free_name(const vt_manager *m, uint32_t chunk)
     return is_unheld && c.place == VTI_IN_POOL;
 }
 
-// The name in the lane's home, which is opened anew if that one is taken.
-static uint32_t name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position)
+// The name in the lane's home, which is opened anew if that one is taken. VTI_NO_CHUNK: none is left.
+static vt_status name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
+                              uint32_t *name)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->home != VTI_NO_CHUNK && is_free_name(m, l->home + position)) return l->home + position;
-    if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, l->home);
-    if (vti_pset_home_open(&m->pset, m->geo.group[group].cls, &l->home) != VT_OK)
+    if (l->home == VTI_NO_CHUNK || !is_free_name(m, l->home + position)) {
+        if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, l->home);
         l->home = VTI_NO_CHUNK;
-    return l->home != VTI_NO_CHUNK ? l->home + position : VTI_NO_CHUNK;
+        vt_status st = vti_pset_home_open(&m->pset, m->geo.group[group].cls, &l->home);
+        if (st == VT_ENOMEM) return st;
+    }
+    *name = l->home != VTI_NO_CHUNK ? l->home + position : VTI_NO_CHUNK;
+    return VT_OK;
 }
 
 // The name that continues the run, if no other lane's home is in the way.
-static uint32_t wanted_name(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
-                            uint32_t before)
+static vt_status wanted_name(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
+                             uint32_t before, uint32_t *name)
 {
     uint32_t next = before == VTI_NO_CHUNK ? VTI_NO_CHUNK : before + 1;
-    if (next != VTI_NO_CHUNK && vti_pset_continues(&m->pset, before, next) &&
-        vti_pset_class(&m->pset, next) == m->geo.group[group].cls && is_free_name(m, next) &&
-        (!vti_pset_is_home(&m->pset, next) ||
-         vti_pset_region_first(&m->pset, next) == sp->lane[group].home))
-        return next;
-    return name_at_home(m, sp, group, position);
+    bool continues = next != VTI_NO_CHUNK && vti_pset_continues(&m->pset, before, next) &&
+                     vti_pset_class(&m->pset, next) == m->geo.group[group].cls &&
+                     is_free_name(m, next);
+    if (continues && (!vti_pset_is_home(&m->pset, next) ||
+                      vti_pset_region_first(&m->pset, next) == sp->lane[group].home)) {
+        *name = next;
+        return VT_OK;
+    }
+    return name_at_home(m, sp, group, position, name);
 }
 
 static void plan_pooled(vt_manager *m, uint32_t chunk, vti_plan *out)
@@ -67,13 +74,22 @@ static vt_status plan_absent(vt_manager *m, uint32_t cls, uint32_t chunk, uint32
     return VT_OK;
 }
 
-// Pre: the pool has a chunk, or the budget room for one.
-static vt_status plan_from(vt_manager *m, uint32_t cls, uint32_t want, vti_plan *out)
+// Whether a chunk is made anew for the sake of a run although the pool has one. A window gives up as
+// much as it takes, and in the same order, so its chunks go round.
+static bool makes_anew(const vt_manager *m, uint32_t group)
 {
+    if (m->max_runs == UINT64_MAX) return false;
+    return m->geo.group[group].window_tok == 0 || runs_are_scarce(m);
+}
+
+// Pre: the pool has a chunk, or the budget room for one.
+static vt_status plan_from(vt_manager *m, uint32_t group, uint32_t want, vti_plan *out)
+{
+    uint32_t cls = m->geo.group[group].cls;
     const vti_class *c = &m->pset.cls[cls];
-    bool is_limited = m->max_runs < UINT64_MAX, has_room = vti_budget_left(m) >= c->chunk_bytes;
+    bool has_room = vti_budget_left(m) >= c->chunk_bytes;
     bool want_is_absent = want != VTI_NO_CHUNK && !vti_pset_chunk(&m->pset, want).is_created;
-    if (want_is_absent && has_room && (is_limited || c->n_pool == 0))
+    if (want_is_absent && has_room && (makes_anew(m, group) || c->n_pool == 0))
         return plan_absent(m, cls, want, VTI_NO_CHUNK, out);
     if (c->n_pool == 0) return VT_NOSPACE;
     if (want_is_absent && runs_are_scarce(m) && !m->system_is_full)
@@ -87,14 +103,15 @@ static vt_status plan_one(vt_manager *m, vti_span *sp, uint32_t group, uint32_t 
 {
     uint32_t cls = m->geo.group[group].cls;
     vti_plan *out = &sp->lane[group].plan[i];
-    uint32_t want = wanted_name(m, sp, group, position, before);
+    uint32_t want;
+    VT_TRY(wanted_name(m, sp, group, position, before, &want));
     if (want != VTI_NO_CHUNK && vti_pset_chunk(&m->pset, want).is_created) {
         plan_pooled(m, want, out);
         return VT_OK;
     }
     VT_TRY(vti_room_make(m, sp, cls, haste));
     if (want != VTI_NO_CHUNK && !is_free_name(m, want)) want = VTI_NO_CHUNK;
-    return plan_from(m, cls, want, out);
+    return plan_from(m, group, want, out);
 }
 
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)

@@ -452,8 +452,9 @@ vt_status vti_destroy_post(vt_manager *m, uint32_t n)
 // is still alive.
 static void commit_returned(vt_manager *m, const vti_lane_job *job)
 {
+    bool has_run = job->n_done > 0 || job->n_created > 0 || job->n_view > 0 || job->st != VT_OK;
     m->n_lent--;
-    m->tally.jobs++;
+    m->tally.jobs += has_run; // or it was taken back before it began
     m->tally.job_failures += job->st != VT_OK;
     if (job == &m->job) {
         m->job_is_lent = false;

@@ -98,10 +98,12 @@ static uint32_t warm_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
     return end - *first;
 }
 
+// A job that is taken back may have queued some wiping, so the device is asked after that.
 static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
     uint32_t first;
     vti_lane_settle(m, sp, group);
+    VT_TRY(vti_span_is_quiet(m, sp));
     if (sp->state == VTI_SPAN_QUARANTINED || (n = warm_stretch(&sp->lane[group], n, &first)) == 0)
         return VT_OK;
     return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});
@@ -217,6 +219,7 @@ static bool others_are_warm(const vt_manager *m, const vti_span *sp)
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
+    uint64_t n_error = m->tally.calls.device_errors;
     while (c->n_pool == 0 && vti_budget_left(m) < c->chunk_bytes) {
         if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
             vti_idle_unmap_ahead(m, sp);
@@ -227,7 +230,9 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
         if (haste == VTI_AHEAD) return VT_NOSPACE;
-        if (!live_unmap_one(m, sp)) return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
+        if (live_unmap_one(m, sp)) continue;
+        if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
+        return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
     }
     return VT_OK;
 }

@@ -25,16 +25,23 @@ vt_status vti_span_alloc(vt_manager *m, vti_span **out)
 
 // ---- Free
 
-// Spans are freed with their manager only. If the backend fails, the addresses stay reserved until
-// the process ends, since something may still be mapped there.
+// Tries twice: a failure of the device may be temporary.
+static void span_unreserve(vt_manager *m, const vti_span *sp)
+{
+    vt_status st = VT_EDEVICE;
+    for (int attempt = 0; attempt < 2 && st != VT_OK; attempt++)
+        st = vti_tally_backend(m, m->vmm->ops->unreserve(m->vmm, sp->addr, m->geo.span_bytes));
+}
+
+// Spans are freed with their manager only. If the backend cannot unmap, the addresses stay reserved
+// until the process ends, since something is still mapped there.
 void vti_span_free(vt_manager *m, vti_span *sp)
 {
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);
     vt_status st = sp->is_lost ? vti_quarantine_clear(m, sp) : VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (sp->lane[g].home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, sp->lane[g].home);
-    if (st == VT_OK)
-        (void)vti_tally_backend(m, m->vmm->ops->unreserve(m->vmm, sp->addr, m->geo.span_bytes));
+    if (st == VT_OK) span_unreserve(m, sp);
     vti_vset_pop(&m->vset);
 }
 
@@ -109,8 +116,10 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     *out = best_idle_span(m, expect_tok, alias_tok);
     if (*out) return VT_OK;
     if (m->vset.n_span < m->vset.n_max) return vti_span_alloc(m, out);
-    vti_jobs_settle(m);
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
+    if (!vti_span_reap_oldest(m)) {
+        vti_jobs_settle(m);
+        (void)vti_spans_reap(m, VTI_REAP_NOW);
+    }
     *out = best_idle_span(m, expect_tok, alias_tok);
     return *out ? VT_OK : VT_BUSY;
 }

@@ -76,7 +76,8 @@ static void wait_at_gate(fault *f)
 static vt_status verdict(fault *f, bool may_lack_space)
 {
     uint64_t i = f->n_call++;
-    if (f->mode == MODE_COUNT) return i >= f->first && i - f->first <= f->n_more ? f->st : VT_OK;
+    vt_status st = f->st == VT_NOSPACE && !may_lack_space ? VT_EDEVICE : f->st;
+    if (f->mode == MODE_COUNT) return i >= f->first && i - f->first <= f->n_more ? st : VT_OK;
     if (f->mode == MODE_OFF || draw(&f->rng) % f->one_in != 0) return VT_OK;
     return may_lack_space && draw(&f->rng) % 2 ? VT_NOSPACE : VT_EDEVICE;
 }

@@ -10,7 +10,8 @@
 
 vt_vmm *vt_fault_open(vt_vmm *inner); // owns inner; NULL: no memory, inner stays the caller's
 
-// The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it.
+// The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it; of
+// VT_NOSPACE, those that may not answer it answer VT_EDEVICE.
 // granularity, max_runs, can_protect, creates_zeroed, swap_drop and close never fail and are not
 // counted.
 void vt_fault_arm(vt_vmm *fault, uint64_t i, uint64_t n_more, vt_status st);
