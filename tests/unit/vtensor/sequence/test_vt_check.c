@@ -123,7 +123,8 @@ BREAK(warm_read_only, LANE(2).n_ro, uint32_t, 1)
 // The last position that is shared, of three.
 static void shared_writable(int by)
 {
-    LANE(0).n_ro = LANE(0).guard_end = by > 0 ? 2 : 3;
+    LANE(0).guard_end = by > 0 ? 2 : 3;
+    vti_lane_set_ro(&w.m->vset, w.m->vset.span[0], 0, LANE(0).guard_end);
 }
 
 BREAK(run_count, w.m->vset.n_run, uint64_t, 1)
