@@ -32,8 +32,8 @@
 // Rules
 //  - Every operation is all or nothing. A shortage (vt_is_shortage) is a normal answer. If the
 //    device fails, and fails again while the call is undone, the span is quarantined: its sequence
-//    is lost (vt_seq_is_lost) and can only be released, its memory is counted in quarantined_bytes
-//    and freed with the manager.
+//    is lost (vt_seq_is_lost) and can only be released; its memory is counted in quarantined_bytes
+//    until a later step can unmap it.
 //  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
 //    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:

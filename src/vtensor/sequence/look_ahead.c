@@ -205,6 +205,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     vti_loans_return(m, false);
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);
     vti_spans_clear(m, true);
+    vti_quarantine_retry(m);
     for_each_seq(m, n_tok, look[policy]);
     refill_spare(m);
     vti_spare_return_ahead(m);

@@ -38,7 +38,8 @@
 //   lent      a lane whose job is with the mapper
 //   waiting   a position that is still mapped and held, until the device is done with it
 //   borrowed  a chunk that a queued copy still reads; it is held until the copy is done
-//   quarantined  a span that could not be put back after a failure; it is never used again
+//   quarantined  a span that could not be put back after a failure; it is not used until all of it
+//             is unmapped
 //
 // A lane:
 //
@@ -72,7 +73,7 @@
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
 //        span_take.c           release     span_leave.c: the device is done with it, what is shared
 //                                          is unmapped, warm chunks stay
-//   any     ->  QUARANTINED
+//   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
 // the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs from

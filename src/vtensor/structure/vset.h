@@ -42,9 +42,7 @@ typedef struct vti_lane_job {
     // what is to be done; the owner's, constant while posted
     vti_job_kind kind;
     uint32_t span, group; // span: UINT32_MAX for the manager's own job
-    uint64_t
-        generation; // of the sequence it was posted for, so that a late outcome is not reported
-                    // to another one
+    uint64_t generation;  // of the sequence it was posted for: a late outcome is not another's
     uint32_t first, n;
     uint32_t portion;   // positions at a time
     vti_plan *plan;     // [n] the chunks
@@ -82,14 +80,20 @@ typedef struct vti_lane {
     uint32_t *at;   // [n_position] chunk mapped there, or VTI_NO_CHUNK
 } vti_lane;
 
+// Up to where a quarantined span has been unmapped.
+typedef struct vti_place_in_span {
+    uint32_t group, view, position;
+} vti_place_in_span;
+
 typedef struct vti_span {
     uint32_t id;
     vti_span_state state;
     uint64_t generation; // counts the sequences that lived here
     uint64_t fence;      // the device may use what the span gave up until it has passed this ticket
-    uint64_t guard_fence;           // ticket after the work that may write what is to be guarded
-    bool needs_fence;               // retired, and the ticket could not be taken yet
-    bool is_lost;                   // live, but a failure could not be undone
+    uint64_t guard_fence; // ticket after the work that may write what is to be guarded
+    bool needs_fence;     // retired, and the ticket could not be taken yet
+    bool is_lost;         // live, but a failure could not be undone
+    vti_place_in_span cleared;
     uintptr_t addr;                 // first reserved byte
     vt_seq *seq;                    // the sequence that lives here, or NULL
     struct vti_span *newer, *older; // neighbours in the list of its state

@@ -82,6 +82,7 @@ vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
     vti_spans_clear(m, false);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_jobs_settle(m);
+    vti_quarantine_retry(m);
     if (room_suffices(m, sp, bytes)) return VT_OK;
     return shortage_of(m);
 }

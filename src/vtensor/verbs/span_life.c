@@ -25,68 +25,6 @@ vt_status vti_span_alloc(vt_manager *m, vti_span **out)
 
 // ---- Free
 
-static vt_status unmap_in(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t view,
-                          uint32_t first, uint32_t n)
-{
-    if (n == 0) return VT_OK;
-    uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, first);
-    m->tally.calls.unmap_calls++;
-    return vti_tally_backend(m,
-                             m->vmm->ops->unmap(m->vmm, addr, n * m->geo.group[group].slice_bytes));
-}
-
-// How many positions of the stuck portion a view maps.
-static uint32_t stuck_in_view(const vti_lane_job *job, uint32_t view, uint32_t n)
-{
-    bool is_back = job->kind == VTI_JOB_BACK;
-    uint32_t odd = is_back ? job->n_view : job->n_view - 1; // the view where the undo failed
-    if (view == odd) return job->n_left;
-    return (view < odd) == is_back ? n : 0;
-}
-
-// Unmaps what a view of a lane maps: the stretches outside the stuck portion, and what of it is
-// mapped.
-static vt_status view_clear(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t view)
-{
-    const vti_lane *l = &sp->lane[group];
-    const vti_lane_job *job = &l->job;
-    uint32_t stuck0 = UINT32_MAX, stuck1 = UINT32_MAX;
-    if (job->is_stuck) {
-        uint32_t left = job->n - job->n_done;
-        stuck0 = job->first + job->n_done;
-        stuck1 = stuck0 + (left < job->portion ? left : job->portion);
-    }
-    for (uint32_t p = 0, n; p < l->n_end; p += n + (n == 0)) {
-        if (p == stuck0) {
-            n = stuck1 - stuck0;
-            VT_TRY(unmap_in(m, sp, group, view, p, stuck_in_view(job, view, n)));
-            continue;
-        }
-        for (n = 0; p + n < l->n_end && p + n != stuck0 && l->at[p + n] != VTI_NO_CHUNK; n++) {
-        }
-        VT_TRY(unmap_in(m, sp, group, view, p, n));
-    }
-    return VT_OK;
-}
-
-// Pre: nothing but a quarantined span maps anything; all holders are let go at once.
-static vt_status span_clear(vt_manager *m, vti_span *sp)
-{
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        for (uint32_t v = 0; v < m->geo.group[g].n_view; v++) VT_TRY(view_clear(m, sp, g, v));
-    for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        vti_lane *l = &sp->lane[g];
-        for (uint32_t p = l->held0; p < l->held1; p++) {
-            if (l->at[p] == VTI_NO_CHUNK) continue;
-            vti_pset_user_drop(&m->pset, l->at[p], VTI_IN_POOL);
-            vti_lane_set(&m->vset, sp, g, p, VTI_NO_CHUNK);
-        }
-        l->held0 = l->held1 = 0;
-        l->job.is_stuck = false;
-    }
-    return VT_OK;
-}
-
 // Tries twice: a failure of the device may be temporary.
 static void span_unreserve(vt_manager *m, const vti_span *sp)
 {
@@ -100,7 +38,7 @@ static void span_unreserve(vt_manager *m, const vti_span *sp)
 void vti_span_free(vt_manager *m, vti_span *sp)
 {
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);
-    vt_status st = sp->is_lost ? span_clear(m, sp) : VT_OK;
+    vt_status st = sp->is_lost ? vti_quarantine_clear(m, sp) : VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (sp->lane[g].home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, sp->lane[g].home);
     if (st == VT_OK) span_unreserve(m, sp);

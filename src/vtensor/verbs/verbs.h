@@ -74,6 +74,9 @@ void vti_jobs_settle(vt_manager *m); // all
 
 // quarantine.c
 void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
+// Unmaps all that a quarantined span maps; goes on where it failed before. Errors: VT_EDEVICE.
+vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
+void vti_quarantine_retry(vt_manager *m); // all that the device is done with
 
 // chunk_take.c
 typedef enum vti_haste {
