@@ -239,6 +239,10 @@ VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32
 // the device allows it. Errors: those of the prepare that failed; VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_wait(vt_seq *s);
 
+// Waits until the device has done the work submitted so far, and frees all that waits for it: after
+// VT_BUSY, for a caller that has nothing else to do. Errors: VT_EDEVICE.
+VT_API VT_NODISCARD vt_status vt_settle(vt_manager *m);
+
 // How vt_step prefetches for every live sequence.
 typedef enum vt_ahead {
     VT_AHEAD_NONE = 0,

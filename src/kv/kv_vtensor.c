@@ -57,6 +57,13 @@ static fx_status kv_status_of(vt_status st)
     return map[st];
 }
 
+// Whether memory that the device held up is free now: the engine has nothing else to do meanwhile.
+// A device that fails is reported by the next try.
+static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
+{
+    return st == VT_BUSY && (*n_try)++ == 0 && vt_settle(manager_of(kv)->vt) == VT_OK;
+}
+
 // ---- life --------------------------------------------------------------------------------------
 
 static vt_config config_of(const fxi_kv_shape *shape)
@@ -70,6 +77,7 @@ static vt_config config_of(const fxi_kv_shape *shape)
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
     cfg.vmm = shape->vmm;
+    cfg.no_guard = shape->is_unguarded;
     cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
     return cfg;
 }
@@ -129,11 +137,14 @@ static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok
 static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
                                int expect_tok, fxi_kv_seq **out, int *n_hit)
 {
-    (void)kv;
     vt_seq *s = NULL;
     uint32_t hit = 0;
-    vt_status st =
-        vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s, &hit);
+    vt_status st;
+    int n_try = 0;
+    do
+        st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s,
+                          &hit);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
     return kv_status_of(st);
@@ -161,24 +172,32 @@ static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
 {
     vt_seq *s = NULL;
-    vt_status st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     return kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
-    (void)kv;
     vt_seq *child = NULL;
-    fx_status st = kv_status_of(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)child;
-    return st;
+    return kv_status_of(st);
 }
 
 static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    (void)kv;
-    return kv_status_of(vt_seq_extend(vt_of(s), (uint32_t)len_tok));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_extend(vt_of(s), (uint32_t)len_tok);
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
@@ -196,8 +215,11 @@ static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 
 static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
-    (void)kv;
-    return kv_status_of(vt_seq_swap_in(vt_of(s)));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_swap_in(vt_of(s));
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)

@@ -20,8 +20,10 @@
 // owner may post, cancel and take meanwhile.
 //
 // There are two conditions with at most one sleeper each: the thread waits until the heap is not
-// empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. Both check under the lock, and
-// every change is made under the lock and signalled, so no wake-up is lost. Nobody polls.
+// empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
+// owner claims a job the thread begins no step, so that it cannot run the job again before the owner
+// has woken up. Both check under the lock, and every change is made under the lock and signalled, so
+// no wake-up is lost. Nobody polls.
 #include "mapper.h"
 
 #include <assert.h>
@@ -44,7 +46,7 @@ struct vti_mapper_thread {
     uint64_t n_order; // jobs posted so far
     uint32_t n_queued, n_done;
     vti_job *running; // or NULL
-    vti_job *claimed; // the owner waits until it stops running, or NULL
+    vti_job *claimed; // the owner waits until no step of it is running, or NULL
     vti_job *slot[];  // [max_job] the heap, [max_job] the done ones
 };
 
@@ -153,7 +155,7 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
 
 static bool wait_for_job(vti_mapper_thread *mp)
 {
-    while (mp->n_queued == 0 && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
+    while ((mp->n_queued == 0 || mp->claimed) && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
     return !mp->stop;
 }
 
@@ -290,6 +292,7 @@ bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)
     mp->claimed = job;
     while (job->state == VTI_JOB_RUNNING) pthread_cond_wait(&mp->done, &mp->mu);
     mp->claimed = NULL;
+    pthread_cond_signal(&mp->work);
     bool is_done = !dequeue_job(mp, job);
     if (is_done) done_remove(mp, find_job(done_of(mp), mp->n_done, job));
     pthread_mutex_unlock(&mp->mu);

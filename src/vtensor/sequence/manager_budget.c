@@ -1,5 +1,5 @@
-// manager_budget.c - vt_trim, vt_evict and vt_set_budget: the owner's control over the memory of
-// the whole manager.
+// manager_budget.c - vt_settle, vt_trim, vt_evict and vt_set_budget: the owner's control over the
+// memory of the whole manager.
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -10,6 +10,30 @@ static void settle_all(vt_manager *m)
     vti_loans_return(m, false);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_spans_clear(m, false);
+}
+
+static vt_status await_live(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+        VT_TRY(vti_fence_await(m, sp->fence));
+    }
+    return VT_OK;
+}
+
+static vt_status settle_device(vt_manager *m)
+{
+    vti_jobs_settle(m);
+    vti_loans_return(m, true);
+    VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
+    VT_TRY(await_live(m));
+    vti_spans_clear(m, false);
+    return VT_OK;
+}
+
+vt_status vt_settle(vt_manager *m)
+{
+    return vti_tally_answer(m, settle_device(m));
 }
 
 static uint64_t freed_since(const vt_manager *m, uint64_t had)

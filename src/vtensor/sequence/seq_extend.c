@@ -5,6 +5,7 @@
 // then gives up what no token from the old length on needs.
 //
 // A failure changes nothing that can be seen: what was backed until then stays, warm.
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -230,12 +231,16 @@ static bool can_cut(const vt_seq *s, uint32_t len_tok)
     return true;
 }
 
+vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok)
+{
+    if (s->swapped || !can_cut(s, len_tok)) return VT_EINVAL;
+    return s->span->is_lost ? VT_EDEVICE : VT_OK;
+}
+
 // Nothing is unmapped now: what others hold waits until the device is done with it.
-static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
+static void cut_to(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
-    if (s->swapped || !can_cut(s, len_tok)) return VT_EINVAL;
-    if (s->span->is_lost) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         vti_lane *l = &s->span->lane[g];
         uint32_t end = vti_group_chunks(&m->geo.group[g], len_tok);
@@ -248,6 +253,19 @@ static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
     if (s->pending.n_tok > len_tok) s->pending.n_tok = len_tok;
     vti_seq_set_len(s, len_tok);
     for (uint32_t g = 0; g < m->geo.n_group; g++) (void)vti_lane_clear(m, s->span, g, false);
+}
+
+static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
+{
+    VT_TRY(vti_seq_can_truncate(s, len_tok));
+    cut_to(s, len_tok);
+    return VT_OK;
+}
+
+vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok)
+{
+    if (s->span->is_lost) return VT_EDEVICE;
+    if (len_tok < s->len_tok) cut_to(s, len_tok);
     return VT_OK;
 }
 

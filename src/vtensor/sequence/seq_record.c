@@ -1,6 +1,7 @@
 // seq_record.c - record and retain. Recording makes the tree another holder of the sequence's chunks.
 // While the sequence lives, only blocks whose chunks it has filled to the end are shared; what
 // follows them is kept for the release (seq_pending.c).
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -74,20 +75,20 @@ static vt_status push_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint3
     vt_status st = VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++) at[g] = s->span->lane[g].at;
     vti_push push = {vti_domain_root(d), tok, 0, n_tok, at, false};
-    push.has_state = m->geo.has_state && n_tok == s->len_tok && m->vmm->ops->store;
+    push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
     if (st == VT_OK) st = vti_rtree_push(m->rtree, &push, node);
     if (push.has_state) settle_states(m);
     return st;
 }
 
+// In the next vt_step: a sequence that ends before that needs no guard.
 static void guard_lanes(vt_seq *s, uint32_t n_tok)
 {
     const vti_geo *g = &s->m->geo;
     for (uint32_t i = 0; i < g->n_group; i++)
         if (!g->group[i].is_state)
             vti_lane_guard(s->m, s->span, i, vti_group_chunks(&g->group[i], n_tok));
-    vti_span_guard(s->m, s->span);
 }
 
 static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
@@ -130,6 +131,14 @@ vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n
                         const vt_retention *keep)
 {
     return vti_tally_answer(s->m, seq_record(s, d, tok, n_tok, keep));
+}
+
+void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained)
+{
+    const vt_retention plain = {0};
+    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
+    vti_pending_drop(&s->pending);
+    if (retained && hit.n_tok > 0) (void)retain_node(s->m, hit.last, &plain);
 }
 
 vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok, const vt_retention *keep,

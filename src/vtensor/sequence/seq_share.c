@@ -4,6 +4,7 @@
 // Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the new
 // sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of the
 // device's work, and nobody waits.
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -73,12 +74,17 @@ static bool can_fork(const vt_seq *s, uint32_t len_tok)
     return true;
 }
 
+vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok)
+{
+    if (!can_fork(s, len_tok)) return VT_EINVAL;
+    return s->span->is_lost ? VT_EDEVICE : VT_OK;
+}
+
 static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = len_tok};
-    if (!can_fork(s, len_tok)) return VT_EINVAL;
-    if (s->span->is_lost) return VT_EDEVICE;
+    VT_TRY(vti_seq_can_fork(s, len_tok));
     VT_TRY(vti_seq_make(m, len_tok, len_tok, out));
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         from.at[g] = s->span->lane[g].at;
@@ -105,6 +111,22 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
     return vti_rtree_match(d, tok, n_tok).n_tok;
 }
 
+// What is copied needs a holder until then: making room may take what nodes hold beside.
+static void hold_copied(vt_manager *m, const share_source *from, bool hold)
+{
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_group *gr = &m->geo.group[g];
+        uint32_t p = vti_group_whole(gr, from->n_tok), end = vti_group_chunks(gr, from->n_tok);
+        if (p < vti_group_passed(gr, from->n_tok)) p = vti_group_passed(gr, from->n_tok);
+        for (; p < end; p++) {
+            if (hold)
+                vti_pset_user_hold(&m->pset, from->at[g][p]);
+            else
+                vti_pset_user_drop(&m->pset, from->at[g][p], VTI_IN_POOL);
+        }
+    }
+}
+
 // The nodes are referenced first, so that making room for the tail takes nothing from the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
@@ -114,7 +136,9 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
     vti_rtree_ref(m->rtree, hit.last);
     vti_rtree_chunks(m->rtree, hit, m->scratch);
     for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];
+    hold_copied(m, &from, true);
     vt_status st = begin_with(s, &from);
+    hold_copied(m, &from, false);
     vti_rtree_touch(m->rtree, hit.last);
     vti_rtree_unref(m->rtree, hit.last);
     return st;

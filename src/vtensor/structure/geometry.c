@@ -46,8 +46,9 @@ static uint32_t class_for(vti_geo *g, const vti_group *gr)
     return c;
 }
 
-// The guard is at least a token, so that an access one token out of bounds faults. It and the views
-// are whole slices, so that slices of huge pages are aligned.
+// The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at a
+// multiple of the slice from the span's address, and the views and guards are whole slices, so that
+// slices of huge pages are aligned.
 static bool lay_out_lane(vti_geo *g, vti_group *gr)
 {
     size_t all, view, views;
@@ -57,8 +58,9 @@ static bool lay_out_lane(vti_geo *g, vti_group *gr)
         !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
         return false;
     gr->n_position = (uint32_t)(view / gr->slice_bytes);
-    gr->lane_offset = g->span_bytes + gr->guard_bytes;
-    return !__builtin_add_overflow(view, gr->guard_bytes, &gr->view_stride) &&
+    return !__builtin_add_overflow(g->span_bytes, gr->guard_bytes, &all) &&
+           vti_size_round_up(all, gr->slice_bytes, &gr->lane_offset) &&
+           !__builtin_add_overflow(view, gr->guard_bytes, &gr->view_stride) &&
            vti_size_mul(gr->view_stride, gr->n_view, &views) &&
            !__builtin_add_overflow(gr->lane_offset, views, &g->span_bytes) &&
            g->span_bytes <= PTRDIFF_MAX / 2;

@@ -31,7 +31,8 @@ void vti_pset_init(vti_pset *ps, const vti_geo *g)
                                  .len = g->region_len[i],
                                  .max_region = (uint32_t)(from->n_index / g->region_len[i]),
                                  .chunk_bytes = from->n_slice * from->slice_bytes,
-                                 .pool = VTI_NO_CHUNK};
+                                 .pool = VTI_NO_CHUNK,
+                                 .unused = VTI_NO_CHUNK};
         first += from->n_index;
     }
 }
@@ -54,7 +55,7 @@ uint32_t vti_pset_class(const vti_pset *ps, uint32_t chunk)
     return i;
 }
 
-static vti_class *class_of(const vti_pset *ps, uint32_t chunk)
+static vti_class *class_naming(const vti_pset *ps, uint32_t chunk)
 {
     return (vti_class *)&ps->cls[vti_pset_class(ps, chunk)];
 }
@@ -74,7 +75,7 @@ static vti_chunk *record_of(const vti_class *c, uint32_t chunk)
 
 vti_chunk vti_pset_chunk(const vti_pset *ps, uint32_t chunk)
 {
-    const vti_chunk *c = record_of(class_of(ps, chunk), chunk);
+    const vti_chunk *c = record_of(class_naming(ps, chunk), chunk);
     return c ? *c : (vti_chunk){0};
 }
 
@@ -94,7 +95,7 @@ vt_chunk_state vti_pset_state(const vti_pset *ps, uint32_t chunk)
 bool vti_pset_continues(const vti_pset *ps, uint32_t before, uint32_t chunk)
 {
     if (before == VTI_NO_CHUNK || chunk != before + 1) return false;
-    const vti_class *c = class_of(ps, chunk);
+    const vti_class *c = class_naming(ps, chunk);
     return chunk > c->first;
 }
 
@@ -123,19 +124,19 @@ uint64_t vti_pset_created_bytes(const vti_pset *ps)
 
 uint32_t vti_pset_region_first(const vti_pset *ps, uint32_t chunk)
 {
-    const vti_class *c = class_of(ps, chunk);
+    const vti_class *c = class_naming(ps, chunk);
     return chunk - (chunk - c->first) % c->len;
 }
 
 bool vti_pset_is_home(const vti_pset *ps, uint32_t chunk)
 {
-    const vti_region *r = region_of(class_of(ps, chunk), chunk);
+    const vti_region *r = region_of(class_naming(ps, chunk), chunk);
     return r && r->is_home;
 }
 
 uint32_t vti_pset_region_created(const vti_pset *ps, uint32_t chunk)
 {
-    const vti_region *r = region_of(class_of(ps, chunk), chunk);
+    const vti_region *r = region_of(class_naming(ps, chunk), chunk);
     return r ? r->n_created : 0;
 }
 
@@ -154,37 +155,53 @@ static vt_status regions_grow(vti_class *c, uint32_t n)
     return VT_OK;
 }
 
+static bool in_use(const vti_region *r)
+{
+    return r->is_home || r->n_created > 0 || r->n_reserved > 0;
+}
+
+static void note_unused(vti_class *c, vti_region *r)
+{
+    if (in_use(r) || r->is_listed) return;
+    r->is_listed = true;
+    r->next_unused = c->unused;
+    c->unused = (uint32_t)(r - c->region);
+}
+
+// The region that fell out of use last, or the first that was never made. One that came into use
+// while it was listed is passed over, once.
+static uint32_t take_unused(vti_class *c)
+{
+    while (c->unused != VTI_NO_CHUNK) {
+        uint32_t i = c->unused;
+        vti_region *r = &c->region[i];
+        c->unused = r->next_unused;
+        r->is_listed = false;
+        if (!in_use(r)) return i;
+    }
+    return c->n_region;
+}
+
 static vt_status region_make(vti_class *c, uint32_t r)
 {
     VT_TRY(regions_grow(c, r + 1));
-    if (r >= c->n_region) c->n_region = r + 1;
+    while (c->n_region <= r) note_unused(c, &c->region[c->n_region++]);
     if (!c->region[r].chunk) c->region[r].chunk = calloc(c->len, sizeof(vti_chunk));
     return c->region[r].chunk ? VT_OK : VT_ENOMEM;
 }
 
 vt_status vti_pset_reserve(vti_pset *ps, uint32_t chunk)
 {
-    vti_class *c = class_of(ps, chunk);
+    vti_class *c = class_naming(ps, chunk);
     VT_TRY(region_make(c, (chunk - c->first) / c->len));
     record_of(c, chunk)->place = VTI_WITH_JOB;
     region_of(c, chunk)->n_reserved++;
     return VT_OK;
 }
 
-static bool in_use(const vti_region *r)
-{
-    return r->is_home || r->n_created > 0 || r->n_reserved > 0;
-}
-
-static void note_unused(vti_class *c, const vti_region *r)
-{
-    uint32_t i = (uint32_t)(r - c->region);
-    if (i < c->n_full && !in_use(r)) c->n_full = i;
-}
-
 void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
 {
-    vti_class *c = class_of(ps, chunk);
+    vti_class *c = class_naming(ps, chunk);
     record_of(c, chunk)->place = VTI_IN_POOL;
     region_of(c, chunk)->n_reserved--;
     note_unused(c, region_of(c, chunk));
@@ -193,17 +210,20 @@ void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first)
 {
     vti_class *c = &ps->cls[cls];
-    while (c->n_full < c->n_region && in_use(&c->region[c->n_full])) c->n_full++;
-    if (c->n_full == c->max_region) return VT_NOSPACE;
-    VT_TRY(region_make(c, c->n_full));
-    c->region[c->n_full].is_home = true;
-    *first = c->first + c->n_full * c->len;
-    return VT_OK;
+    uint32_t r = take_unused(c);
+    if (r == c->max_region) return VT_NOSPACE;
+    vt_status st = region_make(c, r);
+    if (r < c->n_region) {
+        c->region[r].is_home = st == VT_OK;
+        note_unused(c, &c->region[r]);
+    }
+    if (st == VT_OK) *first = c->first + r * c->len;
+    return st;
 }
 
 void vti_pset_home_close(vti_pset *ps, uint32_t first)
 {
-    vti_class *c = class_of(ps, first);
+    vti_class *c = class_naming(ps, first);
     vti_region *r = region_of(c, first);
     assert(r && r->is_home);
     r->is_home = false;
@@ -245,7 +265,7 @@ static void pool_leave(vti_class *c, uint32_t chunk)
 
 static void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
 {
-    vti_class *c = class_of(ps, chunk);
+    vti_class *c = class_naming(ps, chunk);
     vti_chunk *at = record_of(c, chunk);
     vt_chunk_state was = vti_chunk_state(at), is = vti_chunk_state(&to);
     assert(to.is_created || (to.n_user == 0 && to.n_node == 0));
@@ -261,7 +281,7 @@ static void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
 
 void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
 {
-    vti_class *c = class_of(ps, chunk);
+    vti_class *c = class_naming(ps, chunk);
     assert(vti_pset_state(ps, chunk) == VT_CHUNK_ABSENT);
     region_of(c, chunk)->n_reserved -= record_of(c, chunk)->place == VTI_WITH_JOB;
     chunk_set(ps, chunk,
@@ -271,7 +291,7 @@ void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
 
 void vti_pset_destroy(vti_pset *ps, uint32_t chunk)
 {
-    vti_class *c = class_of(ps, chunk);
+    vti_class *c = class_naming(ps, chunk);
     assert(vti_pset_state(ps, chunk) == VT_CHUNK_SPARE);
     chunk_set(ps, chunk, (vti_chunk){0});
     region_of(c, chunk)->n_created--;
@@ -293,12 +313,12 @@ void vti_pset_take(vti_pset *ps, uint32_t chunk)
 
 void vti_pset_set_clean(vti_pset *ps, uint32_t chunk)
 {
-    record_of(class_of(ps, chunk), chunk)->is_dirty = false;
+    record_of(class_naming(ps, chunk), chunk)->is_dirty = false;
 }
 
 void vti_pset_soil(vti_pset *ps, uint32_t chunk)
 {
-    record_of(class_of(ps, chunk), chunk)->is_dirty = true;
+    record_of(class_naming(ps, chunk), chunk)->is_dirty = true;
 }
 
 // ---- Holders

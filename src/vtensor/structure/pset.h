@@ -30,14 +30,16 @@ typedef struct vti_chunk {
 typedef struct vti_region {
     vti_chunk *chunk;               // [len]; NULL: never used
     uint32_t n_created, n_reserved; // chunks that exist; absent ones that jobs will create
-    bool is_home;                   // of a lane
+    uint32_t next_unused; // if it is listed as unused: the next such region, or VTI_NO_CHUNK
+    bool is_home;         // of a lane
+    bool is_listed;
 } vti_region;
 
 typedef struct vti_class {
     uint32_t first; // index of its first chunk
     uint32_t len;   // chunks of a region
     uint32_t n_region, max_region, cap_region;
-    uint32_t n_full; // the regions below are all in use
+    uint32_t unused; // a list of regions made, all that are not in use among them; or VTI_NO_CHUNK
     vti_region *region;
     size_t chunk_bytes;
     uint32_t pool; // the chunk that entered it last, or VTI_NO_CHUNK
@@ -73,8 +75,8 @@ uint32_t vti_pset_region_first(const vti_pset *ps, uint32_t chunk);
 bool vti_pset_is_home(const vti_pset *ps, uint32_t chunk);
 uint32_t vti_pset_region_created(const vti_pset *ps, uint32_t chunk);
 
-// Homes: open finds a region of which nothing is created or reserved, and which is no lane's home; *first is its
-// first chunk. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
+// Homes: open finds a region of which nothing is created or reserved, and which is no lane's home;
+// *first is its first chunk. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first);
 void vti_pset_home_close(vti_pset *ps, uint32_t first);
 

@@ -16,6 +16,7 @@
 // tokens, a state needs the end of a node that holds it.
 #include "rtree_node.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "vtensor/common/try.h"
@@ -27,25 +28,35 @@ static uint32_t least_of(uint32_t a, uint32_t b)
 
 // ---- Match
 
+// The positions up to the last hole of a group, in the path so far.
+typedef struct group_holes {
+    uint32_t end;    // positions of the path
+    uint32_t before; // the last one left out
+    uint32_t all;
+} group_holes;
+
 // Going down a path.
 typedef struct match_walk {
     const vti_rtree *t;
-    vti_node *node;                 // the whole block above
-    uint32_t covered[VT_MAX_GROUP]; // a window has all rows from this token on
+    vti_node *node; // the whole block above
+    group_holes hole[VT_MAX_GROUP];
 } match_walk;
 
-// Counts the rows that a node lacks.
-static void cover_node(match_walk *w, const vti_node *n)
+// Goes on with a node, up to token `end`. Where it holds the last position of its parent too, its
+// own chunk counts.
+static void cover_node(match_walk *w, const vti_node *n, uint32_t end)
 {
-    const vti_geo *g = w->t->geo;
-    for (uint32_t i = 0; i < g->n_group; i++) {
-        vti_holding h = vti_node_holding(w->t, n, i);
-        uint32_t p = h.n;
-        if (g->group[i].is_state) continue;
-        while (p > 0 && h.chunk[p - 1] != VTI_NO_CHUNK) p--;
-        if (p == 0) continue;
-        size_t end = (h.first + p) * g->group[i].slice_bytes, stride = g->group[i].stride_bytes;
-        w->covered[i] = (uint32_t)((end + stride - 1) / stride);
+    for (uint32_t g = 0; g < w->t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(w->t, n, g);
+        group_holes *hole = &w->hole[g], was = *hole;
+        if (w->t->geo->group[g].is_state) continue;
+        hole->end = vti_group_chunks(&w->t->geo->group[g], end);
+        hole->all = h.first < was.end ? was.before : was.all;
+        hole->before = hole->all;
+        for (uint32_t p = h.first; p < hole->end; p++) {
+            hole->before = hole->all;
+            if (h.chunk[p - h.first] == VTI_NO_CHUNK) hole->all = p + 1;
+        }
     }
 }
 
@@ -62,7 +73,7 @@ static bool can_begin(const match_walk *w, const vti_node *n, uint32_t end)
 {
     const vti_geo *g = w->t->geo;
     for (uint32_t i = 0; i < g->n_group; i++)
-        if (!g->group[i].is_state && w->covered[i] > vti_group_front_tok(&g->group[i], end))
+        if (!g->group[i].is_state && w->hole[i].all > vti_group_passed(&g->group[i], end))
             return false;
     return !g->has_state || (end == vti_node_end(n) && has_state(w->t, n));
 }
@@ -73,18 +84,20 @@ static vti_prefix prefix_in(const match_walk *w, vti_node *n, uint32_t end)
     return (vti_prefix){is_whole ? n : w->node, n, end};
 }
 
-// With states, a shorter child that ends in one may do.
+// With states, a shorter child that ends in one may do. Children that begin these tokens come before
+// them; of those that do not, the nearest says how long the next one can be.
 static void try_nested(const match_walk *w, const uint32_t *tok, uint32_t n_tok, vti_prefix *best)
 {
-    uint32_t start = vti_node_end(w->node);
-    for (uint32_t n = n_tok; n > 0; n--) {
+    uint32_t start = vti_node_end(w->node), n_same;
+    for (vti_node *n; n_tok > 0 && (n = vti_child_upto(w->node, tok, n_tok, &n_same));) {
         match_walk below = *w;
-        vti_node *child = vti_child_find(w->node, tok, n);
-        if (!child) continue;
-        cover_node(&below, child);
-        if (!can_begin(&below, child, start + n)) continue;
-        *best = prefix_in(w, child, start + n);
-        return;
+        bool begins_tok = n_same == n->n_tok;
+        if (begins_tok) cover_node(&below, n, start + n_same);
+        if (begins_tok && can_begin(&below, n, start + n_same)) {
+            *best = prefix_in(w, n, start + n_same);
+            return;
+        }
+        n_tok = begins_tok ? n_same - 1 : n_same;
     }
 }
 
@@ -99,7 +112,7 @@ vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
         if (t->geo->has_state) try_nested(&w, tok + at, n, &best);
         vti_node *child = vti_child_like(w.node, tok + at, n, &n_same);
         if (!child || n_same == 0) break;
-        cover_node(&w, child);
+        cover_node(&w, child, at + n_same);
         if (can_begin(&w, child, at + n_same)) best = prefix_in(&w, child, at + n_same);
         w.node = child;
     }
@@ -128,20 +141,23 @@ static bool is_unused(const vti_rtree *t, uint32_t chunk)
     return chunk != VTI_NO_CHUNK && vti_pset_state(t->pset, chunk) == VT_CHUNK_CACHED;
 }
 
-// The node takes the pushed chunks where it has none, or one that no sequence uses.
-static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, bool replace_all)
+// The node takes the pushed chunks where it has none, or one that no sequence uses. Tokens from
+// was_end on are new: what it holds there lacks their rows, and goes even if there is no other.
+static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, uint32_t was_end)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        const vti_group *gr = &t->geo->group[g];
         vti_holding h = vti_node_holding(t, n, g);
-        bool skip = t->geo->group[g].is_state && !(push->has_state && vti_node_end(n) == push->end);
+        bool has_new = was_end < vti_node_end(n);
+        bool skip = gr->is_state && !(push->has_state && vti_node_end(n) == push->end);
         for (uint32_t i = 0; i < h.n && !skip; i++) {
             uint32_t new = push->at[g][h.first + i], old = h.chunk[i];
-            if (new == VTI_NO_CHUNK || new == old) continue;
-            if (old != VTI_NO_CHUNK && !replace_all && !is_unused(t, old)) continue;
-            vti_node_set_chunk(t, n, &h, i, new);
-            n->has_beside |= h.is_beside;
+            bool lacks = has_new && !gr->is_state && h.first + i >= vti_group_whole(gr, was_end);
+            bool is_better = new != VTI_NO_CHUNK && (old == VTI_NO_CHUNK || is_unused(t, old));
+            if (new != old && (lacks || is_better)) vti_node_set_chunk(t, n, &h, i, new);
         }
     }
+    n->has_beside = vti_node_holds_beside(t, n);
 }
 
 static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
@@ -153,7 +169,7 @@ static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
     n->weight = n->id * UINT64_C(0x9e3779b97f4a7c15) ^ n->id >> 7;
     n->used = t->clock;
     vti_child_add(parent, n);
-    vti_list_append(&d->nodes, n, offsetof(vti_node, made));
+    vti_list_append(&d->nodes, n);
     vti_worth_settle(t, parent);
     t->n_node++;
     d->stats.prefix_nodes++;
@@ -166,17 +182,15 @@ static void count_tokens(vti_rtree *t, vti_node *n, uint32_t more)
     n->domain->stats.prefix_tok += more;
 }
 
-// A new child with these tokens, or NULL.
-static vti_node *add_child(vti_rtree *t, vti_node *parent, const uint32_t *tok, uint32_t n_tok)
+// `n` becomes a child with these tokens.
+static void add_child(vti_rtree *t, vti_node *parent, vti_node *n, const uint32_t *tok,
+                      uint32_t n_tok)
 {
-    vti_node *n = vti_node_new(t, vti_node_end(parent));
-    if (!n) return NULL;
     memcpy(n->room, tok, n_tok * sizeof *tok);
     n->n_tok = n_tok; // linked by its tokens
     link_node(t, n, parent);
     n->n_tok = 0;
     count_tokens(t, n, n_tok);
-    return n;
 }
 
 // A leaf whose tokens are the first of these gets the others. No sibling begins with its tokens, so
@@ -187,26 +201,68 @@ static void lengthen_leaf(vti_rtree *t, vti_node *n, const uint32_t *tok, uint32
     count_tokens(t, n, n_tok - n->n_tok);
 }
 
-// Makes tok[0 .. n_tok), a block or less, a child of `parent`. *out NULL: no memory.
-static void push_block(vti_rtree *t, vti_node *parent, const uint32_t *tok, uint32_t n_tok,
-                       const vti_push *push, vti_node **out)
+// The child that has these tokens, a block or less, or that can be lengthened to have them. NULL: a
+// new one is needed. Without states it may have more tokens.
+static vti_node *child_for(const vti_rtree *t, const vti_node *parent, const uint32_t *tok,
+                           uint32_t n_tok)
 {
     uint32_t n_same;
     vti_node *n = vti_child_like(parent, tok, n_tok, &n_same);
-    bool is_same = n && n_same == n_tok && n->n_tok == n_tok;
-    bool is_there = n && n_same == n_tok && !t->geo->has_state; // n may have more tokens
-    bool is_shorter = n && n_same == n->n_tok && !t->geo->has_state;
-    if (!is_same && !is_there && is_shorter)
+    if (!n) return NULL;
+    bool is_there = n_same == n_tok, is_shorter = n_same == n->n_tok;
+    bool fits = t->geo->has_state ? is_there && is_shorter : is_there || is_shorter;
+    return fits ? n : NULL;
+}
+
+static uint32_t block_at(const vti_rtree *t, const vti_push *push, uint32_t at)
+{
+    return least_of(t->geo->block_tok, push->end - at);
+}
+
+// The nodes that a push will need, linked by `child`, so that nothing fails after the first change.
+static vt_status make_nodes(const vti_rtree *t, const vti_push *push, vti_node **fresh)
+{
+    const vti_node *n = push->from;
+    vti_node **end = fresh;
+    *fresh = NULL;
+    for (uint32_t at = push->start; at < push->end; at += t->geo->block_tok) {
+        if (n) n = child_for(t, n, push->tok + (at - push->start), block_at(t, push, at));
+        if (n) continue;
+        *end = vti_node_new(t, at);
+        if (!*end) return VT_ENOMEM;
+        end = &(*end)->child;
+    }
+    return VT_OK;
+}
+
+static vti_node *take_fresh(vti_node **fresh)
+{
+    vti_node *n = *fresh;
+    *fresh = n->child;
+    n->child = NULL;
+    return n;
+}
+
+static void free_fresh(vti_node *fresh)
+{
+    while (fresh) free(take_fresh(&fresh));
+}
+
+// Makes the block of tokens from `at` on a child of `parent`.
+static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push, uint32_t at,
+                            vti_node **fresh)
+{
+    const uint32_t *tok = push->tok + (at - push->start), n_tok = block_at(t, push, at);
+    vti_node *n = child_for(t, parent, tok, n_tok);
+    uint32_t was_end = n ? vti_node_end(n) : at;
+    if (!n)
+        add_child(t, parent, n = take_fresh(fresh), tok, n_tok);
+    else if (n->n_tok < n_tok)
         lengthen_leaf(t, n, tok, n_tok);
-    else if (!is_same && !is_there)
-        n = add_child(t, parent, tok, n_tok);
-    *out = n;
-    if (!n) return;
-    bool is_new = !is_same && !is_there;
-    if (is_same || is_new) adopt_chunks(t, n, push, is_new);
+    if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
     vti_worth_settle(t, n);
-    if (!is_new) return;
-    vti_node_note(t, VT_EVENT_RECORDED, n);
+    if (was_end < at + n_tok) vti_node_note(t, VT_EVENT_RECORDED, n);
+    return n;
 }
 
 uint64_t vti_rtree_mark(const vti_rtree *t)
@@ -249,17 +305,15 @@ static vti_node *cut_to_quota(vti_rtree *t, vti_node *n, const vti_node *from)
 vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
 {
     const uint32_t block = t->geo->block_tok;
-    vti_node *n = push->from, *next = n;
-    uint64_t mark = vti_rtree_mark(t);
+    vti_node *n = push->from, *fresh;
     VT_TRY(vti_worth_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
-    t->clock++;
-    for (uint32_t at = push->start; at < push->end; at += block, n = next) {
-        uint32_t n_tok = least_of(block, push->end - at);
-        push_block(t, n, push->tok + (at - push->start), n_tok, push, &next);
-        if (next) continue;
-        vti_rtree_undo_push(t, n, push->from, mark);
+    if (make_nodes(t, push, &fresh) != VT_OK) {
+        free_fresh(fresh);
         return VT_ENOMEM;
     }
+    t->clock++;
+    for (uint32_t at = push->start; at < push->end; at += block)
+        n = push_block(t, n, push, at, &fresh);
     *out = cut_to_quota(t, n, push->from);
     vti_rtree_touch(t, *out);
     return VT_OK;
@@ -268,14 +322,4 @@ vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
 uint32_t vti_node_end_tok(const vti_node *n)
 {
     return vti_node_end(n);
-}
-
-bool vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t from,
-                       uint32_t to)
-{
-    vti_holding h = vti_node_holding(t, n, group);
-    if (position < h.first || position >= h.first + h.n) return false;
-    if (h.chunk[position - h.first] != from) return false;
-    vti_node_set_chunk(t, n, &h, position - h.first, to);
-    return true;
 }

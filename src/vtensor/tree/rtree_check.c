@@ -5,18 +5,7 @@
 typedef struct tree_census {
     uint64_t n_node, n_tok, n_domain, pinned_bytes, held_bytes;
     size_t n_place[VTI_N_ORDER];
-    uint64_t n_beside;
 } tree_census;
-
-static bool holds_beside(const vti_rtree *t, const vti_node *n)
-{
-    for (uint32_t g = 0; g < t->geo->n_group; g++) {
-        vti_holding h = vti_node_holding(t, n, g);
-        for (uint32_t i = 0; i < h.n && h.is_beside; i++)
-            if (h.chunk[i] != VTI_NO_CHUNK) return true;
-    }
-    return false;
-}
 
 static const char *node_wrong(const vti_rtree *t, const vti_node *n)
 {
@@ -26,10 +15,11 @@ static const char *node_wrong(const vti_rtree *t, const vti_node *n)
     if (n->start != vti_node_end(up)) return "rtree: a gap between node and parent";
     if (n->child && n->n_tok < t->geo->block_tok) return "rtree: a part of a block has children";
     if (vti_child_find(up, n->room, n->n_tok) != n) return "rtree: a node that is not found";
-    if (holds_beside(t, n) && !n->has_beside)
+    if (n->has_beside != vti_node_holds_beside(t, n))
         return "rtree: a node that does not say what it holds";
-    if (n->is_beside != (n->has_beside && n->place[VTI_BY_WORTH] == 0))
-        return "rtree: a node that is not in the list beside";
+    if (n->id > t->n_id || (n->older ? n->older->id >= n->id : n->domain->nodes.oldest != n))
+        return "rtree: a list of nodes out of order";
+    if (n->used > t->clock) return "rtree: a node that was used later than now";
     const char *wrong = vti_children_wrong(n, t->geo->has_state);
     return wrong ? wrong : vti_worth_wrong(t, n);
 }
@@ -46,9 +36,15 @@ static void count_node(const vti_rtree *t, const vti_node *n, tree_census *c,
     c->held_bytes += vti_node_bytes(t, n);
     if (n->n_pin > 0) c->pinned_bytes += vti_node_bytes(t, n);
     for (vti_order o = 0; o < VTI_N_ORDER; o++) c->n_place[o] += n->place[o] != 0;
-    c->n_beside += n->is_beside;
     c->n_node++;
     c->n_tok += n->n_tok;
+}
+
+static bool is_in_table(const vt_domain *d)
+{
+    const vt_domain *at = d->tree->bucket[d->hash % VTI_N_BUCKET];
+    while (at && at != d) at = at->chain;
+    return at != NULL;
 }
 
 static const char *domain_wrong(const vt_domain *d, tree_census *c,
@@ -58,10 +54,11 @@ static const char *domain_wrong(const vt_domain *d, tree_census *c,
     uint64_t n_node = c->n_node, n_tok = c->n_tok, held = c->held_bytes;
     size_t n_place = c->n_place[VTI_IN_DOMAIN];
     if (d->root->n_tok != 0 || d->root->domain != d) return "rtree: a root that is not valid";
+    if (d->tree->n_domain_id < d->id || !is_in_table(d)) return "rtree: a domain that is not found";
     if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child)
         return "rtree: an empty domain that is not open";
     const char *wrong = vti_children_wrong(d->root, t->geo->has_state);
-    for (const vti_node *n = d->nodes.oldest; n && !wrong; n = n->made.newer) {
+    for (const vti_node *n = d->nodes.oldest; n && !wrong; n = n->newer) {
         wrong = node_wrong(t, n);
         if (!wrong) count_node(t, n, c, fn, ctx);
     }
@@ -77,13 +74,10 @@ static const char *domain_wrong(const vt_domain *d, tree_census *c,
 
 static const char *sums_wrong(const vti_rtree *t, const tree_census *c)
 {
-    uint64_t n_beside = 0;
-    for (const vti_node *n = t->beside.oldest; n; n = n->beside.newer) n_beside++;
     if (c->n_node != t->n_node || c->n_tok != t->n_tok || c->n_domain != t->n_domain)
         return "rtree: a wrong sum over the nodes";
     if (c->pinned_bytes != t->pinned_bytes) return "rtree: a wrong sum of pinned bytes";
-    if (n_beside != c->n_beside) return "rtree: a wrong list of nodes with chunks beside";
-    for (vti_order o = VTI_BY_WORTH; o <= VTI_BY_END; o++) {
+    for (vti_order o = VTI_BY_WORTH; o < VTI_IN_DOMAIN; o++) {
         if (t->heap[o].n != c->n_place[o]) return "rtree: a heap with too many nodes";
         const char *wrong = vti_heap_wrong(&t->heap[o], o);
         if (wrong) return wrong;

@@ -44,6 +44,21 @@ vti_node *vti_child_find(const vti_node *parent, const uint32_t *tok, uint32_t n
     return n;
 }
 
+vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n_tok,
+                         uint32_t *n_same)
+{
+    vti_node *best = NULL;
+    int side = 1;
+    for (vti_node *n = parent->child; n && side != 0; n = side < 0 ? n->left : n->right) {
+        uint32_t same;
+        side = compare_tokens(tok, n_tok, n, &same);
+        if (side < 0) continue;
+        best = n;
+        *n_same = same;
+    }
+    return best;
+}
+
 // ---- Changes
 
 // Divides the treap at the tokens of n.

@@ -1,8 +1,9 @@
 // rtree_heap.c - the binary heaps of the tree.
 //
-//   BY_WORTH    nodes that may be evicted now; on top the least recently used of the lowest priority
+//   BY_WORTH    nodes that may be evicted now; on top the least recently used of lowest priority
 //   IN_DOMAIN   the same of one domain, for its quota
 //   BY_END      nodes whose retention has an end; on top the one that ends first
+//   BESIDE      other nodes whose chunks beside may be released; on top the least recently used
 //
 // A push reserves the room that a heap may need, so adding a node cannot fail.
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 static bool goes_first(vti_order order, const vti_node *a, const vti_node *b)
 {
     if (order == VTI_BY_END) return a->keep.until_ms < b->keep.until_ms;
-    if (a->keep.priority != b->keep.priority) return a->keep.priority < b->keep.priority;
+    if (order != VTI_BESIDE && a->keep.priority != b->keep.priority)
+        return a->keep.priority < b->keep.priority;
     return a->used < b->used;
 }
 
@@ -57,21 +59,12 @@ static void heap_remove(vti_heap *h, vti_order order, vti_node *n)
     heap_sift(h, order, i);
 }
 
+// A victim gives what it holds beside with the rest, so only the others are in the heap BESIDE.
 static bool belongs_in_heap(vti_order order, const vti_node *n)
 {
+    bool is_victim = !vti_node_is_root(n) && !n->child && n->n_guard == 0;
     if (order == VTI_BY_END) return n->keep.until_ms != 0;
-    return !vti_node_is_root(n) && !n->child && n->n_guard == 0;
-}
-
-// A victim gives what it holds beside with the rest, so only the others are in the list.
-static void settle_beside(vti_rtree *t, vti_node *n, bool should)
-{
-    if (n->is_beside == should) return;
-    if (should)
-        vti_list_append(&t->beside, n, offsetof(vti_node, beside));
-    else
-        vti_list_remove(&t->beside, n, offsetof(vti_node, beside));
-    n->is_beside = should;
+    return order == VTI_BESIDE ? n->has_beside && n->n_pin == 0 && !is_victim : is_victim;
 }
 
 void vti_worth_settle(vti_rtree *t, vti_node *n)
@@ -83,14 +76,12 @@ void vti_worth_settle(vti_rtree *t, vti_node *n)
         if (in && !should) heap_remove(h, order, n);
         if (!in && should) heap_add(h, order, n);
     }
-    settle_beside(t, n, n->has_beside && n->place[VTI_BY_WORTH] == 0);
 }
 
 void vti_worth_leave(vti_rtree *t, vti_node *n)
 {
     for (vti_order order = 0; order < VTI_N_ORDER; order++)
         if (n->place[order] != 0) heap_remove(heap_of(t, n, order), order, n);
-    settle_beside(t, n, false);
 }
 
 static vt_status heap_reserve(vti_heap *h, uint64_t n)
@@ -108,8 +99,8 @@ static vt_status heap_reserve(vti_heap *h, uint64_t n)
 
 vt_status vti_worth_reserve(vti_rtree *t, vt_domain *d, uint64_t more_nodes)
 {
-    VT_TRY(heap_reserve(&t->heap[VTI_BY_WORTH], t->n_node + more_nodes));
-    VT_TRY(heap_reserve(&t->heap[VTI_BY_END], t->n_node + more_nodes));
+    for (vti_order order = 0; order < VTI_IN_DOMAIN; order++)
+        VT_TRY(heap_reserve(&t->heap[order], t->n_node + more_nodes));
     return heap_reserve(&d->heap, d->stats.prefix_nodes + more_nodes);
 }
 

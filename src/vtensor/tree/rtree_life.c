@@ -1,7 +1,7 @@
 // rtree_life.c - making and freeing trees and domains, and removing nodes.
 //
-// A node that is removed while sequences reference it releases its chunks and is freed with its last
-// reference.
+// A node that is removed while sequences reference it releases its chunks and is freed with its
+// last reference.
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,11 +168,12 @@ void vti_node_remove(vti_rtree *t, vti_node *n)
     vti_node_note(t, VT_EVENT_EVICTED, n);
     vti_node_drop_all(t, n, false);
     vti_worth_leave(t, n);
-    vti_list_remove(&d->nodes, n, offsetof(vti_node, made));
+    vti_list_remove(&d->nodes, n);
     vti_child_remove(parent, n);
     for (vti_node *at = parent; n->n_pin > 0 && at && --at->n_pin == 0; at = at->parent) {
         vti_node_keep_all(t, at, true, false);
         t->pinned_bytes -= vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
     }
     if (n->n_guard > 0) vti_node_unguard(t, parent);
     vti_worth_settle(t, parent);
@@ -221,8 +222,7 @@ void vti_rtree_free(vti_rtree *t)
         vti_rtree_forget(d);
         domain_free(d);
     }
-    free(t->heap[VTI_BY_WORTH].at);
-    free(t->heap[VTI_BY_END].at);
+    for (vti_order order = 0; order < VTI_IN_DOMAIN; order++) free(t->heap[order].at);
     free(t);
 }
 
@@ -246,25 +246,38 @@ bool vti_rtree_evict_in(vt_domain *d)
     return true;
 }
 
-// Whether releasing what a node holds beside frees a chunk now.
+// Whether releasing what a node holds beside frees a chunk, now or with other nodes that hold it.
 static bool frees_beside(const vti_rtree *t, const vti_node *n)
 {
-    for (uint32_t g = 0; g < t->geo->n_group && n->n_pin == 0; g++) {
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
         vti_holding h = vti_node_holding(t, n, g);
-        for (uint32_t i = 0; i < h.n && h.is_beside; i++)
-            if (h.chunk[i] != VTI_NO_CHUNK &&
-                vti_pset_state(t->pset, h.chunk[i]) == VT_CHUNK_CACHED)
-                return true;
+        for (uint32_t i = 0; i < h.n && h.is_beside; i++) {
+            if (h.chunk[i] == VTI_NO_CHUNK) continue;
+            vti_chunk c = vti_pset_chunk(t->pset, h.chunk[i]);
+            if (vti_chunk_state(&c) == VT_CHUNK_CACHED && c.n_kept == 0) return true;
+        }
     }
     return false;
 }
 
-// The least recently used node that is no victim itself, but holds something beside that can go.
-static vti_node *beside_victim(const vti_rtree *t)
+static bool is_worth_less(const vti_node *beside, const vti_node *leaf)
 {
-    vti_node *n = t->beside.oldest;
-    while (n && !frees_beside(t, n)) n = n->beside.newer;
-    return n;
+    return beside->used < leaf->used && beside->keep.priority <= leaf->keep.priority;
+}
+
+// A node whose chunks beside go before the leaf (NULL: there is none). What sequences hold counts
+// as used now, so that such a node is passed over once and not in every eviction.
+static vti_node *beside_victim(vti_rtree *t, const vti_node *leaf)
+{
+    const vti_heap *h = &t->heap[VTI_BESIDE];
+    for (size_t n_left = h->n; n_left > 0; n_left--) {
+        vti_node *n = h->at[1];
+        if (leaf && !is_worth_less(n, leaf)) return NULL;
+        if (frees_beside(t, n)) return n;
+        n->used = ++t->clock;
+        vti_worth_settle(t, n);
+    }
+    return NULL;
 }
 
 static void evict_beside(vti_rtree *t, vti_node *n)
@@ -272,16 +285,15 @@ static void evict_beside(vti_rtree *t, vti_node *n)
     vti_node_drop_all(t, n, true);
     n->has_beside = false;
     vti_worth_settle(t, n);
-    t->n_evicted++;
 }
 
 bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms)
 {
     vti_worth_expire(t, now_ms);
     const vti_heap *h = &t->heap[VTI_BY_WORTH];
-    vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *beside = beside_victim(t);
+    vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *beside = beside_victim(t, leaf);
     if (!leaf && !beside) return false;
-    if (beside && (!leaf || beside->used < leaf->used))
+    if (beside)
         evict_beside(t, beside);
     else
         evict_leaf(t, leaf);

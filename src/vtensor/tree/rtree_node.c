@@ -1,4 +1,4 @@
-// rtree_node.c - the nodes of the tree as data: the chunks that they hold, and the lists that they
+// rtree_node.c - the nodes of the tree as data: the chunks that they hold, and the list that they
 // are in. It knows nothing of what a node is worth.
 #include "rtree_node.h"
 
@@ -95,33 +95,29 @@ void vti_node_keep_all(vti_rtree *t, vti_node *n, bool beside, bool kept)
     }
 }
 
-// ---- Lists
-
-static vti_node_link *link_of(vti_node *n, size_t link)
+bool vti_node_holds_beside(const vti_rtree *t, const vti_node *n)
 {
-    return (vti_node_link *)((char *)n + link);
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_beside; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) return true;
+    }
+    return false;
 }
 
-void vti_list_append(vti_node_list *l, vti_node *n, size_t link)
+// ---- The list of a domain
+
+void vti_list_append(vti_node_list *l, vti_node *n)
 {
-    *link_of(n, link) = (vti_node_link){.older = l->newest};
-    if (l->newest)
-        link_of(l->newest, link)->newer = n;
-    else
-        l->oldest = n;
+    n->newer = NULL;
+    n->older = l->newest;
+    *(l->newest ? &l->newest->newer : &l->oldest) = n;
     l->newest = n;
 }
 
-void vti_list_remove(vti_node_list *l, vti_node *n, size_t link)
+void vti_list_remove(vti_node_list *l, vti_node *n)
 {
-    vti_node_link *at = link_of(n, link);
-    if (at->newer)
-        link_of(at->newer, link)->older = at->older;
-    else
-        l->newest = at->older;
-    if (at->older)
-        link_of(at->older, link)->newer = at->newer;
-    else
-        l->oldest = at->newer;
-    *at = (vti_node_link){0};
+    *(n->newer ? &n->newer->older : &l->newest) = n->older;
+    *(n->older ? &n->older->newer : &l->oldest) = n->newer;
+    n->newer = n->older = NULL;
 }

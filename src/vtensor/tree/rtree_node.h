@@ -1,5 +1,5 @@
-// rtree_node.h - the internals of the tree, for its own files and their tests; functions are grouped
-// by the defining file, the lowest first.
+// rtree_node.h - the internals of the tree, for its own files and their tests; functions are
+// grouped by the defining file, the lowest first.
 //
 // Invariants; vti_rtree_check proves them:
 //  1. A node begins where its parent ends; only the roots are empty, and only a leaf has fewer
@@ -12,8 +12,8 @@
 //  4. A reference to a chunk counts as kept if the node is guarded; of what is held beside, if
 //     n_pin > 0.
 //  5. A node is in the heaps BY_WORTH and IN_DOMAIN if it may be evicted now: not a root, no
-//     children, no guard. It is in the heap BY_END if its retention has an end. It is in the list
-//     of those that hold chunks beside if it does and is in no heap BY_WORTH.
+//     children, no guard. It is in the heap BY_END if its retention has an end. It is in the heap
+//     BESIDE if it holds chunks beside, n_pin = 0, and it is not in the heap BY_WORTH.
 //  6. A removed node has references of sequences, and nothing else.
 #ifndef VTI_RTREE_NODE_H
 #define VTI_RTREE_NODE_H
@@ -22,17 +22,18 @@
 
 #include "rtree.h"
 
-typedef enum vti_order { VTI_BY_WORTH = 0, VTI_BY_END, VTI_IN_DOMAIN, VTI_N_ORDER } vti_order;
+typedef enum vti_order {
+    VTI_BY_WORTH = 0,
+    VTI_BY_END,
+    VTI_BESIDE,
+    VTI_IN_DOMAIN,
+    VTI_N_ORDER
+} vti_order;
 
 typedef struct vti_heap {
     vti_node **at; // [cap], the top in at[1]; at[0] is unused
     size_t cap, n;
 } vti_heap;
-
-// Neighbours in a list, the newest last.
-typedef struct vti_node_link {
-    vti_node *newer, *older;
-} vti_node_link;
 
 typedef struct vti_node_list {
     vti_node *newest, *oldest;
@@ -41,18 +42,18 @@ typedef struct vti_node_list {
 struct vti_node {
     uint64_t id;
     vti_node *parent;
-    vti_node *child;        // the root of the search tree of its children, or NULL
-    vti_node *left, *right; // among its siblings
-    uint64_t weight;        // random: parents in the search tree have more
-    vti_node_link made;     // in the domain's list, by creation: a parent before its children
-    vti_node_link beside;   // in the tree's list of nodes with chunks beside, by use
-    bool has_beside;        // it holds such chunks
-    bool is_beside;         // it is in that list
-    vt_domain *domain;      // NULL: removed
-    uint32_t start, n_tok;  // tokens [start, start + n_tok) of the path
+    vti_node *child;         // the root of the search tree of its children, or NULL
+    vti_node *left, *right;  // among its siblings
+    uint64_t weight;         // random: parents in the search tree have more
+    vti_node *newer, *older; // in the domain's list, by creation: a parent before its children
+    bool has_beside;         // it holds chunks of a window or a state
+    vt_domain *domain;       // NULL: removed
+    uint32_t start, n_tok;   // tokens [start, start + n_tok) of the path
     uint32_t n_child, n_ref, n_guard, n_pin;
-    vt_retention keep;         // as set for this node itself; until_ms = 0 if it is plain
-    uint64_t used;             // tree->clock when last used, or when a child that is gone was
+    vt_retention keep; // as set for this node itself; until_ms = 0 if it is plain
+    uint64_t
+        used; // tree->clock when it was used last, or a child that is gone, or a node below that
+              // needs its windows
     size_t place[VTI_N_ORDER]; // in the heaps; 0: in none
     uint32_t room[];           // tokens [block_tok], then chunks, group after group
 };
@@ -82,8 +83,7 @@ struct vti_rtree {
     vti_events *events;
     vt_domain *newest, *oldest; // all domains
     vt_domain *bucket[VTI_N_BUCKET];
-    vti_heap heap[2];     // BY_WORTH, BY_END
-    vti_node_list beside; // nodes with chunks of windows or states
+    vti_heap heap[VTI_IN_DOMAIN]; // the others are in their domains
     uint64_t n_node, n_tok, n_domain;
     uint64_t n_id, n_domain_id, clock;
     uint64_t pinned_bytes; // of chunks of nodes with n_pin > 0
@@ -115,8 +115,9 @@ void vti_node_set_chunk(vti_rtree *t, vti_node *n, const vti_holding *h, uint32_
                         uint32_t chunk); // counts the references; VTI_NO_CHUNK: none
 void vti_node_drop_all(vti_rtree *t, vti_node *n, bool beside_only);
 void vti_node_keep_all(vti_rtree *t, vti_node *n, bool beside, bool is_kept);
-void vti_list_append(vti_node_list *l, vti_node *n, size_t link); // link: its offset in the node
-void vti_list_remove(vti_node_list *l, vti_node *n, size_t link);
+bool vti_node_holds_beside(const vti_rtree *t, const vti_node *n);
+void vti_list_append(vti_node_list *l, vti_node *n);
+void vti_list_remove(vti_node_list *l, vti_node *n);
 
 // rtree_child.c: the children of a node, ordered by their tokens
 void vti_child_add(vti_node *parent, vti_node *n);
@@ -125,6 +126,9 @@ void vti_child_remove(vti_node *parent, vti_node *n);
 vti_node *vti_child_like(const vti_node *parent, const uint32_t *tok, uint32_t n_tok,
                          uint32_t *n_same);
 vti_node *vti_child_find(const vti_node *parent, const uint32_t *tok, uint32_t n_tok); // exactly
+// The last child that is not after tok, in the order of the children; or NULL.
+vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n_tok,
+                         uint32_t *n_same);
 const char *vti_children_wrong(const vti_node *parent, bool may_nest);
 
 // rtree_heap.c

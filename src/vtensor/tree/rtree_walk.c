@@ -48,7 +48,7 @@ static vt_prefix_info info_of(const vti_rtree *t, const vti_node *n)
 
 void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud)
 {
-    for (const vti_node *n = d->nodes.oldest; n; n = n->made.newer) {
+    for (const vti_node *n = d->nodes.oldest; n; n = n->newer) {
         vt_prefix_info info = info_of(d->tree, n);
         if (!fn(ud, &info)) return;
     }

@@ -15,8 +15,8 @@
 //
 // The retention that a caller sets is kept with that one node, so that it can be taken back. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
-// its parent inherits its last use, and its retention if that is worth more and ends no earlier than
-// the parent's own. Every function that takes the time first drops retentions that have ended.
+// its parent inherits its last use, and its retention if that is worth more and ends no earlier
+// than the parent's own. Every function that takes the time first drops retentions that have ended.
 #include "rtree_node.h"
 
 void vti_node_guard(vti_rtree *t, vti_node *n)
@@ -40,6 +40,7 @@ static void pin_path(vti_rtree *t, vti_node *n)
     for (vti_node *at = n; at && at->n_pin++ == 0; at = at->parent) {
         vti_node_keep_all(t, at, true, true);
         t->pinned_bytes += vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
     }
     vti_node_guard(t, n);
 }
@@ -49,6 +50,7 @@ static void unpin_path(vti_rtree *t, vti_node *n)
     for (vti_node *at = n; at && --at->n_pin == 0; at = at->parent) {
         vti_node_keep_all(t, at, true, false);
         t->pinned_bytes -= vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
     }
     vti_node_unguard(t, n);
 }
@@ -123,15 +125,29 @@ vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
 
 // ---- Use
 
-// Nodes above have children and are in no heap by use.
+// The first token that a sequence of len_tok tokens needs of any window; len_tok if there is none.
+static uint32_t window_front(const vti_geo *g, uint32_t len_tok)
+{
+    uint32_t front = len_tok;
+    for (uint32_t i = 0; i < g->n_group; i++) {
+        uint32_t tok = vti_group_front_tok(&g->group[i], len_tok);
+        if (g->group[i].window_tok > 0 && tok < front) front = tok;
+    }
+    return front;
+}
+
+// Nodes above are used as far as their windows are needed: what they hold beside must not go before
+// this node.
 void vti_rtree_touch(vti_rtree *t, vti_node *n)
 {
     if (!n->domain) return;
-    n->used = ++t->clock;
-    vti_worth_settle(t, n);
-    if (!n->is_beside) return;
-    vti_list_remove(&t->beside, n, offsetof(vti_node, beside));
-    vti_list_append(&t->beside, n, offsetof(vti_node, beside));
+    uint32_t front = window_front(t->geo, vti_node_end(n));
+    t->clock++;
+    for (; !vti_node_is_root(n); n = n->parent) {
+        n->used = t->clock;
+        vti_worth_settle(t, n);
+        if (n->start <= front) break;
+    }
 }
 
 void vti_rtree_ref(vti_rtree *t, vti_node *n)

@@ -74,13 +74,22 @@ static vt_status plan_absent(vt_manager *m, uint32_t cls, uint32_t chunk, uint32
     return VT_OK;
 }
 
-// Pre: the pool has a chunk, or the budget room for one.
-static vt_status plan_from(vt_manager *m, uint32_t cls, uint32_t want, vti_plan *out)
+// Whether a chunk is made anew for the sake of a run although the pool has one. A window gives up as
+// much as it takes, and in the same order, so its chunks go round.
+static bool makes_anew(const vt_manager *m, uint32_t group)
 {
+    if (m->max_runs == UINT64_MAX) return false;
+    return m->geo.group[group].window_tok == 0 || runs_are_scarce(m);
+}
+
+// Pre: the pool has a chunk, or the budget room for one.
+static vt_status plan_from(vt_manager *m, uint32_t group, uint32_t want, vti_plan *out)
+{
+    uint32_t cls = m->geo.group[group].cls;
     const vti_class *c = &m->pset.cls[cls];
-    bool is_limited = m->max_runs < UINT64_MAX, has_room = vti_budget_left(m) >= c->chunk_bytes;
+    bool has_room = vti_budget_left(m) >= c->chunk_bytes;
     bool want_is_absent = want != VTI_NO_CHUNK && !vti_pset_chunk(&m->pset, want).is_created;
-    if (want_is_absent && has_room && (is_limited || c->n_pool == 0))
+    if (want_is_absent && has_room && (makes_anew(m, group) || c->n_pool == 0))
         return plan_absent(m, cls, want, VTI_NO_CHUNK, out);
     if (c->n_pool == 0) return VT_NOSPACE;
     if (want_is_absent && runs_are_scarce(m) && !m->system_is_full)
@@ -102,7 +111,7 @@ static vt_status plan_one(vt_manager *m, vti_span *sp, uint32_t group, uint32_t 
     }
     VT_TRY(vti_room_make(m, sp, cls, haste));
     if (want != VTI_NO_CHUNK && !is_free_name(m, want)) want = VTI_NO_CHUNK;
-    return plan_from(m, cls, want, out);
+    return plan_from(m, group, want, out);
 }
 
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)

@@ -98,10 +98,12 @@ static uint32_t warm_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
     return end - *first;
 }
 
+// A job that is taken back may have queued some wiping, so the device is asked after that.
 static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
     uint32_t first;
     vti_lane_settle(m, sp, group);
+    VT_TRY(vti_span_is_quiet(m, sp));
     if (sp->state == VTI_SPAN_QUARANTINED || (n = warm_stretch(&sp->lane[group], n, &first)) == 0)
         return VT_OK;
     return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});

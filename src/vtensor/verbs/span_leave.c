@@ -167,6 +167,14 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
     return st;
 }
 
+bool vti_span_reap_oldest(vt_manager *m)
+{
+    vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest;
+    if (!sp || vti_span_is_quiet(m, sp) != VT_OK) return false;
+    vti_span_settle(m, sp);
+    return span_reap(m, sp, false) == VT_OK && sp->state == VTI_SPAN_IDLE;
+}
+
 void vti_span_retire(vt_manager *m, vti_span *sp)
 {
     sp->seq = NULL;

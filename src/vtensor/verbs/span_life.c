@@ -116,8 +116,10 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     *out = best_idle_span(m, expect_tok, alias_tok);
     if (*out) return VT_OK;
     if (m->vset.n_span < m->vset.n_max) return vti_span_alloc(m, out);
-    vti_jobs_settle(m);
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
+    if (!vti_span_reap_oldest(m)) {
+        vti_jobs_settle(m);
+        (void)vti_spans_reap(m, VTI_REAP_NOW);
+    }
     *out = best_idle_span(m, expect_tok, alias_tok);
     return *out ? VT_OK : VT_BUSY;
 }

@@ -157,6 +157,7 @@ typedef enum vti_reap {
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
 // Makes retired spans idle, the oldest first, as far as the device is done with them.
 vt_status vti_spans_reap(vt_manager *m, vti_reap how);
+bool vti_span_reap_oldest(vt_manager *m); // by the caller, not by the mapper; false: it is in use
 // The same for what waits in live spans.
 void vti_spans_clear(vt_manager *m, bool post);
 
