@@ -93,7 +93,7 @@ static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
     vti_span_guard(m, s->span);
     vt_status st = begin_with(*out, &from);
     if (st != VT_OK) return end_failed(out, st);
-    vti_seq_set_node(*out, s->node);
+    if (s->node) vti_seq_set_node(*out, vti_node_within(m->rtree, s->node, len_tok));
     vti_events_add(m->events, (vt_event){.kind = VT_EVENT_FORKED, .n_tok = len_tok});
     return VT_OK;
 }
@@ -132,7 +132,7 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = hit.n_tok, .is_lent = true};
-    vti_seq_set_node(s, hit.node);
+    vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
     vti_rtree_ref(m->rtree, hit.last);
     vti_rtree_chunks(m->rtree, hit, m->scratch);
     for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];

@@ -6,10 +6,10 @@
 //   root - ab - cd - ef           chunks  A0  A1  A2
 //            `- cx                            B1
 //
-// The part of a node that a prefix ends in can be used too: its rows are copied, so a lookup is exact
-// to the token. The chunks of a node hold the rows of all tokens of its path that lie in them; where
-// a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the deeper one's
-// counts.
+// The part of a node that a prefix ends in can be used too: its rows are copied, so a lookup is
+// exact to the token. The chunks of a node hold the rows of all tokens of its path that lie in
+// them; where a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the
+// deeper one's counts.
 //
 // Groups with a window, and states, are held beside: a node may lack them. A lookup goes down the
 // path and remembers the longest prefix with which every group can begin: a window needs its last
@@ -84,8 +84,8 @@ static vti_prefix prefix_in(const match_walk *w, vti_node *n, uint32_t end)
     return (vti_prefix){is_whole ? n : w->node, n, end};
 }
 
-// With states, a shorter child that ends in one may do. Children that begin these tokens come before
-// them; of those that do not, the nearest says how long the next one can be.
+// With states, a shorter child that ends in one may do. Children that begin these tokens come
+// before them; of those that do not, the nearest says how long the next one can be.
 static void try_nested(const match_walk *w, const uint32_t *tok, uint32_t n_tok, vti_prefix *best)
 {
     uint32_t start = vti_node_end(w->node), n_same;
@@ -248,6 +248,21 @@ static void free_fresh(vti_node *fresh)
     while (fresh) free(take_fresh(&fresh));
 }
 
+// Where a chunk straddles the border to its parent, the child's holds all rows of the parent's. If no
+// sequence uses that one, the parent takes the child's, which saves a chunk.
+static void lend_to_parent(vti_rtree *t, vti_node *parent, const vti_node *n)
+{
+    for (uint32_t g = 0; g < t->geo->n_group && !vti_node_is_root(parent); g++) {
+        vti_holding up = vti_node_holding(t, parent, g), h = vti_node_holding(t, n, g);
+        uint32_t last = up.n - 1;
+        bool straddles =
+            !t->geo->group[g].is_state && up.n > 0 && h.n > 0 && up.first + last == h.first;
+        if (straddles && h.chunk[0] != VTI_NO_CHUNK && up.chunk[last] != VTI_NO_CHUNK &&
+            up.chunk[last] != h.chunk[0] && is_unused(t, up.chunk[last]))
+            vti_node_set_chunk(t, parent, &up, last, h.chunk[0]);
+    }
+}
+
 // Makes the block of tokens from `at` on a child of `parent`.
 static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push, uint32_t at,
                             vti_node **fresh)
@@ -260,6 +275,7 @@ static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push
     else if (n->n_tok < n_tok)
         lengthen_leaf(t, n, tok, n_tok);
     if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
+    lend_to_parent(t, parent, n);
     vti_worth_settle(t, n);
     if (was_end < at + n_tok) vti_node_note(t, VT_EVENT_RECORDED, n);
     return n;
@@ -317,6 +333,17 @@ vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
     *out = cut_to_quota(t, n, push->from);
     vti_rtree_touch(t, *out);
     return VT_OK;
+}
+
+vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok)
+{
+    const vti_geo *g = t->geo;
+    for (uint32_t i = 0; i < g->n_group && n->domain; i++)
+        while (!g->group[i].is_state && !vti_node_is_root(n) &&
+               vti_group_chunks(&g->group[i], vti_node_end(n)) >
+                   vti_group_whole(&g->group[i], n_tok))
+            n = n->parent;
+    return n;
 }
 
 uint32_t vti_node_end_tok(const vti_node *n)

@@ -100,6 +100,9 @@ bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms);
 void vti_rtree_forget(vt_domain *d);
 uint64_t vti_domain_epoch(const vt_domain *d); // grows with every vti_rtree_forget
 bool vti_node_is_removed(const vti_node *n);
+// The deepest node up from n all of whose chunks a sequence of n_tok tokens shares: what it uses of
+// the nodes below is a copy, so they need not be kept for it.
+vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok);
 uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
 
 // rtree_walk.c: see vtensor.h
