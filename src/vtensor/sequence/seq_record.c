@@ -101,13 +101,13 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
     }
     uint64_t mark = vti_rtree_mark(s->m->rtree);
     VT_TRY(push_blocks(s, d, tok, n_tok, &node));
+    guard_lanes(s, n_tok); // also if it is undone: nodes that were there may have taken chunks
     vt_status st = keep ? retain_node(s->m, node, keep) : VT_OK;
     if (st != VT_OK) {
         vti_rtree_undo_push(s->m->rtree, node, vti_domain_root(d), mark);
         return st;
     }
     vti_seq_set_node(s, node);
-    guard_lanes(s, n_tok);
     return VT_OK;
 }
 
