@@ -21,7 +21,7 @@ LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
-    # libvtensor: team -> sequence -> verbs -> tree -> structure -> common; vattention is a library of its own over the floor.
+    # libvtensor: team -> sequence -> verbs -> tree -> structure -> common; vattention is a library of its own.
     "vtensor/common": PORT,
     "vtensor/structure": ["vtensor/common", "include/vtensor"],
     "vtensor/tree": ["vtensor/structure", "vtensor/common", "include/vtensor"],

@@ -47,6 +47,7 @@ VT_API vt_manager *vt_team_manager(const vt_team *t, uint32_t rank); // Pre: ran
 
 // ---- Sequences
 
+// Creates a sequence of length 0 in every rank.
 VT_API VT_NODISCARD vt_status vt_team_seq_create(vt_team *t, uint32_t expect_tok,
                                                  vt_team_seq **out);
 
@@ -70,10 +71,12 @@ VT_API uint32_t vt_team_seq_backed(const vt_team_seq *s); // the least of the ra
 VT_API bool vt_team_seq_is_swapped(const vt_team_seq *s);
 VT_API bool vt_team_seq_is_lost(const vt_team_seq *s);
 
-// ---- Ahead of need. What some ranks have prepared when another fails stays prepared.
+// ---- Ahead of need
 
+// vt_seq_prepare and vt_seq_wait of every rank. What some have prepared when another fails stays so.
 VT_API VT_NODISCARD vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok,
                                                   uint32_t deadline);
+// Waits for the memory that was requested in every rank.
 VT_API VT_NODISCARD vt_status vt_team_seq_wait(vt_team_seq *s);
 
 // Every rank takes its step, whatever happens in another.

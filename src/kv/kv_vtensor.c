@@ -256,7 +256,11 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return kv_status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_set_budget(manager_of(kv)->vt, budget_bytes);
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)

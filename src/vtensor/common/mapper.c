@@ -5,7 +5,7 @@
 //   FREE    -> QUEUED    vti_mapper_post
 //   QUEUED  -> FREE      vti_mapper_cancel, vti_mapper_claim, vti_mapper_stop
 //   QUEUED  -> RUNNING   do_job, before a step
-//   RUNNING -> QUEUED    do_job, between two steps, if another job is more urgent or the owner waits
+//   RUNNING -> QUEUED    do_job, between two steps: a job is more urgent, or the owner waits
 //   RUNNING -> DONE      do_job, after the last step, whatever the outcome
 //   DONE    -> FREE      vti_mapper_wait, vti_mapper_claim, vti_mapper_take, vti_mapper_stop
 //
@@ -21,9 +21,9 @@
 //
 // There are two conditions with at most one sleeper each: the thread waits until the heap is not
 // empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
-// owner claims a job the thread begins no step, so that it cannot run the job again before the owner
-// has woken up. Both check under the lock, and every change is made under the lock and signalled, so
-// no wake-up is lost. Nobody polls.
+// owner claims a job the thread begins no step, so that it cannot run the job again before the
+// owner has woken up. Both check under the lock, and every change is made under the lock and
+// signalled, so no wake-up is lost. Nobody polls.
 #include "mapper.h"
 
 #include <assert.h>

@@ -42,8 +42,8 @@ typedef bool vti_job_run(void *ctx, vti_job *job);
 vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, void *ctx,
                            vti_mapper_thread **out);
 
-// Waits for the running step, drops the queued ones, ends the thread. Jobs that were queued, or DONE
-// and not taken, become FREE. NULL is allowed.
+// Waits for the running step, drops the queued ones, ends the thread. Jobs that were queued, or
+// DONE and not taken, become FREE. NULL is allowed.
 void vti_mapper_stop(vti_mapper_thread *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.

@@ -1,7 +1,8 @@
-// events.h - the ring of events behind vt_events_take: what became matchable, and what no longer is.
+// events.h - the ring of events behind vt_events_take: what can be matched, and what no
+// longer can.
 //
-// The owner writes, any thread takes. When it is full, the oldest event is overwritten; a taker sees
-// that by the gap in the numbers.
+// The owner writes, any thread takes. When it is full, the oldest event is overwritten; a taker
+// sees that by the gap in the numbers.
 #ifndef VTI_EVENTS_H
 #define VTI_EVENTS_H
 

@@ -1,7 +1,7 @@
 // geometry.c - from the configuration to the sizes of spans, lanes and chunks.
 //
-// A span is one reservation with a lane for each group, and a lane has a view for each plane (SPLIT)
-// or one for all (PACKED):
+// A span is one reservation with a lane for each group, and a lane has a view for each plane
+// (SPLIT) or one for all (PACKED):
 //
 //   addr
 //   | guard | view 0: mapped slices | reserved | guard | view 1: ... | guard | next group's ...
@@ -46,9 +46,9 @@ static uint32_t class_for(vti_geo *g, const vti_group *gr)
     return c;
 }
 
-// The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at a
-// multiple of the slice from the span's address, and the views and guards are whole slices, so that
-// slices of huge pages are aligned.
+// The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at
+// a multiple of the slice from the span's address, and the views and guards are whole slices, so
+// that slices of huge pages are aligned.
 static bool lay_out_lane(vti_geo *g, vti_group *gr)
 {
     size_t all, view, views;

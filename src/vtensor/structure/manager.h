@@ -76,18 +76,18 @@
 //   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
-// the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs from
-// the structure before it posts it, does not touch what is lent, and commits the outcome when it
-// takes the job back. The synchronous path is the same jobs, run at once by the owner.
+// the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs
+// from the structure before it posts it, does not touch what is lent, and commits the outcome when
+// it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
 // Invariants; vt_check proves 1 to 9, the tests prove 10 and 11.
 //  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_node the number of
 //     references in the prefix tree, its n_kept of those by nodes that may not be evicted.
 //  2. A home belongs to one lane.
-//  3. Where a lane maps a chunk, it is created. At positions in [held0, held1) it is held; elsewhere
-//     it is SPARE, and mapped nowhere else. The chunks of the pool are mapped nowhere.
-//  4. A live lane owns exactly the chunks that its length and window need; those that are not mapped
-//     are in the swap. An idle span holds nothing. A span is in the list of its state.
+//  3. Where a lane maps a chunk, it is created. At positions in [held0, held1) it is held;
+//     elsewhere it is SPARE, and mapped nowhere else. The chunks of the pool are mapped nowhere.
+//  4. A live lane owns exactly the chunks that its length and window need; those that are not
+//     mapped are in the swap. An idle span holds nothing. A span is in the list of its state.
 //  5. owned + shared + cached + spare = created; the bytes of created chunks = the backend's
 //     resident bytes; they and reserved_bytes are at most the budget.
 //  6. n_run = the runs of all lanes and views; what the system maps is no more, if nothing is

@@ -75,9 +75,9 @@ typedef struct vti_lane {
     uint32_t home;      // first chunk of the region for new chunks, or VTI_NO_CHUNK
     bool is_lent;       // `job` is with the mapper
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
-    vti_lane_job job;
-    vti_plan *plan; // [n_position] of the job
-    uint32_t *at;   // [n_position] chunk mapped there, or VTI_NO_CHUNK
+    uint32_t *at;     // [n_position] chunk mapped there, or VTI_NO_CHUNK
+    vti_plan *plan;   // [n_position] of the job
+    vti_lane_job job; // last: extend needs what is before, and finds it in two lines of the cache
 } vti_lane;
 
 // Up to where a quarantined span has been unmapped.

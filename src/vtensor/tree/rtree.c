@@ -6,10 +6,10 @@
 //   root - ab - cd - ef           chunks  A0  A1  A2
 //            `- cx                            B1
 //
-// The part of a node that a prefix ends in can be used too: its rows are copied, so a lookup is exact
-// to the token. The chunks of a node hold the rows of all tokens of its path that lie in them; where
-// a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the deeper one's
-// counts.
+// The part of a node that a prefix ends in can be used too: its rows are copied, so a lookup is
+// exact to the token. The chunks of a node hold the rows of all tokens of its path that lie in
+// them; where a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the
+// deeper one's counts.
 //
 // Groups with a window, and states, are held beside: a node may lack them. A lookup goes down the
 // path and remembers the longest prefix with which every group can begin: a window needs its last
@@ -84,8 +84,8 @@ static vti_prefix prefix_in(const match_walk *w, vti_node *n, uint32_t end)
     return (vti_prefix){is_whole ? n : w->node, n, end};
 }
 
-// With states, a shorter child that ends in one may do. Children that begin these tokens come before
-// them; of those that do not, the nearest says how long the next one can be.
+// With states, a shorter child that ends in one may do. Children that begin these tokens come
+// before them; of those that do not, the nearest says how long the next one can be.
 static void try_nested(const match_walk *w, const uint32_t *tok, uint32_t n_tok, vti_prefix *best)
 {
     uint32_t start = vti_node_end(w->node), n_same;

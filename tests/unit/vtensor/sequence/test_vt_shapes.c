@@ -1,11 +1,11 @@
 // test_vt_shapes.c - random traces over managers of several groups: K and V of different widths,
-// scales of two bytes, windows, recurrent state, in both layouts, on every backend, with and without
-// faults, beside a slow and obvious reference: an array of tokens for each sequence.
+// scales of two bytes, windows, recurrent state, in both layouts, on every backend, with and
+// without faults, beside a slow and obvious reference: an array of tokens for each sequence.
 //
-// The content of a row is a function of the tokens up to it and its plane, that of a state a function
-// of all tokens. So it is known which bytes every row has that a window has not passed, whether it
-// was written, matched, forked or swapped in, and of which length a state is. A match may begin only
-// where something was recorded, and with a state only where one was.
+// The content of a row is a function of the tokens up to it and its plane, that of a state a
+// function of all tokens. So the bytes of every row are known that a window has not passed, whether
+// it was written, matched, forked or swapped in, and of which length a state is. A match may begin
+// only where something was recorded, and with a state only where one was.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"
@@ -337,8 +337,8 @@ static void judge_hit(const uint32_t *tok, uint32_t n_tok, uint32_t n_hit)
     if (w.has_state && !has_end) fail_msg("a match of %u tokens, where no state was", n_hit);
 }
 
-// A node of the tree that has more tokens takes no chunk that lacks their rows, so where a window has
-// passed in the longer one, the shorter one cannot be matched.
+// A node of the tree that has more tokens takes no chunk that lacks their rows, so where a window
+// has passed in the longer one, the shorter one cannot be matched.
 static bool is_continued(const tale *t)
 {
     for (uint32_t k = 0; k < w.n_told; k++)

@@ -1,5 +1,5 @@
-// test_vt_window.c - a model of which five layers in six attend to a window only: its memory is what
-// the formula says, to the byte, at every step of a long sequence. On the host, by st_blocks.
+// test_vt_window.c - a model of which five layers in six attend to a window only: its memory is
+// what the formula says, to the byte, at every step of a long sequence. On the host, by st_blocks.
 #include "assert_vt.h"
 
 #include "vtensor/vtensor.h"

@@ -1,8 +1,8 @@
 // test_vt_team.c - the same operation on several managers is all or nothing.
 //
 // Ranks have different budgets and different planes. First every call of every rank's backend fails
-// once, in each operation: afterwards all ranks agree, and a retry succeeds. Then random traces, with
-// shortages in one rank at a time and with random faults.
+// once, in each operation: afterwards all ranks agree, and a retry succeeds. Then random traces,
+// with shortages in one rank at a time and with random faults.
 #include "assert_vt.h"
 
 #include <string.h>

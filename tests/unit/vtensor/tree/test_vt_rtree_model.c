@@ -7,9 +7,10 @@
 // step
 //   - every prefix that is matched is as long as the list says (in plain groups), and as a look at
 //     every node says (with windows and states),
-//   - each chunk that a lookup names holds the rows of all of its tokens that lie there, and so does
-//     each chunk of each node,
-//   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds nothing,
+//   - each chunk that a lookup names holds the rows of all of its tokens that lie there, and so
+//     does each chunk of each node,
+//   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds
+//     nothing,
 //   - the leaf that is evicted and what may be evicted are what counting everything anew says.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
@@ -470,8 +471,8 @@ static bool can_begin(const vti_node *n, uint32_t end)
     return true;
 }
 
-// The longest of all ends of nodes, and of all ends of common tokens within them. Of nodes that have
-// the same tokens in common a lookup sees one, so only the first is sure to be found.
+// The longest of all ends of nodes, and of all ends of common tokens within them. Of nodes that
+// have the same tokens in common a lookup sees one, so only the first is sure to be found.
 static void look_everywhere(uint32_t in, const string *s, uint32_t *sure, uint32_t *most)
 {
     *sure = *most = 0;
