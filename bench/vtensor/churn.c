@@ -1,5 +1,5 @@
-// churn.c - the steady state of a server: 32 sequences decode, end, are recorded, and others arrive,
-// with free memory and with the budget full of the prefixes of others.
+// churn.c - the steady state of a server: 32 sequences decode, end, are recorded, and others
+// arrive, with free memory and with the budget full of the prefixes of others.
 //
 // A step extends each sequence by a token and writes a part of its row; those that have reached
 // their length are recorded and released, and others arrive, half of them with a prompt that was

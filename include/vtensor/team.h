@@ -73,7 +73,8 @@ VT_API bool vt_team_seq_is_lost(const vt_team_seq *s);
 
 // ---- Ahead of need
 
-// vt_seq_prepare and vt_seq_wait of every rank. What some have prepared when another fails stays so.
+// vt_seq_prepare and vt_seq_wait of every rank. What some have prepared when another fails stays
+// so.
 VT_API VT_NODISCARD vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok,
                                                   uint32_t deadline);
 // Waits for the memory that was requested in every rank.
@@ -91,14 +92,15 @@ VT_API void vt_team_domain_close(vt_team_domain *d); // NULL is allowed
 VT_API void vt_team_domain_forget(vt_team_domain *d);
 VT_API vt_domain *vt_team_domain_rank(const vt_team_domain *d, uint32_t rank);
 
-// The longest prefix of tok that all ranks can serve. Ranks evict on their own, so one may have more.
+// The longest prefix of tok that all ranks can serve. Ranks evict on their own, so one may have
+// more.
 VT_API uint32_t vt_team_match(const vt_team_domain *d, const uint32_t *tok, uint32_t n_tok);
 VT_API VT_NODISCARD vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok,
                                                 uint32_t n_tok, uint32_t expect_tok,
                                                 vt_team_seq **out, uint32_t *n_hit);
 
-// If a rank fails, what others have recorded stays in their trees until it is evicted; nothing of it
-// is found by a match, since not all ranks have it, and its retention is taken off.
+// If a rank fails, what others have recorded stays in their trees until it is evicted; nothing of
+// it is found by a match, since not all ranks have it, and its retention is taken off.
 VT_API VT_NODISCARD vt_status vt_team_seq_record(vt_team_seq *s, vt_team_domain *d,
                                                  const uint32_t *tok, uint32_t n_tok,
                                                  const vt_retention *keep);

@@ -19,10 +19,10 @@
 // PagedAttention (arXiv 2309.06180) for copy on write between forks. The manager knows no model:
 // only planes (a K and a V for each layer), bytes per token and plane, and tokens.
 //
-// Words: a chunk is the unit of physical memory: as many tokens as fit slice_bytes, in all planes of
-// a group. A span is the reserved address range of one sequence. The tail is the last chunk of a
-// sequence, if its tokens fill only part of it. A spare chunk has no holder and is kept for the next
-// sequence.
+// Words: a chunk is the unit of physical memory: as many tokens as fit slice_bytes, in all planes
+// of a group. A span is the reserved address range of one sequence. The tail is the last chunk of a
+// sequence, if its tokens fill only part of it. A spare chunk has no holder and is kept for the
+// next sequence.
 //
 // Groups. Planes whose rows have the same size and life belong to one group, and each group has
 // chunks of its own: layers whose K and V differ in width, scales beside codes, layers with a
@@ -38,8 +38,8 @@
 //    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
 //    rows that were matched, or that existed when it was forked or recorded.
-//  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a byte
-//    that the sequence neither wrote nor inherited reads as zero.
+//  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a
+//    byte that the sequence neither wrote nor inherited reads as zero.
 //  - extend, fork, match, truncate and release never wait for the device. What must wait for it
 //    waits in the background, or the call answers VT_BUSY.
 //  - Prefixes are compared token by token inside a domain, never by hash.
@@ -134,9 +134,9 @@ static inline vt_config vt_config_default(void)
 
 // Creates a manager. Allocates no physical memory; addresses are reserved as sequences need them.
 // Errors: VT_EINVAL (a required field is zero, sizes overflow, slice_bytes is not a multiple of the
-// granularity, spare_low_bytes above spare_high_bytes, struct_bytes of no known version, a window of
-// a state), VT_NOSPACE (a budget smaller than a chunk of each group), VT_ENOMEM, VT_EDEVICE. On error *out is NULL; cfg->vmm stays the caller's and is still
-// fresh.
+// granularity, spare_low_bytes above spare_high_bytes, struct_bytes of no known version, a window
+// of a state), VT_NOSPACE (a budget smaller than a chunk of each group), VT_ENOMEM, VT_EDEVICE. On
+// error *out is NULL; cfg->vmm stays the caller's and is still fresh.
 VT_API VT_NODISCARD vt_status vt_manager_create(const vt_config *cfg, vt_manager **out);
 
 // Releases all sequences, forgets all prefixes and returns all memory. NULL is allowed. Sequences,
@@ -153,19 +153,19 @@ VT_API VT_NODISCARD vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes
 
 // Creates a sequence of length 0 with a span of its own. It reuses the span of a released sequence
 // with its chunks: the one that fits expect_tok tokens best (0: unknown; then the most recent one).
-// Errors: VT_NOSPANS (max_seq sequences are alive), VT_BUSY (those that ended are still in use by the
-// device), VT_NOSPACE (no addresses are left), VT_ENOMEM, VT_EDEVICE.
+// Errors: VT_NOSPANS (max_seq sequences are alive), VT_BUSY (those that ended are still in use by
+// the device), VT_NOSPACE (no addresses are left), VT_ENOMEM, VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out);
 
 // Makes sure that memory backs tokens [0, len_tok). A len_tok below the current length changes
 // nothing. If the budget does not suffice, spare chunks are taken from where they are, and then
-// idle prefixes are evicted, chunk by chunk, as many as are needed. Within chunks that are prepared,
-// or that the sequence already has, it makes no system call.
-// With a window, rows that no token from the old length on needs are freed first.
-// Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks that
-// would suffice are still in use by the device, or the sequence was truncated into chunks that it
-// shared), VT_ENOMEM, VT_EDEVICE. The sequence is then as before, and after VT_NOSPACE no prefix is
-// lost. After VT_BUSY no work that reads the sequence may be submitted before an extend succeeds.
+// idle prefixes are evicted, chunk by chunk, as many as are needed. Within chunks that are
+// prepared, or that the sequence already has, it makes no system call. With a window, rows that no
+// token from the old length on needs are freed first. Errors: VT_EINVAL (len_tok > max_tok, or
+// swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks that would suffice are still in use by the
+// device, or the sequence was truncated into chunks that it shared), VT_ENOMEM, VT_EDEVICE. The
+// sequence is then as before, and after VT_NOSPACE no prefix is lost. After VT_BUSY no work that
+// reads the sequence may be submitted before an extend succeeds.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // Extends n sequences, seq[i] to len_tok[i], in this order; *n_done (may be NULL) is how many
@@ -174,10 +174,10 @@ VT_API VT_NODISCARD vt_status vt_seq_extend_many(vt_seq *const *seq, const uint3
                                                  uint32_t n, uint32_t *n_done);
 
 // Creates a sequence whose first len_tok tokens are those of s. Whole chunks are shared; the tail,
-// and a recurrent state, are copied, in the order of the device's work. Errors: VT_EINVAL (len_tok >
-// length of s; s is swapped out; rows that len_tok needs have been freed behind a window; a len_tok
-// below the length of a sequence with a state), and those of vt_seq_create and vt_seq_extend; s is
-// not changed.
+// and a recurrent state, are copied, in the order of the device's work. Errors: VT_EINVAL (len_tok
+// > length of s; s is swapped out; rows that len_tok needs have been freed behind a window; a
+// len_tok below the length of a sequence with a state), and those of vt_seq_create and
+// vt_seq_extend; s is not changed.
 VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out);
 
 // Removes the tokens from len_tok on. Chunks that hold no other tokens become spare, or stay with
@@ -195,8 +195,8 @@ VT_API void vt_seq_release(vt_seq *s);
 // Writes the chunks that are not shared to the swap and frees them. Addresses, length and shared
 // chunks stay. No row of the sequence may be touched until vt_seq_swap_in; vt_seq_release is
 // allowed. Calling it again also releases chunks that are no longer shared.
-// Waits for the device. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP, VT_NOMAPS, VT_EDEVICE,
-// VT_ENOMEM; the sequence is then as before.
+// Waits for the device. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP, VT_NOMAPS,
+// VT_EDEVICE, VT_ENOMEM; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 
 // Brings a sequence back to the same addresses. Does nothing if it is not swapped out. Errors:
@@ -220,19 +220,18 @@ VT_API uint32_t vt_seq_backed(const vt_seq *s); // extend up to here is immediat
 VT_API bool vt_seq_is_swapped(const vt_seq *s);
 VT_API bool vt_seq_is_lost(const vt_seq *s); // its span is quarantined: it can only be released
 
-// Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks, of a window only
-// those that it needs. Never fails; a len_tok above max_tok counts as max_tok.
+// Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks, of a window
+// only those that it needs. Never fails; a len_tok above max_tok counts as max_tok.
 VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 
 // ---- Ahead of need
 
 // Prefetches memory for tokens up to len_tok (clamped to max_tok) while the caller continues, so
 // that extend finds it ready. `deadline` is the number of steps until it is needed; the nearest
-// comes first. Returns at once. Takes what extend would take, but nothing that another live sequence
-// has prepared.
-// Errors: VT_NOSPACE (budget, or too many requests are queued), VT_NOMAPS, VT_EINVAL (swapped out),
-// VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier prepare of this sequence
-// failed. extend still works.
+// comes first. Returns at once. Takes what extend would take, but nothing that another live
+// sequence has prepared. Errors: VT_NOSPACE (budget, or too many requests are queued), VT_NOMAPS,
+// VT_EINVAL (swapped out), VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier
+// prepare of this sequence failed. extend still works.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
 // Waits until the memory requested by prepare is ready. Where extend answered VT_BUSY, waits until
@@ -304,10 +303,9 @@ typedef struct vt_retention {
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
                                             uint32_t n_tok, const vt_retention *keep);
 
-// Sets the retention of the recorded part of tok, to the block (vt_stats.block_tok) in which it ends,
-// and counts as a use of it. *n_hit (may be NULL) is as in vt_match. Longer prefixes that continue
-// it keep their own retention. Errors: VT_EINVAL
-// (priority), VT_NOPINS.
+// Sets the retention of the recorded part of tok, to the block (vt_stats.block_tok) in which it
+// ends, and counts as a use of it. *n_hit (may be NULL) is as in vt_match. Longer prefixes that
+// continue it keep their own retention. Errors: VT_EINVAL (priority), VT_NOPINS.
 VT_API VT_NODISCARD vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                                         const vt_retention *keep, uint32_t *n_hit);
 
@@ -328,6 +326,7 @@ typedef struct vt_domain_stats {
     uint64_t evicted_nodes;
 } vt_domain_stats;
 
+// Fills *out with the figures of this moment; its struct_bytes says how much of it there is.
 VT_API void vt_domain_get_stats(const vt_domain *d, vt_domain_stats *out);
 
 // One node of the prefix tree: a block of tokens after those of its parent.
@@ -368,8 +367,8 @@ typedef struct vt_event {
     uint64_t now_ms; // of the last vt_step
 } vt_event;
 
-// Copies up to max_n of the oldest events that were not taken yet, and returns their number. If more
-// than vt_config.n_event wait, the oldest are overwritten. Any thread, one at a time.
+// Copies up to max_n of the oldest events that were not taken yet, and returns their number. If
+// more than vt_config.n_event wait, the oldest are overwritten. Any thread, one at a time.
 VT_API uint32_t vt_events_take(vt_manager *m, vt_event *out, uint32_t max_n);
 VT_API uint64_t vt_domain_id(const vt_domain *d);
 

@@ -143,8 +143,8 @@ static vti_span *idle_for_refill(vt_manager *m)
     return vti_span_alloc(m, &fresh) == VT_OK ? fresh : NULL;
 }
 
-// Makes spare chunks for the next sequence, up to the low mark: from the budget, mapped and wiped in
-// an idle span; else from prefixes, a portion in each step, into the pool.
+// Makes spare chunks for the next sequence, up to the low mark: from the budget, mapped and wiped
+// in an idle span; else from prefixes, a portion in each step, into the pool.
 static void refill_spare(vt_manager *m)
 {
     uint64_t have = vti_spare_for_newcomers(m) + m->reserved_bytes;
@@ -156,7 +156,7 @@ static void refill_spare(vt_manager *m)
     }
     vti_span *sp = idle_for_refill(m);
     for (uint32_t g = 0; sp && g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         uint64_t n = (want / m->geo.n_group + gr->chunk_bytes - 1) / gr->chunk_bytes;
         uint64_t end = vti_lane_first_cold(&sp->lane[g], 0, gr->n_position) + n;
         if (end > gr->n_position) end = gr->n_position;

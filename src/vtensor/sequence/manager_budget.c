@@ -68,7 +68,7 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
     return vti_tally_answer(m, st);
 }
 
-static uint64_t excess(const vt_manager *m, uint64_t budget_bytes)
+static uint64_t excess_bytes(const vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
     return used > budget_bytes ? used - budget_bytes : 0;
@@ -77,14 +77,14 @@ static uint64_t excess(const vt_manager *m, uint64_t budget_bytes)
 // Whole chunks may have to go for less.
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
-    uint64_t over = excess(m, budget_bytes);
+    uint64_t over = excess_bytes(m, budget_bytes);
     bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0;
     if (over > all_spare(m) + vti_evictable_bytes(m)) return is_waiting ? VT_BUSY : VT_NOSPACE;
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);
         VT_TRY(vti_spare_return(m, over));
-        over = excess(m, budget_bytes);
+        over = excess_bytes(m, budget_bytes);
         if (over == had) return VT_BUSY; // the device still uses the rest
     }
     return VT_OK;
@@ -94,7 +94,7 @@ static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (budget_bytes < m->geo.group[g].chunk_bytes) return VT_EINVAL;
-    if (excess(m, budget_bytes) > 0) {
+    if (excess_bytes(m, budget_bytes) > 0) {
         settle_all(m);
         VT_TRY(shrink_to(m, budget_bytes));
     }

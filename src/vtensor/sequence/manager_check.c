@@ -33,7 +33,7 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
                                 uint32_t position)
 {
     const vti_lane *l = &sp->lane[group];
-    const vti_group *gr = &c->m->geo.group[group];
+    const vti_lane_geo *gr = &c->m->geo.group[group];
     uint32_t chunk = l->at[position];
     if (chunk == VTI_NO_CHUNK) return NULL;
     chunk_census *held = held_at(c, chunk);
@@ -60,7 +60,7 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
 static const char *check_map(manager_census *c, const vti_span *sp, uint32_t group)
 {
     const vti_lane *l = &sp->lane[group];
-    const vti_group *gr = &c->m->geo.group[group];
+    const vti_lane_geo *gr = &c->m->geo.group[group];
     uint64_t had_run = c->n_run;
     uint32_t n_warm = 0;
     for (uint32_t p = 0; p < gr->n_position; p++) {
@@ -88,7 +88,7 @@ static bool in_swap(const vt_seq *s, uint32_t group, uint32_t position)
 static const char *check_lane(const manager_census *c, const vti_span *sp, uint32_t group)
 {
     const vt_manager *m = c->m;
-    const vti_group *gr = &m->geo.group[group];
+    const vti_lane_geo *gr = &m->geo.group[group];
     const vti_lane *l = &sp->lane[group];
     const vt_seq *s = sp->seq;
     HOLDS(l->n_owned == vti_group_chunks(gr, s->len_tok),

@@ -1,6 +1,6 @@
 // manager_stats.c - the statistics. Gauges are computed from the structure on request, so that they
-// cannot drift from it; only counters and peaks are kept. Other threads see a copy that each vt_step
-// leaves.
+// cannot drift from it; only counters and peaks are kept. Other threads see a copy that each
+// vt_step leaves.
 #include "sequence.h"
 
 #include "vtensor/common/sizes.h"
@@ -9,7 +9,7 @@ static uint64_t tail_slack(const vt_manager *m, const vt_seq *s)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         size_t tail = vti_group_tail_bytes(gr, s->len_tok);
         if (tail > 0) n += gr->n_view * (gr->slice_bytes - tail);
     }

@@ -109,7 +109,7 @@ static vt_status device_lets_go(vt_seq *s)
 static vt_status tail_make_writable(vt_seq *s, uint32_t group)
 {
     vt_manager *m = s->m;
-    const vti_group *gr = &m->geo.group[group];
+    const vti_lane_geo *gr = &m->geo.group[group];
     const vti_lane *l = &s->span->lane[group];
     uint32_t p = vti_group_whole(gr, s->len_tok);
     size_t tail_bytes = vti_group_tail_bytes(gr, s->len_tok);
@@ -139,7 +139,7 @@ static vt_status back_cold(vt_seq *s, uint32_t len_tok)
 // The new rows read as zero. A sequence of length 0 may begin with chunks that it shares.
 static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
 {
-    const vti_group *gr = &s->m->geo.group[group];
+    const vti_lane_geo *gr = &s->m->geo.group[group];
     vti_lane *l = &s->span->lane[group];
     size_t from = vti_group_bytes(gr, s->len_tok), to = vti_group_bytes(gr, len_tok);
     if (s->len_tok == 0) from = l->n_owned * gr->slice_bytes;
@@ -224,7 +224,7 @@ static bool can_cut(const vt_seq *s, uint32_t len_tok)
 {
     const vt_manager *m = s->m;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         if (gr->is_state && len_tok > 0) return false;
         if (s->span->lane[g].front > vti_group_passed(gr, len_tok)) return false;
     }

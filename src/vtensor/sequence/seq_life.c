@@ -35,7 +35,7 @@ uint64_t vti_seq_live_bytes(const vt_seq *s)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        const vti_group *gr = &s->m->geo.group[g];
+        const vti_lane_geo *gr = &s->m->geo.group[g];
         size_t all = vti_group_bytes(gr, s->len_tok),
                gone = s->span->lane[g].front * gr->slice_bytes;
         if (all > gone) n += gr->n_view * (all - gone);
@@ -88,7 +88,7 @@ void *vt_seq_plane(const vt_seq *s, uint32_t plane)
 {
     const vti_geo *g = &s->m->geo;
     assert(plane < g->n_plane);
-    const vti_group *gr = vti_geo_group_of(g, plane);
+    const vti_lane_geo *gr = vti_geo_group_of(g, plane);
     uintptr_t base = vti_lane_addr(g, s->span, (uint32_t)(gr - g->group), 0, 0);
     return (void *)(base + (plane - gr->plane0) * gr->plane_stride);
 }
@@ -105,7 +105,7 @@ size_t vt_seq_plane_stride(const vt_seq *s)
 
 size_t vt_plane_stride(const vt_manager *m, uint32_t plane)
 {
-    const vti_group *gr = vti_geo_group_of(&m->geo, plane);
+    const vti_lane_geo *gr = vti_geo_group_of(&m->geo, plane);
     return gr->is_state ? 0 : gr->stride_bytes;
 }
 
@@ -117,7 +117,7 @@ size_t vt_plane_distance(const vt_manager *m, uint32_t plane)
 uint32_t vt_seq_front(const vt_seq *s, uint32_t plane)
 {
     const vti_geo *g = &s->m->geo;
-    const vti_group *gr = vti_geo_group_of(g, plane);
+    const vti_lane_geo *gr = vti_geo_group_of(g, plane);
     size_t gone = s->span->lane[gr - g->group].front * gr->slice_bytes;
     return gr->is_state ? 0 : (uint32_t)((gone + gr->stride_bytes - 1) / gr->stride_bytes);
 }
@@ -140,7 +140,7 @@ bool vt_seq_is_lost(const vt_seq *s)
 // Whether the next rows may be written as the lane is.
 static bool lane_is_ready(const vt_seq *s, uint32_t group)
 {
-    const vti_group *gr = &s->m->geo.group[group];
+    const vti_lane_geo *gr = &s->m->geo.group[group];
     const vti_lane *l = &s->span->lane[group];
     uint32_t p = vti_group_whole(gr, s->len_tok);
     if (l->n_owned < l->held1 || vti_group_bytes(gr, s->len_tok) < l->dirty_end) return false;
@@ -153,7 +153,7 @@ uint32_t vt_seq_backed(const vt_seq *s)
     uint32_t least = s->m->geo.max_tok;
     if (s->swapped || s->span->is_lost) return s->len_tok;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        const vti_group *gr = &s->m->geo.group[g];
+        const vti_lane_geo *gr = &s->m->geo.group[g];
         const vti_lane *l = &s->span->lane[g];
         if (!lane_is_ready(s, g)) return s->len_tok;
         uint32_t p =
@@ -169,7 +169,7 @@ uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok)
     uint64_t n = 0;
     if (len_tok > m->geo.max_tok) len_tok = m->geo.max_tok;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         n += (vti_group_chunks(gr, len_tok) - vti_group_passed(gr, len_tok)) *
              (uint64_t)gr->chunk_bytes;
     }

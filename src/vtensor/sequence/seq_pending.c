@@ -1,6 +1,6 @@
-// seq_pending.c - what a record could not share yet. Until a sequence is released it may write to its
-// tail, so the tail cannot have another holder. The tokens are kept, and recorded when the sequence
-// ends: then the tree becomes a holder of the chunk itself, and nothing is copied.
+// seq_pending.c - what a record could not share yet. Until a sequence is released it may write to
+// its tail, so the tail cannot have another holder. The tokens are kept, and recorded when the
+// sequence ends: then the tree becomes a holder of the chunk itself, and nothing is copied.
 #include "sequence.h"
 
 #include <stdlib.h>

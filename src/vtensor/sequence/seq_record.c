@@ -1,6 +1,6 @@
-// seq_record.c - record and retain. Recording makes the tree another holder of the sequence's chunks.
-// While the sequence lives, only blocks whose chunks it has filled to the end are shared; what
-// follows them is kept for the release (seq_pending.c).
+// seq_record.c - record and retain. Recording makes the tree another holder of the sequence's
+// chunks. While the sequence lives, only blocks whose chunks it has filled to the end are shared;
+// what follows them is kept for the release (seq_pending.c).
 #include "seq_undo.h"
 #include "sequence.h"
 
@@ -17,7 +17,7 @@ static uint32_t whole_blocks(const vt_seq *s, uint32_t n_tok)
     const vti_geo *g = &s->m->geo;
     uint32_t n = n_tok - n_tok % g->block_tok;
     for (uint32_t i = 0; i < g->n_group && n > 0; i++) {
-        const vti_group *gr = &g->group[i];
+        const vti_lane_geo *gr = &g->group[i];
         if (gr->is_state) continue;
         uint32_t n_full = vti_group_whole(gr, s->len_tok);
         while (n > 0 && vti_group_chunks(gr, n) > n_full) n -= g->block_tok;

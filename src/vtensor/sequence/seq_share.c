@@ -1,9 +1,9 @@
 // seq_share.c - fork and match: a new sequence that shares the chunks of another one, or of a
 // recorded prefix.
 //
-// Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the new
-// sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of the
-// device's work, and nobody waits.
+// Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the
+// new sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of
+// the device's work, and nobody waits.
 #include "seq_undo.h"
 #include "sequence.h"
 
@@ -20,7 +20,7 @@ static vt_status alias_lanes(vt_seq *s, const share_source *from)
 {
     vt_manager *m = s->m;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         uint32_t first = vti_group_passed(gr, from->n_tok), end = vti_group_whole(gr, from->n_tok);
         VT_TRY(vti_lane_alias(m, s->span, g, from->at[g], first, end > first ? end : first));
     }
@@ -31,7 +31,7 @@ static vt_status alias_lanes(vt_seq *s, const share_source *from)
 static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, uint32_t first)
 {
     vt_manager *m = s->m;
-    const vti_group *gr = &m->geo.group[group];
+    const vti_lane_geo *gr = &m->geo.group[group];
     size_t left = vti_group_bytes(gr, from->n_tok) - first * gr->slice_bytes;
     for (uint32_t p = first; left > 0; p++) {
         size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
@@ -115,7 +115,7 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 static void hold_copied(vt_manager *m, const share_source *from, bool hold)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_group *gr = &m->geo.group[g];
+        const vti_lane_geo *gr = &m->geo.group[g];
         uint32_t p = vti_group_whole(gr, from->n_tok), end = vti_group_chunks(gr, from->n_tok);
         if (p < vti_group_passed(gr, from->n_tok)) p = vti_group_passed(gr, from->n_tok);
         for (; p < end; p++) {

@@ -1,9 +1,9 @@
 // seq_swap.c - swap_out and swap_in.
 //
-// The backend's swap is divided into slots, each as large as the largest chunk; slice v of the chunk
-// in slot i lies at i x slot_bytes + v x slice_bytes. Only chunks that are not shared are written:
-// freeing a shared one would free nothing. Each has a checksum, which is compared when it is read
-// back.
+// The backend's swap is divided into slots, each as large as the largest chunk; slice v of the
+// chunk in slot i lies at i x slot_bytes + v x slice_bytes. Only chunks that are not shared are
+// written: freeing a shared one would free nothing. Each has a checksum, which is compared when it
+// is read back.
 //
 //   out   wait for the device, write all, unmap run by run     a failure of an unmap: what was
 //         unmapped is brought back; if that fails too, it stays in the swap
@@ -97,7 +97,7 @@ static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t
 static vt_status chunk_move(vt_manager *m, const vti_span *sp, const vti_swapped *c, slice_fn *move,
                             uint64_t *sum)
 {
-    const vti_group *gr = &m->geo.group[c->group];
+    const vti_lane_geo *gr = &m->geo.group[c->group];
     *sum = 0;
     for (uint32_t v = 0; v < gr->n_view; v++) {
         uint64_t one, offset = c->slot * m->swap.slot_bytes + v * gr->slice_bytes;

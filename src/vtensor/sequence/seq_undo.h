@@ -11,8 +11,8 @@ vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok);
 // What vt_seq_fork would answer, but for shortages and failures of the backend.
 vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok);
 
-// Takes an extend back: len_tok is the length before it, and nothing was written since. A state keeps
-// its bytes. Errors: VT_EDEVICE (the sequence is lost).
+// Takes an extend back: len_tok is the length before it, and nothing was written since. A state
+// keeps its bytes. Errors: VT_EDEVICE (the sequence is lost).
 vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok);
 
 // Takes a record back: what it kept for the release is dropped, and the retention that it gave is

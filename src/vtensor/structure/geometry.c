@@ -34,7 +34,7 @@ static bool group_in_range(const vt_group *from)
 }
 
 // The class with these slices; a new one if there is none.
-static uint32_t class_for(vti_geo *g, const vti_group *gr)
+static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
 {
     uint32_t c = 0;
     for (; c < g->vmm.n_class; c++)
@@ -49,7 +49,7 @@ static uint32_t class_for(vti_geo *g, const vti_group *gr)
 // The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at
 // a multiple of the slice from the span's address, and the views and guards are whole slices, so
 // that slices of huge pages are aligned.
-static bool lay_out_lane(vti_geo *g, vti_group *gr)
+static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 {
     size_t all, view, views;
     if (!vti_size_mul(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
@@ -67,7 +67,7 @@ static bool lay_out_lane(vti_geo *g, vti_group *gr)
 }
 
 // A state is one chunk, unless asked otherwise.
-static bool choose_slice(vti_group *gr, size_t asked_bytes, size_t granularity)
+static bool choose_slice(vti_lane_geo *gr, size_t asked_bytes, size_t granularity)
 {
     if (gr->is_state && asked_bytes == 0)
         return vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes);
@@ -77,12 +77,12 @@ static bool choose_slice(vti_group *gr, size_t asked_bytes, size_t granularity)
 static vt_status add_group(vti_geo *g, const vt_group *from, bool split, size_t granularity)
 {
     if (!group_in_range(from)) return VT_EINVAL;
-    vti_group *gr = &g->group[g->n_group++];
-    *gr = (vti_group){.is_state = from->kind == VT_GROUP_STATE,
-                      .n_plane = from->n_plane,
-                      .plane0 = g->n_plane,
-                      .n_view = split ? from->n_plane : 1,
-                      .window_tok = from->window_tok};
+    vti_lane_geo *gr = &g->group[g->n_group++];
+    *gr = (vti_lane_geo){.is_state = from->kind == VT_GROUP_STATE,
+                         .n_plane = from->n_plane,
+                         .plane0 = g->n_plane,
+                         .n_view = split ? from->n_plane : 1,
+                         .window_tok = from->window_tok};
     g->n_plane += from->n_plane;
     g->has_state |= gr->is_state;
     if (!vti_size_mul(from->row_bytes, split ? 1 : from->n_plane, &gr->stride_bytes))
@@ -119,7 +119,7 @@ static bool count_indices(vti_geo *g)
 static uint32_t choose_block(const vti_geo *g)
 {
     for (uint32_t i = 0; i < g->n_group; i++) {
-        const vti_group *gr = &g->group[i];
+        const vti_lane_geo *gr = &g->group[i];
         uint32_t n_tok = vti_group_tokens(gr, 1);
         if (!gr->is_state) return n_tok == 0 ? 1 : n_tok < g->max_tok ? n_tok : g->max_tok;
     }
@@ -140,48 +140,48 @@ vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
     return VT_OK;
 }
 
-const vti_group *vti_geo_group_of(const vti_geo *g, uint32_t plane)
+const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)
 {
-    const vti_group *gr = g->group;
+    const vti_lane_geo *gr = g->group;
     while (plane >= gr->plane0 + gr->n_plane) gr++;
     return gr;
 }
 
-size_t vti_group_bytes(const vti_group *gr, uint32_t len_tok)
+size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     if (gr->is_state) return len_tok > 0 ? gr->stride_bytes : 0;
     return len_tok * gr->stride_bytes; // cannot overflow: see lay_out_lane
 }
 
-uint32_t vti_group_chunks(const vti_group *gr, uint32_t len_tok)
+uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return (uint32_t)((vti_group_bytes(gr, len_tok) + gr->slice_bytes - 1) / gr->slice_bytes);
 }
 
-uint32_t vti_group_whole(const vti_group *gr, uint32_t len_tok)
+uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return gr->is_state ? 0 : (uint32_t)(vti_group_bytes(gr, len_tok) / gr->slice_bytes);
 }
 
-size_t vti_group_tail_bytes(const vti_group *gr, uint32_t len_tok)
+size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
 
-uint32_t vti_group_tokens(const vti_group *gr, uint32_t n_chunk)
+uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
 {
     if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
     size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 
-uint32_t vti_group_front_tok(const vti_group *gr, uint32_t len_tok)
+uint32_t vti_group_front_tok(const vti_lane_geo *gr, uint32_t len_tok)
 {
     uint32_t w = gr->window_tok;
     return w > 0 && len_tok >= w ? len_tok + 1 - w : 0;
 }
 
-uint32_t vti_group_passed(const vti_group *gr, uint32_t len_tok)
+uint32_t vti_group_passed(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return vti_group_whole(gr, vti_group_front_tok(gr, len_tok));
 }

@@ -61,7 +61,7 @@
 // What a sequence may still write is never shared: the tail is copied for whoever forks or matches,
 // and recorded when the sequence ends. So extend copies nothing, and nothing mapped is replaced
 // under a running kernel. The exception is a sequence that was truncated into a chunk that it
-// shares (seq_truncate.c).
+// shares (seq_extend.c).
 //
 // Memory for a position comes from the first of these that has it (chunk_take.c):
 //   the neighbour of the chunk before, from the pool or made anew; the pool; warm chunks of idle
@@ -71,7 +71,7 @@
 // The states of a span:
 //
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
-//        span_take.c           release     span_leave.c: the device is done with it, what is shared
+//        span_life.c           release     span_leave.c: the device is done with it, what is shared
 //                                          is unmapped, warm chunks stay
 //   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //

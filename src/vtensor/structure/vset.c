@@ -184,7 +184,7 @@ void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t mor
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
                         uint32_t position)
 {
-    const vti_group *gr = &g->group[group];
+    const vti_lane_geo *gr = &g->group[group];
     assert(view < gr->n_view && position <= gr->n_position);
     return sp->addr + gr->lane_offset + view * gr->view_stride + position * gr->slice_bytes;
 }

@@ -1,7 +1,7 @@
 // team_parts.h - shared by the files of team/: what a team, its domains and its sequences are.
 //
-// Everything here is made of calls of vtensor.h, one for each rank in turn. What they need to be all
-// or nothing is of three kinds:
+// Everything here is made of calls of vtensor.h, one for each rank in turn. What they need to be
+// all or nothing is of three kinds:
 //   asked before    truncate and fork fail for reasons that can be known (sequence/seq_undo.h)
 //   taken back      what is new is released; an extend is undone, since nobody has written yet
 //   harmless        what a rank has prepared or recorded beyond the others is never seen

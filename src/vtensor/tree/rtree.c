@@ -122,7 +122,7 @@ vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
 void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
-        const vti_group *gr = &t->geo->group[g];
+        const vti_lane_geo *gr = &t->geo->group[g];
         uint32_t end = vti_group_chunks(gr, prefix.n_tok); // positions from here on are known
         uint32_t front = vti_group_passed(gr, prefix.n_tok);
         for (const vti_node *n = prefix.last; end > front && !vti_node_is_root(n); n = n->parent) {
@@ -146,7 +146,7 @@ static bool is_unused(const vti_rtree *t, uint32_t chunk)
 static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, uint32_t was_end)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
-        const vti_group *gr = &t->geo->group[g];
+        const vti_lane_geo *gr = &t->geo->group[g];
         vti_holding h = vti_node_holding(t, n, g);
         bool has_new = was_end < vti_node_end(n);
         bool skip = gr->is_state && !(push->has_state && vti_node_end(n) == push->end);
@@ -248,8 +248,8 @@ static void free_fresh(vti_node *fresh)
     while (fresh) free(take_fresh(&fresh));
 }
 
-// Where a chunk straddles the border to its parent, the child's holds all rows of the parent's. If no
-// sequence uses that one, the parent takes the child's, which saves a chunk.
+// Where a chunk straddles the border to its parent, the child's holds all rows of the parent's. If
+// no sequence uses that one, the parent takes the child's, which saves a chunk.
 static void lend_to_parent(vti_rtree *t, vti_node *parent, const vti_node *n)
 {
     for (uint32_t g = 0; g < t->geo->n_group && !vti_node_is_root(parent); g++) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 // How many positions of a lane a block that begins at `start` may touch.
-static uint32_t room_of(const vti_geo *g, const vti_group *gr, uint32_t start)
+static uint32_t room_of(const vti_geo *g, const vti_lane_geo *gr, uint32_t start)
 {
     if (gr->is_state) return gr->n_position;
     uint32_t left = g->max_tok - start, n_tok = left < g->block_tok ? left : g->block_tok;
@@ -27,7 +27,7 @@ vti_node *vti_node_new(const vti_rtree *t, uint32_t start)
 vti_holding vti_node_holding(const vti_rtree *t, const vti_node *n, uint32_t group)
 {
     const vti_geo *g = t->geo;
-    const vti_group *gr = &g->group[group];
+    const vti_lane_geo *gr = &g->group[group];
     size_t at = g->block_tok;
     for (uint32_t i = 0; i < group; i++) at += room_of(g, &g->group[i], n->start);
     uint32_t first = vti_group_whole(gr, n->start);

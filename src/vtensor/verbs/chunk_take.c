@@ -1,10 +1,10 @@
-// chunk_take.c - where the chunk for a position comes from. It is taken out of the structure and goes
-// into the lane's plan, from which a BACK job maps it.
+// chunk_take.c - where the chunk for a position comes from. It is taken out of the structure and
+// goes into the lane's plan, from which a BACK job maps it.
 //
 // The best chunk is the neighbour of the one before, or the home's at this position: it continues a
 // run. It is taken from the pool, or made anew. Where mappings have no limit, any chunk of the pool
-// is as good. Where they have, and half of them are in use, a chunk of the pool is destroyed so that
-// the neighbour can be made: it costs two calls more, but no mapping.
+// is as good. Where they have, and half of them are in use, a chunk of the pool is destroyed so
+// that the neighbour can be made: it costs two calls more, but no mapping.
 #include "verbs.h"
 
 #include <assert.h>
@@ -23,7 +23,8 @@ static bool is_free_name(const vt_manager *m, uint32_t chunk)
     return is_unheld && c.place == VTI_IN_POOL;
 }
 
-// The name in the lane's home, which is opened anew if that one is taken. VTI_NO_CHUNK: none is left.
+// The name in the lane's home, which is opened anew if that one is taken. VTI_NO_CHUNK: none is
+// left.
 static vt_status name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
                               uint32_t *name)
 {
@@ -74,8 +75,8 @@ static vt_status plan_absent(vt_manager *m, uint32_t cls, uint32_t chunk, uint32
     return VT_OK;
 }
 
-// Whether a chunk is made anew for the sake of a run although the pool has one. A window gives up as
-// much as it takes, and in the same order, so its chunks go round.
+// Whether a chunk is made anew for the sake of a run although the pool has one. A window gives up
+// as much as it takes, and in the same order, so its chunks go round.
 static bool makes_anew(const vt_manager *m, uint32_t group)
 {
     if (m->max_runs == UINT64_MAX) return false;
@@ -166,7 +167,7 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
 // ---- Chunks for copies
 
 // A name beside those of the lanes.
-static vt_status copy_name(vt_manager *m, uint32_t cls, uint32_t *chunk)
+static vt_status name_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
 {
     uint32_t *next = &m->copy_home[cls];
     while (*next != VTI_NO_CHUNK && vti_pset_chunk(&m->pset, *next).is_created) {
@@ -205,6 +206,6 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk)
         vti_pset_take(&m->pset, *chunk);
         return VT_OK;
     }
-    VT_TRY(copy_name(m, cls, chunk));
+    VT_TRY(name_for_copy(m, cls, chunk));
     return create_named(m, *chunk);
 }

@@ -1,5 +1,5 @@
-// lane_grow.c - a lane gets chunks: new ones, backed warm after its tokens, or those of others, which
-// it shares.
+// lane_grow.c - a lane gets chunks: new ones, backed warm after its tokens, or those of others,
+// which it shares.
 #include "verbs.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-// lane_job.c - backend work as plain data, so that the owner and the mapper thread do it in the same
-// way.
+// lane_job.c - backend work as plain data, so that the owner and the mapper thread do it in the
+// same way.
 //
 //   owner:   fill_job      what is to be done; mappings are reserved for it, chunks were taken
 //   either:  run_step      backend calls only, a view of a portion at a time
@@ -19,7 +19,7 @@
 // What run_step works with. Fields of the manager that never change, and the job.
 typedef struct job_run {
     const vt_manager *m;
-    const vti_group *gr; // NULL: DESTROY
+    const vti_lane_geo *gr; // NULL: DESTROY
     vti_lane_job *job;
     uint32_t begin, end; // the portion
 } job_run;
@@ -142,8 +142,8 @@ static bool create_step(job_run *r, bool *is_ready)
     return true;
 }
 
-// The portion is mapped in all views: then it is wiped, view by view. A wipe that fails is not undone,
-// since wiping may be queued already: the chunks stay warm, and dirty.
+// The portion is mapped in all views: then it is wiped, view by view. A wipe that fails is not
+// undone, since wiping may be queued already: the chunks stay warm, and dirty.
 static bool wipe_mapped(job_run *r)
 {
     vti_lane_job *job = r->job;

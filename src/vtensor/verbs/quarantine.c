@@ -1,14 +1,14 @@
 // quarantine.c - spans that could not be put back.
 //
 // A job has failed, and undoing it has failed as well: in a portion of a lane, some views map the
-// chunks and others do not. The span is not used meanwhile. It holds whatever it maps, so that none of
-// that memory gets another holder while an address still shows it; it is counted. If a sequence lives
-// in the span, it is lost. Once it is gone, later steps try to unmap everything, each from where the
-// last one failed; then the span is idle again.
+// chunks and others do not. The span is not used meanwhile. It holds whatever it maps, so that none
+// of that memory gets another holder while an address still shows it; it is counted. If a sequence
+// lives in the span, it is lost. Once it is gone, later steps try to unmap everything, each from
+// where the last one failed; then the span is idle again.
 //
 // What the portion maps is known from the job (lane_job.c): after BACK the views below n_view, and
-// n_left positions in view n_view; after UNMAP the views from n_view on, and n_left positions in the
-// one before.
+// n_left positions in view n_view; after UNMAP the views from n_view on, and n_left positions in
+// the one before.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"

@@ -1,5 +1,5 @@
-// reclaim.c - makes room: spare chunks go where they are needed, or back to the system, and prefixes
-// are evicted.
+// reclaim.c - makes room: spare chunks go where they are needed, or back to the system, and
+// prefixes are evicted.
 //
 // Memory is taken in this order:
 //   1. the pool, and what the budget has left;

@@ -1,8 +1,8 @@
 // span_leave.c - a lane releases positions: the end of a sequence that is truncated, what a window
 // has passed, or everything once the sequence is released.
 //
-//   leave    what is the lane's alone and was writable stays mapped, warm and dirty; the rest waits:
-//            it stays mapped and held until the device is done
+//   leave    what is the lane's alone and could be written stays mapped, warm and dirty; the rest
+//            waits: it stays mapped and held until the device is done
 //   clear    the device is done: unmap what waits
 //   retire   the sequence has ended: leave everything
 //   reap     clear a retired span; then it is idle
@@ -67,8 +67,8 @@ void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front,
     shrink_held(m, sp, group);
 }
 
-// The last mapped stretch that waits: its first position. 0 positions: none. Warm chunks after it go
-// along: beyond a gap they would be a run more.
+// The last mapped stretch that waits: its first position. 0 positions: none. Warm chunks after it
+// go along: beyond a gap they would be a run more.
 static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
 {
     bool at_end = l->held1 > l->n_owned;

@@ -51,8 +51,8 @@ vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint
                                uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
-// lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a time.
-// BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
+// lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a
+// time. BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
 typedef struct vti_order_form {
     vti_job_kind kind;
     uint32_t first, n;

@@ -79,8 +79,8 @@ static void submit_equal(fx_engine *eng, const equal_row *row, const int32_t *to
     for (int i = 0; i < row->n_request; i++) bits_finish(eng, &got[i]);
 }
 
-// What others can take of a prompt while the sequence that computed it lives: blocks in full chunks,
-// but not the last token, whose logits they need.
+// What others can take of a prompt while the sequence that computed it lives: blocks in full
+// chunks, but not the last token, whose logits they need.
 static int least_cached(const fx_engine *eng, int n_prompt)
 {
     const int n = fxi_kv_whole_tok(eng->kv, n_prompt);

@@ -1,6 +1,6 @@
-// test_vt_api.c - what an embedder sees: statuses that tell what ran out, structs of older and newer
-// callers, extend of many, quotas, enumeration, events, statistics from another thread, and how
-// little is evicted.
+// test_vt_api.c - what an embedder sees: statuses that tell what ran out, structs of older and
+// newer callers, extend of many, quotas, enumeration, events, statistics from another thread, and
+// how little is evicted.
 #include "assert_vt.h"
 
 #include <pthread.h>

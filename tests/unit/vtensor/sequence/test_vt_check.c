@@ -16,8 +16,8 @@ static void grown(uint32_t i, uint32_t n_chunk)
 }
 
 // Span 0: live, four chunks, three of them recorded and guarded. Span 1: live, empty, a warm chunk.
-// Spans 2 and 3: idle, two warm chunks each. Span 4: live and swapped out, a chunk; what it had is in
-// the pool. Span 5: idle, empty; it has left two cached chunks.
+// Spans 2 and 3: idle, two warm chunks each. Span 4: live and swapped out, a chunk; what it had is
+// in the pool. Span 5: idle, empty; it has left two cached chunks.
 static int setup(void **state)
 {
     (void)state;
@@ -36,6 +36,7 @@ static int setup(void **state)
     assert_ok(vt_domain_open(w.m, "d", 1, &d));
     assert_ok(vt_seq_record(w.seq[0].s, d, tok, 100, NULL));
     assert_ok(vt_seq_record(w.seq[5].s, d, other, 64, NULL));
+    assert_ok(vt_step(w.m, VT_AHEAD_NONE, 0, 0)); // guards
     for (uint32_t i = 2; i < 4; i++) world_release(&w, i);
     world_release(&w, 5);
     assert_ok(vt_seq_prepare(w.seq[1].s, 32, 1));

@@ -2,8 +2,8 @@
 // backends and in both layouts, with row sizes for which tokens straddle chunks. First with a
 // backend that works, where every answer is predicted; then with one whose calls fail at random,
 // also those that undo, where any status may be answered but nothing may be lost, mixed up or read
-// by others. A sequence that is lost, since undoing failed too, is released; a manager with two spans
-// in quarantine is closed, which returns all of their memory, and opened anew.
+// by others. A sequence that is lost, since undoing failed too, is released; a manager with two
+// spans in quarantine is closed, which returns all of their memory, and opened anew.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"

@@ -56,7 +56,7 @@ static vt_seq *seq_of_a(uint32_t n_tok)
 // that with the system's word.
 static void search(vt_seq *s)
 {
-    const vti_group *gr = &f.m->geo.group[0];
+    const vti_lane_geo *gr = &f.m->geo.group[0];
     const vti_lane *l = &s->span->lane[0];
     assert_ok(vt_check(f.m, NULL));
     for (uint32_t v = 0; v < gr->n_view; v++)

@@ -1,8 +1,8 @@
 // test_vt_sweep.c - sequences that share, under failing calls: for every operation and every i, the
 // i-th backend call fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences hold what
 // they held, vt_check holds, a retry succeeds and nothing leaks. Then the same with calls that keep
-// failing, so that undoing fails as well: then a sequence may be lost, its span is in quarantine, and
-// the others hold what they held. Then with every allocation. (test_vt_fault.c does this for a
+// failing, so that undoing fails as well: then a sequence may be lost, its span is in quarantine,
+// and the others hold what they held. Then with every allocation. (test_vt_fault.c does this for a
 // single sequence.)
 
 #include "assert_vt.h"

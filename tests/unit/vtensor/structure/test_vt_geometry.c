@@ -35,7 +35,7 @@ static void test_sizes_split(void **state)
     vti_geo g;
     vt_config c = config();
     assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
-    const vti_group *gr = &g.group[0];
+    const vti_lane_geo *gr = &g.group[0];
     assert_int_equal(g.n_group, 1);
     assert_int_equal(gr->slice_bytes, 12 * PAGE); // 32 x 1536 is 12 pages
     assert_int_equal(gr->n_view, 4);
@@ -65,7 +65,7 @@ static void test_sizes_packed(void **state)
     c.layout = VT_LAYOUT_PACKED;
     c.slice_bytes = PAGE;
     assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
-    const vti_group *gr = &g.group[0];
+    const vti_lane_geo *gr = &g.group[0];
     assert_int_equal(gr->n_view, 1);
     assert_int_equal(gr->stride_bytes, 4 * 1536);
     assert_int_equal(gr->plane_stride, 1536);
@@ -114,7 +114,7 @@ static void test_groups_follow_one_another(void **state)
         assert_ptr_equal(vti_geo_group_of(&g, p), &g.group[group_of[p]]);
     size_t end = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        const vti_group *gr = &g.group[i];
+        const vti_lane_geo *gr = &g.group[i];
         assert_in_range(gr->lane_offset - end, gr->guard_bytes,
                         gr->guard_bytes + gr->slice_bytes - 1);
         assert_int_equal(gr->lane_offset % gr->slice_bytes, 0);
@@ -135,7 +135,7 @@ static void test_a_state_is_all_or_nothing(void **state)
     assert_int_equal(g.group[0].n_position, 1);
     c = config_of(sliced, 1);
     assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
-    const vti_group *gr = &g.group[0];
+    const vti_lane_geo *gr = &g.group[0];
     assert_int_equal(gr->n_position, 2);
     assert_int_equal(vti_group_chunks(gr, 0), 0);
     assert_int_equal(vti_group_chunks(gr, 1), 2);
@@ -187,7 +187,7 @@ static void test_a_window_passes_whole_chunks(void **state)
     vti_geo g;
     vt_config c = config_of(group, 1);
     assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
-    const vti_group *gr = &g.group[0];
+    const vti_lane_geo *gr = &g.group[0];
     for (uint32_t len = 0; len <= 5; len++) assert_int_equal(vti_group_front_tok(gr, len), 0);
     assert_int_equal(vti_group_front_tok(gr, 6), 1); // token 6 sees 1 to 6
     assert_int_equal(vti_group_passed(gr, 8), 0);
@@ -197,7 +197,7 @@ static void test_a_window_passes_whole_chunks(void **state)
 }
 
 // By looking at each token.
-static void expect_plain(const vti_group *gr, uint32_t max_tok)
+static void expect_plain(const vti_lane_geo *gr, uint32_t max_tok)
 {
     uint32_t w = gr->window_tok;
     for (uint32_t len = 0; len <= max_tok; len++) {

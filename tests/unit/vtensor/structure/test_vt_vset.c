@@ -258,7 +258,7 @@ static void test_addresses_stay_between_the_guards(void **state)
     (void)state;
     uintptr_t end = sp[0]->addr = (uintptr_t)1 << 30;
     for (uint32_t g = 0; g < 2; g++) {
-        const vti_group *gr = &geo.group[g];
+        const vti_lane_geo *gr = &geo.group[g];
         for (uint32_t v = 0; v < gr->n_view; v++) {
             uintptr_t begin = vti_lane_addr(&geo, sp[0], g, v, 0);
             assert_true(begin >= end + gr->stride_bytes); // a token out of bounds faults

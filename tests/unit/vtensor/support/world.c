@@ -1,5 +1,5 @@
-// world.c - see world.h. It uses the manager's internals in two places only: for the warm chunks after
-// a sequence's own, which must be zero as well, and for the sizes of a chunk.
+// world.c - see world.h. It uses the manager's internals in two places only: for the warm chunks
+// after a sequence's own, which must be zero as well, and for the sizes of a chunk.
 #include "assert_vt.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static bool reads_zero(const uint8_t *p, size_t size_bytes)
 
 static void verify_clean_at(world *w, const vti_span *sp, uint32_t position)
 {
-    const vti_group *gr = &w->m->geo.group[0];
+    const vti_lane_geo *gr = &w->m->geo.group[0];
     for (uint32_t v = 0; v < gr->n_view; v++) {
         uintptr_t addr = vti_lane_addr(&w->m->geo, sp, 0, v, position);
         if (w->setup.host)

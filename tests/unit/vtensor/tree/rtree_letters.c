@@ -38,7 +38,7 @@ static void make_geometry(const letter_group *group, uint32_t n_group, uint32_t 
         bool is_state = from->kind == VT_GROUP_STATE;
         size_t bytes = from->row_bytes * (is_state ? 1 : MAX_LETTER);
         geo.has_state |= is_state;
-        geo.group[g] = (vti_group){
+        geo.group[g] = (vti_lane_geo){
             .is_state = is_state,
             .n_plane = 1,
             .n_view = 1,

@@ -100,7 +100,7 @@ static uint32_t take_chunk(uint32_t group)
 static void write_rows(seq *s, uint32_t from)
 {
     for (uint32_t g = 0; g < m.geo.n_group; g++) {
-        const vti_group *gr = &m.geo.group[g];
+        const vti_lane_geo *gr = &m.geo.group[g];
         uint32_t passed = vti_group_passed(gr, s->s.n);
         for (uint32_t p = vti_group_whole(gr, from); p < vti_group_chunks(gr, s->s.n); p++) {
             if (s->at[g][p] == VTI_NO_CHUNK) s->at[g][p] = take_chunk(g);
@@ -227,7 +227,7 @@ static void step_record(seq *s)
     uint32_t n_tok = draw(3) == 0 ? draw(s->s.n + 1) : s->s.n;
     n_tok -= n_tok % m.geo.block_tok;
     for (uint32_t g = 0; g < m.geo.n_group; g++) {
-        const vti_group *gr = &m.geo.group[g];
+        const vti_lane_geo *gr = &m.geo.group[g];
         while (n_tok > 0 && !gr->is_state &&
                vti_group_chunks(gr, n_tok) > vti_group_whole(gr, s->s.n))
             n_tok -= m.geo.block_tok;
@@ -441,7 +441,7 @@ static void step(void)
 // A chunk of rows holds those of all tokens of s that begin before its end; that of a state, s.
 static void look_at_chunk(const string *s, uint32_t n_tok, uint32_t g, uint32_t chunk, uint32_t p)
 {
-    const vti_group *gr = &m.geo.group[g];
+    const vti_lane_geo *gr = &m.geo.group[g];
     const string *there = &m.written[chunk];
     uint32_t n = 0;
     while (n < n_tok && (gr->is_state || n * gr->stride_bytes < (p + 1) * gr->slice_bytes)) n++;
@@ -463,7 +463,7 @@ static uint32_t chunk_at(const vti_node *n, uint32_t g, uint32_t p)
 static bool can_begin(const vti_node *n, uint32_t end)
 {
     for (uint32_t g = 0; g < m.geo.n_group; g++) {
-        const vti_group *gr = &m.geo.group[g];
+        const vti_lane_geo *gr = &m.geo.group[g];
         if (gr->is_state && end != vti_node_end(n)) return false;
         for (uint32_t p = vti_group_passed(gr, end); p < vti_group_chunks(gr, end); p++)
             if (chunk_at(n, g, p) == VTI_NO_CHUNK) return false;
@@ -568,14 +568,14 @@ static void make_geometry(const vt_group *group, uint32_t n_group, uint32_t bloc
     for (uint32_t g = 0; g < n_group; g++) {
         bool is_state = group[g].kind == VT_GROUP_STATE;
         size_t slice = group[g].slice_bytes, bytes = group[g].row_bytes * (is_state ? 1 : MAX_TOK);
-        m.geo.group[g] = (vti_group){.is_state = is_state,
-                                     .n_view = 1,
-                                     .cls = g,
-                                     .window_tok = group[g].window_tok,
-                                     .stride_bytes = group[g].row_bytes,
-                                     .slice_bytes = slice,
-                                     .chunk_bytes = slice,
-                                     .n_position = (uint32_t)((bytes + slice - 1) / slice)};
+        m.geo.group[g] = (vti_lane_geo){.is_state = is_state,
+                                        .n_view = 1,
+                                        .cls = g,
+                                        .window_tok = group[g].window_tok,
+                                        .stride_bytes = group[g].row_bytes,
+                                        .slice_bytes = slice,
+                                        .chunk_bytes = slice,
+                                        .n_position = (uint32_t)((bytes + slice - 1) / slice)};
         m.geo.vmm.cls[g] = (vt_vmm_class){1, slice, MAX_CHUNK};
         m.geo.region_len[g] = 64;
         m.geo.has_state |= is_state;
