@@ -109,9 +109,10 @@ typedef struct vt_config {
                         // if there are groups
     uint64_t spare_low_bytes;  // vt_step keeps as much ready for new sequences, beside what the
                                // live ones are about to need; idle prefixes are evicted for it
-    uint64_t spare_high_bytes; // limit on the spare chunks kept; the mapper thread returns the rest
-                               // to the system (with VT_MAPPER_OWNER, vt_work). UINT64_MAX: all
-                               // are kept until vt_trim
+    uint64_t spare_high_bytes; // limit on the spare chunks kept, those still mapped in live spans
+                               // not counted; the mapper thread returns the rest to the system
+                               // (with VT_MAPPER_OWNER, vt_work). UINT64_MAX: all are kept until
+                               // vt_trim
     const char *swap_dir;      // host: directory of the swap file; not used on a GPU
     uint64_t swap_bytes;       // size of the swap; 0: no swap
     vt_mapper mapper;
@@ -123,12 +124,15 @@ typedef struct vt_config {
     uint32_t n_event;      // events kept for vt_events_take; 0: none
 } vt_config;
 
-// All zero, except struct_bytes and spare_high_bytes = UINT64_MAX.
+// Fills in the first struct_bytes bytes of *cfg, which must be sizeof(vt_config) of the caller: all
+// zero, except struct_bytes and spare_high_bytes = UINT64_MAX. Any thread; never fails.
+VT_API void vt_config_init(vt_config *cfg, size_t struct_bytes);
+
+// The same, by value.
 static inline vt_config vt_config_default(void)
 {
-    vt_config cfg = {0};
-    cfg.struct_bytes = sizeof cfg;
-    cfg.spare_high_bytes = UINT64_MAX;
+    vt_config cfg;
+    vt_config_init(&cfg, sizeof cfg);
     return cfg;
 }
 

@@ -1,7 +1,7 @@
 // look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for all.
 //
 // A lane has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
-// job is taken back: in the next vt_step, or in vt_seq_wait.
+// job is taken back: in the next vt_step that looks ahead, or in vt_seq_wait.
 //
 // The deadline of a job is a step, counted from the first; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up

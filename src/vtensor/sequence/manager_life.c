@@ -6,6 +6,13 @@
 
 #include "vtensor/common/try.h"
 
+void vt_config_init(vt_config *cfg, size_t struct_bytes)
+{
+    memset(cfg, 0, struct_bytes);
+    cfg->struct_bytes = struct_bytes;
+    cfg->spare_high_bytes = UINT64_MAX;
+}
+
 // The caller's configuration may be of an older or a newer version: what it lacks is 0, and what it
 // has beyond must be.
 static vt_status config_take(const vt_config *from, vt_config *cfg)

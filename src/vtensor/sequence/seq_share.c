@@ -3,7 +3,9 @@
 //
 // Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the
 // new sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of
-// the device's work, and nobody waits.
+// the device's work, and nobody waits. Where mappings are limited, a matched sequence takes the
+// tree's own tail if that continues its run, and the tree gets the copy: so a conversation of many
+// turns stays one run.
 #include "seq_undo.h"
 #include "sequence.h"
 
@@ -13,7 +15,7 @@
 typedef struct share_source {
     const uint32_t *at[VT_MAX_GROUP];
     uint32_t n_tok;
-    bool is_lent; // they belong to the tree: what is copied is borrowed until then
+    vti_node *last; // NULL: they belong to a sequence. Else to the tree, with the tail in this node
 } share_source;
 
 static vt_status alias_lanes(vt_seq *s, const share_source *from)
@@ -32,16 +34,60 @@ static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, 
 {
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
-    size_t left = vti_group_bytes(gr, from->n_tok) - first * gr->slice_bytes;
+    size_t all = vti_group_bytes(gr, from->n_tok), had = first * gr->slice_bytes;
+    size_t left = all > had ? all - had : 0;
     for (uint32_t p = first; left > 0; p++) {
         size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
         VT_TRY(vti_loan_reserve(m));
         vt_status st = vti_lane_fetch(m, s->span, group, p, from->at[group][p], n);
-        if (from->is_lent) vti_loan_add(m, from->at[group][p]);
+        if (from->last) vti_loan_add(m, from->at[group][p]);
         VT_TRY(st);
         left -= n;
     }
     return VT_OK;
+}
+
+// Whether the tail of a prefix, which its node alone holds, comes after the aliased chunks.
+static bool can_take_tail(const vt_seq *s, const share_source *from, uint32_t group)
+{
+    const vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p = vti_group_whole(gr, from->n_tok);
+    if (!from->last || !m->vmm->ops->store || m->max_runs == UINT64_MAX || gr->is_state)
+        return false;
+    if (vti_group_tail_bytes(gr, from->n_tok) == 0 || l->n_owned != p || p <= l->front)
+        return false;
+    vti_chunk c = vti_pset_chunk(&m->pset, from->at[group][p]);
+    bool is_alone = c.n_user == 1 && c.n_node == 1; // the user is the match itself
+    return is_alone && vti_pset_continues(&m->pset, l->at[p - 1], from->at[group][p]);
+}
+
+static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
+{
+    vt_manager *m = s->m;
+    vti_lane *l = &s->span->lane[group];
+    l->plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
+    VT_TRY(vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0}));
+    l->n_owned = p + 1;
+    return VT_OK;
+}
+
+static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
+{
+    vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
+    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
+    VT_TRY(vti_chunk_make(m, group, &copy));
+    vt_status st = map_tail(s, group, p, chunk);
+    if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
+    bool is_taken = st == VT_OK && vti_rtree_replace(m->rtree, from->last, group, p, chunk, copy);
+    if (!is_taken) vti_pset_place(&m->pset, copy, VTI_IN_POOL);
+    if (!is_taken) return st != VT_OK ? st : VT_EDEVICE;
+    size_t end = (p + 1) * gr->slice_bytes; // rows of longer prefixes
+    return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
 
 static vt_status begin_with(vt_seq *s, const share_source *from)
@@ -49,6 +95,8 @@ static vt_status begin_with(vt_seq *s, const share_source *from)
     vt_manager *m = s->m;
     uint32_t first[VT_MAX_GROUP];
     VT_TRY(alias_lanes(s, from));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (can_take_tail(s, from, g)) VT_TRY(take_tail(s, from, g));
     for (uint32_t g = 0; g < m->geo.n_group; g++) first[g] = s->span->lane[g].n_owned;
     VT_TRY(vti_seq_grow(s, from->n_tok));
     vti_seq_set_len(s, from->n_tok);
@@ -131,7 +179,7 @@ static void hold_copied(vt_manager *m, const share_source *from, bool hold)
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
-    share_source from = {.n_tok = hit.n_tok, .is_lent = true};
+    share_source from = {.n_tok = hit.n_tok, .last = hit.last};
     vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
     vti_rtree_ref(m->rtree, hit.last);
     vti_rtree_chunks(m->rtree, hit, m->scratch);

@@ -1,6 +1,7 @@
 // manager.h - the design of the manager, and its state: `struct vt_manager` and all that it holds.
 //
 // Shelves, from the top down; a file calls its own shelf and those below:
+//   team/       the same call on several managers, all or nothing
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
 //   verbs/      VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
