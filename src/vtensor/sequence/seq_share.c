@@ -83,9 +83,12 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     VT_TRY(vti_chunk_make(m, group, &copy));
     vt_status st = map_tail(s, group, p, chunk);
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
-    bool is_taken = st == VT_OK && vti_rtree_replace(m->rtree, from->last, group, p, chunk, copy);
-    if (!is_taken) vti_pset_place(&m->pset, copy, VTI_IN_POOL);
-    if (!is_taken) return st != VT_OK ? st : VT_EDEVICE;
+    if (st != VT_OK) {
+        vti_pset_place(&m->pset, copy, VTI_IN_POOL);
+        vti_pset_soil(&m->pset, copy); // a part may be written
+        return st;
+    }
+    vti_rtree_replace(m->rtree, from->last, group, p, copy);
     size_t end = (p + 1) * gr->slice_bytes; // rows of longer prefixes
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }

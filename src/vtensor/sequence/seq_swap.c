@@ -16,67 +16,6 @@
 
 #include "vtensor/common/try.h"
 
-vt_status vti_swap_init(vt_manager *m, const vt_config *cfg)
-{
-    vti_swap *sw = &m->swap;
-    uint64_t slot_bytes = 0;
-    for (uint32_t c = 0; c < m->pset.n_class; c++)
-        if (m->pset.cls[c].chunk_bytes > slot_bytes) slot_bytes = m->pset.cls[c].chunk_bytes;
-    uint64_t n_slot = cfg->swap_bytes / slot_bytes;
-    *sw = (vti_swap){.n_slot = n_slot < UINT32_MAX ? (uint32_t)n_slot : UINT32_MAX};
-    if (sw->n_slot == 0) return VT_OK;
-    sw->slot_bytes = slot_bytes;
-    sw->size_bytes = sw->n_slot * slot_bytes;
-    sw->n_free = sw->n_slot;
-    sw->free_slot = calloc(sw->n_slot, sizeof *sw->free_slot);
-    size_t dir_bytes = cfg->swap_dir ? strlen(cfg->swap_dir) + 1 : 0;
-    if (dir_bytes > 0) sw->dir = calloc(dir_bytes, 1);
-    if (!sw->free_slot || (dir_bytes > 0 && !sw->dir)) {
-        vti_swap_free(sw);
-        return VT_ENOMEM;
-    }
-    if (sw->dir) memcpy(sw->dir, cfg->swap_dir, dir_bytes);
-    for (uint32_t i = 0; i < sw->n_slot; i++) sw->free_slot[i] = sw->n_slot - 1 - i;
-    return VT_OK;
-}
-
-void vti_swap_free(vti_swap *sw)
-{
-    free(sw->free_slot);
-    free(sw->dir);
-    *sw = (vti_swap){0};
-}
-
-static size_t bytes_of(const vt_manager *m, const vti_swapped *c)
-{
-    return m->geo.group[c->group].chunk_bytes;
-}
-
-static void slot_put(vt_manager *m, const vti_swapped *c)
-{
-    m->vmm->ops->swap_drop(m->vmm, c->slot * m->swap.slot_bytes, bytes_of(m, c));
-    m->swap.free_slot[m->swap.n_free++] = c->slot;
-    m->swap.used_bytes -= bytes_of(m, c);
-}
-
-void vti_swap_forget(vt_seq *s)
-{
-    for (uint32_t i = 0; i < s->n_swapped; i++) slot_put(s->m, &s->swapped[i]);
-    free(s->swapped);
-    s->swapped = NULL;
-    s->n_swapped = 0;
-}
-
-static vt_status open_swap_once(vt_manager *m)
-{
-    vti_swap *sw = &m->swap;
-    if (sw->n_slot == 0) return VT_EINVAL;
-    if (sw->open) return VT_OK;
-    VT_TRY(vti_tally_backend(m, m->vmm->ops->swap_open(m->vmm, sw->dir, sw->size_bytes)));
-    sw->open = true;
-    return VT_OK;
-}
-
 // ---- Bytes
 
 typedef vt_status slice_fn(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum);
@@ -142,8 +81,7 @@ static vt_status write_chunks(vt_seq *s, vti_swapped *list, uint32_t *n)
         for (uint32_t p = s->span->lane[g].front; p < s->span->lane[g].n_owned; p++) {
             if (!chunk_goes_out(s, g, p)) continue;
             vti_swapped *c = &list[(*n)++];
-            *c = (vti_swapped){g, p, m->swap.free_slot[--m->swap.n_free], 0};
-            m->swap.used_bytes += bytes_of(m, c);
+            *c = (vti_swapped){g, p, vti_slot_take(m, g), 0};
             VT_TRY(chunk_move(m, s->span, c, slice_write, &c->sum));
         }
     return VT_OK;
@@ -203,7 +141,7 @@ static vt_status write_and_unmap(vt_seq *s, vti_swapped *list)
     bool had_none = s->n_swapped == 0;
     vt_status st = write_chunks(s, list, &n);
     if (st == VT_OK) st = unmap_entries(s, list, n, &n_out);
-    for (uint32_t i = n_out; i < n; i++) slot_put(m, &list[i]);
+    for (uint32_t i = n_out; i < n; i++) vti_slot_put(m, &list[i]);
     merge_entries(s, list, n_out);
     if (st == VT_OK) m->tally.swap_out_chunks += n;
     if (st != VT_OK && had_none && n_out > 0) (void)swap_in_all(s);
@@ -214,7 +152,7 @@ static vt_status swap_out_seq(vt_seq *s)
 {
     vt_manager *m = s->m;
     if (s->span->is_lost) return VT_EDEVICE;
-    VT_TRY(open_swap_once(m));
+    VT_TRY(vti_swap_open(m));
     vti_span_settle(m, s->span);
     uint64_t n_hole;
     uint32_t n_out = count_out(s, &n_hole);
@@ -278,7 +216,8 @@ static void undo_swap_in(vt_seq *s)
 static uint64_t swapped_bytes(const vt_seq *s)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < s->n_swapped; i++) n += bytes_of(s->m, &s->swapped[i]);
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        n += s->m->geo.group[s->swapped[i].group].chunk_bytes;
     return n;
 }
 

@@ -5,11 +5,6 @@
 
 #include "vtensor/verbs/verbs.h"
 
-// seq_swap.c
-vt_status vti_swap_init(vt_manager *m, const vt_config *cfg); // VT_ENOMEM
-void vti_swap_free(vti_swap *sw);
-void vti_swap_forget(vt_seq *s); // returns the sequence's slots
-
 // seq_pending.c: what a record could not share yet
 void vti_pending_drop(vti_pending *p);
 // Keeps tokens [first, n_tok) for the release. Errors: VT_ENOMEM.

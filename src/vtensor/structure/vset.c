@@ -201,3 +201,10 @@ uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
     for (uint32_t p = first; p < end; p++) n += l->at[p] == VTI_NO_CHUNK;
     return n;
 }
+
+bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp)
+{
+    for (uint32_t g = 0; g < vs->geo->n_group; g++)
+        if (sp->lane[g].is_lent) return true;
+    return false;
+}

@@ -130,6 +130,7 @@ void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position,
 void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro);
 void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more);
 
+bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp); // some lane is
 // Whether the mapping at a position begins a run of its own.
 bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position);
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,

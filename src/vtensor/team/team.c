@@ -96,19 +96,6 @@ vt_domain *vt_team_domain_rank(const vt_team_domain *d, uint32_t rank)
     return d->d[rank];
 }
 
-// A prefix of what a rank can serve may be one that it cannot (a state is recorded at some lengths
-// only), so all are asked again until they agree.
-uint32_t vt_team_match(const vt_team_domain *d, const uint32_t *tok, uint32_t n_tok)
-{
-    uint32_t n_agree = 0;
-    for (uint32_t k = 0; n_agree < d->t->n; k = (k + 1) % d->t->n) {
-        uint32_t n_hit = vt_match(d->d[k], tok, n_tok);
-        n_agree = n_hit == n_tok ? n_agree + 1 : 1;
-        n_tok = n_hit;
-    }
-    return n_tok;
-}
-
 // ---- All managers
 
 vt_status vt_team_step(vt_team *t, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)

@@ -76,6 +76,19 @@ vt_status vt_team_seq_fork(vt_team_seq *s, uint32_t len_tok, vt_team_seq **out)
     return seq_born(child, st, len_tok, out);
 }
 
+// A prefix of what a rank can serve may be one that it cannot (a state is recorded at some lengths
+// only), so all are asked again until they agree.
+uint32_t vt_team_match(const vt_team_domain *d, const uint32_t *tok, uint32_t n_tok)
+{
+    uint32_t n_agree = 0;
+    for (uint32_t k = 0; n_agree < d->t->n; k = (k + 1) % d->t->n) {
+        uint32_t n_hit = vt_match(d->d[k], tok, n_tok);
+        n_agree = n_hit == n_tok ? n_agree + 1 : 1;
+        n_tok = n_hit;
+    }
+    return n_tok;
+}
+
 vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_tok,
                             uint32_t expect_tok, vt_team_seq **out, uint32_t *n_hit)
 {

@@ -15,6 +15,7 @@
 // path and remembers the longest prefix with which every group can begin: a window needs its last
 // tokens, a state needs the end of a node that holds it.
 #include "rtree_node.h"
+#include <assert.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -335,14 +336,11 @@ vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
     return VT_OK;
 }
 
-bool vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t from,
-                       uint32_t to)
+void vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t chunk)
 {
     vti_holding h = vti_node_holding(t, n, group);
-    if (position < h.first || position >= h.first + h.n) return false;
-    if (h.chunk[position - h.first] != from) return false;
-    vti_node_set_chunk(t, n, &h, position - h.first, to);
-    return true;
+    assert(position >= h.first && position < h.first + h.n);
+    vti_node_set_chunk(t, n, &h, position - h.first, chunk);
 }
 
 vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok)

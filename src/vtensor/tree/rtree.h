@@ -78,10 +78,9 @@ vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out);
 uint64_t vti_rtree_mark(const vti_rtree *t);
 void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark);
 
-// Makes the node hold another chunk instead of `from`, with the same rows. False: it does not hold
-// `from` there.
-bool vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t from,
-                       uint32_t to);
+// Makes the node hold `chunk`, which has the same rows, instead of the one it holds at `position`.
+void vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position,
+                       uint32_t chunk);
 
 // Marks the node as used now, and those above it as far as their windows are needed with it.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);

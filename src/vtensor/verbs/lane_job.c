@@ -364,6 +364,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
     vti_lane_job *job = &sp->lane[group].job;
     vti_calls_add(&m->tally.calls, &job->calls);
     commit[job->kind](m, sp, job);
+    if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
 }
 

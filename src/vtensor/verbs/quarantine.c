@@ -4,7 +4,8 @@
 // chunks and others do not. The span is not used meanwhile. It holds whatever it maps, so that none
 // of that memory gets another holder while an address still shows it; it is counted. If a sequence
 // lives in the span, it is lost. Once it is gone, later steps try to unmap everything, each from
-// where the last one failed; then the span is idle again.
+// where the last one failed; then the span is idle again. A lane whose job is with the mapper is
+// held when the job comes back.
 //
 // What the portion maps is known from the job (lane_job.c): after BACK the views below n_view, and
 // n_left positions in view n_view; after UNMAP the views from n_view on, and n_left positions in
@@ -13,8 +14,7 @@
 
 #include "vtensor/common/try.h"
 
-// A lane holds all that it maps.
-static void hold_all(vt_manager *m, vti_span *sp, uint32_t group)
+void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
 {
     vti_lane *l = &sp->lane[group];
     for (uint32_t p = 0; p < l->n_end; p++) {
@@ -30,10 +30,8 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
 {
     if (sp->is_lost) return;
     sp->is_lost = true;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        vti_lane_settle(m, sp, g);
-        hold_all(m, sp, g);
-    }
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (!sp->lane[g].is_lent) vti_quarantine_hold(m, sp, g);
     sp->needs_fence = true;
     sp->cleared = (vti_place_in_span){0};
     if (sp->state != VTI_SPAN_LIVE) vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);
@@ -103,7 +101,7 @@ static void let_go(vt_manager *m, vti_span *sp, uint32_t group)
     vti_lane_set_ro(&m->vset, sp, group, 0);
 }
 
-// Pre: no sequence lives here, and the device is done with it.
+// Pre: no sequence lives here, no lane is lent, and the device is done with it.
 vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp)
 {
     for (; sp->cleared.group < m->geo.n_group; sp->cleared.group++, sp->cleared.view = 0)
@@ -118,7 +116,8 @@ void vti_quarantine_retry(vt_manager *m)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_QUARANTINED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
-        if (vti_span_is_quiet(m, sp) != VT_OK || vti_quarantine_clear(m, sp) != VT_OK) continue;
+        if (vti_span_is_lent(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
+        if (vti_quarantine_clear(m, sp) != VT_OK) continue;
         vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
     }
 }

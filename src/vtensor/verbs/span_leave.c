@@ -106,13 +106,6 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 
 // ---- Retire and reap
 
-static bool is_lent(const vt_manager *m, const vti_span *sp)
-{
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (sp->lane[g].is_lent) return true;
-    return false;
-}
-
 // A home that holds chunks of others is left to them.
 static void leave_home(vt_manager *m, vti_lane *l)
 {
@@ -157,7 +150,7 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
         newer = sp->newer;
         if (how != VTI_REAP_POST)
             vti_span_settle(m, sp);
-        else if (is_lent(m, sp))
+        else if (vti_span_is_lent(&m->vset, sp))
             continue;
         vt_status reaped = how == VTI_REAP_WAIT ? await_span(m, sp) : vti_span_is_quiet(m, sp);
         if (reaped == VT_BUSY) break; // and so are the newer ones

@@ -19,6 +19,21 @@
 
 enum { VTI_PORTION_BYTES = 4 << 20 }; // of a job at a time
 
+// lane_plan.c
+// The chunks of plan[from .. to) go back.
+void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to);
+// What the mappings of plan[0 .. n) at `first` cost, at most, in mappings.
+uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
+                       const vti_plan *plan, uint32_t n);
+
+// swap_slots.c
+vt_status vti_swap_init(vt_manager *m, const vt_config *cfg); // VT_ENOMEM
+void vti_swap_free(vti_swap *sw);
+vt_status vti_swap_open(vt_manager *m); // once. Errors: VT_EINVAL (no swap is configured)
+uint32_t vti_slot_take(vt_manager *m, uint32_t group); // Pre: one is free
+void vti_slot_put(vt_manager *m, const vti_swapped *c);
+void vti_swap_forget(vt_seq *s); // returns the sequence's slots
+
 // fence.c: none of these waits but vti_fence_await
 vt_status vti_fence_take(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
 vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed);
@@ -31,25 +46,14 @@ vt_status vti_loan_reserve(vt_manager *m);
 void vti_loan_add(vt_manager *m, uint32_t chunk);
 void vti_loans_return(vt_manager *m, bool wait);
 
-// lane_bytes.c: in each view
-// Copies the first bytes of a chunk, which need not be mapped, into the lane, in the order of the
-// device's work.
-vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
-                         uint32_t chunk, size_t size_bytes);
-// Copies all of a position into a chunk that is mapped nowhere. Pre: the backend has store.
-vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
-                         uint32_t chunk);
-// Wipes bytes [from, to) of each view.
-vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_t from, size_t to);
-// What is mapped below `end` is to be guarded against writes (unless no_guard), by the next
-// vti_span_guard after the device has done its work so far; what is from `begin` on can be written
-// again, at once.
-void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
-void vti_span_guard(vt_manager *m, vti_span *sp);
-// Positions [first, end) were backed anew: those below n_ro are guarded again, at once.
-vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                               uint32_t end);
-vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
+// quarantine.c
+void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
+// A lane of such a span holds all that it maps. Pre: it is not lent.
+void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group);
+// Unmaps all that a quarantined span maps; goes on where it failed before. Pre: no lane is
+// lent, no sequence lives there. Errors: VT_EDEVICE.
+vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
+void vti_quarantine_retry(vt_manager *m); // all that the device is done with
 
 // lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a
 // time. BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
@@ -72,12 +76,6 @@ void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group); // takes its 
 void vti_span_settle(vt_manager *m, vti_span *sp);
 void vti_jobs_settle(vt_manager *m); // all
 
-// quarantine.c
-void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
-// Unmaps all that a quarantined span maps; goes on where it failed before. Errors: VT_EDEVICE.
-vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
-void vti_quarantine_retry(vt_manager *m); // all that the device is done with
-
 // chunk_take.c
 typedef enum vti_haste {
     VTI_NOW = 0, // the owner waits: others' prepared chunks and system calls are allowed
@@ -88,13 +86,8 @@ typedef enum vti_haste {
 // are where they were, or in the pool.
 vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t *n,
                         vti_haste haste);
-// The chunks of plan[from .. to) go back.
-void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to);
 // One created chunk that is mapped nowhere, with the job. Errors: as vti_plan_make.
 vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk);
-// What the mappings of plan[0 .. n) at `first` cost, at most, in mappings.
-uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
-                       const vti_plan *plan, uint32_t n);
 
 // reclaim.c
 uint64_t vti_budget_left(const vt_manager *m);
@@ -118,6 +111,26 @@ void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except);
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes);
 bool vti_runs_fit(const vt_manager *m, uint64_t n_run);
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run); // VT_NOMAPS
+
+// lane_bytes.c: in each view
+// Copies the first bytes of a chunk, which need not be mapped, into the lane, in the order of the
+// device's work.
+vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
+                         uint32_t chunk, size_t size_bytes);
+// Copies all of a position into a chunk that is mapped nowhere. Pre: the backend has store.
+vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
+                         uint32_t chunk);
+// Wipes bytes [from, to) of each view.
+vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_t from, size_t to);
+// What is mapped below `end` is to be guarded against writes (unless no_guard), by the next
+// vti_span_guard after the device has done its work so far; what is from `begin` on can be written
+// again, at once.
+void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+void vti_span_guard(vt_manager *m, vti_span *sp);
+// Positions [first, end) were backed anew: those below n_ro are guarded again, at once.
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end);
+vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
 // lane_grow.c
 // Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.
