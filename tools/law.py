@@ -85,6 +85,11 @@ LAW = {
     "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
                "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
+    # Traces in virtual time: the engine over a model and memory that are not there.
+    "replay/trace": ["base/...", ERROR],
+    "replay": ["replay/trace/trace.h", "engine/engine.h", "engine/loop", "model/model_base.h", "model/model.h", "kv/kv.h", "format/gguf/gguf_made.h", "format",
+               "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", "include/flexinfer"],
+
     # The server: http -> request -> reply.
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/reply", "base/...", "include/flexinfer"],
@@ -92,8 +97,8 @@ LAW = {
     "server": ["server/http", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/bench": ["cli/terminal", "cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
+    "cli/bench": ["cli/terminal", "cli/cli.h", "replay/replay.h", "base/...", "include/flexinfer"],
+    "cli/command": ["replay/replay.h", "cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
@@ -102,7 +107,7 @@ LAW = {
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
-    "jansson.h": ["format/...", "server/...", "cli/..."],
+    "jansson.h": ["format/...", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }

@@ -26,10 +26,11 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_HELP = 32,
     FXI_CMD_CONVERT = 64,
     FXI_CMD_QUANTIZE = 128,
+    FXI_CMD_REPLAY = 256,
 };
 
 typedef struct fxi_cli_command {
-    const char *name;
+    const char *name;       // one word, or two with a space between
     unsigned bit;           // FXI_CMD_*
     int min_rest, max_rest; // arguments that are not options
     bool needs_model;
@@ -37,7 +38,7 @@ typedef struct fxi_cli_command {
     const char *note; // for help, after the options; NULL: none
 } fxi_cli_command;
 
-enum { FXI_N_COMMAND = 8 };
+enum { FXI_N_COMMAND = 9 };
 extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
 
 // What a command returns, and the program's exit status: 0, one of these, or
@@ -72,6 +73,11 @@ typedef struct fxi_cli_options {
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
+    // bench replay
+    const char *managers, *geometry, *device, *timeline; // timeline NULL: not given
+    float rate_per_s, sample_s;
+    int n_choice, max_row;
+    uint64_t page_bytes;
 } fxi_cli_options;
 
 extern const fxi_opt_table fxi_cli_table;

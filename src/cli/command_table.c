@@ -13,6 +13,13 @@ static const char types_note[] =
     "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
     "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
 
+static const char replay_note[] =
+    "TRACE: CSV with a line of column names, or JSONL. Columns: prompt_tokens, output_tokens;\n"
+    "arrival_ms and hash_ids if it has them (a number for each 512 tokens of the prompt; equal\n"
+    "numbers from the start on mean an equal prefix).\n\n"
+    "The scheduler and the managers are those of 'serve'. The model is not computed and memory is\n"
+    "not taken: passes and memory calls take the time that they would take on the device.\n";
+
 const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
      "answer OpenAI-compatible requests over HTTP", NULL},
@@ -28,6 +35,8 @@ const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
      "a model to a GGUF file of smaller numbers", types_note},
     {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
      "measure prompt and decode speed beside the machine's limits", bench_note},
-    {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",
+    {"bench replay", FXI_CMD_REPLAY, 1, 1, false, "TRACE [options]",
+     "run a trace of requests in virtual time, over managers of KV memory", replay_note},
+    {"help", FXI_CMD_HELP, 0, 2, false, "[COMMAND]", "show the commands, or a command's options",
      NULL},
 };

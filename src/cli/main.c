@@ -13,10 +13,15 @@ static const struct {
     unsigned bit;
     int (*call)(const fxi_cli_options *o, const fxi_opt_rest *rest);
 } entries[FXI_N_COMMAND] = {
-    {FXI_CMD_SERVE, fxi_cmd_serve},       {FXI_CMD_RUN, fxi_cmd_run},
-    {FXI_CMD_TOKENIZE, fxi_cmd_tokenize}, {FXI_CMD_INSPECT, fxi_cmd_inspect},
-    {FXI_CMD_CONVERT, fxi_cmd_convert},   {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
-    {FXI_CMD_BENCH, fxi_cmd_bench},       {FXI_CMD_HELP, cmd_help},
+    {FXI_CMD_SERVE, fxi_cmd_serve},
+    {FXI_CMD_RUN, fxi_cmd_run},
+    {FXI_CMD_TOKENIZE, fxi_cmd_tokenize},
+    {FXI_CMD_INSPECT, fxi_cmd_inspect},
+    {FXI_CMD_CONVERT, fxi_cmd_convert},
+    {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
+    {FXI_CMD_BENCH, fxi_cmd_bench},
+    {FXI_CMD_REPLAY, fxi_cmd_replay},
+    {FXI_CMD_HELP, cmd_help},
 };
 
 static int call_command(unsigned bit, const fxi_cli_options *o, const fxi_opt_rest *rest)
@@ -26,11 +31,27 @@ static int call_command(unsigned bit, const fxi_cli_options *o, const fxi_opt_re
     return entries[i].call(o, rest);
 }
 
-static const fxi_cli_command *find_command(const char *name)
+// Whether word[0 .. n) begins with the name; how many words that takes. 0: it does not.
+static int words_of(const char *name, const char *const *word, int n)
 {
-    for (int i = 0; i < FXI_N_COMMAND; i++)
-        if (strcmp(fxi_cli_commands[i].name, name) == 0) return &fxi_cli_commands[i];
-    return NULL;
+    const size_t first = strcspn(name, " ");
+    if (n < 1 || strlen(word[0]) != first || memcmp(name, word[0], first) != 0) return 0;
+    if (!name[first]) return 1;
+    return n > 1 && strcmp(name + first + 1, word[1]) == 0 ? 2 : 0;
+}
+
+// The command with the longest name that the words begin with; *n_word: the words of its name.
+static const fxi_cli_command *find_command(const char *const *word, int n, int *n_word)
+{
+    const fxi_cli_command *found = NULL;
+    *n_word = 0;
+    for (const fxi_cli_command *c = fxi_cli_commands; c < fxi_cli_commands + FXI_N_COMMAND; c++) {
+        const int n_name = words_of(c->name, word, n);
+        if (n_name <= *n_word) continue;
+        *n_word = n_name;
+        found = c;
+    }
+    return found;
 }
 
 // ---- help ---------------------------------------------------------------------------------------
@@ -40,7 +61,7 @@ static void print_overview(FILE *to)
     fprintf(to, "flexinfer %s - serves language models from a KV cache in virtual memory\n\n",
             fx_version());
     for (const fxi_cli_command *c = fxi_cli_commands; c < fxi_cli_commands + FXI_N_COMMAND; c++)
-        fprintf(to, "  flexinfer %-9s%-29s%s\n", c->name, c->synopsis, c->about);
+        fprintf(to, "  flexinfer %-13s%-29s%s\n", c->name, c->synopsis, c->about);
     fprintf(to, "\n'flexinfer help COMMAND' lists a command's options.\n");
 }
 
@@ -79,8 +100,9 @@ static int cmd_help(const fxi_cli_options *o, const fxi_opt_rest *rest)
         print_overview(stdout);
         return 0;
     }
-    const fxi_cli_command *cmd = find_command(rest->arg[0]);
-    return cmd ? print_command(cmd) : unknown_command(rest->arg[0]);
+    int n_word;
+    const fxi_cli_command *cmd = find_command(rest->arg, rest->n, &n_word);
+    return cmd && n_word == rest->n ? print_command(cmd) : unknown_command(rest->arg[n_word]);
 }
 
 // ---- one command --------------------------------------------------------------------------------
@@ -128,8 +150,9 @@ static int run_arguments(int argc, char **argv)
         print_overview(stdout);
         return 0;
     }
-    const fxi_cli_command *cmd = find_command(argv[1]);
-    return cmd ? run_command(cmd, argc - 2, argv + 2) : unknown_command(argv[1]);
+    int n_word;
+    const fxi_cli_command *cmd = find_command((const char *const *)argv + 1, argc - 1, &n_word);
+    return cmd ? run_command(cmd, argc - 1 - n_word, argv + 1 + n_word) : unknown_command(argv[1]);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,251 @@
+// paper_memory.c - the backend without memory: what it must know is the size of a chunk by its
+// index and the calls' costs.
+#include "replay/paper_memory.h"
+
+#include <stdlib.h>
+
+#define FIRST_ADDRESS ((uintptr_t)1 << 40) // of reservations, which follow each other
+
+typedef struct paper_vmm {
+    vt_vmm vmm;
+    size_t granularity;
+    vt_vmm_geometry geo;
+    uintptr_t next;
+    fxi_memory_costs costs;
+    fxi_paper_memory seen;
+} paper_vmm;
+
+static paper_vmm *paper_of(vt_vmm *vmm)
+{
+    return (paper_vmm *)vmm;
+}
+
+static void add_cost(paper_vmm *p, double us)
+{
+    if (!p->seen.is_beside) p->seen.owner_us += us;
+}
+
+static const vt_vmm_class *paper_class(const paper_vmm *p, uint64_t index)
+{
+    uint32_t c = 0;
+    for (; c + 1 < p->geo.n_class && index >= p->geo.cls[c].n_index; c++)
+        index -= p->geo.cls[c].n_index;
+    return &p->geo.cls[c];
+}
+
+static uint64_t chunk_bytes(const vt_vmm_class *c)
+{
+    return (uint64_t)c->n_slice * c->slice_bytes;
+}
+
+static size_t paper_granularity(vt_vmm *vmm)
+{
+    return paper_of(vmm)->granularity;
+}
+
+static vt_status paper_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
+{
+    paper_of(vmm)->geo = *geo;
+    return VT_OK;
+}
+
+static uint64_t paper_max_runs(vt_vmm *vmm)
+{
+    (void)vmm;
+    return UINT64_MAX;
+}
+
+static bool paper_yes(vt_vmm *vmm)
+{
+    (void)vmm;
+    return true;
+}
+
+static vt_status paper_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
+{
+    paper_vmm *p = paper_of(vmm);
+    if (size_bytes > UINTPTR_MAX - p->next) return VT_NOSPACE;
+    *addr = p->next;
+    p->next += size_bytes;
+    add_cost(p, p->costs.reserve_us);
+    return VT_OK;
+}
+
+static vt_status paper_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+{
+    (void)vmm, (void)addr, (void)size_bytes;
+    return VT_OK;
+}
+
+// A driver creates each slice by itself.
+static vt_status paper_create(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    paper_vmm *p = paper_of(vmm);
+    const vt_vmm_class *c = paper_class(p, index);
+    p->seen.created_bytes += n * chunk_bytes(c);
+    if (p->seen.created_bytes > p->seen.peak_created_bytes)
+        p->seen.peak_created_bytes = p->seen.created_bytes;
+    p->seen.n_create += n;
+    add_cost(p, (double)(n * c->n_slice) * p->costs.create_us);
+    return VT_OK;
+}
+
+static vt_status paper_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    paper_vmm *p = paper_of(vmm);
+    p->seen.created_bytes -= n * chunk_bytes(paper_class(p, index));
+    p->seen.n_destroy += n;
+    return VT_OK;
+}
+
+static vt_status paper_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
+                           vt_vmm_use use)
+{
+    (void)addr, (void)slice, (void)use;
+    paper_vmm *p = paper_of(vmm);
+    p->seen.mapped_bytes += n * paper_class(p, index)->slice_bytes;
+    p->seen.n_map++;
+    add_cost(p, (double)n * p->costs.map_us + p->costs.protect_us); // access is set once for a run
+    return VT_OK;
+}
+
+static vt_status paper_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    (void)addr, (void)size_bytes, (void)use;
+    paper_vmm *p = paper_of(vmm);
+    p->seen.n_protect++;
+    add_cost(p, p->costs.protect_us);
+    return VT_OK;
+}
+
+static vt_status paper_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+{
+    (void)addr;
+    paper_vmm *p = paper_of(vmm);
+    p->seen.mapped_bytes -= size_bytes;
+    p->seen.n_unmap++;
+    add_cost(p, p->costs.unmap_us);
+    return VT_OK;
+}
+
+static vt_status paper_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
+                             size_t offset, size_t size_bytes, vt_vmm_order order)
+{
+    (void)dst, (void)slice, (void)index, (void)offset, (void)order;
+    add_cost(paper_of(vmm), (double)size_bytes / 1e9 * paper_of(vmm)->costs.copy_us_per_gb);
+    return VT_OK;
+}
+
+static vt_status paper_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
+{
+    (void)addr, (void)order;
+    add_cost(paper_of(vmm), (double)size_bytes / 1e9 * paper_of(vmm)->costs.copy_us_per_gb);
+    return VT_OK;
+}
+
+static vt_status paper_fence(vt_vmm *vmm, uint64_t *ticket)
+{
+    (void)vmm;
+    *ticket = 0;
+    return VT_OK;
+}
+
+static vt_status paper_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
+{
+    (void)vmm, (void)ticket, (void)wait;
+    *is_passed = true;
+    return VT_OK;
+}
+
+static vt_status paper_resident(vt_vmm *vmm, uint64_t *size_bytes)
+{
+    *size_bytes = paper_of(vmm)->seen.created_bytes;
+    return VT_OK;
+}
+
+static vt_status paper_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
+{
+    *size_bytes = paper_of(vmm)->seen.mapped_bytes;
+    *n_mapping = 0;
+    return VT_OK;
+}
+
+static vt_status paper_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
+{
+    (void)vmm, (void)dir, (void)size_bytes;
+    return VT_OK;
+}
+
+static vt_status swap_bytes(vt_vmm *vmm, size_t size_bytes, uint64_t *sum)
+{
+    add_cost(paper_of(vmm), (double)size_bytes / 1e9 * paper_of(vmm)->costs.swap_us_per_gb);
+    *sum = 0;
+    return VT_OK;
+}
+
+static vt_status paper_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
+                                  uint64_t *sum)
+{
+    (void)offset, (void)src;
+    return swap_bytes(vmm, size_bytes, sum);
+}
+
+static vt_status paper_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
+                                 uint64_t *sum)
+{
+    (void)offset, (void)dst;
+    return swap_bytes(vmm, size_bytes, sum);
+}
+
+static void paper_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
+{
+    (void)vmm, (void)offset, (void)size_bytes;
+}
+
+static void paper_close(vt_vmm *vmm)
+{
+    free(vmm);
+}
+
+static const vt_vmm_ops paper_ops = {
+    .name = "paper",
+    .granularity = paper_granularity,
+    .configure = paper_configure,
+    .max_runs = paper_max_runs,
+    .can_protect = paper_yes,
+    .creates_zeroed = paper_yes,
+    .reserve = paper_reserve,
+    .unreserve = paper_unreserve,
+    .create = paper_create,
+    .destroy = paper_destroy,
+    .map = paper_map,
+    .protect = paper_protect,
+    .unmap = paper_unmap,
+    .fetch = paper_fetch,
+    .zero = paper_zero,
+    .fence = paper_fence,
+    .passed = paper_passed,
+    .resident = paper_resident,
+    .mapped = paper_mapped,
+    .swap_open = paper_swap_open,
+    .swap_write = paper_swap_write,
+    .swap_read = paper_swap_read,
+    .swap_drop = paper_swap_drop,
+    .close = paper_close,
+};
+
+vt_vmm *fxi_paper_memory_open(size_t granularity, const fxi_memory_costs *costs)
+{
+    paper_vmm *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->vmm.ops = &paper_ops;
+    p->granularity = granularity;
+    p->next = FIRST_ADDRESS;
+    p->costs = *costs;
+    return &p->vmm;
+}
+
+fxi_paper_memory *fxi_paper_memory_of(vt_vmm *vmm)
+{
+    return &paper_of(vmm)->seen;
+}

@@ -1,0 +1,77 @@
+// paper_model.c - time and tokens of a forward pass that is not computed.
+#include "replay/paper_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t fxi_paper_hash(uint64_t a, uint64_t b, uint32_t n)
+{
+    uint64_t x = a * 0x9e3779b97f4a7c15ull + b * 0xd1b54a32d192ed03ull; // splitmix64's mixing
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (uint32_t)((x ^ x >> 31) % n);
+}
+
+double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double n_seen,
+                   double kv_tok)
+{
+    const double attention = 4.0 * g->n_layer * g->n_head * g->head_dim * n_seen;
+    const double ops = 2 * g->n_param * n_tok + attention;
+    const double row_bytes = 2.0 * g->n_layer * (double)fxi_geometry_row_bytes(g);
+    const double read_bytes = 2 * g->n_param + kv_tok * row_bytes;
+    const double compute_us = ops / (d->tflops * 1e6), read_us = read_bytes / (d->read_gb_s * 1e3);
+    return d->pass_us + (compute_us > read_us ? compute_us : read_us);
+}
+
+static void write_logits(float *row, int32_t tok, int pos)
+{
+    memset(row, 0, FXI_PAPER_VOCAB * sizeof *row);
+    row[fxi_paper_hash((uint64_t)tok, (uint64_t)pos, FXI_PAPER_VOCAB)] = 1;
+}
+
+static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *logits,
+                               fx_error *err)
+{
+    (void)err;
+    fxi_paper_model *m = (fxi_paper_model *)model;
+    const int32_t *tok = batch->token;
+    double n_seen = 0, kv_tok = 0;
+    if (m->before_pass) m->before_pass(m->ud);
+    for (int i = 0; i < batch->n_seq; i++) {
+        const fxi_batch_seq *s = &batch->seq[i];
+        n_seen += s->n_tok * (s->pos + (s->n_tok + 1) / 2.0);
+        kv_tok += s->pos + s->n_tok;
+        for (int k = s->n_tok - s->n_logit; k < s->n_tok; k++, logits += FXI_PAPER_VOCAB)
+            write_logits(logits, tok[k], s->pos + k);
+        tok += s->n_tok;
+    }
+    m->clock_us += fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);
+    m->n_pass++;
+    m->n_tok += (uint64_t)batch->n_tok;
+    return FX_OK;
+}
+
+static void paper_free(fxi_model *m)
+{
+    free(m);
+}
+
+static const fxi_model_ops paper_model_ops = {.free = paper_free, .forward = paper_forward};
+
+fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d)
+{
+    fxi_paper_model *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    m->model.ops = &paper_model_ops;
+    m->model.kv_type = FXI_F16;
+    m->model.shape = (fxi_model_shape){.n_layer = g->n_layer,
+                                       .dim = g->dim,
+                                       .n_head = g->n_head,
+                                       .n_kv_head = g->n_kv_head,
+                                       .head_dim = g->head_dim,
+                                       .n_vocab = FXI_PAPER_VOCAB,
+                                       .train_ctx_tok = g->ctx_tok};
+    m->geometry = *g;
+    m->device = *d;
+    return m;
+}
