@@ -27,6 +27,7 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_CONVERT = 64,
     FXI_CMD_QUANTIZE = 128,
     FXI_CMD_REPLAY = 256,
+    FXI_CMD_FIGURES = 512,
 };
 
 typedef struct fxi_cli_command {
@@ -38,7 +39,7 @@ typedef struct fxi_cli_command {
     const char *note; // for help, after the options; NULL: none
 } fxi_cli_command;
 
-enum { FXI_N_COMMAND = 9 };
+enum { FXI_N_COMMAND = 10 };
 extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
 
 // What a command returns, and the program's exit status: 0, one of these, or

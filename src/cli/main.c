@@ -21,6 +21,7 @@ static const struct {
     {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
     {FXI_CMD_BENCH, fxi_cmd_bench},
     {FXI_CMD_REPLAY, fxi_cmd_replay},
+    {FXI_CMD_FIGURES, fxi_cmd_figures},
     {FXI_CMD_HELP, cmd_help},
 };
 

@@ -16,6 +16,7 @@
 #ifndef FXI_REPLAY_TRACE_H
 #define FXI_REPLAY_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,8 @@
 #include "replay/paper_model.h"
 
 static const fxi_geometry geometry = {"test", 10, 64, 4, 2, 16, 1e9, 1000};
-static const fxi_device device = {"test", 8, 2, 100, 7, {0}};
+static const fxi_device device = {
+    .name = "test", .memory_gb = 8, .tflops = 2, .read_gb_s = 100, .pass_us = 7};
 
 static void assert_near(double got, double want)
 {
