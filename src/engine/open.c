@@ -120,11 +120,12 @@ static void default_budget(fx_engine *eng)
 
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
+    const char *manager = eng->opt.kv_manager;
     default_budget(eng);
     fxi_kv_shape shape = {
-        .n_layer = eng->info.n_layer,
-        .row_bytes = fxi_model_kv_row_bytes(eng->model),
+        .layout = fxi_model_get_shape(eng->model)->kv,
         .ctx_tok = eng->info.ctx_tok,
+        .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
@@ -133,14 +134,13 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .is_unguarded = eng->is_unguarded,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_open("vtensor", &shape, &eng->kv, err));
+    FX_TRY(fxi_kv_open(manager ? manager : "vtensor", &shape, &eng->kv, err));
     int n_tok = fxi_budget_tok(eng);
     if (n_tok < fxi_budget_least_tok(eng))
         return fxi_fail(err, FX_ENOSPACE,
                         "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
                         (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-                        (unsigned long long)fxi_kv_bytes_for(eng->kv, fxi_budget_least_tok(eng)),
-                        fxi_budget_least_tok(eng));
+                        (unsigned long long)fxi_budget_least_bytes(eng), fxi_budget_least_tok(eng));
     eng->info.ctx_tok = n_tok;
     return FX_OK;
 }
@@ -209,6 +209,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
+    eng->opt.kv_manager = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     return st;
 }

@@ -2,14 +2,31 @@
 #include "kv/kv.h"
 #include "kv/kv_managers.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static const fxi_kv_ops *const managers[] = {&fxi_kv_vtensor};
+enum { N_MANAGER = 1 };
+
+static const fxi_kv_ops *const managers[N_MANAGER] = {&fxi_kv_vtensor};
+
+const char *fxi_kv_manager_name(int i)
+{
+    return i >= 0 && i < N_MANAGER ? managers[i]->name : NULL;
+}
+
+static fx_status no_manager(const char *name, fx_error *err)
+{
+    char list[256] = "";
+    size_t n = 0;
+    for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
+    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
+}
 
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    for (size_t i = 0; i < sizeof managers / sizeof *managers; i++)
+    for (int i = 0; i < N_MANAGER; i++)
         if (strcmp(managers[i]->name, manager) == 0) return managers[i]->open(shape, out, err);
-    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'", manager);
+    return no_manager(manager, err);
 }

@@ -43,7 +43,7 @@ static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
 {
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
-    return fxi_kv_can_swap(eng->kv) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
+    return fxi_kv_can(eng->kv, FXI_KV_SWAP) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
            st.swapped_bytes + fxi_preempt_bytes(eng, g) <= eng->opt.swap_bytes;
 }
 
