@@ -97,9 +97,9 @@ LAW = {
     "server": ["server/http", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/bench": ["cli/terminal", "cli/cli.h", "replay/replay.h", "base/...", "include/flexinfer"],
+    "cli/bench": ["cli/terminal", "cli/cli.h", "replay", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
-    "cli/command": ["replay/replay.h", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
+    "cli/command": ["replay", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],

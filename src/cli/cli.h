@@ -28,6 +28,7 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_QUANTIZE = 128,
     FXI_CMD_REPLAY = 256,
     FXI_CMD_FIGURES = 512,
+    FXI_CMD_SERVE_TRACE = 1024,
 };
 
 typedef struct fxi_cli_command {
@@ -39,7 +40,7 @@ typedef struct fxi_cli_command {
     const char *note; // for help, after the options; NULL: none
 } fxi_cli_command;
 
-enum { FXI_N_COMMAND = 10 };
+enum { FXI_N_COMMAND = 11 };
 extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
 
 // What a command returns, and the program's exit status: 0, one of these, or
@@ -75,10 +76,10 @@ typedef struct fxi_cli_options {
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
-    // bench replay
+    // bench replay, bench serve
     const char *managers, *geometry, *device, *timeline; // timeline NULL: not given
-    float rate_per_s, sample_s;
-    int n_choice, max_row;
+    float rate_per_s, speed, shrink, sample_s;
+    int n_choice, beam_width, prefix_tok, max_row;
     uint64_t page_bytes;
 } fxi_cli_options;
 

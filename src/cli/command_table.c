@@ -20,6 +20,11 @@ static const char replay_note[] =
     "The scheduler and the managers are those of 'serve'. The model is not computed and memory is\n"
     "not taken: passes and memory calls take the time that they would take on the device.\n";
 
+static const char serve_trace_note[] =
+    "TRACE: as for 'bench replay'. Prompts are made of random tokens, and answers end at the "
+    "length\n"
+    "that the trace gives. What this machine is too slow for is scaled by --shrink and --speed.\n";
+
 static const char figures_note[] =
     "FROM holds what bench/evaluation wrote with 'bench replay --csv'. TO gets, for each figure\n"
     "whose data is there, NAME.svg, NAME.png and the script NAME.gp. This needs gnuplot.\n";
@@ -41,6 +46,8 @@ const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
      "measure prompt and decode speed beside the machine's limits", bench_note},
     {"bench replay", FXI_CMD_REPLAY, 1, 1, false, "TRACE [options]",
      "run a trace of requests in virtual time, over managers of KV memory", replay_note},
+    {"bench serve", FXI_CMD_SERVE_TRACE, 1, 1, true, "TRACE -m FILE [options]",
+     "the same against a model, in real time", serve_trace_note},
     {"bench figures", FXI_CMD_FIGURES, 2, 2, false, "FROM TO",
      "draw the CSV files in a folder as the papers' figures, in another", figures_note},
     {"help", FXI_CMD_HELP, 0, 2, false, "[COMMAND]", "show the commands, or a command's options",

@@ -3,6 +3,12 @@
 //
 // A group of the layout is a group of planes of libvtensor, with its window. An fxi_kv_seq is a
 // vt_seq, an fxi_kv_domain a vt_domain.
+//
+// The host's pages are small, and mapping one costs little: each plane has a span of its own
+// (SPLIT), where the rows of successive tokens are neighbours. Pages of devices are large, and each
+// mapping is a call of the driver: the planes of a group lie side by side in one span (PACKED), so
+// that a chunk is one slice with few tokens of all planes, not one of many tokens for each plane
+// (vAttention's tensor slicing, arXiv 2405.04437, section 6.1).
 #include "kv/kv_managers.h"
 
 #include "vtensor/vtensor.h"
@@ -10,16 +16,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SLICE_TOK 32 // tokens that a slice holds at least
+// Tokens that a slice holds at least.
+#define SPLIT_SLICE_TOK  32
+#define PACKED_SLICE_TOK 16
+
+#define LARGE_PAGE_BYTES (64u << 10)
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
+
+typedef struct chunk_shape { // of a group
+    size_t tok_bytes;        // of a token in a slice
+    size_t slice_bytes;
+    uint64_t chunk_bytes; // of all its slices
+    int window_tok;       // as the group's
+} chunk_shape;
 
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
     fxi_kv_layout layout;
-    vt_group group[FXI_KV_MAX_GROUP];  // as libvtensor was told
+    vt_layout packing;
+    vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor was told
+    chunk_shape chunk[FXI_KV_MAX_GROUP];
     uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
     int ctx_tok, step_tok;
     int whole_tok; // smallest number of tokens whose rows end where a chunk ends, in all groups
@@ -73,14 +92,17 @@ static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
 
 // ---- life --------------------------------------------------------------------------------------
 
-// Chunks are as small as the memory's granularity and SLICE_TOK allow.
-static vt_group vt_group_of(const fxi_kv_group *from, size_t granularity)
+// Chunks are as small as the memory's granularity and the least tokens of a slice allow.
+static chunk_shape shape_of(const fxi_kv_group *g, vt_layout packing, size_t granularity)
 {
-    const size_t least = SLICE_TOK * from->row_bytes;
-    return (vt_group){.n_plane = (uint32_t)from->n_plane,
-                      .row_bytes = from->row_bytes,
-                      .window_tok = (uint32_t)from->window_tok,
-                      .slice_bytes = (least + granularity - 1) / granularity * granularity};
+    const bool packed = packing == VT_LAYOUT_PACKED;
+    const size_t tok_bytes = packed ? (size_t)g->n_plane * g->row_bytes : g->row_bytes;
+    const size_t least = (packed ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK) * tok_bytes;
+    const size_t slice_bytes = (least + granularity - 1) / granularity * granularity;
+    return (chunk_shape){.tok_bytes = tok_bytes,
+                         .slice_bytes = slice_bytes,
+                         .chunk_bytes = packed ? slice_bytes : slice_bytes * (size_t)g->n_plane,
+                         .window_tok = g->window_tok};
 }
 
 static void fill_groups(kv_vtensor *k, const fxi_kv_shape *shape)
@@ -89,8 +111,14 @@ static void fill_groups(kv_vtensor *k, const fxi_kv_shape *shape)
     const size_t granularity = vmm ? vmm->ops->granularity(vmm) : (size_t)sysconf(_SC_PAGESIZE);
     uint32_t n_plane = 0;
     k->layout = shape->layout;
+    k->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
     for (int g = 0; g < k->layout.n_group; g++) {
-        k->group[g] = vt_group_of(&k->layout.group[g], granularity);
+        const fxi_kv_group *from = &k->layout.group[g];
+        k->chunk[g] = shape_of(from, k->packing, granularity);
+        k->group[g] = (vt_group){.n_plane = (uint32_t)from->n_plane,
+                                 .row_bytes = from->row_bytes,
+                                 .window_tok = (uint32_t)from->window_tok,
+                                 .slice_bytes = k->chunk[g].slice_bytes};
         k->plane0[g] = n_plane;
         n_plane += k->group[g].n_plane;
     }
@@ -101,6 +129,7 @@ static vt_config config_of(const kv_vtensor *k, const fxi_kv_shape *shape)
     vt_config cfg = vt_config_default();
     cfg.group = k->group;
     cfg.n_group = (uint32_t)k->layout.n_group;
+    cfg.layout = k->packing;
     cfg.max_tok = (uint32_t)shape->ctx_tok;
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes;
@@ -121,8 +150,8 @@ static int whole_tok_of(const kv_vtensor *k)
 {
     size_t whole = 1;
     for (int g = 0; g < k->layout.n_group; g++) {
-        const vt_group *gr = &k->group[g];
-        const size_t n = gr->slice_bytes / common_divisor(gr->slice_bytes, gr->row_bytes);
+        const chunk_shape *c = &k->chunk[g];
+        const size_t n = c->slice_bytes / common_divisor(c->slice_bytes, c->tok_bytes);
         whole = whole / common_divisor(whole, n) * n;
     }
     return whole < INT32_MAX ? (int)whole : INT32_MAX;
@@ -297,55 +326,50 @@ static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
     return vt_bytes_for(manager_of(kv)->vt, (uint32_t)len_tok);
 }
 
-static uint64_t chunk_bytes(const vt_group *g)
+static uint64_t chunks_up_to(const chunk_shape *c, int len_tok)
 {
-    return (uint64_t)g->slice_bytes * g->n_plane;
-}
-
-static uint64_t chunks_up_to(const vt_group *g, int len_tok)
-{
-    return ((uint64_t)len_tok * g->row_bytes + g->slice_bytes - 1) / g->slice_bytes;
+    return ((uint64_t)len_tok * c->tok_bytes + c->slice_bytes - 1) / c->slice_bytes;
 }
 
 // Chunks that tokens [0, len_tok) fill.
-static uint64_t chunks_filled(const vt_group *g, int len_tok)
+static uint64_t chunks_filled(const chunk_shape *c, int len_tok)
 {
-    return len_tok > 0 ? (uint64_t)len_tok * g->row_bytes / g->slice_bytes : 0;
+    return len_tok > 0 ? (uint64_t)len_tok * c->tok_bytes / c->slice_bytes : 0;
 }
 
 // The first token that a sequence of len_tok tokens still needs.
-static int front_of(const vt_group *g, int len_tok)
+static int front_of(const chunk_shape *c, int len_tok)
 {
-    const int w = (int)g->window_tok;
+    const int w = (int)c->window_tok;
     return w && len_tok >= w ? len_tok + 1 - w : 0;
 }
 
 // Most chunks that a sequence holds while it grows to end_tok: an extend begins with the window of
 // the old length.
-static uint64_t peak_chunks(const kv_vtensor *k, const vt_group *g, int end_tok)
+static uint64_t peak_chunks(const kv_vtensor *k, const chunk_shape *c, int end_tok)
 {
-    const uint64_t all = chunks_up_to(g, end_tok);
-    if (!g->window_tok) return all;
-    const uint64_t some = chunks_up_to(g, (int)g->window_tok - 1 + k->step_tok) + 1;
+    const uint64_t all = chunks_up_to(c, end_tok);
+    if (!c->window_tok) return all;
+    const uint64_t some = chunks_up_to(c, (int)c->window_tok - 1 + k->step_tok) + 1;
     return some < all ? some : all;
 }
 
 // Chunks of a sequence of end_tok tokens that another one holds too, which has its first hit_tok.
-static uint64_t shared_chunks(const vt_group *g, int end_tok, int hit_tok)
+static uint64_t shared_chunks(const chunk_shape *c, int end_tok, int hit_tok)
 {
-    const uint64_t from = chunks_filled(g, front_of(g, end_tok)), to = chunks_filled(g, hit_tok);
+    const uint64_t from = chunks_filled(c, front_of(c, end_tok)), to = chunks_filled(c, hit_tok);
     return to > from ? to - from : 0;
 }
 
 // Each sequence of several may hold one chunk more while it gets a copy of a shared one.
-static uint64_t group_cost(const kv_vtensor *k, const vt_group *g, const fxi_kv_need *need)
+static uint64_t group_cost(const kv_vtensor *k, const chunk_shape *c, const fxi_kv_need *need)
 {
-    const uint64_t n = (uint64_t)need->n_seq, whole = peak_chunks(k, g, need->end_tok);
-    const uint64_t hit = shared_chunks(g, need->end_tok, need->hit_tok);
+    const uint64_t n = (uint64_t)need->n_seq, whole = peak_chunks(k, c, need->end_tok);
+    const uint64_t hit = shared_chunks(c, need->end_tok, need->hit_tok);
     if (n == 1) return whole - (hit < whole ? hit : whole);
     if (need->is_apart) return n * (whole + 1);
-    const uint64_t shared = shared_chunks(g, need->end_tok, need->each.begin_tok);
-    const uint64_t prompt = peak_chunks(k, g, need->each.begin_tok);
+    const uint64_t shared = shared_chunks(c, need->end_tok, need->each.begin_tok);
+    const uint64_t prompt = peak_chunks(k, c, need->each.begin_tok);
     return prompt + n * (whole - (shared < whole ? shared : whole) + 1);
 }
 
@@ -354,7 +378,7 @@ static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
     const kv_vtensor *k = manager_of(kv);
     uint64_t sum = 0;
     for (int g = 0; g < k->layout.n_group; g++)
-        sum += group_cost(k, &k->group[g], need) * chunk_bytes(&k->group[g]);
+        sum += group_cost(k, &k->chunk[g], need) * k->chunk[g].chunk_bytes;
     return sum;
 }
 
@@ -364,10 +388,10 @@ static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_to
     const int len_tok = (int)vt_seq_len(vt_of(s));
     uint64_t sum = 0;
     for (int g = 0; g < k->layout.n_group; g++) {
-        const vt_group *gr = &k->group[g];
-        const uint64_t has = chunks_up_to(gr, len_tok) - chunks_filled(gr, front_of(gr, len_tok));
-        const uint64_t wants = peak_chunks(k, gr, end_tok);
-        sum += wants > has ? (wants - has) * chunk_bytes(gr) : 0;
+        const chunk_shape *c = &k->chunk[g];
+        const uint64_t has = chunks_up_to(c, len_tok) - chunks_filled(c, front_of(c, len_tok));
+        const uint64_t wants = peak_chunks(k, c, end_tok);
+        sum += wants > has ? (wants - has) * c->chunk_bytes : 0;
     }
     return sum;
 }

@@ -1,16 +1,10 @@
 // paper_model.c - time and tokens of a forward pass that is not computed.
 #include "replay/paper_model.h"
 
+#include "base/number/rng.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-uint32_t fxi_paper_hash(uint64_t a, uint64_t b, uint32_t n)
-{
-    uint64_t x = a * 0x9e3779b97f4a7c15ull + b * 0xd1b54a32d192ed03ull; // splitmix64's mixing
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return (uint32_t)((x ^ x >> 31) % n);
-}
 
 double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double n_seen,
                    double kv_tok)
@@ -23,10 +17,17 @@ double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double
     return d->pass_us + (compute_us > read_us ? compute_us : read_us);
 }
 
-static void write_logits(float *row, int32_t tok, int pos)
+// The first candidate is the likeliest.
+static void write_logits(float *row, int32_t tok, int pos, int n_candidate)
 {
+    const uint64_t at = (uint64_t)pos << 32 | (uint32_t)tok;
+    float logit = 20;
     memset(row, 0, FXI_PAPER_VOCAB * sizeof *row);
-    row[fxi_paper_hash((uint64_t)tok, (uint64_t)pos, FXI_PAPER_VOCAB)] = 1;
+    for (uint64_t k = 0; k < (uint64_t)n_candidate; k++) {
+        float *of = &row[fxi_rng_u64(at, 0, k) % FXI_PAPER_VOCAB];
+        if (*of == 0) *of = logit;
+        logit -= (float)fxi_rng_unit(at, 1, k);
+    }
 }
 
 static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *logits,
@@ -42,7 +43,7 @@ static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *
         n_seen += s->n_tok * (s->pos + (s->n_tok + 1) / 2.0);
         kv_tok += s->pos + s->n_tok;
         for (int k = s->n_tok - s->n_logit; k < s->n_tok; k++, logits += FXI_PAPER_VOCAB)
-            write_logits(logits, tok[k], s->pos + k);
+            write_logits(logits, tok[k], s->pos + k, m->n_candidate);
         tok += s->n_tok;
     }
     m->clock_us += fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);
@@ -69,8 +70,10 @@ fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d)
                                        .n_head = g->n_head,
                                        .n_kv_head = g->n_kv_head,
                                        .head_dim = g->head_dim,
+                                       .kv = {1, {{2 * g->n_layer, fxi_geometry_row_bytes(g), 0}}},
                                        .n_vocab = FXI_PAPER_VOCAB,
                                        .train_ctx_tok = g->ctx_tok};
+    m->n_candidate = 1;
     m->geometry = *g;
     m->device = *d;
     return m;

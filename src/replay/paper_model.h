@@ -16,6 +16,7 @@ typedef struct fxi_paper_model {
     double clock_us;               // of the replay
     void (*before_pass)(void *ud); // called when a pass begins; may be NULL
     void *ud;
+    int n_candidate;        // tokens of a row of logits that beams choose from; at least 1
     uint64_t n_pass, n_tok; // so far
 } fxi_paper_model;
 
@@ -27,8 +28,5 @@ fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d)
 // are read. n_logit: rows of logits.
 double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double n_seen,
                    double kv_tok);
-
-// A number below n that follows from a and b.
-uint32_t fxi_paper_hash(uint64_t a, uint64_t b, uint32_t n);
 
 #endif

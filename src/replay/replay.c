@@ -3,7 +3,6 @@
 
 #include "engine/loop/loop.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { MAX_EMPTY_TURNS = 100000, PROGRESS_STEPS = 100 };
@@ -15,64 +14,13 @@ fxi_replay_options fxi_replay_options_start(void)
     return (fxi_replay_options){.manager = "vtensor",
                                 .geometry = fxi_geometry_find("opt-13b"),
                                 .device = fxi_device_find("a100-40g"),
-                                .page_bytes = 64 << 10,
+                                .page_bytes = 2 << 20,
                                 .max_seq = 256,
                                 .step_tok = 2048,
-                                .n_choice = 1};
+                                .load = fxi_load_start()};
 }
 
-// ---- arrivals ----------------------------------------------------------------------------------
-
-// The time after the arrival before, for a Poisson process.
-static double gap_us(const fxi_replay *r, size_t i)
-{
-    const double u = (fxi_paper_hash(r->opt->seed, i, UINT32_MAX) + 0.5) / UINT32_MAX;
-    return -log(u) * 1e6 / r->opt->rate_per_s;
-}
-
-static double arrival_after(const fxi_replay *r, size_t i, double before_us)
-{
-    if (r->opt->rate_per_s > 0) return i == 0 ? r->start_us : before_us + gap_us(r, i);
-    return r->start_us + (r->t->row[i].arrival_ms - r->t->row[0].arrival_ms) * 1e3;
-}
-
-// ---- prompts -----------------------------------------------------------------------------------
-
-// Token k of a row's prompt: what its block's id and the place in it say, or the row alone.
-static int32_t prompt_token(const fxi_trace *t, size_t i, int k)
-{
-    const fxi_trace_row *row = &t->row[i];
-    if (row->n_hash == 0)
-        return (int32_t)fxi_paper_hash(UINT64_MAX - i, (uint64_t)k, FXI_PAPER_VOCAB);
-    const uint64_t id = t->hash[row->hash + (size_t)(k / FXI_TRACE_BLOCK_TOK)];
-    return (int32_t)fxi_paper_hash(id, (uint64_t)(k % FXI_TRACE_BLOCK_TOK), FXI_PAPER_VOCAB);
-}
-
-static fx_status fill_prompt(fxi_replay *r, size_t i, fx_error *err)
-{
-    const size_t n = (size_t)r->t->row[i].n_prompt;
-    if (n > r->cap_prompt) {
-        int32_t *more = realloc(r->prompt, n * sizeof *more);
-        if (!more) return fxi_fail(err, FX_ENOMEM, "no memory for a prompt of %zu tokens", n);
-        r->prompt = more;
-        r->cap_prompt = n;
-    }
-    for (size_t k = 0; k < n; k++) r->prompt[k] = prompt_token(r->t, i, (int)k);
-    return FX_OK;
-}
-
-static fx_request request_of(const fxi_replay *r, size_t i)
-{
-    fx_request q = fx_request_default();
-    q.prompt = r->prompt;
-    q.n_prompt = (size_t)r->t->row[i].n_prompt;
-    q.max_tok = r->t->row[i].n_output > 0 ? r->t->row[i].n_output : 1;
-    q.n_choice = r->opt->n_choice;
-    q.sampling.temperature = 0;
-    q.ignore_eos = true;
-    q.on_event = fxi_replay_on_event;
-    return q;
-}
+// ---- requests ----------------------------------------------------------------------------------
 
 static bool is_refusal(fx_status st)
 {
@@ -82,11 +30,13 @@ static bool is_refusal(fx_status st)
 static fx_status submit_row(fxi_replay *r, size_t i, double arrival_us, fx_error *err)
 {
     uint64_t id;
-    FX_TRY(fill_prompt(r, i, err));
-    fx_request q = request_of(r, i);
+    fx_request q;
+    FX_TRY(fxi_arrival_request(&r->opt->load, r->t, i, FXI_PAPER_VOCAB, &r->prompt, &r->cap_prompt,
+                               &q, err));
     fxi_replay_client *c = calloc(1, sizeof *c);
     if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
     *c = (fxi_replay_client){.r = r, .arrival_us = arrival_us};
+    q.on_event = fxi_replay_on_event;
     q.ud = c;
     r->n_open++;
     fx_status st = fx_submit(r->eng, &q, &id, err);
@@ -124,23 +74,24 @@ static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 static void sleep_until(fxi_replay *r, double us)
 {
     const double now_us = fxi_replay_now_us(r);
-    if (us > now_us) r->model->clock_us += us - now_us;
+    if (us <= now_us) return;
+    r->model->clock_us += us - now_us;
     (void)fxi_turn_run(r->eng); // idle: memory may go back
-    r->noted_us = fxi_replay_now_us(r);
+    fxi_notes_idle(&r->notes, fxi_replay_now_us(r));
 }
 
 static fx_status run_all(fxi_replay *r, size_t n_row, fx_error *err)
 {
     size_t next = 0, next_step = 0;
     int n_empty = 0;
-    r->start_us = r->noted_us = fxi_replay_now_us(r);
-    double arrival_us = arrival_after(r, 0, 0);
+    const double start_us = fxi_replay_now_us(r);
+    double after_us = 0; // of row `next`, from the start
     while (next < n_row || r->n_open > 0) {
         if (!goes_on(r, n_row, &next_step)) return fxi_fail(err, FX_ECLOSED, "stopped");
-        if (r->n_open == 0 && arrival_us > fxi_replay_now_us(r)) sleep_until(r, arrival_us);
-        while (next < n_row && arrival_us <= fxi_replay_now_us(r)) {
-            FX_TRY(submit_row(r, next, arrival_us, err));
-            if (++next < n_row) arrival_us = arrival_after(r, next, arrival_us);
+        if (r->n_open == 0) sleep_until(r, start_us + after_us);
+        while (next < n_row && start_us + after_us <= fxi_replay_now_us(r)) {
+            FX_TRY(submit_row(r, next, start_us + after_us, err));
+            if (++next < n_row) after_us = fxi_arrival_us(&r->opt->load, r->t, next, after_us);
         }
         if (r->n_open > 0) FX_TRY(take_turn(r, &n_empty, err));
     }
@@ -149,8 +100,8 @@ static fx_status run_all(fxi_replay *r, size_t n_row, fx_error *err)
 
 static fx_status check_options(const fxi_replay_options *o, fx_error *err)
 {
-    if (o->max_seq < 1 || o->step_tok < 1 || o->n_choice < 1 || o->ctx_tok < 0)
-        return fxi_fail(err, FX_EINVAL, "replay: sequences, step, choices or context out of range");
+    if (o->max_seq < 1 || o->step_tok < 1 || o->ctx_tok < 0)
+        return fxi_fail(err, FX_EINVAL, "replay: sequences, step or context out of range");
     if (o->page_bytes < 4096 || o->page_bytes & (o->page_bytes - 1))
         return fxi_fail(err, FX_EINVAL,
                         "replay: pages of %zu bytes are not a power of two from 4096",
@@ -163,10 +114,11 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
 {
     *out = (fxi_replay_figures){0};
     fxi_replay r = {.t = t, .opt = opt, .out = out};
-    const size_t n_row = opt->max_row && opt->max_row < t->n_row ? opt->max_row : t->n_row;
     FX_TRY(check_options(opt, err));
+    FX_TRY(fxi_load_check(&opt->load, err));
     FX_TRY(fxi_replay_open(&r, err));
-    fx_status st = run_all(&r, n_row, err);
+    fxi_notes_begin(&r.notes, fxi_replay_now_us(&r), opt->sample_s * 1e6, out);
+    fx_status st = run_all(&r, fxi_load_n_row(&opt->load, t), err);
     fxi_turn_end_all(r.eng, FX_FINISH_ABORT);
     fx_status finished = fxi_replay_finish(&r, st == FX_OK ? err : NULL);
     fxi_replay_close(&r);

@@ -60,6 +60,8 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
     const fxi_replay_options *o = r->opt;
     return (fx_options){.n_thread = 1,
                         .kv_memory_bytes = kv_bytes,
+                        .kv_manager = o->manager,
+                        .swap_bytes = o->swap_bytes,
                         .max_seq = o->max_seq,
                         .max_queue = 1 << 24,
                         .max_queue_tok = INT64_MAX / 2,
@@ -105,6 +107,7 @@ static fx_status make_paper(fxi_replay *r, fx_error *err)
     r->memory = fxi_paper_memory_of(eng->vmm);
     r->model->before_pass = fxi_replay_note_pass;
     r->model->ud = r;
+    r->model->n_candidate = r->opt->load.beam_width ? 2 * r->opt->load.beam_width : 1;
     return FX_OK;
 }
 

@@ -21,3 +21,15 @@ bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
         if (fxi_str_is(s, list[i])) return true;
     return false;
 }
+
+bool fxi_str_next_line(fxi_str *rest, fxi_str *line)
+{
+    if (rest->n == 0) return false;
+    const char *end = memchr(rest->p, '\n', rest->n);
+    *line = (fxi_str){rest->p, end ? (size_t)(end - rest->p) : rest->n};
+    const size_t taken = line->n + (end != NULL);
+    rest->p += taken;
+    rest->n -= taken;
+    if (line->n > 0 && line->p[line->n - 1] == '\r') line->n--;
+    return true;
+}

@@ -14,6 +14,7 @@ int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_figures(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_serve_trace(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_replay(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
 // load.c: opens the model that the options name, with a progress bar if it is large and stderr is a

@@ -1,32 +1,9 @@
 // figure_data.c - a CSV file as a table of texts: a line of names, and lines with as many fields.
 #include "cli/figures/figures.h"
 
-#include <stdlib.h>
+#include "base/system/grow.h"
+
 #include <string.h>
-
-static fxi_str next_line(fxi_str *rest)
-{
-    const char *end = memchr(rest->p, '\n', rest->n);
-    fxi_str line = {rest->p, end ? (size_t)(end - rest->p) : rest->n};
-    const size_t taken = line.n + (end != NULL);
-    rest->p += taken;
-    rest->n -= taken;
-    if (line.n > 0 && line.p[line.n - 1] == '\r') line.n--;
-    return line;
-}
-
-static bool add_cell(fxi_csv *c, size_t n_cell, fxi_str cell)
-{
-    if (n_cell == c->cap_cell) {
-        const size_t want = c->cap_cell ? 2 * c->cap_cell : 256;
-        fxi_str *more = realloc(c->cell, want * sizeof *more);
-        if (!more) return false;
-        c->cell = more;
-        c->cap_cell = want;
-    }
-    c->cell[n_cell] = cell;
-    return true;
-}
 
 // Adds the line's fields behind n_cell others; *n_field: how many.
 static fx_status add_fields(fxi_csv *c, size_t n_cell, fxi_str line, int *n_field, fx_error *err)
@@ -35,8 +12,9 @@ static fx_status add_fields(fxi_csv *c, size_t n_cell, fxi_str line, int *n_fiel
     for (bool more = true; more; (*n_field)++) {
         const char *end = memchr(line.p, ',', line.n);
         const fxi_str field = {line.p, end ? (size_t)(end - line.p) : line.n};
-        if (!add_cell(c, n_cell + (size_t)*n_field, field))
+        if (!fxi_grow(&c->cell, sizeof *c->cell, n_cell, &c->cap_cell))
             return fxi_fail(err, FX_ENOMEM, "no memory for %s", c->name);
+        c->cell[n_cell++] = field;
         more = end != NULL;
         line.p += field.n + more;
         line.n -= field.n + more;
@@ -48,8 +26,8 @@ fx_status fxi_csv_read(fxi_str text, const char *name, fxi_csv *out, fx_error *e
 {
     *out = (fxi_csv){.name = name};
     size_t n_line = 0;
-    for (fxi_str rest = text; rest.n > 0;) {
-        const fxi_str line = next_line(&rest);
+    fxi_str line;
+    for (fxi_str rest = text; fxi_str_next_line(&rest, &line);) {
         int n_field;
         FX_TRY(add_fields(out, n_line * (size_t)out->n_col, line, &n_field, err));
         if (n_line++ == 0) out->n_col = n_field;

@@ -47,7 +47,7 @@ static bool is_drawn(const drawing *d, size_t row)
     return d->only < 0 || !fxi_str_compare(fxi_csv_cell(d->data, row, d->only), d->only_value);
 }
 
-static size_t find_name(const fxi_str *name, size_t n, fxi_str s)
+static size_t find_series_name(const fxi_str *name, size_t n, fxi_str s)
 {
     size_t i = 0;
     while (i < n && fxi_str_compare(name[i], s) != 0) i++;
@@ -65,7 +65,7 @@ static fx_status find_series(drawing *d, fx_error *err)
     if (!d->name) return fxi_fail(err, FX_ENOMEM, "no memory for %s", d->f->name);
     for (size_t r = 0; r < d->data->n_row; r++) {
         const fxi_str s = series_of(d, r);
-        if (is_drawn(d, r) && find_name(d->name, d->n_name, s) == d->n_name)
+        if (is_drawn(d, r) && find_series_name(d->name, d->n_name, s) == d->n_name)
             d->name[d->n_name++] = s;
     }
     if (d->n_name > 0) return FX_OK;

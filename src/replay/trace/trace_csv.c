@@ -88,7 +88,7 @@ fx_status fxi_trace_read_csv(fxi_trace_reader *r, const char *text, size_t n_byt
     fxi_column column[MAX_FIELD];
     int n_column = 0;
     fxi_str line;
-    for (size_t at = 0; fxi_trace_next_line(text, n_bytes, &at, &line);) {
+    for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
         r->line++;
         if (r->line == 1)
             FX_TRY(read_names(r, line, column, &n_column));

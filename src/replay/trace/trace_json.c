@@ -39,7 +39,7 @@ static fx_status read_object(fxi_trace_reader *r, json_t *object)
 fx_status fxi_trace_read_json(fxi_trace_reader *r, const char *text, size_t n_bytes)
 {
     fxi_str line;
-    for (size_t at = 0; fxi_trace_next_line(text, n_bytes, &at, &line);) {
+    for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
         json_error_t e;
         r->line++;
         if (line.n == 0) continue;

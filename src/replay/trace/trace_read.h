@@ -22,6 +22,7 @@ typedef struct fxi_trace_reader {
     fx_error *err;
 } fxi_trace_reader;
 
+// trace_row.c
 fxi_column fxi_column_named(fxi_str name);
 // Fails with FX_EFORMAT: "NAME:LINE: ..".
 __attribute__((format(printf, 2, 3))) fx_status fxi_trace_fail(const fxi_trace_reader *r,
@@ -33,11 +34,8 @@ fx_status fxi_trace_row_number(fxi_trace_reader *r, fxi_column c, double v);
 fx_status fxi_trace_row_hash(fxi_trace_reader *r, uint64_t id);
 fx_status fxi_trace_row_end(fxi_trace_reader *r);
 
-// trace_csv.c, trace_json.c
+// trace_csv.c, trace_json.c: the formats
 fx_status fxi_trace_read_csv(fxi_trace_reader *r, const char *text, size_t n_bytes);
 fx_status fxi_trace_read_json(fxi_trace_reader *r, const char *text, size_t n_bytes);
-
-// The next line of text[*at .. n_bytes), without its end; *at moves behind it. False: no more.
-bool fxi_trace_next_line(const char *text, size_t n_bytes, size_t *at, fxi_str *line);
 
 #endif

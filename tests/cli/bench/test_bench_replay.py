@@ -70,7 +70,7 @@ class Replay(unittest.TestCase):
         at = [float(row["at_s"]) for row in rows]
         self.assertGreater(len(at), 10)
         self.assertEqual(at, sorted(at))
-        self.assertTrue(all(int(row["live_bytes"]) <= int(row["mapped_bytes"]) for row in rows))
+        self.assertTrue(all(float(row["live_gb"]) <= float(row["mapped_gb"]) for row in rows))
 
     def test_jsonl(self):
         """Rows as JSON give the same figures."""

@@ -53,8 +53,8 @@ static void test_every_request_ends(void **state)
     assert_int_equal(f.n_output_tok, 98);
     assert_true(f.mean_batch > 1 && f.mean_batch <= 4);
     assert_true(f.end_s > 0 && f.first_s.p50 > 0 && f.first_s.p99 >= f.first_s.p50);
-    assert_true(f.mean_live_bytes > 0 && f.mean_mapped_bytes >= f.mean_live_bytes);
-    assert_true(f.peak_mapped_bytes <= f.budget_bytes);
+    assert_true(f.mean.live > 0 && f.mean.mapped >= f.mean.live);
+    assert_true(f.peak_mapped_bytes <= (double)f.budget_bytes);
     fxi_replay_figures_free(&f);
 }
 
@@ -80,7 +80,7 @@ static void test_arrivals(void **state)
     assert_true(f.end_s > 120 && f.end_s < 121);
     assert_true(f.first_s.p99 < 0.1);
     fxi_replay_figures_free(&f);
-    o.rate_per_s = 100;
+    o.load.rate_per_s = 100;
     f = run_replay(text, &o);
     assert_true(f.end_s < 2);
     fxi_replay_figures_free(&f);
@@ -108,7 +108,7 @@ static void test_short_memory(void **state)
     assert_int_equal(f.n_done, 60);
     assert_int_equal(f.n_output_tok, 60 * 200);
     assert_true(f.mean_batch < 8);
-    assert_true(f.peak_mapped_bytes <= o.kv_bytes);
+    assert_true(f.peak_mapped_bytes <= (double)o.kv_bytes);
     fxi_replay_figures_free(&f);
 }
 
@@ -130,14 +130,14 @@ static void test_the_same_figures(void **state)
     (void)state;
     fxi_replay_options o = small_options();
     const char *text = "prompt_tokens,output_tokens\n100,50\n300,70\n200,40\n1000,100\n";
-    o.rate_per_s = 50;
+    o.load.rate_per_s = 50;
     o.sample_s = 0.01;
     fxi_replay_figures a = run_replay(text, &o), b = run_replay(text, &o);
     assert_true(a.n_sample > 3 && a.n_sample == b.n_sample);
     assert_memory_equal(a.sample, b.sample, a.n_sample * sizeof *a.sample);
     fxi_replay_figures_free(&b);
     a.n_sample = 0;
-    o.seed = 5;
+    o.load.seed = 5;
     b = run_replay(text, &o);
     assert_true(a.end_s != b.end_s);
     fxi_replay_figures_free(&a);

@@ -1,0 +1,23 @@
+// grow.h - a list that grows as it is filled.
+#ifndef FXI_BASE_GROW_H
+#define FXI_BASE_GROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+// Makes room for one more behind the n elements of *list, which has room for *cap, by doubling.
+// False: out of memory, nothing has changed. `list` points to a pointer of any type.
+static inline bool fxi_grow(void *list, size_t elem_bytes, size_t n, size_t *cap)
+{
+    void **place = list;
+    if (n < *cap) return true;
+    const size_t want = *cap ? 2 * *cap : 64;
+    void *more = reallocarray(*place, want, elem_bytes);
+    if (!more) return false;
+    *place = more;
+    *cap = want;
+    return true;
+}
+
+#endif

@@ -1,0 +1,216 @@
+// cmd_trace.c - `flexinfer bench replay` and `bench serve`: a trace of requests in virtual time, or
+// against a model in real time, for each KV manager in turn.
+#include "cli/bench/replay_print.h"
+#include "cli/command/command.h"
+#include "cli/terminal/terminal.h"
+
+#include "replay/replay.h"
+#include "replay/serve.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct trace_job trace_job;
+
+// Runs the trace with the manager that job->setting names.
+typedef fx_status run_fn(trace_job *job, fxi_replay_figures *out, fx_error *err);
+
+struct trace_job {
+    const fxi_cli_options *o;
+    run_fn *run;
+    fxi_replay_setting setting; // for the eyes
+    fxi_trace trace;
+    fxi_load load;
+    const fxi_geometry *geometry; // replay: of the model, and what it runs on
+    const fxi_device *device;
+    fxi_progress bar;
+    FILE *timeline; // NULL: none
+};
+
+static bool show_progress(void *ud, size_t n_done, size_t n_row)
+{
+    fxi_progress_draw(ud, n_done, n_row);
+    return !fxi_signals_stop();
+}
+
+static fxi_load load_of(const fxi_cli_options *o)
+{
+    fxi_load l = fxi_load_start();
+    l.rate_per_s = o->rate_per_s;
+    l.speed = o->speed;
+    l.shrink = o->shrink;
+    l.max_row = (size_t)o->max_row;
+    l.n_choice = o->n_choice;
+    l.beam_width = o->beam_width;
+    l.prefix_tok = o->prefix_tok;
+    l.seed = o->sampling.seed;
+    return l;
+}
+
+// ---- in virtual time ---------------------------------------------------------------------------
+
+static fx_status find_setting(trace_job *j, fx_error *err)
+{
+    const fxi_cli_options *o = j->o;
+    j->geometry = fxi_geometry_find(o->geometry);
+    j->device = fxi_device_find(o->device);
+    if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
+    if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
+    j->setting.model = j->geometry->name;
+    j->setting.device = j->device->name;
+    j->setting.page_bytes = (size_t)o->page_bytes;
+    j->setting.budget_bytes =
+        o->kv_memory_bytes ? o->kv_memory_bytes : fxi_setting_kv_bytes(j->geometry, j->device);
+    return FX_OK;
+}
+
+static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *err)
+{
+    const fxi_cli_options *o = j->o;
+    fxi_replay_options opt = fxi_replay_options_start();
+    opt.manager = j->setting.manager;
+    opt.geometry = j->geometry;
+    opt.device = j->device;
+    opt.kv_bytes = o->kv_memory_bytes;
+    opt.page_bytes = (size_t)o->page_bytes;
+    opt.ctx_tok = o->ctx_tok;
+    opt.max_seq = o->max_seq;
+    opt.step_tok = o->step_tok;
+    opt.swap_bytes = o->swap_bytes;
+    opt.load = j->load;
+    opt.sample_s = o->timeline ? o->sample_s : 0;
+    opt.on_progress = show_progress;
+    opt.progress_ud = &j->bar;
+    return fxi_replay_run(&j->trace, &opt, out, err);
+}
+
+// ---- in real time ------------------------------------------------------------------------------
+
+static fx_status serve_trace(trace_job *j, fx_engine *eng, fxi_replay_figures *out, fx_error *err)
+{
+    const fxi_serve_options opt = {.load = j->load,
+                                   .sample_s = j->o->timeline ? j->o->sample_s : 0,
+                                   .on_progress = show_progress,
+                                   .progress_ud = &j->bar};
+    return fxi_serve_run(eng, &j->trace, &opt, out, err);
+}
+
+// As many as may wait are let in: what is measured is the queue, not its bound.
+static fx_status run_really(trace_job *j, fxi_replay_figures *out, fx_error *err)
+{
+    fxi_cli_options with = *j->o;
+    fx_engine *eng;
+    *out = (fxi_replay_figures){0};
+    with.kv_manager = j->setting.manager;
+    with.max_queue = 1 << 20;
+    with.max_queue_tok = 1ull << 40;
+    FX_TRY(fxi_cli_open(&with, &eng, err));
+    fx_status st = serve_trace(j, eng, out, err);
+    fx_engine_close(eng);
+    return st;
+}
+
+static fx_status find_model(trace_job *j, fx_error *err)
+{
+    (void)err;
+    const char *slash = strrchr(j->o->model, '/');
+    j->setting.model = slash && slash[1] ? slash + 1 : j->o->model;
+    j->setting.device = "this machine";
+    j->setting.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    j->setting.budget_bytes = j->o->kv_memory_bytes;
+    return FX_OK;
+}
+
+// ---- both --------------------------------------------------------------------------------------
+
+static fx_status run_manager(trace_job *j, const char *manager, fx_error *err)
+{
+    fxi_replay_figures f;
+    j->setting.manager = manager;
+    j->bar = fxi_progress_begin(manager);
+    fx_status st = j->run(j, &f, err);
+    fxi_progress_end(&j->bar);
+    if (st == FX_OK && j->o->csv) fxi_replay_print_csv_row(&j->setting, &f);
+    if (st == FX_OK && !j->o->csv) fxi_replay_print_row(manager, &f);
+    if (st == FX_OK && j->timeline) fxi_replay_print_timeline(j->timeline, manager, &f);
+    fxi_replay_figures_free(&f);
+    fflush(stdout);
+    return st;
+}
+
+// Each name of a list that commas separate.
+static fx_status run_managers(trace_job *j, fx_error *err)
+{
+    char name[32];
+    for (const char *p = j->o->managers; *p;) {
+        const size_t n = strcspn(p, ",");
+        if (n == 0 || n >= sizeof name)
+            return fxi_fail(err, FX_EINVAL, "--kv: '%.60s' is not a list of names", j->o->managers);
+        memcpy(name, p, n);
+        name[n] = 0;
+        FX_TRY(run_manager(j, name, err));
+        p += n + (p[n] == ',');
+    }
+    return FX_OK;
+}
+
+static fx_status open_timeline(trace_job *j, fx_error *err)
+{
+    const char *path = j->o->timeline;
+    if (!path) return FX_OK;
+    j->timeline = fopen(path, "w");
+    if (!j->timeline) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    fxi_replay_print_timeline_head(j->timeline);
+    return FX_OK;
+}
+
+static fx_status close_timeline(trace_job *j, fx_error *err)
+{
+    FILE *f = j->timeline;
+    if (!f) return FX_OK;
+    const bool failed = ferror(f);
+    if (fclose(f) != 0 || failed)
+        return fxi_fail(err, FX_EIO, "%s: %s", j->o->timeline, strerror(errno));
+    return FX_OK;
+}
+
+static fx_status run_trace(trace_job *j, fx_error *err)
+{
+    FX_TRY(fxi_trace_open(j->setting.trace, &j->trace, err));
+    FX_TRY(open_timeline(j, err));
+    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
+    if (j->o->csv)
+        fxi_replay_print_csv_head();
+    else
+        fxi_replay_print_head(&j->setting);
+    return run_managers(j, err);
+}
+
+// setup fills in what the job runs on.
+static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err))
+{
+    fx_error err;
+    j->load = load_of(j->o);
+    j->setting.load = &j->load;
+    j->setting.max_seq = j->o->max_seq;
+    j->setting.swaps = j->o->swap_bytes > 0;
+    fx_status st = setup(j, &err);
+    if (st == FX_OK) st = run_trace(j, &err);
+    fx_status closed = close_timeline(j, st == FX_OK ? &err : NULL);
+    fxi_trace_free(&j->trace);
+    if (st == FX_OK && closed == FX_OK) return 0;
+    return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : fxi_cli_fail("%s", err.text);
+}
+
+int fxi_cmd_replay(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    trace_job j = {.o = o, .run = run_virtually, .setting = {.trace = rest->arg[0]}};
+    return run_job(&j, find_setting);
+}
+
+int fxi_cmd_serve_trace(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    trace_job j = {.o = o, .run = run_really, .setting = {.trace = rest->arg[0]}};
+    return run_job(&j, find_model);
+}
