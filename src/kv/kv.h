@@ -227,7 +227,8 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
 }
 
 // PREFIX. Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
-// tok[0..n_tok). s stays as it is.
+// tok[0..n_tok). s goes on with the same rows; its views are to be asked for again. FX_EINVAL: s is
+// swapped out; or the manager has recorded it in another domain, and can do so once only.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {

@@ -6,10 +6,8 @@
 #include <string.h>
 
 static const fxi_kv_ops *const managers[] = {
-    &fxi_kv_vtensor,
-    &fxi_kv_reserve_max,
-    &fxi_kv_reserve_pow2,
-    &fxi_kv_reserve_oracle,
+    &fxi_kv_vtensor,      &fxi_kv_paged,          &fxi_kv_reserve_max,
+    &fxi_kv_reserve_pow2, &fxi_kv_reserve_oracle,
 };
 
 enum { N_MANAGER = sizeof managers / sizeof *managers };

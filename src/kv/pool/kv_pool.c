@@ -151,11 +151,9 @@ fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t from, size_t 
 }
 
 fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, size_t to, uint64_t at, size_t size_bytes,
-                              uint64_t sum)
+                              uint64_t *sum)
 {
-    uint64_t found;
-    const vt_status st = p->vmm->ops->swap_read(p->vmm, p->addr + to, at, size_bytes, &found);
-    return st == VT_OK && found == sum ? FX_OK : FX_EIO;
+    return fxi_kv_status_of(p->vmm->ops->swap_read(p->vmm, p->addr + to, at, size_bytes, sum));
 }
 
 void fxi_kv_pool_swap_drop(fxi_kv_pool *p, uint64_t at, size_t size_bytes)

@@ -38,12 +38,12 @@ fx_status fxi_kv_pool_copy(fxi_kv_pool *p, size_t to, size_t from, size_t size_b
 
 // Waits for the device: before the first of several of the two below. Errors: FX_EIO.
 fx_status fxi_kv_pool_settle(fxi_kv_pool *p);
-// Writes bytes to byte `at` of the swap, and reads them back. Errors: FX_EIO (also if what is read
-// is not what was written), FX_ENOSPACE (only out: the file system is full).
+// Writes bytes to byte `at` of the swap, and reads them back; *sum is the checksum of what was
+// written, or found. Errors: FX_EIO, FX_ENOSPACE (only out: the file system is full).
 fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t from, size_t size_bytes,
                                uint64_t *sum);
 fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, size_t to, uint64_t at, size_t size_bytes,
-                              uint64_t sum);
+                              uint64_t *sum);
 void fxi_kv_pool_swap_drop(fxi_kv_pool *p, uint64_t at, size_t size_bytes);
 
 // For tests: whether the system holds as much as the pool has.

@@ -198,7 +198,7 @@ static void check_cost(const char *manager, const fxi_kv_need *need)
     open_world(manager, 32 * BUDGET);
     const uint64_t cost = fxi_kv_cost(world.kv, need);
     kv_world_close(&world);
-    uint64_t budget = cost;
+    uint64_t budget = cost + 2 * PAGE; // a pool has a page of its own
     open_world(manager, budget);
     while (stats_now().usable_bytes < cost) {
         kv_world_close(&world);
@@ -404,7 +404,7 @@ static void shared_memory_is_swapped(const char *manager)
     kv_world_close(&world);
 }
 
-// ---- one test for each ---------------------------------------------------------------------------
+// ---- one test for each -------------------------------------------------------------------------
 
 static void test_unknown_is_refused(void **state)
 {
