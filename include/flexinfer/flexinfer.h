@@ -56,7 +56,8 @@ typedef struct fx_options {
     int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
                               // its cgroup, has free once the model is loaded
-    const char *kv_manager;   // who manages the KV cache, see docs/engine.md; NULL: "vtensor"
+    const char *kv_manager;   // who manages the KV cache, see fx_kv_manager_name; NULL: the first
+    int kv_block_tok;         // tokens in a unit of its memory, at least; 0: the manager's choice
     const char *kv_type;      // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
                               // size a multiple of 32); NULL: f16
     int max_seq;              // sequences that run together; 0: 64
@@ -345,6 +346,9 @@ void fx_cancel(fx_engine *eng, uint64_t id);
 // alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence,
 // or the KV manager cannot change it).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
+
+// The i-th KV manager's name, for fx_options; NULL: there are no more. From any thread. Static.
+const char *fx_kv_manager_name(int i);
 
 // ---- statistics --------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_option("threads", o->n_thread, MAX_THREAD, err));
     FX_TRY(check_option("context", o->ctx_tok, MAX_CTX_TOK, err));
     FX_TRY(check_option("sequences", o->max_seq, 1 << 14, err));
+    FX_TRY(check_option("tokens of a KV block", o->kv_block_tok, 1 << 16, err));
     FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
     FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
@@ -120,13 +121,13 @@ static void default_budget(fx_engine *eng)
 
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
-    const char *manager = eng->opt.kv_manager;
     default_budget(eng);
     fxi_kv_shape shape = {
         .layout = fxi_model_get_shape(eng->model)->kv,
         .ctx_tok = eng->info.ctx_tok,
         .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
+        .block_tok = eng->opt.kv_block_tok,
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,
@@ -134,7 +135,10 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .is_unguarded = eng->is_unguarded,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_open(manager ? manager : "vtensor", &shape, &eng->kv, err));
+    FX_TRY(fxi_kv_open(eng->opt.kv_manager, &shape, &eng->kv, err));
+    fxi_kv_stats stats;
+    fxi_kv_get_stats(eng->kv, &stats);
+    eng->opt.kv_memory_bytes = eng->budget_bytes = stats.usable_bytes;
     int n_tok = fxi_budget_tok(eng);
     if (n_tok < fxi_budget_least_tok(eng))
         return fxi_fail(err, FX_ENOSPACE,

@@ -41,6 +41,7 @@ typedef struct fxi_kv_shape {
     int ctx_tok;           // longest sequence
     int step_tok;          // most tokens that one extend adds; 0: ctx_tok
     int max_seq;           // sequences alive at once, swapped ones included
+    int block_tok;         // tokens that a unit of memory holds, at least; 0: the manager's choice
     uint64_t budget_bytes; // physical memory
     const char *swap_dir;  // directory of the swap file; NULL: no swap
     uint64_t swap_bytes;   // size of the swap; 0: no swap
@@ -71,6 +72,7 @@ typedef struct fxi_kv_need {
 //     held   = used + reserved + internal + external
 typedef struct fxi_kv_stats {
     uint64_t budget_bytes;
+    uint64_t usable_bytes;   // of them: what sequences can hold at most, once whole blocks are made
     uint64_t mapped_bytes;   // physical memory in use
     uint64_t used_bytes;     // holds tokens of sequences, shared ones once
     uint64_t reserved_bytes; // kept for tokens that sequences are expected to get
@@ -93,11 +95,12 @@ typedef struct fxi_kv_keep {
 
 typedef enum fxi_kv_cap {
     FXI_KV_PREFIX = 1,   // domains, peek, match, record, whole_tok, forget_idle
-    FXI_KV_FORK = 2,     // fork
-    FXI_KV_SWAP = 4,     // swap_out and swap_in, as far as swap_bytes go
-    FXI_KV_ELASTIC = 8,  // set_budget and trim: memory goes back to the system while it runs
-    FXI_KV_WINDOWS = 16, // rows that a window has passed are freed; otherwise they stay
-    FXI_KV_ZEROED = 32,  // rows that an extend adds read as zero; otherwise they hold anything
+    FXI_KV_EXACT = 2,    // prefixes are shared to the token; otherwise as far as whole blocks go
+    FXI_KV_FORK = 4,     // fork
+    FXI_KV_SWAP = 8,     // swap_out and swap_in, as far as swap_bytes go
+    FXI_KV_ELASTIC = 16, // set_budget and trim: memory goes back to the system while it runs
+    FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
+    FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero; otherwise they hold anything
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -143,9 +146,9 @@ struct fxi_kv {
 
 // ---- life --------------------------------------------------------------------------------------
 
-// Opens the manager of this name. Errors, with a line in *err: FX_EINVAL (no manager of this name,
-// or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence), FX_ENOMEM, FX_EIO; then
-// *out is NULL. (kv_registry.c)
+// Opens the manager of this name; NULL: the first one. Errors, with a line in *err: FX_EINVAL (no
+// manager of this name, or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence),
+// FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
 
 // Releases all sequences and all memory. NULL is allowed.
@@ -193,8 +196,8 @@ static inline fx_status fxi_kv_create(fxi_kv *kv, const fxi_kv_expect *expect, f
 }
 
 // PREFIX. A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit
-// tokens long. Whole chunks are shared; the rows of a last, partly matched chunk are copied. Where
-// windows are freed, that is the longest one of which the last window_tok - 1 rows are there.
+// tokens long. Whole blocks are shared; EXACT: the rows of a last, partly matched one are copied.
+// Where windows are freed, it is the longest of which the last window_tok - 1 rows are there.
 static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
                                      const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
@@ -224,14 +227,15 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
 }
 
 // PREFIX. Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
-// tok[0..n_tok). s stays as it is.
+// tok[0..n_tok). s goes on with the same rows; its views are to be asked for again. FX_EINVAL: s is
+// swapped out; or the manager has recorded it in another domain, and can do so once only.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {
     return kv->ops->seq_record(kv, s, d, tok, n_tok, keep);
 }
 
-// PREFIX. The largest part of n_tok tokens that ends where chunks end in every plane: it can be
+// PREFIX. The largest part of n_tok tokens that ends where blocks end in every plane: it can be
 // recorded without a copy once s grows.
 static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 {
@@ -275,8 +279,8 @@ static inline uint64_t fxi_kv_bytes_for(const fxi_kv *kv, int len_tok)
 }
 
 // Most bytes that the sequences hold at once while they grow to end_tok, beyond what they share
-// with others: the sum of what is in memory and what is asked for must fit into the budget. From
-// any thread.
+// with others: the sum of what is held and what is asked for must fit into usable_bytes. From any
+// thread.
 static inline uint64_t fxi_kv_cost(const fxi_kv *kv, const fxi_kv_need *need)
 {
     return kv->ops->cost(kv, need);

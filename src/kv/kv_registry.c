@@ -1,13 +1,16 @@
-// kv_registry.c - KV managers by name.
+// kv_registry.c - KV managers by name. The first is the default.
 #include "kv/kv.h"
 #include "kv/kv_managers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { N_MANAGER = 1 };
+static const fxi_kv_ops *const managers[] = {
+    &fxi_kv_vtensor,      &fxi_kv_paged,          &fxi_kv_reserve_max,
+    &fxi_kv_reserve_pow2, &fxi_kv_reserve_oracle,
+};
 
-static const fxi_kv_ops *const managers[N_MANAGER] = {&fxi_kv_vtensor};
+enum { N_MANAGER = sizeof managers / sizeof *managers };
 
 const char *fxi_kv_manager_name(int i)
 {
@@ -27,6 +30,7 @@ fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **o
 {
     *out = NULL;
     for (int i = 0; i < N_MANAGER; i++)
-        if (strcmp(managers[i]->name, manager) == 0) return managers[i]->open(shape, out, err);
+        if (!manager || strcmp(managers[i]->name, manager) == 0)
+            return managers[i]->open(shape, out, err);
     return no_manager(manager, err);
 }

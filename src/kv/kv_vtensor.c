@@ -10,13 +10,14 @@
 // that a chunk is one slice with few tokens of all planes, not one of many tokens for each plane
 // (vAttention's tensor slicing, arXiv 2405.04437, section 6.1).
 #include "kv/kv_managers.h"
+#include "kv/kv_status.h"
 
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-// Tokens that a slice holds at least.
+// Tokens that a slice holds at least, unless the caller says how many.
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 16
 
@@ -66,23 +67,6 @@ static const uint32_t *vt_tok(const int32_t *tok)
     return (const uint32_t *)tok;
 }
 
-static fx_status kv_status_of(vt_status st)
-{
-    static const fx_status map[] = {
-        [VT_OK] = FX_OK,
-        [VT_NOSPACE] = FX_ENOSPACE,
-        [VT_EDEVICE] = FX_EIO,
-        [VT_EINVAL] = FX_EINVAL,
-        [VT_ENOMEM] = FX_ENOMEM,
-        [VT_NOMAPS] = FX_ENOSPACE,
-        [VT_NOSPANS] = FX_ENOSPACE,
-        [VT_NOPINS] = FX_ENOSPACE,
-        [VT_NOSWAP] = FX_ENOSPACE,
-        [VT_BUSY] = FX_ENOSPACE,
-    };
-    return map[st];
-}
-
 // Whether memory that the device held up is free now: the engine has nothing else to do meanwhile.
 // A device that fails is reported by the next try.
 static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
@@ -93,11 +77,12 @@ static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
 // ---- life --------------------------------------------------------------------------------------
 
 // Chunks are as small as the memory's granularity and the least tokens of a slice allow.
-static chunk_shape shape_of(const fxi_kv_group *g, vt_layout packing, size_t granularity)
+static chunk_shape shape_of(const fxi_kv_group *g, vt_layout packing, int slice_tok,
+                            size_t granularity)
 {
     const bool packed = packing == VT_LAYOUT_PACKED;
     const size_t tok_bytes = packed ? (size_t)g->n_plane * g->row_bytes : g->row_bytes;
-    const size_t least = (packed ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK) * tok_bytes;
+    const size_t least = (size_t)slice_tok * tok_bytes;
     const size_t slice_bytes = (least + granularity - 1) / granularity * granularity;
     return (chunk_shape){.tok_bytes = tok_bytes,
                          .slice_bytes = slice_bytes,
@@ -112,9 +97,11 @@ static void fill_groups(kv_vtensor *k, const fxi_kv_shape *shape)
     uint32_t n_plane = 0;
     k->layout = shape->layout;
     k->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
+    const int preset = k->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
+    const int slice_tok = shape->block_tok ? shape->block_tok : preset;
     for (int g = 0; g < k->layout.n_group; g++) {
         const fxi_kv_group *from = &k->layout.group[g];
-        k->chunk[g] = shape_of(from, k->packing, granularity);
+        k->chunk[g] = shape_of(from, k->packing, slice_tok, granularity);
         k->group[g] = (vt_group){.n_plane = (uint32_t)from->n_plane,
                                  .row_bytes = from->row_bytes,
                                  .window_tok = (uint32_t)from->window_tok,
@@ -167,7 +154,7 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     const vt_status st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
         free(k);
-        return fxi_fail(err, kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
     k->kv.ops = &fxi_kv_vtensor;
     k->ctx_tok = shape->ctx_tok;
@@ -189,7 +176,7 @@ static void kvv_close(fxi_kv *kv)
 static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
     vt_domain *d = NULL;
-    fx_status st = kv_status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
+    fx_status st = fxi_kv_status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
     *out = (fxi_kv_domain *)d;
     return st;
 }
@@ -224,7 +211,7 @@ static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok,
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
@@ -233,7 +220,7 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
     const bool is_plain = !r.priority; // no retention: keeps a higher priority recorded before
-    return kv_status_of(
+    return fxi_kv_status_of(
         vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r));
 }
 
@@ -254,7 +241,7 @@ static fx_status kvv_seq_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_
     do st = vt_seq_create(manager_of(kv)->vt, expected_len(expect), &s);
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
@@ -265,7 +252,7 @@ static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq
     do st = vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child);
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)child;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
@@ -274,7 +261,7 @@ static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     int n_try = 0;
     do st = vt_seq_extend(vt_of(s), (uint32_t)len_tok);
     while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
@@ -287,7 +274,7 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
 static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 {
     (void)kv;
-    return kv_status_of(vt_seq_swap_out(vt_of(s)));
+    return fxi_kv_status_of(vt_seq_swap_out(vt_of(s)));
 }
 
 static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
@@ -296,7 +283,7 @@ static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
     int n_try = 0;
     do st = vt_seq_swap_in(vt_of(s));
     while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -411,17 +398,17 @@ static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
     int n_try = 0;
     do st = vt_set_budget(manager_of(kv)->vt, budget_bytes);
     while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
+    return fxi_kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
 }
 
 static fx_status kvv_forget_idle(fxi_kv *kv)
 {
-    return kv_status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
+    return fxi_kv_status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
 }
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
@@ -432,6 +419,7 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     const uint64_t slack = st.slack_bytes < held ? st.slack_bytes : held;
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
+        .usable_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
         .used_bytes = held - slack,
         .internal_bytes = slack,
@@ -448,13 +436,13 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
-    return kv_status_of(vt_check(manager_of(kv)->vt, what));
+    return fxi_kv_status_of(vt_check(manager_of(kv)->vt, what));
 }
 
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
-    .caps =
-        FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC | FXI_KV_WINDOWS | FXI_KV_ZEROED,
+    .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
+            FXI_KV_WINDOWS | FXI_KV_ZEROED,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,

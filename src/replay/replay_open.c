@@ -61,6 +61,7 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
     return (fx_options){.n_thread = 1,
                         .kv_memory_bytes = kv_bytes,
                         .kv_manager = o->manager,
+                        .kv_block_tok = o->block_tok,
                         .swap_bytes = o->swap_bytes,
                         .max_seq = o->max_seq,
                         .max_queue = 1 << 24,

@@ -119,6 +119,7 @@ static fxi_str trace_name(const char *path)
 void fxi_replay_print_csv_head(void)
 {
     printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
+           "block_tokens,"
            "preempt");
     for (int i = 0; i < N_COLUMN; i++) printf(",%s", columns[i].csv);
     printf("\n");
@@ -128,9 +129,9 @@ void fxi_replay_print_csv_row(const fxi_replay_setting *s, const fxi_replay_figu
 {
     const fxi_str name = trace_name(s->trace);
     const fxi_load *l = s->load;
-    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%s", (int)name.n, name.p, s->manager, s->model,
+    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", (int)name.n, name.p, s->manager, s->model,
            s->device, s->page_bytes >> 10, l->rate_per_s, s->max_seq, l->n_choice, l->beam_width,
-           l->prefix_tok, s->swaps ? "swap" : "recompute");
+           l->prefix_tok, s->block_tok, s->swaps ? "swap" : "recompute");
     for (int i = 0; i < N_COLUMN; i++) printf(",%.9g", columns[i].value(f));
     printf("\n");
 }

@@ -14,6 +14,7 @@ typedef struct fxi_replay_setting {
     size_t page_bytes;
     uint64_t budget_bytes; // of KV memory; 0: by default
     int max_seq;           // 0: by default
+    int block_tok;         // 0: the manager's choice
     bool swaps;
     const fxi_load *load;
 } fxi_replay_setting;

@@ -77,6 +77,7 @@ static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *
     opt.ctx_tok = o->ctx_tok;
     opt.max_seq = o->max_seq;
     opt.step_tok = o->step_tok;
+    opt.block_tok = o->kv_block_tok;
     opt.swap_bytes = o->swap_bytes;
     opt.load = j->load;
     opt.sample_s = o->timeline ? o->sample_s : 0;
@@ -194,6 +195,7 @@ static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err)
     j->load = load_of(j->o);
     j->setting.load = &j->load;
     j->setting.max_seq = j->o->max_seq;
+    j->setting.block_tok = j->o->kv_block_tok;
     j->setting.swaps = j->o->swap_bytes > 0;
     fx_status st = setup(j, &err);
     if (st == FX_OK) st = run_trace(j, &err);
