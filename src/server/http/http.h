@@ -21,6 +21,7 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/guard/tenant.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
@@ -80,6 +81,9 @@ struct fxi_http_job {
     atomic_int refs;
 
     fx_engine *eng; // immutable; outlives the job
+    // Immutable once the head has been read, and never NULL; valid as long as the job.
+    const fxi_tenant *tenant;
+    char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
 
     // The I/O thread's own.
     fxi_server *srv; // valid while the connection's reference is held
@@ -121,6 +125,8 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+// Whether the request came with an admin's key. Any thread that holds a reference.
+bool fxi_http_job_is_admin(const fxi_http_job *job);
 
 // ---- watch.c: hang-ups and pings --------------------------------------------------------------
 
@@ -152,11 +158,20 @@ enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 
+// Who may use a route, and when.
+typedef enum fxi_access {
+    FXI_ACCESS_MODEL, // with a key, if the server has keys, once the model is loaded
+    FXI_ACCESS_KEY,   // with a key, if the server has keys; even while the model loads
+    FXI_ACCESS_PROBE, // anyone, at any time
+    FXI_ACCESS_ADMIN, // with an admin's key, once the model is loaded; nobody without such a key
+} fxi_access;
+
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
     const char *path;
     bool prefix; // path is only the start of what it serves
     enum MHD_Result (*run)(fxi_http_job *job);
+    fxi_access access;
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

@@ -26,6 +26,7 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
     atomic_init(&job->refs, 1);
     job->srv = srv;
     job->eng = srv->eng;
+    job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
     job->started_s = fxi_now_s();
     return job;
@@ -39,6 +40,11 @@ void fxi_http_job_unref(fxi_http_job *job)
     free(job->part);
     pthread_mutex_destroy(&job->mu);
     free(job);
+}
+
+bool fxi_http_job_is_admin(const fxi_http_job *job)
+{
+    return job->tenant->is_admin;
 }
 
 // ---- waking and ending ------------------------------------------------------------------------

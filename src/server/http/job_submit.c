@@ -58,14 +58,22 @@ static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, f
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
+    fxi_http_job *job = part->job;
+    fxi_buf domain = {0};
+    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt)) {
+        fxi_buf_free(&domain);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
     fx_request req = fxi_params_request(par, random_u64());
+    req.tenant = domain.p;
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
-    atomic_fetch_add(&part->job->refs, 1);
-    fx_status st = fx_submit(part->job->eng, &req, id, err);
-    if (st != FX_OK) fxi_http_job_unref(part->job);
+    atomic_fetch_add(&job->refs, 1);
+    fx_status st = fx_submit(job->eng, &req, id, err);
+    if (st != FX_OK) fxi_http_job_unref(job);
+    fxi_buf_free(&domain);
     return st;
 }
 

@@ -117,14 +117,14 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 // ---- the table --------------------------------------------------------------------------------
 
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", false, serve_completions},
-    {"POST", "/v1/chat/completions", false, serve_chat},
-    {"POST", "/apply-template", false, serve_apply_template},
-    {"GET", "/v1/models", false, serve_models},
-    {"GET", "/v1/models/", true, serve_model},
-    {"GET", "/health", false, serve_health},
-    {"GET", "/stats", false, serve_stats},
-    {"GET", "/", false, serve_index},
+    {"POST", "/v1/completions", false, serve_completions, FXI_ACCESS_MODEL},
+    {"POST", "/v1/chat/completions", false, serve_chat, FXI_ACCESS_MODEL},
+    {"POST", "/apply-template", false, serve_apply_template, FXI_ACCESS_MODEL},
+    {"GET", "/v1/models", false, serve_models, FXI_ACCESS_MODEL},
+    {"GET", "/v1/models/", true, serve_model, FXI_ACCESS_MODEL},
+    {"GET", "/health", false, serve_health, FXI_ACCESS_PROBE},
+    {"GET", "/stats", false, serve_stats, FXI_ACCESS_MODEL},
+    {"GET", "/", false, serve_index, FXI_ACCESS_KEY},
 };
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
