@@ -2,6 +2,10 @@
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
+#include <time.h>
+
 double fxi_now_s(void); // seconds since an arbitrary moment
+// The moment in s >= 0 seconds, for waits on CLOCK_MONOTONIC.
+struct timespec fxi_clock_after(double s);
 
 #endif

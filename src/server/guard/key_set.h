@@ -1,4 +1,4 @@
-// key_set.h - the keys of one file as data; what keys.c and its tests share with the reader.
+// key_set.h - the keys of one file as data; what key_ring.c and its tests share with the reader.
 #ifndef FXI_SERVER_KEY_SET_H
 #define FXI_SERVER_KEY_SET_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/text/str.h"
-#include "server/guard/keys.h"
+#include "server/guard/key_ring.h"
 
 typedef struct fxi_key {
     fxi_tenant tenant; // first: a tenant's address is that of its key

@@ -1,8 +1,8 @@
-// keys.c - the ring of keys: opened, reloaded, searched.
+// key_ring.c - the ring of keys: opened, reloaded, searched.
 //
 // A search holds the lock, so that a reload cannot free what it looks at; what it finds has a
 // reference of its own.
-#include "server/guard/keys.h"
+#include "server/guard/key_ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct fxi_keyring {
 
 // ---- reading ----------------------------------------------------------------------------------
 
-static fx_status read_open_file(int fd, const char *name, fxi_buf *b, bool *is_exposed,
+static fx_status read_key_file(int fd, const char *name, fxi_buf *b, bool *is_exposed,
                                 fx_error *err)
 {
     char piece[4096];
@@ -47,7 +47,7 @@ static fx_status read_text(const char *name, fxi_buf *b, bool *is_exposed, fx_er
 {
     const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
-    const fx_status st = read_open_file(fd, name, b, is_exposed, err);
+    const fx_status st = read_key_file(fd, name, b, is_exposed, err);
     close(fd);
     return st;
 }
