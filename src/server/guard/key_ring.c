@@ -27,7 +27,7 @@ struct fxi_keyring {
 // ---- reading ----------------------------------------------------------------------------------
 
 static fx_status read_key_file(int fd, const char *name, fxi_buf *b, bool *is_exposed,
-                                fx_error *err)
+                               fx_error *err)
 {
     char piece[4096];
     struct stat st;
@@ -58,7 +58,7 @@ static void wipe_buf(fxi_buf *b)
     fxi_buf_free(b);
 }
 
-static fx_status read_file(const char *name, fxi_key_set *set, bool *is_exposed, fx_error *err)
+static fx_status read_keys(const char *name, fxi_key_set *set, bool *is_exposed, fx_error *err)
 {
     fxi_buf b = {0};
     fx_status st = read_text(name, &b, is_exposed, err);
@@ -72,7 +72,7 @@ static fx_status read_all(const fxi_keyring *ring, fxi_key_set *set, bool *is_ex
                           fx_error *err)
 {
     static const fxi_tenant lone = {.id = "default", .salt = "key:default"};
-    if (ring->file) FX_TRY(read_file(ring->file, set, is_exposed, err));
+    if (ring->file) FX_TRY(read_keys(ring->file, set, is_exposed, err));
     if (!ring->own) return FX_OK;
     return fxi_key_set_add(set, &lone, fxi_str_of(ring->own), "the API key", err);
 }

@@ -1,4 +1,5 @@
-// key_ring.h - API keys: read from a file, replaced while the server runs, compared in constant time.
+// key_ring.h - API keys: read from a file, replaced while the server runs, compared in constant
+// time.
 //
 // The file has one key a line: `NAME KEY [admin] [priority=N]`; empty lines and those that begin
 // with # do not count. NAME is the tenant: letters, digits and "_.-". Several keys may have one

@@ -108,7 +108,7 @@ static fx_status read_rights(fxi_tenant *t, fxi_str line, const char *where, fx_
     return FX_OK;
 }
 
-static fx_status read_line(fxi_key_set *set, fxi_str line, const char *where, fx_error *err)
+static fx_status read_key_line(fxi_key_set *set, fxi_str line, const char *where, fx_error *err)
 {
     fxi_tenant t = {.is_admin = false};
     const fxi_str name = next_word(&line);
@@ -134,7 +134,7 @@ fx_status fxi_key_set_read(fxi_key_set *set, const char *text, size_t n_bytes, c
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         if (!stop) stop = end;
         snprintf(where, sizeof where, "%s, line %d", name, n_line);
-        FX_TRY(read_line(set, (fxi_str){text, (size_t)(stop - text)}, where, err));
+        FX_TRY(read_key_line(set, (fxi_str){text, (size_t)(stop - text)}, where, err));
         text = stop == end ? end : stop + 1;
     }
     return FX_OK;

@@ -114,7 +114,7 @@ static void drop_front(fxi_log *log, size_t n)
 }
 
 // Returns the bytes that are done with: written, or lost because nobody will ever read them.
-static size_t write_bytes(int fd, const char *p, size_t n)
+static size_t write_piece(int fd, const char *p, size_t n)
 {
     const ssize_t k = write(fd, p, n);
     if (k >= 0) return (size_t)k;
@@ -131,7 +131,7 @@ static void *writer_main(void *ud)
                                {.fd = log->fd, .events = POLLOUT}};
         if (poll(fds, n ? 2 : 1, -1) < 0) continue;
         if (fds[0].revents) drain_wakes(log);
-        if (n && fds[1].revents) drop_front(log, write_bytes(log->fd, piece, n));
+        if (n && fds[1].revents) drop_front(log, write_piece(log->fd, piece, n));
     }
     pthread_mutex_lock(&log->mu);
     log->done = true;
