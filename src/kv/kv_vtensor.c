@@ -5,6 +5,7 @@
 // fxi_kv_domain a vt_domain.
 #include "kv/kv_managers.h"
 
+#include "kv/kv_meter.h"
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
+    vt_vmm *meter;  // owned by vt
     int whole_tok;  // smallest number of tokens whose rows end where a chunk ends
     bool single_thread;
 } kv_vtensor;
@@ -61,7 +63,6 @@ static vt_config config_of(const fxi_kv_shape *shape)
     cfg.budget_bytes = shape->budget_bytes;
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
-    cfg.vmm = shape->vmm;
     cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
     return cfg;
 }
@@ -77,8 +78,11 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     vt_config cfg = config_of(shape);
-    const vt_status st = vt_manager_create(&cfg, &k->vt);
+    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    cfg.vmm = k->meter;
+    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
+        fxi_meter_cancel(k->meter, shape->vmm);
         free(k);
         return fxi_fail(err, kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
@@ -248,11 +252,19 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .mapped_bytes = st.mapped_bytes,
         .held_bytes = (st.chunks_owned + st.chunks_shared) * st.chunk_bytes,
         .cached_bytes = st.chunks_cached * st.chunk_bytes,
+        .shared_bytes = st.chunks_shared * st.chunk_bytes,
+        .spare_bytes = st.chunks_spare * st.chunk_bytes,
+        .slack_bytes = st.slack_bytes,
         .live_bytes = st.live_bytes,
         .swapped_bytes = st.chunks_swapped * st.chunk_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };
+}
+
+static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+{
+    fxi_meter_read(manager_of(kv)->meter, out);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -285,5 +297,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .trim = kvv_trim,
     .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
+    .driver_calls = kvv_driver_calls,
     .check = kvv_check,
 };

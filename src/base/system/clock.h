@@ -2,6 +2,10 @@
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
-double fxi_now_s(void); // seconds since an arbitrary moment
+#include <stdint.h>
+
+// Since one arbitrary moment.
+double fxi_now_s(void);
+uint64_t fxi_now_ns(void);
 
 #endif

@@ -17,7 +17,7 @@ static void end_seq(fx_engine *eng, fxi_seq *s)
     if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !g->beam) fxi_cache_record_all(eng, s);
     fxi_cache_release(eng, s);
     s->state = FXI_SEQ_DONE;
-    if (!g->is_hidden) fxi_output_end(s);
+    if (!g->is_hidden) fxi_output_end(eng, s);
 }
 
 // Ends the sequences whose finish is decided. False: there are none.
