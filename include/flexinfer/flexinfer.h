@@ -399,10 +399,10 @@ typedef struct fx_op_stats {
 } fx_op_stats;
 
 // X(name): what the KV cache asked of the system or driver; calls of its own thread count too.
-#define FX_DRIVER_OPS(X)                                                                      \
-    X(reserve)                                                                                \
-    X(unreserve) X(create) X(destroy) X(map) X(unmap) X(zero) X(fetch) X(store) X(swap_write) \
-        X(swap_read)
+#define FX_DRIVER_OPS(X) \
+    X(reserve)           \
+    X(unreserve)         \
+    X(create) X(destroy) X(map) X(unmap) X(zero) X(fetch) X(store) X(swap_write) X(swap_read)
 // X(name): what the engine asked of the KV cache.
 #define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
 

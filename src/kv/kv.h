@@ -69,6 +69,18 @@ typedef struct fxi_kv_calls {
     uint64_t n_call, n_failure, ns;
 } fxi_kv_calls;
 
+// Times in milliseconds by size, as in fx_histogram, whose shape this is.
+enum { FXI_KV_N_AGE = 24 };
+typedef struct fxi_kv_ages {
+    uint64_t count[FXI_KV_N_AGE + 1];
+    uint64_t sum_ms;
+} fxi_kv_ages;
+
+typedef struct fxi_kv_prefix_ages {
+    fxi_kv_ages life, idle,
+        reuse; // of recorded prefixes: to eviction, unused before it, to a match
+} fxi_kv_prefix_ages;
+
 typedef enum fxi_kv_op {
     FXI_KV_CREATE,
     FXI_KV_MATCH,
@@ -134,10 +146,12 @@ typedef struct fxi_kv_ops {
 
     uint64_t (*bytes_for)(const fxi_kv *kv, int len_tok);
     void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
+    void (*tick)(fxi_kv *kv, uint64_t now_ms);
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
     fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
     fx_status (*forget_idle)(fxi_kv *kv);
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
+    void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
@@ -298,6 +312,12 @@ static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     kv->ops->step(kv, ahead_tok, now_ms);
 }
 
+// Sets the clock of fxi_kv_step between steps: before a turn's matches.
+static inline void fxi_kv_tick(fxi_kv *kv, uint64_t now_ms)
+{
+    kv->ops->tick(kv, now_ms);
+}
+
 // FX_ENOSPACE: sequences hold more than that.
 static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
@@ -320,6 +340,11 @@ static inline fx_status fxi_kv_forget_idle(fxi_kv *kv)
 static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     kv->ops->stats(kv, out);
+}
+
+static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
+{
+    kv->ops->prefix_ages(kv, out);
 }
 
 // Calls of the memory below, those of the manager's own thread too.

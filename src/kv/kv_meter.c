@@ -38,7 +38,7 @@ static vt_status count_call(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns,
     return st;
 }
 
-// ---- counted -------------------------------------------------------------------------------------
+// ---- counted ----------------------------------------------------------------------------------
 
 static vt_status meter_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
@@ -127,7 +127,7 @@ static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, si
                       in->ops->swap_read(in, dst, offset, size_bytes, sum));
 }
 
-// ---- passed on -----------------------------------------------------------------------------------
+// ---- passed on --------------------------------------------------------------------------------
 
 static size_t meter_granularity(vt_vmm *vmm)
 {
@@ -205,7 +205,7 @@ static const vt_vmm_ops meter_ops = {
     .close = meter_close,
 };
 
-// ---- life ----------------------------------------------------------------------------------------
+// ---- life -------------------------------------------------------------------------------------
 
 vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
 {

@@ -1,6 +1,6 @@
-// kv_meter.h - a backend of libvtensor that passes every call on to another one, and counts the calls
-// by operation, with their failures and the time they take. The manager's thread and the engine's
-// call it at the same time, so the counts are atomic.
+// kv_meter.h - a backend of libvtensor that passes every call on to another one, and counts the
+// calls by operation, with their failures and the time they take. The manager's thread and the
+// engine's call it at the same time, so the counts are atomic.
 #ifndef FXI_KV_METER_H
 #define FXI_KV_METER_H
 

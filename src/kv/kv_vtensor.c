@@ -9,6 +9,7 @@
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
@@ -228,6 +229,11 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
 }
 
+static void kvv_tick(fxi_kv *kv, uint64_t now_ms)
+{
+    vt_tick(manager_of(kv)->vt, now_ms);
+}
+
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     return kv_status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
@@ -262,6 +268,21 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     };
 }
 
+static fxi_kv_ages ages_of(const vt_ages *a)
+{
+    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(to.count, a->count, sizeof to.count);
+    return to;
+}
+
+static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
+{
+    vt_prefix_ages a;
+    vt_get_prefix_ages(manager_of(kv)->vt, &a);
+    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
+}
+
 static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
     fxi_meter_read(manager_of(kv)->meter, out);
@@ -293,10 +314,12 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_view = kvv_seq_view,
     .bytes_for = kvv_bytes_for,
     .step = kvv_step,
+    .tick = kvv_tick,
     .set_budget = kvv_set_budget,
     .trim = kvv_trim,
     .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
+    .prefix_ages = kvv_prefix_ages,
     .driver_calls = kvv_driver_calls,
     .check = kvv_check,
 };

@@ -5,6 +5,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
+#include <string.h>
 #include <time.h>
 
 // ---- from any thread ---------------------------------------------------------------------------
@@ -181,6 +182,23 @@ static fx_op_stats op_stats_of(const fxi_kv_calls *c)
     return (fx_op_stats){.n_call = c->n_call, .n_failure = c->n_failure, .ns = c->ns};
 }
 
+static fx_histogram histogram_of(const fxi_kv_ages *a)
+{
+    fx_histogram h = {.sum = a->sum_ms};
+    _Static_assert(sizeof h.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(h.count, a->count, sizeof h.count);
+    return h;
+}
+
+static void publish_ages_locked(fx_engine *eng)
+{
+    fxi_kv_prefix_ages ages;
+    fxi_kv_get_prefix_ages(eng->kv, &ages);
+    eng->details.block_life_ms = histogram_of(&ages.life);
+    eng->details.block_idle_ms = histogram_of(&ages.idle);
+    eng->details.block_reuse_ms = histogram_of(&ages.reuse);
+}
+
 static void publish_calls_locked(fx_engine *eng)
 {
     _Static_assert((int)FX_N_KV_OP == (int)FXI_KV_N_OP, "one list, in two rooms");
@@ -197,6 +215,7 @@ void fxi_inbox_publish(fx_engine *eng)
     fxi_kv_get_stats(eng->kv, &kv);
     pthread_mutex_lock(&eng->mu);
     publish_calls_locked(eng);
+    publish_ages_locked(eng);
     eng->stats.n_running = (uint64_t)eng->running.n_seq;
     eng->stats.n_waiting = (uint64_t)eng->n_queued;
     eng->stats.n_waiting_tok = (uint64_t)eng->n_queued_tok;

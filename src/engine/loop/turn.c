@@ -88,6 +88,7 @@ static void relax_admission(fx_engine *eng)
 static void compute_step(fx_engine *eng)
 {
     eng->idle_since_us = 0;
+    fxi_kv_tick(eng->kv, fxi_now_ms(eng));
     const int n_tok = fxi_plan_step(eng);
     if (n_tok) fxi_step_run(eng, n_tok);
     end_decided(eng, &eng->running);

@@ -142,6 +142,9 @@ static void test_lookups_and_calls(void **state)
     assert_int_equal(st.kv_shared_bytes + st.kv_slack_bytes + st.kv_packed_floor_bytes, 0);
     assert_int_equal(d.kv[FX_KV_match].n_call, 2);
     assert_int_equal(d.kv[FX_KV_match].n_failure, 0);
+    assert_int_equal(d.block_reuse_ms.count[4], 1); // 10 ms after the first request ended
+    assert_int_equal(d.block_reuse_ms.sum, 10);
+    assert_int_equal(d.block_life_ms.sum + d.block_idle_ms.sum, 0);
     assert_true(d.kv[FX_KV_extend].n_call >= 2 * ANSWER_TOK);
     assert_true(d.driver[FX_DRIVER_map].n_call > 0 && d.driver[FX_DRIVER_create].n_call > 0);
     assert_true(d.driver[FX_DRIVER_map].ns > 0);
