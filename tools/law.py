@@ -84,11 +84,12 @@ LAW = {
     "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
                "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
-    # The server: http -> request -> reply.
+    # The server: http -> request -> reply; http -> metrics.
+    "server/metrics": ["base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/reply", "base/...", "include/flexinfer"],
-    "server/http": ["server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/request", "server/reply", "server/metrics", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http", "server/reply", "server/metrics", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["cli/terminal", "cli/cli.h", "base/...", "include/flexinfer"],

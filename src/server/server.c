@@ -169,6 +169,12 @@ static fxi_server *new_server(fx_engine *eng)
     fxi_server *srv = calloc(1, sizeof *srv);
     pthread_condattr_t attr;
     if (!srv) return NULL;
+    const char *route[FXI_MAX_ROUTE];
+    srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
+    if (!srv->metrics) {
+        free(srv);
+        return NULL;
+    }
     srv->eng = eng;
     srv->created = time(NULL);
     srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
@@ -191,6 +197,7 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_metrics_unref(srv->metrics);
     free(srv);
 }
 

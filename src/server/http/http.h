@@ -21,6 +21,7 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
@@ -45,6 +46,7 @@ struct fxi_server {
     int listen_fd, port;
     fxi_limits lim;
     struct MHD_Daemon *mhd;
+    fxi_metrics *metrics; // a reference
     fxi_watch watch;
 
     pthread_mutex_t mu;
@@ -70,6 +72,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    double first_s; // when its first token came; 0: not yet
+    uint64_t queued_us;
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
@@ -80,6 +84,8 @@ struct fxi_http_job {
     atomic_int refs;
 
     fx_engine *eng; // immutable; outlives the job
+    fxi_metrics
+        *metrics; // immutable; a reference, since the engine's events may outlive the server
 
     // The I/O thread's own.
     fxi_server *srv; // valid while the connection's reference is held
@@ -162,6 +168,18 @@ typedef struct fxi_route {
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
+
+// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+int fxi_route_index(const fxi_route *r);
+int fxi_route_paths(const char **path, int max);
+
+// ---- accounts.c: what is counted, and where it is shown ----------------------------------------
+
+// An event, with job.mu held. On the engine's thread.
+void fxi_account_event(fxi_job_part *part, const fx_event *ev);
+// A finished request of the route with this number, -1: none.
+void fxi_account_request(const fxi_http_job *job, int route, int status);
+enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------
 

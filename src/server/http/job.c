@@ -26,6 +26,7 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
     atomic_init(&job->refs, 1);
     job->srv = srv;
     job->eng = srv->eng;
+    job->metrics = fxi_metrics_ref(srv->metrics);
     job->conn = conn;
     job->started_s = fxi_now_s();
     return job;
@@ -35,6 +36,7 @@ void fxi_http_job_unref(fxi_http_job *job)
 {
     if (atomic_fetch_sub(&job->refs, 1) > 1) return;
     fxi_reply_free(&job->reply);
+    fxi_metrics_unref(job->metrics);
     fxi_buf_free(&job->body);
     free(job->part);
     pthread_mutex_destroy(&job->mu);
@@ -70,6 +72,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
     fxi_reply_event(&job->reply, part->index, ev);
+    fxi_account_event(part, ev);
     part->over = ev->last;
     bool failed = !was_ended && job->reply.err.status;
     if (!was_ended && fxi_reply_has_news(&job->reply)) wake_locked(job);

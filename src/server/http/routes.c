@@ -124,10 +124,23 @@ static const fxi_route routes[] = {
     {"GET", "/v1/models/", true, serve_model},
     {"GET", "/health", false, serve_health},
     {"GET", "/stats", false, serve_stats},
+    {"GET", "/metrics", false, fxi_serve_metrics},
     {"GET", "/", false, serve_index},
 };
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
+
+int fxi_route_index(const fxi_route *r)
+{
+    return r ? (int)(r - routes) : -1;
+}
+
+int fxi_route_paths(const char **path, int max)
+{
+    int n = 0;
+    for (const fxi_route *r = routes; r < routes_end && n < max; r++) path[n++] = r->path;
+    return n;
+}
 
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
