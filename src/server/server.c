@@ -162,7 +162,9 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     FX_TRY(take_options(srv, opt, err));
     take_names(srv);
     make_fingerprint(srv);
-    srv->lim = (fxi_limits){srv->model_id, fx_engine_info(srv->eng)->n_vocab, MAX_CHOICE};
+    srv->lim = (fxi_limits){.model_id = srv->model_id,
+                            .n_vocab = fx_engine_info(srv->eng)->n_vocab,
+                            .max_choice = MAX_CHOICE};
     srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
     if (!srv->ledger) return fxi_fail(err, FX_ENOMEM, "out of memory");
     FX_TRY(listen_at(srv, err));

@@ -168,6 +168,8 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
+// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after true.
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
 // submitted. Later failures end the reply with an error.
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);

@@ -160,12 +160,20 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    fxi_limits lim = job->srv->lim;
+    lim.bill = &job->bill;
+    bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
+    fxi_body_free(&job->body, &job->bill);
+    return ok;
+}
+
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
     bool wanted = false;
-    if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
-    fxi_body_free(&job->body, &job->bill);
+    if (!fxi_http_job_parse(job, api, &par, err)) return false;
     bool ok = prepare_reply(job, &par, &wanted, err);
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);

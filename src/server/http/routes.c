@@ -26,8 +26,7 @@ static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     fx_error e;
     char *text = NULL;
     size_t n = 0;
-    if (!fxi_params_parse(&par, FXI_API_CHAT, job->body.p, job->body.n, &job->srv->lim, err))
-        return false;
+    if (!fxi_http_job_parse(job, FXI_API_CHAT, &par, err)) return false;
     const fx_chat_request q = fxi_params_chat(&par);
     bool ok = fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
               fxi_http_fail_fx(err, &e, "messages");
