@@ -114,6 +114,9 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
         "kv_driver_calls_total{op=\"map\"} 0",
         "build_info{version=\"0.0.0-fake\",kernels=\"\"} 1",
         "log_lines_dropped_total 0",
+        "server_held_bytes{of=\"tree\"} 0",
+        "server_workers_busy 0",
+        "server_held_refusals_total 0",
     };
     (void)state;
     fixture f = begin();

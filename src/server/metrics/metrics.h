@@ -17,6 +17,8 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/work/ledger.h"
+#include "server/work/workers.h"
 
 enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 20, FXI_N_REJECT = 6 };
 
@@ -47,7 +49,10 @@ void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code
 // What only the server knows.
 typedef struct fxi_server_gauges {
     uint64_t n_connection;
-    uint64_t n_log_dropped; // lines
+    uint64_t n_log_dropped;        // lines
+    uint64_t limit_bytes, refused; // of the ledger: its limit, and takes that it refused
+    uint64_t held_bytes[FXI_N_BYTES_OF];
+    uint64_t n_worker, n_busy_worker, n_waiting_work;
 } fxi_server_gauges;
 
 // Appends the page, in the text format 0.0.4 of Prometheus. False: out of memory.

@@ -29,11 +29,14 @@ _Static_assert(offsetof(fx_stats, n_preempt_swap) ==
                    offsetof(fx_stats, n_preempt_recompute) + sizeof(uint64_t),
                "the modes of preemption are neighbours");
 
+static const char *const bytes_of[FXI_N_BYTES_OF] = {"body", "tree", "prompt", "queue", "answer"};
+
 static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL("op", kv_ops),
                        mode_label = LABEL("mode", modes),
                        finish_label = LABEL("finished_reason", finishes),
                        reject_label = LABEL("reason", rejects),
-                       status_label = LABEL("code", statuses), route_label = {.name = "route"};
+                       status_label = LABEL("code", statuses), route_label = {.name = "route"},
+                       bytes_label = LABEL("of", bytes_of);
 
 int fxi_status_index(int status)
 {
@@ -113,6 +116,12 @@ const fxi_metric fxi_metric_table[] = {
 
     {"http_requests_total", FXI_COUNTER, false, IN(counts.http), FXI_N_STATUS * WORD, 1, &route_label, &status_label, "Finished HTTP requests by route and status; 499: the client left."},
     {"http_connections", ONE(FXI_GAUGE, server.n_connection), "Open connections."},
+    {"server_held_bytes", FXI_GAUGE, false, IN(server.held_bytes), WORD, 1, &bytes_label, NULL, "Bytes that wait in the server or are held for requests."},
+    {"server_held_limit_bytes", ONE(FXI_GAUGE, server.limit_bytes), "Most bytes that may wait or be held (--max-queue-bytes)."},
+    {"server_held_refusals_total", ONE(FXI_COUNTER, server.refused), "Requests for bytes beyond that limit."},
+    {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
+    {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
+    {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
 
     {"process_resident_bytes", ONE(FXI_GAUGE, process.resident_bytes), "Resident memory of the process."},
