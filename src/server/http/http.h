@@ -232,6 +232,8 @@ enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// With the option log_prompts: the body of a request for a generation, or the start of it.
+void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 
 // ---- http.c: the callbacks of MHD -------------------------------------------------------------
 
