@@ -81,6 +81,7 @@ struct fx_engine {
     uint64_t next_id;
     bool closing;
     fx_stats stats;
+    fx_details details;
 };
 
 static inline uint64_t fxi_now_us(const fx_engine *eng)

@@ -1,7 +1,14 @@
-// clock.c - CLOCK_MONOTONIC in seconds.
+// clock.c - CLOCK_MONOTONIC in seconds and in nanoseconds.
 #include "base/system/clock.h"
 
 #include <stdint.h>
+
+uint64_t fxi_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 double fxi_now_s(void)
 {

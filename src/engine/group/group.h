@@ -51,6 +51,7 @@ typedef struct fxi_seq {
     double sum_logprob; // of the answer, if choices are ranked by it
     double beam_sum;    // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;  // of the answer, if it is emitted later
+    uint64_t last_us;   // when its last token was drawn; 0: none yet
     fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
@@ -74,6 +75,9 @@ struct fxi_group {
     int n_seq;              // sequences: choices to compute, or beams
     fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
     bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;     // fx_submit,
+    uint64_t admit_us;      // its first admission,
+    uint64_t first_us;      // and its first token; 0: not yet
     int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first
     fxi_group_state state;  // lists.c
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_doc.h" // defines: fxi_json_copy
+
 // The error for each way in which a choice can end badly.
 static const struct bad_end {
     int status;
@@ -21,13 +23,14 @@ static const struct bad_end {
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
-    json_incref(r->spec.stop);
-    json_incref(r->spec.stop_token_id);
+    r->spec.stop = fxi_json_copy(spec->stop);
+    r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
     r->n_left = spec->n_prompt * spec->n_per_prompt;
     r->max_out_bytes = max_out_bytes;
     r->use = calloc((size_t)spec->n_prompt, sizeof *r->use);
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
-    return r->use && r->choice && (!spec->stream || fxi_stream_head(r));
+    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id;
+    return copied && r->use && r->choice && (!spec->stream || fxi_stream_head(r));
 }
 
 void fxi_reply_free(fxi_reply *r)

@@ -40,7 +40,7 @@ typedef struct fxi_reply_spec {
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
 // FX_FINISH_NONE; once `ended`, nothing is added to `out`; err.status != 0 implies ended.
 typedef struct fxi_reply {
-    fxi_reply_spec spec; // holds references to the JSON values in it
+    fxi_reply_spec spec; // with copies of the JSON values in it
     char id[48];
     int64_t created;
     const char *model, *fingerprint; // the server's

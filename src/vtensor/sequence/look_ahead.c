@@ -143,13 +143,19 @@ static void wipe_idle(vt_manager *m)
             (void)vti_job_post(m, sp, VTI_JOB_ZERO, first, n, VTI_WIPE);
 }
 
+void vt_tick(vt_manager *m, uint64_t now_ms)
+{
+    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vti_rtree_tick(m->rtree, m->now_ms);
+}
+
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
     static void (*const look[])(vt_seq *, uint32_t) = {
         [VT_AHEAD_NEXT] = ahead_next,
         [VT_AHEAD_SLACK] = ahead_slack,
     };
-    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vt_tick(m, now_ms);
     m->n_step++;
     vti_jobs_take(m);
     vt_status st = vti_spans_reap(m, VTI_REAP_TRY);

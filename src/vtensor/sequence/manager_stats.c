@@ -69,6 +69,11 @@ void vt_get_stats(const vt_manager *m, vt_stats *out)
     };
 }
 
+void vt_get_prefix_ages(const vt_manager *m, vt_prefix_ages *out)
+{
+    *out = *vti_rtree_ages(m->rtree);
+}
+
 const char *vt_status_name(vt_status st)
 {
     static const char *const name[] = {

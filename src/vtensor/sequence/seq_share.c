@@ -101,6 +101,7 @@ static vt_status take_prefix(vt_seq *s, vti_prefix hit)
 // the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
+    vti_rtree_note_reuse(s->m->rtree, hit.node);
     vti_seq_set_node(s, hit.node);
     vti_rtree_keep_whole(s->m->rtree, hit.node);
     vt_status st = take_prefix(s, hit);

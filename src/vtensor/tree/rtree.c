@@ -114,6 +114,7 @@ static void cut_edge(vti_rtree *t, vti_node *n, vti_node *upper)
     memcpy(upper->tok, n->tok, n_tok * sizeof n->tok[0]);
     memcpy(upper->region, n->region, n_position * sizeof n->region[0]);
     upper->n_guard = n->n_guard > 0;
+    upper->born_ms = n->born_ms;
     vti_node_unlink(t, n);
     vti_node_link(t, upper, n->parent);
     n->start += n_tok;
@@ -130,6 +131,7 @@ static void attach_leaf(vti_rtree *t, vti_node *leaf, vti_node *parent, const ui
                         const uint32_t *at)
 {
     uint32_t first = vti_node_first(t->geo, leaf), n_position = vti_node_positions(t->geo, leaf);
+    leaf->born_ms = t->now_ms;
     memcpy(leaf->tok, tok + leaf->start, leaf->n_tok * sizeof tok[0]);
     for (uint32_t i = 0; i < n_position; i++) {
         leaf->region[i] = at[first + i];

@@ -59,6 +59,13 @@ void vti_rtree_rename(vti_rtree *t, vti_node *n, uint32_t position, uint32_t fro
 // Marks the node and all above it as used now.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);
 
+// rtree_age.c: the clock of ages, and what is noted just before a leaf is evicted and just before a
+// match uses a node.
+void vti_rtree_tick(vti_rtree *t, uint64_t now_ms);
+void vti_rtree_note_eviction(vti_rtree *t, const vti_node *leaf);
+void vti_rtree_note_reuse(vti_rtree *t, const vti_node *n);
+const vt_prefix_ages *vti_rtree_ages(const vti_rtree *t);
+
 // References of sequences: a node with references is not evicted, but it may be cut shorter. When a
 // node is split, they stay with the deeper part.
 void vti_rtree_ref(vti_rtree *t, vti_node *n);

@@ -49,6 +49,7 @@ struct vti_node {
     uint32_t n_guard;          // reasons not to evict it, and guarded children
     vt_retention keep;         // as set for this node itself; until_ms = 0 if it is plain
     uint64_t used;             // tree->clock when last used
+    uint64_t born_ms, used_ms; // tree->now_ms when recorded, and when last used
     uint64_t round;            // tree->round when last counted
     size_t place[VTI_N_ORDER]; // in the heaps; 0: in none
     uint32_t *tok;             // [n_tok], in room
@@ -79,6 +80,8 @@ struct vti_rtree {
     size_t cap_seen, n_seen;
     uint64_t n_node, n_tok, n_hold; // n_hold: references in the pSet
     uint64_t clock, round;
+    uint64_t now_ms; // of the last tick
+    vt_prefix_ages ages;
     const vti_node *whole; // must not be shortened now; NULL: none
 };
 

@@ -86,7 +86,10 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
     if (!n->domain) return;
     vti_node *end = n;
     t->clock++;
-    for (; n; n = n->parent) n->used = t->clock;
+    for (; n; n = n->parent) {
+        n->used = t->clock;
+        n->used_ms = t->now_ms;
+    }
     vti_worth_settle(t, end); // nodes above have children and are in no heap by use
 }
 

@@ -108,6 +108,7 @@ void vti_prefixes_evict(vt_manager *m, uint64_t n_chunk)
     vti_node *leaf;
     while (m->pset.n_in[VT_CHUNK_SPARE] < goal &&
            (leaf = vti_rtree_victim(m->rtree, m->now_ms)) != NULL) {
+        vti_rtree_note_eviction(m->rtree, leaf);
         vti_rtree_drop(m->rtree, leaf);
         m->tally.prefix_evicted++;
     }
