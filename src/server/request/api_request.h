@@ -86,7 +86,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par);
 // ---- api_refuse.c -----------------------------------------------------------------------------
 
 // Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
-bool fxi_granted(fxi_http_error *e, fxi_take taken);
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
 
 // ---- api_messages.c ---------------------------------------------------------------------------
 
