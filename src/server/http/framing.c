@@ -4,15 +4,15 @@
 // what follows becomes a request that only one of them has checked. So whatever is doubtful is
 // refused and the connection closed, since nothing that follows can be trusted.
 //
-// MHD parses the head before anyone is asked. What it changes or hides there cannot be seen here:
-//   - a length that is not a number it answers itself: 400, a second head in place of the body, and
-//     closes;
-//   - a header line without a colon, a request line that is none: it answers 400 itself, not in
-//     JSON, and closes;
-//   - it takes a lone newline for the end of a line, and drops empty lines before a request;
-//   - a line that continues the one before it is added to that one's NAME. Such names are found
-//     here where they matter (begins_like);
-//   - a value ends at a NUL.
+// MHD parses the head before anyone is asked, and hides a lot: it takes a lone newline for the end
+// of a line, ends a value at a NUL, and adds a line that continues the one before it to that one's
+// NAME. But it leaves the head where it arrived, with zeros for the ends of lines. So each line
+// must begin right behind the CR LF of the one before it; where one does not, something is hidden.
+//
+// What cannot be seen here MHD refuses itself, with a text that is not JSON, and closes: a header
+// line without a colon, a request line that is none, a length that is not a number (there, 0.9.75
+// sends a second head in place of the body), chunks that are none. Between chunks it takes a lone
+// newline for CR LF, which cannot be seen at all.
 #include "server/http/http.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@
 typedef struct head_facts {
     int n_length, n_coding, n_host;
     const char *length, *coding;
-    bool is_bad; // a name is not one
+    const char *next; // where the next line must begin; NULL: something is hidden
+    bool is_bad;      // a name or a value is not one
 } head_facts;
 
 static bool is_token(const char *s)
@@ -36,11 +37,29 @@ static bool is_token(const char *s)
     return true;
 }
 
-// A name with something appended to it, as a continued line leaves it.
-static bool begins_like(const char *name, const char *known)
+static bool is_header_value(const char *s)
 {
-    const size_t n = strlen(known);
-    return !strncasecmp(name, known, n) && name[n] && name[n] != '-';
+    for (; *s; s++)
+        if (((unsigned char)*s < ' ' && *s != '\t') || *s == 0x7f) return false;
+    return true;
+}
+
+// Whether only blanks are between the colon, which is a zero now, and the value.
+static bool is_beside(const char *name, const char *value)
+{
+    const char *p = name + strlen(name) + 1;
+    if (value < p) return false;
+    return p + strspn(p, " \t") == value;
+}
+
+static void follow_line(head_facts *f, const char *name, const char *value)
+{
+    if (f->next != name || !is_beside(name, value)) {
+        f->next = NULL;
+        return;
+    }
+    const char *end = value + strlen(value);
+    f->next = end[0] || end[1] ? NULL : end + 2;
 }
 
 static enum MHD_Result look_at_header(void *ud, enum MHD_ValueKind kind, const char *name,
@@ -48,17 +67,16 @@ static enum MHD_Result look_at_header(void *ud, enum MHD_ValueKind kind, const c
 {
     head_facts *f = ud;
     (void)kind;
+    if (!value) value = "";
+    follow_line(f, name, value);
+    f->is_bad |= !is_token(name) || !is_header_value(value);
+    f->n_host += !strcasecmp(name, "Host");
     if (!strcasecmp(name, "Content-Length")) {
         f->n_length++;
         f->length = value;
     } else if (!strcasecmp(name, "Transfer-Encoding")) {
         f->n_coding++;
         f->coding = value;
-    } else if (!strcasecmp(name, "Host")) {
-        f->n_host++;
-    } else if (!is_token(name) || begins_like(name, "Content-Length") ||
-               begins_like(name, "Transfer-Encoding")) {
-        f->is_bad = true;
     }
     return MHD_YES;
 }
@@ -96,15 +114,24 @@ static bool target_is_whole(const fxi_peer *p, const char *version)
     return !p->target_is_bad && version == p->target + p->n_target + 1;
 }
 
+// The empty line that ends the head begins where the next header would.
+static bool head_is_whole(const head_facts *f)
+{
+    return f->next && !f->next[0] && !f->next[1];
+}
+
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err)
 {
-    head_facts f = {0};
-    MHD_get_connection_values(job->conn, MHD_HEADER_KIND, look_at_header, &f);
     if (!is_token(method)) return refuse_head(err, "the method is not a word");
     if (!target_is_whole(job->peer, version))
         return refuse_head(err, "the path has a space, a control character or a NUL in it");
-    if (f.is_bad) return refuse_head(err, "a header's name is not a word");
+    head_facts f = {.next = version + strlen(version) + 2};
+    MHD_get_connection_values(job->conn, MHD_HEADER_KIND, look_at_header, &f);
+    if (f.is_bad) return refuse_head(err, "a header has a name or a value that is not one");
+    if (!head_is_whole(&f))
+        return refuse_head(err, "each line of the head must end with CR LF, be whole and have no "
+                                "NUL in it");
     if (!check_length(&f, version, err)) return false;
     if (f.n_host > 1) return refuse_head(err, "there is more than one Host");
     if (!f.n_host && strcmp(version, "HTTP/1.0") != 0) return refuse_head(err, "there is no Host");

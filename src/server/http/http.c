@@ -152,15 +152,33 @@ enum MHD_Result fxi_http_on_request(void *ud, struct MHD_Connection *conn, const
 
 // ---- the end ----------------------------------------------------------------------------------
 
-static int logged_status(const fxi_http_job *job, enum MHD_RequestTerminationCode why)
+// The status with which MHD itself refused what came, or 0.
+static int refused_by_mhd(struct MHD_Connection *conn)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_HTTP_STATUS);
+    return info ? (int)info->http_status : 0;
+}
+
+// Of a request that got no answer of ours.
+static int unanswered_status(const fxi_http_job *job, struct MHD_Connection *conn,
+                             enum MHD_RequestTerminationCode why)
 {
     const int cut = fxi_peers_cut_status(&job->srv->peers, job->peer);
-    if (cut && !job->status) return cut;
+    const int refused = cut ? cut : refused_by_mhd(conn);
+    if (refused) return refused;
+    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED) return 408;
+    return why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? 503 : 499;
+}
+
+static int logged_status(const fxi_http_job *job, struct MHD_Connection *conn,
+                         enum MHD_RequestTerminationCode why)
+{
+    const bool whole =
+        why == MHD_REQUEST_TERMINATED_COMPLETED_OK || why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN;
     if (job->gone) return 499;
-    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED && !job->status) return 408;
-    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) return job->status;
-    if (why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN) return job->status ? job->status : 503;
-    return 499;
+    if (!job->status) return unanswered_status(job, conn, why);
+    return whole ? job->status : 499;
 }
 
 void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls,
@@ -178,7 +196,7 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
     pthread_mutex_lock(&job->mu);
     job->conn = NULL;
     pthread_mutex_unlock(&job->mu);
-    const int status = logged_status(job, why);
+    const int status = logged_status(job, conn, why);
     fxi_account_request(job, fxi_route_index(job->route), status);
     fxi_log_job(job, status);
     fxi_http_job_unref(job);

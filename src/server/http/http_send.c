@@ -28,6 +28,7 @@ static enum MHD_Result send_response(fxi_http_job *job, int status, const char *
     if (retry_s) MHD_add_response_header(r, "Retry-After", seconds);
     if (status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (job->allow[0]) MHD_add_response_header(r, "Allow", job->allow);
+    if (job->at_once) MHD_add_response_header(r, "Connection", "close");
     add_cors_headers(job, r);
     job->phase = FXI_PHASE_REPLY;
     job->status = status;
