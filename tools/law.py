@@ -33,6 +33,7 @@ LAW = {
 
     "base": [ERROR],
     "base/text": ["base", ERROR],
+    "base/option": ["base/text", "base", ERROR],
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
     "base/json": ["base/system", "base", ERROR],

@@ -32,7 +32,8 @@ typedef struct fxi_server_options {
     int log_level;          // an fxi_level (log_line.h): what is below it is not written
     bool log_prompts;       // the bodies of requests are written, too, up to 16 KiB of each
     // Gets one line, without a newline, per finished request; text of prompts only with
-    // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a time; must not call back into the server.
+    // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
+    // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
 } fxi_server_options;
