@@ -90,6 +90,7 @@ LAW = {
     # work is below all: bytes held and threads that work, without a word of HTTP.
     "server/work": ["base/...", "include/flexinfer"],
     "server/guard": ["base/...", "include/flexinfer"],
+    # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],

@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h" // defines: fxi_fail, FX_TRY
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/system/clock.h" // defines: fxi_clock_after
 #include "server/http/http.h"
 
 #define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends
@@ -236,20 +237,10 @@ static void end_jobs_locked(fxi_server *srv)
     for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_end(j, &e);
 }
 
-static struct timespec deadline_in(double s)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(s * 1e9);
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    return t;
-}
-
 void fxi_server_stop(fxi_server *srv)
 {
     if (!srv) return;
-    struct timespec deadline = deadline_in(srv->opt.grace_s);
+    struct timespec deadline = fxi_clock_after(srv->opt.grace_s);
     pthread_mutex_lock(&srv->mu);
     srv->closing = true;
     end_jobs_locked(srv);

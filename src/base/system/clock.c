@@ -1,7 +1,7 @@
 // clock.c - CLOCK_MONOTONIC in seconds and in nanoseconds.
 #include "base/system/clock.h"
 
-#include <time.h>
+#include <stdint.h>
 
 uint64_t fxi_now_ns(void)
 {
@@ -15,4 +15,14 @@ double fxi_now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct timespec fxi_clock_after(double s)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const int64_t ns = t.tv_nsec + (int64_t)(s * 1e9);
+    t.tv_sec += ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    return t;
 }
