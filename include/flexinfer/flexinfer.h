@@ -122,6 +122,11 @@ const fx_model_info *fx_engine_info(const fx_engine *eng);
 fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,
                            fx_error *err);
 
+// Checks everything that fx_engine_open would, except what takes the weights or memory for them:
+// options, model header, vocabulary, chat template, and that swap_dir can be written to. *out is as
+// from fx_model_inspect. Errors: those of fx_engine_open.
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err);
+
 // ---- tokens ------------------------------------------------------------------------------------
 
 typedef struct fx_tokens {

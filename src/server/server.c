@@ -114,6 +114,18 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     return FX_OK;
 }
 
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
+{
+    socket_address a;
+    const char *host = opt->host ? opt->host : "127.0.0.1";
+    fxi_server *srv = calloc(1, sizeof *srv);
+    if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    fx_status st = take_options(srv, opt, err);
+    free(srv);
+    if (st != FX_OK || parse_address(host, opt->port, &a)) return st;
+    return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", host);
+}
+
 static void take_names(fxi_server *srv)
 {
     const char *host = srv->opt.host, *id = srv->opt.model_id;

@@ -38,7 +38,7 @@ static void trim_end(char *s)
     while (n && strchr(" \t", s[n - 1])) s[--n] = 0;
 }
 
-static bool is_name(const char *s)
+static bool is_option_name(const char *s)
 {
     return *s && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0;
 }
@@ -50,7 +50,7 @@ static fx_status take_section(file_scan *s, char *line)
     *end = 0;
     char *rest = skip_blanks(end + 1);
     if (*rest && *rest != '#') return fail_line(s, "unexpected text behind ']':", rest);
-    if (!is_name(line + 1)) return fail_line(s, "this is no section:", line + 1);
+    if (!is_option_name(line + 1)) return fail_line(s, "this is no section:", line + 1);
     s->section = line + 1;
     return FX_OK;
 }
@@ -126,7 +126,7 @@ static fx_status take_entry(file_scan *s, char *line)
     if (!equals) return fail_line(s, "this is not 'key = value':", line);
     *equals = 0;
     trim_end(line);
-    if (!is_name(line)) return fail_line(s, "this is no option:", line);
+    if (!is_option_name(line)) return fail_line(s, "this is no option:", line);
     char *value = skip_blanks(equals + 1);
     if (*value == '"')
         FX_TRY(take_quoted(s, &value));

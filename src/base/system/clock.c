@@ -1,8 +1,6 @@
 // clock.c - CLOCK_MONOTONIC in seconds and in nanoseconds.
 #include "base/system/clock.h"
 
-#include <stdint.h>
-
 uint64_t fxi_now_ns(void)
 {
     struct timespec t;
@@ -21,7 +19,7 @@ struct timespec fxi_clock_after(double s)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    const int64_t ns = t.tv_nsec + (int64_t)(s * 1e9);
+    const long long ns = t.tv_nsec + (long long)(s * 1e9);
     t.tv_sec += ns / 1000000000;
     t.tv_nsec = ns % 1000000000;
     return t;
