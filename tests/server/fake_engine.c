@@ -256,10 +256,12 @@ static void add_token(fx_tokens *t, int32_t id)
     t->id[t->n++] = id;
 }
 
-fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned flags,
-                      fx_tokens *out, fx_error *err)
+fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err)
 {
-    (void)e, (void)err;
+    (void)e;
+    if (max_tok && n > max_tok)
+        return fxi_fail(err, FX_ECONTEXT, "the text has more than %zu tokens", max_tok);
     if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
     for (size_t i = 0; i < n; i++) add_token(out, (unsigned char)text[i]);
     return FX_OK;
@@ -292,7 +294,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q,
     char *text;
     size_t n;
     FX_TRY(fx_chat_request_text(e, q, &text, &n, err));
-    fx_status st = fx_tokenize(e, text, n, FX_TOKENIZE_BOS, out, err);
+    fx_status st = fx_tokenize_max(e, text, n, FX_TOKENIZE_BOS, q->max_tok, out, err);
     free(text);
     return st;
 }

@@ -81,6 +81,7 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
@@ -126,6 +127,7 @@ struct fxi_http_job {
     bool gone; // the client hung up
     double last_out_s;
     fxi_reply reply;
+    size_t text_bytes;  // billed for the reply's text
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
@@ -135,6 +137,8 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Takes up to max bytes of a stream. job.mu is held.
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
@@ -165,7 +169,8 @@ void fxi_watch_wake(fxi_server *srv);       // a listed job has become a stream:
 
 // Lists the job, posts its route's `work` and suspends the connection until there is an answer.
 enum MHD_Result fxi_http_job_post(fxi_http_job *job);
-
+// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
+// true.
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
 // Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after true.

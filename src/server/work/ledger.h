@@ -4,7 +4,7 @@
 //   body    what has arrived of bodies, or is announced by Content-Length
 //   tree    parsed JSON
 //   prompt  rendered chats and token ids on their way to the engine
-//   queue   what the engine copied: ids, stop strings, biases, room for the answer's ids
+//   queue   what the engine copied: ids, once for each sequence, stop strings, biases
 //   answer  text that waits for its reader
 //
 // A request has one bill. Bills of less than FXI_SMALL_BILL_BYTES may fill the whole limit, larger
