@@ -169,11 +169,11 @@ void fxi_watch_wake(fxi_server *srv);       // a listed job has become a stream:
 
 // Lists the job, posts its route's `work` and suspends the connection until there is an answer.
 enum MHD_Result fxi_http_job_post(fxi_http_job *job);
-// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
-// true.
+
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
-// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after true.
+// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
+// true.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
 // submitted. Later failures end the reply with an error.

@@ -151,7 +151,7 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
     size_t n_bytes = encoding_bytes(part->job->eng, par, part->index);
     if (!fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes))) return false;
     fx_status st = tokenize_prompt(part->job->eng, par, part->index, &tok, &e);
-    bool ok = st == FX_OK ? submit_billed(part, par, &tok, err)
+    bool ok = st == FX_OK ? fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err)
                           : fxi_http_fail_fx(err, &e, input[par->api]);
     fx_tokens_free(&tok);
     fxi_bill_give(bill, FXI_BYTES_PROMPT, n_bytes);

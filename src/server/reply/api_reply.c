@@ -88,7 +88,7 @@ static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
     return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
 }
 
-static bool keep_text(fxi_reply *r, fxi_choice *c, const fx_event *ev)
+static bool keep_choice_text(fxi_reply *r, fxi_choice *c, const fx_event *ev)
 {
     size_t before = c->text.cap;
     bool ok = fxi_buf_add(&c->text, ev->text, ev->text_bytes);
@@ -100,7 +100,7 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
-    if (!(r->spec.stream ? fxi_stream_event(r, k, ev) : keep_text(r, c, ev))) return false;
+    if (!(r->spec.stream ? fxi_stream_event(r, k, ev) : keep_choice_text(r, c, ev))) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     c->finish = ev->finish;
     if (--r->n_left) return true;
