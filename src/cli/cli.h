@@ -61,7 +61,8 @@ typedef struct fxi_cli_options {
     int port, max_seq, max_queue;
     const char *log_format, *log_level;
     bool log_prompts, check_config;
-    uint64_t max_queue_tok;
+    uint64_t max_queue_tok, max_queue_bytes;
+    int n_worker;
     // run
     const char *prompt; // NULL: chat
     int max_tok;

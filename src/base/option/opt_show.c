@@ -2,6 +2,7 @@
 #include "base/option/opt_impl.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OPT_ENV_BYTES])
@@ -13,19 +14,37 @@ void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OP
     name[n] = 0;
 }
 
-#define HELP_COLUMN 28
+enum { HELP_COLUMN = 28, HELP_COLUMNS = 100 };
+
+// Appends the text in lines that begin at HELP_COLUMN; `used` columns of the first are taken.
+static bool add_wrapped(fxi_buf *out, int used, const char *text)
+{
+    bool ok = true;
+    while (ok && *text) {
+        const size_t room = HELP_COLUMNS - HELP_COLUMN;
+        size_t n = strlen(text);
+        if (n > room)
+            for (n = room; n > 0 && text[n] != ' '; n--) {
+            }
+        if (n == 0) n = strcspn(text, " ");
+        ok = used < HELP_COLUMN || fxi_buf_str(out, "\n");
+        if (used >= HELP_COLUMN) used = 0;
+        ok = ok && fxi_buf_fmt(out, "%*s%.*s", HELP_COLUMN - used, "", (int)n, text);
+        used = HELP_COLUMNS;
+        text += n + strspn(text + n, " ");
+    }
+    return ok && fxi_buf_str(out, "\n");
+}
 
 static bool help_row(const fxi_opt *o, fxi_buf *out)
 {
-    char letter[8] = "    ";
+    char letter[8] = "    ", text[512];
     if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
     size_t start = out->n;
     if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "")) return false;
-    int used = (int)(out->n - start);
-    int pad = used < HELP_COLUMN ? HELP_COLUMN - used : 1;
-    if (!fxi_buf_fmt(out, "%*s%s", pad, "", o->help)) return false;
-    if (o->preset && !fxi_buf_fmt(out, " (default %s)", o->preset)) return false;
-    return fxi_buf_str(out, "\n");
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->preset ? " (default " : "",
+             o->preset ? o->preset : "", o->preset ? ")" : "");
+    return add_wrapped(out, (int)(out->n - start), text);
 }
 
 bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out)

@@ -19,6 +19,8 @@ static fxi_server_options server_options(const fxi_cli_options *o)
 {
     return (fxi_server_options){.host = o->host,
                                 .port = o->port,
+                                .n_worker = o->n_worker,
+                                .max_queue_bytes = (size_t)o->max_queue_bytes,
                                 .log_json = strcmp(o->log_format, "json") == 0,
                                 .log_level = fxi_level_named(o->log_level),
                                 .log_prompts = o->log_prompts,

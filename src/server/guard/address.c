@@ -41,7 +41,7 @@ const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BY
     return text;
 }
 
-static fxi_visitor **bucket_of(fxi_crowd *c, const fxi_address *a)
+static fxi_visitor **visitor_bucket(fxi_crowd *c, const fxi_address *a)
 {
     uint32_t h = 2166136261u; // FNV-1a
     for (size_t i = 0; i < sizeof a->byte; i++) h = (h ^ a->byte[i]) * 16777619u;
@@ -50,7 +50,7 @@ static fxi_visitor **bucket_of(fxi_crowd *c, const fxi_address *a)
 
 fxi_visitor *fxi_crowd_enter(fxi_crowd *c, const fxi_address *a)
 {
-    fxi_visitor **at = bucket_of(c, a), *v = *at;
+    fxi_visitor **at = visitor_bucket(c, a), *v = *at;
     while (v && memcmp(&v->address, a, sizeof *a) != 0) v = v->next;
     if (!v) {
         v = calloc(1, sizeof *v);
@@ -66,7 +66,7 @@ fxi_visitor *fxi_crowd_enter(fxi_crowd *c, const fxi_address *a)
 void fxi_crowd_leave(fxi_crowd *c, fxi_visitor *v)
 {
     if (--v->n_conn) return;
-    fxi_visitor **at = bucket_of(c, &v->address);
+    fxi_visitor **at = visitor_bucket(c, &v->address);
     while (*at != v) at = &(*at)->next;
     *at = v->next;
     free(v);

@@ -81,7 +81,7 @@ static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
     fxi_body_free(&job->body, &job->bill);
     if (st == FXI_BODY_NO_MEMORY)
         return fxi_http_fail(&job->early, 503, "overloaded", NULL, "out of memory");
-    return fxi_granted(&job->early, why[st]);
+    return fxi_bytes_granted(&job->early, why[st]);
 }
 
 static bool check_head(fxi_http_job *job, const char *method, const char *url)

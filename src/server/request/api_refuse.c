@@ -33,7 +33,7 @@ bool fxi_not_supported(fxi_parse *p, const char *param)
     return true;
 }
 
-bool fxi_granted(fxi_http_error *e, fxi_take taken)
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
 {
     if (taken == FXI_TAKE_OK) return true;
     if (taken == FXI_TAKE_NEVER)
@@ -46,7 +46,8 @@ bool fxi_granted(fxi_http_error *e, fxi_take taken)
 bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
 {
     if (!p->par->bill) return true;
-    if (!fxi_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes))) return false;
+    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
+        return false;
     p->par->list_bytes += n_bytes;
     return true;
 }

@@ -35,7 +35,7 @@ static bool check_shape(const char *body, size_t n_bytes, fxi_http_error *err)
 static bool tell_failure(fxi_json_status st, const tree_room *r, const json_error_t *e,
                          fxi_http_error *err)
 {
-    if (st == FXI_JSON_NO_ROOM) return fxi_granted(err, r->taken);
+    if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
     if (st == FXI_JSON_NO_MEMORY)
         return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
     return fxi_http_fail(err, 400, "invalid_json", NULL,
