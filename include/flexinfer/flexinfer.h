@@ -122,6 +122,11 @@ const fx_model_info *fx_engine_info(const fx_engine *eng);
 fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,
                            fx_error *err);
 
+// Checks everything that fx_engine_open would, except what takes the weights or memory for them:
+// options, model header, vocabulary, chat template, and that swap_dir can be written to. *out is as
+// from fx_model_inspect. Errors: those of fx_engine_open.
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err);
+
 // ---- tokens ------------------------------------------------------------------------------------
 
 typedef struct fx_tokens {
@@ -144,6 +149,11 @@ enum {
 // unchanged.
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err);
+
+// The same for a text that is of no use with more than max_tok tokens, BOS included (0: no limit):
+// FX_ECONTEXT as soon as that is certain, for most vocabularies by the length of the text alone.
+fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err);
 
 typedef struct fx_message { // of plain text
     const char *role;       // "system", "user" or "assistant"
@@ -175,6 +185,7 @@ typedef struct fx_chat_request {
                                    // false}; NULL: none
     bool no_answer; // the text does not end with the header of the assistant's answer
     int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
+    size_t max_tok; // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
 } fx_chat_request;
 
 // Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
@@ -183,7 +194,7 @@ typedef struct fx_chat_request {
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
 // FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
 // take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
-// FX_ENOMEM; then *out is unchanged.
+// FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
@@ -402,7 +413,16 @@ typedef struct fx_op_stats {
 #define FX_DRIVER_OPS(X) \
     X(reserve)           \
     X(unreserve)         \
-    X(create) X(destroy) X(map) X(unmap) X(zero) X(fetch) X(store) X(swap_write) X(swap_read)
+    X(create)            \
+    X(destroy)           \
+    X(map)               \
+    X(protect)           \
+    X(unmap)             \
+    X(zero)              \
+    X(fetch)             \
+    X(store)             \
+    X(swap_write)        \
+    X(swap_read)
 // X(name): what the engine asked of the KV cache.
 #define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
 

@@ -48,6 +48,7 @@ struct fx_engine {
     int ahead_tok;                // room to prefetch for each sequence; 0: none
     struct vt_vmm *vmm;           // for tests: memory of the KV manager; NULL: the host's
     bool single_thread;           // for tests: the KV manager starts no thread
+    bool is_unguarded;            // for tests: shared KV memory can be written
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
 
@@ -101,6 +102,9 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
 // The last part of that, once model and vocabulary are loaded: end tokens, KV manager, scratch.
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
+// Checks options and files without loading weights. Errors: those of fx_engine_open.
+fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out,
+                           fx_error *err);
 // Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 

@@ -46,6 +46,7 @@ typedef struct fxi_kv_shape {
     uint64_t swap_bytes;   // size of the swap; 0: no swap
     struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
                            // succeeded. NULL: the host's
+    bool is_unguarded;     // for tests: memory that several sequences share can be written
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 
@@ -100,6 +101,7 @@ typedef enum fxi_kv_driver_op {
     FXI_KV_DRV_CREATE,
     FXI_KV_DRV_DESTROY,
     FXI_KV_DRV_MAP,
+    FXI_KV_DRV_PROTECT,
     FXI_KV_DRV_UNMAP,
     FXI_KV_DRV_ZERO,
     FXI_KV_DRV_FETCH,

@@ -10,6 +10,7 @@ typedef struct meter_cell {
 
 typedef struct kv_meter {
     vt_vmm vmm;
+    vt_vmm_ops ops;
     vt_vmm *inner; // owned
     meter_cell cell[FXI_KV_N_DRIVER_OP];
 } kv_meter;
@@ -77,6 +78,14 @@ static vt_status meter_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     return count_call(vmm, FXI_KV_DRV_MAP, start_ns, in->ops->map(in, addr, slice, index, n, use));
 }
 
+static vt_status meter_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_PROTECT, start_ns,
+                      in->ops->protect(in, addr, size_bytes, use));
+}
+
 static vt_status meter_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     const uint64_t start_ns = fxi_now_ns();
@@ -85,12 +94,12 @@ static vt_status meter_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 }
 
 static vt_status meter_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                             size_t offset, size_t size_bytes)
+                             size_t offset, size_t size_bytes, vt_vmm_order order)
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
     return count_call(vmm, FXI_KV_DRV_FETCH, start_ns,
-                      in->ops->fetch(in, dst, slice, index, offset, size_bytes));
+                      in->ops->fetch(in, dst, slice, index, offset, size_bytes, order));
 }
 
 static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
@@ -102,11 +111,11 @@ static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t
                       in->ops->store(in, slice, index, offset, src, size_bytes));
 }
 
-static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_ZERO, start_ns, in->ops->zero(in, addr, size_bytes));
+    return count_call(vmm, FXI_KV_DRV_ZERO, start_ns, in->ops->zero(in, addr, size_bytes, order));
 }
 
 static vt_status meter_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
@@ -137,6 +146,16 @@ static size_t meter_granularity(vt_vmm *vmm)
 static uint64_t meter_max_runs(vt_vmm *vmm)
 {
     return inner_of(vmm)->ops->max_runs(inner_of(vmm));
+}
+
+static bool meter_can_protect(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->can_protect(inner_of(vmm));
+}
+
+static bool meter_creates_zeroed(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->creates_zeroed(inner_of(vmm));
 }
 
 static vt_status meter_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
@@ -184,11 +203,14 @@ static const vt_vmm_ops meter_ops = {
     .name = "meter",
     .granularity = meter_granularity,
     .max_runs = meter_max_runs,
+    .can_protect = meter_can_protect,
+    .creates_zeroed = meter_creates_zeroed,
     .reserve = meter_reserve,
     .unreserve = meter_unreserve,
     .create = meter_create,
     .destroy = meter_destroy,
     .map = meter_map,
+    .protect = meter_protect,
     .unmap = meter_unmap,
     .fetch = meter_fetch,
     .store = meter_store,
@@ -212,14 +234,17 @@ vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
     *out = NULL;
     kv_meter *m = calloc(1, sizeof *m);
     if (!m) return VT_ENOMEM;
-    m->vmm.ops = &meter_ops;
+    m->ops = meter_ops;
+    m->vmm.ops = &m->ops;
     m->inner = inner;
     vt_status st = inner ? VT_OK : vt_vmm_host_open(&m->inner);
-    if (st == VT_OK)
-        *out = &m->vmm;
-    else
+    if (st != VT_OK) {
         free(m);
-    return st;
+        return st;
+    }
+    if (!m->inner->ops->store) m->ops.store = NULL; // the manager asks whether there is one
+    *out = &m->vmm;
+    return VT_OK;
 }
 
 void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner)

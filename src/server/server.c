@@ -21,6 +21,7 @@
 
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/system/clock.h" // defines: fxi_clock_after
+#include "base/system/pages.h" // defines: fxi_heap_trim
 #include "server/daemon.h"
 #include "server/http/http.h"
 #include "server/listen.h"
@@ -93,6 +94,20 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     return FX_OK;
 }
 
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
+{
+    fxi_keyring *keys = NULL;
+    fxi_server *srv = calloc(1, sizeof *srv);
+    if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    fx_status st = take_options(srv, opt, err);
+    if (st == FX_OK) st = fxi_listen_check(srv->host, err);
+    if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
+    if (st == FX_OK) st = fxi_daemon_check(opt, err);
+    fxi_keyring_close(keys);
+    free(srv);
+    return st;
+}
+
 // FNV-1a over what decides an answer: the program, the weights, the kernels.
 static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
 {
@@ -107,6 +122,17 @@ static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
 
 // ---- start ------------------------------------------------------------------------------------
 
+// Without jobs: streams that run would wait for the heap's locks. When the last job goes, this is
+// called again.
+static void trim_heap(void *ud)
+{
+    fxi_server *srv = ud;
+    pthread_mutex_lock(&srv->mu);
+    bool idle = !srv->jobs;
+    pthread_mutex_unlock(&srv->mu);
+    if (idle) fxi_heap_trim();
+}
+
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     const char *route[FXI_MAX_ROUTE];
@@ -117,7 +143,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
-    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, NULL, NULL, &srv->workers, err));
+    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
     return fxi_daemon_start(srv, err);
 }

@@ -58,6 +58,10 @@ typedef struct fxi_server_options {
     void *log_ud;
 } fxi_server_options;
 
+// Checks what can be checked of *opt without an engine: limits, address. Errors: those of
+// fxi_server_start.
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
+
 // Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies
 // *opt. Errors: FX_EINVAL (host, port, a limit, keys, a certificate), FX_EIO ("cannot listen on
 // 127.0.0.1:8080: Address already in use"), FX_ENOMEM, FX_EINTERNAL. On error *out is NULL.

@@ -146,7 +146,7 @@ bool fxi_inbox_is_closing(fx_engine *eng)
 
 // ---- statistics --------------------------------------------------------------------------------
 
-static int bucket_of(uint64_t value)
+static int histogram_bucket(uint64_t value)
 {
     int i = 0;
     while (i < FX_N_BUCKET && value > (uint64_t)1 << i) i++;
@@ -155,7 +155,7 @@ static int bucket_of(uint64_t value)
 
 static void count_value(fx_histogram *h, uint64_t value)
 {
-    h->count[bucket_of(value)]++;
+    h->count[histogram_bucket(value)]++;
     h->sum += value;
 }
 

@@ -98,6 +98,7 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     bool over;      // the engine no longer holds it
     double first_s; // when its first token came; 0: not yet
     uint64_t queued_us;
+    size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
@@ -149,6 +150,7 @@ struct fxi_http_job {
     bool gone; // the client hung up
     double last_out_s;
     fxi_reply reply;
+    size_t text_bytes;  // billed for the reply's text
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
@@ -158,6 +160,8 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Takes up to max bytes of a stream. job.mu is held.
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
@@ -267,7 +271,7 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 
-// ---- accounts.c: what is counted, and where it is shown ----------------------------------------
+// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);

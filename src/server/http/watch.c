@@ -156,7 +156,9 @@ void fxi_watch_remove(fxi_http_job *job)
         job->prev->next = job->next;
     else
         srv->jobs = job->next;
-    if (!srv->jobs) pthread_cond_signal(&srv->empty);
+    bool empty = !srv->jobs;
+    if (empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
     job->listed = false;
+    if (empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
 }

@@ -10,6 +10,8 @@
 
 #include "base/json/json_doc.h" // defines: fxi_json_copy
 
+#define KEPT_BYTES (64u << 10) // of memory for text that a stream keeps when all has been taken
+
 // The error for each way in which a choice can end badly.
 static const struct bad_end {
     int status;
@@ -86,13 +88,19 @@ static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
     return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
 }
 
+static bool keep_choice_text(fxi_reply *r, fxi_choice *c, const fx_event *ev)
+{
+    size_t before = c->text.cap;
+    bool ok = fxi_buf_add(&c->text, ev->text, ev->text_bytes);
+    r->kept_bytes += c->text.cap - before;
+    return ok;
+}
+
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
-    if (!(r->spec.stream ? fxi_stream_event(r, k, ev)
-                         : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
-        return false;
+    if (!(r->spec.stream ? fxi_stream_event(r, k, ev) : keep_choice_text(r, c, ev))) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     c->finish = ev->finish;
     if (--r->n_left) return true;
@@ -137,6 +145,7 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
         fxi_buf_drop_front(&r->out, r->n_sent);
         r->n_sent = 0;
     }
+    if (!r->out.n && r->out.cap > KEPT_BYTES) fxi_buf_free(&r->out);
     return n;
 }
 
@@ -149,4 +158,10 @@ void fxi_reply_ping(fxi_reply *r)
 bool fxi_reply_has_news(const fxi_reply *r)
 {
     return r->ended || r->out.n > r->n_sent;
+}
+
+size_t fxi_reply_base_bytes(const fxi_reply *r)
+{
+    size_t n_choice = (size_t)r->spec.n_prompt * (size_t)r->spec.n_per_prompt;
+    return r->head.cap + (size_t)r->spec.n_prompt * sizeof *r->use + n_choice * sizeof *r->choice;
 }

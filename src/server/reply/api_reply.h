@@ -45,6 +45,7 @@ typedef struct fxi_reply {
     int64_t created;
     const char *model, *fingerprint; // the server's
     int n_left;
+    size_t kept_bytes;   // memory of the choices' texts
     fxi_prompt_use *use; // [n_prompt]
     fxi_choice *choice;  // [n_prompt * n_per_prompt]
     fxi_buf head;        // streams: the start of every chunk, up to "choices":[
@@ -71,6 +72,8 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 // Adds a comment line to a stream that has nothing else to send.
 void fxi_reply_ping(fxi_reply *r);
+// Bytes of memory that a reply has from the beginning.
+size_t fxi_reply_base_bytes(const fxi_reply *r);
 // Whether there is something to send.
 bool fxi_reply_has_news(const fxi_reply *r);
 

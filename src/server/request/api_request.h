@@ -28,11 +28,12 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    fxi_json_doc doc;   // the bill holds its bytes
-    fxi_bill *bill;     // NULL: none
-    size_t list_bytes;  // of ids and biases: billed like the document
-    json_t *root;       // of doc
-    fxi_prompt *prompt; // [n_prompt], completions
+    fxi_json_doc doc;    // the bill holds its bytes
+    fxi_bill *bill;      // NULL: none
+    size_t n_body_bytes; // of the text that it was parsed from
+    size_t list_bytes;   // of ids and biases: billed like the document
+    json_t *root;        // of doc
+    fxi_prompt *prompt;  // [n_prompt], completions
     size_t n_prompt;
     const json_t *messages, *tools, *kwargs; // chat: in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
