@@ -17,6 +17,9 @@
 //     fx_tokens_free(&prompt);
 //     fx_engine_close(eng);
 //
+// An embedding model turns a text into a vector instead: req.task = FX_TASK_EMBED, the prompt from
+// fx_tokenize with FX_TOKENIZE_EMBED, and the one event of the request carries the vector.
+//
 // Threads: fx_engine_open starts one engine thread, which owns the scheduler, the KV cache and
 // every sequence. All functions here may be called from any thread; fx_engine_close must be the
 // last call and must not come from a callback. Callbacks run on the engine thread: they must be
@@ -52,6 +55,9 @@ typedef struct fx_options {
     // name of one of the model's templates, or the path of a Jinja template; NULL: the model's own,
     // or else a built-in one chosen by the vocabulary.
     const char *chat_template;
+    // How the rows of a text's tokens become its embedding: "mean", "first" (also "cls") or "last";
+    // NULL: as the model's file says, and where it says nothing the model embeds no texts.
+    const char *pooling;
     int n_thread;             // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
@@ -106,6 +112,12 @@ typedef struct fx_model_info {
     int ctx_tok;             // prompt + answer in this engine
     size_t kv_bytes_per_tok; // over all layers
     int n_thread;
+    bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
+                            // directions, or has no output matrix
+    bool embeds;            // takes requests with FX_TASK_EMBED
+    int n_embd;             // length of an embedding; 0: it does not embed
+    int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
+    char pooling[8];        // "mean", "first", "last"; "" where it does not embed
     bool has_chat_template; // false: messages are rendered in a plain form
     const char
         *chat_template_error; // why the model's template cannot be used: one line, the error of
@@ -136,7 +148,9 @@ enum {
     FX_TOKENIZE_BOS = 1,     // put BOS first, where the vocabulary wants it
     FX_TOKENIZE_CONTROL = 2, // control tokens spelled out in the text become their ids: never for
                              // text from users
+    FX_TOKENIZE_EOS = 4,     // put EOS last, where the vocabulary wants it after a text
     FX_TOKENIZE_PROMPT = FX_TOKENIZE_BOS,
+    FX_TOKENIZE_EMBED = FX_TOKENIZE_BOS | FX_TOKENIZE_EOS, // a text to be embedded
 };
 
 // Appends the ids of text[0..n_bytes) (UTF-8) to *out, which the caller frees with fx_tokens_free.
@@ -280,6 +294,8 @@ typedef struct fx_event {
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far
     int n_discarded;           // with `last`: tokens of choices that n_best did not choose
+    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP; else NULL
+    int n_embd;
 } fx_event;
 
 // When a beam search ends, once it has beam_width finished answers:
@@ -289,7 +305,27 @@ typedef enum fx_early_stop {
     FX_STOP_NEVER,         // when no beam can beat the worst of them, however long it grows
 } fx_early_stop;
 
+typedef enum fx_task {
+    FX_TASK_GENERATE = 0,
+    // The prompt becomes one vector. Of fx_request only prompt, n_dim, norm, priority, tenant,
+    // no_cache, keep_priority, keep_s, on_event and ud are read. There is one event: its finish is
+    // FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not depend on
+    // other requests, nor on what the cache held.
+    FX_TASK_EMBED,
+} fx_task;
+
+// Whether an embedding is divided by its Euclidean length.
+typedef enum fx_embd_norm {
+    FX_NORM_MODEL = 0, // as the model's file says; where it says nothing, as FX_NORM_UNIT
+    FX_NORM_UNIT,      // it is
+    FX_NORM_NONE,      // it is not
+} fx_embd_norm;
+
 typedef struct fx_request {
+    fx_task task;
+    int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
+               // arXiv 2205.13147), cut before they are divided by their length; 0: all
+    fx_embd_norm norm;     // of an embedding
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;  // most tokens to generate per choice; < 0: as many as the context and the KV
@@ -323,14 +359,16 @@ typedef struct fx_request {
     void *ud;
 } fx_request;
 
-// n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest zero.
+// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest
+// zero.
 fx_request fx_request_default(void);
 
 // Checks and copies the request and queues it; its events may come before this returns. A max_tok
 // that does not fit the context is clamped. Errors: FX_EINVAL (no prompt, an id outside the
-// vocabulary, a parameter out of range), FX_ECONTEXT (the prompt alone fills the context or the KV
-// budget), FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue
-// or max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events.
+// vocabulary, a parameter out of range, a task that the model does not do), FX_ECONTEXT (the prompt
+// alone fills the context or the KV budget, or a text to be embedded is longer than embd_tok),
+// FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue or
+// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and

@@ -53,12 +53,15 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
                       fx_tokens *out, fx_error *err)
 {
     const bool bos = (flags & FX_TOKENIZE_BOS) && fxi_vocab_adds_bos(eng->vocab);
+    const bool eos = (flags & FX_TOKENIZE_EOS) && fxi_vocab_adds_eos(eng->vocab);
     const unsigned how = FXI_ENCODE_SPACE | (flags & FX_TOKENIZE_CONTROL ? FXI_ENCODE_CONTROL : 0);
     fxi_ids ids = ids_of(out);
     fx_status st = FX_OK;
     if (bos && !fxi_ids_add(&ids, fxi_vocab_bos(eng->vocab)))
         st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st == FX_OK) st = fxi_vocab_encode(eng->vocab, text, n_bytes, how, &ids, err);
+    if (st == FX_OK && eos && !fxi_ids_add(&ids, fxi_vocab_eos(eng->vocab)))
+        st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st != FX_OK) ids.n = out->n;
     return_ids(out, &ids);
     return st;

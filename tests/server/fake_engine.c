@@ -2,6 +2,7 @@
 #include "server/fake_engine.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #define BOS        256
 #define CTX        4096
 #define MAX_CHOICE 64
+#define N_EMBD     8
+#define EMBD_TOK   512
 
 typedef struct fake_request {
     struct fake_request *next;
@@ -98,6 +101,30 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
     }
 }
 
+// The vector of a text: fake_engine.h.
+static void embed_text(const fake_request *r, float *v)
+{
+    const int n_dim = r->req.n_dim ? r->req.n_dim : N_EMBD;
+    float squares = 0;
+    for (int i = 0; i < N_EMBD; i++) v[i] = 0;
+    for (const char *c = r->text; *c; c++) v[(unsigned char)*c % N_EMBD] += 1;
+    for (int i = 0; i < n_dim; i++) squares += v[i] * v[i];
+    for (int i = 0; i < n_dim && r->req.norm != FX_NORM_NONE && squares > 0; i++)
+        v[i] /= sqrtf(squares);
+}
+
+static void end_embedding(fake_request *r)
+{
+    float v[N_EMBD];
+    fx_event ev = event_of(r, 0);
+    embed_text(r, v);
+    ev.finish = FX_FINISH_STOP;
+    ev.last = true;
+    ev.embedding = v;
+    ev.n_embd = r->req.n_dim ? r->req.n_dim : N_EMBD;
+    r->req.on_event(r->req.ud, &ev);
+}
+
 static void emit_all(fake_request *r)
 {
     for (int c = 0; c < r->req.n_choice; c++) {
@@ -129,6 +156,8 @@ static bool step(fake_request *r, bool cancelled, bool closing)
         return emit_all(r), false;
     else if (!strcmp(r->kind, "fail"))
         end_all(r, FX_FINISH_ERROR, "the script says so");
+    else if (r->req.task == FX_TASK_EMBED)
+        end_embedding(r);
     else
         end_all(r, FX_FINISH_STOP, NULL);
     return true;
@@ -203,6 +232,7 @@ fx_engine *fake_engine_new(void)
     pthread_condattr_t attr;
     memset(flood_text, 'f', sizeof flood_text);
     e->info = (fx_model_info){.name = "fake", .n_vocab = N_VOCAB, .ctx_tok = CTX};
+    fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -343,13 +373,27 @@ static void read_order(fake_request *r)
     r->due_s = fxi_now_s() + r->every_s;
 }
 
-static fx_status check(const fx_request *req, fx_error *err)
+static fx_status check_task(const fx_model_info *info, const fx_request *req, fx_error *err)
+{
+    if (req->task == FX_TASK_GENERATE)
+        return info->generates ? FX_OK : fxi_fail(err, FX_EINVAL, "the model does not generate");
+    if (!info->embeds) return fxi_fail(err, FX_EINVAL, "the model does not embed");
+    if (req->n_dim < 0 || req->n_dim > N_EMBD) return fxi_fail(err, FX_EINVAL, "dimensions");
+    if (req->n_prompt > EMBD_TOK)
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, the model embeds %d",
+                        req->n_prompt, EMBD_TOK);
+    return FX_OK;
+}
+
+static fx_status check(const fx_engine *e, const fx_request *req, fx_error *err)
 {
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+    FX_TRY(check_task(&e->info, req, err));
     if (req->n_prompt > CTX)
         return fxi_fail(err, FX_ECONTEXT, "the prompt has %zu tokens, the context %d",
                         req->n_prompt, CTX);
-    if (req->n_choice < 1 || req->n_choice > MAX_CHOICE) return fxi_fail(err, FX_EINVAL, "choices");
+    if (req->task == FX_TASK_GENERATE && (req->n_choice < 1 || req->n_choice > MAX_CHOICE))
+        return fxi_fail(err, FX_EINVAL, "choices");
     return FX_OK;
 }
 
@@ -376,9 +420,10 @@ static void remember_locked(fx_engine *e, const fx_request *req)
 
 fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error *err)
 {
-    FX_TRY(check(req, err));
+    FX_TRY(check(e, req, err));
     fake_request *r = calloc(1, sizeof *r);
     r->req = *req;
+    if (req->task == FX_TASK_EMBED) r->req.max_tok = -1, r->req.n_choice = 1;
     r->n_prompt = req->n_prompt;
     r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;
     for (size_t i = 0, n = 0; i < req->n_prompt; i++)
@@ -389,6 +434,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
         return st;
     }
     read_order(r);
+    if (req->task == FX_TASK_EMBED) r->n_token = 0;
     pthread_mutex_lock(&e->mu);
     r->id = *id = (uint64_t)++e->counts.n_submitted;
     e->counts.n_running++;
@@ -424,6 +470,15 @@ const fake_seen *fake_engine_last(fx_engine *e)
     pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
     pthread_mutex_unlock(&e->mu);
     return &e->seen;
+}
+
+void fake_engine_abilities(fx_engine *e, bool generates, bool embeds)
+{
+    e->info.generates = generates;
+    e->info.embeds = embeds;
+    e->info.n_embd = embeds ? N_EMBD : 0;
+    e->info.embd_tok = embeds ? EMBD_TOK : 0;
+    snprintf(e->info.pooling, sizeof e->info.pooling, "%s", embeds ? "mean" : "");
 }
 
 void fake_engine_open(fx_engine *e, int n_token)

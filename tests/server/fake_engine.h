@@ -13,6 +13,10 @@
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
+// With FX_TASK_EMBED the prompt's text becomes a vector of 8 numbers: number i is the count of its
+// bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
+// "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too.
+// Texts of more than 512 tokens are too long to embed; fake_engine_abilities switches tasks off.
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
@@ -42,6 +46,8 @@ typedef struct fake_seen {
 } fake_seen;
 
 const fake_seen *fake_engine_last(fx_engine *eng);
+// What fx_model_info says, and fx_submit obeys: both are true at the start.
+void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // Lets every "gate" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
 // Waits until no request runs; false after `s` seconds.

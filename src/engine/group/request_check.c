@@ -130,6 +130,24 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     return check_prompt(eng, req, err);
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+static fx_status check_task(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_model_info *info = &eng->info;
+    if (req->task == FX_TASK_GENERATE)
+        return info->generates
+                   ? FX_OK
+                   : fxi_fail(err, FX_EINVAL, "the model (%s) embeds texts and generates none",
+                              info->arch);
+    if (req->task != FX_TASK_EMBED) return fxi_fail(err, FX_EINVAL, "task %d", (int)req->task);
+    if (!info->embeds)
+        return fxi_fail(err, FX_EINVAL,
+                        "the model is not made to embed texts: its file does not say how the rows "
+                        "of a text are pooled, nor was the engine opened with a pooling");
+    return FX_OK;
+}
+
 // ---- counts and memory -------------------------------------------------------------------------
 
 int fxi_request_n_seq(const fx_request *req)
@@ -204,6 +222,7 @@ static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_er
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->on_event) return fxi_fail(err, FX_EINVAL, "a request needs an on_event");
+    FX_TRY(check_task(eng, req, err));
     FX_TRY(check_numbers(req, err));
     FX_TRY(check_n_seq(eng, req, err));
     FX_TRY(check_token_lists(eng, req, err));
