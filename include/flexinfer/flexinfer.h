@@ -74,6 +74,8 @@ typedef struct fx_options {
     const char *swap_dir; // directory of the swap file for preempted sequences; NULL: $TMPDIR or
                           // /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
+    int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
+                      // at the earliest; 0: 600; < 0: it keeps them
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -149,6 +151,8 @@ enum {
     FX_TOKENIZE_CONTROL = 2, // control tokens spelled out in the text become their ids: never for
                              // text from users
     FX_TOKENIZE_EOS = 4,     // put EOS last, where the vocabulary wants it after a text
+    FX_TOKENIZE_INNER = 8,   // the text goes on from another one: it gets no space in front, where
+                             // the vocabulary puts one in front of a text
     FX_TOKENIZE_PROMPT = FX_TOKENIZE_BOS,
     FX_TOKENIZE_EMBED = FX_TOKENIZE_BOS | FX_TOKENIZE_EOS, // a text to be embedded
 };
@@ -210,6 +214,16 @@ fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, c
 // tokens and ids outside the vocabulary. The pointer lives as long as the engine.
 const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
 
+// The same, but a control token is what it is spelled like ("</s>").
+const char *fx_token_text(const fx_engine *eng, int32_t id, size_t *n_bytes);
+
+// The text of id[0..n): *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free().
+// Invalid bytes become U+FFFD; ids outside the vocabulary add nothing, nor do control tokens unless
+// show_control. at: NULL, or [n] for the number of characters that come before the text of each
+// token. Any thread. Errors: FX_ENOMEM; then *out is NULL.
+fx_status fx_detokenize(const fx_engine *eng, const int32_t *id, size_t n, bool show_control,
+                        size_t *at, char **out, size_t *n_bytes, fx_error *err);
+
 // ---- requests ----------------------------------------------------------------------------------
 
 enum {
@@ -223,6 +237,11 @@ typedef struct fx_bias {
     int32_t token;
     float bias; // added to the logit
 } fx_bias;
+
+typedef struct fx_id_run {
+    const int32_t *id; // [n]
+    size_t n;
+} fx_id_run;
 
 // How a token is chosen. The stages apply in this order: allow, ban, bias, min_tok, the three
 // penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token is never drawn.
@@ -245,6 +264,8 @@ typedef struct fx_sampling {
     size_t n_allow;
     const int32_t *ban; // [n_ban] these are never drawn
     size_t n_ban;
+    const fx_id_run *ban_run; // [n_ban_run] the answer never has these tokens in a row; none empty
+    size_t n_ban_run;
     int min_tok; // nothing ends the answer before it has this many tokens: end-of-text and stop
                  // tokens are not drawn, stop strings are ignored
 } fx_sampling;
@@ -279,6 +300,7 @@ typedef struct fx_event {
     const char *text;  // text that has become safe to show: whole UTF-8 characters, no part of a
                        // stop string
     size_t text_bytes; // may be 0
+    int text_at;       // with a token of the answer: characters of the choice's text before its own
     int32_t token;     // the token drawn; -1: this event only flushes text or ends the choice
     int position;      // of that token in the sequence. Below n_prompt: a token of the prompt, with
                        // prompt_logprobs; these come first, in order, as choice 0
@@ -329,7 +351,8 @@ typedef struct fx_request {
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;  // most tokens to generate per choice; < 0: as many as the context and the KV
-                  // budget hold; 0: none
+                  // budget hold; 0: none, and the prompt is computed only to be kept
+                  // (keep_priority) or for its logprobs
     int n_choice; // 1 .. FX_MAX_CHOICE; they share the prompt, which is computed once
     int n_best; // number of choices to compute; the n_choice with the best mean logprob are emitted
                 // once all have ended; 0: n_choice
@@ -345,6 +368,7 @@ typedef struct fx_request {
     size_t n_stop_token;
     bool include_stop;    // emit the stop string, or the text of the stop token, as well
     bool ignore_eos;      // go on after an end-of-text token
+    bool show_control;    // control tokens are part of the text, as they are spelled
     bool logprobs;        // emit `prob` with each token, and
     int n_top;            // this many likeliest tokens in it, up to FX_MAX_TOP
     bool prompt_logprobs; // the same for each token of the prompt but the first, and
@@ -374,6 +398,10 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and
 // finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
+
+// Forgets every recorded prefix that no sequence uses, kept ones too, before the next step, and
+// returns the memory to the system.
+void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
 // use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even

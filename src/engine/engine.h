@@ -78,6 +78,7 @@ struct fx_engine {
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
+    bool must_clear;      // the same: prefixes are to be forgotten
     uint64_t next_id;
     bool closing;
     fx_stats stats;

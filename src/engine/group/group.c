@@ -32,6 +32,20 @@ static bool copy_stops(fx_request *req)
     return true;
 }
 
+// Each list is a copy or NULL after a failure.
+static bool copy_runs(fx_sampling *s)
+{
+    const fx_id_run *from = s->ban_run;
+    fx_id_run *copy = calloc(s->n_ban_run ? s->n_ban_run : 1, sizeof *copy);
+    bool ok = copy != NULL;
+    s->ban_run = copy;
+    for (size_t i = 0; ok && i < s->n_ban_run; i++) {
+        copy[i] = from[i];
+        ok = copy_bytes((const void **)&copy[i].id, copy[i].n, sizeof *copy[i].id);
+    }
+    return ok;
+}
+
 static bool copy_tenant(fx_request *req)
 {
     req->tenant = strdup(req->tenant ? req->tenant : "");
@@ -48,6 +62,7 @@ static bool own_request(fx_request *req)
     ok &= copy_bytes((const void **)&s->bias, s->n_bias, sizeof *s->bias);
     ok &= copy_bytes((const void **)&s->allow, s->n_allow, sizeof *s->allow);
     ok &= copy_bytes((const void **)&s->ban, s->n_ban, sizeof *s->ban);
+    ok &= copy_runs(s);
     ok &= copy_tenant(req);
     return copy_stops(req) && ok;
 }
@@ -61,6 +76,9 @@ static void disown_request(fx_request *req)
     free((void *)req->sampling.bias);
     free((void *)req->sampling.allow);
     free((void *)req->sampling.ban);
+    for (size_t i = 0; req->sampling.ban_run && i < req->sampling.n_ban_run; i++)
+        free((void *)req->sampling.ban_run[i].id);
+    free((void *)req->sampling.ban_run);
     free((void *)req->tenant);
 }
 

@@ -25,11 +25,11 @@ typedef struct number_rule {
 #define RULE(field) offsetof(fx_request, sampling.field)
 
 static const number_rule number_rules[] = {
-    {"temperature", FLOAT, RULE(temperature), 0, 1e30, false, false},
+    {"temperature", FLOAT, RULE(temperature), 0, 1e30F, false, false},
     {"top_p", FLOAT, RULE(top_p), 0, 1, true, false},
     {"min_p", FLOAT, RULE(min_p), 0, 1, false, false},
     {"typical_p", FLOAT, RULE(typical_p), 0, 1, true, true},
-    {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30, true, true},
+    {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30F, true, true},
     {"presence_penalty", FLOAT, RULE(presence_penalty), -2, 2, false, false},
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
@@ -98,22 +98,51 @@ static bool has_id(const int32_t *id, size_t n, int32_t what)
     return false;
 }
 
-static fx_status check_something_left(const fx_sampling *s, fx_error *err)
+static bool is_banned(const fx_sampling *s, int32_t tok)
 {
-    for (size_t i = 0; i < s->n_allow; i++)
-        if (!has_id(s->ban, s->n_ban, s->allow[i])) return FX_OK;
-    return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too")
-                      : FX_OK;
+    for (size_t i = 0; i < s->n_ban_run; i++)
+        if (s->ban_run[i].n == 1 && s->ban_run[i].id[0] == tok) return true;
+    return has_id(s->ban, s->n_ban, tok);
+}
+
+// Of the tokens that are allowed, one must not be banned, and one must go on before min_tok.
+static fx_status check_something_left(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_sampling *s = &req->sampling;
+    bool some = !s->n_allow, goes_on = some || !s->min_tok;
+    for (size_t i = 0; i < s->n_allow; i++) {
+        const int32_t tok = s->allow[i];
+        if (is_banned(s, tok)) continue;
+        some = true;
+        if (!has_id(eng->end_tok, (size_t)eng->n_end_tok, tok) &&
+            !has_id(req->stop_token, req->n_stop_token, tok))
+            goes_on = true;
+    }
+    if (!some) return fxi_fail(err, FX_EINVAL, "allow: every token that is allowed is banned too");
+    if (!goes_on)
+        return fxi_fail(err, FX_EINVAL,
+                        "min_tok: every token that is allowed ends the answer, which must have %d",
+                        s->min_tok);
+    return FX_OK;
+}
+
+static fx_status check_runs(const fx_engine *eng, const fx_sampling *s, fx_error *err)
+{
+    for (size_t i = 0; i < s->n_ban_run; i++) {
+        if (!s->ban_run[i].n) return fxi_fail(err, FX_EINVAL, "a banned run of tokens is empty");
+        FX_TRY(check_ids(eng, "banned", s->ban_run[i].id, s->ban_run[i].n, err));
+    }
+    return FX_OK;
 }
 
 static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
     if (req->n_prompt >= (size_t)eng->info.ctx_tok)
-        return fxi_fail(
-            err, FX_ECONTEXT,
-            "the prompt has %zu tokens, the context holds %d with at least one to answer",
-            req->n_prompt, eng->info.ctx_tok);
+        return fxi_fail(err, FX_ECONTEXT,
+                        "This model's maximum context length is %d tokens, one of them at least "
+                        "for the answer. However, the prompt has %zu tokens.",
+                        eng->info.ctx_tok, req->n_prompt);
     return check_ids(eng, "prompt", req->prompt, req->n_prompt, err);
 }
 
@@ -122,9 +151,10 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     const fx_sampling *s = &req->sampling;
     FX_TRY(check_ids(eng, "allowed", s->allow, s->n_allow, err));
     FX_TRY(check_ids(eng, "banned", s->ban, s->n_ban, err));
+    FX_TRY(check_runs(eng, s, err));
     FX_TRY(check_ids(eng, "stop", req->stop_token, req->n_stop_token, err));
     FX_TRY(check_bias(eng, s, err));
-    FX_TRY(check_something_left(s, err));
+    FX_TRY(check_something_left(eng, req, err));
     for (size_t i = 0; i < req->n_stop; i++)
         if (!req->stop[i][0]) return fxi_fail(err, FX_EINVAL, "a stop string is empty");
     return check_prompt(eng, req, err);
@@ -199,14 +229,28 @@ int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
     return low;
 }
 
+// The longest sequence that the budget holds.
+static int budget_tok(const fx_engine *eng)
+{
+    int low = 0, high = eng->info.ctx_tok;
+    while (low < high) {
+        const int mid = low + (high - low + 1) / 2;
+        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->budget_bytes)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + 1);
     if (alone > eng->budget_bytes)
-        return fxi_fail(
-            err, FX_ECONTEXT,
-            "the prompt of %zu tokens needs %llu bytes of KV memory, the budget is %llu",
-            req->n_prompt, (unsigned long long)alone, (unsigned long long)eng->budget_bytes);
+        return fxi_fail(err, FX_ECONTEXT,
+                        "This model's maximum context length is %d tokens with %llu bytes of KV "
+                        "memory. However, the prompt has %zu tokens.",
+                        budget_tok(eng), (unsigned long long)eng->budget_bytes, req->n_prompt);
     const int room = eng->info.ctx_tok - (int)req->n_prompt;
     int max_tok = req->max_tok < 0 ? 1 : req->max_tok < room ? req->max_tok : room;
     uint64_t need = fxi_request_bytes(eng, req, max_tok);

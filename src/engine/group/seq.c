@@ -54,4 +54,5 @@ void fxi_seq_clear(fxi_seq *s)
     *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};
     s->text.bytes = g->begins;
     s->text.include_stop = g->req.include_stop;
+    s->text.show_control = g->req.show_control;
 }

@@ -18,16 +18,18 @@ void fxi_turn_end_all(fx_engine *eng, fx_finish why);
 // ---- idle.c ------------------------------------------------------------------------------------
 
 void fxi_idle_act(fx_engine *eng);         // takes the actions that are due
+void fxi_idle_clear(fx_engine *eng);       // what fx_clear_cache asks for
 int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 0: none is left
 
-// ---- inbox.c: and fx_submit, fx_cancel, fx_set_kv_memory, fx_engine_stats ----------------------
+// ---- inbox.c: and fx_submit, fx_cancel, fx_clear_cache, fx_set_kv_memory, fx_engine_stats ------
 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
 void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
-void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
-void fxi_inbox_publish(fx_engine *eng); // what fx_engine_stats returns
+void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
+bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called
+void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
 void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok);
 void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok);
 
