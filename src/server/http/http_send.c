@@ -81,6 +81,7 @@ static enum MHD_Result send_stream(fxi_http_job *job)
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
     fxi_buf b = {0};
+    if (job->answer.p) return fxi_http_send(job, 200, "application/json", &job->answer);
     if (job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
     if (fxi_whole_body(&b, &job->reply)) return fxi_http_send(job, 200, "application/json", &b);
     fxi_buf_free(&b);

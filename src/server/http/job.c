@@ -1,8 +1,8 @@
-// job.c - one HTTP request: submitted by its I/O thread, advanced by the engine's thread, ended by
-// either, by the watcher, or by the server's stop.
+// job.c - one HTTP request: received by its I/O thread, submitted by a worker, advanced by the
+// engine's thread, ended by any of them, by the watcher, or by the server's stop.
 //
-//   BODY --fxi_http_job_submit--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
-//   engine has dropped its references too
+//   BODY --fxi_http_job_post--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
+//   worker and the engine have dropped their references too
 //
 // While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
 // resumes the connection under job.mu; `suspended` says whether there is one to resume.
@@ -24,8 +24,10 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
         return NULL;
     }
     atomic_init(&job->refs, 1);
+    fxi_bill_open(&job->bill, srv->ledger);
     job->srv = srv;
     job->eng = srv->eng;
+    job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
     job->started_s = fxi_now_s();
     return job;
@@ -35,10 +37,17 @@ void fxi_http_job_unref(fxi_http_job *job)
 {
     if (atomic_fetch_sub(&job->refs, 1) > 1) return;
     fxi_reply_free(&job->reply);
-    fxi_buf_free(&job->body);
+    fxi_buf_free(&job->answer);
+    fxi_body_free(&job->body, &job->bill);
     free(job->part);
+    fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
+}
+
+bool fxi_http_job_is_admin(const fxi_http_job *job)
+{
+    return job->tenant->is_admin;
 }
 
 // ---- waking and ending ------------------------------------------------------------------------
@@ -51,16 +60,46 @@ static void wake_locked(fxi_http_job *job)
     MHD_resume_connection(job->conn);
 }
 
+// The id of part i. False: there is no such part.
+static bool part_id(fxi_http_job *job, int i, bool *live, uint64_t *id)
+{
+    pthread_mutex_lock(&job->mu);
+    bool found = i < job->n_part;
+    *live = found && job->part[i].submitted && !job->part[i].over;
+    if (*live) *id = job->part[i].id;
+    pthread_mutex_unlock(&job->mu);
+    return found;
+}
+
 // Copies the ids out one by one: the engine must not be called with the lock held.
 static void cancel_parts(fxi_http_job *job)
 {
-    for (int i = 0; i < job->n_part; i++) {
-        pthread_mutex_lock(&job->mu);
-        bool live = job->part[i].submitted && !job->part[i].over;
-        uint64_t id = job->part[i].id;
-        pthread_mutex_unlock(&job->mu);
+    bool live;
+    uint64_t id;
+    for (int i = 0; part_id(job, i, &live, &id); i++)
         if (live) fx_cancel(job->eng, id);
+}
+
+bool fxi_http_job_is_over(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    bool over = job->reply.ended;
+    pthread_mutex_unlock(&job->mu);
+    return over;
+}
+
+void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
+{
+    pthread_mutex_lock(&job->mu);
+    if (!job->reply.ended) {
+        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, body->cap);
+        job->answer = *body;
+        *body = (fxi_buf){0};
+        job->reply.ended = true;
+        wake_locked(job);
     }
+    pthread_mutex_unlock(&job->mu);
+    fxi_buf_free(body);
 }
 
 void fxi_http_job_on_event(void *ud, const fx_event *ev)

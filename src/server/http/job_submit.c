@@ -1,5 +1,5 @@
 // job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
-// per prompt. Runs on the I/O thread.
+// per prompt. Runs on a worker.
 #include "server/http/http.h"
 
 #include <stdio.h>
@@ -58,14 +58,22 @@ static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, f
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
+    fxi_http_job *job = part->job;
+    fxi_buf domain = {0};
+    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt)) {
+        fxi_buf_free(&domain);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
     fx_request req = fxi_params_request(par, random_u64());
+    req.tenant = domain.p;
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
-    atomic_fetch_add(&part->job->refs, 1);
-    fx_status st = fx_submit(part->job->eng, &req, id, err);
-    if (st != FX_OK) fxi_http_job_unref(part->job);
+    atomic_fetch_add(&job->refs, 1);
+    fx_status st = fx_submit(job->eng, &req, id, err);
+    if (st != FX_OK) fxi_http_job_unref(job);
+    fxi_buf_free(&domain);
     return st;
 }
 
@@ -99,42 +107,67 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
     return true;
 }
 
-static bool prepare_reply(fxi_http_job *job, const fxi_params *par)
+// Makes the reply and its parts aside.
+static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
     static const char *const prefixes[] = {"cmpl", "chatcmpl"};
     const fxi_reply_spec spec = fxi_params_reply(par);
-    fxi_reply *r = &job->reply;
     fxi_random_id(r->id, sizeof r->id, prefixes[par->api]);
     r->created = time(NULL);
     r->model = job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
-    job->part = calloc(par->n_prompt, sizeof *job->part);
-    if (!job->part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
-    job->n_part = (int)par->n_prompt;
-    for (int i = 0; i < job->n_part; i++) job->part[i] = (fxi_job_part){.job = job, .index = i};
-    job->last_out_s = fxi_now_s();
+    *part = calloc(par->n_prompt, sizeof **part);
+    if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
+    for (size_t i = 0; i < par->n_prompt; i++)
+        (*part)[i] = (fxi_job_part){.job = job, .index = (int)i};
     return true;
 }
 
-static bool start_job(fxi_http_job *job, const fxi_params *par, fxi_http_error *err)
+// Moves them into the job. False: the reply has ended meanwhile, and they are the caller's still.
+static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part *part)
 {
-    if (!prepare_reply(job, par)) return fxi_http_fail(err, 500, NULL, NULL, "out of memory");
-    if (!fxi_watch_add(job))
-        return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
-    for (int i = 0; i < job->n_part; i++) {
-        if (submit_part(&job->part[i], par, err)) continue;
-        fxi_http_job_end(job, err);
-        break;
+    pthread_mutex_lock(&job->mu);
+    bool wanted = !job->reply.ended;
+    if (wanted) {
+        job->reply = *r;
+        job->part = part;
+        job->n_part = (int)par->n_prompt;
+        job->last_out_s = fxi_now_s();
     }
-    return true;
+    pthread_mutex_unlock(&job->mu);
+    if (wanted && r->spec.stream) fxi_watch_wake(job->srv);
+    return wanted;
+}
+
+// *wanted: nobody has ended the job yet. False: *err says why.
+static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted,
+                          fxi_http_error *err)
+{
+    fxi_reply r = {0};
+    fxi_job_part *part = NULL;
+    bool ok = make_reply(job, par, &r, &part);
+    *wanted = ok && move_reply(job, par, &r, part);
+    if (*wanted) return true;
+    free(part);
+    fxi_reply_free(&r);
+    return ok || fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+}
+
+static void submit_parts(fxi_http_job *job, const fxi_params *par)
+{
+    fxi_http_error err;
+    for (int i = 0; i < (int)par->n_prompt && !fxi_http_job_is_over(job); i++)
+        if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
+    bool wanted = false;
     if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
-    fxi_buf_free(&job->body);
-    bool ok = start_job(job, &par, err);
+    fxi_body_free(&job->body, &job->bill);
+    bool ok = prepare_reply(job, &par, &wanted, err);
+    if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;
 }

@@ -135,8 +135,12 @@ bool fxi_watch_add(fxi_http_job *job)
     if (!ok) return false;
     // Hang-ups and errors are always reported, whatever the events asked for.
     arm_socket(&srv->watch, job->fd, job->serial, EPOLLRDHUP | EPOLLONESHOT);
-    if (job->reply.spec.stream) wake_watcher(&srv->watch);
     return true;
+}
+
+void fxi_watch_wake(fxi_server *srv)
+{
+    wake_watcher(&srv->watch);
 }
 
 void fxi_watch_remove(fxi_http_job *job)
