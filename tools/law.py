@@ -90,7 +90,9 @@ LAW = {
     "server/guard": ["base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/reply", "base/...", "include/flexinfer"],
-    "server/http": ["server/guard", "server/work", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/guard", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["server/http", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],

@@ -162,7 +162,13 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     FX_TRY(take_options(srv, opt, err));
     take_names(srv);
     make_fingerprint(srv);
-    srv->lim = (fxi_limits){srv->model_id, fx_engine_info(srv->eng)->n_vocab, MAX_CHOICE};
+    const fx_model_info *m = fx_engine_info(srv->eng);
+    srv->lim = (fxi_limits){.model_id = srv->model_id,
+                            .alias = srv->opt.alias,
+                            .n_alias = srv->opt.n_alias,
+                            .n_vocab = m->n_vocab,
+                            .max_choice = MAX_CHOICE,
+                            .n_embd = m->n_embd};
     srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
     if (!srv->ledger) return fxi_fail(err, FX_ENOMEM, "out of memory");
     FX_TRY(listen_at(srv, err));

@@ -13,8 +13,12 @@
 #include "base/number/rng.h"
 #include "base/system/clock.h"
 #include "base/text/buf.h"
+#include "base/text/utf8.h"
 
-#define N_VOCAB    257
+#define WORD       257 // the first
+#define N_WORD     7
+#define EOT        (WORD + 6)
+#define N_VOCAB    (WORD + N_WORD)
 #define BOS        256
 #define CTX        4096
 #define MAX_CHOICE 64
@@ -30,6 +34,8 @@ typedef struct fake_request {
     char kind[16];           // the order's first word
     char text[CTX + 1];      // the order
     int n_token;             // of each choice
+    int32_t prompt[CTX];
+    int n_char; // of the text that each choice has emitted
     double every_s, due_s;
     int pos; // tokens emitted by each choice
     bool cancelled;
@@ -37,6 +43,7 @@ typedef struct fake_request {
 
 struct fx_engine {
     fx_model_info info;
+    char bytes[256]; // each its own value
     pthread_t thread;
     pthread_mutex_t mu; // guards all below; never held during a callback
     pthread_cond_t cond;
@@ -51,6 +58,13 @@ struct fx_engine {
 
 static char flood_text[64 << 10];
 
+static const char *const words[N_WORD] = {"A", " b", " c", " x", "\xc3", "\xa9", "<eot>"};
+
+static bool is_word(int32_t id)
+{
+    return id >= WORD && id < WORD + N_WORD;
+}
+
 // The text of token `pos` of a choice.
 static void token_text(const fake_request *r, int choice, fxi_buf *b)
 {
@@ -59,6 +73,10 @@ static void token_text(const fake_request *r, int choice, fxi_buf *b)
         fxi_buf_fmt(b, "%c", (int)('a' + x % 26));
     } else if (!strcmp(r->kind, "flood")) {
         fxi_buf_add(b, flood_text, sizeof flood_text);
+    } else if (!strcmp(r->kind, "words")) {
+        const int32_t id = r->prompt[r->n_prompt - 1] + 1 + r->pos;
+        if (id == WORD + 5) fxi_buf_str(b, "\xc3\xa9"); // its first byte was held back
+        if (id < WORD + 4) fxi_buf_str(b, words[id - WORD]);
     } else if (!strcmp(r->kind, "say")) {
         const char *w = r->text + (strncmp(r->text, "say ", 4) ? 0 : 4);
         for (int i = 0; i < r->pos; i++) w += strcspn(w + 1, " ") + 1;
@@ -125,13 +143,50 @@ static void end_embedding(fake_request *r)
     r->req.on_event(r->req.ud, &ev);
 }
 
+// The token with this text; a byte stands for all other texts.
+static int32_t token_of(const fake_request *r, const fxi_buf *text)
+{
+    if (!strcmp(r->kind, "words")) return r->prompt[r->n_prompt - 1] + 1 + r->pos;
+    for (int i = 0; i < N_WORD && text->n; i++)
+        if (!strcmp(words[i], text->p)) return WORD + i;
+    return text->n ? (unsigned char)text->p[text->n - 1] : 'x';
+}
+
+static void fill_prob(fx_token_prob *p, fx_logprob top[FX_MAX_TOP], int32_t token, int n_top)
+{
+    *p = (fx_token_prob){.logprob = -0.5F, .rank = 1, .top = top, .n_top = n_top};
+    for (int i = 0; i < n_top; i++) top[i] = (fx_logprob){(token + i) % N_VOCAB, -0.5F - (float)i};
+}
+
+static void emit_prompt(const fake_request *r)
+{
+    for (size_t i = 1; i < r->n_prompt && r->req.prompt_logprobs; i++) {
+        fx_logprob top[FX_MAX_TOP] = {{WORD + 3, -1.5F}, {r->prompt[i], -3.25F}};
+        for (int k = 2; k < FX_MAX_TOP; k++) top[k] = (fx_logprob){k, -4.5F};
+        const fx_token_prob p = {-3.25F, 2, top, r->req.n_prompt_top};
+        fx_event ev = event_of(r, 0);
+        ev.token = r->prompt[i];
+        ev.position = (int)i;
+        ev.prob = &p;
+        r->req.on_event(r->req.ud, &ev);
+    }
+}
+
 static void emit_all(fake_request *r)
 {
+    size_t n_char = 0;
     for (int c = 0; c < r->req.n_choice; c++) {
         fxi_buf b = {0};
+        fx_token_prob p;
+        fx_logprob top[FX_MAX_TOP];
         token_text(r, c, &b);
         fx_event ev = event_of(r, c);
-        ev.token = 'x';
+        ev.token = token_of(r, &b);
+        ev.position = (int)r->n_prompt + r->pos;
+        ev.text_at = r->n_char;
+        fill_prob(&p, top, ev.token, r->req.n_top);
+        ev.prob = r->req.logprobs ? &p : NULL;
+        n_char = fxi_utf8_count(b.p ? b.p : "", b.n);
         ev.text = b.p ? b.p : "";
         ev.text_bytes = b.n;
         ev.n_generated = r->pos + 1;
@@ -139,6 +194,7 @@ static void emit_all(fake_request *r)
         fxi_buf_free(&b);
     }
     r->pos++;
+    r->n_char += (int)n_char;
     r->due_s += r->every_s;
 }
 
@@ -146,6 +202,7 @@ static void emit_all(fake_request *r)
 static bool step(fake_request *r, bool cancelled, bool closing)
 {
     bool cut = r->req.max_tok >= 0 && r->pos >= r->req.max_tok;
+    if (!r->pos && !cancelled && !closing) emit_prompt(r);
     if (cancelled)
         end_all(r, FX_FINISH_CANCEL, NULL);
     else if (closing)
@@ -231,6 +288,7 @@ fx_engine *fake_engine_new(void)
     fx_engine *e = calloc(1, sizeof *e);
     pthread_condattr_t attr;
     memset(flood_text, 'f', sizeof flood_text);
+    for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
     e->info = (fx_model_info){.name = "fake", .n_vocab = N_VOCAB, .ctx_tok = CTX};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
@@ -276,6 +334,46 @@ void fx_tokens_free(fx_tokens *t)
     *t = (fx_tokens){0};
 }
 
+const char *fx_token_text(const fx_engine *e, int32_t id, size_t *n)
+{
+    const char *s = id == BOS ? "<s>" : is_word(id) ? words[id - WORD] : &e->bytes[id & 255];
+    *n = id < BOS ? 1 : strlen(s);
+    return s;
+}
+
+fx_status fx_detokenize(const fx_engine *e, const int32_t *id, size_t n, bool show_control,
+                        size_t *at, char **out, size_t *n_bytes, fx_error *err)
+{
+    fxi_buf b = {0};
+    (void)err;
+    fxi_buf_str(&b, "");
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *s = fx_token_text(e, id[i], &len);
+        if (at) at[i] = fxi_utf8_count(b.p ? b.p : "", b.n);
+        if (show_control || (id[i] != BOS && id[i] != EOT)) fxi_buf_add(&b, s, len);
+    }
+    *n_bytes = b.n;
+    *out = b.p ? b.p : strdup("");
+    return FX_OK;
+}
+
+void fx_clear_cache(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    e->counts.n_cleared++;
+    pthread_mutex_unlock(&e->mu);
+}
+
+fx_status fx_set_kv_memory(fx_engine *e, uint64_t kv_memory_bytes, fx_error *err)
+{
+    if (kv_memory_bytes < 1000) return fxi_fail(err, FX_EINVAL, "too small");
+    pthread_mutex_lock(&e->mu);
+    e->counts.kv_memory_bytes = kv_memory_bytes;
+    pthread_mutex_unlock(&e->mu);
+    return FX_OK;
+}
+
 static void add_token(fx_tokens *t, int32_t id)
 {
     if (t->n == t->cap) {
@@ -291,7 +389,11 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
 {
     (void)e, (void)err;
     if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
-    for (size_t i = 0; i < n; i++) add_token(out, (unsigned char)text[i]);
+    for (size_t i = 0; i < n; i++) {
+        const bool eot = flags & FX_TOKENIZE_CONTROL && n - i >= 5 && !memcmp(text + i, "<eot>", 5);
+        add_token(out, eot ? EOT : (unsigned char)text[i]);
+        if (eot) i += 4;
+    }
     return FX_OK;
 }
 
@@ -368,6 +470,11 @@ static void read_order(fake_request *r)
         if (!strcmp(word, kinds[i])) snprintf(r->kind, sizeof r->kind, "%s", word);
     r->n_token = n;
     r->every_s = ms * 1e-3;
+    const int32_t last = r->prompt[r->n_prompt - 1];
+    if (is_word(last) && r->req.task == FX_TASK_GENERATE) {
+        snprintf(r->kind, sizeof r->kind, "words");
+        r->n_token = EOT - last;
+    }
     if (!strcmp(r->kind, "say"))
         r->n_token = count_words(r->text + (strncmp(r->text, "say ", 4) ? 0 : 4));
     r->due_s = fxi_now_s() + r->every_s;
@@ -404,6 +511,13 @@ static void remember_locked(fx_engine *e, const fx_request *req)
     to->req = *req;
     if (s->n_bias > 8 || s->n_allow > 8 || req->n_stop_token > 8 || req->n_stop > 8) abort();
     for (size_t i = 0; i < s->n_bias; i++) to->bias[i] = s->bias[i];
+    for (size_t i = 0; i < s->n_ban_run && i < 8; i++) {
+        to->run[i] = (fx_id_run){to->run_id[i], s->ban_run[i].n};
+        memcpy(to->run_id[i], s->ban_run[i].id, s->ban_run[i].n * sizeof(int32_t));
+    }
+    for (size_t i = 0; i < 8 && i < req->n_prompt; i++) to->prompt[i] = req->prompt[i];
+    to->req.prompt = to->prompt;
+    to->req.sampling.ban_run = to->run;
     for (size_t i = 0; i < s->n_allow; i++) to->allow[i] = s->allow[i];
     for (size_t i = 0; i < req->n_stop_token; i++) to->stop_token[i] = req->stop_token[i];
     for (size_t i = 0; i < req->n_stop; i++) {
@@ -426,8 +540,9 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
     if (req->task == FX_TASK_EMBED) r->req.max_tok = -1, r->req.n_choice = 1;
     r->n_prompt = req->n_prompt;
     r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;
+    memcpy(r->prompt, req->prompt, req->n_prompt * sizeof *r->prompt);
     for (size_t i = 0, n = 0; i < req->n_prompt; i++)
-        if (req->prompt[i] != BOS) r->text[n++] = (char)req->prompt[i];
+        if (req->prompt[i] < BOS) r->text[n++] = (char)req->prompt[i];
     fx_status st = refuse(r, err);
     if (st != FX_OK) {
         free(r);

@@ -1,6 +1,9 @@
 // fake_engine.h - an engine without a model, for tests of code above flexinfer.h.
 //
-// It has the real one's functions, events and thread. A token is a byte (id = value, id 256 = BOS).
+// It has the real one's functions, events and thread. A token is a byte (id = value), BOS (256,
+// spelled "<s>"), or a word: 257 "A", 258 " b", 259 " c", 260 " x", 261 and 262 the two bytes of
+// U+00E9, 263 the control token "<eot>". Words are made from ids only, "<eot>" from text with
+// FX_TOKENIZE_CONTROL, too. A prompt that ends with a word is answered by the words after it.
 // The prompt's text (of a conversation: the last message) is an order that says what to answer:
 //     "say a b c"        the words, one token each, then STOP
 //     "count N"          "1 2 .. N", one token each, then STOP
@@ -17,6 +20,8 @@
 // bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
 // "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too.
 // Texts of more than 512 tokens are too long to embed; fake_engine_abilities switches tasks off.
+// Logprobs: a token of an answer has -0.5 and is the likeliest, before the ids that follow it with
+// one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
@@ -27,9 +32,11 @@
 fx_engine *fake_engine_new(void);
 
 typedef struct fake_counts {
-    int n_running;   // requests
-    int n_submitted; // so far
-    int n_cancelled; // so far: those ended by fx_cancel
+    int n_running;            // requests
+    int n_submitted;          // so far
+    int n_cancelled;          // so far: those ended by fx_cancel
+    int n_cleared;            // calls of fx_clear_cache
+    uint64_t kv_memory_bytes; // of the last fx_set_kv_memory
 } fake_counts;
 
 fake_counts fake_engine_counts(fx_engine *eng);
@@ -39,6 +46,9 @@ fake_counts fake_engine_counts(fx_engine *eng);
 typedef struct fake_seen {
     fx_request req; // except prompt, on_event, ud
     fx_bias bias[8];
+    fx_id_run run[8];
+    int32_t run_id[8][8];
+    int32_t prompt[8]; // its first ids
     int32_t allow[8], stop_token[8];
     char stop[8][32];
     const char *stop_list[8];

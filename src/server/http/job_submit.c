@@ -24,35 +24,6 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
              (unsigned)random_u64());
 }
 
-static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
-{
-    tok->id = malloc(ids->n * sizeof *tok->id);
-    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(tok->id, ids->id, ids->n * sizeof *tok->id);
-    tok->n = tok->cap = ids->n;
-    return FX_OK;
-}
-
-static fx_status encode_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                               fx_error *err)
-{
-    if (par->api == FXI_API_CHAT) {
-        const fx_chat_request q = fxi_params_chat(par);
-        return fx_chat_request_tokenize(eng, &q, tok, err);
-    }
-    const fxi_prompt *p = &par->prompt[i];
-    if (!p->text) return copy_ids(&p->ids, tok, err);
-    return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);
-}
-
-// The ids of prompt i. Ids from the client are copied, so that the caller frees either alike.
-static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                                 fx_error *err)
-{
-    FX_TRY(encode_prompt(eng, par, i, tok, err));
-    return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-}
-
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
 // this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
@@ -89,32 +60,47 @@ static void mark_submitted(fxi_job_part *part, uint64_t id)
     if (unwanted) fx_cancel(part->job->eng, id);
 }
 
+// Prompt i's ids, once the reply knows what it will say of them.
+static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *tok,
+                        fxi_http_error *err)
+{
+    const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
+    return fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+           fxi_reply_set_prompt(&part->job->reply, part->index, tok, p ? p->text : NULL,
+                                p ? p->n_bytes : 0, err);
+}
+
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
 {
-    static const char *const input[] = {"prompt", "messages"};
     fx_tokens tok = {0};
     fx_error e = {0};
     uint64_t id = 0;
-    const char *param = input[par->api];
-    fx_status st = tokenize_prompt(part->job->eng, par, part->index, &tok, &e);
-    if (st == FX_OK) {
-        st = submit_tokens(part, par, &tok, &id, &e);
-        param = fxi_params_blame(par, st);
-    }
+    bool ok = encode_part(part, par, &tok, err);
+    if (ok && submit_tokens(part, par, &tok, &id, &e) != FX_OK)
+        ok = fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
     fx_tokens_free(&tok);
-    if (st != FX_OK) return fxi_http_fail_fx(err, &e, param);
-    mark_submitted(part, id);
-    return true;
+    if (ok) mark_submitted(part, id);
+    return ok;
+}
+
+static void name_reply(fxi_reply *r, const fxi_params *par)
+{
+    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd", "keep"};
+    const char *prefix = prefixes[par->api];
+    if (par->request_id)
+        snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
+    else
+        fxi_random_id(r->id, sizeof r->id, prefix);
 }
 
 // Makes the reply and its parts aside.
 static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
-    static const char *const prefixes[] = {"cmpl", "chatcmpl"};
     const fxi_reply_spec spec = fxi_params_reply(par);
-    fxi_random_id(r->id, sizeof r->id, prefixes[par->api]);
+    name_reply(r, par);
     r->created = time(NULL);
-    r->model = job->srv->model_id;
+    r->eng = job->eng;
+    r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
@@ -166,7 +152,7 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
     bool wanted = false;
     if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
     fxi_body_free(&job->body, &job->bill);
-    bool ok = prepare_reply(job, &par, &wanted, err);
+    bool ok = fxi_params_resolve(&par, job->eng, err) && prepare_reply(job, &par, &wanted, err);
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;

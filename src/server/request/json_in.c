@@ -2,6 +2,8 @@
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
 // counts depth and values before anything is parsed.
+#include <math.h>
+
 #include "base/text/json_shape.h"
 #include "server/request/api_fields.h"
 
@@ -26,4 +28,11 @@ json_t *fxi_json_body(const char *body, size_t n_bytes, fxi_http_error *err)
         root = NULL;
     }
     return root;
+}
+
+bool fxi_json_is_whole(const json_t *v)
+{
+    if (json_is_integer(v)) return true;
+    double d = json_is_real(v) ? json_real_value(v) : 0.5;
+    return d == floor(d) && fabs(d) <= 9007199254740992.0;
 }
