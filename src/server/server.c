@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h" // defines: fxi_fail, FX_TRY
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/system/pages.h" // defines: fxi_heap_trim
 #include "server/http/http.h"
 
 #define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends
@@ -157,6 +158,17 @@ static fx_status start_mhd(fxi_server *srv, fx_error *err)
     return fxi_fail(err, FX_EINTERNAL, "cannot start the HTTP threads");
 }
 
+// Without jobs: streams that run would wait for the heap's locks. When the last job goes, this is
+// called again.
+static void trim_heap(void *ud)
+{
+    fxi_server *srv = ud;
+    pthread_mutex_lock(&srv->mu);
+    bool idle = !srv->jobs;
+    pthread_mutex_unlock(&srv->mu);
+    if (idle) fxi_heap_trim();
+}
+
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     FX_TRY(take_options(srv, opt, err));
@@ -172,7 +184,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
     if (!srv->ledger) return fxi_fail(err, FX_ENOMEM, "out of memory");
     FX_TRY(listen_at(srv, err));
-    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, NULL, NULL, &srv->workers, err));
+    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
     return start_mhd(srv, err);
 }

@@ -16,6 +16,7 @@
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
+//     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
 // With FX_TASK_EMBED the prompt's text becomes a vector of 8 numbers: number i is the count of its
 // bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
 // "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too.
@@ -60,6 +61,9 @@ const fake_seen *fake_engine_last(fx_engine *eng);
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // Lets every "gate" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
+// Lets "grind" texts through, from now on; those that are being tokenized now.
+void fake_engine_release(fx_engine *eng);
+int fake_engine_grinding(fx_engine *eng);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

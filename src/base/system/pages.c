@@ -1,6 +1,7 @@
-// pages.c - anonymous mappings.
+// pages.c - anonymous mappings, and the heap's free pages.
 #include "base/system/pages.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 void *fxi_pages_map(size_t n_bytes)
@@ -18,4 +19,11 @@ void *fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes)
 void fxi_pages_unmap(void *p, size_t n_bytes)
 {
     if (p) munmap(p, n_bytes);
+}
+
+void fxi_heap_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

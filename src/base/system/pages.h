@@ -11,4 +11,8 @@ void *fxi_pages_map(size_t n_bytes);
 void *fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes);
 void fxi_pages_unmap(void *p, size_t n_bytes); // p: NULL is allowed
 
+// Gives what is free inside the heap back to the system, where the C library can (glibc: other
+// threads that allocate wait meanwhile, so call it when little happens).
+void fxi_heap_trim(void);
+
 #endif

@@ -75,18 +75,13 @@ static uint64_t announced_bytes(const fxi_http_job *job)
 
 static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
 {
-    static const struct refusal {
-        int status;
-        const char *code, *text;
-    } rows[] = {
-        [FXI_BODY_FULL] = {503, "overloaded", "too many bytes of requests are waiting already"},
-        [FXI_BODY_NEVER] = {413, NULL, "the body is larger than all that may wait here"},
-        [FXI_BODY_NO_MEMORY] = {503, "overloaded", "out of memory"},
-    };
-    const struct refusal *r = &rows[st];
+    static const fxi_take why[] = {
+        [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
     if (st == FXI_BODY_OK) return true;
     fxi_body_free(&job->body, &job->bill);
-    return fxi_http_fail(&job->early, r->status, r->code, NULL, "%s", r->text);
+    if (st == FXI_BODY_NO_MEMORY)
+        return fxi_http_fail(&job->early, 503, "overloaded", NULL, "out of memory");
+    return fxi_bytes_granted(&job->early, why[st]);
 }
 
 static bool check_head(fxi_http_job *job, const char *method, const char *url)

@@ -82,6 +82,7 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
@@ -127,6 +128,7 @@ struct fxi_http_job {
     bool gone; // the client hung up
     double last_out_s;
     fxi_reply reply;
+    size_t text_bytes;  // billed for the reply's text
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
@@ -136,6 +138,8 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Takes up to max bytes of a stream. job.mu is held.
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
@@ -171,6 +175,9 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
+// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
+// true.
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
 // submitted. Later failures end the reply with an error.
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);

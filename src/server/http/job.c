@@ -50,6 +50,25 @@ bool fxi_http_job_is_admin(const fxi_http_job *job)
     return job->tenant->is_admin;
 }
 
+// ---- bytes ------------------------------------------------------------------------------------
+
+// Bills the reply's text as it is now. False: the ledger is beyond its limit.
+static bool bill_text_locked(fxi_http_job *job)
+{
+    size_t was = job->text_bytes, now = job->reply.out.cap + job->reply.kept_bytes;
+    job->text_bytes = now;
+    if (now > was) return fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, now - was);
+    fxi_bill_give(&job->bill, FXI_BYTES_ANSWER, was - now);
+    return true;
+}
+
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
+{
+    size_t n = fxi_reply_take(&job->reply, dst, max);
+    bill_text_locked(job);
+    return n;
+}
+
 // ---- waking and ending ------------------------------------------------------------------------
 
 static void wake_locked(fxi_http_job *job)
@@ -102,14 +121,26 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
     fxi_buf_free(body);
 }
 
+// Where the ledger is beyond its limit, an answer that holds more than a little is the one to go.
+static void add_event_locked(fxi_job_part *part, const fx_event *ev)
+{
+    fxi_http_job *job = part->job;
+    fxi_http_error e;
+    fxi_reply_event(&job->reply, part->index, ev);
+    part->over = ev->last;
+    if (ev->last) fxi_bill_give(&job->bill, FXI_BYTES_QUEUE, part->n_bytes);
+    if (bill_text_locked(job) || job->text_bytes <= FXI_SMALL_BILL_BYTES) return;
+    fxi_http_fail(&e, 503, "overloaded", NULL, "answers that wait take all the memory there is");
+    fxi_reply_fail(&job->reply, &e);
+}
+
 void fxi_http_job_on_event(void *ud, const fx_event *ev)
 {
     fxi_job_part *part = ud;
     fxi_http_job *job = part->job;
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
-    fxi_reply_event(&job->reply, part->index, ev);
-    part->over = ev->last;
+    add_event_locked(part, ev);
     bool failed = !was_ended && job->reply.err.status;
     if (!was_ended && fxi_reply_has_news(&job->reply)) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
@@ -122,6 +153,7 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
     fxi_reply_fail(&job->reply, e);
+    bill_text_locked(job);
     if (!was_ended) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (!was_ended) cancel_parts(job);
@@ -147,6 +179,7 @@ double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s)
         job->last_out_s = now_s; // silent from now on at the earliest
     if (streams && job->last_out_s + ping_s <= now_s) {
         fxi_reply_ping(&job->reply);
+        bill_text_locked(job);
         wake_locked(job);
     }
     double due_s = streams ? job->last_out_s + ping_s : INFINITY;

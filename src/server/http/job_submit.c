@@ -11,6 +11,11 @@
 #include "base/fail.h"         // defines: fxi_fail
 #include "base/system/clock.h" // defines: fxi_now_s
 
+#define TEXT_COPIES   4    // of a prompt's text while it is rendered and normalized
+#define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
+#define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
+#define SEQ_BYTES     1024 // and for each of its sequences
+
 static uint64_t random_u64(void)
 {
     uint64_t r;
@@ -22,6 +27,34 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
 {
     snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)random_u64(),
              (unsigned)random_u64());
+}
+
+// ---- ids --------------------------------------------------------------------------------------
+
+// What it takes to turn a prompt into ids: the ids, of which there are no more than the context
+// holds, in a list that doubles; a few copies of the text while it is rendered and normalized.
+static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
+{
+    const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
+    if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
+    size_t n_bytes = p ? p->n_bytes : par->n_body_bytes;
+    size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
+    size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
+    return TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
+}
+
+// ---- the engine -------------------------------------------------------------------------------
+
+// What the engine copies of a request: for each sequence its state and the prompt's ids, and one
+// copy of all lists.
+static size_t queued_bytes(const fxi_params *par, size_t n_tok)
+{
+    size_t n = REQUEST_BYTES + (par->stop_token.n + par->allow.n) * sizeof(int32_t) +
+               par->n_bias * sizeof(fx_bias);
+    for (size_t i = 0; i < par->n_stop; i++) n += STOP_COPIES * strlen(par->stop[i]);
+    for (size_t i = 0; i < par->n_ban; i++) n += sizeof *par->ban + par->ban[i].n * sizeof(int32_t);
+    return n + (n_tok + 1) * sizeof(int32_t) +
+           (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
@@ -60,6 +93,24 @@ static void mark_submitted(fxi_job_part *part, uint64_t id)
     if (unwanted) fx_cancel(part->job->eng, id);
 }
 
+// The last event gives the bytes back; if the engine refuses, this function does.
+static bool submit_billed(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
+                          fxi_http_error *err)
+{
+    fx_error e = {0};
+    uint64_t id = 0;
+    fxi_bill *bill = &part->job->bill;
+    part->n_bytes = queued_bytes(par, tok->n);
+    fxi_take taken = fxi_bill_take(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    if (!fxi_bytes_granted(err, taken)) return false;
+    if (submit_tokens(part, par, tok, &id, &e) == FX_OK) {
+        mark_submitted(part, id);
+        return true;
+    }
+    fxi_bill_give(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+}
+
 // Prompt i's ids, once the reply knows what it will say of them.
 static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *tok,
                         fxi_http_error *err)
@@ -73,15 +124,17 @@ static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *to
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
 {
     fx_tokens tok = {0};
-    fx_error e = {0};
-    uint64_t id = 0;
-    bool ok = encode_part(part, par, &tok, err);
-    if (ok && submit_tokens(part, par, &tok, &id, &e) != FX_OK)
-        ok = fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+    fxi_bill *bill = &part->job->bill;
+    size_t n_bytes = encoding_bytes(part->job->eng, par, part->index);
+    if (!fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes))) return false;
+    bool ok = encode_part(part, par, &tok, err) &&
+              (fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err));
     fx_tokens_free(&tok);
-    if (ok) mark_submitted(part, id);
+    fxi_bill_give(bill, FXI_BYTES_PROMPT, n_bytes);
     return ok;
 }
+
+// ---- the reply --------------------------------------------------------------------------------
 
 static void name_reply(fxi_reply *r, const fxi_params *par)
 {
@@ -115,6 +168,7 @@ static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     pthread_mutex_lock(&job->mu);
     bool wanted = !job->reply.ended;
     if (wanted) {
+        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, fxi_reply_base_bytes(r));
         job->reply = *r;
         job->part = part;
         job->n_part = (int)par->n_prompt;
@@ -146,12 +200,20 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    fxi_limits lim = job->srv->lim;
+    lim.bill = &job->bill;
+    bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
+    fxi_body_free(&job->body, &job->bill);
+    return ok;
+}
+
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
     bool wanted = false;
-    if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
-    fxi_body_free(&job->body, &job->bill);
+    if (!fxi_http_job_parse(job, api, &par, err)) return false;
     bool ok = fxi_params_resolve(&par, job->eng, err) && prepare_reply(job, &par, &wanted, err);
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);

@@ -154,9 +154,11 @@ void fxi_watch_remove(fxi_http_job *job)
         job->prev->next = job->next;
     else
         srv->jobs = job->next;
-    if (!srv->jobs) pthread_cond_signal(&srv->empty);
+    bool empty = !srv->jobs;
+    if (empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
     job->listed = false;
+    if (empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
 }
 
 static bool goes_by_id(fxi_http_job *job, const char *id)

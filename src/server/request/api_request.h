@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/json/json_doc.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
+#include "server/work/ledger.h"
 
 typedef struct fxi_id_list {
     int32_t *id; // [n] owned; all inside the vocabulary
@@ -27,10 +29,14 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    json_t *root;
-    const char *model;  // the name that the client used, in fxi_limits; NULL: none
-    const char *input;  // name of the field that has the prompts; NULL: there is none
-    fxi_prompt *prompt; // [n_prompt] texts and ids; of a conversation NULL and 1
+    fxi_json_doc doc;    // the bill holds its bytes
+    fxi_bill *bill;      // NULL: none
+    size_t n_body_bytes; // of the text that it was parsed from
+    size_t list_bytes;   // of ids and biases: billed like the document
+    json_t *root;        // of doc
+    const char *model;   // the name that the client used, in fxi_limits; NULL: none
+    const char *input;   // name of the field that has the prompts; NULL: there is none
+    fxi_prompt *prompt;  // [n_prompt] texts and ids; of a conversation NULL and 1
     size_t n_prompt;
     const json_t *messages, *tools, *kwargs; // in root; NULL: absent
     const json_t *bad_words;                 // array of strings in root; NULL: absent
@@ -74,6 +80,7 @@ typedef struct fxi_limits { // what a request is checked against
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
     int n_embd;     // length of an embedding; 0: the model does not embed
+    fxi_bill *bill; // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
 
 // The name as it stands in *lim; NULL: the server has no model of this name.
@@ -93,6 +100,8 @@ void fxi_params_free(fxi_params *par);
 
 // Tokenizes what the fields say of the answer (bad_words). False: *err says why.
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Tokens beyond which a prompt is of no use, as it cannot fit the context; 0: there is no limit.
+size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 // The ids of prompt i, at least one, appended to the empty *out, which the caller frees. False:
 // *err says why.
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
@@ -109,6 +118,11 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
 // The field to name when fx_submit refuses with this error.
 const char *fxi_params_blame(const fxi_params *par, const fx_error *err);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
+
+// ---- api_refuse.c -----------------------------------------------------------------------------
+
+// Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
 
 // ---- api_messages.c ---------------------------------------------------------------------------
 

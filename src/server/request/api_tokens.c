@@ -26,15 +26,24 @@ static bool copy_ids(const fxi_id_list *ids, fx_tokens *out)
     return true;
 }
 
+size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
+{
+    const bool counts = par->api == FXI_API_TOKENIZE;
+    return par->truncate || counts ? 0 : (size_t)fx_engine_info(eng)->ctx_tok;
+}
+
 static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                               fx_error *err)
 {
+    const size_t max_tok = fxi_params_max_prompt(par, eng);
     if (par->messages) {
-        const fx_chat_request q = fxi_params_chat(par);
+        fx_chat_request q = fxi_params_chat(par);
+        q.max_tok = max_tok;
         return fx_chat_request_tokenize(eng, &q, out, err);
     }
     const fxi_prompt *p = &par->prompt[i];
-    if (p->text) return fx_tokenize(eng, p->text, p->n_bytes, flags_of(par), out, err);
+    if (p->text)
+        return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
     if (copy_ids(&p->ids, out)) return FX_OK;
     *err = (fx_error){FX_ENOMEM, "out of memory"};
     return FX_ENOMEM;

@@ -111,7 +111,7 @@ bool fxi_bill_force(fxi_bill *b, fxi_bytes_of of, size_t n_bytes)
     size_t used = atomic_fetch_add(&l->used, n_bytes) + n_bytes;
     raise_peak(l, used);
     enter_bytes(b, of, n_bytes);
-    return used <= l->limit;
+    return used <= l->limit && atomic_load(&l->of[of]) <= l->limit / 2;
 }
 
 void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes)

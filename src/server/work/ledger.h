@@ -4,7 +4,7 @@
 //   body    what has arrived of bodies, or is announced by Content-Length
 //   tree    parsed JSON
 //   prompt  rendered chats and token ids on their way to the engine
-//   queue   what the engine copied: ids, stop strings, biases, room for the answer's ids
+//   queue   what the engine copied: ids, once for each sequence, stop strings, biases
 //   answer  text that waits for its reader
 //
 // A request has one bill. Bills of less than FXI_SMALL_BILL_BYTES may fill the whole limit, larger
@@ -62,7 +62,7 @@ void fxi_bill_open(fxi_bill *b, fxi_ledger *l); // takes a reference of l
 // Counts n_bytes, or nothing and says why not.
 fxi_take fxi_bill_take(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 // Counts n_bytes whatever the limit, for what exists already. False: the ledger is beyond its limit
-// now, and who can should give back.
+// now, or one kind takes more than half of it, and who can should give back.
 bool fxi_bill_force(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes); // pre: taken
 size_t fxi_bill_held(const fxi_bill *b, fxi_bytes_of of);

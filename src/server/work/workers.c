@@ -200,6 +200,14 @@ void fxi_workers_post(fxi_workers *ws, fxi_work *w)
     pthread_mutex_unlock(&ws->mu);
 }
 
+void fxi_workers_touch(fxi_workers *ws)
+{
+    pthread_mutex_lock(&ws->mu);
+    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some);
+    ws->is_used = true;
+    pthread_mutex_unlock(&ws->mu);
+}
+
 void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out)
 {
     pthread_mutex_lock(&ws->mu);

@@ -36,6 +36,8 @@ fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *u
                             fxi_workers **out, fx_error *err);
 // Runs *w on a worker soon. Its memory must stay until then. Never blocks.
 void fxi_workers_post(fxi_workers *ws, fxi_work *w);
+// Makes on_idle run once more, as if something had been posted and run.
+void fxi_workers_touch(fxi_workers *ws);
 void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out);
 // Runs what waits, ends the threads and frees everything. Nothing may be posted any more. NULL is
 // allowed.
