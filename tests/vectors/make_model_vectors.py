@@ -509,10 +509,24 @@ def embeds_only(c):
     return c["arch"] in ENCODERS or not c["keys"].get("attention.causal", True)
 
 
+def write_modules(folder, keys):
+    """How Sentence Transformers says what is done with a model's rows."""
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    modules = [dict(idx=i, name=str(i), path=f"{i}_{k}" if i else "", type=f"sentence_transformers.models.{k}")
+               for i, k in enumerate(kinds)]
+    os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
+    with open(os.path.join(folder, "modules.json"), "w") as f:
+        json.dump(modules, f, indent=1)
+    with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as f:
+        json.dump({"pooling_mode_mean_tokens": keys["pooling_type"] == 1,
+                   "pooling_mode_cls_token": keys["pooling_type"] == 2}, f, indent=1)
+
+
 def make_embedding(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
     if folders and c["arch"] == "bert":
         model.save_pretrained(os.path.join(folders, c["name"]))
+        write_modules(os.path.join(folders, c["name"]), c["keys"])
     print(f"{c['name']}: an embedding")
     return {"embedding": embedding(c, model, prompt), "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"],
             "prompt": prompt}
