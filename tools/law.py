@@ -73,18 +73,19 @@ LAW = {
     # The model: a plan as data, the blocks that run it, and the loading that makes it.
     "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
     "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "format", "kernels",
-                   "base/...", ERROR],
+    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
+                   "kernels", "base/...", ERROR],
     "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "format", "base/...", "include/flexinfer"],
+    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+                     "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
     "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
-               "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
+               "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
     # work is below all: bytes held and threads that work, without a word of HTTP.
@@ -117,7 +118,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "seq", "text"],
+               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text"],
 }
 
 # Files that may call each other in a circle: (files, reason).

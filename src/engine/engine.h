@@ -18,7 +18,7 @@
 //   group/                      requests as data
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
-//     beam, seq, text             beams, sequences, text that may be shown
+//     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
 //   sampling/                   from a row of logits to a token
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that

@@ -111,6 +111,18 @@ static bool make_first(fxi_group *g)
     return true;
 }
 
+// Where both directions are read, keys and values belong to this text alone.
+static bool make_embedding(const fx_engine *eng, fxi_group *g)
+{
+    const fxi_model_shape *s = fxi_model_get_shape(eng->model);
+    if (!fxi_group_embeds(g)) return true;
+    g->is_whole = !s->is_causal;
+    g->req.no_cache |= g->is_whole;
+    g->seq[0].pools_all = s->pooling != FXI_POOL_LAST;
+    g->seq[0].embd = calloc((size_t)s->dim, sizeof *g->seq[0].embd);
+    return g->seq[0].embd != NULL;
+}
+
 static bool make_end(const fx_engine *eng, fxi_group *g)
 {
     const int n_eot = eng->n_end_tok, n_stop = (int)g->req.n_stop_token;
@@ -129,7 +141,7 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->is_hidden = g->req.beam_width || g->n_seq > g->req.n_choice;
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
-    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g);
+    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g);
     return ok && (!g->req.beam_width || fxi_beam_make(g));
 }
 

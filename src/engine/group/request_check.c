@@ -138,7 +138,7 @@ static fx_status check_runs(const fx_engine *eng, const fx_sampling *s, fx_error
 static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-    if (req->n_prompt >= (size_t)eng->info.ctx_tok)
+    if (req->task == FX_TASK_GENERATE && req->n_prompt >= (size_t)eng->info.ctx_tok)
         return fxi_fail(err, FX_ECONTEXT,
                         "This model's maximum context length is %d tokens, one of them at least "
                         "for the answer. However, the prompt has %zu tokens.",
@@ -160,22 +160,56 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     return check_prompt(eng, req, err);
 }
 
-// ---- embeddings --------------------------------------------------------------------------------
+// ---- tasks -------------------------------------------------------------------------------------
+
+static fx_status check_embedding(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_model_info *info = &eng->info;
+    if (!info->embeds)
+        return fxi_fail(err, FX_EINVAL,
+                        "this model is not made to embed texts: its file does not say how their "
+                        "tokens' rows are pooled, and no pooling was chosen when it was opened");
+    if (req->n_dim < 0 || req->n_dim > info->n_embd)
+        return fxi_fail(err, FX_EINVAL, "dimensions: %d is not from 1 to %d", req->n_dim,
+                        info->n_embd);
+    if (req->norm < FX_NORM_MODEL || req->norm > FX_NORM_NONE)
+        return fxi_fail(err, FX_EINVAL, "norm: %d is not from 0 to 2", (int)req->norm);
+    if (req->n_prompt > (size_t)info->embd_tok)
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, at most %d are embedded",
+                        req->n_prompt, info->embd_tok);
+    return FX_OK;
+}
 
 static fx_status check_task(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
-    const fx_model_info *info = &eng->info;
-    if (req->task == FX_TASK_GENERATE)
-        return info->generates
-                   ? FX_OK
-                   : fxi_fail(err, FX_EINVAL, "the model (%s) embeds texts and generates none",
-                              info->arch);
-    if (req->task != FX_TASK_EMBED) return fxi_fail(err, FX_EINVAL, "task %d", (int)req->task);
-    if (!info->embeds)
-        return fxi_fail(err, FX_EINVAL,
-                        "the model is not made to embed texts: its file does not say how the rows "
-                        "of a text are pooled, nor was the engine opened with a pooling");
+    if (req->task == FX_TASK_EMBED) return check_embedding(eng, req, err);
+    if (req->task != FX_TASK_GENERATE)
+        return fxi_fail(err, FX_EINVAL, "task: %d is not from 0 to 1", (int)req->task);
+    if (!eng->info.generates)
+        return fxi_fail(err, FX_EINVAL, "this model (%s) embeds texts, it does not generate any",
+                        eng->info.arch);
     return FX_OK;
+}
+
+// Of an embedding, the fields that it reads; the rest as fx_request_default has them.
+fx_request fxi_request_clean(const fx_request *req)
+{
+    if (req->task != FX_TASK_EMBED) return *req;
+    fx_request r = fx_request_default();
+    r.task = req->task;
+    r.n_dim = req->n_dim;
+    r.norm = req->norm;
+    r.prompt = req->prompt;
+    r.n_prompt = req->n_prompt;
+    r.max_tok = 0;
+    r.priority = req->priority;
+    r.tenant = req->tenant;
+    r.no_cache = req->no_cache;
+    r.keep_priority = req->keep_priority;
+    r.keep_s = req->keep_s;
+    r.on_event = req->on_event;
+    r.ud = req->ud;
+    return r;
 }
 
 // ---- counts and memory -------------------------------------------------------------------------
@@ -245,7 +279,8 @@ static int budget_tok(const fx_engine *eng)
 
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
-    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + 1);
+    const int answer = req->task == FX_TASK_GENERATE; // at least one token
+    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + answer);
     if (alone > eng->budget_bytes)
         return fxi_fail(err, FX_ECONTEXT,
                         "This model's maximum context length is %d tokens with %llu bytes of KV "

@@ -48,8 +48,9 @@ static fx_status post_group(fx_engine *eng, fxi_group *g, uint64_t *id, fx_error
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err)
 {
     fxi_group *g;
-    FX_TRY(fxi_request_check(eng, req, err));
-    FX_TRY(fxi_group_make(eng, req, fxi_now_ms(eng), &g, err));
+    const fx_request clean = fxi_request_clean(req);
+    FX_TRY(fxi_request_check(eng, &clean, err));
+    FX_TRY(fxi_group_make(eng, &clean, fxi_now_ms(eng), &g, err));
     fx_status st = post_group(eng, g, id, err);
     if (st != FX_OK) fxi_group_free(g);
     return st;

@@ -73,11 +73,12 @@ typedef struct fxi_step {
     int32_t *token;       // [step_tok]
     fxi_batch_seq *batch; // [max_seq]
     fxi_seq **seq;        // [max_seq] the sequence of each element of `batch`
-    int *row;             // [max_seq] its first row of logits
+    int *row;             // [max_seq] its first row of logits, or of `rows`
     int n_seq;
     fxi_draw *draw; // [n_row]
     int n_draw;
     float *logits;               // [n_row][n_vocab]
+    float *rows;                 // [step_tok][dim] of texts to be embedded; NULL: none can be
     fxi_sample_scratch *scratch; // [n_thread]
 } fxi_step;
 
@@ -89,8 +90,8 @@ int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
 // tokens are appended and emitted, choices and beams forked, ends decided.
 void fxi_step_run(fx_engine *eng, int n_tok);
 
-fxi_batch fxi_step_batch(fx_engine *eng);  // the planned tokens; fills step->seq and ->row
-int fxi_step_n_logit(const fxi_seq *s);    // rows of logits that s has in the batch
+fxi_batch fxi_step_batch(fx_engine *eng); // the planned tokens; fills step->seq and ->row
+int fxi_step_n_row(const fx_engine *eng, const fxi_seq *s); // rows that s has in the batch
 int fxi_step_n_prompt(const fxi_step *st); // tokens of the batch that belong to prompts
 
 // Adds the draw of a token, or of the next tokens of a beam, from this row.
