@@ -56,12 +56,19 @@ static amount amount_of(const json_t *v)
     return (amount){json_number_value(v), "be", ""};
 }
 
+// Integers are compared as such: as a double, one beyond a large bound may equal it.
+static bool is_too_much(const fxi_field *f, const json_t *v, double x)
+{
+    return json_is_integer(v) && f->hi < 0x1p63 ? json_integer_value(v) > (int64_t)f->hi
+                                                : x > f->hi;
+}
+
 static bool check_bounds(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     if (f->lo == f->hi) return true;
     amount a = amount_of(v);
     bool above = f->types & FXI_T_ABOVE;
-    if ((above ? a.x > f->lo : a.x >= f->lo) && a.x <= f->hi) return true;
+    if ((above ? a.x > f->lo : a.x >= f->lo) && !is_too_much(f, v, a.x)) return true;
     const char *least = above ? "greater than" : "at least";
     if (f->hi >= FXI_NO_MAX)
         return fxi_bad_value(p, f->name, "'%s' must %s %s %g%s", f->name, a.verb, least, f->lo,

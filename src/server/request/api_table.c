@@ -37,14 +37,32 @@
     "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
     "]"                                                                                            \
     "}"
-#define MESSAGES                                                                                   \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"],"   \
-    "\"properties\":{\"role\":{\"enum\":[\"system\",\"developer\",\"user\",\"assistant\","         \
-    "\"tool\",\"function\"]},\"content\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"},"   \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"type\"],"   \
-    "\"properties\":{\"type\":{\"type\":\"string\"},\"text\":{\"type\":\"string\"}}}}]},"          \
-    "\"name\":{\"type\":[\"string\",\"null\"]},\"tool_call_id\":{\"type\":[\"string\",\"null\"]}," \
-    "\"tool_calls\":{\"type\":[\"array\",\"null\"],\"items\":{\"type\":\"object\"}}}}}"
+#define TEXT_PART                                                                                \
+    "{\"type\":\"object\",\"required\":[\"type\",\"text\"],\"properties\":{\"type\":{\"const\":" \
+    "\"text\"},\"text\":{\"type\":\"string\"}}}"
+#define CONTENT                                                                                 \
+    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":" TEXT_PART \
+    "}]}"
+#define CALL                                                                                       \
+    "{\"type\":\"object\",\"required\":[\"function\"],\"properties\":{\"id\":{\"type\":["          \
+    "\"string\","                                                                                  \
+    "\"null\"]},\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\",\"required\":" \
+    "["                                                                                            \
+    "\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"arguments\":{\"type\":["           \
+    "\"string\","                                                                                  \
+    "\"object\",\"null\"]}}}}}"
+#define MESSAGES                                                                                  \
+    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"],"  \
+    "\"properties\":{\"role\":{\"enum\":[\"system\",\"developer\",\"user\",\"assistant\","        \
+    "\"tool\",\"function\"]},\"name\":{\"type\":[\"string\",\"null\"]},\"tool_call_id\":{"        \
+    "\"type\":"                                                                                   \
+    "[\"string\",\"null\"]},\"reasoning_content\":{\"type\":[\"string\",\"null\"]}},\"anyOf\":[{" \
+    "\"required\":[\"content\"],\"properties\":{\"content\":" CONTENT                             \
+    ",\"tool_calls\":{\"anyOf\":[{"                                                               \
+    "\"type\":\"null\"},{\"type\":\"array\",\"items\":" CALL                                      \
+    "}]}}},{\"required\":[\"tool_calls\"],"                                                       \
+    "\"properties\":{\"content\":{\"anyOf\":[{\"type\":\"null\"}," CONTENT "]},\"tool_calls\":{"  \
+    "\"type\":\"array\",\"minItems\":1,\"items\":" CALL "}}}]}}"
 #define TOOLS                                                                                  \
     "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"function\"]," \
     "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \

@@ -28,8 +28,9 @@ static bool copy_ids(const fxi_id_list *ids, fx_tokens *out)
 
 size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
 {
-    const bool counts = par->api == FXI_API_TOKENIZE;
-    return par->truncate || counts ? 0 : (size_t)fx_engine_info(eng)->ctx_tok;
+    const fx_model_info *m = fx_engine_info(eng);
+    if (par->truncate || par->api == FXI_API_TOKENIZE) return 0;
+    return (size_t)(par->api == FXI_API_EMBEDDINGS && m->embeds ? m->embd_tok : m->ctx_tok);
 }
 
 static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
@@ -42,8 +43,7 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
         return fx_chat_request_tokenize(eng, &q, out, err);
     }
     const fxi_prompt *p = &par->prompt[i];
-    if (p->text)
-        return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
+    if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
     if (copy_ids(&p->ids, out)) return FX_OK;
     *err = (fx_error){FX_ENOMEM, "out of memory"};
     return FX_ENOMEM;

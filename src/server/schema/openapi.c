@@ -20,17 +20,17 @@ static const fxi_operation operations[] = {
     {"GET", "/ready", -1, "Status", "whether new requests are accepted"},
     {"GET", "/ping", -1, "Status", "whether the server answers"},
     {"GET", "/version", -1, "Version", "the program's version"},
-    {"GET", "/props", -1, "Object", "properties of the served model"},
+    {"GET", "/props", -1, "Properties", "properties of the served model"},
     {"GET", "/stats", -1, "Object", "the engine's figures"},
     {"GET", "/openapi.json", -1, "Object", "this document"},
     {"GET", "/", -1, "text/plain", "the list of paths"},
-    {"GET", "/admin/cache", -1, "Object", "admin: what the KV cache holds"},
+    {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
     {"POST", "/admin/cache/clear", -1, "Status", "admin: forget prefixes that nobody uses"},
     {"POST", "/reset_prefix_cache", -1, "Status", "admin: the same, by vLLM's name"},
-    {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Object", "admin: keep prompts in the cache"},
-    {"GET", "/admin/budget", -1, "Object", "admin: the budget of the KV cache"},
-    {"POST", "/admin/budget", FXI_API_BUDGET, "Object", "admin: change the budget of the KV cache"},
-    {"POST", "/admin/abort", FXI_API_ABORT, "Object", "admin: end a request"},
+    {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
+    {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
+    {"POST", "/admin/budget", FXI_API_BUDGET, "Budget", "admin: change the budget of the KV cache"},
+    {"POST", "/admin/abort", FXI_API_ABORT, "Aborted", "admin: end a request"},
 };
 
 static const char *const body_names[FXI_N_API] = {
@@ -94,12 +94,40 @@ static bool add_words(fxi_buf *b, const fxi_field *f)
     return ok && fxi_buf_str(b, "]");
 }
 
+// What is accepted of a field that is not supported.
+static const struct neutral {
+    bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
+    const char *schema;
+} neutrals[] = {
+    {fxi_only_absent, "\"type\":\"null\""},
+    {fxi_only_false, "\"enum\":[false,null]"},
+    {fxi_only_zero, "\"enum\":[0,null]"},
+    {fxi_only_empty,
+     "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
+     "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
+    {fxi_only_text_format,
+     "\"anyOf\":[{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{"
+     "\"type\":{\"const\":\"text\"}}},{\"type\":\"null\"}]"},
+    {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
+    {fxi_set_tool_choice, "\"enum\":[\"none\",\"auto\",null]"},
+};
+
+static const char *neutral_shape(const fxi_field *f)
+{
+    for (size_t i = 0; i < sizeof neutrals / sizeof neutrals[0]; i++)
+        if (neutrals[i].set == f->set) return neutrals[i].schema;
+    return NULL;
+}
+
 static bool add_shape(fxi_buf *b, const fxi_field *f)
 {
+    const char *neutral = neutral_shape(f);
+    if (neutral) return fxi_buf_str(b, neutral);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
     return fxi_buf_fmt(b, "\"anyOf\":[%s%s]", f->shape,
-                       f->types & FXI_T_REQUIRED ? "" : ",{\"type\":\"null\"}");
+                       f->types & FXI_T_REQUIRED ? "" : ",{\"type\":\"null\"}") &&
+           add_bounds(b, f);
 }
 
 static bool add_field(fxi_buf *b, const fxi_field *f)
@@ -134,10 +162,9 @@ static bool add_body(fxi_buf *b, fxi_api api)
 
 static bool add_components(fxi_buf *b)
 {
-    bool ok = fxi_buf_fmt(b,
-                          "\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\","
-                          "\"scheme\":\"bearer\"}},\"schemas\":{%s",
-                          fxi_openapi_answers);
+    bool ok = fxi_buf_str(b, "\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\","
+                             "\"scheme\":\"bearer\"}},\"schemas\":{") &&
+              fxi_openapi_answers(b);
     for (int api = 0; ok && api < FXI_N_API; api++)
         ok = fxi_buf_str(b, ",") && add_body(b, (fxi_api)api);
     return ok && fxi_buf_str(b, "}}");
