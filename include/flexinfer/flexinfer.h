@@ -136,6 +136,11 @@ const fx_model_info *fx_engine_info(const fx_engine *eng);
 fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,
                            fx_error *err);
 
+// Checks everything that fx_engine_open would, except what takes the weights or memory for them:
+// options, model header, vocabulary, chat template, and that swap_dir can be written to. *out is as
+// from fx_model_inspect. Errors: those of fx_engine_open.
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err);
+
 // ---- tokens ------------------------------------------------------------------------------------
 
 typedef struct fx_tokens {
@@ -324,6 +329,12 @@ typedef struct fx_event {
     int n_discarded;           // with `last`: tokens of choices that n_best did not choose
     const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP; else NULL
     int n_embd;
+    // Where the request's time went, in microseconds; they add up to the time since fx_submit.
+    uint64_t queued_us;  // until it was admitted for the first time
+    uint64_t prefill_us; // from then on until its first token was drawn
+    uint64_t decode_us;  // since then
+    uint64_t gap_us;     // with a token of an answer: since the choice's token before; 0 with its
+                         // first one, and where answers are emitted at their end (n_best, beams)
 } fx_event;
 
 // When a beam search ends, once it has beam_width finished answers:
@@ -422,6 +433,7 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     X(n_prompt_tok, "prompt tokens computed so far")                                      \
     X(n_generated_tok, "tokens generated so far")                                         \
     X(n_step, "forward passes so far")                                                    \
+    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
     X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
     X(n_preempt_recompute, "requests preempted so far, to be computed again")             \
     X(n_preempt_swap, "requests preempted so far, swapped out")                           \
@@ -432,6 +444,10 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
     X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
     X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
+    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
+    X(kv_spare_bytes, "part of kv_mapped_bytes kept for the next sequence")               \
+    X(kv_slack_bytes, "bytes in chunks of running sequences beyond their tokens")         \
+    X(kv_packed_floor_bytes, "what running sequences would take without slack")           \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")
@@ -444,6 +460,56 @@ typedef struct fx_stats {
 
 // A snapshot, taken at the end of the last step.
 void fx_engine_stats(const fx_engine *eng, fx_stats *out);
+
+// Values by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1, and the last
+// element counts all larger ones.
+#define FX_N_BUCKET 24
+typedef struct fx_histogram {
+    uint64_t count[FX_N_BUCKET + 1];
+    uint64_t sum; // of the values
+} fx_histogram;
+
+typedef struct fx_op_stats {
+    uint64_t n_call;    // so far
+    uint64_t n_failure; // of them, that did not succeed; running out of memory counts
+    uint64_t ns;        // time spent in all of them
+} fx_op_stats;
+
+// X(name): what the KV cache asked of the system or driver; calls of its own thread count too.
+#define FX_DRIVER_OPS(X) \
+    X(reserve)           \
+    X(unreserve)         \
+    X(create)            \
+    X(destroy)           \
+    X(map)               \
+    X(protect)           \
+    X(unmap)             \
+    X(zero)              \
+    X(fetch)             \
+    X(store)             \
+    X(swap_write)        \
+    X(swap_read)
+// X(name): what the engine asked of the KV cache.
+#define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
+
+#define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
+#define FX_NAME_KV_OP(name)     FX_KV_##name,
+enum { FX_DRIVER_OPS(FX_NAME_DRIVER_OP) FX_N_DRIVER_OP };
+enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
+#undef FX_NAME_DRIVER_OP
+#undef FX_NAME_KV_OP
+
+typedef struct fx_details {
+    fx_histogram step_tok;              // tokens of each forward pass
+    fx_histogram block_life_ms;         // of cached prefixes: from recording to eviction,
+    fx_histogram block_idle_ms;         // from their last use to eviction,
+    fx_histogram block_reuse_ms;        // and between one use and the next
+    fx_op_stats driver[FX_N_DRIVER_OP]; // by FX_DRIVER_*
+    fx_op_stats kv[FX_N_KV_OP];         // by FX_KV_*
+} fx_details;
+
+// A snapshot, taken at the end of the last step.
+void fx_engine_details(const fx_engine *eng, fx_details *out);
 
 // The limits of this machine, as measured: what speeds are compared with.
 typedef struct fx_machine {

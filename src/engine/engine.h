@@ -83,6 +83,7 @@ struct fx_engine {
     uint64_t next_id;
     bool closing;
     fx_stats stats;
+    fx_details details;
 };
 
 static inline uint64_t fxi_now_us(const fx_engine *eng)
@@ -102,6 +103,9 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
 // The last part of that, once model and vocabulary are loaded: end tokens, KV manager, scratch.
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
+// Checks options and files without loading weights. Errors: those of fx_engine_open.
+fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out,
+                           fx_error *err);
 // Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 

@@ -8,9 +8,11 @@
 #include "format/model_file.h"
 #include "format/vocab.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_CTX_TOK      (1 << 24)
 #define MAX_THREAD       1024
@@ -225,6 +227,35 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     eng->opt.pooling = NULL;
     return st;
+}
+
+// ---- checking without loading -------------------------------------------------------------------
+
+static fx_status check_swap_dir(const fx_options *o, fx_error *err)
+{
+    if (!o->swap_bytes || access(o->swap_dir, W_OK | X_OK) == 0) return FX_OK;
+    return fxi_fail(err, FX_EIO, "swap: cannot write to %.200s: %s", o->swap_dir, strerror(errno));
+}
+
+static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_error *err)
+{
+    fxi_gguf *g;
+    FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
+    fx_status st = load_text(eng, g, err);
+    fxi_gguf_close(g);
+    if (st == FX_OK && fxi_vocab_size(eng->vocab) > info->n_vocab)
+        st = fxi_fail(err, FX_EFORMAT, "the vocabulary has %d tokens, the embedding %d rows",
+                      fxi_vocab_size(eng->vocab), info->n_vocab);
+    return st;
+}
+
+fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
+{
+    eng->opt = *opt;
+    FX_TRY(fill_options(&eng->opt, err));
+    FX_TRY(check_swap_dir(&eng->opt, err));
+    FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
+    return check_model_text(eng, out, err);
 }
 
 void fxi_engine_unload(fx_engine *eng)

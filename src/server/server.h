@@ -30,11 +30,19 @@ typedef struct fxi_server_options {
     int idle_timeout_s;     // a connection without traffic is closed after this time; 0: 60
     double ping_s;          // a silent stream gets a comment line after this time; 0: 15
     double grace_s;         // how long fxi_server_stop waits for clients to take replies; 0: 1
-    // Gets one line, without a newline, per finished request; never text of prompts or answers. May
-    // be NULL. Called on the server's threads, one at a time; must not call back into the server.
+    bool log_json;          // lines are JSON objects
+    int log_level;          // an fxi_level (log_line.h): what is below it is not written
+    bool log_prompts;       // the bodies of requests are written, too, up to 16 KiB of each
+    // Gets one line, without a newline, per finished request; text of prompts only with
+    // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
+    // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
 } fxi_server_options;
+
+// Checks what can be checked of *opt without an engine: limits, address. Errors: those of
+// fxi_server_start.
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
 
 // Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies
 // *opt. Errors: FX_EINVAL (host, port or a limit), FX_EIO ("cannot listen on 127.0.0.1:8080:

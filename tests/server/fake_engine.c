@@ -98,7 +98,10 @@ static fx_event event_of(const fake_request *r, int choice)
                       .text = "",
                       .n_prompt = (int)r->n_prompt,
                       .n_cached = 0,
-                      .n_generated = r->pos};
+                      .n_generated = r->pos,
+                      .queued_us = FAKE_QUEUED_US,
+                      .prefill_us = FAKE_PREFILL_US,
+                      .decode_us = (uint64_t)(r->pos > 1 ? r->pos - 1 : 0) * FAKE_GAP_US};
 }
 
 static void name_stop(const fake_request *r, fx_event *ev)
@@ -192,6 +195,8 @@ static void emit_all(fake_request *r)
         ev.text = b.p ? b.p : "";
         ev.text_bytes = b.n;
         ev.n_generated = r->pos + 1;
+        ev.position = (int)r->n_prompt + r->pos;
+        ev.gap_us = r->pos ? FAKE_GAP_US : 0;
         r->req.on_event(r->req.ud, &ev);
         fxi_buf_free(&b);
     }
@@ -325,6 +330,14 @@ void fx_engine_stats(const fx_engine *e, fx_stats *out)
 {
     (void)e;
     *out = (fx_stats){.kv_mapped_bytes = 123456789012};
+}
+
+void fx_engine_details(const fx_engine *e, fx_details *out)
+{
+    (void)e;
+    *out = (fx_details){.kv[FX_KV_extend] = {5, 1, 2500000000}};
+    out->step_tok.count[3] = 7;
+    out->step_tok.sum = 50;
 }
 
 const char *fx_version(void)

@@ -25,10 +25,14 @@
 // one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
+//
+// The times in events are made up: each request queues for FAKE_QUEUED_US and so on.
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
 #include "flexinfer/flexinfer.h"
+
+enum { FAKE_QUEUED_US = 2000, FAKE_PREFILL_US = 3000, FAKE_GAP_US = 1000 };
 
 fx_engine *fake_engine_new(void);
 

@@ -480,7 +480,7 @@ def test_batch_mates_change_nothing(client, model):
 def test_hang_up(server, client, model):
     """A request whose client leaves is cancelled, streamed or not; the others go on."""
     long = dict(prompt=[PROMPT] * 8, n=8, max_tokens=100000)
-    left = r"^POST /v1/completions 499 "
+    left = r" POST /v1/completions 499 "
     stream = complete(client, model, stream=True, extra_body={"ignore_eos": True}, **long)
     next(iter(stream))
     stream.close()
@@ -493,5 +493,5 @@ def test_hang_up(server, client, model):
 
 def test_nothing_of_prompts_in_the_log(server, client, model):
     complete(client, model, prompt="xyzzy plugh")
-    server.wait_line(r"^POST /v1/completions 200 ")
+    server.wait_line(r" POST /v1/completions 200 ")
     assert not any("xyzzy" in line or PROMPT in line for line in server.lines)

@@ -31,9 +31,8 @@ static void warn_of_context(const fx_model_info *m, int wanted)
                 wanted, m->ctx_tok);
 }
 
-fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+fx_options fxi_cli_engine_options(const fxi_cli_options *o)
 {
-    fxi_progress bar = fxi_progress_begin("loading");
     fx_options opt = fx_options_default();
     opt.model_path = o->model;
     opt.tokenizer_path = o->tokenizer;
@@ -51,6 +50,13 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.step_ms = o->step_ms;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
+    return opt;
+}
+
+fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+{
+    fxi_progress bar = fxi_progress_begin("loading");
+    fx_options opt = fxi_cli_engine_options(o);
     opt.on_progress = draw_load;
     opt.progress_ud = &bar;
     fx_status st = fx_engine_open(&opt, out, err);

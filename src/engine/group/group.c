@@ -139,6 +139,7 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->max_tok = fxi_request_max_tok(eng, &g->req);
     g->n_left = g->req.n_choice;
     g->is_hidden = g->req.beam_width || g->n_seq > g->req.n_choice;
+    g->submit_us = fxi_now_us(eng);
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
     bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g);

@@ -56,6 +56,7 @@ typedef struct fxi_seq {
     bool pools_all;     // the rows of all its tokens are needed, not only the last one's
     int n_pooled;       // tokens whose rows are in it
     int n_embd;         // numbers of it that are emitted, once it has ended
+    uint64_t last_us;   // when its last token was drawn; 0: none yet
     fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
@@ -80,6 +81,9 @@ struct fxi_group {
     fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
     bool is_whole;          // its prompt is computed in one step: a token sees all of them
     bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;     // fx_submit,
+    uint64_t admit_us;      // its first admission,
+    uint64_t first_us;      // and its first token; 0: not yet
     int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first
     fxi_group_state state;  // lists.c
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache

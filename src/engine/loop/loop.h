@@ -27,11 +27,14 @@ fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
 void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
-void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
+void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
 bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called
-void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
-void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok);
-void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok);
+void fxi_inbox_publish(fx_engine *eng); // what fx_engine_stats returns
+// A forward pass over n_tok tokens, n_prompt_tok of them of prompts, after which n_generated_tok
+// were drawn.
+void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok);
+// A prompt of n_tok tokens was looked up in the prefix cache, which had n_cached_tok of them.
+void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok);
 
 // ---- plan.c, prompts.c, admit.c, join.c --------------------------------------------------------
 
@@ -119,8 +122,10 @@ void fxi_fork_beams(fx_engine *eng, fxi_group *g, int n);
 // Appends a drawn token, emits it unless the group is hidden, and decides s->finish if it is the
 // last one. prob may be NULL.
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob);
-void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob);
-void fxi_output_end(fxi_seq *s); // emits the end of a choice of a group that is not hidden
+void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
+                            const fx_token_prob *prob);
+void fxi_output_end(const fx_engine *eng,
+                    fxi_seq *s); // emits the end of a choice of a group that is not hidden
 // Emits the best answers of a hidden group whose sequences are all DONE.
 void fxi_output_hidden(const fx_engine *eng, fxi_group *g);
 

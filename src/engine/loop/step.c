@@ -90,5 +90,5 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
     fxi_draw_run(eng);
-    fxi_inbox_count_step(eng, n_prompt_tok, fxi_settle_draws(eng));
+    fxi_inbox_count_step(eng, n_tok, n_prompt_tok, fxi_settle_draws(eng));
 }

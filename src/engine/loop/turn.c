@@ -17,7 +17,7 @@ static void end_seq(fx_engine *eng, fxi_seq *s)
     if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !g->beam) fxi_cache_record_all(eng, s);
     fxi_cache_release(eng, s);
     s->state = FXI_SEQ_DONE;
-    if (!g->is_hidden) fxi_output_end(s);
+    if (!g->is_hidden) fxi_output_end(eng, s);
 }
 
 // Ends the sequences whose finish is decided. False: there are none.
@@ -90,6 +90,7 @@ static void relax_admission(fx_engine *eng)
 static void compute_step(fx_engine *eng)
 {
     eng->idle_since_us = 0;
+    fxi_kv_tick(eng->kv, fxi_now_ms(eng));
     const int n_tok = fxi_plan_step(eng);
     if (n_tok) fxi_step_run(eng, n_tok);
     end_decided(eng, &eng->running);

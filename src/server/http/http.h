@@ -29,6 +29,7 @@
 #include "flexinfer/flexinfer.h"
 #include "server/endpoint/endpoint.h"
 #include "server/guard/tenant.h"
+#include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
@@ -55,6 +56,7 @@ struct fxi_server {
     int listen_fd, port;
     fxi_limits lim;
     struct MHD_Daemon *mhd;
+    fxi_metrics *metrics; // a reference
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -82,6 +84,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    double first_s; // when its first token came; 0: not yet
+    uint64_t queued_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
@@ -94,7 +98,9 @@ struct fxi_http_job {
     atomic_int refs;
 
     fx_engine *eng; // immutable; outlives the job
-    fxi_bill bill;  // what the request holds; any thread
+    // A reference, since the engine's events may outlive the server. Immutable.
+    fxi_metrics *metrics;
+    fxi_bill bill; // what the request holds; any thread
     // Immutable once the head has been read, and never NULL; valid as long as the job.
     const fxi_tenant *tenant;
     char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
@@ -219,10 +225,24 @@ typedef struct fxi_route {
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
+// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+int fxi_route_index(const fxi_route *r);
+int fxi_route_paths(const char **path, int max);
+
+// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+
+// An event, with job.mu held. On the engine's thread.
+void fxi_account_event(fxi_job_part *part, const fx_event *ev);
+// A finished request of the route with this number, -1: none.
+void fxi_account_request(const fxi_http_job *job, int route, int status);
+enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
+
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// With the option log_prompts: the body of a request for a generation, or the start of it.
+void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 
 // ---- http.c: the callbacks of MHD -------------------------------------------------------------
 

@@ -204,6 +204,7 @@ bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_htt
 {
     fxi_limits lim = job->srv->lim;
     lim.bill = &job->bill;
+    fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);
     return ok;

@@ -124,6 +124,7 @@ static const fxi_route routes[] = {
     {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
+    {"GET", "/metrics", false, fxi_serve_metrics, MODEL, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, KEY, NULL, NULL},
     {"GET", "/", false, serve_index, KEY, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
@@ -137,6 +138,18 @@ static const fxi_route routes[] = {
 // clang-format on
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
+
+int fxi_route_index(const fxi_route *r)
+{
+    return r ? (int)(r - routes) : -1;
+}
+
+int fxi_route_paths(const char **path, int max)
+{
+    int n = 0;
+    for (const fxi_route *r = routes; r < routes_end && n < max; r++) path[n++] = r->path;
+    return n;
+}
 
 static enum MHD_Result serve_index(fxi_http_job *job)
 {

@@ -22,6 +22,7 @@ static const fxi_operation operations[] = {
     {"GET", "/version", -1, "Version", "the program's version"},
     {"GET", "/props", -1, "Properties", "properties of the served model"},
     {"GET", "/stats", -1, "Object", "the engine's figures"},
+    {"GET", "/metrics", -1, "text/plain", "the server's figures for Prometheus"},
     {"GET", "/openapi.json", -1, "Object", "this document"},
     {"GET", "/", -1, "text/plain", "the list of paths"},
     {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
