@@ -81,14 +81,26 @@ static enum MHD_Result serve_model(fxi_http_job *job)
     return fxi_http_send_error(job, &err);
 }
 
+// Whether the process lives and has its model; a shutdown is no illness.
 static enum MHD_Result serve_health(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_watch_is_closing(job->srv))
-        return send_json(job, fxi_buf_str(&b, "{\"status\":\"ok\"}"), &b);
-    fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+    const bool drains = job->srv->draining;
+    if (job->eng)
+        return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
+                         &b);
+    fxi_http_fail(&err, 503, "loading", NULL, "the model is loading");
     return fxi_http_send_error(job, &err);
+}
+
+// Whether it takes requests.
+static enum MHD_Result serve_ready(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    fxi_http_error err;
+    if (!fxi_permit_work(job->srv, &err)) return fxi_http_send_error(job, &err);
+    return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
 }
 
 // The engine's figures, as one flat object with the names of FX_STATS.
@@ -116,9 +128,10 @@ static const fxi_route routes[] = {
     {"GET", "/v1/models", false, serve_models, FXI_ACCESS_MODEL, NULL},
     {"GET", "/v1/models/", true, serve_model, FXI_ACCESS_MODEL, NULL},
     {"GET", "/health", false, serve_health, FXI_ACCESS_PROBE, NULL},
+    {"GET", "/ready", false, serve_ready, FXI_ACCESS_PROBE, NULL},
     {"GET", "/stats", false, serve_stats, FXI_ACCESS_MODEL, NULL},
-    {"GET", "/metrics", false, fxi_serve_metrics, FXI_ACCESS_MODEL, NULL},
-    {"GET", "/", false, serve_index, FXI_ACCESS_KEY, NULL},
+    {"GET", "/metrics", false, fxi_serve_metrics, FXI_ACCESS_METRICS, NULL},
+    {"GET", "/", false, serve_index, FXI_ACCESS_MODEL, NULL},
 };
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
