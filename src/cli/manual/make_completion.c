@@ -12,7 +12,7 @@
 
 typedef enum value_kind { VALUE_NONE, VALUE_ANY, VALUE_FILE, VALUE_FOLDER, VALUE_WORD } value_kind;
 
-static value_kind kind_of(const fxi_opt *o)
+static value_kind value_kind_of(const fxi_opt *o)
 {
     if (o->type == FXI_OPT_FLAG) return VALUE_NONE;
     if (o->type == FXI_OPT_CHOICE) return VALUE_WORD;
@@ -65,7 +65,7 @@ static void bash_value(const fxi_cli_command *c, const fxi_opt *o)
 {
     static const char *const act[] = {
         [VALUE_ANY] = "return", [VALUE_FILE] = "kind=-f", [VALUE_FOLDER] = "kind=-d"};
-    const value_kind kind = kind_of(o);
+    const value_kind kind = value_kind_of(o);
     if (kind == VALUE_NONE) return;
     printf("        %s:--%s", c->name, o->name);
     if (o->letter) printf(" | %s:-%c", c->name, o->letter);
@@ -123,7 +123,7 @@ static void print_bash(void)
 
 static void zsh_value(const fxi_opt *o)
 {
-    const value_kind kind = kind_of(o);
+    const value_kind kind = value_kind_of(o);
     if (kind == VALUE_NONE) return;
     printf(":%s:", kind == VALUE_WORD ? o->name : o->arg);
     if (kind == VALUE_FILE) printf("_files");
@@ -136,7 +136,7 @@ static void zsh_value(const fxi_opt *o)
 
 static void zsh_option(const fxi_cli_command *c, const fxi_opt *o)
 {
-    const bool has_value = kind_of(o) != VALUE_NONE;
+    const bool has_value = value_kind_of(o) != VALUE_NONE;
     (void)c;
     printf(" \\\n            ");
     if (o->letter)
@@ -202,7 +202,7 @@ static void fish_option(const fxi_cli_command *c, const fxi_opt *o)
                                         [VALUE_FILE] = " -r -F",
                                         [VALUE_FOLDER] = " -x -a '(__fish_complete_directories)'",
                                         [VALUE_WORD] = " -x -a '"};
-    const value_kind kind = kind_of(o);
+    const value_kind kind = value_kind_of(o);
     printf("complete -c flexinfer -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
     if (o->letter) printf(" -s %c", o->letter);
     printf("%s", takes[kind]);
