@@ -63,12 +63,15 @@ static bool is_cut_before(const fxi_peer *a, const fxi_peer *b)
     return a->since_s < b->since_s;
 }
 
-// Cuts one connection that does no work, of this address or (NULL) of any. False: there is none.
-static bool make_room_locked(fxi_peers *ps, const fxi_visitor *of, double now_s)
+// Cuts one connection that does no work, to make room for `comer`: of the address or (NULL) of any.
+// False: there is none.
+static bool make_room_locked(fxi_peers *ps, const fxi_peer *comer, const fxi_visitor *of,
+                             double now_s)
 {
     fxi_peer *victim = NULL;
     for (fxi_peer *p = ps->head; p; p = p->next) {
-        if (!peer_readiness(p) || p->refused || (of && p->visitor != of)) continue;
+        if (p == comer || p->refused || !peer_readiness(p)) continue;
+        if (of && p->visitor != of) continue;
         if (of && p->phase != FXI_PEER_IDLE && p->since_s + ARRIVAL_S > now_s) continue;
         if (is_cut_before(p, victim)) victim = p;
     }
@@ -103,9 +106,9 @@ static bool is_limited(const fxi_peers *ps, const fxi_visitor *v)
 static int find_place_locked(fxi_peers *ps, const fxi_peer *p, double now_s)
 {
     if (is_limited(ps, p->visitor) && live_of_locked(ps, p->visitor) > ps->max_per_address &&
-        !make_room_locked(ps, p->visitor, now_s))
+        !make_room_locked(ps, p, p->visitor, now_s))
         return 429;
-    if (live_locked(ps) > ps->max_conn && !make_room_locked(ps, NULL, now_s)) return 503;
+    if (live_locked(ps) > ps->max_conn && !make_room_locked(ps, p, NULL, now_s)) return 503;
     return 0;
 }
 
