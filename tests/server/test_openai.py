@@ -355,7 +355,7 @@ def test_cached_tokens(client, model):
     assert n_cached(cache_salt="one", cache_prompt=True) > 0
     assert n_cached(cache_salt="two") == 0
     assert n_cached(cache_salt="one", cache_prompt=False) == 0
-    assert n_cached(cache_salt="one", priority=-5) > 0
+    assert n_cached(cache_salt="one", priority=5) > 0
 
 
 # ---- streams ------------------------------------------------------------------------------------
@@ -456,7 +456,8 @@ def test_not_supported(client, model):
 
 def test_broken_json(server):
     with pytest.raises(urllib.error.HTTPError) as e:
-        urllib.request.urlopen(server.url + "/v1/completions", data=b'{"prompt": "a')
+        urllib.request.urlopen(urllib.request.Request(
+            server.url + "/v1/completions", data=b'{"prompt": "a', headers={"Content-Type": "application/json"}))
     with e.value as r:
         assert r.code == 400 and json.load(r)["error"]["code"] == "invalid_json"
 
