@@ -58,8 +58,9 @@ class Serve(cli.TestCase):
     @staticmethod
     def post(url, **fields):
         """The status and the body's JSON."""
+        request = urllib.request.Request(url, json.dumps(fields).encode(), {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 return reply.status, json.load(reply)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
