@@ -119,6 +119,10 @@ fx_request fxi_request_clean(const fx_request *req);
 int fxi_request_n_seq(const fx_request *req);
 // KV memory of all its sequences at prompt + max_tok tokens each.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok);
+// Of one sequence of n_tok tokens, alone. From any thread.
+uint64_t fxi_request_alone_bytes(const fx_engine *eng, int n_tok);
+// The longest sequence, up to the context, that a budget holds when it is alone. From any thread.
+int fxi_request_longest_tok(const fx_engine *eng, uint64_t budget_bytes);
 // Its max_tok, clamped to the context; if it has none, the largest that the budget holds.
 int fxi_request_max_tok(const fx_engine *eng, const fx_request *req);
 

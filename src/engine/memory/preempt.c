@@ -43,7 +43,7 @@ static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
 {
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
-    return fxi_kv_can_swap(eng->kv) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
+    return fxi_kv_can(eng->kv, FXI_KV_SWAP) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
            st.swapped_bytes + fxi_preempt_bytes(eng, g) <= eng->opt.swap_bytes;
 }
 
@@ -74,6 +74,7 @@ static fx_status swap_each(fx_engine *eng, fxi_group *g, fx_status (*op)(fxi_kv 
 static bool swap_group_out(fx_engine *eng, fxi_group *g)
 {
     const uint64_t bytes = fxi_preempt_bytes(eng, g), start_us = fxi_now_us(eng);
+    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return false;
     if (swap_each(eng, g, fxi_kv_swap_out) != FX_OK) return false;
     double us = (double)(fxi_now_us(eng) - start_us);
     if (bytes) smooth_rate(&eng->swap_us_per_byte, us / (double)bytes);
