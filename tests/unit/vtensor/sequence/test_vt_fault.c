@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gauges.h"
 #include "world.h"
 
 static world w;
@@ -141,22 +142,6 @@ static void open_for(const act *a, vt_layout layout, bool host)
     world_verify(&w);
 }
 
-// What is held: counters have moved, and what a failed call has made stays spare.
-static vt_stats gauges(void)
-{
-    vt_stats st = world_stats(&w);
-    return (vt_stats){.budget_bytes = st.budget_bytes,
-                      .chunks_owned = st.chunks_owned,
-                      .chunks_shared = st.chunks_shared,
-                      .chunks_cached = st.chunks_cached,
-                      .chunks_swapped = st.chunks_swapped,
-                      .live_bytes = st.live_bytes,
-                      .slack_bytes = st.slack_bytes,
-                      .seqs = st.seqs,
-                      .prefix_nodes = st.prefix_nodes,
-                      .prefix_tok = st.prefix_tok};
-}
-
 // That is all that can be done with it.
 static bool release_lost(void)
 {
@@ -172,7 +157,7 @@ static bool release_lost(void)
 // Runs the act with calls i .. i + n_more failing; false when it makes no i-th call.
 static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status kind)
 {
-    vt_stats before = gauges();
+    vt_stats before = gauges_of(world_stats(&w));
     vt_fault_arm(w.fault, i, n_more, kind);
     vt_status st = a->run();
     bool fired = vt_fault_fired(w.fault) > 0;
@@ -182,7 +167,7 @@ static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status 
     if (st != VT_OK && !is_foreseen && n_more == 0)
         fail_msg("%s, call %u: %s", a->name, (unsigned)i, vt_status_name(st));
     if (st != VT_OK && a->exact && n_more == 0) {
-        vt_stats after = gauges();
+        vt_stats after = gauges_of(world_stats(&w));
         assert_memory_equal(&before, &after, sizeof before);
     }
     world_verify(&w);

@@ -12,6 +12,7 @@
 
 #include "family.h"
 #include "swap_now.h"
+#include "gauges.h"
 
 static family f;
 static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
@@ -237,22 +238,6 @@ static void open_for(const act *a, backend b, vt_layout layout)
     family_verify(&f);
 }
 
-// What is held: counters have moved, and what a failed call has made stays spare.
-static vt_stats gauges(void)
-{
-    vt_stats st = family_stats(&f);
-    return (vt_stats){.budget_bytes = st.budget_bytes,
-                      .chunks_owned = st.chunks_owned,
-                      .chunks_shared = st.chunks_shared,
-                      .chunks_cached = st.chunks_cached,
-                      .chunks_swapped = st.chunks_swapped,
-                      .live_bytes = st.live_bytes,
-                      .slack_bytes = st.slack_bytes,
-                      .seqs = st.seqs,
-                      .prefix_nodes = st.prefix_nodes,
-                      .prefix_tok = st.prefix_tok};
-}
-
 // That is all that can be done with them. False: there is none.
 static bool release_lost(void)
 {
@@ -269,7 +254,7 @@ static bool release_lost(void)
 // Runs the act with calls i .. i + n_more failing; false when it makes no i-th call.
 static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status kind)
 {
-    vt_stats before = gauges();
+    vt_stats before = gauges_of(family_stats(&f));
     vt_fault_arm(f.fault, i, n_more, kind);
     vt_status st = a->run();
     bool fired = vt_fault_fired(f.fault) > 0;
@@ -279,7 +264,7 @@ static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status 
     if (n_more == 0 && st != VT_OK && !is_foreseen)
         fail_msg("%s, call %u: %s", a->name, (unsigned)i, vt_status_name(st));
     if (st != VT_OK && a->exact && n_more == 0) {
-        vt_stats after = gauges();
+        vt_stats after = gauges_of(family_stats(&f));
         assert_memory_equal(&before, &after, sizeof before);
     }
     family_verify(&f);
