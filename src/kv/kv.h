@@ -91,8 +91,8 @@ typedef struct fxi_kv_ops {
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
-    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s);
-    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s);
+    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
     fxi_kv_view (*seq_view)(const fxi_kv *kv, const fxi_kv_seq *s);
 
@@ -201,17 +201,20 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// Writes the memory that s alone holds to the swap and frees it. Until fxi_kv_swap_in, s may only
-// be swapped out again, which also frees what is no longer shared, and released.
-static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+// Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving: s is
+// on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call, again,
+// says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped out,
+// which also frees what is no longer shared, and released.
+static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return kv->ops->seq_swap_out(kv, s);
+    return kv->ops->seq_swap_out(kv, s, is_moving);
 }
 
-// Reads it back, bit for bit. No effect on a sequence that is in memory.
-static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+// Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round, as
+// fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return kv->ops->seq_swap_in(kv, s);
+    return kv->ops->seq_swap_in(kv, s, is_moving);
 }
 
 // Ends the sequence, swapped out or not.

@@ -53,6 +53,7 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
     settle_all(m);
     uint64_t had = vti_pset_created_bytes(&m->pset), spare = all_spare(m);
     vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
+    vti_slots_drop_now(m);
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }

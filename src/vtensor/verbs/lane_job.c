@@ -469,6 +469,16 @@ void vti_slots_drop_ahead(vt_manager *m)
     if (vti_copy_post(m, &m->swap.drop) != VT_OK) vti_slots_put_picked(&m->swap);
 }
 
+void vti_slots_drop_now(vt_manager *m)
+{
+    vti_copy_stop(m, &m->swap.drop);
+    while (vti_slots_pick_stale(&m->swap)) {
+        while (vti_copy_step(m, &m->swap.drop)) {
+        }
+        vti_slots_put_picked(&m->swap);
+    }
+}
+
 static void commit_copy(vt_manager *m, vti_copy *c)
 {
     vti_calls_add(&m->tally.calls, &c->job.calls);

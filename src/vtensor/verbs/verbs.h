@@ -89,6 +89,7 @@ void vti_copy_stop(vt_manager *m, vti_copy *c); // takes it back; waits for a sl
 void vti_copy_await(vt_manager *m, vti_copy *c);
 void vti_copies_stop(vt_manager *m); // all
 void vti_slots_drop_ahead(vt_manager *m);
+void vti_slots_drop_now(vt_manager *m); // by the caller, not by the mapper
 
 // chunk_take.c
 typedef enum vti_haste {

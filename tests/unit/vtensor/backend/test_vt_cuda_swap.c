@@ -222,8 +222,8 @@ static void test_a_bit_that_turns_in_the_swap_is_seen(void **state)
     assert_true(in != out);
 }
 
-// The kernel that wrote what is swapped out has ended, and another runs elsewhere: both copies would
-// wait for ever if they waited for it.
+// The kernel that wrote what is swapped out has ended, and another runs elsewhere: both copies
+// would wait for ever if they waited for it.
 static void test_swapping_waits_for_no_kernel(void **state)
 {
     (void)state;
