@@ -167,8 +167,8 @@ typedef struct vt_vmm_ops {
     vt_status (*swap_read)(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                            uint64_t *sum);
 
-    // The bytes of the swap are no longer needed: their room returns to the system if possible. They
-    // need not have been written.
+    // The bytes of the swap are no longer needed: their room returns to the system if possible.
+    // They need not have been written.
     void (*swap_drop)(vt_vmm *vmm, uint64_t offset, size_t size_bytes);
 
     // Frees the backend itself. Pre: everything is destroyed and unreserved, unless a failing call

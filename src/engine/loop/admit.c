@@ -58,7 +58,7 @@ static uint64_t promised_bytes(const fx_engine *eng)
 }
 
 // A smaller budget that is not in effect yet counts.
-static uint64_t limit_bytes(const fx_engine *eng)
+static uint64_t promise_limit(const fx_engine *eng)
 {
     const uint64_t next = eng->budget_bytes;
     return next < eng->opt.kv_memory_bytes ? next : eng->opt.kv_memory_bytes;
@@ -90,7 +90,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
     fxi_seq *s = first_live(g);
     if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
     fxi_lists_move(eng, g, FXI_RUNNING);
-    if (!is_alone && promised_bytes(eng) > limit_bytes(eng)) {
+    if (!is_alone && promised_bytes(eng) > promise_limit(eng)) {
         fxi_cache_release(eng, s);
         fxi_lists_move(eng, g, FXI_WAITING);
         return NO_ROOM;
@@ -110,7 +110,7 @@ static bool may_fit(const fx_engine *eng, fxi_group *g)
 {
     uint64_t need = group_growth(eng, g), hit = hit_bytes(eng, g);
     need -= hit < need ? hit : need;
-    return promised_bytes(eng) + need <= limit_bytes(eng);
+    return promised_bytes(eng) + need <= promise_limit(eng);
 }
 
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
@@ -124,7 +124,7 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g);
-    if (!is_alone && promised_bytes(eng) + need > limit_bytes(eng)) return NO_ROOM;
+    if (!is_alone && promised_bytes(eng) + need > promise_limit(eng)) return NO_ROOM;
     fxi_preempt_swap_in(eng, g);
     if (g->state == FXI_COMING) return SKIPPED;
     return g->state == FXI_RUNNING ? ADMITTED : NO_ROOM;

@@ -95,14 +95,14 @@ static fx_status move_each(fx_engine *eng, fxi_group *g, move_fn *fn, bool *is_m
     return first;
 }
 
-static void set_out(fx_engine *eng, fxi_group *g, fxi_group_state way)
+static void set_moving(fx_engine *eng, fxi_group *g, fxi_group_state way)
 {
     if (g->state != way) g->moving_since_us = fxi_now_us(eng);
     fxi_lists_move(eng, g, way);
 }
 
 // What arrives at once had nothing to move. A group that has left waits for the memory of others.
-static void arrive(fx_engine *eng, fxi_group *g, fxi_group_state way, fxi_group_state at)
+static void arrive_at(fx_engine *eng, fxi_group *g, fxi_group_state way, fxi_group_state at)
 {
     const uint64_t bytes = fxi_preempt_bytes(eng, g);
     const double us = (double)(fxi_now_us(eng) - g->moving_since_us);
@@ -141,9 +141,9 @@ static bool go_out(fx_engine *eng, fxi_group *g)
     bool is_moving;
     if (move_each(eng, g, fxi_kv_swap_out, &is_moving) != FX_OK) return false;
     if (is_moving)
-        set_out(eng, g, FXI_LEAVING);
+        set_moving(eng, g, FXI_LEAVING);
     else
-        arrive(eng, g, FXI_LEAVING, FXI_SWAPPED);
+        arrive_at(eng, g, FXI_LEAVING, FXI_SWAPPED);
     return true;
 }
 
@@ -219,9 +219,9 @@ static void go_on_in(fx_engine *eng, fxi_group *g)
     if (st != FX_OK)
         coming_failed(eng, g, st);
     else if (is_moving)
-        set_out(eng, g, FXI_COMING);
+        set_moving(eng, g, FXI_COMING);
     else
-        arrive(eng, g, FXI_COMING, FXI_RUNNING);
+        arrive_at(eng, g, FXI_COMING, FXI_RUNNING);
 }
 
 static void go_on_out(fx_engine *eng, fxi_group *g)

@@ -29,7 +29,7 @@ static bool copy_failed(vti_copy *c, vt_status st)
 }
 
 // WRITE leaves out what is in the swap already, and READ what is still in memory.
-static bool is_due(const vti_copy *c)
+static bool copy_is_due(const vti_copy *c)
 {
     return c->list[c->job.n_done].is_out == (c->job.kind == VTI_JOB_READ);
 }
@@ -49,7 +49,7 @@ static bool chunk_done(vti_copy *c)
 static bool copy_slice(const vt_manager *m, vti_copy *c)
 {
     uint64_t one;
-    while (c->job.n_done < c->job.n && !is_due(c)) c->job.n_done++;
+    while (c->job.n_done < c->job.n && !copy_is_due(c)) c->job.n_done++;
     if (c->job.n_done == c->job.n) return false;
     vt_status st = vti_calls_count(&c->job.calls, slice_move(m, c, &one));
     if (st != VT_OK) return copy_failed(c, st);
