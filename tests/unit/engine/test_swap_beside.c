@@ -65,14 +65,14 @@ static int setup(void **state)
         ids[i] = bits_submit(eng, &req);
     }
     while (got[N_REQUEST - 1].choice[0].n_tok < 3) (void)fxi_turn_run(eng);
-    vt_fault_hold_swap(fault, true);
+    vt_fault_hold_swap(fault, true, true);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, false);
     unthreaded_close(eng);
     return 0;
 }
@@ -82,15 +82,15 @@ static fxi_group *group_at(int i)
     return bits_group(eng, ids[i]);
 }
 
-// The gate is open until then.
+// What is written may pass until then.
 static void await_state(int i, fxi_group_state state)
 {
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, state == FXI_COMING);
     while (group_at(i)->state != state) {
         (void)fxi_turn_run(eng);
         (void)sched_yield();
     }
-    vt_fault_hold_swap(fault, true);
+    vt_fault_hold_swap(fault, true, true);
 }
 
 // Turns in which the streams [0, n) get a token each, and the others none.
@@ -133,7 +133,7 @@ static void test_streams_do_not_wait_for_the_swap(void **state)
     expect_streams(last, N_HELD_TURN);
     assert_int_equal(group_at(last)->state, FXI_COMING);
     await_state(last, FXI_RUNNING);
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, false);
     expect_same_answers(N_REQUEST);
     assert_int_equal(eng->stats.n_preempt_swap, 1);
     assert_int_equal(eng->stats.n_preempt_recompute, 0);
@@ -152,7 +152,7 @@ static void test_a_way_that_takes_too_long_ends_in_recompute(void **state)
     assert_false(fxi_preempt_drop_late(eng));
     eng->us_per_tok = 1e-3;
     g->moving_since_us -= 1000000;
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, false);
     assert_true(fxi_preempt_drop_late(eng));
     assert_int_equal(g->state, FXI_WAITING);
     assert_int_equal(eng->n_leaving, 0);
@@ -168,15 +168,15 @@ static void test_cancel_on_the_way(void **state)
     for (int k = 0; k < 2; k++) {
         fxi_preempt_group(eng, group_at(last - k), FXI_SWAP);
         if (k) await_state(last - k, FXI_COMING);
-        vt_fault_hold_swap(fault, false);
+        vt_fault_hold_swap(fault, false, false);
         fx_cancel(eng, ids[last - k]);
         (void)fxi_turn_run(eng);
         assert_true(got[last - k].last);
         assert_int_equal(got[last - k].choice[0].finish, FX_FINISH_CANCEL);
-        vt_fault_hold_swap(fault, true);
+        vt_fault_hold_swap(fault, true, true);
     }
     assert_int_equal(eng->n_swapped + eng->n_leaving + eng->n_coming, 0);
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, false);
     expect_same_answers(1);
     check_manager();
 }
@@ -194,16 +194,16 @@ static void test_a_failing_swap_ends_in_recompute(void **state)
         if (k) await_state(last, FXI_COMING);
         while (vt_fault_held(fault) == 0) (void)fxi_turn_run(eng);
         vt_fault_arm(fault, 0, 0, how[k]);
-        vt_fault_hold_swap(fault, false);
+        vt_fault_hold_swap(fault, false, false);
         while (vt_fault_fired(fault) == 0) (void)sched_yield();
         vt_fault_disarm(fault);
         while (group_at(last)->state != FXI_WAITING && group_at(last)->state != FXI_RUNNING)
             (void)fxi_turn_run(eng);
         while (group_at(last)->state != FXI_RUNNING || !group_at(last)->seq[0].kv)
             (void)fxi_turn_run(eng);
-        vt_fault_hold_swap(fault, true);
+        vt_fault_hold_swap(fault, true, true);
     }
-    vt_fault_hold_swap(fault, false);
+    vt_fault_hold_swap(fault, false, false);
     expect_same_answers(N_REQUEST);
     check_manager();
 }

@@ -12,14 +12,15 @@ enum {
     CALL_PLAIN = 0,
     CALL_MAY_LACK_SPACE = 1,
     CALL_GATED = 2,
-    CALL_SWAPS = 4,
+    CALL_WRITES = 4, // the swap
+    CALL_READS = 8,
 };
 
 typedef struct fault {
     vt_vmm vmm;
     vt_vmm *inner;
     pthread_mutex_t mu;     // guards all below
-    pthread_cond_t changed; // hold, hold_swap, n_held
+    pthread_cond_t changed; // hold.., n_held
     mode mode;
     uint64_t first, n_more; // MODE_COUNT: calls first .. first + n_more fail
     vt_status st;
@@ -28,7 +29,7 @@ typedef struct fault {
     uint64_t n_call, n_fired;
     uint64_t delay_rng;
     uint32_t delay_max_us;
-    bool hold, hold_swap;
+    bool hold, hold_writes, hold_reads;
     uint64_t n_held;
     pthread_t here; // that called vt_fault_hold_swap
     bool has_here;
@@ -85,6 +86,11 @@ static bool note_swap(fault *f)
     return is_here;
 }
 
+static void swap_gate(fault *f, const bool *hold)
+{
+    if (!note_swap(f) && *hold) wait_at_gate(f, hold);
+}
+
 static vt_status verdict(fault *f, bool may_lack_space)
 {
     uint64_t i = f->n_call++;
@@ -100,7 +106,8 @@ static vt_status strike(vt_vmm *vmm, int how)
     dawdle(vmm);
     fault *f = lock(vmm);
     if ((how & CALL_GATED) && f->hold) wait_at_gate(f, &f->hold);
-    if ((how & CALL_SWAPS) && !note_swap(f) && f->hold_swap) wait_at_gate(f, &f->hold_swap);
+    if (how & (CALL_WRITES | CALL_READS))
+        swap_gate(f, how & CALL_READS ? &f->hold_reads : &f->hold_writes);
     vt_status st = verdict(f, how & CALL_MAY_LACK_SPACE);
     f->n_fired += st != VT_OK;
     unlock(f);
@@ -232,13 +239,13 @@ static vt_status fault_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_byt
 static vt_status fault_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                                   uint64_t *sum)
 {
-    PASS(swap_write, CALL_MAY_LACK_SPACE | CALL_SWAPS, offset, src, size_bytes, sum);
+    PASS(swap_write, CALL_MAY_LACK_SPACE | CALL_WRITES, offset, src, size_bytes, sum);
 }
 
 static vt_status fault_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                                  uint64_t *sum)
 {
-    PASS(swap_read, CALL_SWAPS, dst, offset, size_bytes, sum);
+    PASS(swap_read, CALL_READS, dst, offset, size_bytes, sum);
 }
 
 static void fault_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
@@ -337,10 +344,11 @@ uint64_t vt_fault_calls(const vt_vmm *vmm)
     return n;
 }
 
-void vt_fault_hold_swap(vt_vmm *vmm, bool hold)
+void vt_fault_hold_swap(vt_vmm *vmm, bool writes, bool reads)
 {
     fault *f = lock(vmm);
-    f->hold_swap = hold;
+    f->hold_writes = writes;
+    f->hold_reads = reads;
     f->here = pthread_self();
     f->has_here = true;
     pthread_cond_broadcast(&f->changed);
