@@ -171,8 +171,8 @@ typedef struct fxi_kv_ops {
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
-    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s);
-    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s);
+    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
     void (*seq_views)(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out);
 
@@ -311,19 +311,22 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// SWAP. Writes the memory that s alone holds to the swap and frees it. Until fxi_kv_swap_in, s may
-// only be swapped out again, which also frees what is no longer shared, and released.
-static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving: s is
+// on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call, again,
+// says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped out,
+// which also frees what is no longer shared, and released.
+static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s));
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
 }
 
-// SWAP. Reads it back, bit for bit. No effect on a sequence that is in memory.
-static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round, as
+// fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s));
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
 // Ends the sequence, swapped out or not.

@@ -245,19 +245,22 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
     (void)st; // a hint: extend works without it
 }
 
-static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status move_status_of(vt_status st, bool *is_moving)
 {
-    (void)kv;
-    return fxi_kv_status_of(vt_seq_swap_out(vt_of(s)));
+    *is_moving = st == VT_BUSY;
+    return *is_moving ? FX_OK : fxi_kv_status_of(st);
 }
 
-static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    vt_status st;
-    int n_try = 0;
-    do st = vt_seq_swap_in(vt_of(s));
-    while (may_try_again(kv, st, &n_try));
-    return fxi_kv_status_of(st);
+    (void)kv;
+    return move_status_of(vt_seq_swap_out(vt_of(s)), is_moving);
+}
+
+static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
+{
+    (void)kv;
+    return move_status_of(vt_seq_swap_in(vt_of(s)), is_moving);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)

@@ -139,15 +139,17 @@ void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
     fxi_group_free(g);
 }
 
-void fxi_inbox_wait(fx_engine *eng, int max_s)
+void fxi_inbox_wait(fx_engine *eng, int max_ms)
 {
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
     const bool nothing =
         !eng->closing && !eng->inbox_head && !eng->has_new_budget && !eng->must_clear;
-    if (nothing && max_s) {
+    if (nothing && max_ms) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += max_s;
+        until.tv_nsec += max_ms % 1000 * 1000000l;
+        until.tv_sec += max_ms / 1000 + until.tv_nsec / 1000000000l;
+        until.tv_nsec %= 1000000000l;
         pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
     } else if (nothing) {
         pthread_cond_wait(&eng->wake, &eng->mu);

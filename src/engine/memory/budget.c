@@ -26,12 +26,11 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
     return FX_OK;
 }
 
-// Frees memory that sequences hold. False: no sequence holds any.
+// Frees memory that sequences hold. False: it is on its way, or no sequence holds any.
 static bool shed_last(fx_engine *eng)
 {
-    if (!eng->running.tail) return fxi_preempt_drop_swapped(eng);
-    fxi_preempt_group(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
-    return true;
+    if (fxi_preempt_drop_late(eng)) return true;
+    return !eng->n_leaving && fxi_preempt_last(eng, true);
 }
 
 void fxi_budget_apply(fx_engine *eng)

@@ -91,8 +91,9 @@ static void mark_out(fxi_paged *k, fxi_paged_seq *s)
     k->live_tok -= (uint64_t)s->len_tok;
 }
 
-fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq)
+fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
+    *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     if (n_leaving(k, s) > k->n_free_slot) return FX_ENOSPACE;
@@ -143,8 +144,9 @@ static void leave_slots(fxi_paged *k, fxi_paged_seq *s)
     }
 }
 
-fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq)
+fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
+    *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     if (!s->is_out) return FX_OK;

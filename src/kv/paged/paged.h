@@ -164,8 +164,8 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 
 // ---- page_swap.c -------------------------------------------------------------------------------
 
-fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s);
-fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s);
+fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 
 // ---- page_check.c ------------------------------------------------------------------------------
 
