@@ -413,11 +413,13 @@ static bool take_turn(sim *w)
     return busy;
 }
 
+// Without recorded prefixes, a request that is preempted begins again from its first token.
 static uint64_t turns_left(const sim *w)
 {
+    const uint64_t per_tok = fxi_kv_can(w->eng->kv, FXI_KV_PREFIX) ? 2 : 8;
     uint64_t n = DRAIN_SLACK;
     for (int i = 0; i < SIM_MAX_LIVE; i++)
-        if (w->req[i].id) n += 2 * (uint64_t)sim_request_n_left(&w->req[i]);
+        if (w->req[i].id) n += per_tok * (uint64_t)sim_request_n_left(&w->req[i]);
     return n;
 }
 
