@@ -517,9 +517,11 @@ def write_modules(folder, keys):
     os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
     with open(os.path.join(folder, "modules.json"), "w") as f:
         json.dump(modules, f, indent=1)
+        f.write("\n")
     with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as f:
         json.dump({"pooling_mode_mean_tokens": keys["pooling_type"] == 1,
                    "pooling_mode_cls_token": keys["pooling_type"] == 2}, f, indent=1)
+        f.write("\n")
 
 
 def make_embedding(c, model, config, prompt, folders):
