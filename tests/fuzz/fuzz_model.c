@@ -130,9 +130,9 @@ static void add_head(const char *path, fxi_buf *out)
 
 bool fuzz_seed(unsigned i, fxi_buf *out)
 {
-    static const char *const names[] = {"gemma2",     "gpt-oss",  "qwen2moe", "phi3-long",
-                                        "falcon-40b", "stablelm", "gpt2",     "llama-yarn",
-                                        "smollm3",    "olmo3",    "bert",     "nomic-bert"};
+    static const char *const names[] = {
+        "gemma2",     "gpt-oss", "qwen2moe", "phi3-long", "falcon-40b", "stablelm",     "gpt2",
+        "llama-yarn", "smollm3", "olmo3",    "bert",      "nomic-bert", "opt-post-norm"};
     char path[512];
     if (i >= sizeof names / sizeof *names) return false;
     snprintf(path, sizeof path, FX_SOURCE_DIR "/tests/vectors/models/%s.gguf", names[i]);
