@@ -41,6 +41,8 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;
+    opt.kv_manager = o->kv_manager;
+    opt.kv_block_tok = o->kv_block_tok;
     opt.kv_type = o->kv_type;
     opt.max_seq = o->max_seq;
     opt.max_queue = o->max_queue;

@@ -34,6 +34,7 @@ static const number_rule number_rules[] = {
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
     {"top_k", INT, RULE(top_k), 0, INT32_MAX, false, false},
+    {"expect_tok", INT, AT(expect_tok), 0, INT32_MAX / 2, false, false},
     {"min_tok", INT, RULE(min_tok), 0, INT32_MAX, false, false},
     {"n", INT, AT(n_choice), 1, FX_MAX_CHOICE, false, false},
     {"n_best", INT, AT(n_best), 0, FX_MAX_CHOICE, false, false},
@@ -152,16 +153,18 @@ static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_err
     return FX_OK;
 }
 
-// All chunks of the prompt but the last are shared; each sequence may hold one chunk more while it
-// gets a copy of a shared one. With no_cache, nothing is shared any longer once the request has
-// been preempted and computed again.
+// With no_cache, nothing is shared any longer once the request has been preempted and computed
+// again.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
 {
-    const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = fxi_kv_bytes_for(eng->kv, 1);
-    const uint64_t prompt = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt);
-    const uint64_t whole = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + max_tok);
-    if (n_seq == 1) return whole;
-    return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
+    const int n_prompt = (int)req->n_prompt, end_tok = n_prompt + max_tok;
+    const fxi_kv_need need = {
+        .n_seq = fxi_request_n_seq(req),
+        .each = {n_prompt, req->expect_tok < max_tok ? req->expect_tok : max_tok, end_tok},
+        .end_tok = end_tok,
+        .is_apart = req->no_cache,
+    };
+    return fxi_kv_cost(eng->kv, &need);
 }
 
 // The requested length, clamped to the context; if none was requested, the longest that the budget
@@ -183,7 +186,9 @@ int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
 
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
-    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + 1);
+    const int alone_tok = (int)req->n_prompt + 1;
+    const fxi_kv_need one = {.n_seq = 1, .each = {alone_tok, 0, alone_tok}, .end_tok = alone_tok};
+    const uint64_t alone = fxi_kv_cost(eng->kv, &one);
     if (alone > eng->budget_bytes)
         return fxi_fail(
             err, FX_ECONTEXT,

@@ -18,30 +18,42 @@ static int longest_tok(const fxi_group *g)
     return (int)g->req.n_prompt + g->max_tok;
 }
 
-// Bytes promised to a sequence beyond what it holds now.
-static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s)
+static int promised_tok(const fx_engine *eng, const fxi_group *g, int n_tok)
 {
-    int end = s->n_tok + eng->headroom_tok;
-    if (end > longest_tok(s->group)) end = longest_tok(s->group);
-    uint64_t has = s->kv ? fxi_kv_bytes_for(eng->kv, s->n_computed + s->n_step) : 0;
-    uint64_t wants = fxi_kv_bytes_for(eng->kv, end);
-    return wants > has ? wants - has : 0;
+    const int end = n_tok + eng->headroom_tok;
+    return end < longest_tok(g) ? end : longest_tok(g);
 }
 
-// A choice that is still to be forked gets a copy of the prompt's last chunk, and grows.
+// Bytes promised to a sequence beyond what it holds now. hit_tok: tokens that it will share.
+static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s, int hit_tok)
+{
+    const int end = promised_tok(eng, s->group, s->n_tok);
+    const fxi_kv_need need = {1, fxi_cache_expect(s), end, hit_tok, false};
+    return s->kv ? fxi_kv_growth(eng->kv, s->kv, end) : fxi_kv_cost(eng->kv, &need);
+}
+
+// A choice that is still to be forked shares the prompt, and grows.
 static uint64_t unborn_growth(const fx_engine *eng, const fxi_group *g)
 {
-    int more = g->max_tok < eng->headroom_tok ? g->max_tok : eng->headroom_tok;
-    return fxi_kv_bytes_for(eng->kv, 1) + fxi_kv_bytes_for(eng->kv, more);
+    const int n_prompt = (int)g->req.n_prompt;
+    fxi_kv_expect expect = fxi_cache_expect(&g->seq[0]);
+    expect.begin_tok = n_prompt;
+    const bool shares = fxi_kv_can(eng->kv, FXI_KV_FORK);
+    const fxi_kv_need need = {1, expect, promised_tok(eng, g, n_prompt), shares ? n_prompt : 0,
+                              false};
+    return fxi_kv_cost(eng->kv, &need);
 }
 
-static uint64_t group_growth(const fx_engine *eng, const fxi_group *g)
+// hit_tok: tokens that the first sequence without a cache will share.
+static uint64_t group_growth(const fx_engine *eng, const fxi_group *g, int hit_tok)
 {
     uint64_t sum = 0;
     for (int i = 0; i < g->n_seq; i++) {
         const fxi_seq *s = &g->seq[i];
-        if (s->state == FXI_SEQ_LIVE) sum += seq_growth(eng, s);
         if (s->state == FXI_SEQ_UNBORN) sum += unborn_growth(eng, g);
+        if (s->state != FXI_SEQ_LIVE) continue;
+        sum += seq_growth(eng, s, s->kv ? 0 : hit_tok);
+        if (!s->kv) hit_tok = 0;
     }
     return sum;
 }
@@ -51,9 +63,9 @@ static uint64_t promised_bytes(const fx_engine *eng)
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
     uint64_t sum = st.held_bytes;
-    for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g);
+    for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g, 0);
     for (const fxi_group *g = eng->n_coming ? eng->waiting.head : NULL; g; g = g->next)
-        if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g);
+        if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
     return sum;
 }
 
@@ -99,17 +111,10 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
     return ADMITTED;
 }
 
-static uint64_t hit_bytes(const fx_engine *eng, fxi_group *g)
-{
-    const int hit = fxi_cache_hit(eng, first_live(g));
-    return fxi_kv_bytes_for(eng->kv, fxi_kv_whole_tok(eng->kv, hit));
-}
-
 // Whether it would fit if other sequences already held everything that it matches.
 static bool may_fit(const fx_engine *eng, fxi_group *g)
 {
-    uint64_t need = group_growth(eng, g), hit = hit_bytes(eng, g);
-    need -= hit < need ? hit : need;
+    const uint64_t need = group_growth(eng, g, fxi_cache_hit(eng, first_live(g)));
     return promised_bytes(eng) + need <= promise_limit(eng);
 }
 
@@ -123,7 +128,7 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 
 static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 {
-    const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g);
+    const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
     if (!is_alone && promised_bytes(eng) + need > promise_limit(eng)) return NO_ROOM;
     fxi_preempt_swap_in(eng, g);
     if (g->state == FXI_COMING) return SKIPPED;

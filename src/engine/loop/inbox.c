@@ -167,6 +167,11 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_mapped_bytes = kv.mapped_bytes;
     eng->stats.kv_live_bytes = kv.live_bytes;
     eng->stats.kv_cached_bytes = kv.cached_bytes;
+    eng->stats.kv_used_bytes = kv.used_bytes;
+    eng->stats.kv_reserved_bytes = kv.reserved_bytes;
+    eng->stats.kv_internal_bytes = kv.internal_bytes;
+    eng->stats.kv_external_bytes = kv.external_bytes;
+    eng->stats.kv_spare_bytes = kv.spare_bytes;
     eng->stats.kv_swapped_bytes = kv.swapped_bytes;
     eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
     eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;

@@ -3,12 +3,18 @@
 
 #define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
 
+static uint64_t alone_bytes(const fx_engine *eng, int n_tok)
+{
+    const fxi_kv_expect e = {.begin_tok = n_tok, .most_tok = n_tok};
+    return fxi_kv_cost(eng->kv, &(fxi_kv_need){.n_seq = 1, .each = e, .end_tok = n_tok});
+}
+
 int fxi_budget_tok(const fx_engine *eng)
 {
     int low = 0, high = eng->info.ctx_tok;
     while (low < high) {
         int mid = low + (high - low + 1) / 2;
-        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
+        if (alone_bytes(eng, mid) <= eng->opt.kv_memory_bytes)
             low = mid;
         else
             high = mid - 1;
@@ -21,10 +27,18 @@ int fxi_budget_least_tok(const fx_engine *eng)
     return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
 }
 
+uint64_t fxi_budget_least_bytes(const fx_engine *eng)
+{
+    return alone_bytes(eng, fxi_budget_least_tok(eng));
+}
+
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
 {
+    if (bytes != eng->budget_bytes && !fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
+        return fxi_fail(err, FX_EINVAL, "the memory of the KV manager '%s' is fixed once it runs",
+                        eng->kv->ops->name);
     const int n_tok = fxi_budget_least_tok(eng);
-    const uint64_t least = fxi_kv_bytes_for(eng->kv, n_tok);
+    const uint64_t least = fxi_budget_least_bytes(eng);
     if (bytes < least)
         return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
                         (unsigned long long)bytes, (unsigned long long)least, n_tok);

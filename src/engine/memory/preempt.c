@@ -53,7 +53,7 @@ static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
 {
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
-    return fxi_kv_can_swap(eng->kv) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
+    return fxi_kv_can(eng->kv, FXI_KV_SWAP) && eng->n_swapped + g->n_seq <= eng->opt.max_seq &&
            st.swapped_bytes + fxi_preempt_bytes(eng, g) <= eng->opt.swap_bytes;
 }
 
@@ -125,7 +125,7 @@ static void drop_caches(fx_engine *eng, fxi_group *g)
 // What is still in memory, and whole, is recorded first.
 static void drop_computed(fx_engine *eng, fxi_group *g)
 {
-    const bool can_swap = fxi_kv_can_swap(eng->kv);
+    const bool can_swap = fxi_kv_can(eng->kv, FXI_KV_SWAP);
     for (int i = 0; i < g->n_seq; i++) {
         fxi_seq *s = &g->seq[i];
         bool is_away = false;
@@ -139,6 +139,7 @@ static void drop_computed(fx_engine *eng, fxi_group *g)
 static bool go_out(fx_engine *eng, fxi_group *g)
 {
     bool is_moving;
+    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return false;
     if (move_each(eng, g, fxi_kv_swap_out, &is_moving) != FX_OK) return false;
     if (is_moving)
         set_moving(eng, g, FXI_LEAVING);

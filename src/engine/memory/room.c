@@ -17,7 +17,7 @@ static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 // until the longer prefixes that extend it are gone.
 static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 {
-    (void)fxi_kv_forget_idle(eng->kv);
+    fxi_cache_forget_idle(eng);
     return extend_cache(eng, s, n_step);
 }
 
@@ -32,7 +32,7 @@ static bool start_again(fx_engine *eng, fxi_group *g)
     if (n_tok <= g->again_tok || need > eng->opt.kv_memory_bytes) return false;
     g->again_tok = n_tok;
     fxi_preempt_group(eng, g, FXI_RECOMPUTE);
-    (void)fxi_kv_forget_idle(eng->kv);
+    fxi_cache_forget_idle(eng);
     return true;
 }
 

@@ -19,8 +19,9 @@ bool fxi_room_unblock(fx_engine *eng);
 
 // The longest sequence, up to the context, that the budget in effect holds when it is alone.
 int fxi_budget_tok(const fx_engine *eng);
-int fxi_budget_least_tok(const fx_engine *eng); // tokens that any budget must hold
-// FX_EINVAL: `bytes` hold fewer. From any thread.
+int fxi_budget_least_tok(const fx_engine *eng);        // tokens that any budget must hold
+uint64_t fxi_budget_least_bytes(const fx_engine *eng); // and the memory that they need
+// FX_EINVAL: `bytes` hold fewer, or the manager cannot change its budget. From any thread.
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
 // the next turn tries again.
@@ -64,6 +65,9 @@ int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
 int fxi_cache_max_hit(const fxi_seq *s);
 // Gives s a cache that begins with its longest recorded prefix. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);
+void fxi_cache_forget_idle(fx_engine *eng); // every recorded prefix that no sequence uses
+// What is known about the length of s.
+fxi_kv_expect fxi_cache_expect(const fxi_seq *s);
 // Call after a step that computed tokens of s: records its prompt as far as it is computed.
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s);
 void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // all computed tokens

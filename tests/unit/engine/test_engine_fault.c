@@ -33,11 +33,11 @@ static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fx
 }
 
 static fx_status faulty_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                              int expect_tok, fxi_kv_seq **out, int *n_hit)
+                              const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
     *out = NULL;
     if (fails_now()) return fault.how;
-    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit);
+    return fault.real->seq_match(kv, d, tok, n_tok, expect, out, n_hit);
 }
 
 static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
