@@ -93,6 +93,7 @@ fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
     *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
+    *is_moving = false;
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     if (n_leaving(k, s) > k->n_free_slot) return FX_ENOSPACE;
     FX_TRY(fxi_kv_pool_settle(&k->pool));
@@ -146,6 +147,7 @@ fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
     *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
+    *is_moving = false;
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     if (!s->is_out) return FX_OK;
     if (n_absent(k, s) > fxi_page_n_room(k)) return FX_ENOSPACE;

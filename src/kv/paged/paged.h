@@ -164,6 +164,7 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 
 // ---- page_swap.c -------------------------------------------------------------------------------
 
+// At once, by the caller: *is_moving is always false.
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 

@@ -431,6 +431,7 @@ static void drain(sim *w)
     uint64_t left = turns_left(w);
     while (n_live(w) && left-- && !w->what[0]) {
         pass_time(w);
+        finish_work(w);
         (void)take_turn(w);
     }
     CHECK(w, !n_live(w), "%d requests are not served in time", n_live(w));
