@@ -37,7 +37,9 @@ static int run_server(fx_engine *eng, const fxi_cli_options *o)
     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     fxi_say_start(&say, eng, o);
     fxi_say_address(&say, o->host, fxi_server_port(srv));
+    fxi_notify_manager("READY=1");
     while (!fxi_signals_stop()) fxi_signals_wait();
+    fxi_notify_manager("STOPPING=1");
     fxi_signals_let_kill(); // a second signal ends it without waiting
     fxi_say_event(&say, FXI_LEVEL_INFO, "stop", "stopping");
     fxi_server_stop(srv);
