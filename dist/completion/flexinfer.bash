@@ -16,6 +16,7 @@ _flexinfer() {
         serve:--tokenizer) kind=-f ;;
         serve:--tokenizer-pre) return ;;
         serve:--chat-template) return ;;
+        serve:--pooling) return ;;
         serve:--config) kind=-f ;;
         serve:--host) return ;;
         serve:--port) return ;;
@@ -79,7 +80,7 @@ _flexinfer() {
         bench:--step-tokens) return ;;
         bench:--step-ms) return ;;
         serve:*)
-            words=" --model --tokenizer --tokenizer-pre --chat-template --config --host --port --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
+            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
             ;;
         run:*)
             words=" --model --tokenizer --tokenizer-pre --chat-template --config --prompt --max-tokens --temperature --top-k --top-p --min-p --seed --ignore-eos --threads --ctx --kv-memory --kv-type --step-tokens --help"

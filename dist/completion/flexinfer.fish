@@ -14,6 +14,7 @@ complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l model -s m -r -F
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l tokenizer -r -F -d 'another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder'
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l tokenizer-pre -x -d 'for a rank file: its pre-tokenizer, like llama-bpe or qwen2'
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l chat-template -x -d 'chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file'
+complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l pooling -x -d 'how embeddings are pooled: mean, first or last (default: as the model'\''s file says)'
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l config -r -F -d 'file of options: '\''key = value'\'' lines, [COMMAND] sections'
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l host -x -d 'address to listen on'
 complete -c flexinfer -n '__fish_seen_subcommand_from serve' -l port -x -d 'port to listen on; 0: any free one'

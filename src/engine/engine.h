@@ -18,7 +18,7 @@
 //   group/                      requests as data
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
-//     beam, seq, text             beams, sequences, text that may be shown
+//     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
 //   sampling/                   from a row of logits to a token
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
@@ -79,6 +79,7 @@ struct fx_engine {
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
+    bool must_clear;      // the same: prefixes are to be forgotten
     uint64_t next_id;
     bool closing;
     fx_stats stats;

@@ -1,7 +1,7 @@
 """dist/grafana/flexinfer.json asks for what /metrics of the real program serves, with labels that exist.
 
 Where a Prometheus server is installed, it scrapes the program and evaluates every query. Run by CTest through
-run_openai.sh, or by hand as test_openai.py.
+run_pytest.sh, or by hand as test_openai.py.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The official `openai` client against the real program: what users' programs will do.
 
-Run by CTest through run_openai.sh, or by hand:
+Run by CTest through run_pytest.sh, or by hand:
     FLEXINFER=build/debug/bin/flexinfer build/venv/bin/python -m pytest tests/server/test_openai.py
 FLEXINFER_MODEL names another model than models/storyteller.gguf.
 """
@@ -449,9 +449,10 @@ def test_token_outside_vocabulary(client, model):
 
 
 def test_not_supported(client, model):
-    with pytest.raises(openai.InternalServerError) as e:
-        complete(client, model, logprobs=2)
-    assert e.value.status_code == 501 and e.value.param == "logprobs"
+    """A client's fault, so that clients do not try again."""
+    with pytest.raises(openai.BadRequestError) as e:
+        complete(client, model, suffix="the end")
+    assert e.value.code == "unsupported_parameter" and e.value.param == "suffix"
 
 
 def test_broken_json(server):

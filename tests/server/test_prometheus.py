@@ -1,6 +1,6 @@
 """The parser of Prometheus' own Python client reads /metrics of the real program.
 
-Run by CTest through run_openai.sh, or by hand as test_openai.py.
+Run by CTest through run_pytest.sh, or by hand as test_openai.py.
 """
 
 import json

@@ -37,6 +37,8 @@ int fxi_serve_check(const fxi_cli_options *o, const fxi_opt_rest *rest,
 // load.c: opens the model that the options name, with a progress bar if it is large and stderr is a
 // terminal. Errors: those of fx_engine_open.
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err);
+// The same for a model that generates texts. FX_EINVAL: it does not.
+fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err);
 // The engine's options as given here.
 fx_options fxi_cli_engine_options(const fxi_cli_options *o);
 // Where that engine keeps its swap file.

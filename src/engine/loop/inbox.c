@@ -49,8 +49,9 @@ static fx_status post_group(fx_engine *eng, fxi_group *g, uint64_t *id, fx_error
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err)
 {
     fxi_group *g;
-    FX_TRY(fxi_request_check(eng, req, err));
-    FX_TRY(fxi_group_make(eng, req, fxi_now_ms(eng), &g, err));
+    const fx_request clean = fxi_request_clean(req);
+    FX_TRY(fxi_request_check(eng, &clean, err));
+    FX_TRY(fxi_group_make(eng, &clean, fxi_now_ms(eng), &g, err));
     fx_status st = post_group(eng, g, id, err);
     if (st != FX_OK) fxi_group_free(g);
     return st;
@@ -74,6 +75,14 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     pthread_cond_signal(&eng->wake);
     pthread_mutex_unlock(&eng->mu);
     return FX_OK;
+}
+
+void fx_clear_cache(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->must_clear = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
 }
 
 void fx_engine_stats(const fx_engine *eng, fx_stats *out)
@@ -112,6 +121,15 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     return g;
 }
 
+bool fxi_inbox_take_clear(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    const bool must = eng->must_clear;
+    eng->must_clear = false;
+    pthread_mutex_unlock(&eng->mu);
+    return must;
+}
+
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
 {
     pthread_mutex_lock(&eng->mu);
@@ -125,7 +143,8 @@ void fxi_inbox_wait(fx_engine *eng, int max_s)
 {
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
-    const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget;
+    const bool nothing =
+        !eng->closing && !eng->inbox_head && !eng->has_new_budget && !eng->must_clear;
     if (nothing && max_s) {
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += max_s;

@@ -50,6 +50,7 @@ static void emit_token(const emitter *e, int position, size_t show, const fx_tok
                        uint64_t gap_us)
 {
     emit_event(e, (fx_event){.text_bytes = show,
+                             .text_at = (int)e->s->text.token_at,
                              .token = e->s->tok[position],
                              .position = position,
                              .prob = prob,
@@ -82,6 +83,8 @@ static void emit_end(const emitter *e, double score)
                              .stop_string = s->stop_string,
                              .score = score,
                              .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
+                             .embedding = s->finish == FX_FINISH_STOP ? s->embd : NULL,
+                             .n_embd = s->finish == FX_FINISH_STOP ? s->n_embd : 0,
                              .n_generated = fxi_seq_n_generated(s),
                              .n_discarded = e->group->n_left == 0 ? n_discarded_tok(e->group) : 0});
 }
@@ -125,8 +128,7 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
     size_t n_bytes = 0;
     const char *bytes = "";
-    if (!ends || req->include_stop)
-        bytes = fxi_decoder_bytes(&s->text.bytes, eng->vocab, tok, &n_bytes);
+    if (!ends || req->include_stop) bytes = fxi_text_token(&s->text, eng->vocab, tok, &n_bytes);
     return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
 }
 
@@ -191,6 +193,7 @@ static void emit_answer(const fx_engine *eng, const emitter *e, double score)
     fxi_buf_clear(&s->text.bytes.raw);
     fxi_buf_clear(&s->text.clean);
     s->text.stopped = false;
+    s->text.n_char = 0;
     s->text.bytes.strip_space = e->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;

@@ -73,7 +73,8 @@ static void collect_new(fx_engine *eng)
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
         fxi_lists_move(eng, g, FXI_WAITING);
-        if (!g->max_tok && !g->req.prompt_logprobs) fxi_group_finish(g, FX_FINISH_LENGTH);
+        if (!g->max_tok && !g->req.prompt_logprobs && !g->req.keep_priority && !fxi_group_embeds(g))
+            fxi_group_finish(g, FX_FINISH_LENGTH);
     }
 }
 
@@ -99,6 +100,7 @@ bool fxi_turn_run(fx_engine *eng)
 {
     collect_new(eng);
     fxi_budget_apply(eng);
+    fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
     end_cancelled(eng, &eng->waiting);
     relax_admission(eng);

@@ -30,6 +30,7 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/endpoint/endpoint.h"
 #include "server/guard/key_ring.h"
 #include "server/guard/origin.h"
 #include "server/guard/peers.h"
@@ -213,6 +214,8 @@ void fxi_watch_close(fxi_server *srv);
 // Lists the job and watches its socket. False: the server is closing.
 bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
+// Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
+int fxi_watch_abort(const fxi_http_job *but, const char *id);
 void fxi_watch_wake(fxi_server *srv); // something is due earlier: a ping, a deadline
 
 // ---- job_work.c: from the I/O thread to a worker ----------------------------------------------
@@ -261,6 +264,7 @@ typedef struct fxi_route {
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
     // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
