@@ -147,7 +147,9 @@ static int serve_engine(serve_run *r, fx_engine *eng)
     fxi_server_serve(r->srv, eng);
     fxi_say_start(&r->say, eng, r->o);
     fxi_say_address(&r->say, &r->opt, r->srv);
+    fxi_notify_manager("READY=1");
     wait_for_end(r);
+    fxi_notify_manager("STOPPING=1");
     end_server(r);
     fxi_log_close(r->log, LOG_WAIT_S);
     return 0;

@@ -43,6 +43,11 @@ void fxi_signals_wait(void);
 bool fxi_signals_wait_input(int fd); // sleeps until fd can be read; false: a signal came first
 void fxi_signals_wake(void);         // from any thread
 
+// ---- notify.c -----------------------------------------------------------------------------------
+
+// Tells a service manager that waits for it: "READY=1", "STOPPING=1". Without one it does nothing.
+void fxi_notify_manager(const char *state);
+
 // ---- completion.c: one request ----------------------------------------------------------------
 
 typedef struct fxi_completion {
