@@ -2,6 +2,7 @@
 #include "server/log/log_line.h"
 
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "server/reply/json_out.h" // defines: fxi_json_str, fxi_json_cstr
@@ -11,7 +12,7 @@ static const char *const level_names[FXI_N_LEVEL] = {"debug", "info", "warn", "e
 int fxi_level_named(const char *name)
 {
     for (int i = 0; i < FXI_N_LEVEL; i++)
-        if (strcmp(name, level_names[i]) == 0) return i;
+        if (strcasecmp(name, level_names[i]) == 0) return i;
     return -1;
 }
 
