@@ -88,6 +88,20 @@ static void name_stop(const fake_request *r, fx_event *ev)
         ev->stop_token = r->last_stop_token;
 }
 
+static _Thread_local bool is_own; // this thread runs the fake's code, not a callback
+
+bool fake_engine_is_own(void)
+{
+    return is_own;
+}
+
+static void call_back(const fake_request *r, const fx_event *ev)
+{
+    is_own = false;
+    r->req.on_event(r->req.ud, ev);
+    is_own = true;
+}
+
 static void end_all(fake_request *r, fx_finish finish, const char *error)
 {
     for (int c = 0; c < r->req.n_choice; c++) {
@@ -96,7 +110,7 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
         ev.error = error;
         if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
         ev.last = c == r->req.n_choice - 1;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
     }
 }
 
@@ -110,7 +124,7 @@ static void emit_all(fake_request *r)
         ev.text = b.p ? b.p : "";
         ev.text_bytes = b.n;
         ev.n_generated = r->pos + 1;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
         fxi_buf_free(&b);
     }
     r->pos++;
@@ -179,6 +193,7 @@ static void sleep_locked(fx_engine *e, double until_s)
 static void *engine_main(void *ud)
 {
     fx_engine *e = ud;
+    is_own = true;
     pthread_mutex_lock(&e->mu);
     while (!e->closing || e->list) {
         double next_s;
@@ -250,14 +265,16 @@ void fx_tokens_free(fx_tokens *t)
     *t = (fx_tokens){0};
 }
 
-static void add_token(fx_tokens *t, int32_t id)
+static bool add_token(fx_tokens *t, int32_t id)
 {
     if (t->n == t->cap) {
+        int32_t *more = realloc(t->id, (t->cap * 2 + 64) * sizeof *more);
+        if (!more) return false;
+        t->id = more;
         t->cap = t->cap * 2 + 64;
-        t->id = realloc(t->id, t->cap * sizeof *t->id);
-        if (!t->id) abort();
     }
     t->id[t->n++] = id;
+    return true;
 }
 
 static void grind(fx_engine *e)
@@ -275,9 +292,9 @@ fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsign
     if (n >= 5 && !memcmp(text, "grind", 5)) grind((fx_engine *)e); // only the lock changes
     if (max_tok && n > max_tok)
         return fxi_fail(err, FX_ECONTEXT, "the text has more than %zu tokens", max_tok);
-    if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
-    for (size_t i = 0; i < n; i++) add_token(out, (unsigned char)text[i]);
-    return FX_OK;
+    bool ok = !(flags & FX_TOKENIZE_BOS) || add_token(out, BOS);
+    for (size_t i = 0; ok && i < n; i++) ok = add_token(out, (unsigned char)text[i]);
+    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
 // The text of a conversation is that of its last message.
@@ -294,6 +311,7 @@ fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, cha
 {
     (void)e;
     *out = last_text(q->messages);
+    if (!*out) return fxi_fail(err, FX_ENOMEM, "out of memory");
     *n = strlen(*out);
     if (strcmp(*out, "refuse") != 0) return FX_OK;
     free(*out);
@@ -393,6 +411,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
 {
     FX_TRY(check(req, err));
     fake_request *r = calloc(1, sizeof *r);
+    if (!r) return fxi_fail(err, FX_ENOMEM, "out of memory");
     r->req = *req;
     r->n_prompt = req->n_prompt;
     r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;

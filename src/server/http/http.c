@@ -105,7 +105,7 @@ static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, c
                                  const char *url, void **con_cls)
 {
     fxi_http_job *job = fxi_http_job_new(srv, conn);
-    if (!job) return MHD_NO;
+    if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
     take_request_id(job);
     if (check_head(job, method, url) || !must_answer_now(job)) return MHD_YES;

@@ -204,7 +204,7 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)

@@ -32,7 +32,7 @@ static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
               fxi_http_fail_fx(err, &e, "messages");
     fxi_params_free(&par);
     if (ok && !fxi_whole_prompt(b, text, n))
-        ok = fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+        ok = fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
     free(text);
     return ok;
 }
@@ -48,11 +48,9 @@ static bool work_apply_template(fxi_http_job *job, fxi_http_error *err)
 
 // ---- handlers: on the I/O thread --------------------------------------------------------------
 
-static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
+static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
 {
-    if (ok) return fxi_http_send(job, 200, "application/json", b);
-    fxi_buf_free(b);
-    return MHD_NO;
+    return fxi_http_send_made(job, made, "application/json", b);
 }
 
 static bool add_model(fxi_http_job *job, fxi_buf *b)
@@ -128,9 +126,7 @@ static enum MHD_Result serve_index(fxi_http_job *job)
     bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
-    if (ok) return fxi_http_send(job, 200, "text/plain; charset=utf-8", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
 }
 
 static bool path_matches(const fxi_route *r, const char *path)

@@ -120,7 +120,7 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
         fail_with_finish(r, ev);
     } else if (!add_event(r, k, ev)) {
         r->out.n = before; // drop a partial chunk
-        fail_with_text(r, 500, NULL, "out of memory");
+        fail_with_text(r, 503, "overloaded", "out of memory");
     }
     check_backlog(r);
 }
@@ -128,8 +128,12 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
 {
     if (r->ended) return;
+    size_t before = r->out.n;
     r->err = *e;
-    if (r->begun) (void)fxi_stream_error(r, e); // out of memory: the stream just ends
+    if (r->begun && !fxi_stream_error(r, e)) {
+        r->out.n = before;
+        r->cut = true;
+    }
     r->ended = true;
 }
 
