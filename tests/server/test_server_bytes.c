@@ -167,6 +167,40 @@ static char *huge_body(const char *before, const char *fill, const char *after, 
     return b.p;
 }
 
+// A stop string is held by the engine with what it takes to find it, and by the reply, which names
+// it. All of it is billed for as long as the request runs.
+static void test_stop_strings_are_billed(void **state)
+{
+    (void)state;
+    char *stop = huge_body("{\"prompt\":\"stuck\",\"stop\":\"", "stop", "\"}", MIB);
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 64 * MIB});
+    int fd = http_open(f.port);
+    http_post(fd, TEXT, stop);
+    wait_held(&f, FXI_BYTES_QUEUE, 5 * MIB - 1024, 5 * MIB + 16384);
+    wait_held(&f, FXI_BYTES_ANSWER, MIB - 1024, MIB + 16384);
+    wait_held(&f, FXI_BYTES_TREE, 0, 0);
+    wait_held(&f, FXI_BYTES_BODY, 0, 0);
+    http_reset(fd);
+    wait_empty(&f);
+    end(&f);
+    free(stop);
+}
+
+// What is held only while a chat is rendered is billed, too: a body that fits, with a rendering
+// that does not.
+static void test_renderings_are_billed(void **state)
+{
+    (void)state;
+    char *chat =
+        huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 4 * MIB});
+    expect(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
+    wait_empty(&f);
+    end(&f);
+    free(chat);
+}
+
 typedef struct client {
     pthread_t thread;
     int port, n_ok, n_refused, n_other;
@@ -362,6 +396,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_sent_bodies_are_bounded),
         cmocka_unit_test(test_chunked_bodies_are_bounded),
+        cmocka_unit_test(test_stop_strings_are_billed),
+        cmocka_unit_test(test_renderings_are_billed),
         cmocka_unit_test(test_huge_requests_leave_nothing),
         cmocka_unit_test(test_unread_answers_are_bounded),
         cmocka_unit_test(test_large_work_holds_nobody_up),

@@ -91,8 +91,15 @@ void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
 
 static bool is_stop_token(const fx_request *req, int32_t tok)
 {
-    for (size_t i = 0; i < req->n_stop_token; i++)
-        if (req->stop_token[i] == tok) return true;
+    size_t from = 0, to = req->n_stop_token; // they are sorted
+    while (from < to) {
+        const size_t mid = from + (to - from) / 2;
+        if (req->stop_token[mid] == tok) return true;
+        if (req->stop_token[mid] < tok)
+            from = mid + 1;
+        else
+            to = mid;
+    }
     return false;
 }
 
@@ -112,7 +119,7 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const char *bytes = "";
     if (!ends || req->include_stop)
         bytes = fxi_decoder_bytes(&s->text.bytes, eng->vocab, tok, &n_bytes);
-    return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
+    return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
 }
 
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
@@ -163,9 +170,7 @@ static void emit_answer(const fx_engine *eng, const emitter *e, double score)
     fxi_seq *s = e->s;
     const int n_prompt = (int)e->group->req.n_prompt;
     size_t show = 0;
-    fxi_buf_clear(&s->text.bytes.raw);
-    fxi_buf_clear(&s->text.clean);
-    s->text.stopped = false;
+    fxi_text_restart(&s->text);
     s->text.bytes.strip_space = e->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;

@@ -28,8 +28,10 @@ static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     size_t n = 0;
     if (!fxi_http_job_parse(job, FXI_API_CHAT, &par, err)) return false;
     const fx_chat_request q = fxi_params_chat(&par);
-    bool ok = fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
-              fxi_http_fail_fx(err, &e, "messages");
+    const size_t n_bytes = FXI_TEXT_COPIES * par.n_body_bytes;
+    bool ok = fxi_bytes_granted(err, fxi_bill_take(&job->bill, FXI_BYTES_PROMPT, n_bytes)) &&
+              (fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
+               fxi_http_fail_fx(err, &e, "messages")); // billed until the answer has been sent
     fxi_params_free(&par);
     if (ok && !fxi_whole_prompt(b, text, n))
         ok = fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
