@@ -19,8 +19,8 @@ typedef struct fxi_stops { // all zero: none; constant once made
     size_t n;
 } fxi_stops;
 
-// text[n] are not empty, of less than 2 GiB each, and must outlive *out. False: no memory; free *out
-// in either case.
+// text[n] are not empty, of less than 2 GiB each, and must outlive *out. False: no memory; free
+// *out in either case.
 bool fxi_stops_make(fxi_stops *out, const char *const *text, size_t n);
 void fxi_stops_free(fxi_stops *s);
 
