@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/system/pages.h" // defines: fxi_heap_map_large
 #include "server/server.h"
 
 static void log_line(void *ud, const char *line)
@@ -91,6 +92,7 @@ int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)rest;
     fx_error err;
     fx_engine *eng;
+    fxi_heap_map_large();
     signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
     if (fxi_cli_open(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     int rc = fxi_signals_catch() ? run_server(eng, o) : fxi_cli_fail("out of file descriptors");
