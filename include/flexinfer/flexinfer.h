@@ -447,6 +447,9 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
     X(kv_spare_bytes, "part of kv_mapped_bytes kept for the next sequence")               \
     X(kv_slack_bytes, "bytes in chunks of running sequences beyond their tokens")         \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
+    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
     X(kv_packed_floor_bytes, "what running sequences would take without slack")           \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \

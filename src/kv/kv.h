@@ -58,7 +58,9 @@ typedef struct fxi_kv_stats {
     uint64_t cached_bytes;  // part of it held by recorded prefixes alone: evicted on demand
     uint64_t shared_bytes;  // part of it that several holders share
     uint64_t spare_bytes;   // part of it kept for the next sequence
-    uint64_t slack_bytes;   // bytes of held chunks beyond the lengths of sequences
+    uint64_t retired_bytes; // part of mapped_bytes out of use since the device failed
+    uint64_t n_mapping, max_mapping; // runs mapped now; most of them at once
+    uint64_t slack_bytes;            // bytes of held chunks beyond the lengths of sequences
     uint64_t live_bytes;    // bytes that hold tokens of sequences, shared ones once per sequence
     uint64_t swapped_bytes; // in the swap
     uint64_t peak_mapped_bytes;

@@ -245,6 +245,9 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_shared_bytes = kv.shared_bytes;
     eng->stats.kv_spare_bytes = kv.spare_bytes;
     eng->stats.kv_slack_bytes = kv.slack_bytes;
+    eng->stats.kv_retired_bytes = kv.retired_bytes;
+    eng->stats.kv_mappings = kv.n_mapping;
+    eng->stats.kv_max_mappings = kv.max_mapping;
     eng->stats.kv_packed_floor_bytes =
         kv.held_bytes > kv.slack_bytes ? kv.held_bytes - kv.slack_bytes : 0;
     eng->stats.kv_swapped_bytes = kv.swapped_bytes;
