@@ -203,8 +203,12 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
-    srv->lim =
-        (fxi_limits){.model_id = srv->model_id, .n_vocab = m->n_vocab, .max_choice = MAX_CHOICE};
+    srv->lim = (fxi_limits){.model_id = srv->model_id,
+                            .alias = srv->opt.alias,
+                            .n_alias = srv->opt.n_alias,
+                            .n_vocab = m->n_vocab,
+                            .max_choice = MAX_CHOICE,
+                            .n_embd = m->n_embd};
     srv->eng = eng; // publishes the rest
 }
 

@@ -134,7 +134,7 @@ class Serve(cli.TestCase):
 
     def test_open_address_is_warned_about(self):
         _, lines, _ = self.serve("--host", "0.0.0.0")
-        self.assertIn("warning: 0.0.0.0 can be reached from other machines, and there is no authentication yet", lines)
+        self.assertIn("warning: 0.0.0.0 can be reached from other machines, and no API key is needed (--api-key-file)", lines)
 
 
 cli.main()

@@ -17,7 +17,8 @@ import jsonschema_rs
 import pytest
 from test_openai import Server
 
-# All but positive_data_acceptance: some rules join several fields (best_of is at least n), which the schema does not say.
+# All but positive_data_acceptance: some rules join several fields (best_of is at least n), which the schema does not
+# say.
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
           "negative_data_rejection,unsupported_method,allow_header_conformance")
 
