@@ -144,12 +144,12 @@ static void print_setup(bench *b)
     world w;
     world_open(&w, b, (world_size){.ctx_tok = 64, .max_seq = 1});
     const fx_model_info *info = &w.eng->info;
-    snprintf(b->model_name, sizeof b->model_name, "%s", info->name);
+    snprintf(b->out.model_name, sizeof b->out.model_name, "%s", info->name);
     b->n_param = info->n_param;
     b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
     if (b->n_repeat) b->size.n_repeat = b->n_repeat;
-    if (b->table)
-        fprintf(b->table,
+    if (b->out.table)
+        fprintf(b->out.table,
                 "%s, %.4g M parameters, %s, %s, %d threads; medians of %d (least..most)\n",
                 info->name, (double)b->n_param / 1e6, info->type, info->kernel_path, info->n_thread,
                 b->size.n_repeat);
@@ -172,24 +172,9 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "KV memory of a step, prepared, over not prepared, p99", f->spike_ratio, 0.1, "x");
 }
 
-static bool open_csv(bench *b)
-{
-    if (!b->csv_path) return true;
-    b->csv = !strcmp(b->csv_path, "-") ? stdout : fopen(b->csv_path, "w");
-    if (b->csv == stdout) b->table = NULL;
-    if (b->csv) fprintf(b->csv, "section,case,model,what,value,unit\n");
-    return b->csv != NULL;
-}
-
-static bool close_csv(bench *b)
-{
-    if (!b->csv || b->csv == stdout) return fflush(stdout) == 0;
-    return fclose(b->csv) == 0;
-}
-
 int main(int argc, char **argv)
 {
-    bench b = {.table = stdout, .found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+    bench b = {.found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
     fx_error err = {0};
     bool help = false;
     if (take_options(&b, argc, argv, &help, &err) != FX_OK) {
@@ -197,13 +182,13 @@ int main(int argc, char **argv)
         return 1;
     }
     if (help) return print_help();
-    if (!open_csv(&b)) {
+    if (!results_open(&b.out, b.csv_path)) {
         fprintf(stderr, "bench_serving: %s: cannot be written\n", b.csv_path);
         return 1;
     }
     print_setup(&b);
     for (int i = 0; i < N_PART; i++)
         if (!b.only || is_listed(b.only, parts[i].name, strlen(parts[i].name))) parts[i].run(&b);
-    print_goals(b.table ? b.table : stderr, &b);
-    return close_csv(&b) ? 0 : 1;
+    print_goals(b.out.table ? b.out.table : stderr, &b);
+    return results_close(&b.out) ? 0 : 1;
 }
