@@ -13,11 +13,9 @@
 // cost does not change.
 #include "bench_serving.h"
 #include "base/system/opt.h"
+#include "parts.h"
 
-static const struct part {
-    const char *name;
-    void (*run)(bench *b);
-} parts[] = {
+static const bench_part parts[] = {
     {"outside", bench_outside}, {"ttft", bench_ttft},     {"prepare", bench_prepare},
     {"chat", bench_chat},       {"prefix", bench_prefix}, {"preempt", bench_preempt},
 };
@@ -94,38 +92,13 @@ static const fxi_opt rows[] = {
 
 static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVING_"};
 
-// Whether the n bytes at `name` are one of the names in `list`.
-static bool is_listed(const char *list, const char *name, size_t n)
-{
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strcspn(at, ",") == n && !strncmp(at, name, n)) return true;
-    return false;
-}
-
-static bool is_part(const char *name, size_t n)
-{
-    for (int i = 0; i < N_PART; i++)
-        if (strlen(parts[i].name) == n && !strncmp(parts[i].name, name, n)) return true;
-    return false;
-}
-
-static fx_status check_only(const char *list, fx_error *err)
-{
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t n = strcspn(at, ",");
-        if (!is_part(at, n))
-            return fxi_fail(err, FX_EINVAL, "--only: '%.*s' is no part of this bench", (int)n, at);
-    }
-    return FX_OK;
-}
-
 static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
 {
     fxi_opt_rest rest;
     FX_TRY(fxi_opt_parse(&table, 1, argc - 1, argv + 1, b, &rest, err));
     *help = rest.help;
     if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
-    return check_only(b->only, err);
+    return parts_check(parts, N_PART, b->only, err);
 }
 
 static int print_help(void)
@@ -187,8 +160,7 @@ int main(int argc, char **argv)
         return 1;
     }
     print_setup(&b);
-    for (int i = 0; i < N_PART; i++)
-        if (!b.only || is_listed(b.only, parts[i].name, strlen(parts[i].name))) parts[i].run(&b);
+    parts_run(parts, N_PART, b.only, &b);
     print_goals(b.out.table ? b.out.table : stderr, &b);
     return results_close(&b.out) ? 0 : 1;
 }
