@@ -11,9 +11,10 @@
 // stderr with --csv -; the exit status does not depend on them.
 //
 // Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
-// server and engine run in turn, with the same requests. Quantiles of times are over all requests,
-// or all pieces of text, of all repeats. A time between tokens is one between two pieces of text:
-// tokens without text show nothing.
+// server and engine run in turn, with the same requests. On a machine that does other work, "more
+// CPU" says more than "more time": it is little disturbed, but leaves out waiting. Quantiles of
+// times are over all requests, or all pieces of text, of all repeats. A time between tokens is one
+// between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
 #include "base/system/opt.h"
 #include "parts.h"
@@ -35,12 +36,12 @@ static const bench_sizes quick_sizes = {
 };
 
 static const bench_sizes small_sizes = {
-    .n_repeat = 5,
+    .n_repeat = 15,
     .max_tok = 64,
     .n_word = 32,
     .n_level = N_LEVEL,
-    .n_each = {32, 16, 8, 4},
-    .n_victim = 40,
+    .n_each = {8, 4, 2, 1},
+    .n_victim = 15,
     .n_abuse = 6,
     .idle_s = 10,
 };
@@ -66,7 +67,7 @@ static const fxi_opt rows[] = {
     {"threads", 't', "N", FXI_OPT_INT, 0, 1024, "0", AT(n_thread), 1,
      "threads that compute, on either side; 0: one per core"},
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
-     "repeats of each measurement; 0: 5, 3 for a big model, 1 with --quick"},
+     "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
      "parts to run, separated by commas: load, idle, victim"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
@@ -139,14 +140,15 @@ static void print_goals(FILE *to, const bench *b)
     const bench_findings *f = &b->found;
     const double of_big = b->n_param > BIG_PARAM ? 1 : NAN; // steps of a small model take no time
     fprintf(to, "\ngoals\n");
-    goal(to, "more time through the server, 1.1 B, worst level", of_big * f->overhead, 3, "%");
+    goal(to, "more time through the server, 1.1 B, worst level", of_big * f->more_time, 3, "%");
+    goal(to, "more CPU through the server, 1.1 B, worst level", of_big * f->more_cpu, 3, "%");
     goal(to, "CPU of the idle server", f->idle, 0.05, "%");
     goal(to, "p99 of a victim beside abusers over its own, worst", f->victim, 2, "x");
 }
 
 int main(int argc, char **argv)
 {
-    bench b = {.found = {NAN, NAN, NAN}};
+    bench b = {.found = {NAN, NAN, NAN, NAN}};
     fx_error err = {0};
     bool help = false;
     if (take_options(&b, argc, argv, &help, &err) != FX_OK) {

@@ -33,9 +33,9 @@ typedef struct bench_sizes {
 
 // The figures that have goals; NaN: not measured.
 typedef struct bench_findings {
-    double overhead; // of the server at the worst level, in %
-    double idle;     // CPU of the idle server, in %
-    double victim;   // worst p99 of a victim beside abusers over its own
+    double more_time, more_cpu; // of the server, at the worst level, in %
+    double idle;                // CPU of the idle server, in %
+    double victim;              // worst p99 of a victim beside abusers over its own
 } bench_findings;
 
 // The server that is measured.
