@@ -130,9 +130,9 @@ int main(void)
         must_succeed(vt_seq_fork(first.kv, N_PROMPT, &fork[i].kv), "fork");
         verify_rows(&fork[i]);
     }
-    show_step(m, "three forks of it");
+    show_step(m, "three forks of it: each copies the tail");
     for (int i = 0; i < N_FORK; i++) say_token(&fork[i], 2000 + (uint32_t)i);
-    show_step(m, "each goes its own way: a tail is copied");
+    show_step(m, "each goes its own way");
 
     for (uint32_t t = 0; t < N_PROMPT; t++) other.tok[t] = first.tok[t] + (t >= N_COMMON);
     must_succeed(vt_seq_match(d, other.tok, N_PROMPT, 0, &other.kv, &n_hit), "match");
@@ -145,6 +145,7 @@ int main(void)
     vt_seq_release(other.kv);
     verify_rows(&first);
     vt_seq_release(first.kv);
+    must_succeed(vt_trim(m, UINT64_MAX, NULL), "trim"); // once the mapper has done its work
     show_step(m, "all released: the prompt stays, for a while");
     must_succeed(vt_trim(m, 0, NULL), "trim");
     must_succeed(vt_evict(m, UINT64_MAX, NULL), "evict");

@@ -21,12 +21,13 @@ LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
-    # libvtensor: sequence -> verbs -> tree -> structure -> common; vattention is a library of its own over the floor.
+    # libvtensor: team -> sequence -> verbs -> tree -> structure -> common; vattention is a library of its own.
     "vtensor/common": PORT,
     "vtensor/structure": ["vtensor/common", "include/vtensor"],
     "vtensor/tree": ["vtensor/structure", "vtensor/common", "include/vtensor"],
     "vtensor/verbs": ["vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
     "vtensor/sequence": ["vtensor/verbs", "vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
+    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/common/try.h", "include/vtensor"],
     "vtensor/vattention": ["vtensor/common", "include/vtensor/vattention.h", *PORT],
     "vtensor/backend/host": ["vtensor/common/try.h", *PORT],
     "vtensor/backend/cuda": ["vtensor/common/try.h", *PORT],

@@ -4,10 +4,10 @@
 //                 [--chunk-kib N] [--repeat N] [--compute-ms X] [--only NAME] [--csv FILE]
 //                 [--quick]
 //
-// --only: ops, alloc, decode, fork, match, vmas, physical, trim or calls; --chunk-kib: bytes of a
-// chunk in each plane (split) or in all (packed). Prints a table; --csv writes the same as rows
-// section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table). Last come the
-// goals, on stderr with --csv -; the exit status does not depend on them.
+// --only: ops, alloc, decode, churn, fork, match, vmas, physical, trim or calls; --chunk-kib: bytes
+// of a chunk in each plane (split) or in all (packed). Prints a table; --csv writes the same as
+// rows section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table). Last come
+// the goals, on stderr with --csv -; the exit status does not depend on them.
 //
 // What a ratio compares runs in turn within one run; medians of N. Huge pages are measured if the
 // administrator has reserved some (vm.nr_hugepages; 400 suffice).
@@ -23,9 +23,10 @@ static const struct {
     const char *name;
     void (*run)(bench *);
 } parts[] = {
-    {"ops", bench_ops},           {"alloc", bench_alloc}, {"decode", bench_decode},
-    {"fork", bench_fork},         {"match", bench_match}, {"vmas", bench_vmas},
-    {"physical", bench_physical}, {"trim", bench_trim},   {"calls", bench_calls},
+    {"ops", bench_ops},     {"alloc", bench_alloc},       {"decode", bench_decode},
+    {"churn", bench_churn}, {"fork", bench_fork},         {"match", bench_match},
+    {"vmas", bench_vmas},   {"physical", bench_physical}, {"trim", bench_trim},
+    {"calls", bench_calls},
 };
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
@@ -121,6 +122,10 @@ static void print_goals(FILE *to, const bench_findings *f)
 {
     fprintf(to, "\ngoals\n");
     goal(to, "extend into a new chunk, prepared, p99", f->ahead_p99_ns / 1e3, 2, "us");
+    goal(to, "the same with the budget full of prefixes, p99", f->churn_p99_ns / 1e3, 2, "us");
+    goal(to, "the slowest of them", f->churn_max_ns / 1e3, 200, "us");
+    goal(to, "chunks created and destroyed meanwhile", f->churn_system, 0, "calls");
+    goal(to, "read-only aliases, of a step", 100 * f->guard_share, 1, "%");
     goal(to, "match + alias of the prompt", f->match_ns / 1e6, 1, "ms");
     goal(to, "its extra cost with the first read over memcpy, 4 KiB pages", 100 * f->extra_small,
          45, "%");
@@ -173,7 +178,7 @@ int main(int argc, char **argv)
                .n_repeat = 9,
                .compute_ms = 2,
                .table = stdout,
-               .found = {NAN, NAN, NAN, NAN, NAN}};
+               .found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
     if (!take_options(&b, &c, argc, argv)) return print_usage();
     if (!open_gpu(&b, c.backend)) return SKIPPED;
     if (!open_csv(&b, c.csv)) {

@@ -18,6 +18,10 @@
 // The figures that have goals; NaN: not measured.
 typedef struct bench_findings {
     double ahead_p99_ns;    // vt_seq_extend into a new chunk that the mapper has prepared
+    double churn_p99_ns;    // the same with the budget full of prefixes
+    double churn_max_ns;    // the slowest of them, less what the scheduler took
+    double churn_system;    // chunks created and destroyed in the steady state
+    double guard_share;     // read-only aliases: what they cost of a step
     double match_ns;        // vt_seq_match of the prompt
     double extra_small;     // its whole extra cost, first read included, relative to copying
     double extra_huge;      // the same on huge pages
@@ -44,6 +48,7 @@ typedef struct bench {
 void bench_ops(bench *b);      // ops.c
 void bench_alloc(bench *b);    // ops.c
 void bench_decode(bench *b);   // decode.c
+void bench_churn(bench *b);    // churn.c
 void bench_fork(bench *b);     // share.c
 void bench_match(bench *b);    // share.c
 void bench_vmas(bench *b);     // count.c
@@ -71,8 +76,9 @@ typedef struct world {
 typedef struct world_size {
     size_t slice_bytes;
     uint32_t max_tok, max_seq;
-    uint64_t swap_bytes;
+    uint64_t swap_bytes, budget_bytes, spare_low_bytes;
     size_t huge_bytes;
+    bool no_guard;
 } world_size;
 
 bool world_open(world *w, const bench *b, world_size size); // false: no slices of this size
@@ -88,6 +94,17 @@ void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value); // the fi
 uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);  // host only
 void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok); // host only
 uint32_t *random_tokens(uint64_t seed, uint32_t n);                              // free() it
+
+// ---- busywork.c: the work of a step beside the manager's
+
+typedef struct busywork {
+    uint64_t *v;
+    size_t n;
+} busywork;
+
+busywork busywork_open(void);
+void busywork_run(const busywork *bw, double ms); // reads memory
+void busywork_free(busywork *bw);
 
 // Times an operation and counts the backend's calls.
 typedef struct meter {

@@ -13,24 +13,10 @@ typedef struct decode {
     world w;
     vt_seq *s[N_SEQ];
     uint32_t n_seq, n_step;
-    uint64_t *noise; // [n_noise] read as the step's work
-    size_t n_noise;
+    busywork work;
     samples all, new_chunk, step; // ns
     uint64_t n_hit, n_miss;       // extends into a new chunk: prepared, not prepared
 } decode;
-
-static volatile uint64_t read_sum; // keeps the reads from being optimised away
-
-static void simulate_compute(decode *d, double ms)
-{
-    enum { PIECE = 1 << 14 };
-    double end = now_ns() + ms * 1e6;
-    for (size_t at = 0; now_ns() < end; at = (at + PIECE) % d->n_noise) {
-        uint64_t sum = 0;
-        for (size_t i = 0; i < PIECE; i++) sum += d->noise[at + i];
-        read_sum = sum;
-    }
-}
 
 static void extend_timed(decode *d, vt_seq *s, bool counts)
 {
@@ -50,7 +36,7 @@ static void decode_step(decode *d, vt_ahead policy, bool counts)
     double start = now_ns();
     must(vt_step(d->w.m, policy, LOOK_AHEAD_TOK, 0), "step");
     if (counts) samples_add(&d->step, now_ns() - start);
-    simulate_compute(d, d->w.b->compute_ms);
+    busywork_run(&d->work, d->w.b->compute_ms);
 }
 
 // Prompts end at different places in their chunks. The first steps start the mapper and do not
@@ -97,7 +83,7 @@ static void decode_close(decode *d)
 {
     world_close(&d->w);
     samples_free(&d->all), samples_free(&d->new_chunk), samples_free(&d->step);
-    free(d->noise);
+    busywork_free(&d->work);
     free(d);
 }
 
@@ -108,9 +94,7 @@ static decode *decode_open(const bench *b)
     if (!world_open(&d->w, b, size)) must(VT_EINVAL, "slices that the backend does not have");
     d->n_seq = b->quick ? 4 : N_SEQ;
     d->n_step = b->quick ? 40 : 256;
-    d->n_noise = (size_t)8 << 20;
-    d->noise = need(calloc(d->n_noise, sizeof *d->noise));
-    for (size_t i = 0; i < d->n_noise; i += 64) d->noise[i] = i;
+    d->work = busywork_open();
     return d;
 }
 

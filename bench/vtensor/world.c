@@ -50,7 +50,9 @@ static vt_config world_config(const world *w, world_size size)
     cfg.slice_bytes = w->slice_bytes;
     cfg.max_tok = size.max_tok ? size.max_tok : 8192;
     cfg.max_seq = size.max_seq ? size.max_seq : 64;
-    cfg.budget_bytes = BUDGET_BYTES;
+    cfg.budget_bytes = size.budget_bytes ? size.budget_bytes : BUDGET_BYTES;
+    cfg.spare_low_bytes = size.spare_low_bytes;
+    cfg.no_guard = size.no_guard;
     cfg.swap_dir = "/tmp";
     cfg.swap_bytes = size.swap_bytes;
     cfg.vmm = w->vmm;
@@ -145,7 +147,7 @@ void seq_fill(const world *w, vt_seq *s, uint32_t len_tok, int value)
         char *at = view_at(w, s, v);
         if (!w->b->gpu)
             memset(at, value, size_bytes);
-        else if (!gpu_fill(w->b->gpu, (uintptr_t)at, (unsigned char)value, size_bytes))
+        else if (!gpu_fill(w->b->gpu, NULL, (uintptr_t)at, (unsigned char)value, size_bytes))
             must(VT_EDEVICE, "fill");
     }
     if (w->b->gpu && !gpu_synchronize(w->b->gpu)) must(VT_EDEVICE, "synchronize");

@@ -19,27 +19,36 @@
 // PagedAttention (arXiv 2309.06180) for copy on write between forks. The manager knows no model:
 // only planes (a K and a V for each layer), bytes per token and plane, and tokens.
 //
-// Words: a chunk is the unit of physical memory: as many tokens as fit slice_bytes, in all planes.
-// A span is the reserved address range of one sequence. The tail is the last chunk of a sequence,
-// if its tokens fill only part of it. A spare chunk has no holder and is kept for the next
-// sequence.
+// Words: a chunk is the unit of physical memory: as many tokens as fit slice_bytes, in all planes
+// of a group. A span is the reserved address range of one sequence. The tail is the last chunk of a
+// sequence, if its tokens fill only part of it. A spare chunk has no holder and is kept for the
+// next sequence.
+//
+// Groups. Planes whose rows have the same size and life belong to one group, and each group has
+// chunks of its own: layers whose K and V differ in width, scales beside codes, layers with a
+// sliding window, recurrent state. All groups share one budget and one tree of prefixes. A plain
+// model has one group.
 //
 // Rules
-//  - Every operation is all or nothing. VT_NOSPACE is a normal answer. If the device fails, and
-//    fails again while the call is undone, the sequence concerned is torn: see vt_seq_extend.
-//  - A shared chunk is read-only. Extending into a shared tail copies that one chunk first; the
-//    last holder writes in place.
+//  - Every operation is all or nothing. A shortage (vt_is_shortage) is a normal answer. If the
+//    device fails, and fails again while the call is undone, the span is quarantined: its sequence
+//    is lost (vt_seq_is_lost) and can only be released; its memory is counted in quarantined_bytes
+//    until a later step can unmap it.
+//  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
+//    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
 //    rows that were matched, or that existed when it was forked or recorded.
-//  - Beyond a sequence's length only its own or zeroed memory is readable, and in the shared tail
-//    of a fork also rows of the sequence it was forked from; the sequence must not write there.
-//    Within the length, a byte that the sequence neither wrote nor inherited reads as zero.
+//  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a
+//    byte that the sequence neither wrote nor inherited reads as zero.
+//  - extend, fork, match, truncate and release never wait for the device. What must wait for it
+//    waits in the background, or the call answers VT_BUSY.
 //  - Prefixes are compared token by token inside a domain, never by hash.
-//  - The accounting is exact, and vt_check proves it.
+//  - The accounting is exact to the byte, and vt_check proves it.
 //  - The library never prints, exits, aborts (release builds) or throws.
 //
-// Threads. All calls on one manager come from one thread at a time, its owner. The manager's mapper
-// thread maps memory ahead of need (vt_seq_prepare, vt_step); it starts when it is first needed.
+// Threads. All calls on one manager come from one thread at a time, its owner, except
+// vt_read_stats and vt_events_take. The manager's mapper thread maps memory ahead of need
+// (vt_seq_prepare, vt_step); it starts when it is first needed.
 #ifndef VTENSOR_H
 #define VTENSOR_H
 
@@ -70,34 +79,68 @@ typedef enum vt_mapper {
     VT_MAPPER_OWNER       // the owner, in vt_work: no thread is started
 } vt_mapper;
 
+enum { VT_MAX_GROUP = 8 };
+
+typedef enum vt_group_kind {
+    VT_GROUP_TOKENS = 0, // a row per token: keys, values, scales
+    VT_GROUP_STATE       // a fixed size per sequence: recurrent state
+} vt_group_kind;
+
+// Planes whose rows have the same size and life.
+typedef struct vt_group {
+    vt_group_kind kind;
+    uint32_t n_plane;
+    size_t row_bytes;    // per plane: of a token, or of a sequence's whole state
+    uint32_t window_tok; // TOKENS: a token attends to itself and the window_tok - 1 before it; rows
+                         // that no later token needs are freed, to the chunk. 0: to all
+    size_t slice_bytes;  // as in vt_config
+} vt_group;
+
 typedef struct vt_config {
-    uint32_t n_plane;      // 2 x layers
-    size_t row_bytes;      // bytes per token per plane
+    size_t struct_bytes;   // sizeof(vt_config) of the caller; vt_config_default sets it
+    uint32_t n_plane;      // 2 x layers; ignored if there are groups
+    size_t row_bytes;      // bytes per token per plane; ignored if there are groups
     uint32_t max_tok;      // longest sequence, in tokens: fixes the span's size
     uint32_t max_seq;      // most sequences alive at once
     uint64_t budget_bytes; // limit on physical memory
     vt_layout layout;
     size_t slice_bytes; // bytes of a chunk in each plane (SPLIT) or in all (PACKED), a multiple of
-                        // the backend's granularity; 0: the smallest that holds 32 tokens
-    uint64_t spare_low_bytes;  // vt_step prepares spare chunks up to this size
-    uint64_t spare_high_bytes; // limit on the spare chunks kept; the mapper thread returns the rest
-                               // to the system (with VT_MAPPER_OWNER, release does). UINT64_MAX:
-                               // all are kept until vt_trim
+                        // the backend's granularity; 0: the smallest that holds 32 tokens. Ignored
+                        // if there are groups
+    uint64_t spare_low_bytes;  // vt_step keeps as much ready for new sequences, beside what the
+                               // live ones are about to need; idle prefixes are evicted for it
+    uint64_t spare_high_bytes; // limit on the spare chunks kept, those still mapped in live spans
+                               // not counted; the mapper thread returns the rest to the system
+                               // (with VT_MAPPER_OWNER, vt_work). UINT64_MAX: all are kept until
+                               // vt_trim
     const char *swap_dir;      // host: directory of the swap file; not used on a GPU
     uint64_t swap_bytes;       // size of the swap; 0: no swap
     vt_mapper mapper;
-    vt_vmm *vmm; // backend, fresh; owned by the manager from a successful create on;
-                 // NULL: the host
+    vt_vmm *vmm;           // backend, fresh; owned by the manager from a successful create on;
+                           // NULL: the host
+    const vt_group *group; // [n_group] copied; planes are numbered group after group. NULL: one
+    uint32_t n_group;      // group of n_plane planes; VT_MAX_GROUP at most
+    bool no_guard;         // shared chunks stay writable in the mappings of their sequences
+    uint32_t n_event;      // events kept for vt_events_take; 0: none
 } vt_config;
 
-// All zero, except spare_high_bytes = UINT64_MAX.
-VT_API vt_config vt_config_default(void);
+// Fills in the first struct_bytes bytes of *cfg, which must be sizeof(vt_config) of the caller: all
+// zero, except struct_bytes and spare_high_bytes = UINT64_MAX. Any thread; never fails.
+VT_API void vt_config_init(vt_config *cfg, size_t struct_bytes);
+
+// The same, by value.
+static inline vt_config vt_config_default(void)
+{
+    vt_config cfg;
+    vt_config_init(&cfg, sizeof cfg);
+    return cfg;
+}
 
 // Creates a manager. Allocates no physical memory; addresses are reserved as sequences need them.
 // Errors: VT_EINVAL (a required field is zero, sizes overflow, slice_bytes is not a multiple of the
-// granularity, spare_low_bytes above spare_high_bytes), VT_NOSPACE (a budget smaller than one
-// chunk), VT_ENOMEM, VT_EDEVICE. On error *out is NULL; cfg->vmm stays the caller's and is still
-// fresh.
+// granularity, spare_low_bytes above spare_high_bytes, struct_bytes of no known version, a window
+// of a state), VT_NOSPACE (a budget smaller than a chunk of each group), VT_ENOMEM, VT_EDEVICE. On
+// error *out is NULL; cfg->vmm stays the caller's and is still fresh.
 VT_API VT_NODISCARD vt_status vt_manager_create(const vt_config *cfg, vt_manager **out);
 
 // Releases all sequences, forgets all prefixes and returns all memory. NULL is allowed. Sequences,
@@ -114,44 +157,50 @@ VT_API VT_NODISCARD vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes
 
 // Creates a sequence of length 0 with a span of its own. It reuses the span of a released sequence
 // with its chunks: the one that fits expect_tok tokens best (0: unknown; then the most recent one).
-// Errors: VT_NOSPACE (max_seq sequences are alive, or no addresses are left), VT_ENOMEM,
-// VT_EDEVICE.
+// Errors: VT_NOSPANS (max_seq sequences are alive), VT_BUSY (those that ended are still in use by
+// the device), VT_NOSPACE (no addresses are left), VT_ENOMEM, VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out);
 
 // Makes sure that memory backs tokens [0, len_tok). A len_tok below the current length changes
-// nothing. If the budget or the mappings do not suffice, spare chunks and then idle prefixes are
-// returned to the system, and finally the ends of prefixes in use that no sequence holds. Within
-// chunks that are prepared, or that the sequence already has, it makes no system call.
-// Errors: VT_EINVAL (len_tok > max_tok, or swapped out), VT_NOSPACE (budget, or the system's limit
-// of mappings), VT_ENOMEM, VT_EDEVICE. The sequence is then as before, except that its tail may no
-// longer be shared. When it returns VT_NOSPACE for the budget, no spare chunk and no prefix is
-// lost. If the device fails again while a failure is undone, memory of the sequence may stay
-// unmapped: the sequence is torn (vt_seq_is_torn), its rows must not be touched, and every further
-// call on it first tries to repair it.
+// nothing. If the budget does not suffice, spare chunks are taken from where they are, and then
+// idle prefixes are evicted, chunk by chunk, as many as are needed. Within chunks that are
+// prepared, or that the sequence already has, it makes no system call. With a window, rows that no
+// token from the old length on needs are freed first. Errors: VT_EINVAL (len_tok > max_tok, or
+// swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks that would suffice are still in use by the
+// device, or the sequence was truncated into chunks that it shared), VT_ENOMEM, VT_EDEVICE. The
+// sequence is then as before, and after VT_NOSPACE no prefix is lost. After VT_BUSY no work that
+// reads the sequence may be submitted before an extend succeeds.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
-// Creates a sequence whose first len_tok tokens are those of s. Whole chunks and the tail are
-// shared; nothing is copied. The first of the two to grow gets a copy of the tail. Errors:
-// VT_EINVAL (len_tok > length of s, or s is swapped out), and those of vt_seq_create and
+// Extends n sequences, seq[i] to len_tok[i], in this order; *n_done (may be NULL) is how many
+// succeeded. Stops at the first error and returns it; each sequence is all or nothing.
+VT_API VT_NODISCARD vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok,
+                                                 uint32_t n, uint32_t *n_done);
+
+// Creates a sequence whose first len_tok tokens are those of s. Whole chunks are shared; the tail,
+// and a recurrent state, are copied, in the order of the device's work. Errors: VT_EINVAL (len_tok
+// > length of s; s is swapped out; rows that len_tok needs have been freed behind a window; a
+// len_tok below the length of a sequence with a state), and those of vt_seq_create and
 // vt_seq_extend; s is not changed.
 VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out);
 
 // Removes the tokens from len_tok on. Chunks that hold no other tokens become spare, or stay with
 // their other holders. A len_tok of at least the length changes nothing.
-// Errors: VT_EINVAL (swapped out), VT_EDEVICE; the sequence is then as before.
+// Errors: VT_EINVAL (swapped out; rows that len_tok needs have been freed behind a window; a state,
+// unless len_tok is 0), VT_EDEVICE; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 
 // Ends a sequence. Chunks that nobody else holds become spare (beyond spare_high_bytes they return
 // to the system), and the span is reused. A chunk is zero again before another sequence sees it. On
-// a GPU, nothing is unmapped before the work submitted to the device so far is done. NULL is
-// allowed.
+// a GPU, nothing is unmapped before the work submitted to the device so far is done. What the last
+// vt_seq_record could not share yet, the tail, is recorded now. NULL is allowed.
 VT_API void vt_seq_release(vt_seq *s);
 
 // Writes the chunks that are not shared to the swap and frees them. Addresses, length and shared
 // chunks stay. No row of the sequence may be touched until vt_seq_swap_in; vt_seq_release is
 // allowed. Calling it again also releases chunks that are no longer shared.
-// Errors: VT_EINVAL (no swap is configured), VT_NOSPACE (the swap is full, or the limit of
-// mappings), VT_EDEVICE, VT_ENOMEM; the sequence is then as before.
+// Waits for the device. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP, VT_NOMAPS,
+// VT_EDEVICE, VT_ENOMEM; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 
 // Brings a sequence back to the same addresses. Does nothing if it is not swapped out. Errors:
@@ -163,29 +212,39 @@ VT_API VT_NODISCARD vt_status vt_seq_swap_in(vt_seq *s);
 // Getters; they never fail. The base of a plane does not change while the sequence lives.
 // Pre: plane < n_plane.
 VT_API void *vt_seq_plane(const vt_seq *s, uint32_t plane);
-VT_API size_t vt_seq_stride(const vt_seq *s);       // bytes from token to token
-VT_API size_t vt_seq_plane_stride(const vt_seq *s); // bytes from plane to plane
+VT_API size_t vt_seq_stride(const vt_seq *s);       // bytes from token to token, group 0
+VT_API size_t vt_seq_plane_stride(const vt_seq *s); // bytes from plane to plane, group 0
 VT_API uint32_t vt_seq_len(const vt_seq *s);        // tokens
+// The same strides for the group of a plane (0: a state has no tokens), and the first token whose
+// row is there: 0, unless a window has passed it.
+VT_API size_t vt_plane_stride(const vt_manager *m, uint32_t plane);
+VT_API size_t vt_plane_distance(const vt_manager *m, uint32_t plane);
+VT_API uint32_t vt_seq_front(const vt_seq *s, uint32_t plane);
 VT_API uint32_t vt_seq_backed(const vt_seq *s); // extend up to here is immediate and cannot fail
 VT_API bool vt_seq_is_swapped(const vt_seq *s);
-VT_API bool vt_seq_is_torn(const vt_seq *s);
+VT_API bool vt_seq_is_lost(const vt_seq *s); // its span is quarantined: it can only be released
 
-// Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks. Never fails; a
-// len_tok above max_tok counts as max_tok.
+// Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks, of a window
+// only those that it needs. Never fails; a len_tok above max_tok counts as max_tok.
 VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 
 // ---- Ahead of need
 
 // Prefetches memory for tokens up to len_tok (clamped to max_tok) while the caller continues, so
 // that extend finds it ready. `deadline` is the number of steps until it is needed; the nearest
-// comes first. Returns at once. Uses spare chunks and free budget; no prefix is evicted for it.
-// Errors: VT_NOSPACE (budget, mappings, or too many requests are queued), VT_EINVAL (swapped out),
-// VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier prepare of this sequence
-// failed. extend still works.
+// comes first. Returns at once. Takes what extend would take, but nothing that another live
+// sequence has prepared. Errors: VT_NOSPACE (budget, or too many requests are queued), VT_NOMAPS,
+// VT_EINVAL (swapped out), VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier
+// prepare of this sequence failed. extend still works.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
-// Waits until the memory requested by prepare is ready. Errors: those of the prepare that failed.
+// Waits until the memory requested by prepare is ready. Where extend answered VT_BUSY, waits until
+// the device allows it. Errors: those of the prepare that failed; VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_wait(vt_seq *s);
+
+// Waits until the device has done the work submitted so far, and frees all that waits for it: after
+// VT_BUSY, for a caller that has nothing else to do. Errors: VT_EDEVICE.
+VT_API VT_NODISCARD vt_status vt_settle(vt_manager *m);
 
 // How vt_step prefetches for every live sequence.
 typedef enum vt_ahead {
@@ -200,7 +259,7 @@ typedef enum vt_ahead {
 // mapper, unmaps what the device has finished with, prepares the growth of the sequences, fills
 // spare chunks up to spare_low_bytes and wipes those of released sequences. now_ms is the caller's
 // clock, of any origin, and never decreases; retention is measured against it.
-// Errors: VT_EDEVICE (something could not be unmapped; a later step tries again).
+// Errors: VT_EINVAL (policy), VT_EDEVICE (a ticket could not be taken; a later step tries again).
 VT_API VT_NODISCARD vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok,
                                       uint64_t now_ms);
 
@@ -238,23 +297,84 @@ typedef struct vt_retention {
     uint64_t until_ms; // when both end, by the clock of vt_step; 0: never
 } vt_retention;
 
-// Records the first n_tok tokens of s, which are `tok`, as a prefix: their chunks are shared from
-// now on. Parts that are recorded already stay as they are. keep NULL: priority 0.
+// Records the first n_tok tokens of s, which are `tok`, as a prefix. While s lives, the part that
+// fills whole chunks can be matched, and is shared from now on; the rest is recorded when s is
+// released, since until then s may write there (unless s was truncated below it). Parts that are
+// recorded already stay as they are. A recurrent state is recorded if n_tok is the length of s, now
+// if that fills whole chunks, else at the release. keep NULL: priority 0.
 // Errors: VT_EINVAL (n_tok > length, swapped out, a domain of another manager, or priority),
-// VT_NOSPACE (pins would hold too much; nothing is recorded), VT_EDEVICE (the sequence is torn),
-// VT_ENOMEM.
+// VT_NOPINS (nothing is recorded), VT_NOSPACE (a state: no room for a copy), VT_EDEVICE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
                                             uint32_t n_tok, const vt_retention *keep);
 
-// Sets the retention of the recorded part of tok, and counts as a use of it. *n_hit (may be NULL)
-// is as in vt_match. Longer prefixes that continue it keep their own retention. Errors: VT_EINVAL
-// (priority), VT_NOSPACE (pins would hold too much), VT_ENOMEM.
+// Sets the retention of the recorded part of tok, to the block (vt_stats.block_tok) in which it
+// ends, and counts as a use of it. *n_hit (may be NULL) is as in vt_match. Longer prefixes that
+// continue it keep their own retention. Errors: VT_EINVAL (priority), VT_NOPINS.
 VT_API VT_NODISCARD vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok,
                                         const vt_retention *keep, uint32_t *n_hit);
 
 // Forgets every prefix of the domain, pinned ones too. Sequences keep the chunks that they use.
-// Errors: VT_EDEVICE (some chunks could not be returned yet; they are spare and counted).
-VT_API VT_NODISCARD vt_status vt_domain_forget(vt_domain *d);
+// Their other chunks become spare. Never fails.
+VT_API void vt_domain_forget(vt_domain *d);
+
+// Limits what the prefixes of a domain hold: recording more evicts the least valuable of its own
+// first, and what does not fit then is not recorded. UINT64_MAX (at first): no limit.
+VT_API void vt_domain_set_quota(vt_domain *d, uint64_t quota_bytes);
+
+typedef struct vt_domain_stats {
+    size_t struct_bytes; // sizeof(vt_domain_stats) of the caller, set before the call
+    uint64_t quota_bytes;
+    uint64_t held_bytes; // of chunks that its prefixes hold; those of two domains count in both
+    uint64_t prefix_nodes, prefix_tok;
+    uint64_t match_calls, match_tok, hit_tok; // as in VT_STATS
+    uint64_t evicted_nodes;
+} vt_domain_stats;
+
+// Fills *out with the figures of this moment; its struct_bytes says how much of it there is.
+VT_API void vt_domain_get_stats(const vt_domain *d, vt_domain_stats *out);
+
+// One node of the prefix tree: a block of tokens after those of its parent.
+typedef struct vt_prefix_info {
+    uint64_t id, parent_id; // 0: the root of the domain
+    uint32_t start_tok;     // number of its first token
+    uint32_t n_tok;
+    const uint32_t *tok; // [n_tok] valid during the call
+    uint64_t held_bytes; // of its chunks
+    uint64_t used;       // grows with every use
+    uint32_t n_seq;      // sequences that end in this node
+    vt_retention keep;   // as set for this node
+} vt_prefix_info;
+
+// Calls fn for every domain, and for every node of a domain, parents first. fn must not call the
+// manager; false ends the walk.
+VT_API void vt_domain_each(vt_manager *m,
+                           bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
+                           void *ud);
+VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
+                           void *ud);
+
+// ---- Events, for routers that follow what is cached where
+
+typedef enum vt_event_kind {
+    VT_EVENT_RECORDED = 0, // the tokens can be matched now
+    VT_EVENT_EVICTED,      // they no longer can
+    VT_EVENT_FORKED        // a sequence was forked after n_tok tokens
+} vt_event_kind;
+
+// No tokens: a block is named by `id`, which grows with each new node of the tree.
+typedef struct vt_event {
+    uint64_t number; // counts all events from 0: a gap means that some were overwritten
+    vt_event_kind kind;
+    uint64_t domain_id;     // grows with each new domain
+    uint64_t id, parent_id; // nodes, as in vt_prefix_info
+    uint32_t start_tok, n_tok;
+    uint64_t now_ms; // of the last vt_step
+} vt_event;
+
+// Copies up to max_n of the oldest events that were not taken yet, and returns their number. If
+// more than vt_config.n_event wait, the oldest are overwritten. Any thread, one at a time.
+VT_API uint32_t vt_events_take(vt_manager *m, vt_event *out, uint32_t max_n);
+VT_API uint64_t vt_domain_id(const vt_domain *d);
 
 // ---- Memory
 
@@ -269,53 +389,79 @@ VT_API VT_NODISCARD vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64
 VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes);
 
 // X(name, help): all counters and gauges.
-#define VT_STATS(X)                                                               \
-    X(budget_bytes, "physical memory the manager may use")                        \
-    X(chunk_bytes, "bytes of one chunk, all its slices together")                 \
-    X(chunks_created, "chunks backed by physical memory now")                     \
-    X(chunks_owned, "of them, held by one sequence alone")                        \
-    X(chunks_shared, "of them, held by a sequence and by others or the tree")     \
-    X(chunks_cached, "of them, held by the prefix tree alone")                    \
-    X(chunks_spare, "of them, kept for the next sequence")                        \
-    X(chunks_swapped, "chunks whose content is in the swap; not in created")      \
-    X(mapped_bytes, "physical memory in use: chunks_created x chunk_bytes")       \
-    X(live_bytes, "bytes that hold tokens, shared rows once for each sequence")   \
-    X(slack_bytes, "bytes of owned chunks beyond the sequences' lengths")         \
-    X(peak_mapped_bytes, "largest mapped_bytes so far")                           \
-    X(peak_live_bytes, "largest live_bytes so far")                               \
-    X(seqs, "sequences alive")                                                    \
-    X(mappings, "runs of neighbouring chunks mapped now, over all planes")        \
-    X(max_mappings, "runs the backend allows at once")                            \
-    X(map_calls, "calls of the backend's map so far")                             \
-    X(unmap_calls, "calls of the backend's unmap so far")                         \
-    X(create_calls, "calls of the backend's create so far")                       \
-    X(destroy_calls, "calls of the backend's destroy so far")                     \
-    X(nospace, "operations that returned VT_NOSPACE so far")                      \
-    X(device_errors, "backend calls that returned VT_EDEVICE so far")             \
-    X(prefix_nodes, "nodes of the prefix tree now")                               \
-    X(prefix_tok, "tokens in the prefix tree now")                                \
-    X(prefix_evicted, "nodes evicted, or cut shorter, so far")                    \
-    X(match_calls, "calls of vt_seq_match so far")                                \
-    X(match_tok, "tokens looked up in them")                                      \
-    X(hit_tok, "tokens found in them")                                            \
-    X(copied_chunks, "chunks copied since a shared tail was extended or matched") \
-    X(ready_hits, "extends into new chunks that found them prepared")             \
-    X(ready_misses, "extends into new chunks that had to map them")               \
-    X(jobs, "jobs done ahead so far")                                             \
-    X(job_failures, "of them, failed")                                            \
-    X(swap_bytes, "room in the swap")                                             \
-    X(swap_out_chunks, "chunks written to the swap so far")                       \
-    X(swap_in_chunks, "chunks read back so far")                                  \
+#define VT_STATS(X)                                                              \
+    X(budget_bytes, "physical memory the manager may use")                       \
+    X(chunk_bytes, "bytes of one chunk of the first group, all its slices")      \
+    X(block_tok, "tokens of a node of the prefix tree, at most")                 \
+    X(chunks_created, "chunks backed by physical memory now")                    \
+    X(chunks_owned, "of them, held by one sequence alone")                       \
+    X(chunks_shared, "of them, held by a sequence and by others or the tree")    \
+    X(chunks_cached, "of them, held by the prefix tree alone")                   \
+    X(chunks_spare, "of them, kept for the next sequence")                       \
+    X(chunks_swapped, "chunks whose content is in the swap; not in created")     \
+    X(mapped_bytes, "physical memory in use: all created chunks")                \
+    X(owned_bytes, "of it, in owned chunks")                                     \
+    X(shared_bytes, "of it, in shared chunks")                                   \
+    X(cached_bytes, "of it, in cached chunks")                                   \
+    X(spare_bytes, "of it, in spare chunks")                                     \
+    X(evictable_bytes, "of cached_bytes, what may be evicted now")               \
+    X(quarantined_bytes, "of mapped_bytes, in spans that could not be put back") \
+    X(swapped_bytes, "in the swap")                                              \
+    X(live_bytes, "bytes that hold tokens, shared rows once for each sequence")  \
+    X(slack_bytes, "bytes of owned tails beyond the sequences' lengths")         \
+    X(peak_mapped_bytes, "largest mapped_bytes so far")                          \
+    X(peak_live_bytes, "largest live_bytes so far")                              \
+    X(seqs, "sequences alive")                                                   \
+    X(quarantined_spans, "spans out of use since the device failed twice")       \
+    X(mappings, "runs of neighbouring chunks mapped now, over all planes")       \
+    X(max_mappings, "runs the backend allows at once")                           \
+    X(map_calls, "calls of the backend's map so far")                            \
+    X(unmap_calls, "calls of the backend's unmap so far")                        \
+    X(protect_calls, "calls of the backend's protect so far")                    \
+    X(create_calls, "calls of the backend's create so far")                      \
+    X(destroy_calls, "calls of the backend's destroy so far")                    \
+    X(shortages, "operations that answered a shortage so far")                   \
+    X(device_errors, "backend calls that returned VT_EDEVICE so far")            \
+    X(prefix_nodes, "nodes of the prefix tree now")                              \
+    X(prefix_tok, "tokens in the prefix tree now")                               \
+    X(prefix_evicted, "nodes evicted so far")                                    \
+    X(match_calls, "calls of vt_seq_match so far")                               \
+    X(match_tok, "tokens looked up in them")                                     \
+    X(hit_tok, "tokens found in them")                                           \
+    X(copied_chunks, "tails and states copied by fork, match, record so far")    \
+    X(ready_hits, "extends into new chunks that found them prepared")            \
+    X(ready_misses, "extends into new chunks that had to map them")              \
+    X(jobs, "jobs done ahead so far")                                            \
+    X(job_failures, "of them, failed")                                           \
+    X(swap_bytes, "room in the swap")                                            \
+    X(swap_out_chunks, "chunks written to the swap so far")                      \
+    X(swap_in_chunks, "chunks read back so far")                                 \
     X(swap_corrupt, "chunks that came back with other bytes so far")
 
 typedef struct vt_stats {
+    size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most
 #define VT_STATS_FIELD(name, help) uint64_t name;
     VT_STATS(VT_STATS_FIELD)
 #undef VT_STATS_FIELD
 } vt_stats;
 
 // Fills *out with the figures of this moment. Owner thread.
-VT_API void vt_get_stats(const vt_manager *m, vt_stats *out);
+VT_API void vt_stats_get(const vt_manager *m, vt_stats *out);
+
+// Fills *out with the figures of the last vt_step, or of the creation. Any thread.
+VT_API void vt_stats_read(vt_manager *m, vt_stats *out);
+
+// The same, with struct_bytes set.
+static inline void vt_get_stats(const vt_manager *m, vt_stats *out)
+{
+    out->struct_bytes = sizeof *out;
+    vt_stats_get(m, out);
+}
+static inline void vt_read_stats(vt_manager *m, vt_stats *out)
+{
+    out->struct_bytes = sizeof *out;
+    vt_stats_read(m, out);
+}
 
 // Proves the invariants: owned + shared + cached + spare = created, the count of holders of every
 // chunk, the map of every span, the prefix tree, and that the system holds and maps exactly as
@@ -335,6 +481,7 @@ typedef enum vt_chunk_state {
 
 typedef struct vt_chunk_info {
     uint64_t index; // name of the chunk in the backend
+    uint32_t group; // the first of those whose chunks have this shape
     vt_chunk_state state;
     uint32_t n_seq;  // sequences that hold it
     uint32_t n_node; // nodes of the prefix tree that hold it
@@ -347,7 +494,7 @@ typedef struct vt_span_info {
     uint32_t len_tok;
     uint32_t n_chunk;  // chunks that hold tokens of the sequence
     uint32_t n_mapped; // chunks mapped, spare ones included
-    uint32_t n_run;    // runs of neighbouring chunks, in each view
+    uint32_t n_run;    // runs of neighbouring chunks, over all groups, in each view
 } vt_span_info;
 
 // The state of every chunk that has memory and of every span, for tools and status pages. One
@@ -355,7 +502,7 @@ typedef struct vt_span_info {
 typedef struct vt_snapshot {
     uint64_t n_chunk;
     uint32_t n_span;
-    uint32_t n_position;        // chunks that a span has room for
+    uint32_t n_position;        // chunks that a span has room for, group after group
     const vt_chunk_info *chunk; // [n_chunk] by index
     const vt_span_info *span;   // [n_span]
     const uint64_t *at; // [n_span, n_position] index of the chunk mapped there, or UINT64_MAX
@@ -365,7 +512,7 @@ typedef struct vt_snapshot {
 VT_API VT_NODISCARD vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out);
 VT_API void vt_snapshot_free(vt_snapshot *snap); // NULL is allowed
 
-// "VT_OK", "VT_NOSPACE", ...; "VT_?" for a value that is no status. Static.
+// "VT_OK", "VT_NOSPACE", ...; "VT_?" for other values. Static.
 VT_API const char *vt_status_name(vt_status st);
 
 #ifdef __cplusplus

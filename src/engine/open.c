@@ -130,6 +130,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,
         .vmm = eng->vmm,
+        .is_unguarded = eng->is_unguarded,
         .single_thread = eng->single_thread,
     };
     FX_TRY(fxi_kv_open("vtensor", &shape, &eng->kv, err));

@@ -45,6 +45,7 @@ typedef struct fxi_kv_shape {
     uint64_t swap_bytes;   // size of the swap; 0: no swap
     struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
                            // succeeded. NULL: the host's
+    bool is_unguarded;     // for tests: memory that several sequences share can be written
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 

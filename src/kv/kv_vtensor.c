@@ -43,10 +43,25 @@ static const uint32_t *vt_tok(const int32_t *tok)
 static fx_status kv_status_of(vt_status st)
 {
     static const fx_status map[] = {
-        [VT_OK] = FX_OK,         [VT_NOSPACE] = FX_ENOSPACE, [VT_EDEVICE] = FX_EIO,
-        [VT_EINVAL] = FX_EINVAL, [VT_ENOMEM] = FX_ENOMEM,
+        [VT_OK] = FX_OK,
+        [VT_NOSPACE] = FX_ENOSPACE,
+        [VT_EDEVICE] = FX_EIO,
+        [VT_EINVAL] = FX_EINVAL,
+        [VT_ENOMEM] = FX_ENOMEM,
+        [VT_NOMAPS] = FX_ENOSPACE,
+        [VT_NOSPANS] = FX_ENOSPACE,
+        [VT_NOPINS] = FX_ENOSPACE,
+        [VT_NOSWAP] = FX_ENOSPACE,
+        [VT_BUSY] = FX_ENOSPACE,
     };
     return map[st];
+}
+
+// Whether memory that the device held up is free now: the engine has nothing else to do meanwhile.
+// A device that fails is reported by the next try.
+static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
+{
+    return st == VT_BUSY && (*n_try)++ == 0 && vt_settle(manager_of(kv)->vt) == VT_OK;
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -62,6 +77,7 @@ static vt_config config_of(const fxi_kv_shape *shape)
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
     cfg.vmm = shape->vmm;
+    cfg.no_guard = shape->is_unguarded;
     cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
     return cfg;
 }
@@ -121,11 +137,14 @@ static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok
 static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
                                int expect_tok, fxi_kv_seq **out, int *n_hit)
 {
-    (void)kv;
     vt_seq *s = NULL;
     uint32_t hit = 0;
-    vt_status st =
-        vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s, &hit);
+    vt_status st;
+    int n_try = 0;
+    do
+        st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s,
+                          &hit);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
     return kv_status_of(st);
@@ -153,24 +172,32 @@ static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
 {
     vt_seq *s = NULL;
-    vt_status st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     return kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
-    (void)kv;
     vt_seq *child = NULL;
-    fx_status st = kv_status_of(vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child);
+    while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)child;
-    return st;
+    return kv_status_of(st);
 }
 
 static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    (void)kv;
-    return kv_status_of(vt_seq_extend(vt_of(s), (uint32_t)len_tok));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_extend(vt_of(s), (uint32_t)len_tok);
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
@@ -188,8 +215,11 @@ static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
 
 static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
 {
-    (void)kv;
-    return kv_status_of(vt_seq_swap_in(vt_of(s)));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_seq_swap_in(vt_of(s));
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -226,7 +256,11 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return kv_status_of(vt_set_budget(manager_of(kv)->vt, budget_bytes));
+    vt_status st;
+    int n_try = 0;
+    do st = vt_set_budget(manager_of(kv)->vt, budget_bytes);
+    while (may_try_again(kv, st, &n_try));
+    return kv_status_of(st);
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
@@ -246,10 +280,10 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
-        .held_bytes = (st.chunks_owned + st.chunks_shared) * st.chunk_bytes,
-        .cached_bytes = st.chunks_cached * st.chunk_bytes,
+        .held_bytes = st.owned_bytes + st.shared_bytes,
+        .cached_bytes = st.cached_bytes,
         .live_bytes = st.live_bytes,
-        .swapped_bytes = st.chunks_swapped * st.chunk_bytes,
+        .swapped_bytes = st.swapped_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };

@@ -26,9 +26,25 @@ int gpu_driver_version(const gpu_context *g); // 1000 x major + 10 x minor
 bool gpu_read(gpu_context *g, void *dst, uintptr_t src, size_t size_bytes);
 bool gpu_write(gpu_context *g, uintptr_t dst, const void *src, size_t size_bytes);
 
-bool gpu_fill(gpu_context *g, uintptr_t dst, unsigned char value, size_t size_bytes); // in order
+// In the order of the stream; NULL: the default stream.
+bool gpu_fill(gpu_context *g, void *stream, uintptr_t dst, unsigned char value, size_t size_bytes);
 bool gpu_synchronize(gpu_context *g);
 bool gpu_is_done(gpu_context *g); // nothing runs in the default stream
 bool gpu_free_bytes(gpu_context *g, size_t *size_bytes);
+
+// Streams that are not ordered with the default one, and events. NULL: the driver failed.
+void *gpu_new_stream(gpu_context *g);
+void gpu_drop_stream(gpu_context *g, void *stream);
+void *gpu_new_event(gpu_context *g, void *stream); // recorded
+void gpu_drop_event(gpu_context *g, void *event);
+
+// Work that is given to the stream after `hold` runs after the next release. False: this driver
+// cannot hold a stream. Nothing may wait for a stream that is held.
+bool gpu_hold(gpu_context *g, void *stream);
+void gpu_release(gpu_context *g); // all streams; from any thread
+
+// Captures the stream in global mode. Ending is in the same thread; false: the capture was broken.
+bool gpu_begin_capture(gpu_context *g, void *stream);
+bool gpu_end_capture(gpu_context *g, void *stream);
 
 #endif

@@ -12,7 +12,7 @@ BUILD, CMAKE, GENERATOR, CC = (os.environ[name] for name in ("VT_BUILD", "VT_CMA
 SANITIZE = [f"-fsanitize={os.environ['VT_SANITIZE']}"] if os.environ["VT_SANITIZE"] else []
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
-HEADERS = ["status.h", "vmm.h", "vtensor.h", "vattention.h"]
+HEADERS = ["status.h", "vmm.h", "vtensor.h", "team.h", "vattention.h"]
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.20)

@@ -7,19 +7,6 @@
 
 enum { MX_ELEMS = 32 };
 
-__attribute__((format(printf, 3, 4))) static fx_status fail_source(const fxi_folder *f,
-                                                                   const fxi_st_tensor *t,
-                                                                   const char *fmt, ...)
-{
-    char what[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return fxi_fail(f->err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
-                    fxi_show_text(t->name, strlen(t->name)).s, what);
-}
-
 static fx_status plan_memory(const fxi_folder *f)
 {
     return fxi_fail(f->err, FX_ENOMEM, "%s: no memory for the list of tensors", f->path);
@@ -93,7 +80,7 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     const fxi_st_tensor *t = r->src->t;
     r->type = fxi_recipe_type_of(t);
     if (r->type == FXI_DTYPE_END)
-        return fail_source(f, t, "weights of type %s are not read", t->type_name);
+        return fxi_st_fail(f->err, t, "weights of type %s are not read", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
     const bool norm = strstr(r->name, "norm") && has_ending(r->name, ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
@@ -108,7 +95,7 @@ static fx_status set_shape(const fxi_folder *f, fxi_recipe *r, const fxi_st_tens
 {
     const int n = t->n_dim ? t->n_dim : 1;
     if (n > FXI_GGUF_MAX_DIM || !t->n_elem)
-        return fail_source(f, t, "%d dimensions with %llu numbers", t->n_dim,
+        return fxi_st_fail(f->err, t, "%d dimensions with %llu numbers", t->n_dim,
                            (unsigned long long)t->n_elem);
     r->n_dim = (uint32_t)n;
     for (int i = 0; i < n; i++) r->ne[i] = t->dim[n - 1 - i];
@@ -147,16 +134,16 @@ static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
     enum { BLOCK = 128 };
     const fxi_st_tensor *t = s->t;
     s->scale = find_scale(f, t);
-    if (!s->scale) return fail_source(f, t, "FP8 without a scale (%s_scale)", t->name);
+    if (!s->scale) return fxi_st_fail(f->err, t, "FP8 without a scale (%s_scale)", t->name);
     const fxi_st_tensor *c = s->scale;
     if (t->n_dim != 2 || c->n_dim > 2 || fxi_recipe_type_of(c) == FXI_DTYPE_END ||
         c->type == FXI_ST_F8_E4M3)
-        return fail_source(f, t, "FP8 of %d dimensions with scales of type %s", t->n_dim,
+        return fxi_st_fail(f->err, t, "FP8 of %d dimensions with scales of type %s", t->n_dim,
                            c->type_name);
     const uint64_t n_row = c->n_dim ? c->dim[0] : 1, n_col = c->n_dim == 2 ? c->dim[1] : 1;
     if (!set_block(t->dim[0], n_row, BLOCK, &s->block_rows) ||
         !set_block(t->dim[1], n_col, BLOCK, &s->block_cols))
-        return fail_source(f, t, "%llu x %llu scales for %llu x %llu numbers",
+        return fxi_st_fail(f->err, t, "%llu x %llu scales for %llu x %llu numbers",
                            (unsigned long long)n_row, (unsigned long long)n_col,
                            (unsigned long long)t->dim[0], (unsigned long long)t->dim[1]);
     return FX_OK;
@@ -185,7 +172,7 @@ static uint64_t n_out_of(const fxi_recipe *r)
 static fx_status plan_pairs(const fxi_folder *f, fxi_recipe *r)
 {
     if (!f->head_dim || f->head_dim % 2 || n_out_of(r) % f->head_dim)
-        return fail_source(f, r->src->t, "%llu rows are not heads of %u",
+        return fxi_st_fail(f->err, r->src->t, "%llu rows are not heads of %u",
                            (unsigned long long)n_out_of(r), f->head_dim);
     reorder_units(r, fxi_recipe_pairs);
     r->p[0] = f->head_dim;
@@ -214,7 +201,7 @@ static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
     (void)m;
     const uint64_t want = ((uint64_t)f->n_head + 2 * (uint64_t)f->n_kv_head) * f->head_dim;
     if (n_out_of(r) != want)
-        return fail_source(f, r->src->t, "%llu rows, expected %llu",
+        return fxi_st_fail(f->err, r->src->t, "%llu rows, expected %llu",
                            (unsigned long long)n_out_of(r), (unsigned long long)want);
     reorder_units(r, fxi_recipe_qkv);
     r->p[0] = f->head_dim;
@@ -226,7 +213,7 @@ static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
 static fx_status plan_from_2(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
     (void)m;
-    if (r->n_dim != 2 || r->ne[1] <= 2) return fail_source(f, r->src->t, "has no third row");
+    if (r->n_dim != 2 || r->ne[1] <= 2) return fxi_st_fail(f->err, r->src->t, "has no third row");
     r->ne[1] -= 2;
     r->map = fxi_recipe_step;
     r->p[0] = 1;
@@ -251,7 +238,7 @@ static fx_status plan_transpose(const fxi_folder *f, fxi_recipe *r, const fxi_hf
 
 static fx_status plan_every_other(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
-    if (r->ne[0] % 2) return fail_source(f, r->src->t, "an odd number of columns");
+    if (r->ne[0] % 2) return fxi_st_fail(f->err, r->src->t, "an odd number of columns");
     r->ne[0] /= 2;
     r->run = 1;
     r->map = fxi_recipe_step;
@@ -262,7 +249,8 @@ static fx_status plan_every_other(const fxi_folder *f, fxi_recipe *r, const fxi_
 
 static fx_status plan_transpose_other(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
-    if (r->n_dim < 2 || r->ne[0] % 2) return fail_source(f, r->src->t, "an odd number of columns");
+    if (r->n_dim < 2 || r->ne[0] % 2)
+        return fxi_st_fail(f->err, r->src->t, "an odd number of columns");
     const uint64_t n_out = r->ne[0] / 2, n_in = r->ne[1];
     r->ne[0] = n_in;
     r->ne[1] = n_out;
@@ -277,7 +265,8 @@ static fx_status plan_transpose_other(const fxi_folder *f, fxi_recipe *r, const 
 
 static fx_status plan_half(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
-    if (r->n_dim < 2 || r->ne[1] % 2) return fail_source(f, r->src->t, "an odd number of rows");
+    if (r->n_dim < 2 || r->ne[1] % 2)
+        return fxi_st_fail(f->err, r->src->t, "an odd number of rows");
     r->ne[1] /= 2;
     r->map = fxi_recipe_half;
     r->p[0] = r->ne[1];
@@ -297,11 +286,11 @@ static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match 
 {
     const fxi_st_tensor *t = r->src->t, *s = find_mx_scales(f, t);
     const bool every_other = m->how != FXI_HF_MX;
-    if (!s) return fail_source(f, t, "has no scales beside it");
+    if (!s) return fxi_st_fail(f->err, t, "has no scales beside it");
     if (t->type != FXI_ST_U8 || s->type != FXI_ST_U8 || t->n_dim != 4 ||
         t->dim[3] != MX_ELEMS / 2 || s->n_elem != t->n_elem / (MX_ELEMS / 2) ||
         (every_other && t->dim[1] % 2))
-        return fail_source(f, t, "its shape and that of its scales do not fit");
+        return fxi_st_fail(f->err, t, "its shape and that of its scales do not fit");
     r->src->scale = s;
     r->mxfp4 = true;
     r->type = FXI_MXFP4;
@@ -368,11 +357,11 @@ static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf
                              fxi_recipe **out)
 {
     const uint32_t n = stack_height(f, m->to);
-    if (!n) return fail_source(f, t, "the config has no number of experts");
+    if (!n) return fxi_st_fail(f->err, t, "the config has no number of experts");
     FX_TRY(add_recipe(f, m->to, n, out));
     fxi_recipe *r = *out;
     FX_TRY(set_shape(f, r, t));
-    if (r->n_dim == FXI_GGUF_MAX_DIM) return fail_source(f, t, "has too many dimensions");
+    if (r->n_dim == FXI_GGUF_MAX_DIM) return fxi_st_fail(f->err, t, "has too many dimensions");
     r->ne[r->n_dim++] = n;
     r->src->t = t; // for set_type; put_part sets it again
     fx_status st = set_type(f, r);
@@ -389,11 +378,12 @@ static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
 {
     fxi_recipe *r = find_stack(f, m->to);
     if (!r) FX_TRY(begin_stack(f, t, m, &r));
-    if (m->index >= r->n_src) return fail_source(f, t, "number %u of %zu", m->index, r->n_src);
-    if (r->src[m->index].t) return fail_source(f, t, "appears twice");
+    if (m->index >= r->n_src) return fxi_st_fail(f->err, t, "number %u of %zu", m->index, r->n_src);
+    if (r->src[m->index].t) return fxi_st_fail(f->err, t, "appears twice");
     for (size_t i = 0; i < r->n_src; i++)
         if (r->src[i].t && !same_form(r->src[i].t, t))
-            return fail_source(f, t, "its shape or type is not that of '%s'", r->src[i].t->name);
+            return fxi_st_fail(f->err, t, "its shape or type is not that of '%s'",
+                               r->src[i].t->name);
     return set_source(f, &r->src[m->index], t);
 }
 
@@ -436,7 +426,8 @@ static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
     fxi_hf_match m[FXI_HF_MAX_MATCH];
     if (is_aside(f, t)) return FX_OK;
     const int n = fxi_hf_match_name(f->family, t->name, m);
-    if (!n) return fail_source(f, t, "is not part of a model of type %s", f->family->model_type);
+    if (!n)
+        return fxi_st_fail(f->err, t, "is not part of a model of type %s", f->family->model_type);
     for (int i = 0; i < n; i++) FX_TRY(plan_match(f, t, &m[i]));
     return FX_OK;
 }

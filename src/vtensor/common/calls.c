@@ -13,5 +13,6 @@ void vti_calls_add(vti_calls *to, const vti_calls *from)
     to->destroy_calls += from->destroy_calls;
     to->map_calls += from->map_calls;
     to->unmap_calls += from->unmap_calls;
+    to->protect_calls += from->protect_calls;
     to->device_errors += from->device_errors;
 }

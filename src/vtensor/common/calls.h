@@ -7,7 +7,7 @@
 #include "vtensor/status.h"
 
 typedef struct vti_calls {
-    uint64_t create_calls, destroy_calls, map_calls, unmap_calls, device_errors;
+    uint64_t create_calls, destroy_calls, map_calls, unmap_calls, protect_calls, device_errors;
 } vti_calls;
 
 vt_status vti_calls_count(vti_calls *calls, vt_status st); // counts VT_EDEVICE; returns st

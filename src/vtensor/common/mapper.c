@@ -3,10 +3,11 @@
 // The states of a job, and what moves it:
 //
 //   FREE    -> QUEUED    vti_mapper_post
-//   QUEUED  -> FREE      vti_mapper_cancel, vti_mapper_stop
-//   QUEUED  -> RUNNING   do_job, before the job is run
-//   RUNNING -> DONE      do_job, after it, whatever the outcome
-//   DONE    -> FREE      vti_mapper_wait, vti_mapper_take, vti_mapper_stop
+//   QUEUED  -> FREE      vti_mapper_cancel, vti_mapper_claim, vti_mapper_stop
+//   QUEUED  -> RUNNING   do_job, before a step
+//   RUNNING -> QUEUED    do_job, between two steps: a job is more urgent, or the owner waits
+//   RUNNING -> DONE      do_job, after the last step, whatever the outcome
+//   DONE    -> FREE      vti_mapper_wait, vti_mapper_claim, vti_mapper_take, vti_mapper_stop
 //
 // The thread calls do_job (without a thread, the owner does); only the owner calls the others. So
 // only the owner makes a job FREE, or moves it out of FREE.
@@ -19,8 +20,10 @@
 // owner may post, cancel and take meanwhile.
 //
 // There are two conditions with at most one sleeper each: the thread waits until the heap is not
-// empty or `stop` is set; the owner waits until one job is DONE. Both check under the lock, and
-// every change is made under the lock and signalled, so no wake-up is lost. Nobody polls.
+// empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
+// owner claims a job the thread begins no step, so that it cannot run the job again before the
+// owner has woken up. Both check under the lock, and every change is made under the lock and
+// signalled, so no wake-up is lost. Nobody polls.
 #include "mapper.h"
 
 #include <assert.h>
@@ -31,7 +34,7 @@
 #include <string.h>
 
 struct vti_mapper_thread {
-    void (*run)(void *ctx, vti_job *job);
+    vti_job_run *run;
     void *ctx;
     uint32_t max_job;
     bool threaded;
@@ -43,6 +46,7 @@ struct vti_mapper_thread {
     uint64_t n_order; // jobs posted so far
     uint32_t n_queued, n_done;
     vti_job *running; // or NULL
+    vti_job *claimed; // the owner waits until no step of it is running, or NULL
     vti_job *slot[];  // [max_job] the heap, [max_job] the done ones
 };
 
@@ -121,24 +125,37 @@ static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
     return job;
 }
 
-// Runs the job at place i of the heap. The lock is held before and after, but not while it runs.
+// Whether the running job goes on with its next step. The lock is held.
+static bool job_goes_on(const vti_mapper_thread *mp, const vti_job *job)
+{
+    bool is_first = mp->n_queued == 0 || !is_before(mp->slot[0], job);
+    return is_first && !mp->stop && mp->claimed != job;
+}
+
+// Runs the job at place i of the heap. The lock is held before and after, but not during a step.
 static void do_job(vti_mapper_thread *mp, uint32_t i)
 {
     vti_job *job = heap_remove(mp, i);
+    bool has_more;
     mp->running = job;
     job->state = VTI_JOB_RUNNING;
-    pthread_mutex_unlock(&mp->mu);
-    mp->run(mp->ctx, job);
-    pthread_mutex_lock(&mp->mu);
-    job->state = VTI_JOB_DONE;
+    do {
+        pthread_mutex_unlock(&mp->mu);
+        has_more = mp->run(mp->ctx, job);
+        pthread_mutex_lock(&mp->mu);
+    } while (has_more && job_goes_on(mp, job));
     mp->running = NULL;
-    done_of(mp)[mp->n_done++] = job;
+    job->state = has_more ? VTI_JOB_QUEUED : VTI_JOB_DONE;
+    if (has_more)
+        heap_push(mp, job);
+    else
+        done_of(mp)[mp->n_done++] = job;
     pthread_cond_signal(&mp->done);
 }
 
 static bool wait_for_job(vti_mapper_thread *mp)
 {
-    while (mp->n_queued == 0 && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
+    while ((mp->n_queued == 0 || mp->claimed) && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
     return !mp->stop;
 }
 
@@ -191,8 +208,8 @@ static void mapper_free(vti_mapper_thread *mp)
     free(mp);
 }
 
-vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
-                           void *ctx, vti_mapper_thread **out)
+vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, void *ctx,
+                           vti_mapper_thread **out)
 {
     *out = NULL;
     vti_mapper_thread *mp = calloc(1, sizeof *mp + 2 * (size_t)max_job * sizeof(vti_job *));
@@ -251,24 +268,42 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job)
     return has_room;
 }
 
+static bool dequeue_job(vti_mapper_thread *mp, vti_job *job)
+{
+    if (job->state != VTI_JOB_QUEUED) return false;
+    heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job));
+    job->state = VTI_JOB_FREE;
+    return true;
+}
+
 bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
-    bool is_queued = job->state == VTI_JOB_QUEUED;
-    if (is_queued) {
-        heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job));
-        job->state = VTI_JOB_FREE;
-    }
+    bool is_queued = dequeue_job(mp, job);
     pthread_mutex_unlock(&mp->mu);
     return is_queued;
+}
+
+bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)
+{
+    pthread_mutex_lock(&mp->mu);
+    assert(job->state != VTI_JOB_FREE);
+    mp->claimed = job;
+    while (job->state == VTI_JOB_RUNNING) pthread_cond_wait(&mp->done, &mp->mu);
+    mp->claimed = NULL;
+    pthread_cond_signal(&mp->work);
+    bool is_done = !dequeue_job(mp, job);
+    if (is_done) done_remove(mp, find_job(done_of(mp), mp->n_done, job));
+    pthread_mutex_unlock(&mp->mu);
+    return is_done;
 }
 
 void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
-    if (!mp->threaded && job->state == VTI_JOB_QUEUED)
+    while (!mp->threaded && job->state == VTI_JOB_QUEUED)
         do_job(mp, find_job(heap_of(mp), mp->n_queued, job));
     assert(mp->threaded || job->state == VTI_JOB_DONE);
     while (job->state != VTI_JOB_DONE) pthread_cond_wait(&mp->done, &mp->mu);

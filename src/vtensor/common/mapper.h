@@ -5,6 +5,9 @@
 // until it is done; a job that is DONE stays so until the owner takes it. The queue is bounded and
 // ordered by deadline, the nearest first, then by the order of posting.
 //
+// A job is run in steps, so that it never holds up a more urgent one for longer than a step: after
+// each one the queue may put the job back and run another first.
+//
 // The thread sleeps on a condition while there is nothing to do. No lock is held while a job runs.
 #ifndef VTI_MAPPER_H
 #define VTI_MAPPER_H
@@ -31,21 +34,27 @@ typedef struct vti_job {
 
 typedef struct vti_mapper_thread vti_mapper_thread;
 
-// Starts the thread if `threaded`; otherwise jobs wait for vti_mapper_work. run(ctx, job) performs
-// a job; it is called without any lock.
-// Errors: VT_ENOMEM (also if no thread can be started). On error *out is NULL.
-vt_status vti_mapper_start(uint32_t max_job, bool threaded, void (*run)(void *ctx, vti_job *job),
-                           void *ctx, vti_mapper_thread **out);
+// Performs one step of a job. True: more steps are left, and it will be called again.
+typedef bool vti_job_run(void *ctx, vti_job *job);
 
-// Waits for the running job, drops the queued ones, ends the thread. Jobs that were queued, or DONE
-// and not taken, become FREE. NULL is allowed.
+// Starts the thread if `threaded`; otherwise jobs wait for vti_mapper_work. `run` is called without
+// any lock. Errors: VT_ENOMEM (also if no thread can be started). On error *out is NULL.
+vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, void *ctx,
+                           vti_mapper_thread **out);
+
+// Waits for the running step, drops the queued ones, ends the thread. Jobs that were queued, or
+// DONE and not taken, become FREE. NULL is allowed.
 void vti_mapper_stop(vti_mapper_thread *mp);
 
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
 bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 
-// Takes a job back before it has begun. False: it is running, or done.
+// Takes a queued job back; some of its steps may have been run. False: it is running, or done.
 bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job);
+
+// Takes a job back as soon as no step of it is running. True: it is done; false: as after
+// vti_mapper_cancel. Waits for one step at most. Pre: posted.
+bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job);
 
 // Waits until the job is done and takes it: its state is then FREE. Without a thread, runs it first
 // if it is queued. Pre: posted.

@@ -1,43 +1,32 @@
 // look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for all.
 //
-// A span has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
-// job is taken back: in the next vt_step, or in vt_seq_wait.
+// A lane has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
+// job is taken back: in the next vt_step that looks ahead, or in vt_seq_wait.
 //
 // The deadline of a job is a step, counted from the first; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
-//   VTI_SOON             unmapping what a released sequence shared
+//   VTI_SOON             unmapping what is to be used elsewhere, or what others hold
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
 //   VTI_RETURN           spare chunks beyond the high mark
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
 
-// The first position in [n_owned, n_chunk) where nothing is mapped; n_chunk: none.
-static uint32_t first_cold(const vti_span *sp, uint32_t n_chunk)
-{
-    uint32_t p = sp->n_owned;
-    while (p < n_chunk && sp->at[p] != VTI_NO_REGION) p++;
-    return p < n_chunk ? p : n_chunk;
-}
-
-static vt_status post_back(vt_manager *m, vti_span *sp, uint32_t end, uint64_t deadline)
-{
-    uint32_t first = first_cold(sp, end), n;
-    if (first == end) return VT_OK;
-    VT_TRY(vti_span_stretch(m, sp, first, end, &n));
-    VT_TRY(vti_room_from_idle(m, sp, n));
-    if (!vti_runs_fit(m, 1)) return VT_NOSPACE;
-    return vti_job_post(m, sp, VTI_JOB_BACK, first, n, deadline);
-}
-
-// A queued job is posted again if it must be more urgent.
-static vt_status post_ahead(vt_seq *s, uint32_t deadline)
+// Posts what is cold up to ahead_tok, a job for each lane that has none.
+static vt_status post_ahead(vt_seq *s, uint64_t due)
 {
     vt_manager *m = s->m;
-    uint64_t due = m->n_step + deadline;
-    if (s->span->is_lent && s->span->job.base.deadline <= due) return VT_OK;
-    if (!vti_job_cancel(m, s->span)) return VT_OK; // it is running
-    return post_back(m, s->span, vti_geo_chunks(&m->geo, s->ahead_tok), due);
+    vt_status st = VT_OK;
+    if (s->span->is_lost) return VT_EDEVICE;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane *l = &s->span->lane[g];
+        uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);
+        if (l->is_lent && l->job.base.deadline > due) vti_lane_settle(m, s->span, g);
+        if (l->held1 > l->n_owned || end <= l->n_owned) continue;
+        vt_status posted = vti_lane_back_ahead(m, s->span, g, l->n_owned, end, due);
+        if (posted != VT_OK) st = posted;
+    }
+    return st;
 }
 
 static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
@@ -49,8 +38,8 @@ static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
     vt_status earlier = s->ahead;
     s->ahead = VT_OK;
     if (earlier != VT_OK) return earlier;
-    if (len_tok > s->ahead_tok || !s->span->is_lent) s->ahead_tok = len_tok;
-    return post_ahead(s, deadline);
+    if (len_tok > s->ahead_tok || s->ahead_tok <= s->len_tok) s->ahead_tok = len_tok;
+    return post_ahead(s, m->n_step + deadline);
 }
 
 vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
@@ -58,16 +47,29 @@ vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
     return vti_tally_answer(s->m, seq_prepare(s, len_tok, deadline));
 }
 
+// Does at once what is left of a lane's prepare.
+static vt_status finish_lane(vt_seq *s, uint32_t group)
+{
+    vt_manager *m = s->m;
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t end = vti_group_chunks(&m->geo.group[group], s->ahead_tok);
+    vti_lane_settle(m, s->span, group);
+    vt_status st = s->ahead;
+    s->ahead = VT_OK;
+    VT_TRY(st);
+    if (l->n_owned < l->held1) {
+        if (s->span->needs_fence) VT_TRY(vti_fence_take(m, s->span));
+        VT_TRY(vti_fence_await(m, s->span->fence));
+        VT_TRY(vti_lane_clear(m, s->span, group, false));
+    }
+    return end > l->n_owned ? vti_lane_back(m, s->span, group, l->n_owned, end) : VT_OK;
+}
+
 static vt_status seq_wait(vt_seq *s)
 {
     vt_manager *m = s->m;
-    do {
-        VT_TRY(vti_job_finish(m, s->span));
-        vt_status st = s->ahead;
-        s->ahead = VT_OK;
-        VT_TRY(st);
-        VT_TRY(post_ahead(s, 0));
-    } while (s->span->is_lent);
+    if (s->tail_asked) VT_TRY(vti_fence_await(m, s->span->fence));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(finish_lane(s, g));
     return VT_OK;
 }
 
@@ -75,6 +77,8 @@ vt_status vt_seq_wait(vt_seq *s)
 {
     return s->swapped ? VT_OK : vti_tally_answer(s->m, seq_wait(s));
 }
+
+// ---- Steps
 
 // Errors are ignored: extend will try again.
 static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
@@ -84,11 +88,23 @@ static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
     (void)seq_prepare(s, (uint32_t)len_tok, deadline);
 }
 
+// How many tokens more the mapped chunks of every lane have room for.
 static uint32_t tokens_left(const vt_seq *s)
 {
-    const vti_span *sp = s->span;
-    uint32_t ready = vti_geo_tokens(&s->m->geo, first_cold(sp, s->m->geo.chunks_per_span));
-    return ready > s->len_tok ? ready - s->len_tok : 0;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane *l = &s->span->lane[g];
+        uint32_t p =
+            vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
+        uint32_t n_tok = vti_group_tokens(&s->m->geo.group[g], p);
+        if (n_tok < least) least = n_tok;
+    }
+    return least > s->len_tok ? least - s->len_tok : 0;
+}
+
+static void ahead_none(vt_seq *s, uint32_t n_tok)
+{
+    (void)s, (void)n_tok;
 }
 
 static void ahead_next(vt_seq *s, uint32_t n_tok)
@@ -103,60 +119,98 @@ static void ahead_slack(vt_seq *s, uint32_t n_tok)
     if (left < n_tok) look_ahead(s, n_tok, left + 1);
 }
 
-static void for_each_seq(vt_manager *m, uint32_t n_tok, void (*fn)(vt_seq *, uint32_t))
+typedef void ahead_fn(vt_seq *s, uint32_t n_tok);
+
+static void for_each_seq(vt_manager *m, uint32_t n_tok, ahead_fn *fn)
 {
-    for (uint32_t i = 0; i < m->vset.n_span; i++) {
-        vt_seq *s = m->vset.span[i]->seq;
-        if (s && !s->swapped) fn(s, n_tok);
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        if (!sp->seq || sp->seq->swapped || sp->is_lost) continue;
+        vti_span_guard(m, sp);
+        fn(sp->seq, n_tok);
     }
 }
 
+// ---- For the next sequences
+
 static vti_span *idle_for_refill(vt_manager *m)
 {
-    for (vti_span *sp = m->vset.idle.newest; sp; sp = sp->older)
-        if (!sp->is_lent && first_cold(sp, m->geo.chunks_per_span) < m->geo.chunks_per_span)
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older) {
+        uint32_t n_position = m->geo.group[0].n_position;
+        if (!sp->lane[0].is_lent && vti_lane_first_cold(&sp->lane[0], 0, n_position) < n_position)
             return sp;
+    }
     vti_span *fresh = NULL;
     return vti_span_alloc(m, &fresh) == VT_OK ? fresh : NULL;
 }
 
-// Makes spare chunks for the next sequence, up to the low mark.
+// Makes spare chunks for the next sequence, up to the low mark: from the budget, mapped and wiped
+// in an idle span; else from prefixes, a portion in each step, into the pool.
 static void refill_spare(vt_manager *m)
 {
-    uint64_t have = m->pset.n_in[VT_CHUNK_SPARE] + m->n_reserved;
-    uint64_t used = vti_pset_created(&m->pset) + m->n_reserved;
-    if (have >= m->spare_low_chunks || used >= m->budget_chunks) return;
-    uint64_t want = m->spare_low_chunks - have, room = m->budget_chunks - used;
+    uint64_t have = vti_spare_for_newcomers(m) + m->reserved_bytes;
+    if (have >= m->spare_low_bytes) return;
+    uint64_t want = m->spare_low_bytes - have;
+    if (vti_budget_left(m) < m->geo.group[0].chunk_bytes) {
+        vti_prefixes_evict(m, want < VTI_PORTION_BYTES ? want : VTI_PORTION_BYTES);
+        return;
+    }
     vti_span *sp = idle_for_refill(m);
-    if (!sp) return;
-    if (want > room) want = room;
-    uint64_t end = first_cold(sp, m->geo.chunks_per_span) + want;
-    if (end > m->geo.chunks_per_span) end = m->geo.chunks_per_span;
-    (void)post_back(m, sp, (uint32_t)end, VTI_REFILL);
+    for (uint32_t g = 0; sp && g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        uint64_t n = (want / m->geo.n_group + gr->chunk_bytes - 1) / gr->chunk_bytes;
+        uint64_t end = vti_lane_first_cold(&sp->lane[g], 0, gr->n_position) + n;
+        if (end > gr->n_position) end = gr->n_position;
+        (void)vti_lane_back_ahead(m, sp, g, 0, (uint32_t)end, VTI_REFILL);
+    }
+}
+
+// The last dirty stretch of a lane, a portion at most: its length, 0: none.
+static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, uint32_t *first)
+{
+    size_t slice_bytes = m->geo.group[group].slice_bytes;
+    uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
+    uint32_t end = (uint32_t)((l->dirty_end + slice_bytes - 1) / slice_bytes);
+    while (end > 0 && l->at[end - 1] == VTI_NO_CHUNK) end--;
+    if (end * slice_bytes < l->dirty_end) l->dirty_end = end * slice_bytes;
+    *first = end;
+    while (*first > 0 && end - *first < most && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;
+    return end - *first;
 }
 
 static void wipe_idle(vt_manager *m)
 {
-    uint32_t first, n;
-    for (vti_span *sp = m->vset.idle.newest; sp; sp = sp->older)
-        if (!sp->is_lent && sp->tear.n == 0 && vti_span_dirty(sp, &first, &n))
-            (void)vti_job_post(m, sp, VTI_JOB_ZERO, first, n, VTI_WIPE);
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older)
+        for (uint32_t g = 0; g < m->geo.n_group; g++) {
+            vti_order_form form = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
+            if (sp->lane[g].is_lent || sp->lane[g].dirty_end == 0) continue;
+            if (vti_span_is_quiet(m, sp) != VT_OK) break;
+            form.n = dirty_stretch(m, &sp->lane[g], g, &form.first);
+            if (form.n > 0) (void)vti_job_post(m, sp, g, &form);
+        }
 }
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
-    static void (*const look[])(vt_seq *, uint32_t) = {
+    static ahead_fn *const look[] = {
+        [VT_AHEAD_NONE] = ahead_none,
         [VT_AHEAD_NEXT] = ahead_next,
         [VT_AHEAD_SLACK] = ahead_slack,
     };
+    if ((unsigned)policy >= sizeof look / sizeof look[0]) return VT_EINVAL;
     if (now_ms > m->now_ms) m->now_ms = now_ms;
     m->n_step++;
+    m->system_is_full = false;
+    vti_events_clock(m->events, m->now_ms);
     vti_jobs_take(m);
-    vt_status st = vti_spans_reap(m, VTI_REAP_TRY);
-    if (policy != VT_AHEAD_NONE) for_each_seq(m, n_tok, look[policy]);
+    vti_loans_return(m, false);
+    vt_status st = vti_spans_reap(m, VTI_REAP_POST);
+    vti_spans_clear(m, true);
+    vti_quarantine_retry(m);
+    for_each_seq(m, n_tok, look[policy]);
     refill_spare(m);
-    vti_spare_return_excess(m);
+    vti_spare_return_ahead(m);
     wipe_idle(m);
+    vti_stats_publish(m);
     return vti_tally_answer(m, st);
 }
 

@@ -1,21 +1,57 @@
-// manager_budget.c - vt_trim, vt_evict and vt_set_budget: the owner's control over the memory of
-// the whole manager.
+// manager_budget.c - vt_settle, vt_trim, vt_evict and vt_set_budget: the owner's control over the
+// memory of the whole manager.
 #include "sequence.h"
+
+#include "vtensor/common/try.h"
+
+static void settle_all(vt_manager *m)
+{
+    vti_jobs_settle(m);
+    vti_loans_return(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
+    vti_spans_clear(m, false);
+}
+
+static vt_status await_live(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+        VT_TRY(vti_fence_await(m, sp->fence));
+    }
+    return VT_OK;
+}
+
+static vt_status settle_device(vt_manager *m)
+{
+    vti_jobs_settle(m);
+    vti_loans_return(m, true);
+    VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
+    VT_TRY(await_live(m));
+    vti_spans_clear(m, false);
+    return VT_OK;
+}
+
+vt_status vt_settle(vt_manager *m)
+{
+    return vti_tally_answer(m, settle_device(m));
+}
 
 static uint64_t freed_since(const vt_manager *m, uint64_t had)
 {
-    uint64_t has = vti_pset_created(&m->pset);
-    return had > has ? (had - has) * m->geo.chunk_bytes : 0;
+    uint64_t has = vti_pset_created_bytes(&m->pset);
+    return had > has ? had - has : 0;
+}
+
+static uint64_t all_spare(const vt_manager *m)
+{
+    return vti_spare_for_newcomers(m) + m->vset.n_warm_bytes[VTI_SPAN_LIVE];
 }
 
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 {
-    vti_jobs_settle(m);
-    uint64_t had = vti_pset_created(&m->pset);
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
-    uint64_t keep = keep_bytes / m->geo.chunk_bytes;
-    uint64_t spare = vti_spare_count(m, NULL);
-    vt_status st = spare > keep ? vti_spare_reclaim(m, spare - keep, NULL) : VT_OK;
+    settle_all(m);
+    uint64_t had = vti_pset_created_bytes(&m->pset), spare = all_spare(m);
+    vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }
@@ -23,26 +59,47 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 // A retired span may still hold chunks of a prefix, so it is reaped first.
 vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
-    vti_jobs_settle(m);
-    uint64_t had = vti_pset_created(&m->pset), chunk = m->geo.chunk_bytes;
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
-    vti_prefixes_evict(m, want_bytes / chunk + (want_bytes % chunk != 0));
-    vt_status st = vti_strays_free(m);
+    settle_all(m);
+    uint64_t had = vti_pset_created_bytes(&m->pset), pooled = vti_pool_bytes(m);
+    vti_prefixes_evict(m, want_bytes);
+    uint64_t evicted = vti_pool_bytes(m) - pooled;
+    vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }
 
+static uint64_t excess_bytes(const vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
+    return used > budget_bytes ? used - budget_bytes : 0;
+}
+
+// Whole chunks may have to go for less.
+static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t over = excess_bytes(m, budget_bytes);
+    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0;
+    if (over > all_spare(m) + vti_evictable_bytes(m)) return is_waiting ? VT_BUSY : VT_NOSPACE;
+    while (over > 0) {
+        uint64_t had = over, spare = all_spare(m);
+        if (over > spare) vti_prefixes_evict(m, over - spare);
+        VT_TRY(vti_spare_return(m, over));
+        over = excess_bytes(m, budget_bytes);
+        if (over == had) return VT_BUSY; // the device still uses the rest
+    }
+    return VT_OK;
+}
+
 static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
 {
-    uint64_t was_chunks = m->budget_chunks;
-    if (budget_bytes < m->geo.chunk_bytes) return VT_EINVAL;
-    m->budget_chunks = budget_bytes / m->geo.chunk_bytes;
-    vt_status st = vti_room_make(m, NULL, 0, 0);
-    if (st == VT_OK)
-        m->budget_bytes = budget_bytes;
-    else
-        m->budget_chunks = was_chunks;
-    return st;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (budget_bytes < m->geo.group[g].chunk_bytes) return VT_EINVAL;
+    if (excess_bytes(m, budget_bytes) > 0) {
+        settle_all(m);
+        VT_TRY(shrink_to(m, budget_bytes));
+    }
+    m->budget_bytes = budget_bytes;
+    return VT_OK;
 }
 
 vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes)

@@ -8,94 +8,121 @@
 #include "vtensor/common/claim.h"
 #include "vtensor/common/try.h"
 
+// How often a chunk is held and mapped, as counted.
+typedef struct chunk_census {
+    uint32_t n_user, n_node, n_kept, n_warm;
+} chunk_census;
+
 typedef struct manager_census {
     const vt_manager *m;
-    vti_chunk *held; // [n_region, chunks_per_region] holders as counted
-    uint64_t n_in[VT_N_CHUNK_STATE];
-    uint64_t n_run, n_tok, n_swapped, n_torn, n_mapped;
-    uint32_t n_live, n_in_state[VTI_SPAN_RETIRED + 1];
+    chunk_census *held[VT_MAX_GROUP]; // by class: [n_region][len]
+    uint64_t n_run, live_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
+    uint32_t n_live, n_swapped, n_lost, n_in_state[VTI_N_SPAN_STATE];
 } manager_census;
 
-static vti_chunk *held_at(manager_census *c, uint32_t region, uint32_t position)
+static chunk_census *held_at(manager_census *c, uint32_t chunk)
 {
-    return &c->held[(size_t)region * c->m->geo.chunks_per_span + position];
+    uint32_t cls = vti_pset_class(&c->m->pset, chunk);
+    const vti_class *k = &c->m->pset.cls[cls];
+    bool is_known = (chunk - k->first) / k->len < k->n_region;
+    return is_known ? &c->held[cls][chunk - k->first] : NULL;
 }
 
-// 3, 6: what is mapped at a position.
-static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t position)
+// 3: what is mapped at a position.
+static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t group,
+                                uint32_t position)
 {
-    const vt_manager *m = c->m;
-    uint32_t region = sp->at[position];
-    if (region == VTI_NO_REGION) return NULL;
-    HOLDS(region < m->pset.n_region, "a span maps a region that does not exist");
-    vt_chunk_state st = vti_pset_state(&m->pset, region, position);
-    HOLDS(st != VT_CHUNK_ABSENT, "a mapped chunk has no memory");
-    HOLDS(position < sp->n_end, "a span maps beyond its end");
-    c->n_mapped++;
-    c->n_run += position == 0 || sp->at[position - 1] != region;
-    if (position < sp->n_owned) {
-        held_at(c, region, position)->n_user++;
+    const vti_lane *l = &sp->lane[group];
+    const vti_lane_geo *gr = &c->m->geo.group[group];
+    uint32_t chunk = l->at[position];
+    if (chunk == VTI_NO_CHUNK) return NULL;
+    chunk_census *held = held_at(c, chunk);
+    HOLDS(held && vti_pset_class(&c->m->pset, chunk) == gr->cls,
+          "a lane maps a chunk that does not exist");
+    vti_chunk is = vti_pset_chunk(&c->m->pset, chunk);
+    HOLDS(is.is_created, "a mapped chunk has no memory");
+    HOLDS(position < l->n_end, "a lane maps beyond its end");
+    c->mapped_bytes += gr->chunk_bytes;
+    if (vti_lane_run_begins(&c->m->vset, l, position)) c->n_run += gr->n_view;
+    if (position >= l->held0 && position < l->held1) {
+        held->n_user++;
         return NULL;
     }
-    HOLDS(st == VT_CHUNK_SPARE && region == sp->home,
-          "a warm chunk is not a spare chunk of the home");
+    HOLDS(position >= l->held1, "a lane maps a chunk before those it holds");
+    HOLDS(vti_chunk_state(&is) == VT_CHUNK_SPARE && is.place == VTI_IN_LANE,
+          "a warm chunk is not spare");
+    HOLDS(held->n_warm++ == 0, "a warm chunk is mapped twice");
+    HOLDS(position >= l->n_ro, "a warm chunk is mapped for reading only");
     return NULL;
 }
 
-static const char *check_detached(manager_census *c, const vti_span *sp, uint32_t position,
-                                  uint32_t *n)
+// 3, 6
+static const char *check_map(manager_census *c, const vti_span *sp, uint32_t group)
 {
-    uint32_t region = sp->detached[position];
-    if (region == VTI_NO_REGION) return NULL;
-    HOLDS(position < sp->n_owned && sp->at[position] == VTI_NO_REGION,
-          "a detached chunk is mapped, or not held");
-    held_at(c, region, position)->n_user++;
-    (*n)++;
-    return NULL;
-}
-
-// 2, 3, 6
-static const char *check_map(manager_census *c, const vti_span *sp)
-{
+    const vti_lane *l = &sp->lane[group];
+    const vti_lane_geo *gr = &c->m->geo.group[group];
     uint64_t had_run = c->n_run;
-    uint32_t n_warm = 0, n_detached = 0;
-    for (uint32_t p = 0; p < c->m->geo.chunks_per_span; p++) {
-        const char *broken = check_mapped(c, sp, p);
-        if (!broken) broken = check_detached(c, sp, p, &n_detached);
+    uint32_t n_warm = 0;
+    for (uint32_t p = 0; p < gr->n_position; p++) {
+        const char *broken = check_mapped(c, sp, group, p);
         if (broken) return broken;
-        n_warm += p >= sp->n_owned && sp->at[p] != VTI_NO_REGION;
+        n_warm += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
     }
-    HOLDS(n_warm == sp->n_warm, "the count of warm chunks is wrong");
-    HOLDS(n_detached == sp->n_detached, "the count of detached chunks is wrong");
-    HOLDS(c->n_run - had_run == sp->n_run, "a span's count of runs is wrong");
-    HOLDS(sp->n_end == 0 || sp->at[sp->n_end - 1] != VTI_NO_REGION,
-          "a span's end is not at its last mapped chunk");
-    HOLDS(sp->home == VTI_NO_REGION || c->m->pset.region[sp->home].home_of == sp->id,
-          "a span's home belongs to another span");
-    c->n_torn += sp->tear.n > 0 || sp->n_detached > 0;
+    HOLDS(n_warm == l->n_warm, "the count of warm chunks is wrong");
+    HOLDS(c->n_run - had_run == (uint64_t)l->n_run * gr->n_view, "a lane's count of runs is wrong");
+    HOLDS(l->n_end == 0 || l->at[l->n_end - 1] != VTI_NO_CHUNK,
+          "a lane's end is not at its last mapped chunk");
+    HOLDS(l->dirty_end <= l->n_end * gr->slice_bytes, "a lane is dirty beyond its end");
+    c->warm_bytes[sp->state] += n_warm * (uint64_t)gr->chunk_bytes;
     return NULL;
 }
 
-static bool in_swap(const vt_seq *s, uint32_t position)
+static bool in_swap(const vt_seq *s, uint32_t group, uint32_t position)
 {
     for (uint32_t i = 0; i < s->n_swapped; i++)
-        if (s->swapped[i].position == position) return true;
+        if (s->swapped[i].group == group && s->swapped[i].position == position) return true;
     return false;
 }
 
-// 4: what a sequence holds.
+// 4, 11: what a sequence holds in a lane.
+static const char *check_lane(const manager_census *c, const vti_span *sp, uint32_t group)
+{
+    const vt_manager *m = c->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane *l = &sp->lane[group];
+    const vt_seq *s = sp->seq;
+    HOLDS(l->n_owned == vti_group_chunks(gr, s->len_tok),
+          "a sequence does not own exactly the chunks it needs");
+    HOLDS(l->front <= vti_group_passed(gr, s->len_tok) && (gr->window_tok > 0 || l->front == 0),
+          "a lane has given up rows that are needed");
+    HOLDS(l->held0 <= l->front && l->held1 >= l->n_owned, "a lane does not hold what it owns");
+    for (uint32_t p = l->front; p < l->n_owned; p++) {
+        uint32_t chunk = l->at[p];
+        HOLDS(chunk != VTI_NO_CHUNK || in_swap(s, group, p),
+              "an owned chunk is not mapped or swapped out");
+        bool is_shared =
+            chunk != VTI_NO_CHUNK && vti_pset_state(&m->pset, chunk) == VT_CHUNK_SHARED;
+        bool is_tail = !gr->is_state && p >= vti_group_whole(gr, s->len_tok);
+        HOLDS(!is_shared || p < l->n_ro || p < l->guard_end || !m->guards || is_tail,
+              "a shared chunk can be written");
+        HOLDS(!is_shared || !gr->is_state, "a state is shared");
+    }
+    return NULL;
+}
+
+// 4
 static const char *check_seq(manager_census *c, const vti_span *sp)
 {
     const vt_seq *s = sp->seq;
     HOLDS(s && s->m == c->m && s->span == sp, "a sequence and its span do not refer to each other");
     HOLDS(s->len_tok <= c->m->geo.max_tok, "a sequence is longer than max_tok");
-    HOLDS(sp->n_owned == vti_geo_chunks(&c->m->geo, s->len_tok),
-          "a sequence does not own exactly the chunks it needs");
-    for (uint32_t p = 0; p < sp->n_owned; p++)
-        HOLDS(sp->at[p] != VTI_NO_REGION || sp->detached[p] != VTI_NO_REGION || in_swap(s, p),
-              "an owned chunk is not mapped, detached or swapped out");
+    HOLDS(s->live_bytes == vti_seq_live_bytes(s), "a sequence's live bytes are wrong");
+    for (uint32_t g = 0; g < c->m->geo.n_group && !sp->is_lost; g++) {
+        const char *broken = check_lane(c, sp, g);
+        if (broken) return broken;
+    }
     c->n_live++;
-    c->n_tok += s->len_tok;
+    c->live_bytes += s->live_bytes;
     c->n_swapped += s->n_swapped;
     return NULL;
 }
@@ -105,14 +132,20 @@ static const char *check_span(manager_census *c, uint32_t id)
 {
     const vti_span *sp = c->m->vset.span[id];
     HOLDS(sp->id == id, "a span's id is not its index");
-    HOLDS(!sp->is_lent, "a job is still with the mapper");
-    HOLDS(sp->state <= VTI_SPAN_RETIRED, "a span's state is unknown");
+    HOLDS(sp->state < VTI_N_SPAN_STATE, "a span's state is unknown");
     HOLDS(sp->state == VTI_SPAN_LIVE || !sp->seq, "a span that is not live has a sequence");
-    HOLDS(sp->state != VTI_SPAN_IDLE || sp->n_owned == 0, "an idle span owns chunks");
+    HOLDS(sp->is_lost || sp->state != VTI_SPAN_QUARANTINED, "a sound span is in quarantine");
     c->n_in_state[sp->state]++;
-    const char *broken = check_map(c, sp);
-    if (!broken && sp->state == VTI_SPAN_LIVE) broken = check_seq(c, sp);
-    return broken;
+    c->n_lost += sp->is_lost;
+    for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
+        const vti_lane *l = &sp->lane[g];
+        HOLDS(!l->is_lent, "a job is still with the mapper");
+        HOLDS(sp->state != VTI_SPAN_IDLE || (l->held1 == 0 && l->n_owned == 0 && l->n_ro == 0),
+              "an idle span holds chunks");
+        const char *broken = check_map(c, sp, g);
+        if (broken) return broken;
+    }
+    return sp->state == VTI_SPAN_LIVE ? check_seq(c, sp) : NULL;
 }
 
 static const char *check_list(const vti_span_list *l, vti_span_state state, uint32_t n_span)
@@ -128,52 +161,87 @@ static const char *check_list(const vti_span_list *l, vti_span_state state, uint
 static const char *check_spans(manager_census *c)
 {
     const vti_vset *vs = &c->m->vset;
-    for (uint32_t i = 0; i < vs->n_span; i++) {
-        const char *broken = check_span(c, i);
-        if (broken) return broken;
+    const char *broken = NULL;
+    for (uint32_t i = 0; i < vs->n_span && !broken; i++) broken = check_span(c, i);
+    for (vti_span_state st = 0; st < VTI_N_SPAN_STATE && !broken; st++) {
+        broken = check_list(&vs->in[st], st, c->n_in_state[st]);
+        if (!broken && c->warm_bytes[st] != vs->n_warm_bytes[st])
+            broken = "the count of warm bytes is wrong";
     }
-    const char *broken = check_list(&vs->idle, VTI_SPAN_IDLE, c->n_in_state[VTI_SPAN_IDLE]);
-    if (broken) return broken;
-    return check_list(&vs->retired, VTI_SPAN_RETIRED, c->n_in_state[VTI_SPAN_RETIRED]);
+    return broken;
 }
 
-// 8
-static void count_node(void *ctx, uint32_t region, uint32_t position)
+// 2
+static const char *check_homes(const manager_census *c)
 {
-    manager_census *c = ctx;
-    if (region >= c->m->pset.n_region || position >= c->m->geo.chunks_per_span) return;
-    vti_chunk *held = held_at(c, region, position);
-    held->n_node = (held->n_node + 1) & 0x7fffffffu;
-}
-
-// 1, 2
-static const char *check_region(manager_census *c, uint32_t region)
-{
-    const vti_region *r = &c->m->pset.region[region];
-    uint32_t n_in[VT_N_CHUNK_STATE] = {0};
-    HOLDS(!vti_pset_is_home(&c->m->pset, region) ||
-              (r->home_of < c->m->vset.n_span && c->m->vset.span[r->home_of]->home == region),
-          "a region is the home of a span with another home");
-    for (uint32_t p = 0; p < c->m->geo.chunks_per_span; p++) {
-        vti_chunk is = r->chunk[p], want = *held_at(c, region, p);
-        HOLDS(is.n_user == want.n_user, "a chunk's count of users is wrong");
-        HOLDS(is.n_node == want.n_node, "a chunk's count of nodes is wrong");
-        HOLDS(is.created || (is.n_user == 0 && is.n_node == 0), "a chunk without memory is held");
-        n_in[vti_pset_state(&c->m->pset, region, p)]++;
-    }
-    for (int st = 0; st < VT_N_CHUNK_STATE; st++) {
-        HOLDS(n_in[st] == r->n_in[st], "a region's counts do not match its chunks");
-        c->n_in[st] += n_in[st];
-    }
+    const vt_manager *m = c->m;
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        for (uint32_t g = 0; g < m->geo.n_group; g++) {
+            uint32_t home = m->vset.span[i]->lane[g].home;
+            HOLDS(home == VTI_NO_CHUNK || vti_pset_is_home(&m->pset, home),
+                  "a lane's home is not marked as one");
+            for (uint32_t k = 0; home != VTI_NO_CHUNK && k < i; k++)
+                HOLDS(m->vset.span[k]->lane[g].home != home, "two lanes have one home");
+        }
     return NULL;
 }
 
-static const char *check_regions(manager_census *c)
+// 8
+static void count_node(void *ctx, uint32_t chunk, bool is_kept)
 {
-    for (uint32_t r = 0; r < c->m->pset.n_region; r++) {
-        const char *broken = check_region(c, r);
+    chunk_census *held = held_at(ctx, chunk);
+    if (!held) return;
+    held->n_node++;
+    held->n_kept += is_kept;
+}
+
+static void count_loans(manager_census *c)
+{
+    const vt_manager *m = c->m;
+    for (uint32_t i = 0; i < m->n_loan; i++)
+        held_at(c, m->loan[(m->first_loan + i) % m->cap_loan].chunk)->n_user++;
+}
+
+typedef struct class_census {
+    uint64_t n_in[VT_N_CHUNK_STATE], n_pool, n_evictable;
+} class_census;
+
+// 1
+static const char *check_chunk(const chunk_census *want, const vti_chunk *is, class_census *sum)
+{
+    vt_chunk_state st = vti_chunk_state(is);
+    HOLDS(is->n_user == want->n_user, "a chunk's count of users is wrong");
+    HOLDS(is->n_node == want->n_node, "a chunk's count of nodes is wrong");
+    HOLDS(is->n_kept == want->n_kept, "a chunk's count of kept nodes is wrong");
+    HOLDS(is->is_created || (is->n_user == 0 && is->n_node == 0), "a chunk without memory is held");
+    HOLDS(is->is_created || is->place == 0, "a job has left a name reserved");
+    HOLDS(st != VT_CHUNK_SPARE || is->place != VTI_WITH_JOB, "a job has left a chunk");
+    HOLDS(st != VT_CHUNK_SPARE || (is->place == VTI_IN_LANE) == (want->n_warm == 1),
+          "a spare chunk is not where it should be");
+    sum->n_in[st]++;
+    sum->n_pool += st == VT_CHUNK_SPARE && is->place == VTI_IN_POOL;
+    sum->n_evictable += st == VT_CHUNK_CACHED && is->n_kept == 0;
+    return NULL;
+}
+
+// 1, 5
+static const char *check_class(const manager_census *c, uint32_t cls)
+{
+    const vti_class *k = &c->m->pset.cls[cls];
+    class_census sum = {0};
+    uint64_t n_pool = 0;
+    for (uint32_t i = 0; i < k->n_region * k->len; i++) {
+        const vti_chunk *is = k->region[i / k->len].chunk;
+        const char *broken = is ? check_chunk(&c->held[cls][i], &is[i % k->len], &sum) : NULL;
         if (broken) return broken;
     }
+    for (uint32_t chunk = k->pool; chunk != VTI_NO_CHUNK && n_pool <= k->n_pool; n_pool++)
+        chunk = vti_pset_chunk(&c->m->pset, chunk).next;
+    for (int st = VT_CHUNK_SPARE; st < VT_N_CHUNK_STATE; st++)
+        HOLDS(sum.n_in[st] == k->n_in[st],
+              "the counts of chunks are not the sums over the regions");
+    HOLDS(sum.n_pool == k->n_pool && n_pool == k->n_pool, "the count of the pool is wrong");
+    HOLDS(sum.n_evictable == k->n_evictable, "the count of what may be evicted is wrong");
     return NULL;
 }
 
@@ -181,19 +249,16 @@ static const char *check_regions(manager_census *c)
 static const char *check_sums(const manager_census *c)
 {
     const vt_manager *m = c->m;
-    for (int st = 0; st < VT_N_CHUNK_STATE; st++)
-        HOLDS(c->n_in[st] == m->pset.n_in[st],
-              "the counts of chunks are not the sums over the regions");
+    uint64_t created = vti_pset_created_bytes(&m->pset);
     HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
-    HOLDS(m->n_reserved == 0 && m->runs_reserved == 0 && m->n_leaving == 0 && m->n_lent == 0,
+    HOLDS(m->reserved_bytes == 0 && m->runs_reserved == 0 && m->n_lent == 0 && !m->job_is_lent,
           "a job has left a reservation");
-    HOLDS(vti_pset_created(&m->pset) <= m->budget_chunks,
-          "more chunks are created than the budget allows");
+    HOLDS(created <= m->budget_bytes, "more is created than the budget allows");
     HOLDS(c->n_run == m->vset.n_run, "the count of mappings is wrong");
-    HOLDS(c->n_run * m->geo.n_view <= m->max_runs, "more runs are mapped than the backend allows");
-    HOLDS(c->n_tok == m->live_tok, "the count of live tokens is wrong");
-    HOLDS(m->tally.peak_tok >= c->n_tok, "the peak of live tokens is too low");
-    HOLDS(m->tally.peak_chunks >= vti_pset_created(&m->pset), "the peak of chunks is too low");
+    HOLDS(c->n_run <= m->max_runs, "more runs are mapped than the backend allows");
+    HOLDS(c->live_bytes == m->live_bytes, "the count of live bytes is wrong");
+    HOLDS(m->tally.peak_live >= c->live_bytes, "the peak of live bytes is too low");
+    HOLDS(m->tally.peak_bytes >= created, "the peak of created bytes is too low");
     return NULL;
 }
 
@@ -223,33 +288,45 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
 static vt_status check_system(const manager_census *c, const char **broken)
 {
     const vt_manager *m = c->m;
-    vti_claim claim = {.resident_bytes = vti_pset_created(&m->pset) * m->geo.chunk_bytes,
-                       .mapped_bytes = c->n_mapped * m->geo.chunk_bytes,
-                       .n_run = c->n_run * m->geo.n_view,
-                       .is_torn = c->n_torn > 0};
+    vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset),
+                       .mapped_bytes = c->mapped_bytes,
+                       .n_run = c->n_run,
+                       .is_torn = c->n_lost > 0};
     return vti_claim_check(m->vmm, &claim, broken);
 }
 
 static vt_status check_all(manager_census *c, uint8_t *taken, const char **broken)
 {
     *broken = check_spans(c);
+    if (!*broken) *broken = check_homes(c);
     if (!*broken) *broken = vti_rtree_check(c->m->rtree, count_node, c);
-    if (!*broken) *broken = check_regions(c);
+    if (!*broken) count_loans(c);
+    for (uint32_t k = 0; k < c->m->pset.n_class && !*broken; k++) *broken = check_class(c, k);
     if (!*broken) *broken = check_sums(c);
     if (!*broken) *broken = check_swap(c, taken);
     return *broken ? VT_OK : check_system(c, broken);
+}
+
+static vt_status census_alloc(manager_census *c)
+{
+    for (uint32_t k = 0; k < c->m->pset.n_class; k++) {
+        size_t n = (size_t)c->m->pset.cls[k].n_region * c->m->pset.cls[k].len;
+        c->held[k] = calloc(n + 1, sizeof *c->held[k]);
+        if (!c->held[k]) return VT_ENOMEM;
+    }
+    return VT_OK;
 }
 
 vt_status vt_check(vt_manager *m, const char **what)
 {
     const char *broken = NULL;
     vti_jobs_settle(m);
-    size_t n_held = (size_t)m->pset.n_region * m->geo.chunks_per_span;
-    manager_census c = {.m = m, .held = calloc(n_held + 1, sizeof *c.held)};
+    manager_census c = {.m = m};
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);
-    vt_status st = c.held && taken ? check_all(&c, taken, &broken) : VT_ENOMEM;
+    vt_status st = taken ? census_alloc(&c) : VT_ENOMEM;
+    if (st == VT_OK) st = check_all(&c, taken, &broken);
+    for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.held[k]);
     free(taken);
-    free(c.held);
     if (what) *what = broken;
     return broken ? VT_EINVAL : st;
 }

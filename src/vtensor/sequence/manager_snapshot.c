@@ -12,17 +12,39 @@ typedef struct picture {
     uint64_t *at;
 } picture;
 
-static void draw_region(const vt_manager *m, picture *pic, uint32_t region)
+static uint32_t group_of_class(const vt_manager *m, uint32_t cls)
 {
-    for (uint32_t p = 0; p < m->geo.chunks_per_span; p++) {
-        vti_chunk c = vti_pset_chunk(&m->pset, region, p);
-        if (!c.created) continue;
+    uint32_t g = 0;
+    while (m->geo.group[g].cls != cls) g++;
+    return g;
+}
+
+static void draw_region(const vt_manager *m, picture *pic, uint32_t cls, uint32_t region)
+{
+    const vti_class *c = &m->pset.cls[cls];
+    for (uint32_t i = 0; c->region[region].chunk && i < c->len; i++) {
+        const vti_chunk *chunk = &c->region[region].chunk[i];
+        if (!chunk->is_created) continue;
         pic->chunk[pic->head.n_chunk++] = (vt_chunk_info){
-            .index = vti_pset_index(&m->pset, region, p),
-            .state = vti_pset_state(&m->pset, region, p),
-            .n_seq = c.n_user,
-            .n_node = c.n_node,
+            .index = (uint64_t)c->first + (uint64_t)region * c->len + i,
+            .group = group_of_class(m, cls),
+            .state = vti_chunk_state(chunk),
+            .n_seq = chunk->n_user,
+            .n_node = chunk->n_node,
         };
+    }
+}
+
+static void draw_lane(const vt_manager *m, const vti_span *sp, uint32_t group, vt_span_info *info,
+                      uint64_t *at)
+{
+    const vti_lane *l = &sp->lane[group];
+    info->n_chunk += l->n_owned - l->front;
+    info->n_run += l->n_run;
+    for (uint32_t p = 0; p < m->geo.group[group].n_position; p++) {
+        bool mapped = l->at[p] != VTI_NO_CHUNK;
+        at[p] = mapped ? l->at[p] : UINT64_MAX;
+        info->n_mapped += mapped;
     }
 }
 
@@ -30,37 +52,43 @@ static void draw_span(const vt_manager *m, picture *pic, const vti_span *sp)
 {
     const vt_seq *s = sp->seq;
     vt_span_info *info = &pic->span[sp->id];
+    uint64_t *at = pic->at + (size_t)sp->id * pic->head.n_position;
     *info = (vt_span_info){
-        .plane0 = (void *)vti_span_addr(&m->geo, sp, 0, 0),
+        .plane0 = (void *)vti_lane_addr(&m->geo, sp, 0, 0, 0),
         .is_live = s != NULL,
         .is_swapped = s && s->swapped,
         .len_tok = s ? s->len_tok : 0,
-        .n_chunk = sp->n_owned,
-        .n_run = sp->n_run,
     };
-    uint64_t *at = pic->at + (size_t)sp->id * m->geo.chunks_per_span;
-    for (uint32_t p = 0; p < m->geo.chunks_per_span; p++) {
-        bool mapped = sp->at[p] != VTI_NO_REGION;
-        at[p] = mapped ? vti_pset_index(&m->pset, sp->at[p], p) : UINT64_MAX;
-        info->n_mapped += mapped;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        draw_lane(m, sp, g, info, at);
+        at += m->geo.group[g].n_position;
     }
+}
+
+static size_t count_created(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < m->pset.n_class; c++) n += vti_class_created(&m->pset.cls[c]);
+    return n;
 }
 
 vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
 {
     *out = NULL;
-    size_t n_chunk = vti_pset_created(&m->pset), n_span = m->vset.n_span;
-    size_t n_at = n_span * m->geo.chunks_per_span;
+    size_t n_chunk = count_created(m), n_span = m->vset.n_span, n_position = 0;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) n_position += m->geo.group[g].n_position;
+    size_t n_at = n_span * n_position;
     picture *pic = calloc(1, sizeof *pic + n_chunk * sizeof *pic->chunk +
                                  n_span * sizeof *pic->span + n_at * sizeof *pic->at);
     if (!pic) return VT_ENOMEM;
     pic->at = (uint64_t *)(pic + 1); // the strictest alignment first
     pic->chunk = (vt_chunk_info *)(pic->at + n_at);
     pic->span = (vt_span_info *)(pic->chunk + n_chunk);
-    for (uint32_t r = 0; r < m->pset.n_region; r++) draw_region(m, pic, r);
+    pic->head.n_position = (uint32_t)n_position;
+    for (uint32_t c = 0; c < m->pset.n_class; c++)
+        for (uint32_t r = 0; r < m->pset.cls[c].n_region; r++) draw_region(m, pic, c, r);
     for (uint32_t i = 0; i < n_span; i++) draw_span(m, pic, m->vset.span[i]);
     pic->head.n_span = (uint32_t)n_span;
-    pic->head.n_position = m->geo.chunks_per_span;
     pic->head.chunk = pic->chunk;
     pic->head.span = pic->span;
     pic->head.at = pic->at;

@@ -1,80 +1,158 @@
 // manager_stats.c - the statistics. Gauges are computed from the structure on request, so that they
-// cannot drift from it; only counters and peaks are kept.
+// cannot drift from it; only counters and peaks are kept. Other threads see a copy that each
+// vt_step leaves.
 #include "sequence.h"
 
-static uint64_t live_bytes(const vt_manager *m, uint64_t n_tok)
-{
-    const vti_geo *g = &m->geo;
-    uint64_t views = g->n_view; // with one view, stride_bytes covers all planes
-    return n_tok * views * g->stride_bytes;
-}
+#include "vtensor/common/sizes.h"
 
-// Bytes beyond the sequences' lengths in their tails; a shared tail counts once per sequence.
-static uint64_t slack_bytes(const vt_manager *m)
+static uint64_t tail_slack(const vt_manager *m, const vt_seq *s)
 {
-    const vti_geo *g = &m->geo;
     uint64_t n = 0;
-    for (uint32_t i = 0; i < m->vset.n_span; i++) {
-        const vt_seq *s = m->vset.span[i]->seq;
-        size_t tail = s ? vti_geo_tail_bytes(g, s->len_tok) : 0;
-        if (tail > 0 && !s->swapped) n += g->n_view * (g->slice_bytes - tail);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        size_t tail = vti_group_tail_bytes(gr, s->len_tok);
+        if (tail > 0) n += gr->n_view * (gr->slice_bytes - tail);
     }
     return n;
 }
 
-void vt_get_stats(const vt_manager *m, vt_stats *out)
+// Bytes beyond the sequences' lengths in their tails, which nobody shares.
+static uint64_t slack_bytes(const vt_manager *m)
 {
-    const vti_tally *t = &m->tally;
-    const uint64_t *n_in = m->pset.n_in;
-    uint64_t chunk = m->geo.chunk_bytes, created = vti_pset_created(&m->pset);
+    uint64_t n = 0;
+    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        if (sp->seq && !sp->seq->swapped) n += tail_slack(m, sp->seq);
+    return n;
+}
+
+static uint64_t held_in_span(const vt_manager *m, const vti_span *sp)
+{
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        for (uint32_t p = sp->lane[g].held0; p < sp->lane[g].held1; p++)
+            if (sp->lane[g].at[p] != VTI_NO_CHUNK) n += m->geo.group[g].chunk_bytes;
+    return n;
+}
+
+static uint64_t quarantined_bytes(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        if (m->vset.span[i]->is_lost) n += held_in_span(m, m->vset.span[i]);
+    return n;
+}
+
+static uint64_t count_lost(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < m->vset.n_span; i++) n += m->vset.span[i]->is_lost;
+    return n;
+}
+
+static uint64_t count_chunks(const vt_manager *m, vt_chunk_state state)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < m->pset.n_class; c++) n += m->pset.cls[c].n_in[state];
+    return n;
+}
+
+static vt_stats gauges_of(const vt_manager *m)
+{
+    const vti_pset *ps = &m->pset;
     vti_rtree_stats tree = vti_rtree_look(m->rtree);
-    *out = (vt_stats){
+    return (vt_stats){
         .budget_bytes = m->budget_bytes,
-        .chunk_bytes = chunk,
-        .chunks_created = created,
-        .chunks_owned = n_in[VT_CHUNK_OWNED],
-        .chunks_shared = n_in[VT_CHUNK_SHARED],
-        .chunks_cached = n_in[VT_CHUNK_CACHED],
-        .chunks_spare = n_in[VT_CHUNK_SPARE],
+        .chunk_bytes = m->geo.group[0].chunk_bytes,
+        .block_tok = m->geo.block_tok,
+        .chunks_owned = count_chunks(m, VT_CHUNK_OWNED),
+        .chunks_shared = count_chunks(m, VT_CHUNK_SHARED),
+        .chunks_cached = count_chunks(m, VT_CHUNK_CACHED),
+        .chunks_spare = count_chunks(m, VT_CHUNK_SPARE),
         .chunks_swapped = m->swap.n_slot - m->swap.n_free,
-        .mapped_bytes = created * chunk,
-        .live_bytes = live_bytes(m, m->live_tok),
+        .mapped_bytes = vti_pset_created_bytes(ps),
+        .owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED),
+        .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
+        .cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED),
+        .spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE),
+        .evictable_bytes = vti_evictable_bytes(m),
+        .quarantined_bytes = quarantined_bytes(m),
+        .swapped_bytes = m->swap.used_bytes,
+        .live_bytes = m->live_bytes,
         .slack_bytes = slack_bytes(m),
-        .peak_mapped_bytes = t->peak_chunks * chunk,
-        .peak_live_bytes = live_bytes(m, t->peak_tok),
         .seqs = m->n_seq,
-        .mappings = m->vset.n_run * m->geo.n_view,
+        .quarantined_spans = count_lost(m),
+        .mappings = m->vset.n_run,
         .max_mappings = m->max_runs,
-        .map_calls = t->calls.map_calls,
-        .unmap_calls = t->calls.unmap_calls,
-        .create_calls = t->calls.create_calls,
-        .destroy_calls = t->calls.destroy_calls,
-        .nospace = t->nospace,
-        .device_errors = t->calls.device_errors,
         .prefix_nodes = tree.n_node,
         .prefix_tok = tree.n_tok,
-        .prefix_evicted = t->prefix_evicted,
-        .match_calls = t->match_calls,
-        .match_tok = t->match_tok,
-        .hit_tok = t->hit_tok,
-        .copied_chunks = t->copied_chunks,
-        .ready_hits = t->ready_hits,
-        .ready_misses = t->ready_misses,
-        .jobs = t->jobs,
-        .job_failures = t->job_failures,
+        .prefix_evicted = tree.n_evicted,
         .swap_bytes = m->swap.size_bytes,
-        .swap_out_chunks = t->swap_out_chunks,
-        .swap_in_chunks = t->swap_in_chunks,
-        .swap_corrupt = t->swap_corrupt,
     };
+}
+
+static void add_counters(const vt_manager *m, vt_stats *out)
+{
+    const vti_tally *t = &m->tally;
+    out->peak_mapped_bytes = t->peak_bytes;
+    out->peak_live_bytes = t->peak_live;
+    out->map_calls = t->calls.map_calls;
+    out->unmap_calls = t->calls.unmap_calls;
+    out->protect_calls = t->calls.protect_calls;
+    out->create_calls = t->calls.create_calls;
+    out->destroy_calls = t->calls.destroy_calls;
+    out->shortages = t->shortages;
+    out->device_errors = t->calls.device_errors;
+    out->match_calls = t->match_calls;
+    out->match_tok = t->match_tok;
+    out->hit_tok = t->hit_tok;
+    out->copied_chunks = t->copied_chunks;
+    out->ready_hits = t->ready_hits;
+    out->ready_misses = t->ready_misses;
+    out->jobs = t->jobs;
+    out->job_failures = t->job_failures;
+    out->swap_out_chunks = t->swap_out_chunks;
+    out->swap_in_chunks = t->swap_in_chunks;
+    out->swap_corrupt = t->swap_corrupt;
+}
+
+static vt_stats stats_of(const vt_manager *m)
+{
+    vt_stats st = gauges_of(m);
+    st.chunks_created = st.chunks_owned + st.chunks_shared + st.chunks_cached + st.chunks_spare;
+    add_counters(m, &st);
+    return st;
+}
+
+void vt_stats_get(const vt_manager *m, vt_stats *out)
+{
+    vt_stats st = stats_of(m);
+    vti_struct_out(out, &st, sizeof st, out->struct_bytes);
+}
+
+void vti_stats_publish(vt_manager *m)
+{
+    vt_stats st = stats_of(m);
+    pthread_mutex_lock(&m->mu);
+    m->published = st;
+    pthread_mutex_unlock(&m->mu);
+}
+
+void vt_stats_read(vt_manager *m, vt_stats *out)
+{
+    pthread_mutex_lock(&m->mu);
+    vt_stats st = m->published;
+    pthread_mutex_unlock(&m->mu);
+    vti_struct_out(out, &st, sizeof st, out->struct_bytes);
 }
 
 const char *vt_status_name(vt_status st)
 {
-    static const char *const name[] = {
-        [VT_OK] = "VT_OK",         [VT_NOSPACE] = "VT_NOSPACE", [VT_EDEVICE] = "VT_EDEVICE",
-        [VT_EINVAL] = "VT_EINVAL", [VT_ENOMEM] = "VT_ENOMEM",
+    static const char *const name[VT_N_STATUS] = {
+        [VT_OK] = "VT_OK",           [VT_NOSPACE] = "VT_NOSPACE", [VT_EDEVICE] = "VT_EDEVICE",
+        [VT_EINVAL] = "VT_EINVAL",   [VT_ENOMEM] = "VT_ENOMEM",   [VT_NOMAPS] = "VT_NOMAPS",
+        [VT_NOSPANS] = "VT_NOSPANS", [VT_NOPINS] = "VT_NOPINS",   [VT_NOSWAP] = "VT_NOSWAP",
+        [VT_BUSY] = "VT_BUSY",
     };
     unsigned i = (unsigned)st;
-    return i < sizeof name / sizeof name[0] ? name[i] : "VT_?";
+    return i < VT_N_STATUS ? name[i] : "VT_?";
 }

@@ -1,98 +1,271 @@
-// seq_extend.c - extend and truncate.
+// seq_extend.c - extend: every lane gets the chunks that the new length needs.
 //
-//   extend    the tail is made writable first (seq_tail.c); then warm chunks become the sequence's
-//             at once, the others after they are created and mapped
-//   truncate  chunks that nobody else holds stay warm beyond the new end, the others are unmapped
+// Chunks that were prepared become the sequence's at once, the others after they are taken and
+// mapped. What may be dirty of the new rows is wiped, in the order of the device's work. A window
+// then gives up what no token from the old length on needs.
+//
+// A failure changes nothing that can be seen: what was backed until then stays, warm.
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
 
-// The sequence takes over the warm stretch from n_owned on.
-static vt_status take_warm(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+static uint32_t need_of(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {
-    uint32_t first = sp->n_owned, p = first;
-    while (p < n_chunk && sp->at[p] != VTI_NO_REGION) p++;
-    if (first < sp->n_dirty) VT_TRY(vti_span_await_fence(m, sp));
-    for (uint32_t dirty = first; dirty < p && dirty < sp->n_dirty; dirty++)
-        VT_TRY(vti_span_zero(m, sp, dirty, 0));
-    sp->n_warm -= p - first;
-    vti_span_hold(m, sp, first, p - first);
-    return VT_OK;
+    return vti_group_chunks(&s->m->geo.group[group], len_tok);
 }
 
-static vt_status chunks_add(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+static uint32_t cold_in(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {
-    if (vti_span_cold_chunks(sp, n_chunk) > 0) {
-        vti_job_settle(m, sp);
-        // one home for all of them, so that all can be undone
-        VT_TRY(vti_span_home(m, sp, sp->n_owned, n_chunk));
-        VT_TRY(vti_room_make(m, sp, n_chunk, vti_span_cold_chunks(sp, n_chunk)));
-    }
-    VT_TRY(take_warm(m, sp, n_chunk));
-    for (uint32_t n; sp->n_owned < n_chunk;) {
-        VT_TRY(vti_span_back(m, sp, sp->n_owned, n_chunk, &n));
-        VT_TRY(take_warm(m, sp, n_chunk));
-    }
-    return VT_OK;
+    const vti_lane *l = &s->span->lane[group];
+    return vti_lane_count_cold(l, l->n_owned, need_of(s, group, len_tok));
 }
 
-// The sequence gets all chunks up to n_chunk, or none: on a failure those just made return to the
-// system.
-static vt_status chunks_grow(vt_manager *m, vti_span *sp, uint32_t n_chunk)
+static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
 {
-    uint32_t had = sp->n_owned, cold = had;
-    while (cold < n_chunk && sp->at[cold] != VTI_NO_REGION) cold++;
-    vt_status st = chunks_add(m, sp, n_chunk);
-    m->tally.ready_hits += st == VT_OK && cold == n_chunk;
-    m->tally.ready_misses += st == VT_OK && cold != n_chunk;
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++)
+        n += cold_in(s, g, len_tok) * (uint64_t)s->m->geo.group[g].chunk_bytes;
+    return n;
+}
+
+// If others have too little, the sequence's own warm chunks beyond the length serve too.
+vt_status vti_seq_room(vt_seq *s, uint64_t bytes, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    vt_status st = vti_room_check(m, s->span, bytes);
     if (st == VT_OK) return VT_OK;
-    uint32_t was_dirty = sp->n_dirty;
-    (void)vti_span_drop(m, sp, had); // they stay warm: nothing is unmapped
-    sp->n_dirty = was_dirty;
-    (void)vti_span_shed(m, sp, cold, n_chunk, UINT32_MAX);
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        VT_TRY(vti_surplus_unmap(m, s->span, g, need_of(s, g, len_tok)));
+    return vti_room_check(m, s->span, bytes);
+}
+
+// ---- A tail that is shared, after a truncate into a chunk that others hold
+
+// Maps one chunk at a position inside the tokens, from which another one was unmapped.
+static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk, vt_vmm_use use)
+{
+    s->span->lane[group].plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    return vti_job_now(s->m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, use, 0});
+}
+
+// The copy at position p instead of the shared chunk. If that cannot be mapped again, the sequence
+// is lost.
+static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t copy,
+                               size_t tail_bytes)
+{
+    vt_manager *m = s->m;
+    vti_lane *l = &s->span->lane[group];
+    uint32_t shared = l->at[p], n_ro = l->n_ro;
+    vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
+    size_t dirty_end = (p + 1) * m->geo.group[group].slice_bytes; // the copy is not wiped
+    if (dirty_end < l->dirty_end) dirty_end = l->dirty_end;
+    vt_status st = vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0});
+    if (st != VT_OK) {
+        vti_pset_place(&m->pset, copy, VTI_IN_POOL);
+        return st;
+    }
+    vti_pset_user_hold(&m->pset, shared);
+    if (n_ro > p) vti_lane_set_ro(&m->vset, s->span, group, p);
+    l->guard_end = p;
+    st = map_inside(s, group, p, copy, VT_VMM_WRITE);
+    if (st == VT_OK) {
+        st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
+        vti_loan_add(m, shared);
+        if (st != VT_OK) vti_span_quarantine(m, s->span);
+    } else if (s->span->is_lost || map_inside(s, group, p, shared, alias) != VT_OK) {
+        vti_span_quarantine(m, s->span);
+    } else if (n_ro > p) {
+        vti_lane_set_ro(&m->vset, s->span, group, p + 1);
+    }
+    if (l->at[p] != VTI_NO_CHUNK) l->dirty_end = dirty_end;
+    vti_pset_user_drop(&m->pset, shared, VTI_IN_POOL);
     return st;
+}
+
+static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
+{
+    vt_manager *m = s->m;
+    uint32_t copy;
+    VT_TRY(vti_loan_reserve(m));
+    VT_TRY(vti_seq_room(s, m->geo.group[group].chunk_bytes, s->len_tok));
+    vti_lane_settle(m, s->span, group);
+    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
+    VT_TRY(vti_chunk_make(m, group, &copy));
+    return exchange_tail(s, group, p, copy, tail_bytes);
+}
+
+// By the contract of extend, no later work reads the sequence until it does.
+static vt_status device_lets_go(vt_seq *s)
+{
+    bool is_passed;
+    if (!s->tail_asked) VT_TRY(vti_fence_take(s->m, s->span));
+    vt_status st = vti_fence_passed(s->m, s->span->fence, &is_passed);
+    if (st == VT_OK && !is_passed) st = VT_BUSY;
+    s->tail_asked = st == VT_BUSY;
+    return st;
+}
+
+static vt_status tail_make_writable(vt_seq *s, uint32_t group)
+{
+    vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p = vti_group_whole(gr, s->len_tok);
+    size_t tail_bytes = vti_group_tail_bytes(gr, s->len_tok);
+    if (gr->is_state || tail_bytes == 0 || p < l->front) return VT_OK;
+    if (vti_pset_state(&m->pset, l->at[p]) == VT_CHUNK_OWNED)
+        return vti_lane_unguard(m, s->span, group, p);
+    VT_TRY(device_lets_go(s));
+    return replace_tail(s, group, p, tail_bytes);
+}
+
+// ---- Growing
+
+// Takes back jobs on the way, and backs what they have not.
+static vt_status back_cold(vt_seq *s, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    vti_jobs_take(m);
+    if (cold_bytes(s, len_tok) == 0) return VT_OK;
+    vti_span_settle(m, s->span);
+    VT_TRY(vti_seq_room(s, cold_bytes(s, len_tok), len_tok));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (cold_in(s, g, len_tok) > 0)
+            VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));
+    return VT_OK;
+}
+
+// The new rows read as zero. A sequence of length 0 may begin with chunks that it shares.
+static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
+{
+    const vti_lane_geo *gr = &s->m->geo.group[group];
+    vti_lane *l = &s->span->lane[group];
+    size_t from = vti_group_bytes(gr, s->len_tok), to = vti_group_bytes(gr, len_tok);
+    if (s->len_tok == 0) from = l->n_owned * gr->slice_bytes;
+    if (from >= l->dirty_end || from >= to) return VT_OK;
+    size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
+    if (end > l->dirty_end) end = l->dirty_end;
+    vt_status st = vti_lane_zero(s->m, s->span, group, from, end);
+    if (st == VT_OK && end == l->dirty_end) l->dirty_end = 0;
+    if (st != VT_OK) s->span->needs_fence = true; // some views may be queued, and stay warm
+    return st;
+}
+
+static vt_status lane_make_ready(vt_seq *s, uint32_t group)
+{
+    const vti_lane *l = &s->span->lane[group];
+    if (l->held1 > l->n_owned) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
+    return tail_make_writable(s, group);
 }
 
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
-    vti_span *sp = s->span;
+    uint32_t n_more = 0;
     if (len_tok > m->geo.max_tok || s->swapped) return VT_EINVAL;
-    uint32_t need = vti_geo_chunks(&m->geo, len_tok);
-    size_t tail_bytes = vti_tail_blocked(s);
-    if (tail_bytes > 0) VT_TRY(vti_tail_make_writable(s, tail_bytes, need));
-    if (need <= sp->n_owned) return VT_OK;
-    if (vti_span_cold_chunks(sp, need) > 0) vti_jobs_take(m); // a job may have made them by now
-    return chunks_grow(m, sp, need);
+    if (s->span->is_lost) return VT_EDEVICE;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        VT_TRY(lane_make_ready(s, g));
+        n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
+    }
+    bool is_ready = n_more == 0 || cold_bytes(s, len_tok) == 0;
+    if (!is_ready) VT_TRY(back_cold(s, len_tok));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (need_of(s, g, len_tok) > s->span->lane[g].n_owned)
+            vti_lane_hold(m, s->span, g, need_of(s, g, len_tok));
+    if (n_more > 0) m->tally.ready_hits += is_ready;
+    if (n_more > 0) m->tally.ready_misses += !is_ready;
+    return VT_OK;
+}
+
+// Gives up what no token from the old length on attends to.
+static void pass_windows(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vti_lane *l = &s->span->lane[g];
+        uint32_t passed = vti_group_passed(&m->geo.group[g], s->len_tok);
+        if (passed <= l->front) continue;
+        vti_lane_leave(m, s->span, g, passed, l->n_owned);
+        s->span->needs_fence = true;
+    }
 }
 
 static vt_status extend_seq(vt_seq *s, uint32_t len_tok)
 {
-    VT_TRY(vti_span_repair(s->m, s->span));
     VT_TRY(vti_seq_grow(s, len_tok));
+    pass_windows(s);
     vti_seq_set_len(s, len_tok);
     return VT_OK;
 }
 
 vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
-    if (len_tok <= s->len_tok && !s->swapped && !vti_span_is_torn(s->span)) return VT_OK;
+    if (len_tok <= s->len_tok && !s->swapped && !s->span->is_lost) return VT_OK;
     if (len_tok < s->len_tok) len_tok = s->len_tok;
     return vti_tally_answer(s->m, extend_seq(s, len_tok));
 }
 
+vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok, uint32_t n,
+                             uint32_t *n_done)
+{
+    vt_status st = VT_OK;
+    uint32_t i = 0;
+    while (i < n && (st = vt_seq_extend(seq[i], len_tok[i])) == VT_OK) i++;
+    if (n_done) *n_done = i;
+    return st;
+}
+
 // ---- Truncate
+
+static bool can_cut(const vt_seq *s, uint32_t len_tok)
+{
+    const vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        if (gr->is_state && len_tok > 0) return false;
+        if (s->span->lane[g].front > vti_group_passed(gr, len_tok)) return false;
+    }
+    return true;
+}
+
+vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok)
+{
+    if (s->swapped || !can_cut(s, len_tok)) return VT_EINVAL;
+    return s->span->is_lost ? VT_EDEVICE : VT_OK;
+}
+
+// Nothing is unmapped now: what others hold waits until the device is done with it.
+static void cut_to(vt_seq *s, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vti_lane *l = &s->span->lane[g];
+        uint32_t end = vti_group_chunks(&m->geo.group[g], len_tok);
+        size_t used = vti_group_bytes(&m->geo.group[g], s->len_tok);
+        if (used > l->dirty_end) l->dirty_end = used;
+        vti_lane_leave(m, s->span, g, l->front, end);
+    }
+    s->span->needs_fence = true;
+    s->tail_asked = false;
+    if (s->pending.n_tok > len_tok) s->pending.n_tok = len_tok;
+    vti_seq_set_len(s, len_tok);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) (void)vti_lane_clear(m, s->span, g, false);
+}
 
 static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
 {
-    vt_manager *m = s->m;
-    if (s->swapped) return VT_EINVAL;
-    vti_jobs_take(m);
-    VT_TRY(vti_span_fence(m, s->span));
-    VT_TRY(vti_span_drop(m, s->span, vti_geo_chunks(&m->geo, len_tok)));
-    s->tail_stale = vti_geo_tail_bytes(&m->geo, len_tok) > 0;
-    vti_seq_set_len(s, len_tok);
-    (void)vti_strays_free(m); // what cannot be freed stays spare and counted
+    VT_TRY(vti_seq_can_truncate(s, len_tok));
+    cut_to(s, len_tok);
+    return VT_OK;
+}
+
+vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok)
+{
+    if (s->span->is_lost) return VT_EDEVICE;
+    if (len_tok < s->len_tok) cut_to(s, len_tok);
     return VT_OK;
 }
 

@@ -4,14 +4,17 @@
 #include <assert.h>
 #include <stdlib.h>
 
-vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t n_alias, vt_seq **out)
+#include "vtensor/common/try.h"
+
+vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vt_seq **out)
 {
     *out = NULL;
+    if (m->n_seq == m->geo.max_seq) return VT_NOSPANS;
     vti_jobs_take(m);
     vt_seq *s = calloc(1, sizeof *s);
     if (!s) return VT_ENOMEM;
     vti_span *sp;
-    vt_status st = vti_span_take(m, expect_tok, n_alias, &sp);
+    vt_status st = vti_span_take(m, expect_tok, alias_tok, &sp);
     if (st != VT_OK) {
         free(s);
         return st;
@@ -28,12 +31,26 @@ vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
     return vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out));
 }
 
+uint64_t vti_seq_live_bytes(const vt_seq *s)
+{
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &s->m->geo.group[g];
+        size_t all = vti_group_bytes(gr, s->len_tok),
+               gone = s->span->lane[g].front * gr->slice_bytes;
+        if (all > gone) n += gr->n_view * (all - gone);
+    }
+    return n;
+}
+
 void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
-    m->live_tok = m->live_tok - s->len_tok + len_tok;
     s->len_tok = len_tok;
-    if (m->live_tok > m->tally.peak_tok) m->tally.peak_tok = m->live_tok;
+    m->live_bytes -= s->live_bytes;
+    s->live_bytes = vti_seq_live_bytes(s);
+    m->live_bytes += s->live_bytes;
+    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
 }
 
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
@@ -55,31 +72,54 @@ void vt_seq_release(vt_seq *s)
     if (!s) return;
     vt_manager *m = s->m;
     vti_jobs_take(m);
+    vti_pending_record(s);
     vti_seq_set_len(s, 0);
     vti_seq_set_node(s, NULL);
     vti_swap_forget(s);
     vti_span_retire(m, s->span);
     m->n_seq--;
     free(s);
-    vti_spare_return_excess(m);
+    vti_spare_return_ahead(m);
 }
 
 // ---- Getters
 
 void *vt_seq_plane(const vt_seq *s, uint32_t plane)
 {
-    assert(plane < s->m->geo.n_plane);
-    return (void *)(vti_span_addr(&s->m->geo, s->span, 0, 0) + plane * s->m->geo.plane_stride);
+    const vti_geo *g = &s->m->geo;
+    assert(plane < g->n_plane);
+    const vti_lane_geo *gr = vti_geo_group_of(g, plane);
+    uintptr_t base = vti_lane_addr(g, s->span, (uint32_t)(gr - g->group), 0, 0);
+    return (void *)(base + (plane - gr->plane0) * gr->plane_stride);
 }
 
 size_t vt_seq_stride(const vt_seq *s)
 {
-    return s->m->geo.stride_bytes;
+    return s->m->geo.group[0].stride_bytes;
 }
 
 size_t vt_seq_plane_stride(const vt_seq *s)
 {
-    return s->m->geo.plane_stride;
+    return s->m->geo.group[0].plane_stride;
+}
+
+size_t vt_plane_stride(const vt_manager *m, uint32_t plane)
+{
+    const vti_lane_geo *gr = vti_geo_group_of(&m->geo, plane);
+    return gr->is_state ? 0 : gr->stride_bytes;
+}
+
+size_t vt_plane_distance(const vt_manager *m, uint32_t plane)
+{
+    return vti_geo_group_of(&m->geo, plane)->plane_stride;
+}
+
+uint32_t vt_seq_front(const vt_seq *s, uint32_t plane)
+{
+    const vti_geo *g = &s->m->geo;
+    const vti_lane_geo *gr = vti_geo_group_of(g, plane);
+    size_t gone = s->span->lane[gr - g->group].front * gr->slice_bytes;
+    return gr->is_state ? 0 : (uint32_t)((gone + gr->stride_bytes - 1) / gr->stride_bytes);
 }
 
 uint32_t vt_seq_len(const vt_seq *s)
@@ -92,23 +132,46 @@ bool vt_seq_is_swapped(const vt_seq *s)
     return s->swapped != NULL;
 }
 
-bool vt_seq_is_torn(const vt_seq *s)
+bool vt_seq_is_lost(const vt_seq *s)
 {
-    return vti_span_is_torn(s->span);
+    return s->span->is_lost;
+}
+
+// Whether the next rows may be written as the lane is.
+static bool lane_is_ready(const vt_seq *s, uint32_t group)
+{
+    const vti_lane_geo *gr = &s->m->geo.group[group];
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p = vti_group_whole(gr, s->len_tok);
+    if (l->n_owned < l->held1 || vti_group_bytes(gr, s->len_tok) < l->dirty_end) return false;
+    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0) return true;
+    return l->n_ro <= p && vti_pset_state(&s->m->pset, l->at[p]) == VT_CHUNK_OWNED;
 }
 
 uint32_t vt_seq_backed(const vt_seq *s)
 {
-    const vti_span *sp = s->span;
-    if (s->swapped || sp->tear.n > 0 || vti_span_is_torn(sp) || vti_tail_blocked(s) > 0)
-        return s->len_tok;
-    uint32_t p = sp->n_owned;
-    while (p < sp->n_end && sp->at[p] != VTI_NO_REGION && p >= sp->n_dirty) p++;
-    return vti_geo_tokens(&s->m->geo, p);
+    uint32_t least = s->m->geo.max_tok;
+    if (s->swapped || s->span->is_lost) return s->len_tok;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &s->m->geo.group[g];
+        const vti_lane *l = &s->span->lane[g];
+        if (!lane_is_ready(s, g)) return s->len_tok;
+        uint32_t p =
+            vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
+        uint32_t n_tok = vti_group_tokens(gr, p);
+        if (n_tok < least) least = n_tok;
+    }
+    return least > s->len_tok ? least : s->len_tok;
 }
 
 uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok)
 {
+    uint64_t n = 0;
     if (len_tok > m->geo.max_tok) len_tok = m->geo.max_tok;
-    return (uint64_t)vti_geo_chunks(&m->geo, len_tok) * m->geo.chunk_bytes;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        n += (vti_group_chunks(gr, len_tok) - vti_group_passed(gr, len_tok)) *
+             (uint64_t)gr->chunk_bytes;
+    }
+    return n;
 }

@@ -1,36 +1,152 @@
 // seq_share.c - fork and match: a new sequence that shares the chunks of another one, or of a
 // recorded prefix.
 //
-//   fork     maps the chunks of the first len_tok tokens, the tail chunk too; the first of the two
-//            to grow copies it (seq_tail.c)
-//   match    maps the whole chunks of the longest recorded prefix, and copies the last one if the
-//            prefix fills only part of it
+// Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the
+// new sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of
+// the device's work, and nobody waits. Where mappings are limited, a matched sequence takes the
+// tree's own tail if that continues its run, and the tree gets the copy: so a conversation of many
+// turns stays one run.
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
 
-static vt_status fork_into(vt_seq *s, uint32_t len_tok, vt_seq *child)
+// The chunks of group g that the new sequence begins with: at[p].
+typedef struct share_source {
+    const uint32_t *at[VT_MAX_GROUP];
+    uint32_t n_tok;
+    vti_node *last; // NULL: they belong to a sequence. Else to the tree, with the tail in this node
+} share_source;
+
+static vt_status alias_lanes(vt_seq *s, const share_source *from)
+{
+    vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        uint32_t first = vti_group_passed(gr, from->n_tok), end = vti_group_whole(gr, from->n_tok);
+        VT_TRY(vti_lane_alias(m, s->span, g, from->at[g], first, end > first ? end : first));
+    }
+    return VT_OK;
+}
+
+// Copies the chunks of a lane that are not aliased: the tail, or all of a state.
+static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, uint32_t first)
+{
+    vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    size_t all = vti_group_bytes(gr, from->n_tok), had = first * gr->slice_bytes;
+    size_t left = all > had ? all - had : 0;
+    for (uint32_t p = first; left > 0; p++) {
+        size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
+        VT_TRY(vti_loan_reserve(m));
+        vt_status st = vti_lane_fetch(m, s->span, group, p, from->at[group][p], n);
+        if (from->last) vti_loan_add(m, from->at[group][p]);
+        VT_TRY(st);
+        left -= n;
+    }
+    return VT_OK;
+}
+
+// Whether the tail of a prefix, which its node alone holds, comes after the aliased chunks.
+static bool can_take_tail(const vt_seq *s, const share_source *from, uint32_t group)
+{
+    const vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p = vti_group_whole(gr, from->n_tok);
+    if (!from->last || !m->vmm->ops->store || m->max_runs == UINT64_MAX || gr->is_state)
+        return false;
+    if (vti_group_tail_bytes(gr, from->n_tok) == 0 || l->n_owned != p || p <= l->front)
+        return false;
+    vti_chunk c = vti_pset_chunk(&m->pset, from->at[group][p]);
+    bool is_alone = c.n_user == 1 && c.n_node == 1; // the user is the match itself
+    return is_alone && vti_pset_continues(&m->pset, l->at[p - 1], from->at[group][p]);
+}
+
+static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
+{
+    vt_manager *m = s->m;
+    vti_lane *l = &s->span->lane[group];
+    l->plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
+    VT_TRY(vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0}));
+    l->n_owned = p + 1;
+    return VT_OK;
+}
+
+static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
+{
+    vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
+    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
+    VT_TRY(vti_chunk_make(m, group, &copy));
+    vt_status st = map_tail(s, group, p, chunk);
+    if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
+    if (st != VT_OK) {
+        vti_pset_place(&m->pset, copy, VTI_IN_POOL);
+        vti_pset_soil(&m->pset, copy); // a part may be written
+        return st;
+    }
+    vti_rtree_replace(m->rtree, from->last, group, p, copy);
+    size_t end = (p + 1) * gr->slice_bytes; // rows of longer prefixes
+    return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
+}
+
+static vt_status begin_with(vt_seq *s, const share_source *from)
+{
+    vt_manager *m = s->m;
+    uint32_t first[VT_MAX_GROUP];
+    VT_TRY(alias_lanes(s, from));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (can_take_tail(s, from, g)) VT_TRY(take_tail(s, from, g));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) first[g] = s->span->lane[g].n_owned;
+    VT_TRY(vti_seq_grow(s, from->n_tok));
+    vti_seq_set_len(s, from->n_tok);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(copy_lane(s, from, g, first[g]));
+    return VT_OK;
+}
+
+static vt_status end_failed(vt_seq **out, vt_status st)
+{
+    vt_seq_release(*out);
+    *out = NULL;
+    return st;
+}
+
+// ---- Fork
+
+static bool can_fork(const vt_seq *s, uint32_t len_tok)
 {
     const vti_geo *g = &s->m->geo;
-    VT_TRY(vti_span_repair(s->m, s->span));
-    VT_TRY(vti_span_alias(s->m, child->span, s->span->at, vti_geo_chunks(g, len_tok)));
-    child->tail_stale =
-        vti_geo_tail_bytes(g, len_tok) > 0 && (len_tok < s->len_tok || s->tail_stale);
-    vti_seq_set_len(child, len_tok);
-    vti_seq_set_node(child, s->node);
-    return VT_OK;
+    if (len_tok > s->len_tok || s->swapped || (g->has_state && len_tok < s->len_tok)) return false;
+    for (uint32_t i = 0; i < g->n_group; i++)
+        if (s->span->lane[i].front > vti_group_passed(&g->group[i], len_tok)) return false;
+    return true;
+}
+
+vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok)
+{
+    if (!can_fork(s, len_tok)) return VT_EINVAL;
+    return s->span->is_lost ? VT_EDEVICE : VT_OK;
 }
 
 static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 {
     vt_manager *m = s->m;
-    if (len_tok > s->len_tok || s->swapped) return VT_EINVAL;
-    VT_TRY(vti_seq_make(m, 0, vti_geo_chunks(&m->geo, len_tok), out));
-    vt_status st = fork_into(s, len_tok, *out);
-    if (st == VT_OK) return VT_OK;
-    vt_seq_release(*out);
-    *out = NULL;
-    return st;
+    share_source from = {.n_tok = len_tok};
+    VT_TRY(vti_seq_can_fork(s, len_tok));
+    VT_TRY(vti_seq_make(m, len_tok, len_tok, out));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        from.at[g] = s->span->lane[g].at;
+        vti_lane_guard(m, s->span, g, vti_group_whole(&m->geo.group[g], len_tok));
+    }
+    vti_span_guard(m, s->span);
+    vt_status st = begin_with(*out, &from);
+    if (st != VT_OK) return end_failed(out, st);
+    if (s->node) vti_seq_set_node(*out, vti_node_within(m->rtree, s->node, len_tok));
+    vti_events_add(m->events, (vt_event){.kind = VT_EVENT_FORKED, .n_tok = len_tok});
+    return VT_OK;
 }
 
 vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
@@ -46,76 +162,44 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
     return vti_rtree_match(d, tok, n_tok).n_tok;
 }
 
-// Copies the rows of the prefix's partly filled last chunk into a chunk of the sequence's own.
-static vt_status copy_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
+// What is copied needs a holder until then: making room may take what nodes hold beside.
+static void hold_copied(vt_manager *m, const share_source *from, bool hold)
 {
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t p = sp->n_owned;
-    VT_TRY(vti_seq_grow(s, n_hit));
-    return vti_span_fetch(m, sp, p, region, vti_geo_tail_bytes(&m->geo, n_hit));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        uint32_t p = vti_group_whole(gr, from->n_tok), end = vti_group_chunks(gr, from->n_tok);
+        if (p < vti_group_passed(gr, from->n_tok)) p = vti_group_passed(gr, from->n_tok);
+        for (; p < end; p++) {
+            if (hold)
+                vti_pset_user_hold(&m->pset, from->at[g][p]);
+            else
+                vti_pset_user_drop(&m->pset, from->at[g][p], VTI_IN_POOL);
+        }
+    }
 }
 
-// Whether a conversation can continue in the tail chunk itself, with the chunk's region as home.
-static bool can_continue_tail(const vt_seq *s, uint32_t region)
-{
-    const vt_manager *m = s->m;
-    uint32_t p = s->span->n_owned, next = p + 1;
-    bool has_place =
-        next == m->geo.chunks_per_span || vti_pset_state(&m->pset, region, next) == VT_CHUNK_ABSENT;
-    return m->pset.region[region].home_of == VTI_NO_SPAN && has_place &&
-           s->span->at[p] == VTI_NO_REGION && vti_tail_held_by_path(m, s->node, p, region, 0);
-}
-
-// The reverse of copy_tail: the sequence gets the chunk, the tree the copy. Rows of longer prefixes
-// in the chunk are wiped.
-static vt_status take_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
-{
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t p = sp->n_owned;
-    VT_TRY(vti_room_make(m, sp, p + 1, 1));
-    VT_TRY(vti_span_share(m, sp, p, 1, region, VT_VMM_WRITE));
-    VT_TRY(vti_tail_copy_to_tree(m, sp, s->node, p, m->geo.slice_bytes));
-    return vti_span_zero(m, sp, p, vti_geo_tail_bytes(&m->geo, n_hit));
-}
-
-static vt_status share_tail(vt_seq *s, uint32_t n_hit, uint32_t region)
-{
-    return can_continue_tail(s, region) ? take_tail(s, n_hit, region) : copy_tail(s, n_hit, region);
-}
-
-static vt_status take_prefix(vt_seq *s, vti_prefix hit)
-{
-    vt_manager *m = s->m;
-    uint32_t n_whole = vti_geo_whole(&m->geo, hit.n_tok);
-    vti_rtree_regions(m->rtree, hit, m->scratch);
-    VT_TRY(vti_span_alias(m, s->span, m->scratch, n_whole));
-    if (vti_geo_tail_bytes(&m->geo, hit.n_tok) > 0)
-        VT_TRY(share_tail(s, hit.n_tok, m->scratch[n_whole]));
-    vti_seq_set_len(s, hit.n_tok);
-    return VT_OK;
-}
-
-// The node is referenced and kept whole first, so that making room for the tail takes nothing from
-// the path.
+// The nodes are referenced first, so that making room for the tail takes nothing from the path.
 static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
-    vti_seq_set_node(s, hit.node);
-    vti_rtree_keep_whole(s->m->rtree, hit.node);
-    vt_status st = take_prefix(s, hit);
-    vti_rtree_keep_whole(s->m->rtree, NULL);
+    vt_manager *m = s->m;
+    share_source from = {.n_tok = hit.n_tok, .last = hit.last};
+    vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
+    vti_rtree_ref(m->rtree, hit.last);
+    vti_rtree_chunks(m->rtree, hit, m->scratch);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];
+    hold_copied(m, &from, true);
+    vt_status st = begin_with(s, &from);
+    hold_copied(m, &from, false);
+    vti_rtree_touch(m->rtree, hit.last);
+    vti_rtree_unref(m->rtree, hit.last);
     return st;
 }
 
 static vt_status seq_match(vt_manager *m, vti_prefix hit, uint32_t expect_tok, vt_seq **out)
 {
-    VT_TRY(vti_seq_make(m, expect_tok, vti_geo_whole(&m->geo, hit.n_tok), out));
+    VT_TRY(vti_seq_make(m, expect_tok, hit.n_tok, out));
     vt_status st = hit.n_tok > 0 ? match_into(*out, hit) : VT_OK;
-    if (st == VT_OK) return VT_OK;
-    vt_seq_release(*out);
-    *out = NULL;
-    return st;
+    return st == VT_OK ? VT_OK : end_failed(out, st);
 }
 
 vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t expect_tok,
@@ -131,5 +215,6 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     m->tally.match_calls++;
     m->tally.match_tok += n_tok;
     m->tally.hit_tok += hit.n_tok;
+    vti_domain_note_match(d, n_tok, hit.n_tok);
     return VT_OK;
 }

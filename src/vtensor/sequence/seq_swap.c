@@ -1,11 +1,14 @@
 // seq_swap.c - swap_out and swap_in.
 //
-// The backend's swap is divided into slots of a chunk each; slice v of the chunk in slot i lies at
-// i x chunk_bytes + v x slice_bytes. Only chunks that are not shared are written: freeing a shared
-// one would free nothing. Each has a checksum, which is compared when it is read back.
+// The backend's swap is divided into slots, each as large as the largest chunk; slice v of the
+// chunk in slot i lies at i x slot_bytes + v x slice_bytes. Only chunks that are not shared are
+// written: freeing a shared one would free nothing. Each has a checksum, which is compared when it
+// is read back.
 //
-//   out   write all, detach all, drop them         on a failure before the last: nothing is lost
-//   in    back the same positions, read all        on a failure: they are shed, the slots stay
+//   out   wait for the device, write all, unmap run by run     a failure of an unmap: what was
+//         unmapped is brought back; if that fails too, it stays in the swap
+//   in    back the positions run by run, read all              a failure: they are given up, the
+//                                                              slots stay
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -13,61 +16,14 @@
 
 #include "vtensor/common/try.h"
 
-vt_status vti_swap_init(vti_swap *sw, const vt_config *cfg, size_t chunk_bytes)
-{
-    uint64_t n_slot = cfg->swap_bytes / chunk_bytes;
-    *sw = (vti_swap){.n_slot = n_slot < UINT32_MAX ? (uint32_t)n_slot : UINT32_MAX};
-    if (sw->n_slot == 0) return VT_OK;
-    sw->size_bytes = sw->n_slot * (uint64_t)chunk_bytes;
-    sw->n_free = sw->n_slot;
-    sw->free_slot = calloc(sw->n_slot, sizeof *sw->free_slot);
-    size_t dir_bytes = cfg->swap_dir ? strlen(cfg->swap_dir) + 1 : 0;
-    if (dir_bytes > 0) sw->dir = calloc(dir_bytes, 1);
-    if (!sw->free_slot || (dir_bytes > 0 && !sw->dir)) {
-        vti_swap_free(sw);
-        return VT_ENOMEM;
-    }
-    if (sw->dir) memcpy(sw->dir, cfg->swap_dir, dir_bytes);
-    for (uint32_t i = 0; i < sw->n_slot; i++) sw->free_slot[i] = sw->n_slot - 1 - i;
-    return VT_OK;
-}
-
-void vti_swap_free(vti_swap *sw)
-{
-    free(sw->free_slot);
-    free(sw->dir);
-    *sw = (vti_swap){0};
-}
-
-static void slot_put(vt_manager *m, uint32_t slot)
-{
-    m->vmm->ops->swap_drop(m->vmm, slot * (uint64_t)m->geo.chunk_bytes, m->geo.chunk_bytes);
-    m->swap.free_slot[m->swap.n_free++] = slot;
-}
-
-void vti_swap_forget(vt_seq *s)
-{
-    for (uint32_t i = 0; i < s->n_swapped; i++) slot_put(s->m, s->swapped[i].slot);
-    free(s->swapped);
-    s->swapped = NULL;
-    s->n_swapped = 0;
-}
-
-static vt_status open_swap_once(vt_manager *m)
-{
-    vti_swap *sw = &m->swap;
-    if (sw->n_slot == 0) return VT_EINVAL;
-    if (sw->open) return VT_OK;
-    VT_TRY(vti_tally_backend(m, m->vmm->ops->swap_open(m->vmm, sw->dir, sw->size_bytes)));
-    sw->open = true;
-    return VT_OK;
-}
+// ---- Bytes
 
 typedef vt_status slice_fn(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum);
 
 static vt_status slice_write(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum)
 {
-    return vmm->ops->swap_write(vmm, offset, addr, n, sum);
+    vt_status st = vmm->ops->swap_write(vmm, offset, addr, n, sum);
+    return st == VT_NOSPACE ? VT_NOSWAP : st;
 }
 
 static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum)
@@ -80,42 +36,39 @@ static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t
 static vt_status chunk_move(vt_manager *m, const vti_span *sp, const vti_swapped *c, slice_fn *move,
                             uint64_t *sum)
 {
-    const vti_geo *g = &m->geo;
+    const vti_lane_geo *gr = &m->geo.group[c->group];
     *sum = 0;
-    for (uint32_t v = 0; v < g->n_view; v++) {
-        uint64_t one, offset = c->slot * (uint64_t)g->chunk_bytes + v * g->slice_bytes;
-        uintptr_t addr = vti_span_addr(g, sp, v, c->position);
-        VT_TRY(vti_tally_backend(m, move(m->vmm, offset, addr, g->slice_bytes, &one)));
+    for (uint32_t v = 0; v < gr->n_view; v++) {
+        uint64_t one, offset = c->slot * m->swap.slot_bytes + v * gr->slice_bytes;
+        uintptr_t addr = vti_lane_addr(&m->geo, sp, c->group, v, c->position);
+        VT_TRY(vti_tally_backend(m, move(m->vmm, offset, addr, gr->slice_bytes, &one)));
         *sum = vt_vmm_checksum(*sum, &one, sizeof one);
     }
     return VT_OK;
 }
 
-static int by_position(const void *a, const void *b)
+// ---- Out
+
+static bool chunk_goes_out(const vt_seq *s, uint32_t group, uint32_t position)
 {
-    const vti_swapped *x = a, *y = b;
-    return (x->position > y->position) - (x->position < y->position);
+    uint32_t chunk = s->span->lane[group].at[position];
+    return chunk != VTI_NO_CHUNK && vti_pset_state(&s->m->pset, chunk) == VT_CHUNK_OWNED;
 }
 
-// A position that is swapped out may have a chunk mapped, if undoing a swap_in failed.
-static bool chunk_is_out(const vt_seq *s, uint32_t position)
-{
-    vti_swapped key = {.position = position};
-    return s->n_swapped > 0 &&
-           bsearch(&key, s->swapped, s->n_swapped, sizeof key, by_position) != NULL;
-}
-
-static bool chunk_goes_out(const vt_seq *s, uint32_t position)
-{
-    uint32_t region = s->span->at[position];
-    return region != VTI_NO_REGION && !chunk_is_out(s, position) &&
-           vti_pset_state(&s->m->pset, region, position) == VT_CHUNK_OWNED;
-}
-
-static uint32_t count_out(const vt_seq *s)
+// *n_hole: mappings that the gaps they leave may cost.
+static uint32_t count_out(const vt_seq *s, uint64_t *n_hole)
 {
     uint32_t n = 0;
-    for (uint32_t p = 0; p < s->span->n_owned; p++) n += chunk_goes_out(s, p);
+    *n_hole = 0;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        bool was_out = false;
+        for (uint32_t p = s->span->lane[g].front; p < s->span->lane[g].n_owned; p++) {
+            bool is_out = chunk_goes_out(s, g, p);
+            n += is_out;
+            if (is_out && !was_out) *n_hole += s->m->geo.group[g].n_view;
+            was_out = is_out;
+        }
+    }
     return n;
 }
 
@@ -124,87 +77,92 @@ static uint32_t count_out(const vt_seq *s)
 static vt_status write_chunks(vt_seq *s, vti_swapped *list, uint32_t *n)
 {
     vt_manager *m = s->m;
-    for (uint32_t p = 0; p < s->span->n_owned; p++) {
-        if (!chunk_goes_out(s, p)) continue;
-        vti_swapped *c = &list[(*n)++];
-        *c = (vti_swapped){.position = p, .slot = m->swap.free_slot[--m->swap.n_free]};
-        VT_TRY(chunk_move(m, s->span, c, slice_write, &c->sum));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        for (uint32_t p = s->span->lane[g].front; p < s->span->lane[g].n_owned; p++) {
+            if (!chunk_goes_out(s, g, p)) continue;
+            vti_swapped *c = &list[(*n)++];
+            *c = (vti_swapped){g, p, vti_slot_take(m, g), 0};
+            VT_TRY(chunk_move(m, s->span, c, slice_write, &c->sum));
+        }
+    return VT_OK;
+}
+
+// How many entries from `i` on are at neighbouring positions of one lane.
+static uint32_t entry_run(const vti_swapped *list, uint32_t i, uint32_t n)
+{
+    uint32_t k = i + 1;
+    while (k < n && list[k].group == list[i].group && list[k].position == list[k - 1].position + 1)
+        k++;
+    return k - i;
+}
+
+// Unmaps the entries, which gives their chunks up. *n_out: how many.
+static vt_status unmap_entries(vt_seq *s, const vti_swapped *list, uint32_t n, uint32_t *n_out)
+{
+    for (uint32_t run; *n_out < n; *n_out += run) {
+        const vti_swapped *c = &list[*n_out];
+        run = entry_run(list, *n_out, n);
+        VT_TRY(vti_job_now(s->m, s->span, c->group,
+                           &(vti_order_form){VTI_JOB_UNMAP, c->position, run, 0, 0}));
     }
     return VT_OK;
 }
 
-// The next run from *p on that goes out; 0: none.
-static uint32_t next_run_out(const vt_seq *s, uint32_t *p)
+static void keep_entries(vt_seq *s, vti_swapped *list, uint32_t n)
 {
-    const vti_span *sp = s->span;
-    while (*p < sp->n_owned && !chunk_goes_out(s, *p)) (*p)++;
-    uint32_t n = 0;
-    while (*p + n < sp->n_owned && sp->at[*p + n] == sp->at[*p] && chunk_goes_out(s, *p + n)) n++;
-    return n;
-}
-
-// A chunk that goes out may leave a hole in a run.
-static vt_status room_for_holes(vt_seq *s)
-{
-    int64_t more = 0;
-    for (uint32_t p = 0, n; (n = next_run_out(s, &p)) > 0; p += n) {
-        int32_t one = vti_span_runs_if(&s->m->vset, s->span, p, n, VTI_NO_REGION);
-        more += one > 0 ? one : 0;
-    }
-    return vti_runs_make(s->m, s->span, more);
-}
-
-static vt_status detach_chunks(vt_seq *s)
-{
-    for (uint32_t p = 0, n; (n = next_run_out(s, &p)) > 0; p += n)
-        VT_TRY(vti_span_detach(s->m, s->span, p, n));
-    return VT_OK;
-}
-
-static vt_status try_swap_out(vt_seq *s, vti_swapped *list, uint32_t *n)
-{
-    vt_manager *m = s->m;
-    VT_TRY(vti_span_quiesce(m, s->span));
-    VT_TRY(write_chunks(s, list, n));
-    vt_status st = detach_chunks(s);
-    if (st != VT_OK) (void)vti_span_repair(m, s->span); // else torn
-    return st;
-}
-
-static vt_status swap_out_chunks_of(vt_seq *s, uint32_t n_out)
-{
-    vt_manager *m = s->m;
-    uint32_t had = s->n_swapped, n = had;
-    vti_swapped *list = calloc(had + n_out, sizeof *list);
-    if (!list) return VT_ENOMEM;
-    if (had > 0) memcpy(list, s->swapped, had * sizeof *list);
-    vt_status st = try_swap_out(s, list, &n);
-    if (st != VT_OK) {
-        while (n > had) slot_put(m, list[--n].slot);
-        free(list);
-        return st;
-    }
-    vti_span_drop_detached(m, s->span, 0);
-    qsort(list, n, sizeof *list, by_position);
-    free(s->swapped);
-    s->swapped = list;
+    s->swapped = n > 0 ? list : NULL;
     s->n_swapped = n;
-    m->tally.swap_out_chunks += n_out;
-    (void)vti_strays_free(m); // what cannot be freed stays spare and counted
-    return VT_OK;
+    if (n == 0) free(list);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const vti_swapped *x = a, *y = b;
+    if (x->group != y->group) return x->group < y->group ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+// The entries of an earlier swap_out, and the new ones.
+static void merge_entries(vt_seq *s, vti_swapped *list, uint32_t n_new)
+{
+    uint32_t n = n_new + s->n_swapped;
+    if (s->n_swapped > 0) memcpy(list + n_new, s->swapped, s->n_swapped * sizeof *list);
+    free(s->swapped);
+    qsort(list, n, sizeof *list, by_place);
+    keep_entries(s, list, n);
+}
+
+static vt_status swap_in_all(vt_seq *s);
+
+static vt_status write_and_unmap(vt_seq *s, vti_swapped *list)
+{
+    vt_manager *m = s->m;
+    uint32_t n = 0, n_out = 0;
+    bool had_none = s->n_swapped == 0;
+    vt_status st = write_chunks(s, list, &n);
+    if (st == VT_OK) st = unmap_entries(s, list, n, &n_out);
+    for (uint32_t i = n_out; i < n; i++) vti_slot_put(m, &list[i]);
+    merge_entries(s, list, n_out);
+    if (st == VT_OK) m->tally.swap_out_chunks += n;
+    if (st != VT_OK && had_none && n_out > 0) (void)swap_in_all(s);
+    return st;
 }
 
 static vt_status swap_out_seq(vt_seq *s)
 {
     vt_manager *m = s->m;
-    VT_TRY(open_swap_once(m));
-    vti_job_settle(m, s->span);
-    VT_TRY(vti_span_repair(m, s->span));
-    uint32_t n_out = count_out(s);
+    if (s->span->is_lost) return VT_EDEVICE;
+    VT_TRY(vti_swap_open(m));
+    vti_span_settle(m, s->span);
+    uint64_t n_hole;
+    uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
-    if (n_out > m->swap.n_free) return VT_NOSPACE;
-    VT_TRY(room_for_holes(s));
-    return swap_out_chunks_of(s, n_out);
+    if (n_out > m->swap.n_free) return VT_NOSWAP;
+    VT_TRY(vti_runs_make(m, s->span, n_hole));
+    VT_TRY(vti_fence_take(m, s->span));
+    VT_TRY(vti_fence_await(m, s->span->fence));
+    vti_swapped *list = calloc(s->n_swapped + n_out, sizeof *list);
+    return list ? write_and_unmap(s, list) : VT_ENOMEM;
 }
 
 vt_status vt_seq_swap_out(vt_seq *s)
@@ -212,20 +170,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
     return vti_tally_answer(s->m, swap_out_seq(s));
 }
 
-// Backs the *n entries from `i` on whose positions are neighbours. The first may be mapped already.
-static vt_status back_chunks(vt_seq *s, uint32_t i, uint32_t *n)
-{
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
-    uint32_t first = s->swapped[i].position, end = first + 1;
-    *n = 1;
-    if (sp->at[first] != VTI_NO_REGION) return VT_OK;
-    for (uint32_t k = i + 1; k < s->n_swapped && s->swapped[k].position == end; k++) end++;
-    VT_TRY(vti_span_back(m, sp, first, end, n));
-    sp->n_warm -= *n;
-    for (uint32_t p = first; p < first + *n; p++) vti_pset_user_hold(&m->pset, sp->at[p], p);
-    return VT_OK;
-}
+// ---- In
 
 static vt_status read_chunk(vt_seq *s, const vti_swapped *c)
 {
@@ -236,34 +181,52 @@ static vt_status read_chunk(vt_seq *s, const vti_swapped *c)
     return VT_EDEVICE;
 }
 
+// What comes back may have rows beyond the length, of tokens that were truncated.
+static void note_dirty(vt_seq *s, const vti_swapped *last)
+{
+    vti_lane *l = &s->span->lane[last->group];
+    size_t end = (last->position + 1) * s->m->geo.group[last->group].slice_bytes;
+    if (end > l->dirty_end) l->dirty_end = end;
+}
+
 static vt_status read_chunks(vt_seq *s)
 {
     for (uint32_t i = 0, n; i < s->n_swapped; i += n) {
-        VT_TRY(back_chunks(s, i, &n));
+        const vti_swapped *c = &s->swapped[i];
+        n = entry_run(s->swapped, i, s->n_swapped);
+        VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
+        note_dirty(s, c + n - 1);
         for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
+        VT_TRY(vti_lane_guard_again(s->m, s->span, c->group, c->position, c->position + n));
     }
     return VT_OK;
 }
 
-// Drops the chunks that were made for entries of the swap.
+// Gives up the chunks that were made for entries of the swap.
 static void undo_swap_in(vt_seq *s)
 {
-    vt_manager *m = s->m;
-    vti_span *sp = s->span;
     for (uint32_t i = 0; i < s->n_swapped; i++) {
-        uint32_t p = s->swapped[i].position;
-        if (sp->at[p] != VTI_NO_REGION && vti_span_detach(m, sp, p, 1) != VT_OK) break;
+        const vti_swapped *c = &s->swapped[i];
+        if (s->span->is_lost || s->span->lane[c->group].at[c->position] == VTI_NO_CHUNK) continue;
+        vti_order_form one = {VTI_JOB_UNMAP, c->position, 1, 0, 0};
+        if (vti_job_now(s->m, s->span, c->group, &one) != VT_OK) vti_span_quarantine(s->m, s->span);
     }
-    vti_span_drop_detached(m, sp, 0);
-    (void)vti_strays_free(m);
 }
 
-static vt_status swap_in_seq(vt_seq *s)
+static uint64_t swapped_bytes(const vt_seq *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        n += s->m->geo.group[s->swapped[i].group].chunk_bytes;
+    return n;
+}
+
+static vt_status swap_in_all(vt_seq *s)
 {
     vt_manager *m = s->m;
-    vti_job_settle(m, s->span);
-    VT_TRY(vti_span_repair(m, s->span));
-    VT_TRY(vti_room_make(m, s->span, s->span->n_owned, s->n_swapped));
+    if (s->span->is_lost) return VT_EDEVICE;
+    vti_span_settle(m, s->span);
+    VT_TRY(vti_seq_room(s, swapped_bytes(s), s->len_tok));
     vt_status st = read_chunks(s);
     if (st != VT_OK) {
         undo_swap_in(s);
@@ -276,5 +239,5 @@ static vt_status swap_in_seq(vt_seq *s)
 
 vt_status vt_seq_swap_in(vt_seq *s)
 {
-    return s->swapped ? vti_tally_answer(s->m, swap_in_seq(s)) : VT_OK;
+    return s->swapped ? vti_tally_answer(s->m, swap_in_all(s)) : VT_OK;
 }

@@ -1,82 +1,187 @@
-// geometry.c - the sizes of a manager, computed from its configuration with every product checked.
+// geometry.c - from the configuration to the sizes of spans, lanes and chunks.
+//
+// A span is one reservation with a lane for each group, and a lane has a view for each plane
+// (SPLIT) or one for all (PACKED):
+//
+//   addr
+//   | guard | view 0: mapped slices | reserved | guard | view 1: ... | guard | next group's ...
+//           |<------------- view_stride -------------->|
+//
+// Groups whose chunks have the same slices share a class, so that their chunks replace each other.
 #include "geometry.h"
 
 #include "vtensor/common/sizes.h"
+#include "vtensor/common/try.h"
 
-enum { MORE_REGIONS = 65536 };
+enum {
+    MORE_REGIONS = 65536, // beside four for each sequence
+    MAX_PLANE = 1 << 16,
+};
 
-static bool config_in_range(const vt_config *c)
+static bool config_in_range(const vt_config *cfg)
 {
-    return c->n_plane > 0 && c->row_bytes > 0 && c->max_tok > 0 && c->max_seq > 0 &&
-           c->budget_bytes > 0 && (c->layout == VT_LAYOUT_SPLIT || c->layout == VT_LAYOUT_PACKED);
+    return cfg->max_tok > 0 && cfg->max_seq > 0 && cfg->budget_bytes > 0 &&
+           (cfg->layout == VT_LAYOUT_SPLIT || cfg->layout == VT_LAYOUT_PACKED) &&
+           (cfg->mapper == VT_MAPPER_THREAD || cfg->mapper == VT_MAPPER_OWNER) &&
+           cfg->n_group <= VT_MAX_GROUP && (cfg->n_group == 0 || cfg->group);
 }
 
-// The addresses of a span. A guard of at least one token lies before the first view and after each,
-// so that a read of token -1 or max_tok faults. It is a multiple of the slice, so that slices of
-// huge pages are aligned.
-static bool lay_out_span(vti_geo *g)
+static bool group_in_range(const vt_group *from)
 {
-    size_t all_tok, view, views;
-    if (!vti_size_mul(g->stride_bytes, g->max_tok, &all_tok) ||
-        !vti_size_round_up(all_tok, g->slice_bytes, &view) || view / g->slice_bytes > UINT32_MAX ||
-        !vti_size_round_up(g->stride_bytes, g->slice_bytes, &g->guard_bytes))
+    bool is_state = from->kind == VT_GROUP_STATE;
+    return (is_state || from->kind == VT_GROUP_TOKENS) && from->n_plane > 0 &&
+           from->n_plane <= MAX_PLANE && from->row_bytes > 0 && !(is_state && from->window_tok);
+}
+
+// The class with these slices; a new one if there is none.
+static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
+{
+    uint32_t c = 0;
+    for (; c < g->vmm.n_class; c++)
+        if (g->vmm.cls[c].n_slice == gr->n_view && g->vmm.cls[c].slice_bytes == gr->slice_bytes)
+            break;
+    if (c == g->vmm.n_class)
+        g->vmm.cls[g->vmm.n_class++] = (vt_vmm_class){gr->n_view, gr->slice_bytes, 0};
+    if (gr->n_position > g->region_len[c]) g->region_len[c] = gr->n_position;
+    return c;
+}
+
+// The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at
+// a multiple of the slice from the span's address, and the views and guards are whole slices, so
+// that slices of huge pages are aligned.
+static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
+{
+    size_t all, view, views;
+    if (!vti_size_mul(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
+        !vti_size_round_up(all, gr->slice_bytes, &view) ||
+        view / gr->slice_bytes > UINT32_MAX / 2 ||
+        !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
         return false;
-    g->chunks_per_span = (uint32_t)(view / g->slice_bytes);
-    return !__builtin_add_overflow(view, g->guard_bytes, &g->view_stride) &&
-           vti_size_mul(g->view_stride, g->n_view, &views) &&
-           !__builtin_add_overflow(views, g->guard_bytes, &g->span_bytes) &&
-           g->span_bytes <= PTRDIFF_MAX;
+    gr->n_position = (uint32_t)(view / gr->slice_bytes);
+    return !__builtin_add_overflow(g->span_bytes, gr->guard_bytes, &all) &&
+           vti_size_round_up(all, gr->slice_bytes, &gr->lane_offset) &&
+           !__builtin_add_overflow(view, gr->guard_bytes, &gr->view_stride) &&
+           vti_size_mul(gr->view_stride, gr->n_view, &views) &&
+           !__builtin_add_overflow(gr->lane_offset, views, &g->span_bytes) &&
+           g->span_bytes <= PTRDIFF_MAX / 2;
 }
 
-// All chunk indices fit the offsets of one file. Then no sum of bytes or tokens overflows. A region
-// that is not a span's home stays in use while anything holds one of its chunks, so there are far
-// more regions than spans, if the offsets allow.
-static bool count_regions(vti_geo *g)
+// A state is one chunk, unless asked otherwise.
+static bool choose_slice(vti_lane_geo *gr, size_t asked_bytes, size_t granularity)
 {
-    size_t region_bytes;
-    if (!vti_size_mul(g->chunk_bytes, g->chunks_per_span, &region_bytes)) return false;
-    uint64_t fit = INT64_MAX / region_bytes;
-    uint64_t want = 4 * (uint64_t)g->max_seq + MORE_REGIONS;
-    if (want > UINT32_MAX - 1) want = UINT32_MAX - 1;
-    g->max_region = (uint32_t)(want < fit ? want : fit);
-    return g->max_region >= g->max_seq;
+    if (gr->is_state && asked_bytes == 0)
+        return vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes);
+    return vti_slice_choose(asked_bytes, gr->stride_bytes, granularity, &gr->slice_bytes);
+}
+
+static vt_status add_group(vti_geo *g, const vt_group *from, bool split, size_t granularity)
+{
+    if (!group_in_range(from)) return VT_EINVAL;
+    vti_lane_geo *gr = &g->group[g->n_group++];
+    *gr = (vti_lane_geo){.is_state = from->kind == VT_GROUP_STATE,
+                         .n_plane = from->n_plane,
+                         .plane0 = g->n_plane,
+                         .n_view = split ? from->n_plane : 1,
+                         .window_tok = from->window_tok};
+    g->n_plane += from->n_plane;
+    g->has_state |= gr->is_state;
+    if (!vti_size_mul(from->row_bytes, split ? 1 : from->n_plane, &gr->stride_bytes))
+        return VT_EINVAL;
+    if (!choose_slice(gr, from->slice_bytes, granularity) ||
+        !vti_size_mul(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) || !lay_out_lane(g, gr))
+        return VT_EINVAL;
+    gr->plane_stride = split ? gr->view_stride : from->row_bytes;
+    gr->cls = class_for(g, gr);
+    return VT_OK;
+}
+
+// A region that is not a lane's home stays in use while anything holds one of its chunks, so there
+// are far more regions than lanes, if the names of chunks (31 bits) and offsets of one file allow.
+static bool count_indices(vti_geo *g)
+{
+    uint64_t names_left = INT32_MAX - 1, bytes_left = INT64_MAX / 2;
+    for (uint32_t c = 0; c < g->vmm.n_class; c++) {
+        vt_vmm_class *cls = &g->vmm.cls[c];
+        uint64_t len = g->region_len[c], least = (uint64_t)g->max_seq * g->n_group;
+        uint64_t want = 4 * least + MORE_REGIONS, share = g->vmm.n_class - c;
+        uint64_t by_name = names_left / share / len;
+        uint64_t by_byte = bytes_left / share / cls->slice_bytes / cls->n_slice / len;
+        uint64_t fit = by_name < by_byte ? by_name : by_byte;
+        if (fit < least) return false;
+        cls->n_index = (want < fit ? want : fit) * len;
+        names_left -= cls->n_index;
+        bytes_left -= cls->n_index * cls->slice_bytes * cls->n_slice;
+    }
+    return true;
+}
+
+// A block is what a chunk of the first group of rows holds, in whole tokens.
+static uint32_t choose_block(const vti_geo *g)
+{
+    for (uint32_t i = 0; i < g->n_group; i++) {
+        const vti_lane_geo *gr = &g->group[i];
+        uint32_t n_tok = vti_group_tokens(gr, 1);
+        if (!gr->is_state) return n_tok == 0 ? 1 : n_tok < g->max_tok ? n_tok : g->max_tok;
+    }
+    return 32 < g->max_tok ? 32 : g->max_tok;
 }
 
 vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
 {
+    const vt_group plain = {VT_GROUP_TOKENS, cfg->n_plane, cfg->row_bytes, 0, cfg->slice_bytes};
+    const vt_group *from = cfg->n_group > 0 ? cfg->group : &plain;
     if (!config_in_range(cfg)) return VT_EINVAL;
-    bool split = cfg->layout == VT_LAYOUT_SPLIT;
-    *g = (vti_geo){.n_plane = cfg->n_plane,
-                   .n_view = split ? cfg->n_plane : 1,
-                   .max_tok = cfg->max_tok,
-                   .max_seq = cfg->max_seq};
-    if (!vti_size_mul(cfg->row_bytes, split ? 1 : cfg->n_plane, &g->stride_bytes) ||
-        !vti_slice_choose(cfg->slice_bytes, g->stride_bytes, granularity, &g->slice_bytes) ||
-        !vti_size_mul(g->slice_bytes, g->n_view, &g->chunk_bytes) || !lay_out_span(g) ||
-        !count_regions(g))
-        return VT_EINVAL;
-    g->plane_stride = split ? g->view_stride : cfg->row_bytes;
+    *g = (vti_geo){.max_tok = cfg->max_tok, .max_seq = cfg->max_seq};
+    for (uint32_t i = 0; i < (cfg->n_group > 0 ? cfg->n_group : 1); i++)
+        VT_TRY(add_group(g, &from[i], cfg->layout == VT_LAYOUT_SPLIT, granularity));
+    g->span_bytes += g->group[g->n_group - 1].guard_bytes;
+    if (!count_indices(g)) return VT_EINVAL;
+    g->block_tok = choose_block(g);
     return VT_OK;
 }
 
-uint32_t vti_geo_chunks(const vti_geo *g, uint32_t len_tok)
+const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)
 {
-    size_t used = len_tok * g->stride_bytes; // cannot overflow: see lay_out_span
-    return (uint32_t)((used + g->slice_bytes - 1) / g->slice_bytes);
+    const vti_lane_geo *gr = g->group;
+    while (plane >= gr->plane0 + gr->n_plane) gr++;
+    return gr;
 }
 
-uint32_t vti_geo_whole(const vti_geo *g, uint32_t len_tok)
+size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    return (uint32_t)(len_tok * g->stride_bytes / g->slice_bytes);
+    if (gr->is_state) return len_tok > 0 ? gr->stride_bytes : 0;
+    return len_tok * gr->stride_bytes; // cannot overflow: see lay_out_lane
 }
 
-size_t vti_geo_tail_bytes(const vti_geo *g, uint32_t len_tok)
+uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    return len_tok * g->stride_bytes % g->slice_bytes;
+    return (uint32_t)((vti_group_bytes(gr, len_tok) + gr->slice_bytes - 1) / gr->slice_bytes);
 }
 
-uint32_t vti_geo_tokens(const vti_geo *g, uint32_t n_chunk)
+uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    size_t n_tok = n_chunk * g->slice_bytes / g->stride_bytes;
-    return n_tok < g->max_tok ? (uint32_t)n_tok : g->max_tok;
+    return gr->is_state ? 0 : (uint32_t)(vti_group_bytes(gr, len_tok) / gr->slice_bytes);
+}
+
+size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
+{
+    return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
+}
+
+uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
+{
+    if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
+    size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
+    return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
+}
+
+uint32_t vti_group_front_tok(const vti_lane_geo *gr, uint32_t len_tok)
+{
+    uint32_t w = gr->window_tok;
+    return w > 0 && len_tok >= w ? len_tok + 1 - w : 0;
+}
+
+uint32_t vti_group_passed(const vti_lane_geo *gr, uint32_t len_tok)
+{
+    return vti_group_whole(gr, vti_group_front_tok(gr, len_tok));
 }

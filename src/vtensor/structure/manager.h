@@ -1,113 +1,109 @@
 // manager.h - the design of the manager, and its state: `struct vt_manager` and all that it holds.
 //
 // Shelves, from the top down; a file calls its own shelf and those below:
+//   team/       the same call on several managers, all or nothing
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
 //   verbs/      VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
 //   tree/       rTree: recorded prefixes, and the order of their eviction
 //   structure/  pSet and vSet: chunks and spans as plain data
-//   common/     shared with vattention/: jobs and their thread, memory behind a range, sizes
+//   common/     shared with vattention/: jobs and their thread, sizes
 // Beside them are backend/ (host, cuda), which uses only the backend port vmm.h and try.h, and
 // vattention/, a second manager over the same port, which uses only common/.
 //
 // Words
 //   token     one position of a sequence: row_bytes in each plane
 //   plane     what the user sees: the K rows or the V rows of one layer
-//   view      what is mapped: each plane separately (SPLIT: n_view = n_plane), or all planes of a
-//             token side by side (PACKED: n_view = 1)
+//   group     planes whose rows have the same size and life
+//   view      what is mapped: each plane separately (SPLIT), or all planes of a group, a token's
+//             side by side (PACKED)
 //   slice     slice_bytes of physical memory, mapped at one place of one view
-//   chunk     the slices of all views at one position: the unit of allocation
-//   position  number of a chunk within a span, from 0: token t begins in the chunk at position
-//             t x stride_bytes / slice_bytes; it may straddle two
-//   region    chunks_per_span neighbouring chunk indices: index = region x chunks_per_span +
-//             position
+//   chunk     the slices of all views of a group at one position: the unit of allocation. It is
+//             named by its index
+//   class     the chunks of one shape. They are fungible: any of them may be mapped at any position
+//             of any lane of that shape
 //   span      the reserved addresses of one sequence
-//   run       neighbouring chunks of one region, mapped one after another in one view: one mapping
-//             of the system
-//   holder    of a chunk: a live span in which it holds tokens, or a node of the prefix tree
-//   home      of a span: the region from which it takes new chunks
-//   tree region  a region for the prefix tree's own copies of chunks; never a home
+//   lane      the part of a span that belongs to one group
+//   position  number of a chunk within a lane, from 0: token t begins in the chunk at position
+//             t x stride_bytes / slice_bytes; it may straddle two
+//   run       neighbouring chunks, mapped one after another with the same access in one view: one
+//             mapping of the system
+//   holder    of a chunk: a span, or a node of the prefix tree
+//   block     block_tok tokens: what a node of the prefix tree stands for
 //   tail      the last chunk of a sequence or prefix, if its tokens fill only part of it
-//   warm      a spare chunk that is mapped in the span whose home its region is
-//   stray     a spare chunk that is mapped nowhere: it waits to be destroyed
-//   cold      a position where nothing is mapped yet
-//   dirty     a warm chunk that may hold bytes of an earlier sequence
-//   to back   to create chunks and map them; to shed is the reverse
-//   lent      a range of a span that a job of the mapper works on
-//   detached  a position that is held but unmapped for the moment, so that it can be mapped again
-//   tear      a range of a span in which the views do not agree: mapped in the first views only,
-//             because the device failed, and failed again during the undo. A sequence with a tear,
-//             or with detached positions, is torn
-//   repair    mapping what is torn or detached as it should be
+//   warm      a spare chunk that is mapped in a lane after the tokens
+//   pool      the spare chunks that are mapped nowhere
+//   cold      a position where nothing is mapped
+//   dirty     that may hold bytes of an earlier holder
+//   home      of a lane: the region of neighbouring names from which it takes new chunks
+//   lent      a lane whose job is with the mapper
+//   waiting   a position that is still mapped and held, until the device is done with it
+//   borrowed  a chunk that a queued copy still reads; it is held until the copy is done
+//   quarantined  a span that could not be put back after a failure; it is not used until all of it
+//             is unmapped
 //
-// A span and its views:
-//
-//   addr
-//   | guard | view 0: mapped slices | reserved | guard | view 1: ... | guard | ... | guard |
-//           |<------------- view_stride -------------->|
-//
-// The law of positions: a chunk is mapped at its own position and at no other, in every span that
-// maps it. So the map of a span is one region for each position,
+// A lane:
 //
 //   position   0    1    2    3    4    5    6 ...
-//   at         A    A    A    B    B    B    -            prefix of A shared, own chunks in B
-//              holds tokens (n_owned = 5) | spare
-//
-// neighbours from one region are neighbours in the memfd, and a sequence costs n_view runs for each
-// region it draws on: one if nothing is shared, one more for each time it forked or matched.
-// A span takes as its home the region of its last chunk, if that is no span's home and the next
-// place is free (a conversation that continues); otherwise a fresh one. It changes home when it has
-// to write at a position where its home has a chunk that others hold. If the tree alone shares the
-// tail of a sequence, the tree gets a copy in a tree region, and the sequence continues in one run.
+//   at         7    8    9    20   21   22   -        a prefix of three chunks, own chunks at home
+//              read-only     | writable
+//              holds tokens (n_owned = 5) | warm
 //
 // The states of a chunk follow from its counts; they change only in pset.c:
 //
-//   ABSENT -> SPARE    a BACK job commits                 no memory -> memory, zero
-//   SPARE  -> OWNED    extend                             its first holder
+//   ABSENT -> SPARE    a BACK job has created it
+//   SPARE  -> OWNED    extend, fork, match                its first holder
 //   OWNED <-> SHARED   fork, match, record, and back      more holders, with a sequence among them
 //   OWNED  -> SPARE    truncate, release, swap_out        the last holder has gone
 //   SHARED -> CACHED   the last sequence has gone         held by the tree alone
-//   CACHED -> SPARE    eviction
-//   SPARE  -> ABSENT   a SHED job commits                 memory -> no memory
+//   CACHED -> SPARE    eviction                           it enters the pool
+//   SPARE  -> ABSENT   a DESTROY job, or destroy at once
 //
-// A spare chunk is warm or stray. If the device has failed twice, a tear of another span may still
-// show it; the tear is repaired before the chunk is destroyed (vti_tears_repair).
+// What a sequence may still write is never shared: the tail is copied for whoever forks or matches,
+// and recorded when the sequence ends. So extend copies nothing, and nothing mapped is replaced
+// under a running kernel. The exception is a sequence that was truncated into a chunk that it
+// shares (seq_extend.c).
+//
+// Memory for a position comes from the first of these that has it (chunk_take.c):
+//   the neighbour of the chunk before, from the pool or made anew; the pool; warm chunks of idle
+//   spans, the longest idle first; prefixes that no sequence uses, the least valuable first; warm
+//   chunks of other live spans (not ahead of need).
 //
 // The states of a span:
 //
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
-//        span_take.c           release     span_reap: the device is done with it, shared chunks are
-//                                          unmapped, warm ones stay
+//        span_life.c           release     span_leave.c: the device is done with it, what is shared
+//                                          is unmapped, warm chunks stay
+//   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
-// the chunks and addresses lent to it (mapper.h). The owner reserves what a job needs before it
-// posts it (n_reserved chunks, runs_reserved), does not touch what is lent, and commits the outcome
-// when it takes the job back. The synchronous path is the same jobs, run at once by the owner.
+// the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs
+// from the structure before it posts it, does not touch what is lent, and commits the outcome when
+// it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
-// Invariants; vt_check proves 1 to 9, the tests prove 10.
-//  1. A chunk's n_user is the number of spans, live or retired, that hold it below their n_owned,
-//     mapped or detached; its n_node the number of references in the prefix tree. Both are 0 if it
-//     is not created.
-//  2. A region that is some span's home is the home of that span alone. A region in use is a home
-//     or has created chunks.
-//  3. Where a span maps a region at a position, that chunk is created. At positions below n_owned
-//     it is held; from n_owned on it is SPARE and of the home region.
-//  4. A live span owns exactly the chunks its length needs. Those that are not mapped are in the
-//     swap (the sequence is swapped out) or detached (it is torn). An idle span owns none. A span
-//     is live, or in the list of the retired, or in the list of the idle.
-//  5. owned + shared + cached + spare = created, summed over regions; created x chunk_bytes = the
-//     backend's resident bytes; created + n_reserved <= budget.
-//  6. n_run = sum over spans of n_view x (changes of region along its map); what the system maps is
-//     the same, if no span is torn and no job runs.
-//  7. live_tok = sum of the lengths; peaks are at least the current values.
-//  8. Every node's chunks hold the rows of all tokens of its path that lie in them. A tree is
-//     compressed: two children of a node begin with different tokens, and no node but a root is
-//     empty.
+// Invariants; vt_check proves 1 to 9, the tests prove 10 and 11.
+//  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_node the number of
+//     references in the prefix tree, its n_kept of those by nodes that may not be evicted.
+//  2. A home belongs to one lane.
+//  3. Where a lane maps a chunk, it is created. At positions in [held0, held1) it is held;
+//     elsewhere it is SPARE, and mapped nowhere else. The chunks of the pool are mapped nowhere.
+//  4. A live lane owns exactly the chunks that its length and window need; those that are not
+//     mapped are in the swap. An idle span holds nothing. A span is in the list of its state.
+//  5. owned + shared + cached + spare = created; the bytes of created chunks = the backend's
+//     resident bytes; they and reserved_bytes are at most the budget.
+//  6. n_run = the runs of all lanes and views; what the system maps is no more, if nothing is
+//     quarantined.
+//  7. live bytes = what the lengths say; peaks are at least the current values.
+//  8. Every node's chunks hold the rows of all tokens of its path that lie in them. Of two children
+//     of a node none begins with the other's tokens. n_evictable counts what may be evicted.
 //  9. A slot of the swap is free or belongs to one sequence and position.
-// 10. SPARE chunks read as zero, except for the first n_dirty positions of an idle span. Beyond its
-//     length a live tail chunk reads as zero, unless tail_stale.
+// 10. Beyond its length a lane reads as zero from dirty_end on. Chunks of the pool that are not
+//     dirty read as zero.
+// 11. What more than one holder can read is mapped for reading only (unless no_guard).
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H
+
+#include <pthread.h>
 
 #include "geometry.h"
 #include "pset.h"
@@ -115,22 +111,24 @@
 
 struct vti_rtree; // tree/rtree.h
 struct vti_node;
+struct vti_events; // structure/events.h
 
-// The swap: slots of chunk_bytes, handed out last in, first out.
+// The swap: slots of a chunk each, of the largest class, handed out last in, first out.
 typedef struct vti_swap {
     uint32_t n_slot, n_free;
     uint32_t *free_slot; // [n_slot], the first n_free of them
     bool open;           // the backend's swap_open was called
     char *dir;           // owned; NULL: not given
-    uint64_t size_bytes;
+    uint64_t slot_bytes, size_bytes;
+    uint64_t used_bytes; // of chunks in it
 } vti_swap;
 
 // Counters that only grow.
 typedef struct vti_tally {
     vti_calls calls;
-    uint64_t nospace;
-    uint64_t peak_chunks; // created at once
-    uint64_t peak_tok;    // live at once
+    uint64_t shortages;
+    uint64_t peak_bytes; // created at once
+    uint64_t peak_live;  // live bytes at once
     uint64_t prefix_evicted, match_calls, match_tok, hit_tok;
     uint64_t copied_chunks, ready_hits, ready_misses, jobs, job_failures;
     uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
@@ -138,50 +136,80 @@ typedef struct vti_tally {
 
 // A chunk's content in the swap.
 typedef struct vti_swapped {
-    uint32_t position, slot;
+    uint32_t group, position, slot;
     uint64_t sum; // of its slices, one after another
 } vti_swapped;
+
+// What a record could not share yet: tokens [first, n_tok) of the sequence.
+typedef struct vti_pending {
+    vt_domain *domain; // opened; NULL: nothing is pending
+    uint64_t epoch;    // of the domain; another one: it was told to forget
+    uint32_t first, n_tok;
+    uint32_t *tok; // [n_tok - first] owned
+    bool has_keep;
+    vt_retention keep;
+} vti_pending;
 
 struct vt_seq {
     vt_manager *m;
     vti_span *span;
     uint32_t len_tok;
-    bool tail_stale;       // rows beyond the length in the tail chunk may not be zero
+    uint64_t live_bytes;   // of its tokens
     vt_status ahead;       // how the last prepare ended
     uint32_t ahead_tok;    // prepared, or to be, up to here
-    struct vti_node *node; // deepest node of the tree it was matched to or recorded in; referenced
-    vti_swapped *swapped;  // [n_swapped] owned, by position; NULL: not swapped out
+    struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
+    vti_pending pending;
+    vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
     uint32_t n_swapped;
+    bool tail_asked; // span->fence is a ticket after all work that may read the tail
 };
+
+// A chunk that a queued copy reads until the device has passed the ticket.
+typedef struct vti_loan {
+    uint64_t ticket;
+    uint32_t chunk;
+} vti_loan;
 
 // Everything is owned by the manager's one thread, except for what jobs lend to the mapper.
 struct vt_manager {
     struct vti_geo geo;
     vt_vmm *vmm;
-    struct vti_pset pset;
+    bool guards; // shared chunks are mapped for reading only
+    bool zeroed; // created chunks are zero
+    vti_pset pset;
     vti_vset vset;
     struct vti_rtree *rtree;
-    vti_mapper_thread *mapper; // NULL: not started yet, or VT_MAPPER_OWNER
+    struct vti_events *events; // NULL: none are kept
+    vti_mapper_thread *mapper; // NULL: not started yet
+    vti_lane_job job;          // of chunks that no lane maps: DESTROY
+    vti_plan *job_plan;        // [n_job_plan]
+    uint32_t n_job_plan;
+    bool job_is_lent;
     vti_swap swap;
     vti_tally tally;
     vt_mapper mapper_kind;
-    uint64_t budget_bytes;  // as configured or set
-    uint64_t budget_chunks; // created at once, at most
-    uint64_t spare_low_chunks, spare_high_chunks;
-    uint64_t n_reserved;    // chunks that posted jobs may create
-    uint64_t n_leaving;     // chunks that posted jobs destroy
-    uint64_t runs_reserved; // of one view, that posted jobs may map
-    uint64_t max_runs;      // what the backend allows, over all views
-    uint64_t live_tok;      // sum of the lengths
-    uint64_t now_ms;        // of the last vt_step
-    uint64_t n_step;        // calls of vt_step
-    uint32_t n_seq;         // sequences alive
-    uint32_t n_lent;        // jobs with the mapper
-    uint32_t *scratch;      // [chunks_per_span] regions of a prefix
+    uint64_t budget_bytes;
+    uint64_t reserved_bytes; // of chunks that jobs will create, less those that they destroy first
+    bool system_is_full;     // the system had no memory in this step: nothing is created
+    uint32_t copy_home[VT_MAX_GROUP]; // by class: the next name for a copy, or VTI_NO_CHUNK
+    uint64_t runs_reserved;           // mappings that posted jobs may make
+    uint64_t spare_low_bytes, spare_high_bytes;
+    uint64_t max_runs; // mappings that the backend allows
+    uint64_t live_bytes;
+    uint64_t now_ms; // of the last vt_step
+    uint64_t n_step; // calls of vt_step
+    uint32_t n_seq;  // sequences alive
+    uint32_t n_lent; // jobs with the mapper
+    vti_loan *loan;  // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
+    uint32_t first_loan, n_loan, cap_loan;
+    uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
+    pthread_mutex_t mu;              // guards published
+    vt_stats published;
 };
 
 // tally.c: both count st and return it.
 vt_status vti_tally_backend(vt_manager *m, vt_status st); // a call of the backend: VT_EDEVICE
-vt_status vti_tally_answer(vt_manager *m, vt_status st);  // a call of the owner: VT_NOSPACE
+vt_status vti_tally_answer(vt_manager *m, vt_status st);  // a call of the owner: a shortage
+void vti_tally_peaks(vt_manager *m);
 
 #endif

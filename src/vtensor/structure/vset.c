@@ -2,23 +2,22 @@
 // only records facts; the verbs make them true.
 //
 // Spans are made one by one as sequences need them, and recycled until the manager is destroyed.
-// The lists of the idle and the retired are ordered by the time of release:
+// The list of each state is ordered by the time of entry:
 //
 //   newest <-> ... <-> oldest
 //     |                  |
-//     |                  reclaim takes the chunks of the longest idle first
-//     among spans that fit equally well, the next sequence gets the newest: its memory is most
+//     |                  of the retired: the first that the device is done with; of the idle: the
+//     |                  first that gives its warm chunks away
+//     among idle spans that fit equally well, the next sequence gets the newest: its memory is most
 //     likely in a cache
 #include "vset.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "pset.h"
-
-vt_status vti_vset_init(vti_vset *vs, uint32_t n_max, uint32_t n_position)
+vt_status vti_vset_init(vti_vset *vs, const vti_geo *geo, const vti_pset *pset, uint32_t n_max)
 {
-    *vs = (vti_vset){.n_max = n_max, .n_position = n_position};
+    *vs = (vti_vset){.geo = geo, .pset = pset, .n_max = n_max};
     vs->span = calloc(n_max, sizeof(vti_span *));
     return vs->span ? VT_OK : VT_ENOMEM;
 }
@@ -30,35 +29,7 @@ void vti_vset_free(vti_vset *vs)
     *vs = (vti_vset){0};
 }
 
-vt_status vti_vset_push(vti_vset *vs, vti_span **out)
-{
-    if (vs->n_span == vs->n_max) return VT_NOSPACE;
-    size_t n_entry = 2 * (size_t)vs->n_position;
-    vti_span *sp = calloc(1, sizeof *sp + n_entry * sizeof sp->at[0]);
-    if (!sp) return VT_ENOMEM;
-    sp->id = vs->n_span;
-    sp->home = VTI_NO_REGION;
-    sp->detached = sp->at + vs->n_position;
-    for (size_t i = 0; i < n_entry; i++) sp->at[i] = VTI_NO_REGION;
-    vs->span[vs->n_span++] = sp;
-    *out = sp;
-    return VT_OK;
-}
-
-void vti_vset_pop(vti_vset *vs)
-{
-    assert(vs->n_span > 0);
-    vti_span *sp = vs->span[--vs->n_span];
-    vs->n_run -= sp->n_run;
-    vs->span[vs->n_span] = NULL;
-    free(sp);
-}
-
-static vti_span_list *list_of(vti_vset *vs, vti_span_state state)
-{
-    if (state == VTI_SPAN_LIVE) return NULL;
-    return state == VTI_SPAN_IDLE ? &vs->idle : &vs->retired;
-}
+// ---- Lists
 
 static void list_add(vti_span_list *l, vti_span *sp)
 {
@@ -86,73 +57,154 @@ static void list_remove(vti_span_list *l, vti_span *sp)
     l->n--;
 }
 
-void vti_vset_list(vti_vset *vs, vti_span *sp)
+static uint64_t warm_bytes(const vti_vset *vs, const vti_span *sp)
 {
-    sp->state = VTI_SPAN_IDLE;
-    list_add(&vs->idle, sp);
-}
-
-void vti_vset_unlist(vti_vset *vs, vti_span *sp)
-{
-    vti_span_list *l = list_of(vs, sp->state);
-    if (l) list_remove(l, sp);
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < vs->geo->n_group; g++)
+        n += sp->lane[g].n_warm * (uint64_t)vs->geo->group[g].chunk_bytes;
+    return n;
 }
 
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
 {
-    vti_vset_unlist(vs, sp);
+    uint64_t warm = warm_bytes(vs, sp);
+    vs->n_warm_bytes[sp->state] -= warm;
+    vs->n_warm_bytes[to] += warm;
+    list_remove(&vs->in[sp->state], sp);
     sp->state = to;
-    vti_span_list *l = list_of(vs, to);
-    if (l) list_add(l, sp);
+    list_add(&vs->in[to], sp);
 }
 
-static bool run_begins(uint32_t before, uint32_t region)
-{
-    return region != VTI_NO_REGION && region != before;
-}
+// ---- Making spans
 
-int32_t vti_span_runs_if(const vti_vset *vs, const vti_span *sp, uint32_t first, uint32_t n,
-                         uint32_t region)
+// One block: the span with its lanes, then the plans, then the maps.
+static vti_span *span_new(const vti_geo *g)
 {
-    uint32_t end = first + n, was = 0, is = 0,
-             before = first > 0 ? sp->at[first - 1] : VTI_NO_REGION;
-    for (uint32_t p = first; p < end; p++)
-        was += run_begins(p == first ? before : sp->at[p - 1], sp->at[p]);
-    is += run_begins(before, region);
-    if (end < vs->n_position) {
-        was += run_begins(sp->at[end - 1], sp->at[end]);
-        is += run_begins(region, sp->at[end]);
+    size_t n_position = 0, head = sizeof(vti_span) + g->n_group * sizeof(vti_lane);
+    for (uint32_t i = 0; i < g->n_group; i++) n_position += g->group[i].n_position;
+    vti_span *sp = calloc(1, head + n_position * (sizeof(vti_plan) + sizeof(uint32_t)));
+    if (!sp) return NULL;
+    vti_plan *plan = (vti_plan *)((char *)sp + head);
+    uint32_t *at = (uint32_t *)(plan + n_position);
+    for (size_t p = 0; p < n_position; p++) at[p] = VTI_NO_CHUNK;
+    for (uint32_t i = 0; i < g->n_group; i++) {
+        sp->lane[i].home = VTI_NO_CHUNK;
+        sp->lane[i].plan = plan;
+        sp->lane[i].at = at;
+        plan += g->group[i].n_position;
+        at += g->group[i].n_position;
     }
-    return (int32_t)is - (int32_t)was;
+    return sp;
 }
 
-void vti_span_set(vti_vset *vs, vti_span *sp, uint32_t first, uint32_t n, uint32_t region)
+vt_status vti_vset_push(vti_vset *vs, vti_span **out)
 {
-    assert(n > 0 && first < vs->n_position && n <= vs->n_position - first);
-    int32_t more = vti_span_runs_if(vs, sp, first, n, region);
-    for (uint32_t p = first; p < first + n; p++) sp->at[p] = region;
-    sp->n_run = (uint32_t)((int64_t)sp->n_run + more);
-    vs->n_run = (uint64_t)((int64_t)vs->n_run + more);
-    if (region != VTI_NO_REGION && first + n > sp->n_end) sp->n_end = first + n;
-    while (sp->n_end > 0 && sp->at[sp->n_end - 1] == VTI_NO_REGION) sp->n_end--;
+    if (vs->n_span == vs->n_max) return VT_NOSPANS;
+    vti_span *sp = span_new(vs->geo);
+    if (!sp) return VT_ENOMEM;
+    sp->id = vs->n_span;
+    vs->span[vs->n_span++] = sp;
+    list_add(&vs->in[VTI_SPAN_IDLE], sp);
+    *out = sp;
+    return VT_OK;
 }
 
-uint32_t vti_run_length(const uint32_t *at, uint32_t first, uint32_t end)
+void vti_vset_pop(vti_vset *vs)
 {
-    uint32_t p = first + 1;
-    while (p < end && at[p] == at[first]) p++;
-    return p - first;
+    assert(vs->n_span > 0);
+    vti_span *sp = vs->span[--vs->n_span];
+    vs->n_warm_bytes[sp->state] -= warm_bytes(vs, sp);
+    for (uint32_t g = 0; g < vs->geo->n_group; g++)
+        vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
+    list_remove(&vs->in[sp->state], sp);
+    vs->span[vs->n_span] = NULL;
+    free(sp);
 }
 
-uintptr_t vti_span_addr(const vti_geo *g, const vti_span *sp, uint32_t view, uint32_t position)
+// ---- What is mapped
+
+bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position)
 {
-    assert(view < g->n_view && position <= g->chunks_per_span);
-    return sp->addr + g->guard_bytes + view * g->view_stride + position * g->slice_bytes;
+    if (l->at[position] == VTI_NO_CHUNK) return false;
+    return position == 0 || position == l->n_ro ||
+           !vti_pset_continues(vs->pset, l->at[position - 1], l->at[position]);
 }
 
-uint32_t vti_span_cold_chunks(const vti_span *sp, uint32_t n_chunk)
+// Of a position and the next, how many begin a run.
+static uint32_t runs_around(const vti_vset *vs, const vti_lane *l, uint32_t group,
+                            uint32_t position)
+{
+    uint32_t n_position = vs->geo->group[group].n_position, n = 0;
+    if (position < n_position) n += vti_lane_run_begins(vs, l, position);
+    if (position + 1 < n_position) n += vti_lane_run_begins(vs, l, position + 1);
+    return n;
+}
+
+static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, uint32_t is)
+{
+    l->n_run = l->n_run - was + is;
+    vs->n_run += is * (uint64_t)vs->geo->group[group].n_view;
+    vs->n_run -= was * (uint64_t)vs->geo->group[group].n_view;
+}
+
+void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk)
+{
+    vti_lane *l = &sp->lane[group];
+    assert(position < vs->geo->group[group].n_position);
+    uint32_t was = runs_around(vs, l, group, position);
+    l->at[position] = chunk;
+    count_runs(vs, l, group, was, runs_around(vs, l, group, position));
+    if (chunk != VTI_NO_CHUNK && position >= l->n_end) l->n_end = position + 1;
+    while (l->n_end > 0 && l->at[l->n_end - 1] == VTI_NO_CHUNK) l->n_end--;
+    size_t end = l->n_end * vs->geo->group[group].slice_bytes;
+    if (l->dirty_end > end) l->dirty_end = end;
+}
+
+// A run is cut where the access changes; only the two places can be such.
+void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro)
+{
+    vti_lane *l = &sp->lane[group];
+    uint32_t n_position = vs->geo->group[group].n_position, old = l->n_ro, was = 0, is = 0;
+    if (old == n_ro) return;
+    was += old < n_position && vti_lane_run_begins(vs, l, old);
+    was += n_ro < n_position && vti_lane_run_begins(vs, l, n_ro);
+    l->n_ro = n_ro;
+    is += old < n_position && vti_lane_run_begins(vs, l, old);
+    is += n_ro < n_position && vti_lane_run_begins(vs, l, n_ro);
+    count_runs(vs, l, group, was, is);
+}
+
+void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more)
+{
+    int64_t bytes = more * (int64_t)vs->geo->group[group].chunk_bytes;
+    sp->lane[group].n_warm = (uint32_t)((int64_t)sp->lane[group].n_warm + more);
+    vs->n_warm_bytes[sp->state] = (uint64_t)((int64_t)vs->n_warm_bytes[sp->state] + bytes);
+}
+
+uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
+                        uint32_t position)
+{
+    const vti_lane_geo *gr = &g->group[group];
+    assert(view < gr->n_view && position <= gr->n_position);
+    return sp->addr + gr->lane_offset + view * gr->view_stride + position * gr->slice_bytes;
+}
+
+uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
+{
+    while (first < end && l->at[first] != VTI_NO_CHUNK) first++;
+    return first;
+}
+
+uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
     uint32_t n = 0;
-    for (uint32_t p = sp->n_owned; p < n_chunk; p++) n += sp->at[p] == VTI_NO_REGION;
+    for (uint32_t p = first; p < end; p++) n += l->at[p] == VTI_NO_CHUNK;
     return n;
+}
+
+bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp)
+{
+    for (uint32_t g = 0; g < vs->geo->n_group; g++)
+        if (sp->lane[g].is_lent) return true;
+    return false;
 }

@@ -1,111 +1,143 @@
-// vset.h - vSet of the paper: the spans of addresses, what each maps, and which are idle. Structure
-// only: no backend call. manager.h defines the words and the states.
+// vset.h - vSet of the paper: the spans of addresses, what each of their lanes maps, and which are
+// idle. Structure only: no backend call. manager.h defines the words and the states.
 #ifndef VTI_VSET_H
 #define VTI_VSET_H
 
 #include "geometry.h"
+#include "pset.h"
 #include "vtensor/common/calls.h"
 #include "vtensor/common/mapper.h"
 
-typedef enum vti_span_state { VTI_SPAN_IDLE = 0, VTI_SPAN_LIVE, VTI_SPAN_RETIRED } vti_span_state;
+typedef enum vti_span_state {
+    VTI_SPAN_IDLE = 0,
+    VTI_SPAN_LIVE,
+    VTI_SPAN_RETIRED,
+    VTI_SPAN_QUARANTINED,
+    VTI_N_SPAN_STATE
+} vti_span_state;
 
 typedef enum vti_job_kind {
-    VTI_JOB_BACK = 0, // create the chunks and map them in every view
-    VTI_JOB_SHED,     // unmap them in every view and destroy them
-    VTI_JOB_ZERO,     // wipe them in every view; they stay mapped
-    VTI_JOB_UNMAP,    // unmap them in every view; others hold them
+    VTI_JOB_BACK = 0, // create the chunks that need it, map them in every view, wipe the dirty ones
+    VTI_JOB_UNMAP,    // unmap them in every view
+    VTI_JOB_WIPE,     // wipe them in every view; they stay mapped
+    VTI_JOB_DESTROY,  // chunks of the pool, mapped nowhere: destroy them
+    VTI_N_JOB_KIND
 } vti_job_kind;
 
-// Backend work on the chunks at positions [first, first + n) of one span, all of one region.
-typedef struct vti_span_job {
+// A chunk in a job's list, and what is to be done with it.
+typedef struct vti_plan {
+    uint32_t chunk;
+    uint32_t drop;   // to be destroyed before this one is created, or VTI_NO_CHUNK
+    bool is_absent;  // to be created
+    bool is_dirty;   // to be wiped
+    bool is_read;    // UNMAP: it is mapped for reading only, if it must be mapped again
+    bool is_dropped; // set by the job: `drop` is destroyed
+} vti_plan;
+
+// Backend work on positions [first, first + n) of one lane, in portions: each is done in all views
+// before the next begins. See lane_job.c.
+typedef struct vti_lane_job {
     vti_job base; // the queue's, first; its deadline is the step in which the chunks are needed
 
     // what is to be done; the owner's, constant while posted
     vti_job_kind kind;
-    uint32_t span;       // id
-    uint64_t generation; // of the sequence it was posted for, so that a late outcome is not
-                         // reported to another one
-    uint32_t region, first, n;
-    uintptr_t addr; // of position `first` in view 0
-    uint64_t index; // of the chunk at position `first`
-    uint64_t fence; // SHED, UNMAP: not before the backend has passed this ticket
+    uint32_t span, group; // span: UINT32_MAX for the manager's own job
+    uint64_t generation;  // of the sequence it was posted for: a late outcome is not another's
+    uint32_t first, n;
+    uint32_t portion;   // positions at a time
+    vti_plan *plan;     // [n] the chunks
+    uintptr_t addr;     // of position `first` in view 0
+    vt_vmm_use use;     // BACK
+    vt_vmm_order order; // of wiping
+    uint64_t n_run;     // mappings reserved for it
 
-    // the outcome, valid when done
-    vt_status st;
-    bool created;    // the chunks have memory now
-    uint32_t n_view; // views [0, n_view) map them now
+    // progress
+    uint32_t n_done;    // positions that are done in all views
+    uint32_t n_created; // plan[0 .. n_created) have memory
+    uint32_t n_view;    // of the portion after n_done: views that are done
+    bool is_stuck;      // a failure could not be undone: see quarantine.c
+    uint32_t n_left;    // then: positions mapped in the view where the undo failed
+    vt_status st;       // the first failure
     vti_calls calls;
-} vti_span_job;
+} vti_lane_job;
 
-// A range of a span in which the views do not agree, because undoing a failed call failed too:
-// views [0, n_view) map `region`, the others nothing. `at` says what should be mapped.
-typedef struct vti_tear {
-    uint32_t first, n; // positions; n = 0: none
-    uint32_t region;
-    uint32_t n_view;
-} vti_tear;
+// What a span maps of one group.
+typedef struct vti_lane {
+    uint32_t front;   // positions below hold no tokens any more: a window has passed them
+    uint32_t n_owned; // positions [front, n_owned) hold tokens
+    uint32_t held0,
+        held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
+    uint32_t n_ro;      // positions below are mapped for reading only, if at all
+    uint32_t guard_end; // positions below are to become so, once the device writes no more
+    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
+    uint32_t n_end;     // the last mapped position, plus one
+    uint32_t n_run;     // runs of one view
+    uint32_t home;      // first chunk of the region for new chunks, or VTI_NO_CHUNK
+    bool is_lent;       // `job` is with the mapper
+    size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
+    uint32_t *at;     // [n_position] chunk mapped there, or VTI_NO_CHUNK
+    vti_plan *plan;   // [n_position] of the job
+    vti_lane_job job; // last: extend needs what is before, and finds it in two lines of the cache
+} vti_lane;
+
+// Up to where a quarantined span has been unmapped.
+typedef struct vti_place_in_span {
+    uint32_t group, view, position;
+} vti_place_in_span;
 
 typedef struct vti_span {
     uint32_t id;
     vti_span_state state;
-    uint32_t home;    // region; VTI_NO_REGION: none yet
-    uint32_t n_owned; // positions held
-    uint32_t n_warm;  // SPARE chunks mapped, all at positions from n_owned on
-    uint32_t n_dirty; // warm positions below may hold bytes of this span's last or present sequence
-    uint32_t n_run;   // runs of one view
-    uint32_t n_end;   // the last mapped position, plus one
     uint64_t generation; // counts the sequences that lived here
-    uint64_t fence;      // the device may use what the span released until it passes this ticket
-    bool needs_fence;    // retired, and the fence could not be taken yet
-    bool is_lent;        // `job` is with the mapper
-    bool passed_over;    // during a search for a span: this one could not be wiped
-    uintptr_t addr;      // first reserved byte
-    vt_seq *seq;         // the sequence that lives here, or NULL
-    vti_tear tear;
-    vti_span_job job;
-    struct vti_span *newer, *older; // neighbours in the list of the idle or of the retired
-    uint32_t n_detached;            // positions that are unmapped while they are held
-    uint32_t *detached; // [chunks_per_span] region to be mapped there again, or VTI_NO_REGION
-    uint32_t at[]; // [2 x chunks_per_span] region mapped there, or VTI_NO_REGION; then `detached`
+    uint64_t fence;      // the device may use what the span gave up until it has passed this ticket
+    uint64_t guard_fence; // ticket after the work that may write what is to be guarded
+    bool needs_fence;     // retired, and the ticket could not be taken yet
+    bool is_lost;         // live, but a failure could not be undone
+    vti_place_in_span cleared;
+    uintptr_t addr;                 // first reserved byte
+    vt_seq *seq;                    // the sequence that lives here, or NULL
+    struct vti_span *newer, *older; // neighbours in the list of its state
+    vti_lane lane[];                // [n_group]
 } vti_span;
 
 typedef struct vti_span_list {
-    vti_span *newest, *oldest; // by time of release
+    vti_span *newest, *oldest; // by time of entry
     uint32_t n;
 } vti_span_list;
 
 typedef struct vti_vset {
+    const vti_geo *geo;
+    const vti_pset *pset;
     uint32_t n_max;
-    uint32_t n_position;
-    uint32_t n_span; // made so far; ids 0 .. n_span-1
-    vti_span **span; // [n_max]
-    vti_span_list idle, retired;
-    uint64_t n_run; // of one view, over all spans
+    uint32_t n_span;                         // made so far; ids 0 .. n_span-1
+    vti_span **span;                         // [n_max]
+    vti_span_list in[VTI_N_SPAN_STATE];      // the spans of each state
+    uint64_t n_run;                          // mappings: over all lanes, the runs of all views
+    uint64_t n_warm_bytes[VTI_N_SPAN_STATE]; // of warm chunks in spans of each state
 } vti_vset;
 
-vt_status vti_vset_init(vti_vset *vs, uint32_t n_max, uint32_t n_position); // VT_ENOMEM
-void vti_vset_free(vti_vset *vs);                                           // Pre: no spans
+// geo and pset must outlive it. Errors: VT_ENOMEM.
+vt_status vti_vset_init(vti_vset *vs, const vti_geo *geo, const vti_pset *pset, uint32_t n_max);
+void vti_vset_free(vti_vset *vs); // Pre: no spans
 
-// A new span, in no list yet. Errors: VT_NOSPACE (n_max exist), VT_ENOMEM.
+// A new span, idle. Errors: VT_NOSPANS (n_max exist), VT_ENOMEM.
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
-void vti_vset_pop(vti_vset *vs);                  // frees the newest span, which is in no list
-void vti_vset_list(vti_vset *vs, vti_span *sp);   // a new span becomes idle
-void vti_vset_unlist(vti_vset *vs, vti_span *sp); // out of its list, for vti_vset_pop
+void vti_vset_pop(vti_vset *vs); // frees the newest span
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
 
-// What is mapped. runs_if: how many more runs one view would have after vti_span_set.
-void vti_span_set(vti_vset *vs, vti_span *sp, uint32_t first, uint32_t n, uint32_t region);
-int32_t vti_span_runs_if(const vti_vset *vs, const vti_span *sp, uint32_t first, uint32_t n,
-                         uint32_t region);
-uint32_t vti_run_length(const uint32_t *at, uint32_t first,
-                        uint32_t end);                               // positions of one region
-uint32_t vti_span_cold_chunks(const vti_span *sp, uint32_t n_chunk); // unmapped, n_owned to n_chunk
-uintptr_t vti_span_addr(const vti_geo *g, const vti_span *sp, uint32_t view, uint32_t position);
+// Changes what a lane maps at one position, and how; counts runs and mapped ends.
+void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk);
+void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro);
+void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more);
 
-// Whether some memory of its sequence is not mapped.
-static inline bool vti_span_is_torn(const vti_span *sp)
-{
-    return sp->n_detached > 0 || (sp->tear.n > 0 && sp->tear.first < sp->n_owned);
-}
+bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp); // some lane is
+// Whether the mapping at a position begins a run of its own.
+bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position);
+uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
+                        uint32_t position);
+// Of positions [first, end), how many are not mapped.
+uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end);
+// The first position from `first` on that is not mapped; `end`: all below are.
+uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end);
 
 #endif

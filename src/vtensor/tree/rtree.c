@@ -1,225 +1,360 @@
-// rtree.c - rTree: lookup and recording. A radix tree on exact tokens: each edge carries a run of
-// them, no two edges out of one node begin with the same token, and the node below an edge holds
-// the chunks that its run touches.
+// rtree.c - rTree: lookup and recording.
 //
-// With two tokens to a chunk, "abcdef" recorded by a sequence whose chunks are in region A is one
-// node. Recording "abcx" with chunks in B cuts it after c, inside the chunk at position 1:
+// The tokens of a domain are cut into blocks, and a path of nodes has a block each. With blocks of
+// two tokens, a chunk each, "abcdef" and "abcx" are:
 //
-//   position  0    1    2                       0    1    2
-//   N       | ab | cd | ef |          upper   | ab | c  |            new
-//             A0   A1   A2                      A0   A1
-//                               ->    N            |  d | ef |       the same object as before
-//                                                    A1   A2
-//                                     leaf         |  x |            new; the rows of c and x
-//                                                    B1              are in B1
+//   root - ab - cd - ef           chunks  A0  A1  A2
+//            `- cx                            B1
 //
-// Both parts hold the chunk at the cut. A node's chunks hold the rows of all tokens of its path
-// that lie in them, so the chunk of the deeper node serves the longer path, and a lookup takes it.
-// N stays the same object, so references of sequences stay valid.
+// The part of a node that a prefix ends in can be used too: its rows are copied, so a lookup is
+// exact to the token. The chunks of a node hold the rows of all tokens of its path that lie in
+// them; where a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the
+// deeper one's counts.
 //
-// Push, by where the common part of `tok` and the tree ends:
-//
-//   (1) at the end of a node, and so does tok       nothing is new
-//   (2) inside an edge, and tok ends there          the edge is cut, at the end of the path
-//   (3) at the end of a node, tok continues         a leaf for the rest
-//   (4) inside an edge, tok continues               the edge is cut, a leaf below the upper part
-//
-// All memory that a push needs is allocated before anything is linked.
-//
-// Superseded tails. A conversation that is recorded turn by turn ends inside a chunk each time, and
-// that chunk is copied before it grows: in (3) the new leaf's first chunk has the rows of the
-// parent's last one, and more.
-//
-//   parent  | ab | c  |               parent  | ab | c  |
-//             A0   A1                           A0   B1
-//   leaf         |  d | ef |    ->    leaf         |  d | ef |
-//                  B1   B2                           B1   B2
-//
-// So every node above the leaf that ends inside this chunk takes the leaf's chunk, if no other node
-// holds the old one. The tree then no longer holds the old chunk: it is free at once, or when its
-// sequences end; a sequence that is its only holder may write in place. If another node holds it
-// too (the other side of a cut, another domain), replacing it would free nothing, and pins would
-// hold one chunk more.
+// Groups with a window, and states, are held beside: a node may lack them. A lookup goes down the
+// path and remembers the longest prefix with which every group can begin: a window needs its last
+// tokens, a state needs the end of a node that holds it.
 #include "rtree_node.h"
+#include <assert.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "vtensor/common/try.h"
 
-// ---- Match
-
-static uint32_t common_length(const uint32_t *a, const uint32_t *b, uint32_t n)
-{
-    uint32_t i = 0;
-    while (i < n && a[i] == b[i]) i++;
-    return i;
-}
-
 static uint32_t least_of(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
+// ---- Match
+
+// The positions up to the last hole of a group, in the path so far.
+typedef struct group_holes {
+    uint32_t end;    // positions of the path
+    uint32_t before; // the last one left out
+    uint32_t all;
+} group_holes;
+
+// Going down a path.
+typedef struct match_walk {
+    const vti_rtree *t;
+    vti_node *node; // the whole block above
+    group_holes hole[VT_MAX_GROUP];
+} match_walk;
+
+// Goes on with a node, up to token `end`. Where it holds the last position of its parent too, its
+// own chunk counts.
+static void cover_node(match_walk *w, const vti_node *n, uint32_t end)
 {
-    vti_prefix hit = {.node = d->root};
-    while (hit.n_tok < n_tok && hit.n_tok == vti_node_end(hit.node)) {
-        vti_node *n = vti_node_child(d->tree, hit.node, tok[hit.n_tok]);
-        if (!n) break;
-        hit.n_tok += common_length(n->tok, tok + hit.n_tok, least_of(n->n_tok, n_tok - hit.n_tok));
-        hit.node = n;
+    for (uint32_t g = 0; g < w->t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(w->t, n, g);
+        group_holes *hole = &w->hole[g], was = *hole;
+        if (w->t->geo->group[g].is_state) continue;
+        hole->end = vti_group_chunks(&w->t->geo->group[g], end);
+        hole->all = h.first < was.end ? was.before : was.all;
+        hole->before = hole->all;
+        for (uint32_t p = h.first; p < hole->end; p++) {
+            hole->before = hole->all;
+            if (h.chunk[p - h.first] == VTI_NO_CHUNK) hole->all = p + 1;
+        }
     }
-    return hit;
 }
 
-void vti_rtree_regions(const vti_rtree *t, vti_prefix prefix, uint32_t *at)
+static bool has_state(const vti_rtree *t, const vti_node *n)
 {
-    uint32_t end = vti_geo_chunks(t->geo, prefix.n_tok); // positions from here on are known
-    for (const vti_node *n = prefix.node; !vti_node_is_root(n); n = n->parent) {
-        uint32_t first = vti_node_first(t->geo, n);
-        for (uint32_t p = first; p < end; p++) at[p] = n->region[p - first];
-        end = first;
+    for (uint32_t i = 0; i < t->geo->n_group; i++)
+        if (t->geo->group[i].is_state && vti_node_holding(t, n, i).chunk[0] == VTI_NO_CHUNK)
+            return false;
+    return true;
+}
+
+// Whether a sequence can begin with the tokens up to `end`, the last of them in n.
+static bool can_begin(const match_walk *w, const vti_node *n, uint32_t end)
+{
+    const vti_geo *g = w->t->geo;
+    for (uint32_t i = 0; i < g->n_group; i++)
+        if (!g->group[i].is_state && w->hole[i].all > vti_group_passed(&g->group[i], end))
+            return false;
+    return !g->has_state || (end == vti_node_end(n) && has_state(w->t, n));
+}
+
+static vti_prefix prefix_in(const match_walk *w, vti_node *n, uint32_t end)
+{
+    bool is_whole = end == n->start + w->t->geo->block_tok;
+    return (vti_prefix){is_whole ? n : w->node, n, end};
+}
+
+// With states, a shorter child that ends in one may do. Children that begin these tokens come
+// before them; of those that do not, the nearest says how long the next one can be.
+static void try_nested(const match_walk *w, const uint32_t *tok, uint32_t n_tok, vti_prefix *best)
+{
+    uint32_t start = vti_node_end(w->node), n_same;
+    for (vti_node *n; n_tok > 0 && (n = vti_child_upto(w->node, tok, n_tok, &n_same));) {
+        match_walk below = *w;
+        bool begins_tok = n_same == n->n_tok;
+        if (begins_tok) cover_node(&below, n, start + n_same);
+        if (begins_tok && can_begin(&below, n, start + n_same)) {
+            *best = prefix_in(w, n, start + n_same);
+            return;
+        }
+        n_tok = begins_tok ? n_same - 1 : n_same;
+    }
+}
+
+vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
+{
+    const vti_rtree *t = d->tree;
+    const uint32_t block = t->geo->block_tok;
+    match_walk w = {.t = t, .node = d->root};
+    vti_prefix best = {d->root, d->root, 0};
+    for (uint32_t at = 0, n_same = block; at < n_tok && n_same == block; at += n_same) {
+        uint32_t n = least_of(block, n_tok - at);
+        if (t->geo->has_state) try_nested(&w, tok + at, n, &best);
+        vti_node *child = vti_child_like(w.node, tok + at, n, &n_same);
+        if (!child || n_same == 0) break;
+        cover_node(&w, child, at + n_same);
+        if (can_begin(&w, child, at + n_same)) best = prefix_in(&w, child, at + n_same);
+        w.node = child;
+    }
+    return best;
+}
+
+void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        const vti_lane_geo *gr = &t->geo->group[g];
+        uint32_t end = vti_group_chunks(gr, prefix.n_tok); // positions from here on are known
+        uint32_t front = vti_group_passed(gr, prefix.n_tok);
+        for (const vti_node *n = prefix.last; end > front && !vti_node_is_root(n); n = n->parent) {
+            vti_holding h = vti_node_holding(t, n, g);
+            for (; end > front && end > h.first; end--) at[g][end - 1] = h.chunk[end - 1 - h.first];
+            if (gr->is_state) break;
+        }
+        while (end > 0) at[g][--end] = VTI_NO_CHUNK;
     }
 }
 
 // ---- Push
 
-// The nodes that a push needs.
-typedef struct push_nodes {
-    vti_node *upper, *leaf; // NULL: not needed
-} push_nodes;
-
-static vt_status push_nodes_get(vti_rtree *t, vti_prefix hit, uint32_t n_tok, push_nodes *fresh)
+static bool is_unused(const vti_rtree *t, uint32_t chunk)
 {
-    bool cut = hit.n_tok < vti_node_end(hit.node), grow = hit.n_tok < n_tok;
-    *fresh = (push_nodes){0};
-    VT_TRY(vti_table_reserve(&t->nodes, (size_t)cut + grow));
-    VT_TRY(vti_worth_reserve(t, (uint64_t)cut + grow,
-                             cut + vti_geo_touched(t->geo, hit.n_tok, n_tok)));
-    if (cut) fresh->upper = vti_node_new(t->geo, hit.node->start, hit.n_tok);
-    if (grow) fresh->leaf = vti_node_new(t->geo, hit.n_tok, n_tok);
-    if (!!fresh->upper == cut && !!fresh->leaf == grow) return VT_OK;
-    free(fresh->upper);
-    free(fresh->leaf);
-    return VT_ENOMEM;
+    return chunk != VTI_NO_CHUNK && vti_pset_state(t->pset, chunk) == VT_CHUNK_CACHED;
 }
 
-// Puts `upper` between n and its parent; it takes as many of n's first tokens as it has room for.
-// The push touches it afterwards.
-static void cut_edge(vti_rtree *t, vti_node *n, vti_node *upper)
+// The node takes the pushed chunks where it has none, or one that no sequence uses. Tokens from
+// was_end on are new: what it holds there lacks their rows, and goes even if there is no other.
+static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, uint32_t was_end)
 {
-    uint32_t n_tok = upper->n_tok, n_position = vti_node_positions(t->geo, upper);
-    uint32_t last = vti_node_first(t->geo, upper) + n_position - 1;
-    memcpy(upper->tok, n->tok, n_tok * sizeof n->tok[0]);
-    memcpy(upper->region, n->region, n_position * sizeof n->region[0]);
-    upper->n_guard = n->n_guard > 0;
-    vti_node_unlink(t, n);
-    vti_node_link(t, upper, n->parent);
-    n->start += n_tok;
-    n->n_tok -= n_tok;
-    n->tok += n_tok;
-    n->region += vti_node_first(t->geo, n) - vti_node_first(t->geo, upper);
-    vti_node_link(t, n, upper);
-    if (vti_node_first(t->geo, n) == last)
-        vti_node_hold_chunk(t, upper->region[n_position - 1], last);
-    t->n_node++;
-}
-
-static void attach_leaf(vti_rtree *t, vti_node *leaf, vti_node *parent, const uint32_t *tok,
-                        const uint32_t *at)
-{
-    uint32_t first = vti_node_first(t->geo, leaf), n_position = vti_node_positions(t->geo, leaf);
-    memcpy(leaf->tok, tok + leaf->start, leaf->n_tok * sizeof tok[0]);
-    for (uint32_t i = 0; i < n_position; i++) {
-        leaf->region[i] = at[first + i];
-        vti_node_hold_chunk(t, leaf->region[i], first + i);
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        const vti_lane_geo *gr = &t->geo->group[g];
+        vti_holding h = vti_node_holding(t, n, g);
+        bool has_new = was_end < vti_node_end(n);
+        bool skip = gr->is_state && !(push->has_state && vti_node_end(n) == push->end);
+        for (uint32_t i = 0; i < h.n && !skip; i++) {
+            uint32_t new = push->at[g][h.first + i], old = h.chunk[i];
+            bool lacks = has_new && !gr->is_state && h.first + i >= vti_group_whole(gr, was_end);
+            bool is_better = new != VTI_NO_CHUNK && (old == VTI_NO_CHUNK || is_unused(t, old));
+            if (new != old && (lacks || is_better)) vti_node_set_chunk(t, n, &h, i, new);
+        }
     }
-    vti_node_link(t, leaf, parent);
+    n->has_beside = vti_node_holds_beside(t, n);
+}
+
+static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
+{
+    vt_domain *d = parent->domain;
+    n->parent = parent;
+    n->domain = d;
+    n->id = ++t->n_id;
+    n->weight = n->id * UINT64_C(0x9e3779b97f4a7c15) ^ n->id >> 7;
+    n->used = t->clock;
+    vti_child_add(parent, n);
+    vti_list_append(&d->nodes, n);
     vti_worth_settle(t, parent);
     t->n_node++;
-    t->n_tok += leaf->n_tok;
+    d->stats.prefix_nodes++;
 }
 
-static bool node_ends_in(const vti_geo *g, const vti_node *n, uint32_t position)
+static void count_tokens(vti_rtree *t, vti_node *n, uint32_t more)
 {
-    return !vti_node_is_root(n) && vti_geo_chunks(g, vti_node_end(n)) == position + 1;
+    n->n_tok += more;
+    t->n_tok += more;
+    n->domain->stats.prefix_tok += more;
 }
 
-static uint32_t *last_region(const vti_geo *g, const vti_node *n)
+// `n` becomes a child with these tokens.
+static void add_child(vti_rtree *t, vti_node *parent, vti_node *n, const uint32_t *tok,
+                      uint32_t n_tok)
 {
-    return &n->region[vti_node_positions(g, n) - 1];
+    memcpy(n->room, tok, n_tok * sizeof *tok);
+    n->n_tok = n_tok; // linked by its tokens
+    link_node(t, n, parent);
+    n->n_tok = 0;
+    count_tokens(t, n, n_tok);
 }
 
-static void replace_chunk(vti_rtree *t, vti_node *n, uint32_t position, uint32_t region)
+// A leaf whose tokens are the first of these gets the others. No sibling begins with its tokens, so
+// it stays where it is among them.
+static void lengthen_leaf(vti_rtree *t, vti_node *n, const uint32_t *tok, uint32_t n_tok)
 {
-    uint32_t *at = &n->region[position - vti_node_first(t->geo, n)];
-    vti_node_hold_chunk(t, region, position);
-    vti_node_drop_chunk(t, *at, position);
-    *at = region;
+    memcpy(n->room + n->n_tok, tok + n->n_tok, (n_tok - n->n_tok) * sizeof *tok);
+    count_tokens(t, n, n_tok - n->n_tok);
 }
 
-// Nodes above the leaf release the chunks that its first one supersedes; see the top of the file.
-static void supersede_tails(vti_rtree *t, const vti_node *leaf)
+// The child that has these tokens, a block or less, or that can be lengthened to have them. NULL: a
+// new one is needed. Without states it may have more tokens.
+static vti_node *child_for(const vti_rtree *t, const vti_node *parent, const uint32_t *tok,
+                           uint32_t n_tok)
 {
-    uint32_t position = vti_node_first(t->geo, leaf);
-    vti_node *n = leaf->parent;
-    while (node_ends_in(t->geo, n, position)) {
-        uint32_t n_same = 0, old = *last_region(t->geo, n);
-        vti_node *above = n;
-        for (; node_ends_in(t->geo, above, position) && *last_region(t->geo, above) == old;
-             n_same++)
-            above = above->parent;
-        bool alone = vti_pset_chunk(t->pset, old, position).n_node == n_same;
-        for (; n != above; n = n->parent)
-            if (alone && old != leaf->region[0]) replace_chunk(t, n, position, leaf->region[0]);
+    uint32_t n_same;
+    vti_node *n = vti_child_like(parent, tok, n_tok, &n_same);
+    if (!n) return NULL;
+    bool is_there = n_same == n_tok, is_shorter = n_same == n->n_tok;
+    bool fits = t->geo->has_state ? is_there && is_shorter : is_there || is_shorter;
+    return fits ? n : NULL;
+}
+
+static uint32_t block_at(const vti_rtree *t, const vti_push *push, uint32_t at)
+{
+    return least_of(t->geo->block_tok, push->end - at);
+}
+
+// The nodes that a push will need, linked by `child`, so that nothing fails after the first change.
+static vt_status make_nodes(const vti_rtree *t, const vti_push *push, vti_node **fresh)
+{
+    const vti_node *n = push->from;
+    vti_node **end = fresh;
+    *fresh = NULL;
+    for (uint32_t at = push->start; at < push->end; at += t->geo->block_tok) {
+        if (n) n = child_for(t, n, push->tok + (at - push->start), block_at(t, push, at));
+        if (n) continue;
+        *end = vti_node_new(t, at);
+        if (!*end) return VT_ENOMEM;
+        end = &(*end)->child;
+    }
+    return VT_OK;
+}
+
+static vti_node *take_fresh(vti_node **fresh)
+{
+    vti_node *n = *fresh;
+    *fresh = n->child;
+    n->child = NULL;
+    return n;
+}
+
+static void free_fresh(vti_node *fresh)
+{
+    while (fresh) free(take_fresh(&fresh));
+}
+
+// Where a chunk straddles the border to its parent, the child's holds all rows of the parent's. If
+// no sequence uses that one, the parent takes the child's, which saves a chunk.
+static void lend_to_parent(vti_rtree *t, vti_node *parent, const vti_node *n)
+{
+    for (uint32_t g = 0; g < t->geo->n_group && !vti_node_is_root(parent); g++) {
+        vti_holding up = vti_node_holding(t, parent, g), h = vti_node_holding(t, n, g);
+        uint32_t last = up.n - 1;
+        bool straddles =
+            !t->geo->group[g].is_state && up.n > 0 && h.n > 0 && up.first + last == h.first;
+        if (straddles && h.chunk[0] != VTI_NO_CHUNK && up.chunk[last] != VTI_NO_CHUNK &&
+            up.chunk[last] != h.chunk[0] && is_unused(t, up.chunk[last]))
+            vti_node_set_chunk(t, parent, &up, last, h.chunk[0]);
     }
 }
 
-vt_status vti_rtree_push(vti_rtree *t, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
-                         const uint32_t *at, vti_node **out)
+// Makes the block of tokens from `at` on a child of `parent`.
+static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push, uint32_t at,
+                            vti_node **fresh)
 {
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
-    push_nodes fresh;
-    VT_TRY(push_nodes_get(t, hit, n_tok, &fresh));
-    *out = hit.node;   // (1)
-    if (fresh.upper) { // (2) and (4)
-        cut_edge(t, hit.node, fresh.upper);
-        *out = fresh.upper;
+    const uint32_t *tok = push->tok + (at - push->start), n_tok = block_at(t, push, at);
+    vti_node *n = child_for(t, parent, tok, n_tok);
+    uint32_t was_end = n ? vti_node_end(n) : at;
+    if (!n)
+        add_child(t, parent, n = take_fresh(fresh), tok, n_tok);
+    else if (n->n_tok < n_tok)
+        lengthen_leaf(t, n, tok, n_tok);
+    if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
+    lend_to_parent(t, parent, n);
+    vti_worth_settle(t, n);
+    if (was_end < at + n_tok) vti_node_note(t, VT_EVENT_RECORDED, n);
+    return n;
+}
+
+uint64_t vti_rtree_mark(const vti_rtree *t)
+{
+    return t->n_id;
+}
+
+void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark)
+{
+    while (end != from) {
+        vti_node *up = end->parent;
+        if (end->id > mark) vti_node_remove(t, end);
+        end = up;
     }
-    if (fresh.leaf) { // (3) and (4)
-        attach_leaf(t, fresh.leaf, *out, tok, at);
-        supersede_tails(t, fresh.leaf);
-        *out = fresh.leaf;
+}
+
+// Keeps a path that is being pushed from being evicted by its own quota.
+static bool fits_quota(vt_domain *d, vti_node *end)
+{
+    vti_rtree *t = d->tree;
+    vti_node_guard(t, end);
+    while (d->held_bytes > d->quota_bytes && vti_rtree_evict_in(d)) {
     }
+    vti_node_unguard(t, end);
+    return d->held_bytes <= d->quota_bytes;
+}
+
+// From the end of the path, whose last node may be a leaf without a guard now.
+static vti_node *cut_to_quota(vti_rtree *t, vti_node *n, const vti_node *from)
+{
+    vt_domain *d = from->domain;
+    while (n != from && !fits_quota(d, n) && !n->child && n->n_guard == 0) {
+        vti_node *up = n->parent;
+        vti_node_remove(t, n);
+        n = up;
+    }
+    return n;
+}
+
+vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
+{
+    const uint32_t block = t->geo->block_tok;
+    vti_node *n = push->from, *fresh;
+    VT_TRY(vti_worth_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
+    if (make_nodes(t, push, &fresh) != VT_OK) {
+        free_fresh(fresh);
+        return VT_ENOMEM;
+    }
+    t->clock++;
+    for (uint32_t at = push->start; at < push->end; at += block)
+        n = push_block(t, n, push, at, &fresh);
+    *out = cut_to_quota(t, n, push->from);
     vti_rtree_touch(t, *out);
     return VT_OK;
 }
 
-// ---- Chunks that another chunk can replace
-
-// Whether the parent holds, at the position where n begins, another chunk that nothing else holds,
-// while a sequence holds n's chunk. Checking the first guarded child is enough.
-bool vti_rtree_has_double(const vti_rtree *t, const vti_node *n)
+void vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t chunk)
 {
-    const vti_node *u = n->parent;
-    uint32_t position = vti_node_first(t->geo, n), n_same = 0;
-    if (n != u->child[VTI_FRONT] || !node_ends_in(t->geo, u, position)) return false;
-    uint32_t old = *last_region(t->geo, u);
-    for (; node_ends_in(t->geo, u, position) && *last_region(t->geo, u) == old; u = u->parent)
-        n_same++;
-    vti_chunk c = vti_pset_chunk(t->pset, old, position);
-    return old != n->region[0] && c.n_user == 0 && c.n_node == n_same &&
-           vti_pset_chunk(t->pset, n->region[0], position).n_user > 0;
+    vti_holding h = vti_node_holding(t, n, group);
+    assert(position >= h.first && position < h.first + h.n);
+    vti_node_set_chunk(t, n, &h, position - h.first, chunk);
 }
 
-void vti_rtree_drop_double(vti_rtree *t, const vti_node *n)
+vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok)
 {
-    supersede_tails(t, n);
+    const vti_geo *g = t->geo;
+    for (uint32_t i = 0; i < g->n_group && n->domain; i++)
+        while (!g->group[i].is_state && !vti_node_is_root(n) &&
+               vti_group_chunks(&g->group[i], vti_node_end(n)) >
+                   vti_group_whole(&g->group[i], n_tok))
+            n = n->parent;
+    return n;
 }
 
-void vti_rtree_rename(vti_rtree *t, vti_node *n, uint32_t position, uint32_t from, uint32_t to)
+uint32_t vti_node_end_tok(const vti_node *n)
 {
-    for (; n && n->domain; n = n->parent)
-        if (vti_node_has_chunk(t, n, position, from)) replace_chunk(t, n, position, to);
+    return vti_node_end(n);
 }

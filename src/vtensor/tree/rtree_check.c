@@ -2,83 +2,95 @@
 // as text, or NULL.
 #include "rtree_node.h"
 
-static const char *children_wrong(const vti_node *n)
-{
-    uint32_t n_guard = !vti_node_is_root(n) && n->keep.pinned;
-    const vti_node *before = NULL;
-    n_guard += n->n_ref > 0;
-    for (const vti_node *c = n->child[VTI_FRONT]; c; before = c, c = c->sibling[VTI_BACK]) {
-        if (c->parent != n || c->sibling[VTI_FRONT] != before) return "rtree: a broken link";
-        if (c->n_guard > 0 && before && before->n_guard == 0)
-            return "rtree: a guarded child after an unguarded one";
-        if (c->used > n->used) return "rtree: a node was used after its parent";
-        n_guard += c->n_guard > 0;
-    }
-    if (n->child[VTI_BACK] != before) return "rtree: a broken list of children";
-    return n->n_guard == n_guard ? NULL : "rtree: a wrong count of guards";
-}
-
-static const char *root_wrong(const vti_rtree *t, const vti_node *n)
-{
-    const vt_domain *d = n->domain;
-    if (n->n_tok != 0 || n->start != 0 || !d || d->root != n || d->tree != t)
-        return "rtree: a root that is not valid";
-    if (vti_domain_find(t, d->key, d->key_bytes, vti_hash_key(d->key, d->key_bytes)) != d)
-        return "rtree: a domain that is not found";
-    bool empty = d->n_open == 0 && n->n_ref == 0 && !n->child[VTI_FRONT];
-    return empty ? "rtree: an empty domain that is not open" : NULL;
-}
+typedef struct tree_census {
+    uint64_t n_node, n_tok, n_domain, pinned_bytes, held_bytes;
+    size_t n_place[VTI_N_ORDER];
+} tree_census;
 
 static const char *node_wrong(const vti_rtree *t, const vti_node *n)
 {
-    if (n->parent == t->top) return root_wrong(t, n);
-    if (n->n_tok == 0) return "rtree: an empty node";
-    if (n->start != vti_node_end(n->parent)) return "rtree: a gap between node and parent";
-    if (n->domain != n->parent->domain) return "rtree: a node of another domain";
-    // If two siblings begin alike, this finds the other one.
-    if (vti_node_child(t, n->parent, n->tok[0]) != n) return "rtree: a node that is not found";
-    return NULL;
+    const vti_node *up = n->parent;
+    if (n->n_tok == 0 || n->n_tok > t->geo->block_tok) return "rtree: a node of a wrong size";
+    if (!up || n->domain != up->domain) return "rtree: a node of another domain";
+    if (n->start != vti_node_end(up)) return "rtree: a gap between node and parent";
+    if (n->child && n->n_tok < t->geo->block_tok) return "rtree: a part of a block has children";
+    if (vti_child_find(up, n->room, n->n_tok) != n) return "rtree: a node that is not found";
+    if (n->has_beside != vti_node_holds_beside(t, n))
+        return "rtree: a node that does not say what it holds";
+    if (n->id > t->n_id || (n->older ? n->older->id >= n->id : n->domain->nodes.oldest != n))
+        return "rtree: a list of nodes out of order";
+    if (n->used > t->clock) return "rtree: a node that was used later than now";
+    const char *wrong = vti_children_wrong(n, t->geo->has_state);
+    return wrong ? wrong : vti_worth_wrong(t, n);
 }
-
-static const char *limbo_wrong(const vti_rtree *t)
-{
-    for (const vti_node *n = t->limbo->child[VTI_FRONT]; n; n = n->sibling[VTI_BACK])
-        if (n->domain || n->n_ref == 0 || n->child[VTI_FRONT] || n->parent != t->limbo)
-            return "rtree: a forgotten node that is not valid";
-    return NULL;
-}
-
-typedef struct tree_census {
-    uint64_t n_node, n_tok, n_hold, n_domain;
-} tree_census;
 
 static void count_node(const vti_rtree *t, const vti_node *n, tree_census *c,
-                       void (*fn)(void *ctx, uint32_t region, uint32_t position), void *ctx)
+                       void (*fn)(void *ctx, uint32_t chunk, bool is_kept), void *ctx)
 {
-    uint32_t first = vti_node_first(t->geo, n), n_position = vti_node_positions(t->geo, n);
-    for (uint32_t i = 0; i < n_position; i++)
-        if (fn) fn(ctx, n->region[i], first + i);
-    c->n_domain += vti_node_is_root(n);
-    c->n_node += !vti_node_is_root(n);
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n; i++)
+            if (fn && h.chunk[i] != VTI_NO_CHUNK)
+                fn(ctx, h.chunk[i], h.is_beside ? n->n_pin > 0 : n->n_guard > 0);
+    }
+    c->held_bytes += vti_node_bytes(t, n);
+    if (n->n_pin > 0) c->pinned_bytes += vti_node_bytes(t, n);
+    for (vti_order o = 0; o < VTI_N_ORDER; o++) c->n_place[o] += n->place[o] != 0;
+    c->n_node++;
     c->n_tok += n->n_tok;
-    c->n_hold += n_position;
 }
 
-const char *vti_rtree_check(const vti_rtree *t,
-                            void (*fn)(void *ctx, uint32_t region, uint32_t position), void *ctx)
+static bool is_in_table(const vt_domain *d)
+{
+    const vt_domain *at = d->tree->bucket[d->hash % VTI_N_BUCKET];
+    while (at && at != d) at = at->chain;
+    return at != NULL;
+}
+
+static const char *domain_wrong(const vt_domain *d, tree_census *c,
+                                void (*fn)(void *ctx, uint32_t chunk, bool is_kept), void *ctx)
+{
+    const vti_rtree *t = d->tree;
+    uint64_t n_node = c->n_node, n_tok = c->n_tok, held = c->held_bytes;
+    size_t n_place = c->n_place[VTI_IN_DOMAIN];
+    if (d->root->n_tok != 0 || d->root->domain != d) return "rtree: a root that is not valid";
+    if (d->tree->n_domain_id < d->id || !is_in_table(d)) return "rtree: a domain that is not found";
+    if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child)
+        return "rtree: an empty domain that is not open";
+    const char *wrong = vti_children_wrong(d->root, t->geo->has_state);
+    for (const vti_node *n = d->nodes.oldest; n && !wrong; n = n->newer) {
+        wrong = node_wrong(t, n);
+        if (!wrong) count_node(t, n, c, fn, ctx);
+    }
+    if (wrong) return wrong;
+    if (c->n_node - n_node != d->stats.prefix_nodes || c->n_tok - n_tok != d->stats.prefix_tok ||
+        c->held_bytes - held != d->held_bytes)
+        return "rtree: a wrong sum over the nodes of a domain";
+    if (c->n_place[VTI_IN_DOMAIN] - n_place != d->heap.n)
+        return "rtree: a heap with too many nodes";
+    c->n_domain++;
+    return vti_heap_wrong(&d->heap, VTI_IN_DOMAIN);
+}
+
+static const char *sums_wrong(const vti_rtree *t, const tree_census *c)
+{
+    if (c->n_node != t->n_node || c->n_tok != t->n_tok || c->n_domain != t->n_domain)
+        return "rtree: a wrong sum over the nodes";
+    if (c->pinned_bytes != t->pinned_bytes) return "rtree: a wrong sum of pinned bytes";
+    for (vti_order o = VTI_BY_WORTH; o < VTI_IN_DOMAIN; o++) {
+        if (t->heap[o].n != c->n_place[o]) return "rtree: a heap with too many nodes";
+        const char *wrong = vti_heap_wrong(&t->heap[o], o);
+        if (wrong) return wrong;
+    }
+    return NULL;
+}
+
+const char *vti_rtree_check(const vti_rtree *t, void (*fn)(void *ctx, uint32_t chunk, bool is_kept),
+                            void *ctx)
 {
     tree_census c = {0};
-    const char *wrong = children_wrong(t->top);
-    for (vti_node *n = vti_node_after(t->top, false); n && !wrong; n = vti_node_after(n, false)) {
-        wrong = node_wrong(t, n);
-        if (!wrong) wrong = children_wrong(n);
-        if (!wrong) count_node(t, n, &c, fn, ctx);
-    }
-    if (!wrong && (c.n_node != t->n_node || c.n_tok != t->n_tok || c.n_hold != t->n_hold ||
-                   c.n_node != t->nodes.n || c.n_domain != t->domains.n))
-        wrong = "rtree: a wrong sum over the nodes";
-    if (!wrong && (t->nodes.n > t->nodes.cap || t->domains.n > t->domains.cap))
-        wrong = "rtree: a table that is too full";
-    if (!wrong) wrong = limbo_wrong(t);
-    return wrong ? wrong : vti_worth_check(t);
+    const char *wrong = NULL;
+    for (const vt_domain *d = t->oldest; d && !wrong; d = d->newer)
+        wrong = domain_wrong(d, &c, fn, ctx);
+    return wrong ? wrong : sums_wrong(t, &c);
 }

@@ -1,94 +1,106 @@
-// rtree_life.c - making and freeing trees and domains, references to nodes, and removal of nodes.
+// rtree_life.c - making and freeing trees and domains, and removing nodes.
 //
-// A node that is removed while sequences reference it releases its chunks, becomes a child of
-// `limbo`, and is freed with its last reference.
-#include "rtree_node.h"
-
+// A node that is removed while sequences reference it releases its chunks and is freed with its
+// last reference.
 #include <stdlib.h>
 #include <string.h>
 
+#include "rtree_node.h"
 #include "vtensor/common/try.h"
 
-// Removes a node without children. It lives on while sequences reference it.
-static void node_remove(vti_rtree *t, vti_node *n)
+void vti_node_note(vti_rtree *t, vt_event_kind kind, const vti_node *n)
 {
-    vti_node *parent = n->parent;
-    uint32_t first = vti_node_first(t->geo, n), n_position = vti_node_positions(t->geo, n);
-    for (uint32_t i = 0; i < n_position; i++) vti_node_drop_chunk(t, n->region[i], first + i);
-    t->n_node--;
-    t->n_tok -= n->n_tok;
-    vti_worth_leave(t, n);
-    vti_node_unlink(t, n);
-    if (n->n_guard > 0) vti_node_unguard(t, parent);
-    vti_worth_settle(t, parent);
-    n->domain = NULL;
-    if (n->n_ref > 0)
-        vti_node_attach(n, t->limbo);
-    else
-        free(n);
+    const vti_node *up = n->parent;
+    vti_events_add(t->events, (vt_event){.kind = kind,
+                                         .domain_id = n->domain->id,
+                                         .id = n->id,
+                                         .parent_id = up && !vti_node_is_root(up) ? up->id : 0,
+                                         .start_tok = n->start,
+                                         .n_tok = n->n_tok});
 }
 
-// ---- Trees and domains
+// ---- Trees
 
-vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_rtree **out)
+vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_events *events,
+                        vti_rtree **out)
 {
     vti_rtree *t = *out = calloc(1, sizeof *t);
     if (!t) return VT_ENOMEM;
-    *t = (vti_rtree){.geo = geo, .pset = pset, .owner = owner};
-    t->top = vti_node_new(geo, 0, 0);
-    t->limbo = vti_node_new(geo, 0, 0);
-    if (t->top && t->limbo) return VT_OK;
-    vti_rtree_free(t);
-    *out = NULL;
-    return VT_ENOMEM;
+    *t = (vti_rtree){.geo = geo, .pset = pset, .owner = owner, .events = events};
+    return VT_OK;
 }
 
-static vt_domain *domain_new(vti_rtree *t, const void *key, size_t key_bytes)
+vti_rtree_stats vti_rtree_look(const vti_rtree *t)
+{
+    return (vti_rtree_stats){t->n_node, t->n_tok, t->n_evicted, t->n_domain};
+}
+
+// ---- Domains
+
+static uint64_t hash_key(const unsigned char *key, size_t key_bytes)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < key_bytes; i++) hash = (hash ^ key[i]) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 29;
+}
+
+static vt_domain **bucket_of(vti_rtree *t, uint64_t hash)
+{
+    return &t->bucket[hash % VTI_N_BUCKET];
+}
+
+static vt_domain *domain_find(vti_rtree *t, const void *key, size_t key_bytes, uint64_t hash)
+{
+    vt_domain *d = *bucket_of(t, hash);
+    while (d && (d->hash != hash || d->key_bytes != key_bytes ||
+                 (key_bytes > 0 && memcmp(d->key, key, key_bytes) != 0)))
+        d = d->chain;
+    return d;
+}
+
+static vt_domain *domain_new(vti_rtree *t, const void *key, size_t key_bytes, uint64_t hash)
 {
     vt_domain *d = calloc(1, sizeof *d + key_bytes);
-    vti_node *root = vti_node_new(t->geo, 0, 0);
+    vti_node *root = vti_node_new(t, 0);
     if (!d || !root) {
         free(d);
         free(root);
         return NULL;
     }
-    d->tree = t;
-    d->root = root;
-    d->key_bytes = key_bytes;
+    *d = (vt_domain){.hash = hash,
+                     .id = ++t->n_domain_id,
+                     .tree = t,
+                     .root = root,
+                     .quota_bytes = UINT64_MAX,
+                     .key_bytes = key_bytes};
     if (key_bytes > 0) memcpy(d->key, key, key_bytes);
     root->domain = d;
     return d;
 }
 
-vt_domain *vti_domain_find(const vti_rtree *t, const void *key, size_t key_bytes, uint64_t hash)
+static void domain_link(vti_rtree *t, vt_domain *d)
 {
-    for (vti_link *l = vti_table_chain(&t->domains, hash); l; l = l->chain) {
-        vt_domain *d = (vt_domain *)l;
-        if (d->key_bytes == key_bytes && (key_bytes == 0 || !memcmp(d->key, key, key_bytes)))
-            return d;
-    }
-    return NULL;
-}
-
-vt_status vti_rtree_open(vti_rtree *t, const void *key, size_t key_bytes, vt_domain **out)
-{
-    uint64_t hash = vti_hash_key(key, key_bytes);
-    vt_domain *d = *out = vti_domain_find(t, key, key_bytes, hash);
-    if (!d) {
-        VT_TRY(vti_table_reserve(&t->domains, 1));
-        d = *out = domain_new(t, key, key_bytes);
-        if (!d) return VT_ENOMEM;
-        vti_table_put(&t->domains, &d->link, hash);
-        vti_node_attach(d->root, t->top);
-    }
-    d->n_open++;
-    return VT_OK;
+    d->chain = *bucket_of(t, d->hash);
+    *bucket_of(t, d->hash) = d;
+    d->older = t->newest;
+    if (t->newest)
+        t->newest->newer = d;
+    else
+        t->oldest = d;
+    t->newest = d;
+    t->n_domain++;
 }
 
 static void domain_free(vt_domain *d)
 {
-    vti_table_take(&d->tree->domains, &d->link);
-    vti_node_detach(d->root);
+    vti_rtree *t = d->tree;
+    vt_domain **at = bucket_of(t, d->hash);
+    while (*at != d) at = &(*at)->chain;
+    *at = d->chain;
+    *(d->newer ? &d->newer->older : &t->newest) = d->older;
+    *(d->older ? &d->older->newer : &t->oldest) = d->newer;
+    t->n_domain--;
+    free(d->heap.at);
     free(d->root);
     free(d);
 }
@@ -96,7 +108,25 @@ static void domain_free(vt_domain *d)
 // Frees a domain that is closed, empty and not referenced.
 static void domain_settle(vt_domain *d)
 {
-    if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child[VTI_FRONT]) domain_free(d);
+    if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child) domain_free(d);
+}
+
+vt_status vti_rtree_open(vti_rtree *t, const void *key, size_t key_bytes, vt_domain **out)
+{
+    uint64_t hash = hash_key(key, key_bytes);
+    vt_domain *d = *out = domain_find(t, key, key_bytes, hash);
+    if (!d) {
+        d = *out = domain_new(t, key, key_bytes, hash);
+        if (!d) return VT_ENOMEM;
+        domain_link(t, d);
+    }
+    d->n_open++;
+    return VT_OK;
+}
+
+void vti_domain_reopen(vt_domain *d)
+{
+    d->n_open++;
 }
 
 void vti_rtree_close(vt_domain *d)
@@ -111,90 +141,161 @@ vt_manager *vti_domain_owner(const vt_domain *d)
     return d->tree->owner;
 }
 
-void vti_rtree_forget(vt_domain *d)
+vti_rtree *vti_domain_tree(const vt_domain *d)
 {
-    vti_node *n = d->root;
-    for (;;) {
-        while (n->child[VTI_FRONT]) n = n->child[VTI_FRONT];
-        if (n == d->root) return;
-        vti_node *parent = n->parent;
-        node_remove(d->tree, n);
-        n = parent;
+    return d->tree;
+}
+
+vti_node *vti_domain_root(const vt_domain *d)
+{
+    return d->root;
+}
+
+void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit)
+{
+    d->stats.match_calls++;
+    d->stats.match_tok += n_tok;
+    d->stats.hit_tok += n_hit;
+}
+
+// ---- Removing nodes
+
+void vti_node_remove(vti_rtree *t, vti_node *n)
+{
+    vti_node *parent = n->parent;
+    vt_domain *d = n->domain;
+    assert(!n->child);
+    vti_node_note(t, VT_EVENT_EVICTED, n);
+    vti_node_drop_all(t, n, false);
+    vti_worth_leave(t, n);
+    vti_list_remove(&d->nodes, n);
+    vti_child_remove(parent, n);
+    for (vti_node *at = parent; n->n_pin > 0 && at && --at->n_pin == 0; at = at->parent) {
+        vti_node_keep_all(t, at, true, false);
+        t->pinned_bytes -= vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
     }
-}
-
-static void free_children(vti_node *n)
-{
-    for (vti_node *c = n->child[VTI_FRONT], *next; c; c = next) {
-        next = c->sibling[VTI_BACK];
-        free(c);
-    }
-}
-
-void vti_rtree_free(vti_rtree *t)
-{
-    if (!t) return;
-    for (vti_node *root; t->top && (root = t->top->child[VTI_FRONT]);) {
-        vti_rtree_forget(root->domain);
-        domain_free(root->domain);
-    }
-    if (t->limbo) free_children(t->limbo);
-    vti_worth_free(t);
-    free(t->nodes.bucket);
-    free(t->domains.bucket);
-    free(t->top);
-    free(t->limbo);
-    free(t);
-}
-
-vti_rtree_stats vti_rtree_look(const vti_rtree *t)
-{
-    return (vti_rtree_stats){t->n_node, t->n_tok, t->domains.n};
-}
-
-// ---- References and removal
-
-void vti_rtree_ref(vti_rtree *t, vti_node *n)
-{
-    if (n->n_ref++ == 0 && n->domain) vti_node_guard(t, n);
+    if (n->n_guard > 0) vti_node_unguard(t, parent);
+    vti_worth_settle(t, parent);
+    t->n_node--;
+    t->n_tok -= n->n_tok;
+    d->stats.prefix_nodes--;
+    d->stats.prefix_tok -= n->n_tok;
+    n->domain = NULL;
+    n->parent = NULL;
+    if (n->n_ref == 0) free(n);
 }
 
 void vti_rtree_unref(vti_rtree *t, vti_node *n)
 {
     assert(n->n_ref > 0);
     if (--n->n_ref > 0) return;
-    if (n->domain) {
-        vti_node_unguard(t, n);
-        if (vti_node_is_root(n)) domain_settle(n->domain);
-    } else {
-        vti_node_detach(n);
+    if (!n->domain) {
         free(n);
+        return;
     }
+    vti_node_unguard(t, n);
+    if (vti_node_is_root(n)) domain_settle(n->domain);
 }
 
-void vti_rtree_drop(vti_rtree *t, vti_node *leaf)
+bool vti_node_is_removed(const vti_node *n)
 {
-    assert(leaf->domain && leaf->n_guard == 0 && !leaf->child[VTI_FRONT]);
-    vt_domain *d = leaf->domain;
-    vti_worth_inherit(t, leaf->parent, &leaf->keep);
-    node_remove(t, leaf);
+    return !n->domain;
+}
+
+// Children are newer than their parents.
+void vti_rtree_forget(vt_domain *d)
+{
+    while (d->nodes.newest) vti_node_remove(d->tree, d->nodes.newest);
+    d->epoch++;
+}
+
+uint64_t vti_domain_epoch(const vt_domain *d)
+{
+    return d->epoch;
+}
+
+void vti_rtree_free(vti_rtree *t)
+{
+    if (!t) return;
+    for (vt_domain *d; (d = t->newest) != NULL;) {
+        vti_rtree_forget(d);
+        domain_free(d);
+    }
+    for (vti_order order = 0; order < VTI_IN_DOMAIN; order++) free(t->heap[order].at);
+    free(t);
+}
+
+// ---- Eviction
+
+static void evict_leaf(vti_rtree *t, vti_node *n)
+{
+    vt_domain *d = n->domain;
+    assert(n->n_guard == 0 && !n->child);
+    vti_worth_inherit(t, n->parent, n);
+    vti_node_remove(t, n);
+    t->n_evicted++;
+    d->stats.evicted_nodes++;
     domain_settle(d);
 }
 
-// Removes the tokens with rows in the last position. A node without tokens is removed.
-void vti_rtree_shorten(vti_rtree *t, vti_node *leaf)
+bool vti_rtree_evict_in(vt_domain *d)
 {
-    uint32_t first = vti_node_first(t->geo, leaf), n_position = vti_node_positions(t->geo, leaf);
-    uint32_t end = vti_geo_tokens(t->geo, first + n_position - 1);
-    vt_domain *d = leaf->domain;
-    assert(d && !leaf->child[VTI_FRONT]);
-    if (end <= leaf->start) {
-        node_remove(t, leaf);
-        domain_settle(d);
-        return;
+    if (d->heap.n == 0) return false;
+    evict_leaf(d->tree, d->heap.at[1]);
+    return true;
+}
+
+// Whether releasing what a node holds beside frees a chunk, now or with other nodes that hold it.
+static bool frees_beside(const vti_rtree *t, const vti_node *n)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_beside; i++) {
+            if (h.chunk[i] == VTI_NO_CHUNK) continue;
+            vti_chunk c = vti_pset_chunk(t->pset, h.chunk[i]);
+            if (vti_chunk_state(&c) == VT_CHUNK_CACHED && c.n_kept == 0) return true;
+        }
     }
-    t->n_tok -= leaf->n_tok - (end - leaf->start);
-    leaf->n_tok = end - leaf->start;
-    for (uint32_t i = vti_node_positions(t->geo, leaf); i < n_position; i++)
-        vti_node_drop_chunk(t, leaf->region[i], first + i);
+    return false;
+}
+
+static bool is_worth_less(const vti_node *beside, const vti_node *leaf)
+{
+    return beside->used < leaf->used && beside->keep.priority <= leaf->keep.priority;
+}
+
+// A node whose chunks beside go before the leaf (NULL: there is none). What sequences hold counts
+// as used now, so that such a node is passed over once and not in every eviction.
+static vti_node *beside_victim(vti_rtree *t, const vti_node *leaf)
+{
+    const vti_heap *h = &t->heap[VTI_BESIDE];
+    for (size_t n_left = h->n; n_left > 0; n_left--) {
+        vti_node *n = h->at[1];
+        if (leaf && !is_worth_less(n, leaf)) return NULL;
+        if (frees_beside(t, n)) return n;
+        n->used = ++t->clock;
+        vti_worth_settle(t, n);
+    }
+    return NULL;
+}
+
+static void evict_beside(vti_rtree *t, vti_node *n)
+{
+    vti_node_drop_all(t, n, true);
+    n->has_beside = false;
+    vti_worth_settle(t, n);
+}
+
+bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms)
+{
+    vti_worth_expire(t, now_ms);
+    const vti_heap *h = &t->heap[VTI_BY_WORTH];
+    vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *beside = beside_victim(t, leaf);
+    if (!leaf && !beside) return false;
+    if (beside)
+        evict_beside(t, beside);
+    else
+        evict_leaf(t, leaf);
+    return true;
 }

@@ -1,100 +1,123 @@
-// rtree_node.c - the nodes of the tree as linked data: lists of children, the table that finds a
-// child, and the references to chunks. It knows nothing of what a node is worth.
+// rtree_node.c - the nodes of the tree as data: the chunks that they hold, and the list that they
+// are in. It knows nothing of what a node is worth.
 #include "rtree_node.h"
 
 #include <stdlib.h>
 
-// Guarded children come first, so that a search for guarded nodes need not visit the others.
-void vti_node_attach(vti_node *n, vti_node *parent)
+// How many positions of a lane a block that begins at `start` may touch.
+static uint32_t room_of(const vti_geo *g, const vti_lane_geo *gr, uint32_t start)
 {
-    int end = n->n_guard > 0 ? VTI_FRONT : VTI_BACK;
-    vti_node *was = parent->child[end];
-    n->parent = parent;
-    n->sibling[end] = NULL;
-    n->sibling[!end] = was;
-    *(was ? &was->sibling[end] : &parent->child[!end]) = n;
-    parent->child[end] = n;
+    if (gr->is_state) return gr->n_position;
+    uint32_t left = g->max_tok - start, n_tok = left < g->block_tok ? left : g->block_tok;
+    return vti_group_chunks(gr, start + n_tok) - vti_group_whole(gr, start);
 }
 
-void vti_node_detach(vti_node *n)
+vti_node *vti_node_new(const vti_rtree *t, uint32_t start)
 {
-    for (int end = VTI_FRONT; end <= VTI_BACK; end++) {
-        vti_node *b = n->sibling[end];
-        *(b ? &b->sibling[!end] : &n->parent->child[end]) = n->sibling[!end];
-    }
-}
-
-vti_node *vti_node_after(vti_node *n, bool guarded)
-{
-    vti_node *next = n->child[VTI_FRONT];
-    while (!next || (guarded && next->n_guard == 0)) {
-        if (!n->parent) return NULL;
-        next = n->sibling[VTI_BACK];
-        n = n->parent;
-    }
-    return next;
-}
-
-vti_node *vti_node_child(const vti_rtree *t, const vti_node *n, uint32_t tok)
-{
-    uint64_t hash = vti_hash_child(n, tok);
-    for (vti_link *l = vti_table_chain(&t->nodes, hash); l; l = l->chain) {
-        vti_node *child = (vti_node *)l;
-        if (child->parent == n && child->tok[0] == tok) return child;
-    }
-    return NULL;
-}
-
-void vti_node_link(vti_rtree *t, vti_node *n, vti_node *parent)
-{
-    n->domain = parent->domain;
-    vti_node_attach(n, parent);
-    vti_table_put(&t->nodes, &n->link, vti_hash_child(parent, n->tok[0]));
-}
-
-void vti_node_unlink(vti_rtree *t, vti_node *n)
-{
-    vti_table_take(&t->nodes, &n->link);
-    vti_node_detach(n);
-}
-
-// A node for tokens [start, end) whose tokens and regions are still to be filled in.
-vti_node *vti_node_new(const vti_geo *g, uint32_t start, uint32_t end)
-{
-    size_t n_tok = end - start;
-    vti_node *n =
-        calloc(1, sizeof *n + (n_tok + vti_geo_touched(g, start, end)) * sizeof n->room[0]);
+    const vti_geo *g = t->geo;
+    size_t n_room = g->block_tok;
+    for (uint32_t i = 0; i < g->n_group; i++) n_room += room_of(g, &g->group[i], start);
+    vti_node *n = calloc(1, sizeof *n + n_room * sizeof n->room[0]);
     if (!n) return NULL;
     n->start = start;
-    n->n_tok = end - start;
-    n->tok = n->room;
-    n->region = n->room + n_tok;
+    for (size_t i = g->block_tok; i < n_room; i++) n->room[i] = VTI_NO_CHUNK;
     return n;
 }
 
-void vti_node_hold_chunk(vti_rtree *t, uint32_t region, uint32_t position)
+vti_holding vti_node_holding(const vti_rtree *t, const vti_node *n, uint32_t group)
 {
-    vti_pset_node_hold(t->pset, region, position);
-    t->n_hold++;
+    const vti_geo *g = t->geo;
+    const vti_lane_geo *gr = &g->group[group];
+    size_t at = g->block_tok;
+    for (uint32_t i = 0; i < group; i++) at += room_of(g, &g->group[i], n->start);
+    uint32_t first = vti_group_whole(gr, n->start);
+    return (vti_holding){
+        .chunk = (uint32_t *)n->room + at,
+        .first = first,
+        .n = vti_node_is_root(n) ? 0 : vti_group_chunks(gr, vti_node_end(n)) - first,
+        .is_beside = gr->is_state || gr->window_tok > 0,
+    };
 }
 
-void vti_node_drop_chunk(vti_rtree *t, uint32_t region, uint32_t position)
+uint64_t vti_node_bytes(const vti_rtree *t, const vti_node *n)
 {
-    vti_pset_node_drop(t->pset, region, position);
-    t->n_hold--;
+    uint64_t bytes = 0;
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) bytes += t->geo->group[g].chunk_bytes;
+    }
+    return bytes;
 }
 
-bool vti_node_has_chunk(const vti_rtree *t, const vti_node *n, uint32_t position, uint32_t region)
+static size_t bytes_of(const vti_rtree *t, uint32_t chunk)
 {
-    uint32_t first = vti_node_first(t->geo, n);
-    return !vti_node_is_root(n) && position >= first &&
-           position - first < vti_node_positions(t->geo, n) &&
-           n->region[position - first] == region;
+    return t->pset->cls[vti_pset_class(t->pset, chunk)].chunk_bytes;
 }
 
-uint32_t vti_rtree_names(const vti_rtree *t, const vti_node *n, uint32_t position, uint32_t region)
+static bool node_is_kept(const vti_node *n, bool is_beside)
 {
-    uint32_t n_named = 0;
-    for (; n && n->domain; n = n->parent) n_named += vti_node_has_chunk(t, n, position, region);
-    return n_named;
+    return is_beside ? n->n_pin > 0 : n->n_guard > 0;
+}
+
+void vti_node_set_chunk(vti_rtree *t, vti_node *n, const vti_holding *h, uint32_t i, uint32_t chunk)
+{
+    uint32_t old = h->chunk[i];
+    bool kept = node_is_kept(n, h->is_beside);
+    if (chunk != VTI_NO_CHUNK) {
+        vti_pset_node_hold(t->pset, chunk, kept);
+        n->domain->held_bytes += bytes_of(t, chunk);
+        if (n->n_pin > 0) t->pinned_bytes += bytes_of(t, chunk);
+    }
+    h->chunk[i] = chunk;
+    if (old == VTI_NO_CHUNK) return;
+    vti_pset_node_drop(t->pset, old, kept);
+    n->domain->held_bytes -= bytes_of(t, old);
+    if (n->n_pin > 0) t->pinned_bytes -= bytes_of(t, old);
+}
+
+// From the last position down, so that the pool hands them out in ascending order.
+void vti_node_drop_all(vti_rtree *t, vti_node *n, bool beside_only)
+{
+    for (uint32_t g = t->geo->n_group; g-- > 0;) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = h.n; i-- > 0 && (h.is_beside || !beside_only);)
+            if (h.chunk[i] != VTI_NO_CHUNK) vti_node_set_chunk(t, n, &h, i, VTI_NO_CHUNK);
+    }
+}
+
+void vti_node_keep_all(vti_rtree *t, vti_node *n, bool beside, bool kept)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_beside == beside; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) vti_pset_node_keep(t->pset, h.chunk[i], kept);
+    }
+}
+
+bool vti_node_holds_beside(const vti_rtree *t, const vti_node *n)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_beside; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) return true;
+    }
+    return false;
+}
+
+// ---- The list of a domain
+
+void vti_list_append(vti_node_list *l, vti_node *n)
+{
+    n->newer = NULL;
+    n->older = l->newest;
+    *(l->newest ? &l->newest->newer : &l->oldest) = n;
+    l->newest = n;
+}
+
+void vti_list_remove(vti_node_list *l, vti_node *n)
+{
+    *(n->newer ? &n->newer->older : &l->newest) = n->older;
+    *(n->older ? &n->older->newer : &l->oldest) = n->newer;
+    n->newer = n->older = NULL;
 }

@@ -11,47 +11,63 @@
 //       d             a victim
 //
 // Guarding a node walks up to the first ancestor that had a guard already, so it costs at most the
-// depth. Guarded children come first in their parents' lists, so that a walk over all guarded nodes
-// passes few others.
+// depth. It tells the pSet which chunks are kept now, so what may be evicted is a counter.
 //
 // The retention that a caller sets is kept with that one node, so that it can be taken back. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
-// its parent inherits its retention, if that is worth more and ends no earlier than the parent's
-// own. Every function that takes the time first drops retentions that have ended.
+// its parent inherits its last use, and its retention if that is worth more and ends no earlier
+// than the parent's own. Every function that takes the time first drops retentions that have ended.
 #include "rtree_node.h"
-
-// n has become guarded, or is no longer guarded.
-static void regroup_node(vti_rtree *t, vti_node *n)
-{
-    if (!n->parent) return;
-    vti_node_detach(n);
-    vti_node_attach(n, n->parent);
-    vti_worth_settle(t, n);
-}
 
 void vti_node_guard(vti_rtree *t, vti_node *n)
 {
-    for (; n && n->n_guard++ == 0; n = n->parent) regroup_node(t, n);
+    for (; n && n->n_guard++ == 0; n = n->parent) {
+        vti_node_keep_all(t, n, false, true);
+        vti_worth_settle(t, n);
+    }
 }
 
 void vti_node_unguard(vti_rtree *t, vti_node *n)
 {
-    for (; n && --n->n_guard == 0; n = n->parent) regroup_node(t, n);
+    for (; n && --n->n_guard == 0; n = n->parent) {
+        vti_node_keep_all(t, n, false, false);
+        vti_worth_settle(t, n);
+    }
 }
 
-// ---- Worth
+static void pin_path(vti_rtree *t, vti_node *n)
+{
+    for (vti_node *at = n; at && at->n_pin++ == 0; at = at->parent) {
+        vti_node_keep_all(t, at, true, true);
+        t->pinned_bytes += vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
+    }
+    vti_node_guard(t, n);
+}
+
+static void unpin_path(vti_rtree *t, vti_node *n)
+{
+    for (vti_node *at = n; at && --at->n_pin == 0; at = at->parent) {
+        vti_node_keep_all(t, at, true, false);
+        t->pinned_bytes -= vti_node_bytes(t, at);
+        vti_worth_settle(t, at);
+    }
+    vti_node_unguard(t, n);
+}
+
+// ---- Retention
 
 static bool is_plain(const vt_retention *keep)
 {
     return !keep->pinned && keep->priority == 0;
 }
 
-void vti_worth_set(vti_rtree *t, vti_node *n, vt_retention keep)
+static void retention_set(vti_rtree *t, vti_node *n, vt_retention keep)
 {
     bool was_pinned = n->keep.pinned;
     n->keep = is_plain(&keep) ? (vt_retention){0} : keep;
-    if (n->keep.pinned && !was_pinned) vti_node_guard(t, n);
-    if (!n->keep.pinned && was_pinned) vti_node_unguard(t, n);
+    if (n->keep.pinned && !was_pinned) pin_path(t, n);
+    if (!n->keep.pinned && was_pinned) unpin_path(t, n);
     vti_worth_settle(t, n);
 }
 
@@ -59,7 +75,7 @@ void vti_worth_expire(vti_rtree *t, uint64_t now_ms)
 {
     vti_heap *h = &t->heap[VTI_BY_END];
     while (h->n > 0 && h->at[1]->keep.until_ms <= now_ms)
-        vti_worth_set(t, h->at[1], (vt_retention){0});
+        retention_set(t, h->at[1], (vt_retention){0});
 }
 
 static bool ends_before(const vt_retention *a, const vt_retention *b)
@@ -75,24 +91,66 @@ static bool is_worth_more(const vt_retention *a, const vt_retention *b)
 }
 
 // The heir's own retention is not replaced by one that ends earlier.
-void vti_worth_inherit(vti_rtree *t, vti_node *heir, const vt_retention *keep)
+void vti_worth_inherit(vti_rtree *t, vti_node *heir, const vti_node *from)
 {
-    if (vti_node_is_root(heir) || !is_worth_more(keep, &heir->keep)) return;
-    if (is_plain(&heir->keep) || !ends_before(keep, &heir->keep)) vti_worth_set(t, heir, *keep);
+    if (vti_node_is_root(heir)) return;
+    if (from->used > heir->used) heir->used = from->used;
+    if (is_worth_more(&from->keep, &heir->keep) &&
+        (is_plain(&heir->keep) || !ends_before(&from->keep, &heir->keep)))
+        retention_set(t, heir, from->keep);
+    else
+        vti_worth_settle(t, heir);
 }
 
+// Bytes that are not pinned yet on the path that ends in n.
+static uint64_t unpinned_bytes(const vti_rtree *t, const vti_node *n)
+{
+    uint64_t bytes = 0;
+    for (; n && n->n_pin == 0; n = n->parent) bytes += vti_node_bytes(t, n);
+    return bytes;
+}
+
+vt_status vti_rtree_retain(vti_rtree *t, vti_node *n, const vt_retention *keep,
+                           uint64_t max_pinned_bytes, uint64_t now_ms)
+{
+    vti_worth_expire(t, now_ms);
+    if (vti_node_is_root(n) || !n->domain) return VT_OK;
+    bool over = keep->until_ms != 0 && keep->until_ms <= now_ms;
+    vt_retention wanted = over ? (vt_retention){0} : *keep;
+    if (wanted.pinned && t->pinned_bytes + unpinned_bytes(t, n) > max_pinned_bytes)
+        return VT_NOPINS;
+    retention_set(t, n, wanted);
+    return VT_OK;
+}
+
+// ---- Use
+
+// The first token that a sequence of len_tok tokens needs of any window; len_tok if there is none.
+static uint32_t window_front(const vti_geo *g, uint32_t len_tok)
+{
+    uint32_t front = len_tok;
+    for (uint32_t i = 0; i < g->n_group; i++) {
+        uint32_t tok = vti_group_front_tok(&g->group[i], len_tok);
+        if (g->group[i].window_tok > 0 && tok < front) front = tok;
+    }
+    return front;
+}
+
+// Nodes above are used as far as their windows are needed: what they hold beside must not go before
+// this node.
 void vti_rtree_touch(vti_rtree *t, vti_node *n)
 {
     if (!n->domain) return;
-    vti_node *end = n;
+    uint32_t front = window_front(t->geo, vti_node_end(n));
     t->clock++;
-    for (; n; n = n->parent) n->used = t->clock;
-    vti_worth_settle(t, end); // nodes above have children and are in no heap by use
+    for (; !vti_node_is_root(n); n = n->parent) {
+        n->used = t->clock;
+        vti_worth_settle(t, n);
+        if (n->start <= front) break;
+    }
 }
 
-vti_node *vti_rtree_victim(vti_rtree *t, uint64_t now_ms)
+void vti_rtree_ref(vti_rtree *t, vti_node *n)
 {
-    vti_worth_expire(t, now_ms);
-    const vti_heap *h = &t->heap[VTI_BY_WORTH];
-    return h->n > 0 ? h->at[1] : NULL;
+    if (n->n_ref++ == 0 && n->domain) vti_node_guard(t, n);
 }

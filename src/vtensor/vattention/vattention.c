@@ -4,19 +4,24 @@
 // A step:
 //
 //   check lengths | settle | plan: need, sums | fence | make room | grow | commit lengths
-//   nothing is changed yet ------------------------|  unneeded memory moves     | undone on failure
+//   nothing is changed yet ------------------------|  unneeded memory moves
 //
 // The plan decides VT_NOSPACE from sums, before anything is touched: what active requests were
 // given and what they need now (n_keep) must fit the budget; everything else can be taken. The
 // lengths, and with them what a later step may take, change last, when nothing can fail any more.
-#include "vattention_internal.h"
-
+// What a step has mapped before it fails stays, beyond what the lengths need.
+//
+// If the system has less memory than the budget allows, the step takes as much from others as it
+// misses and tries once more.
 #include <stdlib.h>
 
+#include "vattention_internal.h"
 #include "vtensor/common/sizes.h"
 #include "vtensor/common/try.h"
 
-enum { DEFAULT_EAGER_GROUPS = 2 };
+enum { DEFAULT_EAGER_GROUPS = 2, DEFAULT_NEXT_GROUPS = 4 };
+enum { DEFAULT_LOW_PERCENT = 10, DEFAULT_HIGH_PERCENT = 15 };
+enum { SLICE_BYTES = 4 << 20 };
 
 // ---- Geometry: every product is checked
 
@@ -26,9 +31,10 @@ static bool lay_out_tensors(vti_va_geo *g)
     size_t used, tensor;
     if (!vti_size_mul(g->tok_stride, g->max_tok, &used) ||
         !vti_size_round_up(used, g->page_bytes, &g->request_stride) ||
-        g->request_stride / g->page_bytes > UINT32_MAX)
+        g->request_stride / g->page_bytes > UINT32_MAX / 2 / g->max_batch)
         return false;
     g->groups_per_request = (uint32_t)(g->request_stride / g->page_bytes);
+    g->n_home = g->max_batch * g->groups_per_request;
     return vti_size_mul(g->request_stride, g->max_batch, &tensor) &&
            !__builtin_add_overflow(tensor, g->page_bytes, &g->view_stride) &&
            vti_size_mul(g->view_stride, g->n_view, &g->reserved_bytes) &&
@@ -48,41 +54,67 @@ static vt_status va_geo_init(vti_va_geo *g, const vt_va_config *c, size_t granul
     bool fits = vti_size_mul(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
                 vti_slice_choose(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
                 lay_out_tensors(g);
-    return fits ? VT_OK : VT_EINVAL;
+    if (!fits) return VT_EINVAL;
+    g->slice_groups = g->group_bytes < SLICE_BYTES ? (uint32_t)(SLICE_BYTES / g->group_bytes) : 1;
+    return VT_OK;
 }
 
 // ---- Life
 
-// Each request is one mapping in each view, however it grew.
+// At least one run for each request.
 static vt_status reserve_addresses(vt_va *va)
 {
     const vti_va_geo *g = &va->geo;
-    vt_vmm_geometry vg = {.n_slice = g->n_view,
-                          .slice_bytes = g->page_bytes,
-                          .n_index = (uint64_t)g->max_batch * g->groups_per_request};
-    VT_TRY(va->vmm->ops->configure(va->vmm, &vg));
-    if ((uint64_t)g->max_batch * g->n_view > va->vmm->ops->max_runs(va->vmm)) return VT_NOSPACE;
-    return va->vmm->ops->reserve(va->vmm, g->reserved_bytes, &va->addr);
+    const vt_vmm_ops *ops = va->vmm->ops;
+    vt_vmm_geometry vg = {.n_class = 1,
+                          .cls = {{g->n_view, g->page_bytes, 2 * (uint64_t)g->n_home}}};
+    VT_TRY(ops->configure(va->vmm, &vg));
+    uint64_t max_runs = ops->max_runs(va->vmm);
+    if (max_runs / g->n_view < g->max_batch) return VT_NOMAPS;
+    va->max_jump = max_runs == UINT64_MAX ? max_runs : max_runs / g->n_view - g->max_batch;
+    va->creates_zeroed = ops->creates_zeroed(va->vmm);
+    return ops->reserve(va->vmm, g->reserved_bytes, &va->addr);
 }
 
 static vt_status allocate_tables(vt_va *va)
 {
-    va->req = calloc(va->geo.max_batch, sizeof *va->req);
-    va->job.run = calloc(va->geo.max_batch, VTI_VA_RUNS_PER_REQUEST * sizeof *va->job.run);
-    return va->req && va->job.run ? VT_OK : VT_ENOMEM;
+    const vti_va_geo *g = &va->geo;
+    va->req = calloc(g->max_batch, sizeof *va->req);
+    va->name = calloc(g->n_home, sizeof *va->name);
+    va->state = calloc(g->n_home, 2);
+    if (!va->req || !va->name || !va->state) return VT_ENOMEM;
+    for (uint32_t i = 0; i < g->max_batch; i++) {
+        va->req[i].name = va->name + (size_t)i * g->groups_per_request;
+        va->req[i].freed_at = ++va->n_free;
+    }
+    return vti_va_make_jobs(va);
 }
 
 static void va_free(vt_va *va)
 {
-    free(va->job.run);
+    vti_va_free_jobs(va);
+    free(va->state);
+    free(va->name);
     free(va->req);
     free(va);
 }
 
-static uint32_t eager_groups_of(const vt_va_config *cfg)
+static uint32_t value_or(uint32_t value, uint32_t default_value)
 {
-    if (cfg->eager_groups == VT_VA_EAGER_NONE) return 0;
-    return cfg->eager_groups > 0 ? cfg->eager_groups : DEFAULT_EAGER_GROUPS;
+    if (value == VT_VA_NONE) return 0;
+    return value > 0 ? value : default_value;
+}
+
+static bool set_options(vt_va *va, const vt_va_config *cfg)
+{
+    va->deferred = true;
+    va->eager_groups = value_or(cfg->eager_groups, DEFAULT_EAGER_GROUPS);
+    va->next_groups = value_or(cfg->next_groups, DEFAULT_NEXT_GROUPS);
+    va->low_percent = value_or(cfg->low_percent, DEFAULT_LOW_PERCENT);
+    uint32_t least =
+        va->low_percent > DEFAULT_HIGH_PERCENT ? va->low_percent : DEFAULT_HIGH_PERCENT;
+    va->high_percent = value_or(cfg->high_percent, least);
+    return va->low_percent == 0 || (va->low_percent <= va->high_percent && va->high_percent <= 100);
 }
 
 static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
@@ -90,9 +122,8 @@ static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
     vt_va *va = calloc(1, sizeof *va);
     if (!va) return VT_ENOMEM;
     va->vmm = vmm;
-    va->deferred = true;
-    va->eager_groups = eager_groups_of(cfg);
-    vt_status st = va_geo_init(&va->geo, cfg, vmm->ops->granularity(vmm));
+    vt_status st = set_options(va, cfg) ? VT_OK : VT_EINVAL;
+    if (st == VT_OK) st = va_geo_init(&va->geo, cfg, vmm->ops->granularity(vmm));
     if (st == VT_OK) st = allocate_tables(va);
     if (st == VT_OK) st = reserve_addresses(va);
     if (st != VT_OK) {
@@ -116,29 +147,34 @@ vt_status vt_va_init(const vt_va_config *cfg, vt_va **out)
 
 static vt_status wait_for_device(vt_va *va)
 {
+    vti_va_actor owner = vti_va_owner(va);
     uint64_t ticket;
     bool is_passed;
-    VT_TRY(vti_calls_count(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
-    return vti_va_is_passed(va, ticket, true, &is_passed);
+    VT_TRY(vti_va_take_fence(va, &ticket));
+    return vti_va_is_passed(va, &owner, ticket, true, &is_passed);
 }
 
 // Tries everything twice: a failure of the device may be temporary. False: some memory is left, and
 // its addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
+    vti_va_actor owner = vti_va_owner(va);
     if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
-    for (int attempt = 0; attempt < 2 && va->n_created > 0; attempt++)
-        for (uint32_t i = 0; i < va->geo.max_batch; i++) (void)vti_va_shrink(va, i, 0);
-    for (uint32_t i = 0; i < va->geo.max_batch; i++)
-        if (va->req[i].n_mapped > 0 || va->req[i].tear.n_view > 0) return false;
-    return true;
+    for (int attempt = 0; attempt < 2 && va->n_created > 0; attempt++) {
+        for (uint32_t i = 0; i < va->geo.max_batch; i++) {
+            (void)vti_va_unmap_torn(va, &owner, i);
+            (void)vti_va_shrink(va, &owner, i, 0);
+        }
+        (void)vti_va_destroy_spares(va, &owner, va->n_spare);
+    }
+    return vti_va_used(va) == 0;
 }
 
 void vt_va_cleanup(vt_va *va)
 {
     if (!va) return;
     vt_vmm *vmm = va->vmm;
-    vti_va_settle(va);
+    vti_va_settle(va, false);
     vti_mapper_stop(va->mapper);
     if (return_memory(va) && vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes) != VT_OK)
         (void)vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes);
@@ -178,24 +214,6 @@ static bool is_active(const vt_va *va, uint32_t reqid)
     return reqid < va->geo.max_batch && va->req[reqid].is_active;
 }
 
-// If both hold enough, the smaller one; otherwise the one that holds more.
-static bool fits_better(const vti_va_req *a, const vti_va_req *b, uint32_t need)
-{
-    if (a->n_mapped >= need && b->n_mapped >= need) return a->n_mapped < b->n_mapped;
-    return a->n_mapped > b->n_mapped;
-}
-
-// max_batch: all are active.
-static uint32_t best_fit_request(const vt_va *va, uint32_t need)
-{
-    uint32_t best = va->geo.max_batch;
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        if (va->req[i].is_active) continue;
-        if (best == va->geo.max_batch || fits_better(&va->req[i], &va->req[best], need)) best = i;
-    }
-    return best;
-}
-
 static void activate_request(vt_va *va, uint32_t reqid, uint32_t len_tok, uint32_t need)
 {
     vti_va_req *r = &va->req[reqid];
@@ -203,21 +221,19 @@ static void activate_request(vt_va *va, uint32_t reqid, uint32_t len_tok, uint32
     r->len_tok = len_tok;
     r->n_need = need;
     r->n_given = 0;
-    r->fence = 0;
     va->count.allocs++;
     va->count.reused_groups += r->n_mapped < need ? r->n_mapped : need;
 }
 
-// A tear may hold bytes of the previous request, so it is shed too.
 vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
 {
     if (len_tok > va->geo.max_tok) return VT_EINVAL;
-    vti_va_settle(va);
+    vti_va_settle(va, false);
+    vti_va_actor owner = vti_va_owner(va);
     uint32_t need = vti_va_groups_for(&va->geo, len_tok);
-    uint32_t i = best_fit_request(va, need);
-    if (i == va->geo.max_batch) return tally_answer(va, VT_NOSPACE);
-    VT_TRY(vti_va_repair(va, i));
-    VT_TRY(vti_va_wipe(va, i));
+    uint32_t i = vti_va_best_fit(va, need);
+    if (i == va->geo.max_batch) return VT_NOSPANS;
+    VT_TRY(vti_va_wipe(va, &owner, i, UINT32_MAX));
     activate_request(va, i, len_tok, need);
     *reqid = i;
     return VT_OK;
@@ -226,30 +242,21 @@ vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
 static void deactivate_request(vt_va *va, uint32_t reqid, uint64_t fence)
 {
     vti_va_req *r = &va->req[reqid];
-    r->is_active = false;
+    r->is_active = r->has_queued = false;
     r->len_tok = r->n_need = r->n_given = 0;
     r->fence = fence;
     r->freed_at = ++va->n_free;
 }
 
-// A ticket after the work that uses the request; 0 if there can be none.
-static vt_status fence_for(vt_va *va, const vti_va_req *r, uint64_t *ticket)
-{
-    *ticket = 0;
-    if (r->n_dirty == 0) return VT_OK;
-    return vti_calls_count(&va->tally, va->vmm->ops->fence(va->vmm, ticket));
-}
-
 vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid)
 {
     uint64_t ticket;
-    bool is_passed;
     if (!is_active(va, reqid)) return VT_EINVAL;
-    if (!va->deferred) vti_va_settle(va);
-    VT_TRY(fence_for(va, &va->req[reqid], &ticket));
-    if (!va->deferred) VT_TRY(vti_va_is_passed(va, ticket, true, &is_passed));
+    VT_TRY(vti_va_take_fence(va, &ticket));
     deactivate_request(va, reqid, ticket);
-    if (!va->deferred) (void)vti_va_shrink(va, reqid, 0);
+    if (va->deferred) return VT_OK;
+    vti_va_settle(va, false);
+    vti_va_sweep(va);
     return VT_OK;
 }
 
@@ -263,9 +270,9 @@ static vt_status check_step_lengths(const vt_va *va, const uint32_t *len_tok)
 }
 
 typedef struct va_sums {
-    uint64_t n_keep;  // groups that active requests have been given or need now
-    uint64_t n_more;  // groups to be mapped
-    bool shrinks_any; // a request that kernels may run on needs less than it was given
+    uint64_t n_keep; // groups that active requests have been given or need now, and lost ones
+    uint64_t n_more; // groups to be mapped
+    bool any_fence;  // a request needs less than it was given, or has queued wipes
 } va_sums;
 
 static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
@@ -275,30 +282,46 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
         vti_va_req *r = &va->req[i];
         r->n_want = vti_va_groups_for(&va->geo, len_tok[i]);
         r->n_keep = r->n_want > r->n_given ? r->n_want : r->n_given;
-        r->n_had = r->n_mapped;
-        s.n_keep += r->n_keep;
+        s.n_keep += r->n_keep + vti_va_lost(r, r->n_keep);
         s.n_more += r->n_want > r->n_mapped ? r->n_want - r->n_mapped : 0;
-        s.shrinks_any |= r->n_want < r->n_given;
+        s.any_fence |= r->n_want < r->n_given || r->has_queued;
     }
     return s;
 }
 
-// No kernel has seen what was mapped for the step.
-static void undo_growth(vt_va *va, uint32_t n_req)
+// One ticket for the wipes that were queued before this step.
+static vt_status fence_batch(vt_va *va, uint64_t *ticket)
 {
-    for (uint32_t i = 0; i < n_req; i++)
-        if (va->req[i].n_want > va->req[i].n_had) (void)vti_va_shrink(va, i, va->req[i].n_had);
+    VT_TRY(vti_va_take_fence(va, ticket));
+    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
+        vti_va_req *r = &va->req[i];
+        if (r->has_queued) r->fence = *ticket;
+        r->has_queued = false;
+    }
+    return VT_OK;
 }
 
 static vt_status grow_batch(vt_va *va)
 {
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        vt_status st = vti_va_grow(va, i, va->req[i].n_want);
-        if (st == VT_OK) continue;
-        undo_growth(va, i + 1);
-        return st;
-    }
+    vti_va_actor owner = vti_va_owner(va);
+    for (uint32_t i = 0; i < va->geo.max_batch; i++)
+        VT_TRY(vti_va_grow(va, &owner, i, va->req[i].n_want));
     return VT_OK;
+}
+
+// The system has no memory for new groups. Nothing is taken in vain.
+static vt_status grow_from_others(vt_va *va)
+{
+    uint64_t n_more = 0, n_kept = 0;
+    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
+        const vti_va_req *r = &va->req[i];
+        n_more += r->n_want > r->n_mapped ? r->n_want - r->n_mapped : 0;
+        n_kept += r->n_mapped < r->n_keep ? r->n_mapped : r->n_keep;
+        n_kept += vti_va_lost(r, r->n_keep);
+    }
+    if (n_kept + n_more > va->n_created) return VT_NOSPACE;
+    VT_TRY(vti_va_make_room(va, va->n_created - n_more));
+    return grow_batch(va);
 }
 
 static void commit_lengths(vt_va *va, const uint32_t *len_tok, uint64_t ticket)
@@ -317,9 +340,11 @@ static vt_status step_batch(vt_va *va, const uint32_t *len_tok)
     uint64_t ticket = 0;
     va_sums s = plan_step(va, len_tok);
     if (s.n_keep > va->budget_groups) return VT_NOSPACE;
-    if (s.shrinks_any) VT_TRY(vti_calls_count(&va->tally, va->vmm->ops->fence(va->vmm, &ticket)));
+    if (s.any_fence) VT_TRY(fence_batch(va, &ticket));
     VT_TRY(vti_va_make_room(va, va->budget_groups - s.n_more));
-    VT_TRY(grow_batch(va));
+    vt_status st = grow_batch(va);
+    if (st == VT_NOSPACE) st = grow_from_others(va);
+    VT_TRY(st);
     commit_lengths(va, len_tok, ticket);
     va->count.steps++;
     va->count.sync_groups += s.n_more;
@@ -329,7 +354,7 @@ static vt_status step_batch(vt_va *va, const uint32_t *len_tok)
 vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
 {
     VT_TRY(check_step_lengths(va, len_tok));
-    vti_va_settle(va);
+    vti_va_settle(va, false);
     if (eager_reclaim || !va->deferred) vti_va_sweep(va);
     return tally_answer(va, step_batch(va, len_tok));
 }
@@ -344,27 +369,38 @@ vt_status vt_va_step_async(vt_va *va, const uint32_t *len_tok)
 
 void vt_va_wait(vt_va *va)
 {
-    vti_va_settle(va);
+    vti_va_settle(va, true);
 }
 
 // ---- Memory
 
+// What active requests need, and what requests out of service hold in addition.
 static uint64_t n_needed(const vt_va *va)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) n += va->req[i].n_need;
+    for (uint32_t i = 0; i < va->geo.max_batch; i++)
+        n += va->req[i].n_need + vti_va_lost(&va->req[i], va->req[i].n_need);
     return n;
 }
 
 vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
 {
     uint64_t n_group = size_bytes / va->geo.group_bytes;
+    vti_va_actor owner = vti_va_owner(va);
+    vti_va_settle(va, false);
     if (n_needed(va) > n_group) return tally_answer(va, VT_NOSPACE);
-    vti_va_settle(va);
     vti_va_keep_needed(va);
     VT_TRY(vti_va_make_room(va, n_group));
+    if (va->n_created > n_group) VT_TRY(vti_va_destroy_spares(va, &owner, va->n_created - n_group));
     va->budget_groups = n_group;
     return VT_OK;
+}
+
+vt_status vt_va_trim(vt_va *va)
+{
+    vti_va_actor owner = vti_va_owner(va);
+    vti_va_settle(va, false);
+    return vti_va_destroy_spares(va, &owner, va->n_spare);
 }
 
 // After alloc_reqid and before the step that fails, requests may need more than the budget.

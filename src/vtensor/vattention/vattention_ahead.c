@@ -1,47 +1,120 @@
-// vattention_ahead.c - the second half of step_async: memory for the next tokens, mapped while the
-// kernels run.
+// vattention_ahead.c - the second half of step_async: what the worker does while the kernels run.
 //
-//   owner   plan      1. what is missing for the next token of every active request
-//                     2. if the budget has no room for that: what others can spare (each_victim)
-//                     3. tokens 2 to 9 ahead, up to eager_groups groups, from free room only
-//   owner   post      the list [sheds | next tokens | further ones] is lent
-//   worker  job_run   does the runs in this order, up to the first failure
-//   owner   settle    waits, and commits the runs that were tried
+//   urgent job        1. if the budget has no room for 2: what others can spare (each_victim)
+//                     2. what is missing for the next token of every active request
+//   background job    3. tokens 2 to 9 ahead, up to eager_groups groups, from free room only
+//                     4. the next request: the inactive one that alloc_reqid would choose for a
+//                        long prompt is wiped, and gets up to next_groups groups from free room
+//                     5. if less than low_percent of the budget is free then: what inactive
+//                        requests hold, the longest inactive first, until high_percent is free. The
+//                        next request keeps what 4 gives
 //
-// A job stays within the budget because of its order: it backs what the room allowed, and what its
-// own sheds, done before, have returned. The owner changes no mapping until it has settled, so
-// nobody else uses that room.
-#include "vattention_internal.h"
-
+//   owner    plan     goals: a request, and how many groups of it are to be mapped
+//   worker   job_step a slice of the first goal that is not reached
+//   owner    settle   waits for the urgent job, takes the other one back after its slice
+//
+// The worker waits for no device: it skips a goal whose fence is not passed. So there may be less
+// room than planned; growing ends where the room ends. What is missing is mapped by the next step.
 #include <assert.h>
+#include <stdlib.h>
+
+#include "vattention_internal.h"
+#include "vtensor/common/try.h"
 
 enum { FURTHEST_TOK = 9 };
 
-// The budget of the plan.
-typedef struct va_plan {
-    uint64_t n_short;  // groups still to be shed
-    uint64_t n_credit; // groups that may still be backed
-} va_plan;
+typedef vt_status goal_step(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal);
 
-static void job_run(void *ctx, vti_job *base)
+struct vti_va_goal {
+    goal_step *step;
+    uint32_t req;
+    uint32_t n_group;
+    uint64_t fence;    // to be passed first
+    uint64_t *counter; // of the groups mapped or unmapped
+};
+
+// ---- The worker's part
+
+static uint32_t slice_of(const vt_va *va, uint32_t n_group)
 {
-    const vt_va *va = ctx;
+    return n_group < va->geo.slice_groups ? n_group : va->geo.slice_groups;
+}
+
+static vt_status grow_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
+{
+    uint32_t n = va->req[goal->req].n_mapped;
+    if (n >= goal->n_group || vti_va_room(va) == 0) return VT_OK;
+    return vti_va_grow_run(va, by, goal->req, slice_of(va, goal->n_group - n));
+}
+
+static vt_status shed_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
+{
+    uint32_t n = va->req[goal->req].n_mapped;
+    if (n <= goal->n_group) return VT_OK;
+    return vti_va_shed_run(va, by, goal->req, n - slice_of(va, n - goal->n_group));
+}
+
+static vt_status wipe_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
+{
+    return vti_va_wipe(va, by, goal->req, slice_of(va, va->req[goal->req].n_dirty));
+}
+
+// True: the step has done something. False: the goal is reached, out of reach, or *st is an error.
+static bool pursue_goal(vt_va *va, vti_va_job *job, const vti_va_goal *goal)
+{
+    const vti_va_req *r = &va->req[goal->req];
+    vti_va_actor worker = {.order = VT_VMM_NOW, .count = &job->count};
+    uint32_t n_mapped = r->n_mapped, n_dirty = r->n_dirty;
+    bool is_passed;
+    job->st = vti_va_is_passed(va, &worker, goal->fence, false, &is_passed);
+    if (job->st == VT_OK && is_passed) job->st = goal->step(va, &worker, goal);
+    if (job->st != VT_OK) return false;
+    if (goal->counter)
+        *goal->counter += r->n_mapped > n_mapped ? r->n_mapped - n_mapped : n_mapped - r->n_mapped;
+    return r->n_mapped != n_mapped || r->n_dirty != n_dirty;
+}
+
+static bool job_step(void *ctx, vti_job *base)
+{
     vti_va_job *job = (vti_va_job *)base;
-    job->st = VT_OK;
-    while (job->n_done < job->n_run && job->st == VT_OK)
-        job->st = vti_va_run_do(va, &job->run[job->n_done++], &job->tally);
+    if (!pursue_goal(ctx, job, &job->goal[job->n_done])) job->n_done++;
+    return job->st == VT_OK && job->n_done < job->n_goal;
 }
 
 vt_status vti_va_worker_start(vt_va *va)
 {
     if (va->mapper) return VT_OK;
-    return vti_mapper_start(1, true, job_run, va, &va->mapper);
+    return vti_mapper_start(VTI_VA_N_JOB, true, job_step, va, &va->mapper);
 }
 
-static void lend_run(vt_va *va, vti_va_run run)
+vt_status vti_va_make_jobs(vt_va *va)
 {
-    assert(run.n > 0 && va->job.n_run < VTI_VA_RUNS_PER_REQUEST * (size_t)va->geo.max_batch);
-    va->job.run[va->job.n_run++] = run;
+    size_t n = (size_t)va->geo.max_batch * VTI_VA_GOALS_PER_REQUEST + VTI_VA_GOALS_FOR_NEXT;
+    for (int k = 0; k < VTI_VA_N_JOB; k++) {
+        va->job[k].base.deadline = (uint64_t)k;
+        va->job[k].goal = calloc(n, sizeof *va->job[k].goal);
+        if (!va->job[k].goal) return VT_ENOMEM;
+    }
+    return VT_OK;
+}
+
+void vti_va_free_jobs(vt_va *va)
+{
+    for (int k = 0; k < VTI_VA_N_JOB; k++) free(va->job[k].goal);
+}
+
+// ---- The plan. n_want of a request is what it will have mapped.
+
+typedef struct va_plan {
+    uint64_t n_short;       // groups still to be unmapped
+    uint64_t n_room;        // groups that may still be mapped
+    vti_va_job *job;        // that gets the goals
+    uint64_t *shed_counter; // or NULL
+} va_plan;
+
+static void add_goal(const va_plan *p, vti_va_goal goal)
+{
+    p->job->goal[p->job->n_goal++] = goal;
 }
 
 // Groups that the request needs with n_more more tokens.
@@ -51,110 +124,156 @@ static uint32_t need_with(const vt_va *va, const vti_va_req *r, uint32_t n_more)
     return vti_va_groups_for(&va->geo, r->len_tok + (n_more < left ? n_more : left));
 }
 
-// A torn request is left to the next step, which repairs it.
 static bool looks_ahead(const vti_va_req *r)
 {
-    return r->is_active && r->tear.n == 0;
+    return r->is_active && r->n_torn == 0;
 }
 
-static uint64_t plan_next_token(vt_va *va)
+// Up to n_group groups, as far as *left goes.
+static void want_groups(vti_va_req *r, uint32_t n_group, uint64_t *left)
+{
+    if (n_group <= r->n_want) return;
+    uint32_t n = n_group - r->n_want;
+    if (n > *left) n = (uint32_t)*left;
+    r->n_want += n;
+    *left -= n;
+}
+
+static bool plan_shed(vt_va *va, uint32_t reqid, void *ctx)
+{
+    va_plan *p = ctx;
+    vti_va_req *r = &va->req[reqid];
+    if (p->n_short == 0) return false;
+    if (r->has_queued || r->n_want <= r->n_keep) return true;
+    uint32_t n = r->n_want - r->n_keep;
+    if (n > p->n_short) n = (uint32_t)p->n_short;
+    r->n_want -= n;
+    p->n_short -= n;
+    p->n_room += n;
+    add_goal(p, (vti_va_goal){.step = shed_slice,
+                              .req = reqid,
+                              .n_group = r->n_want,
+                              .fence = r->fence,
+                              .counter = p->shed_counter});
+    return true;
+}
+
+static void plan_growth(vt_va *va, const va_plan *p, uint32_t reqid, uint64_t *counter)
+{
+    const vti_va_req *r = &va->req[reqid];
+    add_goal(p, (vti_va_goal){
+                    .step = grow_slice, .req = reqid, .n_group = r->n_want, .counter = counter});
+}
+
+static void plan_next_token(vt_va *va, va_plan *p)
 {
     uint64_t n_missing = 0;
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         vti_va_req *r = &va->req[i];
         r->n_keep = r->is_active ? need_with(va, r, 1) : 0;
-        if (looks_ahead(r) && r->n_keep > r->n_mapped) n_missing += r->n_keep - r->n_mapped;
-    }
-    return n_missing;
-}
-
-static bool lend_shed(vt_va *va, uint32_t reqid, void *ctx)
-{
-    va_plan *p = ctx;
-    const vti_va_req *r = &va->req[reqid];
-    if (p->n_short == 0) return false;
-    if (r->tear.n > 0) return true;
-    uint32_t n = r->n_mapped - r->n_keep;
-    if (n > p->n_short) n = (uint32_t)p->n_short;
-    lend_run(va, vti_va_shed_run(va, reqid, r->n_mapped - n));
-    p->n_short -= n;
-    p->n_credit += n;
-    return true;
-}
-
-static void lend_next_token(vt_va *va, va_plan *p)
-{
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        vti_va_req *r = &va->req[i];
         r->n_want = r->n_mapped;
-        if (!looks_ahead(r) || r->n_keep <= r->n_mapped || p->n_credit == 0) continue;
-        uint32_t n = r->n_keep - r->n_mapped;
-        if (n > p->n_credit) n = (uint32_t)p->n_credit;
-        lend_run(va, vti_va_back_run(i, r->n_mapped, n));
-        r->n_want += n;
-        p->n_credit -= n;
+        if (looks_ahead(r) && r->n_keep > r->n_want) n_missing += r->n_keep - r->n_want;
     }
-}
-
-// Plans what each request lacks for n_more tokens, from *left groups.
-static void want_further(vt_va *va, uint32_t n_more, uint64_t *left)
-{
-    for (uint32_t i = 0; *left > 0 && i < va->geo.max_batch; i++) {
-        vti_va_req *r = &va->req[i];
-        uint32_t need = looks_ahead(r) ? need_with(va, r, n_more) : 0;
-        if (need <= r->n_want) continue;
-        uint32_t n = need - r->n_want;
-        if (n > *left) n = (uint32_t)*left;
-        r->n_want += n;
-        *left -= n;
-    }
-}
-
-// Credit is left only if all next tokens have their groups and nothing was shed for them.
-static void lend_further(vt_va *va, const va_plan *p)
-{
-    uint64_t left = va->eager_groups < p->n_credit ? va->eager_groups : p->n_credit;
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) va->req[i].n_had = va->req[i].n_want;
-    for (uint32_t ahead = 2; ahead <= FURTHEST_TOK && left > 0; ahead++)
-        want_further(va, ahead, &left);
+    p->n_short = n_missing > p->n_room ? n_missing - p->n_room : 0;
+    vti_va_each_victim(va, plan_shed, p);
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        const vti_va_req *r = &va->req[i];
-        if (r->n_want > r->n_had) lend_run(va, vti_va_back_run(i, r->n_had, r->n_want - r->n_had));
+        vti_va_req *r = &va->req[i];
+        if (!looks_ahead(r) || r->n_keep <= r->n_want) continue;
+        want_groups(r, r->n_keep, &p->n_room);
+        plan_growth(va, p, i, &p->job->count.ahead_groups);
     }
 }
 
-static void post_job(vt_va *va)
+static void plan_further(vt_va *va, va_plan *p)
 {
-    va->job.n_done = 0;
-    va->job.tally = (vti_calls){0};
-    va->job_is_out = vti_mapper_post(va->mapper, &va->job.base);
-    assert(va->job_is_out);
+    uint64_t left = va->eager_groups < p->n_room ? va->eager_groups : p->n_room, all = left;
+    for (uint32_t ahead = 2; ahead <= FURTHEST_TOK && left > 0; ahead++)
+        for (uint32_t i = 0; i < va->geo.max_batch; i++)
+            if (looks_ahead(&va->req[i]))
+                want_groups(&va->req[i], need_with(va, &va->req[i], ahead), &left);
+    for (uint32_t i = 0; i < va->geo.max_batch && left < all; i++)
+        if (looks_ahead(&va->req[i]) && va->req[i].n_want > va->req[i].n_mapped)
+            plan_growth(va, p, i, &p->job->count.ahead_groups);
+    p->n_room -= all - left;
+}
+
+static void plan_next_request(vt_va *va, va_plan *p)
+{
+    uint32_t most =
+        va->next_groups < va->geo.groups_per_request ? va->next_groups : va->geo.groups_per_request;
+    uint32_t next = vti_va_best_fit(va, UINT32_MAX);
+    if (next == va->geo.max_batch || most == 0) return;
+    vti_va_req *r = &va->req[next];
+    r->n_keep = most;
+    if (!r->has_queued)
+        add_goal(p, (vti_va_goal){.step = wipe_slice, .req = next, .fence = r->fence});
+    want_groups(r, most, &p->n_room);
+    plan_growth(va, p, next, &p->job->count.next_groups);
+}
+
+// Only inactive requests.
+static bool plan_idle_shed(vt_va *va, uint32_t reqid, void *ctx)
+{
+    return !va->req[reqid].is_active && plan_shed(va, reqid, ctx);
+}
+
+static void plan_reclaim(vt_va *va, va_plan *p)
+{
+    uint64_t low = va->budget_groups / 100 * va->low_percent;
+    uint64_t high = va->budget_groups / 100 * va->high_percent;
+    low += va->budget_groups % 100 * va->low_percent / 100;
+    high += va->budget_groups % 100 * va->high_percent / 100;
+    p->n_short = p->n_room < low ? high - p->n_room : 0;
+    p->shed_counter = &p->job->count.background_groups;
+    vti_va_each_victim(va, plan_idle_shed, p);
+}
+
+static void post_job(vt_va *va, vti_va_job *job)
+{
+    job->n_done = 0;
+    job->st = VT_OK;
+    job->count = (vt_va_stats){0};
+    job->is_out = job->n_goal > 0;
+    bool is_posted = !job->is_out || vti_mapper_post(va->mapper, &job->base);
+    assert(is_posted);
+    (void)is_posted;
 }
 
 void vti_va_look_ahead(vt_va *va)
 {
-    uint64_t n_missing = plan_next_token(va);
-    uint64_t room = va->budget_groups - va->n_created;
-    va_plan p = {.n_short = n_missing > room ? n_missing - room : 0, .n_credit = room};
-    va->job.n_run = 0;
-    vti_va_each_victim(va, lend_shed, &p);
-    lend_next_token(va, &p);
-    lend_further(va, &p);
-    if (va->job.n_run > 0) post_job(va);
+    va_plan p = {.n_room = vti_va_room(va), .job = &va->job[VTI_VA_URGENT]};
+    for (int k = 0; k < VTI_VA_N_JOB; k++) va->job[k].n_goal = 0;
+    plan_next_token(va, &p);
+    p.job = &va->job[VTI_VA_BACKGROUND];
+    plan_further(va, &p);
+    plan_next_request(va, &p);
+    plan_reclaim(va, &p);
+    for (int k = 0; k < VTI_VA_N_JOB; k++) post_job(va, &va->job[k]);
 }
 
-void vti_va_settle(vt_va *va)
+// ---- Taking back
+
+static void add_counts(vt_va_stats *to, const vt_va_stats *from)
 {
-    vti_va_job *job = &va->job;
-    if (!va->job_is_out) return;
-    vti_mapper_wait(va->mapper, &job->base);
-    va->job_is_out = false;
-    for (uint32_t k = 0; k < job->n_done; k++) {
-        const vti_va_run *run = &job->run[k];
-        vti_va_run_commit(va, run);
-        if (run->back && run->n_view == va->geo.n_view) va->count.ahead_groups += run->n;
+#define ADD_COUNT(name, help) to->name += from->name;
+    VT_VA_STATS(ADD_COUNT)
+#undef ADD_COUNT
+}
+
+void vti_va_settle(vt_va *va, bool all)
+{
+    bool any = false;
+    for (int k = VTI_VA_N_JOB; k-- > 0;) {
+        vti_va_job *job = &va->job[k];
+        if (!job->is_out) continue;
+        if (all || k == VTI_VA_URGENT)
+            vti_mapper_wait(va->mapper, &job->base);
+        else
+            (void)vti_mapper_claim(va->mapper, &job->base);
+        job->is_out = false;
+        any = true;
+        add_counts(&va->count, &job->count);
+        va->count.ahead_failures += job->st != VT_OK;
     }
-    vti_calls_add(&va->tally, &job->tally);
-    va->count.ahead_jobs++;
-    va->count.ahead_failures += job->st != VT_OK;
+    va->count.ahead_jobs += any;
 }

@@ -7,19 +7,18 @@
 #include "vtensor/common/try.h"
 
 typedef struct va_census {
-    uint64_t n_created;
-    uint64_t n_page;    // mapped, over all views
-    uint64_t n_mapping; // at most
+    uint64_t n_used, n_spare; // names MAPPED and SPARE
+    uint64_t n_run;
+    uint64_t n_page; // mapped, over all views
 } va_census;
 
 // 1
 static const char *check_extent(const vti_va_geo *g, const vti_va_req *r)
 {
     HOLDS(r->n_dirty <= r->n_mapped, "more groups may be dirty than are mapped");
-    HOLDS(r->n_mapped <= g->groups_per_request && r->tear.n <= g->groups_per_request - r->n_mapped,
+    HOLDS(r->n_mapped <= g->groups_per_request && r->n_torn <= g->groups_per_request - r->n_mapped,
           "a request has more groups than it has room for");
-    HOLDS(r->tear.n_view < g->n_view && (r->tear.n > 0 || r->tear.n_view == 0),
-          "a tear is mapped in every view, or in some but has no groups");
+    HOLDS(r->torn_view <= g->n_view, "a request is torn in more views than there are");
     return NULL;
 }
 
@@ -35,35 +34,68 @@ static const char *check_need(const vti_va_geo *g, const vti_va_req *r)
     return NULL;
 }
 
-static const char *check_requests(const vt_va *va, va_census *c)
+// 3. Names that were found become SEEN, so that none is found twice.
+static const char *check_names(vt_va *va, uint32_t req, va_census *c)
+{
+    const vti_va_req *r = &va->req[req];
+    for (uint32_t at = 0; at < r->n_mapped + r->n_torn; at++) {
+        uint32_t name = r->name[at], home = req * va->geo.groups_per_request + at;
+        HOLDS(name < 2 * va->geo.n_home, "a group has a name that does not exist");
+        HOLDS(name < va->geo.n_home || name - va->geo.n_home == home,
+              "a reserve name is used at another position");
+        HOLDS(va->state[name] == VTI_VA_MAPPED, "a group is mapped twice, or not created");
+        va->state[name] = VTI_VA_SEEN;
+        c->n_run += !vti_va_continues(va, req, at, name);
+    }
+    return NULL;
+}
+
+static const char *check_requests(vt_va *va, va_census *c)
 {
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         const vti_va_req *r = &va->req[i];
         const char *broken = check_extent(&va->geo, r);
         if (!broken) broken = check_need(&va->geo, r);
+        if (!broken) broken = check_names(va, i, c);
         if (broken) return broken;
-        c->n_created += r->n_mapped + r->tear.n;
-        c->n_page += (uint64_t)r->n_mapped * va->geo.n_view + (uint64_t)r->tear.n * r->tear.n_view;
-        c->n_mapping += r->n_mapped > 0 ? va->geo.n_view : r->tear.n_view;
+        c->n_page += (uint64_t)r->n_mapped * va->geo.n_view + (uint64_t)r->n_torn * r->torn_view;
     }
     return NULL;
 }
 
-// 3, 5
+// 3. False: a name is MAPPED, but at no position.
+static bool count_states(vt_va *va, va_census *c)
+{
+    bool all_seen = true;
+    for (uint32_t name = 0; name < 2 * va->geo.n_home; name++) {
+        all_seen &= va->state[name] != VTI_VA_MAPPED;
+        c->n_spare += va->state[name] == VTI_VA_SPARE;
+        c->n_used += va->state[name] == VTI_VA_SEEN;
+        if (va->state[name] == VTI_VA_SEEN) va->state[name] = VTI_VA_MAPPED;
+    }
+    return all_seen;
+}
+
+// 3, 4, 6
 static const char *check_sums(const vt_va *va, const va_census *c)
 {
-    HOLDS(c->n_created == va->n_created, "the count of groups is wrong");
-    HOLDS(c->n_created <= va->budget_groups, "more groups exist than the budget allows");
-    HOLDS(!va->job_is_out, "a job is still with the worker");
+    HOLDS(c->n_spare == va->n_spare, "the count of spare groups is wrong");
+    HOLDS(c->n_used + c->n_spare == va->n_created, "the count of groups is wrong");
+    HOLDS(va->n_created <= va->budget_groups, "more groups exist than the budget allows");
+    HOLDS(c->n_run == va->n_run, "the count of runs is wrong");
+    HOLDS(va->n_run <= va->geo.max_batch || va->n_run - va->geo.max_batch <= va->max_jump,
+          "there are more runs than the system has mappings for");
+    HOLDS(!va->job[VTI_VA_URGENT].is_out && !va->job[VTI_VA_BACKGROUND].is_out,
+          "a job is still with the worker");
     return NULL;
 }
 
-// 4
+// 5
 static vt_status check_system(const vt_va *va, const va_census *c, const char **broken)
 {
-    vti_claim claim = {.resident_bytes = c->n_created * va->geo.group_bytes,
+    vti_claim claim = {.resident_bytes = va->n_created * va->geo.group_bytes,
                        .mapped_bytes = c->n_page * va->geo.page_bytes,
-                       .n_run = c->n_mapping};
+                       .n_run = c->n_run * va->geo.n_view};
     return vti_claim_check(va->vmm, &claim, broken);
 }
 
@@ -71,8 +103,9 @@ vt_status vt_va_check(vt_va *va, const char **what)
 {
     va_census c = {0};
     vt_status st = VT_OK;
-    vti_va_settle(va);
+    vti_va_settle(va, true);
     const char *broken = check_requests(va, &c);
+    if (!count_states(va, &c) && !broken) broken = "a group is mapped nowhere, but not spare";
     if (!broken) broken = check_sums(va, &c);
     if (!broken) st = check_system(va, &c, &broken);
     if (what) *what = broken;
@@ -83,10 +116,12 @@ vt_status vt_va_check(vt_va *va, const char **what)
 
 static void add_request(const vt_va *va, const vti_va_req *r, vt_va_stats *s)
 {
-    uint64_t needed = r->n_mapped < r->n_need ? r->n_mapped : r->n_need;
+    uint64_t n_mapped = r->n_mapped, needed = n_mapped < r->n_need ? n_mapped : r->n_need;
+    uint64_t lost = vti_va_lost(r, r->n_need);
     s->groups_active += needed;
-    *(r->is_active ? &s->groups_surplus : &s->groups_idle) += r->n_mapped - needed;
-    s->groups_torn += r->tear.n;
+    s->groups_lost += lost;
+    s->requests_lost += lost > 0;
+    if (lost == 0) *(r->is_active ? &s->groups_surplus : &s->groups_idle) += n_mapped - needed;
     s->requests_active += r->is_active;
     s->live_bytes += (uint64_t)r->len_tok * va->geo.row_bytes * va->geo.n_plane;
 }
@@ -98,11 +133,7 @@ void vt_va_get_stats(const vt_va *va, vt_va_stats *out)
     out->group_bytes = va->geo.group_bytes;
     out->groups_budget = va->budget_groups;
     out->groups_created = va->n_created;
-    out->create_calls = va->tally.create_calls;
-    out->destroy_calls = va->tally.destroy_calls;
-    out->map_calls = va->tally.map_calls;
-    out->unmap_calls = va->tally.unmap_calls;
-    out->device_errors = va->tally.device_errors;
+    out->groups_spare = va->n_spare;
     for (uint32_t i = 0; i < va->geo.max_batch; i++) add_request(va, &va->req[i], out);
 }
 
@@ -110,10 +141,9 @@ vt_va_request vt_va_look(const vt_va *va, uint32_t reqid)
 {
     if (reqid >= va->geo.max_batch) return (vt_va_request){0};
     const vti_va_req *r = &va->req[reqid];
-    return (vt_va_request){
-        .is_active = r->is_active,
-        .len_tok = r->len_tok,
-        .n_need = r->n_need,
-        .n_mapped = r->n_mapped,
-    };
+    return (vt_va_request){.is_active = r->is_active,
+                           .is_lost = r->n_torn > 0,
+                           .len_tok = r->len_tok,
+                           .n_need = r->n_need,
+                           .n_mapped = r->n_mapped};
 }

@@ -1,14 +1,12 @@
-// vattention_group.c - page groups and the backend: runs, and the requests they belong to.
-//
-//   run_do       backend calls only, by the owner or the worker (backing.h). Afterwards
-//                `created` and `n_view` of the run describe the state
-//   run_commit   derives only from these two: mapped in all views, torn, or gone
-//
-// So a SHED that fails half-way and a BACK that cannot be undone end in the same state, and one
-// more SHED repairs it.
-#include "vattention_internal.h"
+// vattention_group.c - page groups by name: which exist, which one a position gets, and the calls
+// that create and destroy them. The states and the order of preference are in
+// vattention_internal.h.
+#include <string.h>
 
+#include "vattention_internal.h"
 #include "vtensor/common/try.h"
+
+#define NO_NAME UINT32_MAX
 
 uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok)
 {
@@ -16,125 +14,128 @@ uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok)
     return (uint32_t)((used + g->page_bytes - 1) / g->page_bytes);
 }
 
-static uintptr_t addr_of(const vt_va *va, uint32_t view, uint32_t reqid, uint32_t position)
+vt_status vti_va_note(const vti_va_actor *by, vt_status st)
 {
-    const vti_va_geo *g = &va->geo;
-    return va->addr + view * g->view_stride + reqid * g->request_stride + position * g->page_bytes;
-}
-
-vti_va_run vti_va_back_run(uint32_t reqid, uint32_t first, uint32_t n)
-{
-    return (vti_va_run){.back = true, .req = reqid, .first = first, .n = n};
-}
-
-vti_va_run vti_va_shed_run(const vt_va *va, uint32_t reqid, uint32_t first)
-{
-    const vti_va_req *r = &va->req[reqid];
-    return (vti_va_run){
-        .req = reqid,
-        .first = first,
-        .n = r->n_mapped - first,
-        .fence = first < r->n_dirty ? r->fence : 0,
-        .created = true,
-        .n_view = va->geo.n_view,
-    };
-}
-
-vt_status vti_va_run_do(const vt_va *va, vti_va_run *run, vti_calls *t)
-{
-    vti_backing b = {
-        .vmm = va->vmm,
-        .n_view_all = va->geo.n_view,
-        .view_stride = va->geo.view_stride,
-        .slice_bytes = va->geo.page_bytes,
-        .addr = addr_of(va, 0, run->req, run->first),
-        .index = (uint64_t)run->req * va->geo.groups_per_request + run->first,
-        .n = run->n,
-        .fence = run->fence,
-        .created = &run->created,
-        .n_view = &run->n_view,
-        .calls = t,
-    };
-    return run->back ? vti_backing_make(&b) : vti_backing_drop(&b);
-}
-
-// Groups of the request from the run's first position on, mapped or torn.
-static uint32_t n_held(const vti_va_req *r, const vti_va_run *run)
-{
-    return r->n_mapped + r->tear.n - run->first;
-}
-
-void vti_va_run_commit(vt_va *va, const vti_va_run *run)
-{
-    vti_va_req *r = &va->req[run->req];
-    bool whole = run->created && run->n_view == va->geo.n_view;
-    va->n_created -= n_held(r, run);
-    r->n_mapped = run->first + (whole ? run->n : 0);
-    r->tear = run->created && !whole ? (vti_va_tear){run->n, run->n_view} : (vti_va_tear){0};
-    va->n_created += n_held(r, run);
-    if (r->n_dirty > r->n_mapped) r->n_dirty = r->n_mapped;
-    if (!run->back && !run->created) va->count.reclaimed_groups += run->n;
-}
-
-static vt_status do_and_commit(vt_va *va, vti_va_run *run)
-{
-    vt_status st = vti_va_run_do(va, run, &va->tally);
-    vti_va_run_commit(va, run);
+    by->count->device_errors += st == VT_EDEVICE;
     return st;
 }
 
-// No fence is needed: the groups were fresh, or their fence was passed before they were torn.
-vt_status vti_va_repair(vt_va *va, uint32_t reqid)
+uint64_t vti_va_used(const vt_va *va)
 {
-    const vti_va_req *r = &va->req[reqid];
-    if (r->tear.n == 0) return VT_OK;
-    vti_va_run run = {
-        .req = reqid,
-        .first = r->n_mapped,
-        .n = r->tear.n,
-        .created = true,
-        .n_view = r->tear.n_view,
-    };
-    return do_and_commit(va, &run);
+    return va->n_created - va->n_spare;
 }
 
-vt_status vti_va_grow(vt_va *va, uint32_t reqid, uint32_t n_group)
+uint64_t vti_va_room(const vt_va *va)
 {
-    const vti_va_req *r = &va->req[reqid];
-    if (r->n_mapped >= n_group) return VT_OK;
-    VT_TRY(vti_va_repair(va, reqid));
-    vti_va_run run = vti_va_back_run(reqid, r->n_mapped, n_group - r->n_mapped);
-    return do_and_commit(va, &run);
+    return va->budget_groups - vti_va_used(va);
 }
 
-vt_status vti_va_shrink(vt_va *va, uint32_t reqid, uint32_t n_group)
+void vti_va_set_state(vt_va *va, const vti_va_run *run, vti_va_state state)
 {
-    VT_TRY(vti_va_repair(va, reqid));
-    if (va->req[reqid].n_mapped <= n_group) return VT_OK;
-    vti_va_run run = vti_va_shed_run(va, reqid, n_group);
-    return do_and_commit(va, &run);
+    memset(va->state + run->name, (int)state, run->n);
 }
 
-vt_status vti_va_is_passed(vt_va *va, uint64_t fence, bool wait, bool *is_passed)
+bool vti_va_continues(const vt_va *va, uint32_t req, uint32_t at, uint32_t name)
 {
-    *is_passed = true;
-    if (fence == 0) return VT_OK;
-    return vti_calls_count(&va->tally, va->vmm->ops->passed(va->vmm, fence, wait, is_passed));
+    return at > 0 && va->req[req].name[at - 1] + 1 == name;
 }
 
-// Pre: inactive, nothing torn. After a failure all of it must still be wiped.
-vt_status vti_va_wipe(vt_va *va, uint32_t reqid)
+// ---- Choosing
+
+static uint32_t home_of(const vt_va *va, uint32_t req, uint32_t at)
 {
-    vti_va_req *r = &va->req[reqid];
-    bool is_passed;
-    if (r->n_dirty == 0) return VT_OK;
-    VT_TRY(vti_va_is_passed(va, r->fence, true, &is_passed));
-    for (uint32_t v = 0; v < va->geo.n_view; v++) {
-        size_t size_bytes = r->n_dirty * va->geo.page_bytes;
-        uintptr_t addr = addr_of(va, v, reqid, 0);
-        VT_TRY(vti_calls_count(&va->tally, va->vmm->ops->zero(va->vmm, addr, size_bytes)));
-    }
-    va->count.wiped_groups += r->n_dirty;
-    r->n_dirty = 0;
+    return req * va->geo.groups_per_request + at;
+}
+
+// The first name in that state within [first, end).
+static uint32_t find_in_state(const vt_va *va, vti_va_state state, uint32_t first, uint32_t end)
+{
+    const uint8_t *at = memchr(va->state + first, (int)state, end - first);
+    return at ? (uint32_t)(at - va->state) : NO_NAME;
+}
+
+static uint32_t find_home_name(const vt_va *va, vti_va_state state, uint32_t from)
+{
+    uint32_t name = find_in_state(va, state, from, va->geo.n_home);
+    return name != NO_NAME ? name : find_in_state(va, state, 0, from);
+}
+
+// The name that continues the request's run.
+static uint32_t next_name(const vt_va *va, uint32_t req, uint32_t at)
+{
+    uint32_t next = at > 0 ? va->req[req].name[at - 1] + 1 : va->geo.n_home;
+    return next != va->geo.n_home ? next : NO_NAME;
+}
+
+// If no home name is spare, one is not created: at most n_home - 1 are mapped, for this position is
+// not.
+static uint32_t choose_name(const vt_va *va, uint32_t req, uint32_t at)
+{
+    uint32_t next = next_name(va, req, at), home = home_of(va, req, at), spare = NO_NAME;
+    bool may_jump = va->n_run < va->max_jump;
+    if (next != NO_NAME && va->state[next] == VTI_VA_SPARE) return next;
+    if (may_jump && va->n_spare > 0) spare = find_home_name(va, VTI_VA_SPARE, home);
+    if (spare != NO_NAME) return spare;
+    if (next != NO_NAME && va->state[next] == VTI_VA_NONE) return next;
+    return may_jump ? find_home_name(va, VTI_VA_NONE, home) : va->geo.n_home + home;
+}
+
+// How many names from that one on are in the same state and of the same kind.
+static uint32_t run_length(const vt_va *va, uint32_t name, uint32_t most)
+{
+    uint32_t n = 1, end = name < va->geo.n_home ? va->geo.n_home : 2 * va->geo.n_home;
+    while (n < most && name + n < end && va->state[name + n] == va->state[name]) n++;
+    return n;
+}
+
+// ---- Creating and destroying
+
+static vt_status destroy_first(vt_va *va, const vti_va_actor *by, uint32_t most, uint32_t *n)
+{
+    uint32_t name = find_in_state(va, VTI_VA_SPARE, va->geo.n_home, 2 * va->geo.n_home);
+    if (name == NO_NAME) name = find_in_state(va, VTI_VA_SPARE, 0, va->geo.n_home);
+    *n = run_length(va, name, most);
+    by->count->destroy_calls++;
+    VT_TRY(vti_va_note(by, va->vmm->ops->destroy(va->vmm, name, *n)));
+    memset(va->state + name, VTI_VA_NONE, *n);
+    va->n_spare -= *n;
+    va->n_created -= *n;
     return VT_OK;
+}
+
+vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_group)
+{
+    while (n_group > 0) {
+        uint32_t n, most = n_group < UINT32_MAX ? (uint32_t)n_group : UINT32_MAX;
+        VT_TRY(destroy_first(va, by, most, &n));
+        n_group -= n;
+    }
+    return VT_OK;
+}
+
+static vt_status create_groups(vt_va *va, const vti_va_actor *by, const vti_va_run *run)
+{
+    uint64_t after = va->n_created + run->n;
+    if (after > va->budget_groups) VT_TRY(vti_va_destroy_spares(va, by, after - va->budget_groups));
+    by->count->create_calls++;
+    VT_TRY(vti_va_note(by, va->vmm->ops->create(va->vmm, run->name, run->n)));
+    vti_va_set_state(va, run, VTI_VA_SPARE);
+    va->n_created += run->n;
+    va->n_spare += run->n;
+    return VT_OK;
+}
+
+vt_status vti_va_take_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most,
+                          vti_va_run *out)
+{
+    uint32_t at = va->req[req].n_mapped;
+    uint64_t room = vti_va_room(va);
+    if (room == 0) return VT_NOSPACE;
+    uint32_t name = choose_name(va, req, at);
+    *out = (vti_va_run){.req = req,
+                        .first = at,
+                        .n = run_length(va, name, most < room ? most : (uint32_t)room),
+                        .name = name,
+                        .is_fresh = va->state[name] == VTI_VA_NONE};
+    return out->is_fresh ? create_groups(va, by, out) : VT_OK;
 }

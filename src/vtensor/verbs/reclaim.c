@@ -1,213 +1,327 @@
-// reclaim.c - makes room in the budget and among the mappings: spare chunks go back to the system,
+// reclaim.c - makes room: spare chunks go where they are needed, or back to the system, and
 // prefixes are evicted.
 //
 // Memory is taken in this order:
-//   1. stray chunks (strays.c);
-//   2. warm chunks of idle spans, the longest idle first;
-//   3. warm chunks of live spans, beyond the end of their sequence; then of retired spans, after
-//      waiting for the device;
-//   4. prefixes that no sequence uses, the least valuable first (their chunks become stray);
-//   5. the ends of prefixes in use that no sequence holds (rtree_cut.c).
-// A span loses its last chunks first, so that a prefix of its positions stays mapped. A span whose
-// chunks cannot be freed is skipped: they stay spare and counted.
+//   1. the pool, and what the budget has left;
+//   2. warm chunks of idle spans, the longest idle first, the last positions first;
+//   3. the spare chunks of other classes, which are destroyed;
+//   4. prefixes that no sequence uses, the least valuable block first;
+//   5. warm chunks of other live spans, beyond the end of their sequence.
+// Nothing is taken before it is known that all of it suffices (vti_room_check).
 #include "verbs.h"
+
+#include <assert.h>
+#include <stdlib.h>
 
 #include "vtensor/common/try.h"
 
-uint64_t vti_spare_count(const vt_manager *m, const vti_span *except)
+// ---- Gauges
+
+uint64_t vti_budget_left(const vt_manager *m)
 {
-    return m->pset.n_in[VT_CHUNK_SPARE] - (except ? except->n_warm : 0);
+    uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
+    return m->system_is_full || used >= m->budget_bytes ? 0 : m->budget_bytes - used;
+}
+
+uint64_t vti_pool_bytes(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < m->pset.n_class; c++)
+        n += m->pset.cls[c].n_pool * m->pset.cls[c].chunk_bytes;
+    return n;
+}
+
+uint64_t vti_spare_for_newcomers(const vt_manager *m)
+{
+    return vti_pool_bytes(m) + m->vset.n_warm_bytes[VTI_SPAN_IDLE];
+}
+
+uint64_t vti_evictable_bytes(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < m->pset.n_class; c++)
+        n += m->pset.cls[c].n_evictable * m->pset.cls[c].chunk_bytes;
+    return n;
+}
+
+static uint64_t warm_bytes(const vt_manager *m, const vti_span *sp)
+{
+    uint64_t n = 0;
+    for (uint32_t g = 0; sp && g < m->geo.n_group; g++)
+        n += sp->lane[g].n_warm * (uint64_t)m->geo.group[g].chunk_bytes;
+    return n;
+}
+
+static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
+{
+    uint64_t live = m->vset.n_warm_bytes[VTI_SPAN_LIVE];
+    if (sp && sp->state == VTI_SPAN_LIVE) live -= warm_bytes(m, sp);
+    return bytes <= vti_budget_left(m) + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
+}
+
+// Whether the device must be done with something before others can hold it.
+static bool device_has_some(const vt_manager *m)
+{
+    if (m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0) return true;
+    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        for (uint32_t g = 0; g < m->geo.n_group; g++)
+            if (!sp->is_lost && vti_lane_waits(&sp->lane[g])) return true;
+    return false;
+}
+
+// What could not be had: it is not there, or the device still works with it.
+static vt_status shortage_of(const vt_manager *m)
+{
+    return device_has_some(m) ? VT_BUSY : VT_NOSPACE;
+}
+
+vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
+{
+    if (room_suffices(m, sp, bytes)) return VT_OK;
+    vti_loans_return(m, false);
+    (void)vti_spans_reap(m, VTI_REAP_NOW);
+    vti_spans_clear(m, false);
+    if (room_suffices(m, sp, bytes)) return VT_OK;
+    vti_jobs_settle(m);
+    vti_quarantine_retry(m);
+    if (room_suffices(m, sp, bytes)) return VT_OK;
+    return shortage_of(m);
 }
 
 // ---- Warm chunks
 
-static vti_span *next_in_state(const vti_vset *vs, vti_span_state state, uint32_t id)
+// The last mapped stretch of warm chunks: *first, at most n of them. 0: none.
+static uint32_t warm_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
 {
-    for (; id < vs->n_span; id++)
-        if (vs->span[id]->state == state) return vs->span[id];
-    return NULL;
+    uint32_t end = l->n_end;
+    *first = end;
+    while (*first > l->held1 && end - *first < n && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;
+    return end - *first;
 }
 
-// The next span in the order above; the first for NULL.
-static vti_span *next_holder(const vti_vset *vs, const vti_span *sp)
+// A job that is taken back may have queued some wiping, so the device is asked after that.
+static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
-    vti_span *next = NULL;
-    if (!sp || sp->state == VTI_SPAN_IDLE) next = sp ? sp->newer : vs->idle.oldest;
-    if (!next && (!sp || sp->state != VTI_SPAN_RETIRED))
-        next = next_in_state(vs, VTI_SPAN_LIVE, sp && sp->state == VTI_SPAN_LIVE ? sp->id + 1 : 0);
-    bool among = sp && sp->state == VTI_SPAN_RETIRED;
-    return next ? next : next_in_state(vs, VTI_SPAN_RETIRED, among ? sp->id + 1 : 0);
+    uint32_t first;
+    vti_lane_settle(m, sp, group);
+    VT_TRY(vti_span_is_quiet(m, sp));
+    if (sp->state == VTI_SPAN_QUARANTINED || (n = warm_stretch(&sp->lane[group], n, &first)) == 0)
+        return VT_OK;
+    return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-// Repairs all spans: chunks that a tear left mapped in some views become stray.
-static vt_status repair_all(vt_manager *m)
+static uint32_t chunks_in_portion(const vt_manager *m, uint32_t group)
 {
-    vt_status st = VT_OK;
-    for (uint32_t i = 0; i < m->vset.n_span; i++) {
-        vti_span *sp = m->vset.span[i];
-        vt_status repaired = sp->is_lent ? VT_OK : vti_span_repair(m, sp);
-        if (repaired != VT_OK) st = repaired;
+    size_t n = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes;
+    return n > 1 ? (uint32_t)n : 1;
+}
+
+// Takes warm chunks of one lane of the longest idle span that has some of the class (UINT32_MAX:
+// any). False: none has, or the device failed.
+static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; sp; sp = newer) {
+        newer = sp->newer;
+        if (warm_bytes(m, sp) == 0 || vti_span_is_quiet(m, sp) != VT_OK) continue;
+        for (uint32_t g = m->geo.n_group; g-- > 0;) {
+            uint32_t had = sp->lane[g].n_warm;
+            if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
+            if (warm_unmap(m, sp, g, n_chunk) == VT_OK && sp->lane[g].n_warm < had) return true;
+            if (sp->state != VTI_SPAN_IDLE) break; // quarantined
+        }
     }
-    return st;
+    return false;
 }
 
-// Sheds up to max_n warm chunks of a span; *n_freed grows by their number. (A job that ends
-// meanwhile may add some.)
-static vt_status shed_counted(vt_manager *m, vti_span *sp, uint64_t max_n, uint64_t *n_freed)
+void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except)
 {
-    vti_job_settle(m, sp);
-    uint64_t had = vti_pset_created(&m->pset);
-    uint32_t n = max_n < UINT32_MAX ? (uint32_t)max_n : UINT32_MAX;
-    vt_status st = vti_span_shed(m, sp, 0, UINT32_MAX, n);
-    *n_freed += had - vti_pset_created(&m->pset);
-    return st;
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
+        for (uint32_t g = m->geo.n_group; g-- > 0;) {
+            uint32_t first, n = warm_stretch(&sp->lane[g], chunks_in_portion(m, g), &first);
+            if (sp->lane[g].is_lent) return; // one at a time
+            if (n == 0 || sp == except || vti_span_is_quiet(m, sp) != VT_OK) continue;
+            (void)vti_job_post(m, sp, g, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, VTI_SOON});
+            return;
+        }
 }
 
-static vt_status sweep_counted(vt_manager *m, uint64_t *n_freed)
+// What other live sequences have prepared, if no kernel can still read there.
+static bool live_unmap_one(vt_manager *m, const vti_span *except)
 {
-    uint64_t had = vti_pset_created(&m->pset);
-    vt_status st = repair_all(m), swept = vti_strays_free(m);
-    *n_freed += had - vti_pset_created(&m->pset);
-    return swept != VT_OK ? swept : st;
-}
-
-vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *except)
-{
-    uint64_t n_freed = 0;
-    vt_status st = sweep_counted(m, &n_freed);
-    for (vti_span *sp = NULL; n_freed < n_chunk && (sp = next_holder(&m->vset, sp));) {
-        if (sp == except || sp->n_warm == 0) continue;
-        vt_status shed = shed_counted(m, sp, n_chunk - n_freed, &n_freed);
-        if (shed != VT_OK) st = shed;
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
+        if (sp == except || sp->is_lost || warm_bytes(m, sp) == 0) continue;
+        if (vti_span_is_quiet(m, sp) != VT_OK) continue;
+        for (uint32_t g = m->geo.n_group; g-- > 0;) {
+            uint32_t had = sp->lane[g].n_warm;
+            if (had > 0 && warm_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_warm < had)
+                return true;
+        }
     }
-    if (n_freed >= n_chunk) return VT_OK;
-    return st != VT_OK ? st : VT_NOSPACE;
+    return false;
 }
 
-// The mapper does it, if there is one. Chunks that cannot be freed stay spare and counted; the next
-// release or step tries again.
-void vti_spare_return_excess(vt_manager *m)
+// What the lane itself has mapped beyond a position, after a gap.
+vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
-    uint64_t spare = vti_spare_count(m, NULL), stays = m->spare_high_chunks + m->n_leaving;
-    if (spare <= stays) return;
-    uint64_t excess = spare - stays;
-    if (m->mapper_kind == VT_MAPPER_OWNER) {
-        (void)vti_spare_reclaim(m, excess, NULL);
-        return;
-    }
-    for (vti_span *sp = m->vset.idle.oldest; sp && excess > 0; sp = sp->newer)
-        excess -= vti_span_shed_async(m, sp, excess);
+    const vti_lane *l = &sp->lane[group];
+    uint32_t first, least = end > l->held1 ? end : l->held1;
+    if (l->n_end <= least || l->n_warm == 0) return VT_OK;
+    VT_TRY(vti_span_is_quiet(m, sp));
+    for (uint32_t n; l->n_end > least && (n = warm_stretch(l, l->n_end - least, &first)) > 0;)
+        VT_TRY(warm_unmap(m, sp, group, n));
+    return VT_OK;
 }
 
 // ---- Prefixes
 
-void vti_prefixes_evict(vt_manager *m, uint64_t n_chunk)
+void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
-    uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
-    if (goal < n_chunk) goal = UINT64_MAX;
-    vti_node *leaf;
-    while (m->pset.n_in[VT_CHUNK_SPARE] < goal &&
-           (leaf = vti_rtree_victim(m->rtree, m->now_ms)) != NULL) {
-        vti_rtree_drop(m->rtree, leaf);
-        m->tally.prefix_evicted++;
+    uint64_t goal = vti_pool_bytes(m) + bytes;
+    if (goal < bytes) goal = UINT64_MAX;
+    while (vti_pool_bytes(m) < goal && vti_rtree_evict(m->rtree, m->now_ms)) {
     }
 }
 
-// ---- Room
+// ---- The pool
 
-static uint64_t budget_shortfall(const vt_manager *m, uint64_t n_chunk)
+static int by_name(const void *a, const void *b)
 {
-    uint64_t want = vti_pset_created(&m->pset) + m->n_reserved + n_chunk;
-    return want > m->budget_chunks ? want - m->budget_chunks : 0;
+    const vti_plan *x = a, *y = b;
+    return (x->chunk > y->chunk) - (x->chunk < y->chunk);
 }
 
-// Warm chunks of sp from position `end` on.
-static uint32_t warm_from(const vti_span *sp, uint32_t end)
+// Plans to destroy up to n chunks of a class's pool, neighbours in one call.
+static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
-    uint32_t n = 0, p = sp ? (end > sp->n_owned ? end : sp->n_owned) : 0;
-    for (; sp && p < sp->n_end; p++) n += sp->at[p] != VTI_NO_REGION;
-    return n;
+    uint32_t n_plan = 0;
+    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
+        uint32_t chunk = m->pset.cls[cls].pool;
+        vti_pset_take(&m->pset, chunk);
+        m->job_plan[n_plan++] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    }
+    qsort(m->job_plan, n_plan, sizeof *m->job_plan, by_name);
+    return n_plan;
 }
 
-static bool can_free_chunks(vt_manager *m, const vti_span *sp, uint32_t end, uint64_t n_chunk)
+static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
-    uint64_t has = vti_spare_count(m, sp) + warm_from(sp, end);
-    if (n_chunk > has) has += vti_rtree_evictable(m->rtree, m->now_ms);
-    if (n_chunk > has) has += vti_rtree_cuttable(m->rtree, m->now_ms);
-    return n_chunk <= has;
+    if (m->job_is_lent) vti_jobs_settle(m);
+    uint32_t n_plan = plan_destroy(m, cls, n);
+    return n_plan > 0 ? vti_destroy_now(m, n_plan) : VT_OK;
 }
 
-static uint64_t least_of(uint64_t a, uint64_t b)
+static uint32_t pooled_class(const vt_manager *m, uint32_t except)
 {
-    return a < b ? a : b;
+    uint32_t c = 0;
+    while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_pool == 0)) c++;
+    return c;
 }
 
-static bool cut_one_prefix(vt_manager *m)
+static bool destroy_other(vt_manager *m, uint32_t cls)
 {
-    bool is_cut = vti_rtree_cut(m->rtree, m->now_ms);
-    m->tally.prefix_evicted += is_cut;
-    return is_cut;
+    uint32_t other = pooled_class(m, cls);
+    return other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK;
 }
 
-// First evicts prefixes that no sequence uses, then cuts those in use.
-static void shed_prefixes(vt_manager *m, uint64_t n_chunk)
+// Warm chunks that could not be unmapped: the device may still read there.
+static bool others_are_warm(const vt_manager *m, const vti_span *sp)
 {
-    uint64_t goal = m->pset.n_in[VT_CHUNK_SPARE] + n_chunk;
-    do vti_prefixes_evict(m, goal - least_of(goal, m->pset.n_in[VT_CHUNK_SPARE]));
-    while (m->pset.n_in[VT_CHUNK_SPARE] < goal && cut_one_prefix(m));
+    return m->vset.n_warm_bytes[VTI_SPAN_IDLE] + m->vset.n_warm_bytes[VTI_SPAN_LIVE] >
+           warm_bytes(m, sp);
 }
 
-// Takes others' spare chunks first, then those of sp from `end` on, then prefixes.
-static vt_status reclaim_for_span(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
+vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
-    uint64_t n_other = least_of(n_chunk, vti_spare_count(m, sp));
-    uint64_t n_own = least_of(n_chunk - n_other, warm_from(sp, end));
-    shed_prefixes(m, n_chunk - n_other - n_own);
-    VT_TRY(vti_spare_reclaim(m, n_chunk - n_own, sp));
-    return n_own > 0 ? vti_span_shed(m, sp, end, UINT32_MAX, (uint32_t)n_own) : VT_OK;
+    const vti_class *c = &m->pset.cls[cls];
+    uint64_t n_error = m->tally.calls.device_errors;
+    while (c->n_pool == 0 && vti_budget_left(m) < c->chunk_bytes) {
+        if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
+            vti_idle_unmap_ahead(m, sp);
+            return VT_NOSPACE;
+        }
+        if (idle_unmap_one(m, cls, 1)) continue;
+        if (!m->system_is_full && destroy_other(m, cls)) continue;
+        if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
+        if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
+        if (haste == VTI_AHEAD) return VT_NOSPACE;
+        if (live_unmap_one(m, sp)) continue;
+        if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
+        return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
+    }
+    return VT_OK;
 }
 
-vt_status vti_room_make(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk)
+// ---- Back to the system
+
+static uint32_t count_for(uint64_t bytes, size_t chunk_bytes)
 {
-    if (budget_shortfall(m, n_chunk) == 0) return VT_OK;
-    vti_jobs_settle(m);
-    (void)vti_spans_reap(m, VTI_REAP_NOW);
-    if (!can_free_chunks(m, sp, end, budget_shortfall(m, n_chunk)))
-        (void)vti_spans_reap(m, VTI_REAP_WAIT);
-    uint64_t short_of = budget_shortfall(m, n_chunk);
-    if (short_of == 0) return VT_OK;
-    return can_free_chunks(m, sp, end, short_of) ? reclaim_for_span(m, sp, end, short_of)
-                                                 : VT_NOSPACE;
+    uint64_t n = bytes / chunk_bytes + (bytes % chunk_bytes != 0);
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-vt_status vti_room_from_idle(vt_manager *m, const vti_span *sp, uint64_t n_chunk)
+vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
 {
-    uint64_t short_of = budget_shortfall(m, n_chunk), idle = 0;
-    if (short_of == 0) return VT_OK;
-    for (const vti_span *it = m->vset.idle.oldest; it; it = it->newer)
-        if (it != sp) idle += it->n_warm;
-    return short_of <= idle ? vti_spare_reclaim(m, short_of, sp) : VT_NOSPACE;
+    uint64_t had = vti_pset_created_bytes(&m->pset), freed = 0;
+    uint64_t n_error = m->tally.calls.device_errors;
+    while (freed < bytes) {
+        uint32_t cls = pooled_class(m, UINT32_MAX);
+        if (cls < m->pset.n_class)
+            VT_TRY(pool_destroy(m, cls, count_for(bytes - freed, m->pset.cls[cls].chunk_bytes)));
+        else if (!idle_unmap_one(m, UINT32_MAX,
+                                 count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
+                 !live_unmap_one(m, NULL))
+            return m->tally.calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
+        freed = had - vti_pset_created_bytes(&m->pset);
+    }
+    return VT_OK;
 }
 
-bool vti_runs_fit(const vt_manager *m, int64_t n_run)
+void vti_spare_return_ahead(vt_manager *m)
 {
-    int64_t all = (int64_t)(m->vset.n_run + m->runs_reserved) + n_run;
-    return n_run <= 0 || (uint64_t)all <= m->max_runs / m->geo.n_view;
+    uint64_t spare = vti_spare_for_newcomers(m);
+    uint32_t cls = pooled_class(m, UINT32_MAX);
+    if (spare <= m->spare_high_bytes || m->job_is_lent) return;
+    if (cls == m->pset.n_class) {
+        vti_idle_unmap_ahead(m, NULL);
+        return;
+    }
+    const vti_class *c = &m->pset.cls[cls];
+    uint32_t most = count_for(spare - m->spare_high_bytes, c->chunk_bytes);
+    uint32_t n_plan = plan_destroy(m, cls, most);
+    if (vti_destroy_post(m, n_plan) == VT_OK) return;
+    vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
 }
 
-// Only a span that sheds all its chunks frees runs.
-vt_status vti_runs_make(vt_manager *m, const vti_span *sp, int64_t n_run)
+// ---- Mappings
+
+bool vti_runs_fit(const vt_manager *m, uint64_t n_run)
 {
-    vt_status st = VT_NOSPACE;
+    uint64_t used = m->vset.n_run + m->runs_reserved;
+    return n_run <= m->max_runs && used <= m->max_runs - n_run;
+}
+
+static bool unmap_all_warm(vt_manager *m, vti_span *sp)
+{
+    uint64_t had = m->vset.n_run;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        while (sp->lane[g].n_warm > 0)
+            if (warm_unmap(m, sp, g, UINT32_MAX) != VT_OK) return false;
+    return m->vset.n_run < had;
+}
+
+// Spans give up the mappings of warm chunks: idle ones, the longest idle first, then live ones.
+vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
+{
+    static const vti_span_state from[] = {VTI_SPAN_IDLE, VTI_SPAN_LIVE};
     if (vti_runs_fit(m, n_run)) return VT_OK;
     vti_jobs_settle(m);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
-    for (vti_span *it = NULL; !vti_runs_fit(m, n_run);) {
-        it = next_holder(&m->vset, it);
-        if (!it) return st;
-        if (it == sp || it->n_owned > 0) continue;
-        vt_status shed = vti_span_shed(m, it, 0, UINT32_MAX, UINT32_MAX);
-        if (shed != VT_OK) st = shed;
-    }
-    return VT_OK;
+    for (size_t k = 0; k < sizeof from / sizeof from[0]; k++)
+        for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
+            newer = it->newer;
+            if (vti_runs_fit(m, n_run)) return VT_OK;
+            if (it == sp || it->is_lost || warm_bytes(m, it) == 0) continue;
+            if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
+        }
+    return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

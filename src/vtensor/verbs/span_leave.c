@@ -1,175 +1,194 @@
-// span_leave.c - a span releases chunks: the end of a sequence that is truncated, or everything
-// once its sequence is released and the device is done with it.
+// span_leave.c - a lane releases positions: the end of a sequence that is truncated, what a window
+// has passed, or everything once the sequence is released.
 //
-//   drop     chunks of the home that nobody else holds stay mapped, as warm and dirty ones; the
-//            others are unmapped
-//   retire   the sequence has ended; the device may still read
-//   reap     the device is done: drop everything, and the span is idle
+//   leave    what is the lane's alone and could be written stays mapped, warm and dirty; the rest
+//            waits: it stays mapped and held until the device is done
+//   clear    the device is done: unmap what waits
+//   retire   the sequence has ended: leave everything
+//   reap     clear a retired span; then it is idle
+//
+//   held0      front            n_owned        held1           n_end
+//     | waits    | holds tokens   | waits        | warm          |
+//
+// Nothing here waits for the device. Tickets pass in order, so the oldest retired span is asked
+// first, and the others only if it has passed.
 #include "verbs.h"
 
 #include "vtensor/common/try.h"
 
-// Whether others hold chunks of the span's home.
-static bool home_is_shared(const vt_manager *m, const vti_span *sp)
+bool vti_lane_waits(const vti_lane *l)
 {
-    for (uint32_t p = 0; sp->home != VTI_NO_REGION && p < m->geo.chunks_per_span; p++) {
-        vti_chunk c = vti_pset_chunk(&m->pset, sp->home, p);
-        uint32_t mine = p < sp->n_owned && sp->at[p] == sp->home;
-        if (c.n_node > 0 || c.n_user > mine) return true;
+    return l->held0 < l->front || l->n_owned < l->held1;
+}
+
+// Whether a position may stay mapped without a holder.
+static bool stays_warm(const vt_manager *m, const vti_lane *l, uint32_t position)
+{
+    return position >= l->n_ro && vti_pset_state(&m->pset, l->at[position]) == VT_CHUNK_OWNED;
+}
+
+// Gives up held positions at the end that need not wait.
+static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+{
+    vti_lane *l = &sp->lane[group];
+    for (; l->held1 > end && l->held1 > l->held0; l->held1--) {
+        uint32_t p = l->held1 - 1, chunk = l->at[p];
+        if (chunk == VTI_NO_CHUNK) continue;
+        if (!stays_warm(m, l, p)) return;
+        vti_pset_user_drop(&m->pset, chunk, VTI_IN_LANE);
+        vti_lane_count_warm(&m->vset, sp, group, 1);
     }
-    return false;
 }
 
-static bool stays_warm(const vt_manager *m, const vti_span *sp, uint32_t position)
+// Once nothing waits at an end, the held range is what holds tokens.
+static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
 {
-    uint32_t region = sp->at[position];
-    return region != VTI_NO_REGION && region == sp->home &&
-           vti_pset_state(&m->pset, region, position) == VT_CHUNK_OWNED;
+    vti_lane *l = &sp->lane[group];
+    while (l->held1 > l->n_owned && l->held1 > l->held0 && l->at[l->held1 - 1] == VTI_NO_CHUNK)
+        l->held1--;
+    while (l->held0 < l->front && l->held0 < l->held1 && l->at[l->held0] == VTI_NO_CHUNK)
+        l->held0++;
+    if (l->held0 == l->held1) l->held0 = l->held1 = l->n_owned;
+    if (l->held0 < l->front && l->held0 == l->n_owned) l->held0 = l->front;
+    if (!vti_lane_waits(l) && l->n_ro > l->n_owned)
+        vti_lane_set_ro(&m->vset, sp, group, l->n_owned);
 }
 
-// Where the run of chunks that do not stay begins, which ends at `end` and does not reach below
-// `keep`.
-static uint32_t leaving_run(const vt_manager *m, const vti_span *sp, uint32_t keep, uint32_t end)
+void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front, uint32_t end)
 {
-    uint32_t first = end - 1, region = sp->at[first];
-    while (first > keep && sp->at[first - 1] == region && !stays_warm(m, sp, first - 1)) first--;
-    return first;
+    vti_lane *l = &sp->lane[group];
+    if (end < l->n_owned) l->n_owned = end;
+    l->front = front < l->n_owned ? front : l->n_owned;
+    if (l->guard_end > l->n_owned) l->guard_end = l->n_owned;
+    size_t mapped = l->n_end * m->geo.group[group].slice_bytes;
+    if (l->dirty_end > mapped) l->dirty_end = mapped;
+    if (sp->is_lost) return;
+    leave_end(m, sp, group, end);
+    shrink_held(m, sp, group);
 }
 
-// The last run in [keep, *end) that does not stay; false: none. *end becomes its beginning.
-static bool next_leaving(const vt_manager *m, const vti_span *sp, uint32_t keep, uint32_t *end,
-                         uint32_t *n)
+// The last mapped stretch that waits: its first position. 0 positions: none. Warm chunks after it
+// go along: beyond a gap they would be a run more.
+static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
 {
-    uint32_t last = *end;
-    while (last > keep && (stays_warm(m, sp, last - 1) || sp->at[last - 1] == VTI_NO_REGION))
-        last--;
-    if (last == keep) return false;
-    *end = leaving_run(m, sp, keep, last);
-    *n = last - *end;
-    return true;
+    bool at_end = l->held1 > l->n_owned;
+    uint32_t end = at_end ? l->held1 : l->front;
+    uint32_t least = at_end && l->n_owned > l->held0 ? l->n_owned : l->held0;
+    if (!vti_lane_waits(l)) return 0;
+    if (end > l->held1) end = l->held1;
+    while (at_end && end < l->n_end && l->at[end] != VTI_NO_CHUNK) end++;
+    while (end > least && l->at[end - 1] == VTI_NO_CHUNK) end--;
+    *first = end;
+    while (*first > least && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;
+    return end - *first;
 }
 
-static vt_status detach_leaving(vt_manager *m, vti_span *sp, uint32_t keep)
+vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 {
-    uint32_t end = sp->n_owned, n;
-    while (next_leaving(m, sp, keep, &end, &n)) VT_TRY(vti_span_detach(m, sp, end, n));
-    return VT_OK;
-}
-
-static vt_status detach_all(vt_manager *m, vti_span *sp, uint32_t first)
-{
-    for (uint32_t p = first, n; p < sp->n_owned; p += n) {
-        n = vti_run_length(sp->at, p, sp->n_owned);
-        if (sp->at[p] != VTI_NO_REGION) VT_TRY(vti_span_detach(m, sp, p, n));
+    vti_lane *l = &sp->lane[group];
+    uint32_t n;
+    vti_order_form form = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
+    if (!vti_lane_waits(l)) return VT_OK;
+    if (sp->is_lost) return VT_EDEVICE;
+    VT_TRY(vti_span_is_quiet(m, sp));
+    if (post && l->is_lent) return VT_BUSY;
+    vti_lane_settle(m, sp, group);
+    while ((n = waiting_stretch(l, &form.first)) > 0) {
+        form.n = n;
+        if (post && m->mapper_kind == VT_MAPPER_THREAD)
+            return vti_job_post(m, sp, group, &form) == VT_OK ? VT_BUSY : VT_NOSPACE;
+        VT_TRY(vti_job_now(m, sp, group, &form));
+        shrink_held(m, sp, group);
     }
-    return VT_OK;
-}
-
-// The first position that does not stay warm; n_owned: all do.
-static uint32_t first_leaving(const vt_manager *m, const vti_span *sp, uint32_t keep)
-{
-    uint32_t end = sp->n_owned, first = end, n;
-    while (next_leaving(m, sp, keep, &end, &n)) first = end;
-    return first;
-}
-
-// A live span keeps no warm chunks beyond a hole: it would have one run more than before. (Shedding
-// repairs the span, so it comes first.)
-static vt_status detach_for(vt_manager *m, vti_span *sp, uint32_t keep)
-{
-    if (sp->state != VTI_SPAN_LIVE) return detach_leaving(m, sp, keep);
-    if (first_leaving(m, sp, keep) == sp->n_owned) return VT_OK;
-    VT_TRY(vti_span_shed(m, sp, 0, UINT32_MAX, UINT32_MAX));
-    return detach_all(m, sp, first_leaving(m, sp, keep));
-}
-
-vt_status vti_span_drop(vt_manager *m, vti_span *sp, uint32_t keep)
-{
-    vti_job_settle(m, sp);
-    vt_status st = detach_for(m, sp, keep);
-    if (st != VT_OK) {
-        (void)vti_span_repair(m, sp); // else torn
-        return st;
-    }
-    vti_span_drop_detached(m, sp, keep);
-    uint32_t end = sp->n_owned;
-    for (uint32_t p = keep; p < end; p++) {
-        if (sp->at[p] == VTI_NO_REGION) continue;
-        vti_pset_user_drop(&m->pset, sp->at[p], p);
-        sp->n_warm++;
-    }
-    if (end > sp->n_dirty) sp->n_dirty = end;
-    sp->n_owned = keep;
+    shrink_held(m, sp, group);
     return VT_OK;
 }
 
 // ---- Retire and reap
 
-static vt_status device_is_done(vt_manager *m, vti_span *sp, bool wait, bool *is_done)
+// A home that holds chunks of others is left to them.
+static void leave_home(vt_manager *m, vti_lane *l)
 {
-    *is_done = true;
-    if (sp->needs_fence) VT_TRY(vti_span_fence(m, sp));
-    if (sp->fence == 0) return VT_OK;
-    return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, sp->fence, wait, is_done));
+    uint32_t n_own = 0;
+    if (l->home == VTI_NO_CHUNK) return;
+    for (uint32_t p = 0; p < l->n_end; p++)
+        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_region_first(&m->pset, l->at[p]) == l->home;
+    if (vti_pset_region_created(&m->pset, l->home) == n_own) return;
+    vti_pset_home_close(&m->pset, l->home);
+    l->home = VTI_NO_CHUNK;
 }
 
-// Leaves unmapping a run that others hold to the mapper, since a long run takes long.
-static bool unmap_async(vt_manager *m, vti_span *sp)
+static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
 {
-    uint32_t end = sp->n_owned, n;
-    return m->mapper_kind == VT_MAPPER_THREAD && sp->tear.n == 0 && sp->n_detached == 0 &&
-           next_leaving(m, sp, 0, &end, &n) &&
-           vti_job_post(m, sp, VTI_JOB_UNMAP, end, n, VTI_SOON) == VT_OK;
-}
-
-// A home whose chunks others hold is left to them.
-static vt_status reap_now(vt_manager *m, vti_span *sp)
-{
-    bool shared = home_is_shared(m, sp);
-    VT_TRY(vti_span_drop(m, sp, 0));
-    if (shared) VT_TRY(vti_span_leave_home(m, sp));
+    vt_status st = VT_OK;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vt_status cleared = vti_lane_clear(m, sp, g, post);
+        if (cleared != VT_OK) st = cleared;
+    }
+    if (st != VT_OK || sp->state != VTI_SPAN_RETIRED) return st;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vti_lane *l = &sp->lane[g];
+        l->front = l->held0 = l->held1 = l->guard_end = 0;
+        vti_lane_set_ro(&m->vset, sp, g, 0);
+        leave_home(m, l);
+    }
     sp->fence = 0;
     vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
     return VT_OK;
 }
 
-// Cancels the span's job, which is no longer needed, or waits for it. False: with VTI_REAP_TRY, it
-// is running, or it is an unmapping.
-static bool job_is_quiet(vt_manager *m, vti_span *sp, vti_reap how)
+static vt_status await_span(vt_manager *m, vti_span *sp)
 {
-    if (how == VTI_REAP_TRY)
-        return !sp->is_lent || (sp->job.kind != VTI_JOB_UNMAP && vti_job_cancel(m, sp));
-    vti_job_settle(m, sp);
-    return true;
+    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+    return vti_fence_await(m, sp->fence);
 }
 
-static vt_status span_reap(vt_manager *m, vti_span *sp, vti_reap how)
-{
-    bool is_done;
-    if (!job_is_quiet(m, sp, how)) return VT_OK;
-    VT_TRY(device_is_done(m, sp, how == VTI_REAP_WAIT, &is_done));
-    if (!is_done || (how == VTI_REAP_TRY && unmap_async(m, sp))) return VT_OK;
-    return reap_now(m, sp);
-}
-
-// If the device fails, a span stays retired and is tried again later.
 vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;
-    for (vti_span *sp = m->vset.retired.oldest, *newer; sp; sp = newer) {
+    for (vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
-        vt_status reaped = span_reap(m, sp, how);
-        if (reaped != VT_OK) st = reaped;
+        if (how != VTI_REAP_POST)
+            vti_span_settle(m, sp);
+        else if (vti_span_is_lent(&m->vset, sp))
+            continue;
+        vt_status reaped = how == VTI_REAP_WAIT ? await_span(m, sp) : vti_span_is_quiet(m, sp);
+        if (reaped == VT_BUSY) break; // and so are the newer ones
+        if (reaped == VT_OK) reaped = span_reap(m, sp, how == VTI_REAP_POST);
+        if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
-    vt_status swept = vti_strays_free(m);
-    return st != VT_OK ? st : swept;
+    return st;
+}
+
+bool vti_span_reap_oldest(vt_manager *m)
+{
+    vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest;
+    if (!sp || vti_span_is_quiet(m, sp) != VT_OK) return false;
+    vti_span_settle(m, sp);
+    return span_reap(m, sp, false) == VT_OK && sp->state == VTI_SPAN_IDLE;
 }
 
 void vti_span_retire(vt_manager *m, vti_span *sp)
 {
     sp->seq = NULL;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        size_t used = sp->lane[g].n_owned * m->geo.group[g].slice_bytes;
+        if (used > sp->lane[g].dirty_end) sp->lane[g].dirty_end = used;
+        vti_lane_leave(m, sp, g, 0, 0);
+    }
+    if (sp->is_lost) {
+        vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);
+        return;
+    }
     sp->needs_fence = true;
-    (void)vti_span_fence(m, sp);
+    (void)vti_fence_take(m, sp);
     vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
-    (void)vti_spans_reap(m, VTI_REAP_TRY);
+    (void)vti_spans_reap(m, VTI_REAP_POST);
+}
+
+void vti_spans_clear(vt_manager *m, bool post)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        for (uint32_t g = 0; g < m->geo.n_group; g++)
+            if (vti_lane_waits(&sp->lane[g])) (void)vti_lane_clear(m, sp, g, post);
 }

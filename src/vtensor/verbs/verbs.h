@@ -17,127 +17,161 @@
 #define VTI_WIPE   (UINT64_MAX - 1)
 #define VTI_RETURN UINT64_MAX
 
-// span_fence.c
-vt_status vti_span_fence(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
-vt_status vti_span_await_fence(vt_manager *m, const vti_span *sp); // waits for sp->fence
-// Waits until no work on the device can read what is unmapped next.
-vt_status vti_span_quiesce(vt_manager *m, vti_span *sp);
+enum { VTI_PORTION_BYTES = 4 << 20 }; // of a job at a time
 
-// span_map.c
-// [Map] Pre: the range shows one region, or nothing, throughout.
-vt_status vti_span_map(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
-                       vt_vmm_use use);
-vt_status vti_span_unmap(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n); // [Unmap]
-// Undoes a Map of one position before a kernel has seen it: `region` again. A failure leaves a
-// tear.
-void vti_span_map_back(vt_manager *m, vti_span *sp, uint32_t position, uint32_t region);
-// Unmaps one run that stays held: vti_span_drop_detached releases it, vti_span_repair maps it
-// again.
-vt_status vti_span_detach(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);
-void vti_span_drop_detached(vt_manager *m, vti_span *sp, uint32_t first); // from `first` on
-vt_status vti_span_repair(vt_manager *m, vti_span *sp); // maps what is torn or detached
-// Repairs the tears that show these chunks, which are about to be destroyed.
-vt_status vti_tears_repair(vt_manager *m, uint32_t region, uint32_t first, uint32_t n);
+// lane_plan.c
+// The chunks of plan[from .. to) go back.
+void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to);
+// What the mappings of plan[0 .. n) at `first` cost, at most, in mappings.
+uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
+                       const vti_plan *plan, uint32_t n);
 
-// span_copy.c: in each view
-// Copies the first bytes of a chunk, which need not be mapped, into the span at the same position.
-vt_status vti_span_fetch(vt_manager *m, vti_span *sp, uint32_t position, uint32_t from_region,
-                         size_t size_bytes);
-// Copies the other way.
-vt_status vti_span_store(vt_manager *m, const vti_span *sp, uint32_t position, uint32_t to_region,
-                         size_t size_bytes);
-// Wipes from `offset` to the end of the position.
-vt_status vti_span_zero(vt_manager *m, vti_span *sp, uint32_t position, size_t offset);
+// swap_slots.c
+vt_status vti_swap_init(vt_manager *m, const vt_config *cfg); // VT_ENOMEM
+void vti_swap_free(vti_swap *sw);
+vt_status vti_swap_open(vt_manager *m); // once. Errors: VT_EINVAL (no swap is configured)
+uint32_t vti_slot_take(vt_manager *m, uint32_t group); // Pre: one is free
+void vti_slot_put(vt_manager *m, const vti_swapped *c);
+void vti_swap_forget(vt_seq *s); // returns the sequence's slots
 
-// chunk_alloc.c
-vt_status vti_span_alloc(vt_manager *m, vti_span **out); // [vAlloc] a new span, idle
-void vti_span_free(vt_manager *m, vti_span *sp);         // [vFree] Pre: the newest span, not live
-// [pAlloc] Pre: ABSENT.
-vt_status vti_chunks_alloc(vt_manager *m, uint32_t region, uint32_t first, uint32_t n);
-// [pFree] Pre: SPARE, and mapped nowhere but in tears.
-vt_status vti_chunks_free(vt_manager *m, uint32_t region, uint32_t first, uint32_t n);
+// fence.c: none of these waits but vti_fence_await
+vt_status vti_fence_take(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
+vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed);
+vt_status vti_fence_await(vt_manager *m, uint64_t ticket);
+// Whether the device is done with what the span gave up, and with wiping it: VT_BUSY if not.
+vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
+// A chunk that a queued copy reads stays held until the copy is done. Errors: VT_ENOMEM (before the
+// copy: reserve), VT_EDEVICE.
+vt_status vti_loan_reserve(vt_manager *m);
+void vti_loan_add(vt_manager *m, uint32_t chunk);
+void vti_loans_return(vt_manager *m, bool wait);
 
-// span_jobs.c: the same for spare chunks, at once or on the mapper thread. A span has one job at a
-// time.
-vt_status vti_job_now(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n);
+// quarantine.c
+void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
+// A lane of such a span holds all that it maps. Pre: it is not lent.
+void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group);
+// Unmaps all that a quarantined span maps; goes on where it failed before. Pre: no lane is
+// lent, no sequence lives there. Errors: VT_EDEVICE.
+vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
+void vti_quarantine_retry(vt_manager *m); // all that the device is done with
+
+// lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a
+// time. BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
+typedef struct vti_order_form {
+    vti_job_kind kind;
+    uint32_t first, n;
+    vt_vmm_use use;    // BACK: WRITE makes warm chunks, else they are held
+    uint64_t deadline; // of a job that is posted
+} vti_order_form;
+
+// Does all of it at once. A failure leaves what was done before it done (warm chunks), but for
+// aliases, which are undone.
+vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
-vt_status vti_job_post(vt_manager *m, vti_span *sp, vti_job_kind kind, uint32_t first, uint32_t n,
-                       uint64_t deadline);
-void vti_jobs_take(vt_manager *m);                     // commits what is done
-bool vti_job_cancel(vt_manager *m, vti_span *sp);      // false: it is running, or done
-vt_status vti_job_finish(vt_manager *m, vti_span *sp); // does it, or waits for it
-void vti_job_settle(vt_manager *m, vti_span *sp);      // cancels it, or waits for it
-void vti_jobs_settle(vt_manager *m);                   // all
+vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form);
+vt_status vti_destroy_now(vt_manager *m, uint32_t n);              // chunks of m->job_plan
+vt_status vti_destroy_post(vt_manager *m, uint32_t n);             // the same
+void vti_jobs_take(vt_manager *m);                                 // commits what is done
+void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group); // takes its job back
+void vti_span_settle(vt_manager *m, vti_span *sp);
+void vti_jobs_settle(vt_manager *m); // all
 
-// strays.c
-vt_status vti_strays_free(vt_manager *m);
-// Pre: nothing is mapped at the position. Frees the home's spare chunk there, if it has one.
-vt_status vti_stray_free_at(vt_manager *m, vti_span *sp, uint32_t position);
-
-// span_warm.c
-// Sheds warm chunks of [first, end), the last ones first, max_n at most.
-vt_status vti_span_shed(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t max_n);
-// The mapper sheds an idle span's last stretch. Returns its number of chunks; 0: none.
-uint32_t vti_span_shed_async(vt_manager *m, vti_span *sp, uint64_t max_n);
-vt_status vti_span_leave_home(vt_manager *m, vti_span *sp); // sheds all; the span has no home then
-bool vti_span_dirty(const vti_span *sp, uint32_t *first, uint32_t *n); // the last dirty stretch
-vt_status vti_span_clean(vt_manager *m, vti_span *sp);                 // wipes the dirty chunks
-
-// span_leave.c
-typedef enum vti_reap {
-    VTI_REAP_TRY = 0, // those the device is done with; the mapper does what takes long
-    VTI_REAP_NOW,     // the same, but at once
-    VTI_REAP_WAIT     // all, and waits for the device
-} vti_reap;
-// Releases the positions from `keep` on. A failure that cannot be undone leaves the span torn.
-vt_status vti_span_drop(vt_manager *m, vti_span *sp, uint32_t keep);
-void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
-// Makes retired spans idle. Errors: VT_EDEVICE (some stay retired, and are tried again).
-vt_status vti_spans_reap(vt_manager *m, vti_reap how);
+// chunk_take.c
+typedef enum vti_haste {
+    VTI_NOW = 0, // the owner waits: others' prepared chunks and system calls are allowed
+    VTI_AHEAD    // nobody waits: what takes long is left to the mapper, and VT_NOSPACE answered
+} vti_haste;
+// Takes chunks for the cold positions [first, first + *n) of a lane out of the structure, into the
+// lane's plan; ahead of need, perhaps fewer: *n of them. Errors: VT_NOSPACE, VT_NOMAPS; then they
+// are where they were, or in the pool.
+vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t *n,
+                        vti_haste haste);
+// One created chunk that is mapped nowhere, with the job. Errors: as vti_plan_make.
+vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk);
 
 // reclaim.c
-uint64_t vti_spare_count(const vt_manager *m, const vti_span *except); // not those of `except`
-// Returns n_chunk spare chunks to the system, but none of `except`.
-// Errors: VT_NOSPACE (there were fewer; they are returned), VT_EDEVICE.
-vt_status vti_spare_reclaim(vt_manager *m, uint64_t n_chunk, const vti_span *except);
-void vti_spare_return_excess(vt_manager *m); // spare chunks beyond the high mark
-// Evicts until n_chunk more chunks are spare, or no prefix is left that may be evicted. Destroys no
-// chunk.
-void vti_prefixes_evict(vt_manager *m, uint64_t n_chunk);
-// Makes room in the budget for n_chunk more chunks, which sp wants below position `end`; its warm
-// chunks below `end` stay. sp may be NULL. Errors: VT_NOSPACE (returning everything that may be
-// returned would not suffice: nothing is lost).
-vt_status vti_room_make(vt_manager *m, vti_span *sp, uint32_t end, uint64_t n_chunk);
-// The same for work ahead of need, only from the free budget and from idle spans other than sp.
-vt_status vti_room_from_idle(vt_manager *m, const vti_span *sp, uint64_t n_chunk);
-bool vti_runs_fit(const vt_manager *m, int64_t n_run); // n_run more runs in each view
-vt_status vti_runs_make(vt_manager *m, const vti_span *sp, int64_t n_run); // room for them
+uint64_t vti_budget_left(const vt_manager *m);
+// Whether `bytes` more can be had by taking all that extend may take. Errors: VT_NOSPACE, VT_BUSY.
+vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes);
+// Makes the pool of the class hold a chunk, or the budget have room for one.
+vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste);
+uint64_t vti_pool_bytes(const vt_manager *m);
+uint64_t vti_spare_for_newcomers(
+    const vt_manager *m); // the pool, and the warm chunks of idle spans
+uint64_t vti_evictable_bytes(const vt_manager *m);
+// Returns spare memory to the system until `bytes` are returned, or there is none.
+vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
+// Lets the mapper do a portion of it, beyond spare_high.
+void vti_spare_return_ahead(vt_manager *m);
+// Takes warm chunks into the pool: of a lane from position `end` on, at once; a portion of an idle
+// span's by the mapper.
+vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except);
+// Evicts blocks until the pool holds `bytes` more, or nothing is left.
+void vti_prefixes_evict(vt_manager *m, uint64_t bytes);
+bool vti_runs_fit(const vt_manager *m, uint64_t n_run);
+vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run); // VT_NOMAPS
 
-// span_grow.c
-// Makes sure that the home holds no chunk in use at [first, end).
-vt_status vti_span_home(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end);
-// How many positions from `first` on one job may back: *n, at least 1, not beyond `end`.
-// Pre: nothing is mapped at `first`.
-vt_status vti_span_stretch(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n);
-// Backs *n positions from `first` on, at least 1 and not beyond `end`: warm chunks.
-vt_status vti_span_back(vt_manager *m, vti_span *sp, uint32_t first, uint32_t end, uint32_t *n);
+// lane_bytes.c: in each view
+// Copies the first bytes of a chunk, which need not be mapped, into the lane, in the order of the
+// device's work.
+vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
+                         uint32_t chunk, size_t size_bytes);
+// Copies all of a position into a chunk that is mapped nowhere. Pre: the backend has store.
+vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
+                         uint32_t chunk);
+// Wipes bytes [from, to) of each view.
+vt_status vti_lane_zero(vt_manager *m, const vti_span *sp, uint32_t group, size_t from, size_t to);
+// What is mapped below `end` is to be guarded against writes (unless no_guard), by the next
+// vti_span_guard after the device has done its work so far; what is from `begin` on can be written
+// again, at once.
+void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+void vti_span_guard(vt_manager *m, vti_span *sp);
+// Positions [first, end) were backed anew: those below n_ro are guarded again, at once.
+vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t end);
+vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
-// span_share.c
-// The chunks mapped at [first, first + n) hold tokens from now on. Pre: first = n_owned.
-void vti_span_hold(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n);
-// The span becomes one more holder of chunks. Pre: nothing is mapped there; first = n_owned.
-vt_status vti_span_share(vt_manager *m, vti_span *sp, uint32_t first, uint32_t n, uint32_t region,
-                         vt_vmm_use use);
-// Shares the chunks that at[0 .. n) names. On an error some are shared already. Pre: nothing is
-// held yet; no eviction can take these chunks away.
-vt_status vti_span_alias(vt_manager *m, vti_span *sp, const uint32_t *at, uint32_t n);
-// Replaces a shared chunk by a copy of the first size_bytes of each view. Pre: the home's place is
-// free (vti_span_home) and there is room for a chunk.
-vt_status vti_span_unshare(vt_manager *m, vti_span *sp, uint32_t position, size_t size_bytes);
+// lane_grow.c
+// Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.
+// Errors: as vti_plan_make; then some may be backed.
+vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end);
+// The same for chunks that are overwritten at once: they are not wiped.
+vt_status vti_lane_back_unwiped(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                                uint32_t end);
+// The same by the mapper, as far as one stretch goes.
+vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                              uint32_t end, uint64_t deadline);
+// Positions [n_owned, end) hold tokens from now on. Pre: they are warm.
+void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
+// Shares the chunks at[first .. end) of others. Pre: nothing of them is held.
+vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
+                         uint32_t first, uint32_t end);
 
-// span_take.c
-// A live span, wiped, for a sequence that will alias n_alias chunks and is expected to grow to
-// expect_tok tokens (0: unknown). Errors: VT_NOSPACE (all spans are live), VT_ENOMEM, VT_EDEVICE.
-vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t n_alias, vti_span **out);
+// span_life.c
+vt_status vti_span_alloc(vt_manager *m, vti_span **out); // [vAlloc] a new span, idle
+void vti_span_free(vt_manager *m, vti_span *sp);         // [vFree] Pre: the newest span, not live
+// A live span, wiped, for a sequence that is expected to grow to expect_tok tokens (0: unknown), of
+// which it aliases alias_tok. Errors: VT_BUSY, VT_ENOMEM, VT_EDEVICE, VT_NOSPACE.
+vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vti_span **out);
+
+// span_leave.c
+// Positions outside [front, end) hold no tokens any more: what is the lane's alone and can be
+// written stays warm, the rest waits until the device is done.
+void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front, uint32_t end);
+bool vti_lane_waits(const vti_lane *l);
+// Unmaps what waits, if the device is done: VT_BUSY if it is not. `post`: lets the mapper do it.
+vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post);
+typedef enum vti_reap {
+    VTI_REAP_POST = 0, // what must be unmapped is left to the mapper thread, if there is one
+    VTI_REAP_NOW,      // it is unmapped now; jobs on the way are taken back
+    VTI_REAP_WAIT      // the same, and waits for the device
+} vti_reap;
+void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
+// Makes retired spans idle, the oldest first, as far as the device is done with them.
+vt_status vti_spans_reap(vt_manager *m, vti_reap how);
+bool vti_span_reap_oldest(vt_manager *m); // by the caller, not by the mapper; false: it is in use
+// The same for what waits in live spans.
+void vti_spans_clear(vt_manager *m, bool post);
 
 #endif

@@ -41,17 +41,15 @@ typedef struct st_cursor {
     fx_error *err;
 } st_cursor;
 
-__attribute__((format(printf, 3, 4))) static fx_status fail_st_tensor(const st_cursor *c,
-                                                                      const char *name,
-                                                                      const char *fmt, ...)
+fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ...)
 {
     char what[256];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s': %s", c->s->path,
-                    fxi_show_text(name, strlen(name)).s, what);
+    return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
+                    fxi_show_text(t->name, strlen(t->name)).s, what);
 }
 
 // ---- one tensor --------------------------------------------------------------------------------
@@ -68,18 +66,18 @@ static bool read_count(const json_t *v, uint64_t *out)
 static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
 {
     const json_t *shape = json_object_get(of, "shape");
-    if (!json_is_array(shape)) return fail_st_tensor(c, t->name, "has no shape");
+    if (!json_is_array(shape)) return fxi_st_fail(c->err, t, "has no shape");
     const size_t n = json_array_size(shape);
     if (n > FXI_ST_MAX_DIM)
-        return fail_st_tensor(c, t->name, "has %zu dimensions (%d are allowed)", n, FXI_ST_MAX_DIM);
+        return fxi_st_fail(c->err, t, "has %zu dimensions (%d are allowed)", n, FXI_ST_MAX_DIM);
     t->n_dim = (int)n;
     t->n_elem = 1;
     for (size_t i = 0; i < FXI_ST_MAX_DIM; i++) t->dim[i] = 1;
     for (size_t i = 0; i < n; i++) {
         if (!read_count(json_array_get(shape, i), &t->dim[i]))
-            return fail_st_tensor(c, t->name, "dimension %zu is not a count", i);
+            return fxi_st_fail(c->err, t, "dimension %zu is not a count", i);
         if (__builtin_mul_overflow(t->n_elem, t->dim[i], &t->n_elem))
-            return fail_st_tensor(c, t->name, "its dimensions' product is too large");
+            return fxi_st_fail(c->err, t, "its dimensions' product is too large");
     }
     return FX_OK;
 }
@@ -87,11 +85,11 @@ static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tens
 static fx_status read_st_type(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
 {
     const char *name = json_string_value(json_object_get(of, "dtype"));
-    if (!name) return fail_st_tensor(c, t->name, "has no dtype");
+    if (!name) return fxi_st_fail(c->err, t, "has no dtype");
     const struct st_type *type = find_st_type(name);
     if (!type)
-        return fail_st_tensor(c, t->name, "is of the unknown type '%s'",
-                              fxi_show_text(name, strlen(name)).s);
+        return fxi_st_fail(c->err, t, "is of the unknown type '%s'",
+                           fxi_show_text(name, strlen(name)).s);
     t->type = type->type;
     t->type_name = type->name;
     t->elem_bytes = type->elem_bytes;
@@ -104,16 +102,16 @@ static fx_status read_range(const st_cursor *c, const json_t *of, fxi_st_tensor 
     uint64_t from, to, want;
     if (json_array_size(range) != 2 || !read_count(json_array_get(range, 0), &from) ||
         !read_count(json_array_get(range, 1), &to))
-        return fail_st_tensor(c, t->name, "data_offsets are not two counts");
+        return fxi_st_fail(c->err, t, "data_offsets are not two counts");
     if (from > to || to > c->data_bytes)
-        return fail_st_tensor(c, t->name,
-                              "bytes %" PRIu64 " to %" PRIu64 " are not within the %" PRIu64
-                              " bytes of tensor data",
-                              from, to, c->data_bytes);
+        return fxi_st_fail(c->err, t,
+                           "bytes %" PRIu64 " to %" PRIu64 " are not within the %" PRIu64
+                           " bytes of tensor data",
+                           from, to, c->data_bytes);
     if (__builtin_mul_overflow(t->n_elem, t->elem_bytes, &want) || want != to - from)
-        return fail_st_tensor(c, t->name,
-                              "%" PRIu64 " bytes of data for %" PRIu64 " numbers of type %s",
-                              to - from, t->n_elem, t->type_name);
+        return fxi_st_fail(c->err, t,
+                           "%" PRIu64 " bytes of data for %" PRIu64 " numbers of type %s",
+                           to - from, t->n_elem, t->type_name);
     t->data = c->data + from;
     t->size_bytes = to - from;
     return FX_OK;
@@ -125,9 +123,9 @@ static fx_status read_entry(const st_cursor *c, const char *name, const json_t *
     *t = (fxi_st_tensor){.name = name, .file = c->s->path};
     const size_t n = strlen(name);
     if (!n || n > MAX_NAME_BYTES)
-        return fail_st_tensor(c, name, "a name of %zu bytes (1 to %d are allowed)", n,
-                              MAX_NAME_BYTES);
-    if (!json_is_object(of)) return fail_st_tensor(c, name, "is not an object");
+        return fxi_st_fail(c->err, t, "a name of %zu bytes (1 to %d are allowed)", n,
+                           MAX_NAME_BYTES);
+    if (!json_is_object(of)) return fxi_st_fail(c->err, t, "is not an object");
     FX_TRY(read_st_type(c, of, t));
     FX_TRY(read_st_shape(c, of, t));
     return read_range(c, of, t);
@@ -154,12 +152,11 @@ static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_d
     for (size_t i = 0; i < c->s->n_tensor; i++) {
         const fxi_st_tensor *t = by_data[i];
         if (t->data < at)
-            return fail_st_tensor(
-                c, t->name, "overlaps tensor '%s'",
-                fxi_show_text(by_data[i - 1]->name, strlen(by_data[i - 1]->name)).s);
+            return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
+                               fxi_show_text(by_data[i - 1]->name, strlen(by_data[i - 1]->name)).s);
         if (t->data > at)
-            return fail_st_tensor(c, t->name, "%zu bytes before it belong to no tensor",
-                                  (size_t)(t->data - at));
+            return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
+                               (size_t)(t->data - at));
         at = t->data + t->size_bytes;
     }
     const size_t rest = (size_t)(c->data + c->data_bytes - at);

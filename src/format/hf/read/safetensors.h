@@ -11,6 +11,7 @@
 #include "base/system/mapping.h"
 #include <stdint.h>
 
+#include "base/fail.h"
 #include "base/text/str.h"
 
 typedef enum fxi_st_type { // the types that weights are read from, and others
@@ -52,5 +53,9 @@ fx_status fxi_safetensors_open(const char *path, fxi_safetensors *out, fx_error 
 fx_status fxi_safetensors_parse(const void *data, size_t n_bytes, const char *name,
                                 fxi_safetensors *out, fx_error *err);
 void fxi_safetensors_close(fxi_safetensors *s);
+
+// Fails with FX_EFORMAT: "FILE: tensor 'NAME': ..".
+__attribute__((format(printf, 3, 4))) fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t,
+                                                            const char *fmt, ...);
 
 #endif

@@ -1,17 +1,21 @@
 // vmm_cuda.c - the backend on a GPU: the driver's virtual memory management.
 //
-//   vmm_cuda.c          addresses: reserve, map, unmap, zero, fetch; opening and closing
+//   vmm_cuda.c          opening and closing, and the calls of the port
 //   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
-//   vmm_cuda_context.c  the current context, and the driver's results
-//   vmm_cuda_fence.c    fence, passed
-//   vmm_cuda_swap.c     the swap in pinned host memory
+//   vmm_cuda_map.c      addresses: reserve, map, protect, unmap
+//   vmm_cuda_window.c   addresses of our own, for fetch
+//   vmm_cuda_copy.c     fetch, zero
+//   vmm_cuda_fence.c    tickets
+//   vmm_cuda_swap.c     the swap in host memory
+//   vmm_cuda_context.c  the current context, the capture mode, and the driver's results
 //   cuda_driver.c       loads libcuda.so.1
 //
 //   reserve    cuMemAddressReserve
-//   create     cuMemCreate, a handle for each slice
-//   map        cuMemMap for each handle, cuMemSetAccess once for the run; fresh handles are wiped
+//   create     cuMemCreate, a handle for each slice; its bytes are not promised to be zero
+//   map        cuMemMap for each handle, cuMemSetAccess once for the run
+//   protect    cuMemSetAccess
 //   unmap      cuMemUnmap once for the run
-//   fetch      maps the slice in a window, copies, unmaps it; store does the same
+//   fetch      maps the slice in a window and copies from there
 //   destroy    cuMemRelease for each handle
 //
 // What the driver's documentation requires, and how it is met:
@@ -20,24 +24,34 @@
 //   slice is a handle. One cuMemUnmap may end many neighbouring mappings, and one cuMemSetAccess
 //   may open them.
 // - A mapping cannot be touched before its access is set, and loses the access when it is unmapped.
-// - The memory of a handle lives until the handle is released and no longer mapped. It is not
-//   promised to be zero: a handle is wiped when it is first mapped, before map returns.
+// - The memory of a handle lives until the handle is released and no longer mapped.
 // - Two addresses of one handle are not coherent while a write through one of them runs: a kernel
 //   that runs during the write may read old bytes through the other address. Only whole operations
 //   in stream order see each other. The manager lets no kernel write to an address that others read
-//   (shared chunks are read-only), and fetch waits for the user's stream before it reads through
-//   its window.
+//   (shared chunks are read-only), and a queued fetch is such an operation.
 // - Unmapping does not reliably wait for kernels: that is what fences are for.
 //
-// Order on the device: wiping, zero and copies run in a stream of our own that is not ordered
-// against the user's, and each call waits for them. fetch, store and swap_write read bytes that
-// queued kernels may still write, so they wait for the user's stream first. zero, swap_read and the
-// destination of fetch do not: nothing may use the bytes there any longer, as for unmap. None of
-// these calls may be made while the user's stream is being captured into a graph.
+// Read-only access (CU_MEM_ACCESS_FLAGS_PROT_READ) is in the interface since CUDA 10.2. The
+// documentation says nothing about which devices and drivers honour it for memory of the device
+// itself, and it may be refused; so configure tries it on a mapping, in both directions, and
+// can_protect tells what came of it. That a write through it faults cannot be tried, because such a
+// fault ends the context. A write that faults is reported by the next call of the driver as an
+// error of the whole context.
+//
+// Order on the device:
+// - What is VT_VMM_QUEUED goes into the first of the user's streams and is not waited for. If that
+//   stream is being captured into a graph, the call would become a part of the graph; it is
+//   refused with VT_EDEVICE before anything changes.
+// - What is VT_VMM_NOW goes into a stream of our own, which is not ordered against the user's, and
+//   is waited for there. There is a stream for each of the two threads that call a backend, so
+//   that neither waits for the other.
+// - swap_write reads bytes that queued kernels may still write, so it waits for a ticket first.
+// - All other calls wait for nothing. The documentation of cuMemUnmap and cuMemSetAccess leaves
+//   open whether they wait inside the driver.
 //
 // Threads: the context that was current at open is made current for each call, in any thread. `mu`
-// guards the table of chunks and the fences and is never held across a call of the driver. A flag
-// and a condition hand the window for fetch and store from thread to thread.
+// guards the tables and is never held across a call of the driver; `marking` is held while a mark
+// is set, which does not wait either.
 #include "vmm_cuda.h"
 
 #include <stdlib.h>
@@ -54,254 +68,201 @@ static uint64_t cuda_max_runs(vt_vmm *vmm)
     return UINT64_MAX;
 }
 
-static vt_status reserve_now(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr)
+static bool cuda_can_protect(vt_vmm *vmm)
 {
-    return vti_cuda_status(c->cu.mem_address_reserve(addr, size_bytes, c->granularity, 0, 0));
+    return vti_cuda_of(vmm)->can_protect;
+}
+
+static bool cuda_creates_zeroed(vt_vmm *vmm)
+{
+    (void)vmm;
+    return false;
+}
+
+static void add_class(vti_cuda *c, const vt_vmm_class *cls)
+{
+    assert(cls->n_slice > 0 && cls->n_index > 0 && cls->slice_bytes > 0);
+    assert(cls->slice_bytes % c->granularity == 0);
+    c->cls[c->n_class] = *cls;
+    c->first_index[c->n_class + 1] = c->first_index[c->n_class] + cls->n_index;
+    c->n_class++;
+    if (c->windows.each_bytes < cls->slice_bytes) c->windows.each_bytes = cls->slice_bytes;
+}
+
+static void set_geometry(vti_cuda *c, const vt_vmm_geometry *geo)
+{
+    assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
+    vt_vmm_class granule = {.n_slice = 1, .slice_bytes = c->granularity, .n_index = 1};
+    c->n_class = 0;
+    for (uint32_t k = 0; k < geo->n_class; k++) add_class(c, &geo->cls[k]);
+    add_class(c, &granule);
+}
+
+// Both ways, as protect will go. Only a refusal says that the driver cannot.
+static vt_status try_protect_at(vti_cuda *c, vti_cu_ptr addr)
+{
+    const vt_vmm_use uses[] = {VT_VMM_READ, VT_VMM_WRITE, VT_VMM_READ};
+    vt_status st = VT_OK;
+    c->can_protect = true;
+    for (int i = 0; i < 3 && st == VT_OK; i++)
+        st = vti_cuda_protect(c, addr, c->granularity, uses[i]);
+    c->can_protect = st == VT_OK;
+    return st == VT_NOSPACE ? st : VT_OK;
+}
+
+static vt_status try_protect(vti_cuda *c)
+{
+    uint64_t index = c->first_index[c->n_class - 1];
+    vti_cuda_window *w;
+    VT_TRY(vti_cuda_create(c, index, 1));
+    vt_status st = vti_cuda_window_begin(c, 0, index, &w);
+    if (st == VT_OK) {
+        st = try_protect_at(c, w->addr);
+        vti_cuda_window_end(c, w);
+    }
+    vt_status left = vti_cuda_windows_leave(c, index, 1);
+    if (left == VT_OK) left = vti_cuda_destroy(c, index, 1);
+    return st == VT_OK ? left : st;
+}
+
+static vt_status cuda_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
+{
+    vti_cuda *c = vti_cuda_of(vmm);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    set_geometry(c, geo);
+    return vti_cuda_leave(c, &scope, try_protect(c));
 }
 
 static vt_status cuda_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
     vti_cuda *c = vti_cuda_of(vmm);
     assert(size_bytes > 0 && size_bytes % c->granularity == 0);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
     vti_cu_ptr at = 0;
-    vt_status st = reserve_now(c, size_bytes, &at);
+    vt_status st = vti_cuda_reserve(c, size_bytes, &at);
     if (st == VT_OK) *addr = (uintptr_t)at;
-    return vti_cuda_leave(c, pushed, st);
+    return vti_cuda_leave(c, &scope, st);
 }
 
 static vt_status cuda_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
     vt_status st = vti_cuda_status(c->cu.mem_address_free(addr, size_bytes));
-    return vti_cuda_leave(c, pushed, vti_cuda_hard(st));
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
-static vt_status cuda_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
+static vt_status cuda_create(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    assert(geo->n_slice > 0 && geo->n_index > 0 && geo->slice_bytes > 0);
-    assert(geo->slice_bytes % c->granularity == 0);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    vt_status st = reserve_now(c, geo->slice_bytes, &c->window);
-    if (st == VT_OK) c->geo = *geo;
-    return vti_cuda_leave(c, pushed, st);
+    vti_cuda_assert_class(c, index, n);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    return vti_cuda_leave(c, &scope, vti_cuda_create(c, index, n));
 }
 
-static vt_status unmap_now(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
+static vt_status cuda_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
-    vti_cu_result r = c->cu.mem_unmap(addr, size_bytes);
-    if (addr == c->window) c->window_stuck = r != VTI_CU_SUCCESS;
-    return r == VTI_CU_SUCCESS ? VT_OK : VT_EDEVICE;
+    vti_cuda *c = vti_cuda_of(vmm);
+    vti_cuda_assert_class(c, index, n);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_windows_leave(c, index, n);
+    if (st == VT_OK) st = vti_cuda_destroy(c, index, n);
+    return vti_cuda_leave(c, &scope, st);
 }
 
-static vti_cuda_slice *slice_at(vti_cuda *c, uint32_t slice, uint64_t index)
-{
-    return &vti_cuda_chunk_find(c, index)->slice[slice];
-}
-
-// How many slices from number i on are fresh, without a gap.
-static uint64_t count_fresh(vti_cuda *c, uint32_t slice, uint64_t index, uint64_t n, uint64_t i)
-{
-    uint64_t first = i;
-    while (i < n && slice_at(c, slice, index + i)->memory == VTI_CUDA_FRESH) i++;
-    return i - first;
-}
-
-// Starts a memset for each run of fresh slices; *n_fresh: how many slices.
-static vt_status start_wiping(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
-                              uint64_t n, uint64_t *n_fresh)
-{
-    size_t each = c->geo.slice_bytes;
-    *n_fresh = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t run = count_fresh(c, slice, index, n, i);
-        if (run == 0) continue;
-        vti_cu_result r = c->cu.memset_async(addr + i * each, 0, run * each, c->own_stream);
-        VT_TRY(vti_cuda_status(r));
-        *n_fresh += run;
-        i += run;
-    }
-    return VT_OK;
-}
-
-// Even if it fails, no memset runs afterwards: the caller will unmap.
-static vt_status wipe_fresh(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
-                            uint64_t n)
-{
-    uint64_t n_fresh;
-    vt_status st = start_wiping(c, addr, slice, index, n, &n_fresh);
-    if (n_fresh == 0) return st;
-    VT_TRY(vti_cuda_finish(c, st));
-    for (uint64_t i = 0; i < n; i++) slice_at(c, slice, index + i)->memory = VTI_CUDA_WIPED;
-    return VT_OK;
-}
-
-static vt_status open_access(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
-{
-    vti_cu_access access = {
-        .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
-        .flags = VTI_CU_ACCESS_READWRITE,
-    };
-    return vti_cuda_status(c->cu.mem_set_access(addr, size_bytes, &access, 1));
-}
-
-static vt_status map_now(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n)
-{
-    size_t each = c->geo.slice_bytes;
-    vt_status st = VT_OK;
-    uint64_t i = 0;
-    for (; i < n && st == VT_OK; i += st == VT_OK) {
-        const vti_cuda_slice *s = slice_at(c, slice, index + i);
-        if (s->memory == VTI_CUDA_NONE) // lost: it could be neither destroyed nor created again
-            st = VT_EDEVICE;
-        else
-            st = vti_cuda_status(c->cu.mem_map(addr + i * each, each, 0, s->handle, 0));
-    }
-    if (st == VT_OK) st = open_access(c, addr, n * each);
-    if (st == VT_OK) st = wipe_fresh(c, addr, slice, index, n);
-    if (st != VT_OK && i > 0) (void)unmap_now(c, addr, i * each);
-    return st;
-}
-
-// On a GPU every page is present once it is mapped, so `use` makes no difference.
 static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    (void)use;
-    assert(n > 0 && slice < c->geo.n_slice && addr % c->granularity == 0);
-    assert(index < c->geo.n_index && n <= c->geo.n_index - index);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    vt_status st = map_now(c, addr, slice, index, n);
-    if (st == VT_OK) c->n_mapped += n;
-    return vti_cuda_leave(c, pushed, st);
+    vti_cuda_assert_class(c, index, n);
+    const vt_vmm_class *cls = vti_cuda_class(c, index);
+    assert(slice < cls->n_slice && addr % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_map(c, addr, slice, index, n, use);
+    if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
+    return vti_cuda_leave(c, &scope, st);
+}
+
+static vt_status cuda_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    vti_cuda *c = vti_cuda_of(vmm);
+    assert(c->can_protect && use != VT_VMM_ALIAS);
+    assert(size_bytes > 0 && size_bytes % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_protect(c, addr, size_bytes, use);
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
 static vt_status cuda_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    assert(size_bytes > 0 && size_bytes % c->geo.slice_bytes == 0);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    vt_status st = unmap_now(c, addr, size_bytes);
-    if (st == VT_OK) c->n_mapped -= size_bytes / c->geo.slice_bytes;
-    return vti_cuda_leave(c, pushed, st);
+    assert(size_bytes > 0 && size_bytes % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_unmap(c, addr, size_bytes);
+    if (st == VT_OK) c->mapped_bytes -= size_bytes;
+    return vti_cuda_leave(c, &scope, st);
 }
 
-static void window_take(vti_cuda *c)
-{
-    pthread_mutex_lock(&c->mu);
-    while (c->window_busy) pthread_cond_wait(&c->window_is_free, &c->mu);
-    c->window_busy = true;
-    pthread_mutex_unlock(&c->mu);
-}
-
-static void window_give(vti_cuda *c)
-{
-    pthread_mutex_lock(&c->mu);
-    c->window_busy = false;
-    pthread_cond_signal(&c->window_is_free);
-    pthread_mutex_unlock(&c->mu);
-}
-
-// A copy through the window: bytes of one slice, in or out.
-typedef struct window_copy {
-    uint32_t slice;
-    uint64_t index;
-    size_t offset, size_bytes;
-    vti_cu_ptr outside; // where the mapped bytes are
-    bool in;            // from there into the slice
-} window_copy;
-
-static vt_status copy_by_window(vti_cuda *c, const window_copy *w)
-{
-    VT_TRY(vti_cuda_status(c->cu.stream_synchronize(c->user_stream)));
-    vti_cu_ptr inside = c->window + w->offset;
-    vti_cu_ptr dst = w->in ? inside : w->outside, src = w->in ? w->outside : inside;
-    vti_cu_result r = c->cu.memcpy_dtod_async(dst, src, w->size_bytes, c->own_stream);
-    return vti_cuda_finish(c, vti_cuda_status(r));
-}
-
-// If the copy is done and only unmapping the window fails, the call has succeeded; the next one
-// unmaps the window first.
-static vt_status pass_now(vti_cuda *c, const window_copy *w)
-{
-    if (c->window_stuck) VT_TRY(unmap_now(c, c->window, c->geo.slice_bytes));
-    VT_TRY(map_now(c, c->window, w->slice, w->index, 1));
-    vt_status st = copy_by_window(c, w);
-    (void)unmap_now(c, c->window, c->geo.slice_bytes);
-    return st;
-}
-
-static vt_status cuda_pass(vti_cuda *c, const window_copy *w)
-{
-    assert(w->slice < c->geo.n_slice && w->offset < c->geo.slice_bytes);
-    assert(w->size_bytes > 0 && w->size_bytes <= c->geo.slice_bytes - w->offset);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    window_take(c);
-    vt_status st = pass_now(c, w);
-    window_give(c);
-    return vti_cuda_leave(c, pushed, vti_cuda_hard(st));
-}
-
-static vt_status cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                            size_t offset, size_t size_bytes)
-{
-    window_copy w = {slice, index, offset, size_bytes, .outside = dst, .in = false};
-    return cuda_pass(vti_cuda_of(vmm), &w);
-}
-
-static vt_status cuda_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
-                            uintptr_t src, size_t size_bytes)
-{
-    window_copy w = {slice, index, offset, size_bytes, .outside = src, .in = true};
-    return cuda_pass(vti_cuda_of(vmm), &w);
-}
-
-static vt_status cuda_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+// If the driver cannot be reached, the ticket waits for a later mark.
+static vt_status cuda_fence(vt_vmm *vmm, uint64_t *ticket)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    vt_status st = vti_cuda_status(c->cu.memset_async(addr, 0, size_bytes, c->own_stream));
-    return vti_cuda_leave(c, pushed, vti_cuda_hard(vti_cuda_finish(c, st)));
+    vti_cuda_scope scope;
+    *ticket = vti_cuda_fence_take(c);
+    if (vti_cuda_enter(c, &scope) != VT_OK) return VT_OK;
+    vti_cuda_fence_mark(c);
+    return vti_cuda_leave(c, &scope, VT_OK);
+}
+
+static vt_status cuda_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
+{
+    vti_cuda *c = vti_cuda_of(vmm);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_fence_passed(c, ticket, wait, is_passed);
+    return vti_cuda_leave(c, &scope, st);
 }
 
 static vt_status cuda_resident(vt_vmm *vmm, uint64_t *size_bytes)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    *size_bytes = c->n_handle * c->geo.slice_bytes;
+    *size_bytes = vti_cuda_of(vmm)->resident_bytes;
     return VT_OK;
 }
 
-// For the driver, each mapped handle is a mapping.
 static vt_status cuda_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    *n_mapping = c->n_mapped;
-    *size_bytes = *n_mapping * c->geo.slice_bytes;
+    *size_bytes = c->mapped_bytes;
+    *n_mapping = *size_bytes / c->granularity;
     return VT_OK;
 }
 
+static void close_streams(vti_cuda *c)
+{
+    for (int i = 0; i < VTI_CUDA_N_OWN; i++)
+        if (c->own[i].stream) (void)c->cu.stream_destroy(c->own[i].stream);
+}
+
+// If our context cannot be made current, it may be so already.
 static void close_device_side(vti_cuda *c)
 {
-    bool pushed = false;
-    if (c->context) (void)!vti_cuda_enter(c, &pushed);
-    if (c->own_stream) (void)c->cu.stream_synchronize(c->own_stream);
-    if (c->window_stuck) (void)unmap_now(c, c->window, c->geo.slice_bytes);
-    if (c->window) (void)c->cu.mem_address_free(c->window, c->geo.slice_bytes);
+    if (!c->context) return;
+    vti_cuda_scope scope;
+    bool entered = vti_cuda_enter(c, &scope) == VT_OK;
+    vti_cuda_windows_close(c);
     vti_cuda_swap_close(c);
     vti_cuda_fence_close(c);
     vti_cuda_chunks_close(c);
-    if (c->own_stream) (void)c->cu.stream_destroy(c->own_stream);
-    (void)vti_cuda_leave(c, pushed, VT_OK);
+    close_streams(c);
+    if (entered) (void)vti_cuda_leave(c, &scope, VT_OK);
 }
 
 // Also closes a backend whose opening has failed.
@@ -310,8 +271,9 @@ static void cuda_close(vt_vmm *vmm)
     vti_cuda *c = vti_cuda_of(vmm);
     close_device_side(c);
     vti_cu_unload(&c->cu);
-    pthread_cond_destroy(&c->window_is_free);
+    pthread_mutex_destroy(&c->marking);
     pthread_mutex_destroy(&c->mu);
+    free(c->stream);
     free(c);
 }
 
@@ -320,17 +282,19 @@ static const vt_vmm_ops cuda_ops = {
     .granularity = cuda_granularity,
     .configure = cuda_configure,
     .max_runs = cuda_max_runs,
+    .can_protect = cuda_can_protect,
+    .creates_zeroed = cuda_creates_zeroed,
     .reserve = cuda_reserve,
     .unreserve = cuda_unreserve,
-    .create = vti_cuda_create,
-    .destroy = vti_cuda_destroy,
+    .create = cuda_create,
+    .destroy = cuda_destroy,
     .map = cuda_map,
+    .protect = cuda_protect,
     .unmap = cuda_unmap,
-    .fetch = cuda_fetch,
-    .store = cuda_store,
-    .zero = cuda_zero,
-    .fence = vti_cuda_fence_set,
-    .passed = vti_cuda_fence_passed,
+    .fetch = vti_cuda_fetch,
+    .zero = vti_cuda_zero,
+    .fence = cuda_fence,
+    .passed = cuda_passed,
     .resident = cuda_resident,
     .mapped = cuda_mapped,
     .swap_open = vti_cuda_swap_open,
@@ -365,6 +329,17 @@ static vt_status find_device(vti_cuda *c, const char **why)
     return VT_OK;
 }
 
+static vt_status open_streams(vti_cuda *c)
+{
+    for (int i = 0; i < VTI_CUDA_N_OWN; i++) {
+        vti_cu_stream *stream = &c->own[i].stream;
+        if (c->cu.stream_create(stream, VTI_CU_STREAM_NON_BLOCKING) == VTI_CU_SUCCESS) continue;
+        *stream = NULL;
+        return VT_EDEVICE;
+    }
+    return vti_cuda_fence_open(c);
+}
+
 static vt_status open_device(vti_cuda *c, const char **why)
 {
     VT_TRY(vti_cu_load(&c->cu, why));
@@ -374,10 +349,20 @@ static vt_status open_device(vti_cuda *c, const char **why)
             VTI_CU_SUCCESS ||
         c->granularity == 0)
         return refuse_open(why, "the CUDA driver does not report the granularity of its memory");
-    if (c->cu.stream_create(&c->own_stream, VTI_CU_STREAM_NON_BLOCKING) != VTI_CU_SUCCESS) {
-        c->own_stream = NULL;
-        return refuse_open(why, "the CUDA driver cannot create a stream");
-    }
+    vti_cuda_scope scope;
+    vt_status st = vti_cuda_enter(c, &scope);
+    if (st == VT_OK) st = vti_cuda_leave(c, &scope, open_streams(c));
+    return st == VT_OK ? st : refuse_open(why, "the CUDA driver cannot create a stream");
+}
+
+static vt_status copy_config(vti_cuda *c, const vt_vmm_cuda_config *cfg)
+{
+    c->device = cfg->device;
+    c->n_stream = 1 + (uint32_t)cfg->n_beside;
+    c->stream = calloc(c->n_stream, sizeof(vti_cu_stream));
+    if (!c->stream) return VT_ENOMEM;
+    c->stream[0] = cfg->stream;
+    for (uint32_t i = 1; i < c->n_stream; i++) c->stream[i] = cfg->beside[i - 1];
     return VT_OK;
 }
 
@@ -389,15 +374,23 @@ vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out, const ch
     if (why) *why = NULL;
     if (!c) return VT_ENOMEM;
     c->vmm.ops = &cuda_ops;
-    c->device = cfg->device;
-    c->user_stream = cfg->stream;
+    pthread_mutex_init(&c->marking, NULL);
     pthread_mutex_init(&c->mu, NULL);
-    pthread_cond_init(&c->window_is_free, NULL);
-    vt_status st = open_device(c, &reason);
+    vt_status st = copy_config(c, cfg);
+    if (st == VT_OK) st = open_device(c, &reason);
     if (st == VT_OK)
         *out = &c->vmm;
     else
         cuda_close(&c->vmm);
     if (why) *why = reason;
     return st;
+}
+
+vt_status vt_vmm_cuda_await(vt_vmm *vmm, void *event)
+{
+    if (vmm->ops != &cuda_ops) return VT_EINVAL;
+    vti_cuda *c = vti_cuda_of(vmm);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    return vti_cuda_leave(c, &scope, vti_cuda_fence_await(c, event));
 }

@@ -12,15 +12,9 @@
 #include "vtensor/common/try.h"
 #include "vtensor/vmm.h"
 
-typedef enum vti_cuda_memory {
-    VTI_CUDA_NONE = 0,
-    VTI_CUDA_FRESH, // as the driver gave it: any bytes
-    VTI_CUDA_WIPED  // zeroed once; written only through the manager since then
-} vti_cuda_memory;
-
 typedef struct vti_cuda_slice {
     vti_cu_handle handle;
-    vti_cuda_memory memory;
+    bool exists;
 } vti_cuda_slice;
 
 // A chunk that is created. The record does not move until the chunk is destroyed, and only the
@@ -28,7 +22,8 @@ typedef struct vti_cuda_slice {
 typedef struct vti_cuda_chunk {
     uint64_t index;
     struct vti_cuda_chunk *next; // in its bucket
-    vti_cuda_slice slice[];      // [n_slice]
+    const vt_vmm_class *cls;
+    vti_cuda_slice slice[]; // [cls->n_slice]
 } vti_cuda_chunk;
 
 // The created chunks by index.
@@ -40,55 +35,86 @@ typedef struct vti_cuda_chunks {
 
 enum { VTI_CUDA_N_MARK = 64 };
 
-// A mark in the user's stream.
+// An event behind the work that its tickets wait for.
 typedef struct vti_cuda_mark {
     vti_cu_event event; // NULL: never needed yet
-    bool recorded;      // the event belongs to this slot's last ticket
+    uint64_t ticket;    // the last that it covers
 } vti_cuda_mark;
 
-// Tickets 1 .. last. The mark of ticket t is in slot t % N until ticket t + N takes its place.
+// Tickets 1 .. last. The marks [head, tail) are not known to be passed; mark i is in slot i % N.
 typedef struct vti_cuda_fence {
     uint64_t last;
-    uint64_t done; // all work before this ticket is done
+    uint64_t marked; // tickets after this one wait for a mark that is still to be set
+    uint64_t done;   // all work before this ticket is done
+    uint64_t head, tail;
     vti_cuda_mark mark[VTI_CUDA_N_MARK];
+    vti_cu_stream join; // waits for all streams and events; NULL: marks are set in the only stream
+    vti_cu_event relay; // carries the order of a stream to `join`
 } vti_cuda_fence;
 
-// A part of the swap that is allocated as one.
-typedef struct vti_cuda_piece {
-    unsigned char *bytes; // pinned; NULL: nothing is in use
-    uint64_t used;        // a bit for each granule
-} vti_cuda_piece;
+// Addresses of our own where one slice is mapped to be read.
+typedef struct vti_cuda_window {
+    struct vti_cuda_window *next;
+    vti_cu_ptr addr;
+    size_t mapped_bytes; // 0: nothing is mapped
+    uint64_t index;      // of the chunk that is mapped
+    uint64_t ticket;     // once it has passed, nothing reads there any longer
+} vti_cuda_window;
+
+typedef struct vti_cuda_windows {
+    size_t each_bytes;      // the longest slice
+    vti_cuda_window *idle;  // a stack; if unmapping has failed, one may still be mapped
+    vti_cuda_window *first; // queued copies read there; by ticket
+    vti_cuda_window **last; // NULL: none was queued yet
+    uint64_t open_ticket;   // the next ticket to be given, for the last n_open of them
+    unsigned n_open;
+} vti_cuda_windows;
+
+enum { VTI_CUDA_N_STAGE = 2, VTI_CUDA_N_OWN = 2 };
+
+// A pinned buffer through which the swap moves.
+typedef struct vti_cuda_stage {
+    unsigned char *bytes;
+    vti_cu_event event; // behind its last transfer
+} vti_cuda_stage;
 
 typedef struct vti_cuda_swap {
+    unsigned char *bytes; // [size_bytes] ordinary memory; NULL: not open
     uint64_t size_bytes;
-    size_t piece_bytes; // at most 64 granules
-    uint64_t n_piece;
-    vti_cuda_piece *piece; // [n_piece]; NULL: not open
+    size_t stage_bytes;
+    vti_cuda_stage stage[VTI_CUDA_N_STAGE];
 } vti_cuda_swap;
+
+// A stream for what is done at once.
+typedef struct vti_cuda_own {
+    vti_cu_stream stream;
+    unsigned n_user; // calls that use it now
+} vti_cuda_own;
 
 typedef struct vti_cuda {
     vt_vmm vmm;
     vti_cu_driver cu;
     vti_cu_context context;
-    vti_cu_stream user_stream; // of the kernels
-    vti_cu_stream own_stream;  // of wiping and copying; NULL: not open
-    int device;                // ordinal
+    int device;            // ordinal
+    vti_cu_stream *stream; // [n_stream] the user's; the first is the one that copies are queued in
+    uint32_t n_stream;
     size_t granularity;
-    vt_vmm_geometry geo;
-    _Atomic uint64_t n_handle; // of physical memory
-    _Atomic uint64_t n_mapped; // slices that calls of map have mapped
+    bool can_protect;
+    // Of the geometry, and behind them one of our own: a granule to try things on.
+    uint32_t n_class; // 0: not configured yet
+    vt_vmm_class cls[VT_VMM_MAX_CLASS + 1];
+    uint64_t first_index[VT_VMM_MAX_CLASS + 2]; // of each class, and the end
+    _Atomic uint64_t resident_bytes;
+    _Atomic uint64_t mapped_bytes; // by calls of map
 
-    // Where fetch and store map their slice; belongs to the thread that has set window_busy.
-    vti_cu_ptr window;
-    bool window_stuck; // could not be unmapped
-
-    pthread_mutex_t mu; // guards what follows, and is not held across a call of the driver
-    pthread_cond_t window_is_free;
-    bool window_busy;
+    pthread_mutex_t marking; // held while a mark is set; taken before mu
+    pthread_mutex_t mu;      // guards what follows, and is not held across a call of the driver
+    vti_cuda_own own[VTI_CUDA_N_OWN];
     vti_cuda_chunks chunks;
-    vti_cuda_fence fence;
+    vti_cuda_windows windows;
+    vti_cuda_fence fence; // but for join and relay, which `marking` guards
 
-    vti_cuda_swap swap; // the owner thread's
+    vti_cuda_swap swap; // of the one thread that swaps
 } vti_cuda;
 
 static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
@@ -97,29 +123,71 @@ static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
 }
 
 // vmm_cuda_context.c
+// What a call changes in its thread, to be put back.
+typedef struct vti_cuda_scope {
+    bool pushed;
+    vti_cu_capture_mode mode;
+} vti_cuda_scope;
+
 // The driver works in the context that is current in the calling thread. enter makes our context
-// current; leave restores the previous one and returns st.
-VT_NODISCARD vt_status vti_cuda_enter(vti_cuda *c, bool *pushed);
-vt_status vti_cuda_leave(vti_cuda *c, bool pushed, vt_status st);
+// current, and lets the calls that follow break no capture of a stream into a graph; leave puts
+// both back and returns st.
+VT_NODISCARD vt_status vti_cuda_enter(vti_cuda *c, vti_cuda_scope *scope);
+vt_status vti_cuda_leave(vti_cuda *c, const vti_cuda_scope *scope, vt_status st);
 
 VT_NODISCARD vt_status vti_cuda_status(vti_cu_result r); // out of memory: VT_NOSPACE
 VT_NODISCARD vt_status vti_cuda_hard(vt_status st);      // for calls that never return VT_NOSPACE
 
-// Waits for all work in our own stream, whatever st is. Returns st, or if that is VT_OK the status
-// of the wait.
-VT_NODISCARD vt_status vti_cuda_finish(vti_cuda *c, vt_status st);
+// Whether work given to the stream would be run, and not captured into a graph.
+VT_NODISCARD bool vti_cuda_runs(vti_cuda *c, vti_cu_stream stream);
+
+// A stream of our own, and the wait for all work in it, whatever st is, after which it is returned.
+// Returns st, or if that is VT_OK the status of the wait.
+VT_NODISCARD vti_cu_stream vti_cuda_own_take(vti_cuda *c);
+VT_NODISCARD vt_status vti_cuda_own_finish(vti_cuda *c, vti_cu_stream stream, vt_status st);
 
 // vmm_cuda_chunk.c
 vti_cu_prop vti_cuda_prop(const vti_cuda *c); // the kind of memory that is created
-vti_cuda_chunk *vti_cuda_chunk_find(vti_cuda *c, uint64_t index); // Pre: created
-vt_status vti_cuda_create(vt_vmm *vmm, uint64_t index, uint64_t n);
-vt_status vti_cuda_destroy(vt_vmm *vmm, uint64_t index, uint64_t n);
+const vt_vmm_class *vti_cuda_class(const vti_cuda *c, uint64_t index);
+void vti_cuda_assert_class(const vti_cuda *c, uint64_t index, uint64_t n); // all are of one
+vti_cuda_chunk *vti_cuda_chunk_find(vti_cuda *c, uint64_t index);          // Pre: created
+vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n);
+vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n);
 void vti_cuda_chunks_close(vti_cuda *c); // releases whatever is left
 
+// vmm_cuda_map.c
+VT_NODISCARD vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr);
+VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
+                                    uint64_t n, vt_vmm_use use);
+VT_NODISCARD vt_status vti_cuda_protect(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes,
+                                        vt_vmm_use use);
+VT_NODISCARD vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes);
+
 // vmm_cuda_fence.c
-vt_status vti_cuda_fence_set(vt_vmm *vmm, uint64_t *ticket);
-vt_status vti_cuda_fence_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed);
+VT_NODISCARD vt_status vti_cuda_fence_open(vti_cuda *c);
+// Later tickets wait for what is recorded in the event now.
+VT_NODISCARD vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event);
+uint64_t vti_cuda_fence_take(vti_cuda *c); // a new ticket; calls no driver
+void vti_cuda_fence_mark(vti_cuda *c);     // behind the work that all tickets wait for
+VT_NODISCARD vt_status vti_cuda_fence_passed(vti_cuda *c, uint64_t ticket, bool wait,
+                                             bool *is_passed);
 void vti_cuda_fence_close(vti_cuda *c);
+
+// vmm_cuda_window.c
+// A slice mapped in a window, for one reader. After a reader that is done: end; after one that was
+// queued in the user's first stream: fly.
+VT_NODISCARD vt_status vti_cuda_window_begin(vti_cuda *c, uint32_t slice, uint64_t index,
+                                             vti_cuda_window **window);
+void vti_cuda_window_end(vti_cuda *c, vti_cuda_window *w);
+void vti_cuda_window_fly(vti_cuda *c, vti_cuda_window *w);
+// Unmaps the chunks from all windows. Pre: copies from them are done.
+VT_NODISCARD vt_status vti_cuda_windows_leave(vti_cuda *c, uint64_t index, uint64_t n);
+void vti_cuda_windows_close(vti_cuda *c);
+
+// vmm_cuda_copy.c
+vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
+                         size_t size_bytes, vt_vmm_order order);
+vt_status vti_cuda_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);
 
 // vmm_cuda_swap.c
 vt_status vti_cuda_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes);

@@ -1,4 +1,4 @@
-// vmm_cuda_chunk.c - physical memory of the GPU: a handle of slice_bytes for each slice of a chunk.
+// vmm_cuda_chunk.c - physical memory of the GPU: a handle for each slice of a chunk.
 //
 // There are far more indices than chunks, so the created ones are in a hash table with chaining. A
 // record does not move, so it may be used without the lock while nobody destroys that chunk.
@@ -98,17 +98,32 @@ vti_cu_prop vti_cuda_prop(const vti_cuda *c)
     };
 }
 
+const vt_vmm_class *vti_cuda_class(const vti_cuda *c, uint64_t index)
+{
+    uint32_t k = 0;
+    while (index >= c->first_index[k + 1]) k++;
+    return &c->cls[k];
+}
+
+void vti_cuda_assert_class(const vti_cuda *c, uint64_t index, uint64_t n)
+{
+    uint64_t end = c->first_index[c->n_class];
+    assert(n > 0 && index < end && n <= end - index);
+    assert(vti_cuda_class(c, index) == vti_cuda_class(c, index + n - 1));
+    (void)c, (void)index, (void)n, (void)end;
+}
+
 // Gives each slice that has none a handle; those before a failing one keep theirs.
 static vt_status fill_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
 {
     vti_cu_prop prop = vti_cuda_prop(c);
-    for (uint32_t s = 0; s < c->geo.n_slice; s++) {
+    for (uint32_t s = 0; s < chunk->cls->n_slice; s++) {
         vti_cuda_slice *slice = &chunk->slice[s];
-        if (slice->memory != VTI_CUDA_NONE) continue;
-        vti_cu_result r = c->cu.mem_create(&slice->handle, c->geo.slice_bytes, &prop, 0);
+        if (slice->exists) continue;
+        vti_cu_result r = c->cu.mem_create(&slice->handle, chunk->cls->slice_bytes, &prop, 0);
         VT_TRY(vti_cuda_status(r));
-        slice->memory = VTI_CUDA_FRESH;
-        c->n_handle++;
+        slice->exists = true;
+        c->resident_bytes += chunk->cls->slice_bytes;
     }
     return VT_OK;
 }
@@ -116,12 +131,12 @@ static vt_status fill_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
 // Releases the chunk's handles, up to the first that cannot be released.
 static vt_status empty_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
 {
-    for (uint32_t s = 0; s < c->geo.n_slice; s++) {
+    for (uint32_t s = 0; s < chunk->cls->n_slice; s++) {
         vti_cuda_slice *slice = &chunk->slice[s];
-        if (slice->memory == VTI_CUDA_NONE) continue;
+        if (!slice->exists) continue;
         if (c->cu.mem_release(slice->handle) != VTI_CU_SUCCESS) return VT_EDEVICE;
-        slice->memory = VTI_CUDA_NONE;
-        c->n_handle--;
+        slice->exists = false;
+        c->resident_bytes -= chunk->cls->slice_bytes;
     }
     return VT_OK;
 }
@@ -138,15 +153,17 @@ static void discard_chunks(vti_cuda *c, vti_cuda_chunk *list)
 // Puts a new chunk in front of *list, also if filling it fails.
 static vt_status make_chunk(vti_cuda *c, uint64_t index, vti_cuda_chunk **list)
 {
-    vti_cuda_chunk *chunk = calloc(1, sizeof *chunk + c->geo.n_slice * sizeof(vti_cuda_slice));
+    const vt_vmm_class *cls = vti_cuda_class(c, index);
+    vti_cuda_chunk *chunk = calloc(1, sizeof *chunk + cls->n_slice * sizeof(vti_cuda_slice));
     if (!chunk) return VT_ENOMEM;
     chunk->index = index;
+    chunk->cls = cls;
     chunk->next = *list;
     *list = chunk;
     return fill_chunk(c, chunk);
 }
 
-static vt_status create_now(vti_cuda *c, uint64_t index, uint64_t n)
+vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n)
 {
     vti_cuda_chunk *list = NULL;
     vt_status st = chunks_add(c, NULL);
@@ -156,18 +173,8 @@ static vt_status create_now(vti_cuda *c, uint64_t index, uint64_t n)
     return st;
 }
 
-vt_status vti_cuda_create(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    vti_cuda *c = vti_cuda_of(vmm);
-    assert(n > 0 && index < c->geo.n_index && n <= c->geo.n_index - index);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, create_now(c, index, n));
-}
-
-// If a handle cannot be released, those that are gone are created again. Their bytes are lost, so
-// they are fresh, and zero when they are mapped next.
-static vt_status destroy_now(vti_cuda *c, uint64_t index, uint64_t n)
+// If a handle cannot be released, those that are gone are created again, with any bytes.
+vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n)
 {
     uint64_t i = 0;
     while (i < n && empty_chunk(c, vti_cuda_chunk_find(c, index + i)) == VT_OK) i++;
@@ -177,15 +184,6 @@ static vt_status destroy_now(vti_cuda *c, uint64_t index, uint64_t n)
     }
     for (i = 0; i < n; i++) free(chunks_take(c, index + i));
     return VT_OK;
-}
-
-vt_status vti_cuda_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    vti_cuda *c = vti_cuda_of(vmm);
-    assert(n > 0 && index < c->geo.n_index && n <= c->geo.n_index - index);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, destroy_now(c, index, n));
 }
 
 void vti_cuda_chunks_close(vti_cuda *c)

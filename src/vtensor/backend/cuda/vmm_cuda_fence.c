@@ -1,109 +1,191 @@
-// vmm_cuda_fence.c - fences in the user's stream: an event for each ticket, in a ring.
+// vmm_cuda_fence.c - tickets: marks behind the work that the user has submitted, in a ring.
 //
-// Events of one stream complete in the order of their recording, so an event covers its own ticket
-// and all before it. That is why
-//   - the ring may be short: if a ticket's slot was reused, the oldest event that is left covers
-//     it;
-//   - a slot may be recorded again while another thread still queries its event for the ticket
-//     before: the answer comes later than it could, but is not wrong;
-//   - a ticket whose event could not be created or recorded does no harm: a later event covers it,
-//     or else the whole stream is queried. So fence never fails.
+//   one stream:           stream --work--work--[mark]--
+//
+//   several, and events:  stream 0 --work--[relay]------------.
+//                         stream 1 --work------[relay]-----.   .
+//                         join    -----------------------(wait)(wait)--[mark]--
+//
+// All marks of one kind are in one stream, and those in `join` follow all earlier marks of the
+// first stream; so marks are passed in the order of tickets, one event answers for all tickets up
+// to its own, and asking for the oldest is enough. That is also why
+//   - the ring may be short: when it is full, the newest mark is set again, further on;
+//   - a mark may be set again while another thread still asks for its ticket before: the answer
+//     comes later than it could, but is not wrong;
+//   - a caller's event is needed for one call only: `join` waits for what was recorded in it then.
+//
+// A stream that is being captured into a graph runs nothing, and an event that is recorded in it
+// belongs to the graph. So a stream is asked before and after the event is recorded, and if it was
+// captured, no mark is set. Tickets without a mark, for this reason or because the driver failed,
+// are not passed; whoever asks for one tries to set a mark for it. So fence never fails.
 #include "vmm_cuda.h"
 
-// Takes the next ticket and its slot, whose event is invalid until it is recorded.
-static vti_cuda_mark *take_ticket(vti_cuda *c, uint64_t *ticket)
-{
-    pthread_mutex_lock(&c->mu);
-    *ticket = ++c->fence.last;
-    vti_cuda_mark *mark = &c->fence.mark[*ticket % VTI_CUDA_N_MARK];
-    mark->recorded = false;
-    pthread_mutex_unlock(&c->mu);
-    return mark;
-}
-
-static vti_cu_event record_event(vti_cuda *c, vti_cu_event event, bool *recorded)
+static vti_cu_result create_event(vti_cuda *c, vti_cu_event *event)
 {
     enum { FLAGS = VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING };
-    *recorded = false;
-    if (!event && c->cu.event_create(&event, FLAGS) != VTI_CU_SUCCESS) return NULL;
-    *recorded = c->cu.event_record(event, c->user_stream) == VTI_CU_SUCCESS;
-    return event;
+    vti_cu_result r = *event ? VTI_CU_SUCCESS : c->cu.event_create(event, FLAGS);
+    if (r != VTI_CU_SUCCESS) *event = NULL;
+    return r;
 }
 
-// Only the owner sets fences, so nobody else changes the slot between the two locks.
-vt_status vti_cuda_fence_set(vt_vmm *vmm, uint64_t *ticket)
+static vt_status open_join(vti_cuda *c)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_mark *mark = take_ticket(c, ticket);
-    bool pushed, recorded;
-    if (vti_cuda_enter(c, &pushed) != VT_OK) return VT_OK;
-    vti_cu_event event = record_event(c, mark->event, &recorded);
+    vti_cuda_fence *f = &c->fence;
+    if (f->join) return VT_OK;
+    if (create_event(c, &f->relay) != VTI_CU_SUCCESS) return VT_EDEVICE;
+    if (c->cu.stream_create(&f->join, VTI_CU_STREAM_NON_BLOCKING) == VTI_CU_SUCCESS) return VT_OK;
+    f->join = NULL;
+    return VT_EDEVICE;
+}
+
+vt_status vti_cuda_fence_open(vti_cuda *c)
+{
+    return c->n_stream > 1 ? open_join(c) : VT_OK;
+}
+
+vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event)
+{
+    pthread_mutex_lock(&c->marking);
+    vt_status st = open_join(c);
+    if (st == VT_OK && c->cu.stream_wait_event(c->fence.join, event, 0) != VTI_CU_SUCCESS)
+        st = VT_EDEVICE;
+    pthread_mutex_unlock(&c->marking);
+    return st;
+}
+
+// False if the event did not get behind the work of the stream.
+static bool record_event(vti_cuda *c, vti_cu_event event, vti_cu_stream stream)
+{
+    return vti_cuda_runs(c, stream) && c->cu.event_record(event, stream) == VTI_CU_SUCCESS &&
+           vti_cuda_runs(c, stream);
+}
+
+static bool join_stream(vti_cuda *c, vti_cu_stream stream)
+{
+    return record_event(c, c->fence.relay, stream) &&
+           c->cu.stream_wait_event(c->fence.join, c->fence.relay, 0) == VTI_CU_SUCCESS;
+}
+
+static bool record_mark(vti_cuda *c, vti_cu_event event)
+{
+    if (!c->fence.join) return record_event(c, event, c->stream[0]);
+    for (uint32_t i = 0; i < c->n_stream; i++)
+        if (!join_stream(c, c->stream[i])) return false;
+    return c->cu.event_record(event, c->fence.join) == VTI_CU_SUCCESS;
+}
+
+// Mark i covers the ticket now. It may be new, or not passed, or passed just now as it was before.
+static void publish_mark(vti_cuda_fence *f, uint64_t i, uint64_t ticket)
+{
+    f->mark[i % VTI_CUDA_N_MARK].ticket = ticket;
+    f->marked = ticket;
+    if (f->head > i) f->head = i;
+    if (f->tail == i) f->tail++;
+}
+
+// Mark i could not be set again, and where its event is now is not known: its tickets have none.
+static void lose_mark(vti_cuda_fence *f, uint64_t i)
+{
+    if (i < f->head || i == f->tail) return; // it is passed, or was none
+    f->tail = i;
+    f->marked = i > f->head ? f->mark[(i - 1) % VTI_CUDA_N_MARK].ticket : f->done;
+}
+
+// A mark for all tickets that were taken. Pre: marking is held.
+static void set_mark(vti_cuda *c)
+{
+    vti_cuda_fence *f = &c->fence;
     pthread_mutex_lock(&c->mu);
-    mark->event = event;
-    mark->recorded = recorded;
+    uint64_t i = f->tail - f->head < VTI_CUDA_N_MARK ? f->tail : f->tail - 1;
+    uint64_t ticket = f->last;
+    vti_cu_event event = f->mark[i % VTI_CUDA_N_MARK].event;
     pthread_mutex_unlock(&c->mu);
-    return vti_cuda_leave(c, pushed, VT_OK);
+    bool is_set = create_event(c, &event) == VTI_CU_SUCCESS && record_mark(c, event);
+    pthread_mutex_lock(&c->mu);
+    f->mark[i % VTI_CUDA_N_MARK].event = event;
+    if (is_set)
+        publish_mark(f, i, ticket);
+    else
+        lose_mark(f, i);
+    pthread_mutex_unlock(&c->mu);
 }
 
-// What to query for a ticket.
-typedef struct fence_witness {
-    vti_cu_event event; // NULL: the whole stream
-    uint64_t ticket;    // the last ticket that it covers
-} fence_witness;
-
-// The earliest recorded event at or after the ticket. Pre: mu is held.
-static fence_witness find_witness(const vti_cuda_fence *f, uint64_t ticket)
+uint64_t vti_cuda_fence_take(vti_cuda *c)
 {
-    uint64_t oldest = f->last < VTI_CUDA_N_MARK ? 1 : f->last - VTI_CUDA_N_MARK + 1;
-    for (uint64_t t = ticket > oldest ? ticket : oldest; t <= f->last; t++) {
-        const vti_cuda_mark *mark = &f->mark[t % VTI_CUDA_N_MARK];
-        if (mark->recorded) return (fence_witness){mark->event, t};
+    pthread_mutex_lock(&c->mu);
+    uint64_t ticket = ++c->fence.last;
+    pthread_mutex_unlock(&c->mu);
+    return ticket;
+}
+
+void vti_cuda_fence_mark(vti_cuda *c)
+{
+    pthread_mutex_lock(&c->marking);
+    set_mark(c);
+    pthread_mutex_unlock(&c->marking);
+}
+
+// What is known of a ticket.
+typedef enum ticket_state { TICKET_DONE, TICKET_MARKED, TICKET_BARE } ticket_state;
+
+// *mark: a copy of the earliest that covers the ticket, if it is marked.
+static ticket_state look_up_ticket(vti_cuda *c, uint64_t ticket, vti_cuda_mark *mark)
+{
+    const vti_cuda_fence *f = &c->fence;
+    pthread_mutex_lock(&c->mu);
+    assert(ticket <= f->last);
+    ticket_state state = ticket > f->marked ? TICKET_BARE : TICKET_MARKED;
+    if (ticket <= f->done) state = TICKET_DONE;
+    if (state == TICKET_MARKED) {
+        uint64_t i = f->head;
+        while (f->mark[i % VTI_CUDA_N_MARK].ticket < ticket) i++;
+        *mark = f->mark[i % VTI_CUDA_N_MARK];
     }
-    return (fence_witness){NULL, f->last};
+    pthread_mutex_unlock(&c->mu);
+    return state;
 }
 
-static bool look_up_ticket(vti_cuda *c, uint64_t ticket, fence_witness *w)
+static ticket_state mark_bare_ticket(vti_cuda *c, uint64_t ticket, vti_cuda_mark *mark)
 {
-    pthread_mutex_lock(&c->mu);
-    assert(ticket <= c->fence.last);
-    bool done = ticket <= c->fence.done;
-    if (!done) *w = find_witness(&c->fence, ticket);
-    pthread_mutex_unlock(&c->mu);
-    return done;
+    pthread_mutex_lock(&c->marking);
+    ticket_state state = look_up_ticket(c, ticket, mark);
+    if (state == TICKET_BARE) set_mark(c);
+    pthread_mutex_unlock(&c->marking);
+    return look_up_ticket(c, ticket, mark);
 }
 
 static void note_ticket_done(vti_cuda *c, uint64_t ticket)
 {
+    vti_cuda_fence *f = &c->fence;
     pthread_mutex_lock(&c->mu);
-    if (c->fence.done < ticket) c->fence.done = ticket;
+    if (f->done < ticket) f->done = ticket;
+    while (f->head < f->tail && f->mark[f->head % VTI_CUDA_N_MARK].ticket <= f->done) f->head++;
     pthread_mutex_unlock(&c->mu);
 }
 
-static vti_cu_result ask_driver(vti_cuda *c, const fence_witness *w, bool wait)
+static vt_status ask_mark(vti_cuda *c, const vti_cuda_mark *mark, bool wait, bool *is_passed)
 {
-    if (w->event) return wait ? c->cu.event_synchronize(w->event) : c->cu.event_query(w->event);
-    return wait ? c->cu.stream_synchronize(c->user_stream) : c->cu.stream_query(c->user_stream);
+    vti_cu_result r = wait ? c->cu.event_synchronize(mark->event) : c->cu.event_query(mark->event);
+    *is_passed = r == VTI_CU_SUCCESS;
+    if (*is_passed) note_ticket_done(c, mark->ticket);
+    return *is_passed || r == VTI_CU_NOT_READY ? VT_OK : VT_EDEVICE;
 }
 
-vt_status vti_cuda_fence_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
+vt_status vti_cuda_fence_passed(vti_cuda *c, uint64_t ticket, bool wait, bool *is_passed)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    fence_witness w;
-    if (look_up_ticket(c, ticket, &w)) {
-        *is_passed = true;
-        return VT_OK;
-    }
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    vti_cu_result r = ask_driver(c, &w, wait);
-    bool done = r == VTI_CU_SUCCESS;
-    if (done) note_ticket_done(c, w.ticket);
-    if (done || r == VTI_CU_NOT_READY) *is_passed = done;
-    return vti_cuda_leave(c, pushed, done || r == VTI_CU_NOT_READY ? VT_OK : VT_EDEVICE);
+    vti_cuda_mark mark;
+    ticket_state state = look_up_ticket(c, ticket, &mark);
+    if (state == TICKET_BARE) state = mark_bare_ticket(c, ticket, &mark);
+    *is_passed = state == TICKET_DONE;
+    if (state == TICKET_MARKED) return ask_mark(c, &mark, wait, is_passed);
+    return state == TICKET_BARE && wait ? VT_EDEVICE : VT_OK;
 }
 
 void vti_cuda_fence_close(vti_cuda *c)
 {
+    vti_cuda_fence *f = &c->fence;
     for (int i = 0; i < VTI_CUDA_N_MARK; i++)
-        if (c->fence.mark[i].event) (void)c->cu.event_destroy(c->fence.mark[i].event);
+        if (f->mark[i].event) (void)c->cu.event_destroy(f->mark[i].event);
+    if (f->relay) (void)c->cu.event_destroy(f->relay);
+    if (f->join) (void)c->cu.stream_destroy(f->join);
 }

@@ -1,150 +1,167 @@
-// vmm_cuda_swap.c - the swap of the GPU backend: pinned host memory, in pieces.
+// vmm_cuda_swap.c - the swap of the GPU backend: ordinary host memory, reached through a ring of
+// pinned buffers.
 //
-//   offset 0                    piece_bytes                 2 x piece_bytes       size_bytes
-//          | piece 0: granules  | piece 1                   | ...                 |
-//          | # # . . # . . .    | (no memory)               |                     |
+//   out    device --(copy)--> stage 0 --(sum, memcpy)--> swap
+//                  --(copy)--> stage 1 --(sum, memcpy)--> swap     one is filled while the other
+//   in     swap --(memcpy, sum)--> stage 0 --(copy)--> device      is emptied
 //
-// Pinned memory is withdrawn from the whole machine, and pinning is slow: a piece is allocated at
-// the first write into it, and freed when its last granule in use is dropped.
-//
-// Invariant, between calls: a piece has memory if and only if one of its granules is in use, except
-// that memory which the driver fails to free stays and is reused.
+// Pinned memory is withdrawn from the whole machine, and pinning is slow: only the buffers are
+// pinned, once, when the swap is opened. The swap itself is one private mapping: pages come with
+// the first write, and drop returns them.
 #include "vmm_cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
-enum {
-    PIECE_BYTES = 8 << 20,
-    MAX_GRANULES = 64 // of a piece: the bits of `used`
-};
-
-// The part of a range of the swap that lies in one piece.
-typedef struct swap_part {
-    uint64_t i; // piece
-    size_t at;  // byte of the piece
-    size_t size_bytes;
-} swap_part;
-
-static swap_part part_at(const vti_cuda_swap *w, uint64_t offset, uint64_t end)
-{
-    swap_part p = {.i = offset / w->piece_bytes, .at = (size_t)(offset % w->piece_bytes)};
-    uint64_t left = end - offset;
-    p.size_bytes = w->piece_bytes - p.at;
-    if (p.size_bytes > left) p.size_bytes = (size_t)left;
-    return p;
-}
-
-// A range begins with a granule; if it ends within one, all of that granule belongs to it.
-static uint64_t granule_bits(const vti_cuda *c, const swap_part *p)
-{
-    size_t n = (p->size_bytes - 1) / c->granularity + 1;
-    uint64_t bits = n == MAX_GRANULES ? UINT64_MAX : ((uint64_t)1 << n) - 1;
-    return bits << (p->at / c->granularity);
-}
+enum { STAGE_BYTES = 8 << 20, HUGE_PAGE_BYTES = 2 << 20 };
 
 static void assert_in_range(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
-    assert(c->swap.piece && size_bytes > 0);
+    assert(c->swap.bytes && size_bytes > 0);
     assert(offset % c->granularity == 0);
     assert(offset < c->swap.size_bytes && size_bytes <= c->swap.size_bytes - offset);
     (void)c, (void)offset, (void)size_bytes;
 }
 
+static vt_status open_stage(vti_cuda *c, vti_cuda_stage *stage)
+{
+    enum { FLAGS = VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING };
+    void *bytes = NULL;
+    VT_TRY(vti_cuda_status(c->cu.mem_host_alloc(&bytes, c->swap.stage_bytes, 0)));
+    stage->bytes = bytes;
+    vti_cu_result r = c->cu.event_create(&stage->event, FLAGS);
+    if (r != VTI_CU_SUCCESS) stage->event = NULL;
+    return vti_cuda_status(r);
+}
+
+static vt_status open_swap(vti_cuda *c, uint64_t size_bytes)
+{
+    vti_cuda_swap *w = &c->swap;
+    w->size_bytes = size_bytes;
+    w->stage_bytes = size_bytes < STAGE_BYTES ? (size_t)size_bytes : STAGE_BYTES;
+    void *bytes =
+        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) return VT_NOSPACE;
+    w->bytes = bytes;
+    bool drops_whole = c->granularity % HUGE_PAGE_BYTES == 0; // huge pages, and not parts of them
+    (void)madvise(bytes, size_bytes, drops_whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    for (int i = 0; i < VTI_CUDA_N_STAGE; i++) VT_TRY(open_stage(c, &w->stage[i]));
+    return VT_OK;
+}
+
 vt_status vti_cuda_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_swap *w = &c->swap;
     (void)dir;
-    assert(!w->piece && size_bytes > 0 && size_bytes % c->granularity == 0);
-    size_t granules = PIECE_BYTES / c->granularity;
-    if (granules == 0) granules = 1;
-    if (granules > MAX_GRANULES) granules = MAX_GRANULES;
-    size_t piece_bytes = granules * c->granularity;
-    uint64_t n_piece = (size_bytes - 1) / piece_bytes + 1;
-    vti_cuda_piece *piece = calloc(n_piece, sizeof *piece);
-    if (!piece) return VT_ENOMEM;
-    *w = (vti_cuda_swap){size_bytes, piece_bytes, n_piece, piece};
+    assert(!c->swap.bytes && size_bytes > 0 && size_bytes % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = open_swap(c, size_bytes);
+    if (st != VT_OK) vti_cuda_swap_close(c);
+    return vti_cuda_leave(c, &scope, st);
+}
+
+static void drop_pages(vti_cuda *c, uint64_t offset, size_t size_bytes)
+{
+    size_t whole = (size_bytes - 1) / c->granularity * c->granularity + c->granularity;
+    (void)madvise(c->swap.bytes + offset, whole, MADV_DONTNEED);
+}
+
+// One move of a range; piece i goes through stage i % N_STAGE.
+typedef struct swap_move {
+    vti_cu_stream stream;
+    vti_cu_ptr device;
+    unsigned char *host;
+    size_t size_bytes;
+    uint64_t sum;
+} swap_move;
+
+static size_t count_pieces(const vti_cuda *c, const swap_move *m)
+{
+    return (m->size_bytes - 1) / c->swap.stage_bytes + 1;
+}
+
+static size_t piece_bytes(const vti_cuda *c, const swap_move *m, size_t i)
+{
+    size_t left = m->size_bytes - i * c->swap.stage_bytes;
+    return left < c->swap.stage_bytes ? left : c->swap.stage_bytes;
+}
+
+static vti_cuda_stage *stage_of(vti_cuda *c, size_t i)
+{
+    return &c->swap.stage[i % VTI_CUDA_N_STAGE];
+}
+
+static vt_status await_stage(vti_cuda *c, size_t i)
+{
+    return vti_cuda_status(c->cu.event_synchronize(stage_of(c, i)->event));
+}
+
+static vt_status start_piece_out(vti_cuda *c, const swap_move *m, size_t i)
+{
+    vti_cuda_stage *stage = stage_of(c, i);
+    vti_cu_ptr src = m->device + i * c->swap.stage_bytes;
+    size_t n = piece_bytes(c, m, i);
+    VT_TRY(vti_cuda_status(c->cu.memcpy_dtoh_async(stage->bytes, src, n, m->stream)));
+    return vti_cuda_status(c->cu.event_record(stage->event, m->stream));
+}
+
+static vt_status finish_piece_out(vti_cuda *c, swap_move *m, size_t i)
+{
+    VT_TRY(await_stage(c, i));
+    const unsigned char *bytes = stage_of(c, i)->bytes;
+    m->sum = vt_vmm_checksum(m->sum, bytes, piece_bytes(c, m, i));
+    memcpy(m->host + i * c->swap.stage_bytes, bytes, piece_bytes(c, m, i));
     return VT_OK;
 }
 
-static vt_status piece_open(vti_cuda *c, uint64_t i)
+static vt_status move_out(vti_cuda *c, swap_move *m)
 {
-    vti_cuda_swap *w = &c->swap;
-    if (w->piece[i].bytes) return VT_OK;
-    uint64_t left = w->size_bytes - i * w->piece_bytes;
-    size_t size_bytes = left < w->piece_bytes ? (size_t)left : w->piece_bytes;
-    void *bytes = NULL;
-    VT_TRY(vti_cuda_status(c->cu.mem_host_alloc(&bytes, size_bytes, 0)));
-    w->piece[i].bytes = bytes;
+    size_t n = count_pieces(c, m);
+    vt_status st = VT_OK;
+    for (size_t i = 0; i <= n && st == VT_OK; i++) {
+        if (i < n) st = start_piece_out(c, m, i);
+        if (st == VT_OK && i > 0) st = finish_piece_out(c, m, i - 1);
+    }
+    return st;
+}
+
+// The stage was last used for the piece N_STAGE before.
+static vt_status move_piece_in(vti_cuda *c, swap_move *m, size_t i)
+{
+    if (i >= VTI_CUDA_N_STAGE) VT_TRY(await_stage(c, i));
+    vti_cuda_stage *stage = stage_of(c, i);
+    size_t n = piece_bytes(c, m, i);
+    memcpy(stage->bytes, m->host + i * c->swap.stage_bytes, n);
+    m->sum = vt_vmm_checksum(m->sum, stage->bytes, n);
+    vti_cu_ptr dst = m->device + i * c->swap.stage_bytes;
+    VT_TRY(vti_cuda_status(c->cu.memcpy_htod_async(dst, stage->bytes, n, m->stream)));
+    return vti_cuda_status(c->cu.event_record(stage->event, m->stream));
+}
+
+static vt_status move_in(vti_cuda *c, swap_move *m)
+{
+    size_t n = count_pieces(c, m);
+    for (size_t i = 0; i < n; i++) VT_TRY(move_piece_in(c, m, i));
     return VT_OK;
 }
 
-static vt_status pieces_open(vti_cuda *c, uint64_t offset, size_t size_bytes)
+// Nothing moves any longer when it returns.
+static vt_status run_move(vti_cuda *c, vt_status (*move)(vti_cuda *, swap_move *), swap_move *m)
 {
-    uint64_t last = (offset + size_bytes - 1) / c->swap.piece_bytes;
-    for (uint64_t i = offset / c->swap.piece_bytes; i <= last; i++) VT_TRY(piece_open(c, i));
-    return VT_OK;
-}
-
-static void piece_free_unused(vti_cuda *c, vti_cuda_piece *piece)
-{
-    if (!piece->bytes || piece->used != 0) return;
-    if (c->cu.mem_free_host(piece->bytes) == VTI_CU_SUCCESS) piece->bytes = NULL;
-}
-
-static void pieces_free_unused(vti_cuda *c, uint64_t offset, size_t size_bytes)
-{
-    uint64_t last = (offset + size_bytes - 1) / c->swap.piece_bytes;
-    for (uint64_t i = offset / c->swap.piece_bytes; i <= last; i++)
-        piece_free_unused(c, &c->swap.piece[i]);
+    m->stream = vti_cuda_own_take(c);
+    return vti_cuda_own_finish(c, m->stream, move(c, m));
 }
 
 // Kernels that write what is swapped out may still be queued.
-static vt_status copy_to_swap(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes)
+static vt_status write_swap(vti_cuda *c, uint64_t offset, swap_move *m)
 {
-    VT_TRY(vti_cuda_status(c->cu.stream_synchronize(c->user_stream)));
-    vt_status st = VT_OK;
-    for (uint64_t at = offset, end = offset + size_bytes; at < end && st == VT_OK;) {
-        swap_part p = part_at(&c->swap, at, end);
-        st = vti_cuda_status(c->cu.memcpy_dtoh_async(
-            c->swap.piece[p.i].bytes + p.at, src + (at - offset), p.size_bytes, c->own_stream));
-        at += p.size_bytes;
-    }
-    return vti_cuda_finish(c, st);
-}
-
-static void mark_used(vti_cuda *c, uint64_t offset, size_t size_bytes)
-{
-    for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
-        swap_part p = part_at(&c->swap, at, end);
-        c->swap.piece[p.i].used |= granule_bits(c, &p);
-        at += p.size_bytes;
-    }
-}
-
-static uint64_t swap_sum(const vti_cuda *c, uint64_t offset, size_t size_bytes)
-{
-    uint64_t sum = 0;
-    for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
-        swap_part p = part_at(&c->swap, at, end);
-        sum = vt_vmm_checksum(sum, c->swap.piece[p.i].bytes + p.at, p.size_bytes);
-        at += p.size_bytes;
-    }
-    return sum;
-}
-
-static vt_status swap_write_now(vti_cuda *c, uint64_t offset, vti_cu_ptr src, size_t size_bytes,
-                                uint64_t *sum)
-{
-    vt_status st = pieces_open(c, offset, size_bytes);
-    if (st == VT_OK) st = copy_to_swap(c, offset, src, size_bytes);
-    if (st != VT_OK) {
-        pieces_free_unused(c, offset, size_bytes);
-        return st;
-    }
-    mark_used(c, offset, size_bytes);
-    *sum = swap_sum(c, offset, size_bytes);
-    return VT_OK;
+    bool is_passed;
+    VT_TRY(vti_cuda_fence_passed(c, vti_cuda_fence_take(c), true, &is_passed));
+    vt_status st = run_move(c, move_out, m);
+    if (st != VT_OK) drop_pages(c, offset, m->size_bytes);
+    return st;
 }
 
 vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
@@ -152,69 +169,42 @@ vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_
 {
     vti_cuda *c = vti_cuda_of(vmm);
     assert_in_range(c, offset, size_bytes);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, swap_write_now(c, offset, src, size_bytes, sum));
+    swap_move m = {.device = src, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = write_swap(c, offset, &m);
+    if (st == VT_OK) *sum = m.sum;
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
-// Bytes that were never written, or were dropped, cannot be read.
-static bool all_granules_used(const vti_cuda *c, uint64_t offset, size_t size_bytes)
-{
-    for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
-        swap_part p = part_at(&c->swap, at, end);
-        uint64_t bits = granule_bits(c, &p);
-        if ((c->swap.piece[p.i].used & bits) != bits) return false;
-        at += p.size_bytes;
-    }
-    return true;
-}
-
-static vt_status swap_read_now(vti_cuda *c, vti_cu_ptr dst, uint64_t offset, size_t size_bytes)
-{
-    vt_status st = VT_OK;
-    for (uint64_t at = offset, end = offset + size_bytes; at < end && st == VT_OK;) {
-        swap_part p = part_at(&c->swap, at, end);
-        st = vti_cuda_status(c->cu.memcpy_htod_async(
-            dst + (at - offset), c->swap.piece[p.i].bytes + p.at, p.size_bytes, c->own_stream));
-        at += p.size_bytes;
-    }
-    return vti_cuda_hard(vti_cuda_finish(c, st));
-}
-
-// The sum is of the bytes found, before they go to the device.
+// The sum is of the bytes that go to the device.
 vt_status vti_cuda_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                              uint64_t *sum)
 {
     vti_cuda *c = vti_cuda_of(vmm);
     assert_in_range(c, offset, size_bytes);
-    if (!all_granules_used(c, offset, size_bytes)) return VT_EDEVICE;
-    *sum = swap_sum(c, offset, size_bytes);
-    bool pushed;
-    VT_TRY(vti_cuda_enter(c, &pushed));
-    return vti_cuda_leave(c, pushed, swap_read_now(c, dst, offset, size_bytes));
+    swap_move m = {.device = dst, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = run_move(c, move_in, &m);
+    if (st == VT_OK) *sum = m.sum;
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
 void vti_cuda_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 {
     vti_cuda *c = vti_cuda_of(vmm);
     assert_in_range(c, offset, size_bytes);
-    for (uint64_t at = offset, end = offset + size_bytes; at < end;) {
-        swap_part p = part_at(&c->swap, at, end);
-        c->swap.piece[p.i].used &= ~granule_bits(c, &p);
-        at += p.size_bytes;
-    }
-    bool pushed;
-    if (vti_cuda_enter(c, &pushed) != VT_OK) return;
-    pieces_free_unused(c, offset, size_bytes);
-    (void)vti_cuda_leave(c, pushed, VT_OK);
+    drop_pages(c, offset, size_bytes);
 }
 
 void vti_cuda_swap_close(vti_cuda *c)
 {
-    for (uint64_t i = 0; i < c->swap.n_piece; i++) {
-        c->swap.piece[i].used = 0;
-        piece_free_unused(c, &c->swap.piece[i]);
+    for (int i = 0; i < VTI_CUDA_N_STAGE; i++) {
+        vti_cuda_stage *stage = &c->swap.stage[i];
+        if (stage->event) (void)c->cu.event_destroy(stage->event);
+        if (stage->bytes) (void)c->cu.mem_free_host(stage->bytes);
     }
-    free(c->swap.piece);
+    if (c->swap.bytes) munmap(c->swap.bytes, c->swap.size_bytes);
     c->swap = (vti_cuda_swap){0};
 }

@@ -31,6 +31,11 @@ enum {
     READ_BYTES = 1 << 14,
 };
 
+vt_status vti_system_status(void)
+{
+    return errno == ENOMEM || errno == ENOSPC || errno == EAGAIN ? VT_NOSPACE : VT_EDEVICE;
+}
+
 static ssize_t read_some(int fd, char *at, size_t size_bytes)
 {
     ssize_t n;

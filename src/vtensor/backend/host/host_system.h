@@ -9,6 +9,9 @@
 
 #include "vtensor/status.h"
 
+// What errno means: VT_NOSPACE or VT_EDEVICE.
+vt_status vti_system_status(void);
+
 // How many mappings a process may have.
 uint64_t vti_system_max_maps(void);
 

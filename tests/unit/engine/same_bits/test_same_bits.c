@@ -9,6 +9,7 @@
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
+#include "unit/engine/support/unthreaded.h"
 
 enum { N_PROMPT = 66, N_LONG = RIG_MAX_PROMPT, N_GEN = 12, N_FEW = 5 };
 
@@ -107,7 +108,9 @@ static void test_ledger_finds_a_byte(void **state)
 {
     (void)state;
     static bits_answer got;
+    unthreaded_is_unguarded = true; // the test writes to rows that are shared
     rig *r = rig_open(TINY, N_PROMPT, N_FEW);
+    unthreaded_is_unguarded = false;
     fx_engine *eng = r->eng[0];
     (void)rig_want(r, GREEDY); // fills the ledger
     rig_make_cold(eng);

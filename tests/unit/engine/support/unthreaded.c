@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+bool unthreaded_is_unguarded;
+
 static fx_engine *open_engine(const char *model_path, fx_options opt, bool single_thread)
 {
     fx_error err = {0};
@@ -12,6 +14,7 @@ static fx_engine *open_engine(const char *model_path, fx_options opt, bool singl
     assert_non_null(eng);
     opt.model_path = model_path;
     eng->single_thread = single_thread;
+    eng->is_unguarded = unthreaded_is_unguarded;
     if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
         fail_msg("%s", err.text);
     return eng;

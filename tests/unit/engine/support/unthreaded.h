@@ -7,6 +7,9 @@
 #include "engine/memory/room.h"
 
 // Fails the test if the engine does not open.
+// Whether engines are opened so that shared KV memory can be written. At first false.
+extern bool unthreaded_is_unguarded;
+
 fx_engine *unthreaded_open(const char *model_path, fx_options opt);
 // The same without the KV manager's thread: released memory is free at once.
 fx_engine *unthreaded_open_single(const char *model_path, fx_options opt);

@@ -8,6 +8,8 @@ typedef CUresult vti_cu_result;
 typedef CUdevice vti_cu_device;
 typedef CUdevice_attribute vti_cu_attribute;
 typedef CUmemAllocationGranularity_flags vti_cu_granularity;
+typedef CUstreamCaptureStatus vti_cu_capture_status;
+typedef CUstreamCaptureMode vti_cu_capture_mode;
 typedef CUdeviceptr vti_cu_ptr;
 typedef CUmemGenericAllocationHandle vti_cu_handle;
 typedef CUcontext vti_cu_context;

@@ -4,15 +4,24 @@
 #define VT_TEST_CUDA_RIG_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "assert_vt.h"
 #include "standin_assert.h"
 
-#define N_INDEX ((uint64_t)1 << 40)
 #define SLICE   ((size_t)2 * STANDIN_GRANULARITY)
-#define FAR     (N_INDEX - 2) // an index far from 0, with one behind it
+#define WIDE    ((size_t)3 * STANDIN_GRANULARITY)
+#define N_INDEX ((uint64_t)1 << 40) // of each class
+#define FAR     (N_INDEX - 2)       // an index far from 0, with one behind it
+#define BROAD   N_INDEX             // the first of the second class, whose slices are WIDE
 
 enum { N_SLICE = 3, N_PLACE = 24 };
+
+static const vt_vmm_geometry rig_geometry = {
+    .n_class = 2,
+    .cls = {{.n_slice = N_SLICE, .slice_bytes = SLICE, .n_index = N_INDEX},
+            {.n_slice = 1, .slice_bytes = WIDE, .n_index = N_INDEX}},
+};
 
 static vt_vmm *vmm;
 static uintptr_t base; // a reservation of N_PLACE slices
@@ -34,8 +43,7 @@ static inline int rig_setup(void **state)
     (void)state;
     standin_reset();
     standin_use_context(0);
-    vt_vmm_geometry geo = {.n_slice = N_SLICE, .slice_bytes = SLICE, .n_index = N_INDEX};
-    if (open_vmm() != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
+    if (open_vmm() != VT_OK || vmm->ops->configure(vmm, &rig_geometry) != VT_OK) return -1;
     return vmm->ops->reserve(vmm, N_PLACE * SLICE, &base) == VT_OK ? 0 : -1;
 }
 
@@ -74,12 +82,24 @@ static inline uint64_t resident(void)
     return size_bytes;
 }
 
-static inline uint64_t n_mapping(void)
+static inline uint64_t bytes_mapped(void)
 {
     uint64_t size_bytes, n;
     assert_ok(vmm->ops->mapped(vmm, &size_bytes, &n));
-    assert_int_equal(size_bytes, n * SLICE);
-    return n;
+    assert_int_equal(size_bytes, n * STANDIN_GRANULARITY);
+    return size_bytes;
+}
+
+// What map gives is not zero: memory that the manager would wipe before use.
+static inline void create_filled(uint64_t index, uint64_t n, int value)
+{
+    assert_ok(vmm->ops->create(vmm, index, n));
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t s = 0; s < N_SLICE; s++) {
+            assert_ok(map(N_PLACE - 1, s, index + i, 1));
+            memset((void *)place(N_PLACE - 1), value, SLICE);
+            assert_ok(unmap(N_PLACE - 1, 1));
+        }
 }
 
 // A call of the backend in a thread of its own, which has no context.

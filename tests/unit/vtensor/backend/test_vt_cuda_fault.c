@@ -37,8 +37,8 @@ void *__wrap_dlsym(void *library, const char *symbol)
     return missing ? NULL : __real_dlsym(library, symbol);
 }
 
-// Every call of the driver fails once, in each operation. Chunks 0 to 3 are there; slice 0 of the
-// first two is mapped at places 0 and 1, and the swap holds both.
+// Every call of the driver fails once, in each operation. Chunks 0 and 1 are there; their slices 0
+// are mapped at places 0 and 1, and the swap holds both.
 typedef struct trial {
     const char *name;
     void (*prepare)(void);
@@ -93,20 +93,19 @@ static void destroy_far(void)
     assert_ok(try_destroy());
 }
 
-static vt_status try_map(void) // chunk 1 is in use, 2 and 3 are not
+static vt_status try_map(void)
 {
     return map(4, 0, 1, 3);
 }
 
-static void create_fresh(void)
+static void create_two(void)
 {
     assert_ok(vmm->ops->create(vmm, 2, 2));
 }
 
-static void unmap_fresh(void)
+static void unmap_two(void)
 {
     assert_bytes(place(4), 'b', SLICE);
-    assert_bytes(place(5), 0, 2 * SLICE);
     assert_ok(unmap(4, 3));
     assert_ok(vmm->ops->destroy(vmm, 2, 2));
 }
@@ -122,9 +121,21 @@ static vt_status try_unmap(void)
     return unmap(4, 2);
 }
 
+static vt_status try_protect(void)
+{
+    return vmm->ops->protect(vmm, place(0), 2 * SLICE, VT_VMM_READ);
+}
+
+static void write_both(void)
+{
+    assert_ok(vmm->ops->protect(vmm, place(0), 2 * SLICE, VT_VMM_WRITE));
+    memset((void *)place(0), 'a', SLICE);
+    memset((void *)place(1), 'b', SLICE);
+}
+
 static vt_status try_fetch(void)
 {
-    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE);
+    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_NOW);
 }
 
 static void refill(void)
@@ -134,13 +145,31 @@ static void refill(void)
     memset((void *)place(0), 'a', SLICE);
 }
 
+static vt_status try_fetch_queued(void)
+{
+    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_QUEUED);
+}
+
+// What was queued is done, and what flew has landed, when the next call begins.
+static void refill_queued(void)
+{
+    assert_true(passed(fence(), true));
+    for (int i = 0; i < 3; i++) refill();
+}
+
 static vt_status try_zero(void)
 {
-    return vmm->ops->zero(vmm, place(0), SLICE);
+    return vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_NOW);
+}
+
+static vt_status try_zero_queued(void)
+{
+    return vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_QUEUED);
 }
 
 static void refill_zeroed(void)
 {
+    standin_settle();
     assert_bytes(place(0), 0, SLICE);
     memset((void *)place(0), 'a', SLICE);
 }
@@ -184,18 +213,30 @@ static vt_status try_fence(void)
     return st;
 }
 
+static void *some_event;
+
+static vt_status try_await(void)
+{
+    return vt_vmm_cuda_await(vmm, some_event);
+}
+
 static const trial trials[] = {
     {"reserve", nothing, try_reserve, unreserve_extra, true},
     {"unreserve", reserve_extra, try_unreserve, nothing, false},
     {"create", nothing, try_create, destroy_far, true},
     {"destroy", create_far, try_destroy, nothing, false},
-    {"map", create_fresh, try_map, unmap_fresh, true},
+    {"map", create_two, try_map, unmap_two, true},
+    {"protect", nothing, try_protect, write_both, false},
     {"unmap", map_alias, try_unmap, nothing, false},
     {"fetch", nothing, try_fetch, refill, false},
+    {"fetch, queued", nothing, try_fetch_queued, refill_queued, false},
     {"zero", nothing, try_zero, refill_zeroed, false},
+    {"zero, queued", nothing, try_zero_queued, refill_zeroed, false},
     {"swap_write", nothing, try_swap_write, drop_written, true},
     {"swap_read", nothing, try_swap_read, look_at_read, false},
     {"fence", nothing, try_fence, nothing, false},
+    {"await", nothing, try_await, nothing, false},
+    {"fence of all", nothing, try_fence, nothing, false},
 };
 
 static void assert_same(const standin_report *a, const standin_report *b)
@@ -213,7 +254,7 @@ static bool fail_once(const trial *t, uint64_t i, int result, int context)
 {
     t->prepare();
     standin_report before = standin_look();
-    uint64_t resident_before = resident(), mapped_before = n_mapping();
+    uint64_t resident_before = resident(), mapped_before = bytes_mapped();
     standin_use_context(context);
     standin_fail(NULL, i, 1, result);
     vt_status st = t->run();
@@ -226,7 +267,7 @@ static bool fail_once(const trial *t, uint64_t i, int result, int context)
         assert_true(fired && (full || st == VT_EDEVICE));
         assert_same(&before, &after);
         assert_int_equal(resident(), resident_before);
-        assert_int_equal(n_mapping(), mapped_before);
+        assert_int_equal(bytes_mapped(), mapped_before);
         assert_ok(t->run());
     }
     t->undo();
@@ -236,22 +277,37 @@ static bool fail_once(const trial *t, uint64_t i, int result, int context)
     return fired;
 }
 
-static void test_every_call_of_the_driver_may_fail(void **state)
+static void prepare_trials(void)
 {
-    (void)state;
-    const int results[] = {STANDIN_OUT_OF_MEMORY, STANDIN_UNKNOWN};
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(map(0, 0, 0, 2));
     memset((void *)place(0), 'a', SLICE);
     memset((void *)place(1), 'b', SLICE);
     assert_ok(vmm->ops->swap_open(vmm, NULL, 64 * SLICE));
     assert_ok(vmm->ops->swap_write(vmm, 0, place(0), 2 * SLICE, &good_sum));
-    for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++)
+    refill(); // makes a window
+    some_event = standin_new_event(NULL);
+}
+
+static void end_trials(void)
+{
+    standin_drop_event(some_event);
+    assert_ok(unmap(0, 2));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
+static void test_every_call_of_the_driver_may_fail(void **state)
+{
+    (void)state;
+    const int results[] = {STANDIN_OUT_OF_MEMORY, STANDIN_UNKNOWN};
+    prepare_trials();
+    for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
+        if (trials[t].run == try_await) assert_ok(try_await()); // the stream behind it is made once
         for (int r = 0; r < 2; r++)
             for (int context = -1; context <= 0; context++)
                 for (uint64_t i = 0; fail_once(&trials[t], i, results[r], context);) i++;
-    assert_ok(unmap(0, 2));
-    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+    }
+    end_trials();
 }
 
 // From some call on nothing works any longer, as after a fault of a kernel: every status is an
@@ -259,10 +315,7 @@ static void test_every_call_of_the_driver_may_fail(void **state)
 static void test_a_dead_device_is_reported(void **state)
 {
     (void)state;
-    assert_ok(vmm->ops->create(vmm, 0, 2));
-    assert_ok(map(0, 0, 0, 2));
-    assert_ok(vmm->ops->swap_open(vmm, NULL, 64 * SLICE));
-    assert_ok(vmm->ops->swap_write(vmm, 0, place(0), 2 * SLICE, &good_sum));
+    prepare_trials();
     standin_fail(NULL, 0, UINT64_MAX, STANDIN_UNKNOWN);
     extra = base;
     const size_t n = sizeof trials / sizeof trials[0];
@@ -273,8 +326,7 @@ static void test_a_dead_device_is_reported(void **state)
     assert_int_equal(vmm->ops->destroy(vmm, 0, 1), VT_EDEVICE);
     vmm->ops->swap_drop(vmm, 0, 2 * SLICE);
     standin_fail(NULL, 0, 0, 0);
-    assert_ok(unmap(0, 2));
-    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+    end_trials();
 }
 
 // A handle cannot be released, and those before it cannot be had again: what is left is counted,
@@ -293,43 +345,49 @@ static void test_a_half_destroyed_chunk_goes_later(void **state)
     assert_int_equal(resident(), 0);
 }
 
-// The window for fetch stays mapped when the driver does not give it up, until it does.
+// A window stays mapped when the driver does not give it up, until it does.
 static void test_a_stuck_window_is_emptied_later(void **state)
 {
     (void)state;
-    assert_ok(vmm->ops->create(vmm, 0, 2));
+    create_filled(0, 2, 's');
     assert_ok(map(0, 0, 0, 1));
     for (int i = 0; i < 2; i++) {
         memset((void *)place(0), 1, SLICE);
         standin_fail("cuMemUnmap", 0, 1, STANDIN_UNKNOWN);
-        assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
-        assert_bytes(place(0), 0, SLICE);
+        assert_ok(try_fetch());
+        assert_bytes(place(0), 's', SLICE);
         assert_int_equal(standin_look().n_mapping, 2);
-        assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
+        assert_ok(try_fetch());
         assert_int_equal(standin_look().n_mapping, 1);
     }
+    standin_fail("cuMemUnmap", 0, 2, STANDIN_UNKNOWN);
+    assert_ok(try_fetch());
+    assert_int_equal(try_fetch(), VT_EDEVICE);
+    assert_ok(try_fetch());
     standin_fail("cuMemUnmap", 0, 1, STANDIN_UNKNOWN); // and once more, for close
-    assert_ok(vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE));
+    assert_ok(try_fetch());
     assert_ok(unmap(0, 1));
-    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+    assert_ok(vmm->ops->destroy(vmm, 0, 1));
+    assert_int_equal(standin_look().n_mapping, 1);
+    assert_ok(vmm->ops->destroy(vmm, 1, 1));
+    assert_int_equal(standin_look().n_mapping, 0); // that chunk was still in the window
 }
 
-// One memset is under way when the next one fails: it must be over before its addresses are
-// unmapped.
-static void test_a_half_wiped_run_is_waited_for(void **state)
+// A chunk that a window still holds is not destroyed by halves.
+static void test_a_stuck_window_keeps_its_chunk(void **state)
 {
     (void)state;
-    assert_ok(vmm->ops->create(vmm, 0, 3));
-    assert_ok(map(0, 0, 1, 1));
-    standin_fail("cuMemsetD8Async", 1, 1, STANDIN_UNKNOWN);
-    assert_int_equal(map(4, 0, 0, 3), VT_EDEVICE);
-    assert_int_equal(standin_look().n_mapping, 1);
-    assert_ok(vmm->ops->zero(vmm, place(0), 1)); // runs whatever is still in the stream
-    assert_ok(map(4, 0, 0, 3));
-    assert_bytes(place(4), 0, 3 * SLICE);
-    assert_ok(unmap(4, 3));
+    create_filled(0, 2, 's');
+    assert_ok(map(0, 0, 0, 1));
+    standin_fail("cuMemUnmap", 0, 2, STANDIN_UNKNOWN);
+    assert_ok(try_fetch());
+    assert_int_equal(vmm->ops->destroy(vmm, 1, 1), VT_EDEVICE);
+    assert_int_equal(resident(), 2 * N_SLICE * SLICE);
+    assert_int_equal(resident(), standin_look().memory_bytes);
+    assert_ok(vmm->ops->destroy(vmm, 1, 1));
+    assert_int_equal(resident(), standin_look().memory_bytes);
     assert_ok(unmap(0, 1));
-    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+    assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
 // The slot of the ring was used before, by a ticket that is passed long since.
@@ -392,19 +450,80 @@ static void test_open_wants_a_device_that_exists(void **state)
     assert_string_equal(why, "there is no CUDA device with this number");
 }
 
+static vt_status open_with_two_streams(void)
+{
+    void *const beside[] = {NULL};
+    vt_vmm_cuda_config cfg = {.device = 0, .beside = beside, .n_beside = 1};
+    return vt_vmm_cuda_open(&cfg, &vmm, NULL);
+}
+
+static void fail_to_open(vt_status (*open)(void))
+{
+    bool fired = true;
+    for (uint64_t i = 0; fired; i++) {
+        standin_fail(NULL, i, 1, STANDIN_OUT_OF_MEMORY);
+        vt_status st = open();
+        fired = standin_fired() > 0;
+        standin_fail(NULL, 0, 0, 0);
+        assert_true(st == VT_OK || (fired && st == VT_EDEVICE));
+        if (st == VT_OK) vmm->ops->close(vmm);
+        standin_assert_empty();
+    }
+}
+
 static void test_open_may_fail_at_every_call(void **state)
 {
     (void)state;
     standin_reset();
     standin_use_context(0);
-    vt_status st = VT_EDEVICE;
-    for (uint64_t i = 0; st != VT_OK; i++) {
-        assert_true(i < 100);
-        standin_fail(NULL, i, 1, STANDIN_OUT_OF_MEMORY);
-        st = open_vmm();
-        assert_true(st == VT_EDEVICE || (st == VT_OK && standin_fired() == 0));
-        if (st == VT_OK) vmm->ops->close(vmm);
+    fail_to_open(open_vmm);
+    fail_to_open(open_with_two_streams);
+}
+
+static vt_status try_configure(void)
+{
+    return vmm->ops->configure(vmm, &rig_geometry);
+}
+
+static vt_status try_swap_open(void)
+{
+    return vmm->ops->swap_open(vmm, NULL, SLICE);
+}
+
+static vt_status await_once(void)
+{
+    void *event = standin_new_event(NULL);
+    vt_status st = vt_vmm_cuda_await(vmm, event);
+    standin_drop_event(event);
+    return st;
+}
+
+// Calls that are made once: each call of the driver fails, and a second try succeeds.
+static void fail_and_repeat(vt_status (*run)(void), int result)
+{
+    bool fired = true;
+    for (uint64_t i = 0; fired; i++) {
+        assert_ok(open_vmm());
+        standin_fail(NULL, i, 1, result);
+        vt_status st = run();
+        fired = standin_fired() > 0;
+        standin_fail(NULL, 0, 0, 0);
+        assert_true(st == VT_OK || (fired && (st == VT_EDEVICE || st == VT_NOSPACE)));
+        if (st != VT_OK) assert_ok(run());
+        vmm->ops->close(vmm);
         standin_assert_empty();
+    }
+}
+
+static void test_what_is_done_once_may_fail_at_every_call(void **state)
+{
+    (void)state;
+    vt_status (*const once[])(void) = {try_configure, try_swap_open, await_once};
+    standin_reset();
+    standin_use_context(0);
+    for (int i = 0; i < 3; i++) {
+        fail_and_repeat(once[i], STANDIN_OUT_OF_MEMORY);
+        fail_and_repeat(once[i], STANDIN_UNKNOWN);
     }
 }
 
@@ -415,11 +534,12 @@ int main(void)
         ON_STANDIN(test_a_dead_device_is_reported),
         ON_STANDIN(test_a_half_destroyed_chunk_goes_later),
         ON_STANDIN(test_a_stuck_window_is_emptied_later),
-        ON_STANDIN(test_a_half_wiped_run_is_waited_for),
+        ON_STANDIN(test_a_stuck_window_keeps_its_chunk),
         ON_STANDIN(test_a_fence_that_reaches_no_driver_is_safe),
         cmocka_unit_test(test_open_says_what_is_missing),
         cmocka_unit_test(test_open_wants_a_device_that_exists),
         cmocka_unit_test(test_open_may_fail_at_every_call),
+        cmocka_unit_test(test_what_is_done_once_may_fail_at_every_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

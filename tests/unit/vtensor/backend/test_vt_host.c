@@ -2,9 +2,12 @@
 #include "assert_vt.h"
 
 #include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,7 +26,7 @@ static int setup(void **state)
     if (vt_vmm_host_open(&vmm) != VT_OK) return -1;
     page = vmm->ops->granularity(vmm);
     slice = 4 * page;
-    vt_vmm_geometry geo = {.n_slice = N_SLICE, .slice_bytes = slice, .n_index = N_INDEX};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, slice, N_INDEX}}};
     if (vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
     return vmm->ops->reserve(vmm, N_INDEX * slice, &addr) == VT_OK ? 0 : -1;
 }
@@ -83,6 +86,7 @@ static void test_created_again_is_zero_again(void **state)
 {
     (void)state;
     static const char zero[64];
+    assert_true(vmm->ops->creates_zeroed(vmm));
     for (int round = 0; round < 2; round++) {
         assert_ok(vmm->ops->create(vmm, 0, 1));
         assert_ok(vmm->ops->map(vmm, addr, 1, 0, 1, VT_VMM_WRITE));
@@ -103,11 +107,11 @@ static void test_fetch_and_zero_take_any_bytes(void **state)
     assert_ok(vmm->ops->unmap(vmm, addr, slice)); // nobody needs to map what is fetched
     assert_ok(vmm->ops->map(vmm, addr, 2, 0, 1, VT_VMM_WRITE));
     char *p = (char *)addr;
-    assert_ok(vmm->ops->fetch(vmm, addr + page - 3, 2, 1, 5, 6));
+    assert_ok(vmm->ops->fetch(vmm, addr + page - 3, 2, 1, 5, 6, VT_VMM_NOW));
     assert_memory_equal(p + page - 4, "\0tokens", 8);
-    assert_ok(vmm->ops->zero(vmm, addr + page - 2, 4));
+    assert_ok(vmm->ops->zero(vmm, addr + page - 2, 4, VT_VMM_NOW));
     assert_memory_equal(p + page - 3, "t\0\0\0\0s", 6);
-    assert_ok(vmm->ops->fetch(vmm, addr, 2, 1, 0, slice));
+    assert_ok(vmm->ops->fetch(vmm, addr, 2, 1, 0, slice, VT_VMM_NOW));
     assert_memory_equal(p + 4, "\0tokens", 8);
     assert_int_equal(p[slice - 1], 0);
     assert_ok(vmm->ops->unmap(vmm, addr, slice));
@@ -123,7 +127,7 @@ static void test_store_reaches_what_is_mapped_nowhere(void **state)
     memset(p, 's', slice);
     assert_ok(vmm->ops->store(vmm, 1, 2, page - 3, addr + 5, 6)); // across pages, of another slice
     memset(p, 0, slice);
-    assert_ok(vmm->ops->fetch(vmm, addr, 1, 2, page - 4, 8));
+    assert_ok(vmm->ops->fetch(vmm, addr, 1, 2, page - 4, 8, VT_VMM_NOW));
     assert_memory_equal(p, "\0ssssss\0", 8);
     memset(p, 'w', slice);
     assert_ok(vmm->ops->store(vmm, 2, 1, 0, addr, slice));
@@ -148,6 +152,216 @@ static void test_a_slice_may_be_mapped_at_many_addresses(void **state)
     assert_ok(vmm->ops->destroy(vmm, 4, 2));
 }
 
+static void assert_mapped(uint64_t size_bytes, uint64_t n_mapping)
+{
+    uint64_t bytes = 1, n = 1;
+    assert_ok(vmm->ops->mapped(vmm, &bytes, &n));
+    assert_int_equal(bytes, size_bytes);
+    assert_int_equal(n, n_mapping);
+}
+
+// ---- classes
+
+// Slices of one, three and two pages; their chunks have the indices 0 .. 9, 10 .. 16 and 17 .. 21.
+static uintptr_t open_classes(vt_vmm **out)
+{
+    vt_vmm_geometry geo = {.n_class = 3,
+                           .cls = {{2, page, 10}, {1, 3 * page, 7}, {3, 2 * page, 5}}};
+    uintptr_t at;
+    assert_ok(vt_vmm_host_open(out));
+    assert_ok((*out)->ops->configure(*out, &geo));
+    assert_ok((*out)->ops->reserve(*out, 64 * page, &at));
+    return at;
+}
+
+static void close_classes(vt_vmm *v, uintptr_t at)
+{
+    assert_ok(v->ops->unreserve(v, at, 64 * page));
+    v->ops->close(v);
+}
+
+static void test_each_class_has_chunks_of_its_own_shape(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t index;
+        uint32_t n_slice, n_page;
+    } ends[] = {{0, 2, 1}, {9, 2, 1}, {10, 1, 3}, {16, 1, 3}, {17, 3, 2}, {21, 3, 2}};
+    enum { N_END = sizeof ends / sizeof *ends };
+    vt_vmm *v;
+    uintptr_t at = open_classes(&v), p = at;
+    uint64_t want = 0, bytes, n;
+    for (int i = 0; i < N_END; i++) { // each slice has a letter
+        assert_ok(v->ops->create(v, ends[i].index, 1));
+        want += (uint64_t)ends[i].n_slice * ends[i].n_page * page;
+        assert_ok(v->ops->resident(v, &bytes));
+        assert_int_equal(bytes, want);
+        for (uint32_t s = 0; s < ends[i].n_slice; s++, p += ends[i].n_page * page) {
+            assert_ok(v->ops->map(v, p, s, ends[i].index, 1, VT_VMM_WRITE));
+            memset((void *)p, 'a' + 3 * i + (int)s, ends[i].n_page * page);
+        }
+    }
+    assert_ok(v->ops->mapped(v, &bytes, &n));
+    assert_int_equal(bytes, want);
+    for (int i = 0; i < N_END; i++) // and nobody wrote another's
+        for (uint32_t s = 0; s < ends[i].n_slice; s++) {
+            char *to = (char *)(i == 0 ? p - page : at);
+            size_t size_bytes = ends[i].n_page * page;
+            assert_ok(v->ops->fetch(v, (uintptr_t)to, s, ends[i].index, size_bytes - 9, 9,
+                                    VT_VMM_QUEUED));
+            for (int k = 0; k < 9; k++) assert_int_equal(to[k], 'a' + 3 * i + (int)s);
+        }
+    assert_ok(v->ops->unmap(v, at, p - at));
+    for (int i = 0; i < N_END; i++) {
+        assert_ok(v->ops->destroy(v, ends[i].index, 1));
+        want -= (uint64_t)ends[i].n_slice * ends[i].n_page * page;
+        assert_ok(v->ops->resident(v, &bytes));
+        assert_int_equal(bytes, want);
+    }
+    close_classes(v, at);
+}
+
+static void test_neighbours_of_any_class_merge(void **state)
+{
+    (void)state;
+    vt_vmm *v;
+    uintptr_t at = open_classes(&v);
+    uint64_t bytes, n;
+    assert_ok(v->ops->create(v, 11, 4));
+    assert_ok(v->ops->create(v, 18, 3));
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ok(v->ops->map(v, at + 3 * i * page, 0, 11 + i, 1, VT_VMM_WRITE));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_ok(v->ops->map(v, at + (12 + 2 * i) * page, 2, 18 + i, 1, VT_VMM_WRITE));
+    assert_ok(v->ops->mapped(v, &bytes, &n));
+    assert_int_equal(bytes, 18 * page);
+    assert_int_equal(n, 2);
+    assert_ok(v->ops->unmap(v, at, 18 * page));
+    assert_ok(v->ops->destroy(v, 11, 4));
+    assert_ok(v->ops->destroy(v, 18, 3));
+    close_classes(v, at);
+}
+
+// ---- access
+
+static sigjmp_buf back_to;
+static uintptr_t fault_at;
+static int fault_code;
+
+static void note_fault(int sig, siginfo_t *info, void *context)
+{
+    (void)sig, (void)context;
+    fault_at = (uintptr_t)info->si_addr;
+    fault_code = info->si_code;
+    siglongjmp(back_to, 1);
+}
+
+// Writes the byte, and says whether that raised SIGSEGV: fault_at and fault_code say how.
+static bool write_faults(uintptr_t at)
+{
+    struct sigaction note = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO}, old;
+    fault_at = 0;
+    assert_int_equal(sigaction(SIGSEGV, &note, &old), 0);
+    volatile bool faulted = sigsetjmp(back_to, 1) != 0;
+    if (!faulted) *(volatile char *)at = 'w';
+    assert_int_equal(sigaction(SIGSEGV, &old, NULL), 0);
+    return faulted;
+}
+
+// Two spans share chunks 4 and 5, and one of them writes on in chunk 6.
+static void test_a_stray_write_into_shared_memory_faults_where_it_happens(void **state)
+{
+    (void)state;
+    uintptr_t other = addr + 8 * slice;
+    assert_true(vmm->ops->can_protect(vmm));
+    assert_ok(vmm->ops->create(vmm, 4, 3));
+    assert_ok(vmm->ops->map(vmm, addr, 1, 4, 3, VT_VMM_WRITE));
+    memset((void *)addr, 's', 3 * slice);
+    assert_ok(vmm->ops->protect(vmm, addr, 2 * slice, VT_VMM_READ));
+    assert_ok(vmm->ops->map(vmm, other, 1, 4, 2, VT_VMM_READ));
+    const uintptr_t strays[] = {addr,  addr + slice + 777, addr + 2 * slice - 1,
+                                other, other + page + 1,   other + 2 * slice - 1};
+    for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+        assert_true(write_faults(strays[i]));
+        assert_int_equal(fault_at, strays[i]);
+        assert_int_equal(fault_code, SEGV_ACCERR);
+    }
+    for (size_t i = 0; i < 2 * slice; i++) // reads do not fault, and no stray write has been done
+        assert_true(((char *)addr)[i] == 's' && ((char *)other)[i] == 's');
+    assert_false(write_faults(addr + 2 * slice)); // in front of its own tail's first byte is shared
+    assert_true(write_faults(addr + 2 * slice - 1));
+    assert_ok(vmm->ops->unmap(vmm, addr, 3 * slice));
+    assert_ok(vmm->ops->protect(vmm, other, 2 * slice, VT_VMM_WRITE)); // the last owner
+    assert_false(write_faults(other));
+    assert_false(write_faults(other + 2 * slice - 1));
+    assert_ok(vmm->ops->unmap(vmm, other, 2 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 4, 3));
+}
+
+static void test_access_parts_a_run_and_joins_it_again(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 8));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 4, VT_VMM_WRITE));
+    assert_ok(vmm->ops->map(vmm, addr + 4 * slice, 0, 4, 2, VT_VMM_ALIAS));
+    assert_mapped(6 * slice, 1);
+    assert_ok(vmm->ops->map(vmm, addr + 6 * slice, 0, 6, 2, VT_VMM_READ));
+    assert_mapped(8 * slice, 2);
+    assert_ok(vmm->ops->protect(vmm, addr + 2 * slice, slice, VT_VMM_READ));
+    assert_mapped(8 * slice, 4);
+    assert_ok(vmm->ops->protect(vmm, addr + 3 * slice, 3 * slice, VT_VMM_READ));
+    assert_mapped(8 * slice, 2);
+    assert_ok(vmm->ops->protect(vmm, addr, 2 * slice, VT_VMM_READ));
+    assert_mapped(8 * slice, 1);
+    assert_ok(vmm->ops->protect(vmm, addr, 8 * slice, VT_VMM_WRITE));
+    assert_mapped(8 * slice, 1);
+    memset((void *)addr, 'w', 8 * slice);
+    assert_ok(vmm->ops->unmap(vmm, addr, 8 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 8));
+}
+
+// Uses up the mappings of the process: pages of unlike access, one mapping each. Returns how many;
+// the last n of them are given back by leave_free.
+static size_t use_up_mappings(char *room, size_t n_page)
+{
+    size_t n = 0;
+    while (n < n_page && mprotect(room + n * page, page, n % 2 ? PROT_READ : PROT_WRITE) == 0) n++;
+    return n;
+}
+
+static void leave_free(char *room, size_t n_used, size_t n)
+{
+    (void)mprotect(room + (n_used - n) * page, n * page, PROT_NONE);
+}
+
+// Two runs that are not neighbours; protect has to split both.
+static void test_protect_without_a_mapping_left_is_no_space_and_changes_nothing(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 8));
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 4, VT_VMM_WRITE));
+    assert_ok(vmm->ops->map(vmm, addr + 4 * slice, 1, 4, 4, VT_VMM_WRITE));
+    size_t n_page = max_map_count() + 1;
+    char *room =
+        mmap(NULL, n_page * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    for (size_t n_free = 0; n_free < 3; n_free++) {
+        size_t n_used = use_up_mappings(room, n_page);
+        leave_free(room, n_used, n_free);
+        vt_status st = vmm->ops->protect(vmm, addr + slice, 4 * slice, VT_VMM_READ);
+        leave_free(room, n_used, n_used); // asserts may need some
+        assert_true(n_used > 0 && n_used < n_page);
+        assert_status(n_free < 2 ? VT_NOSPACE : VT_OK, st);
+        assert_mapped(8 * slice, n_free < 2 ? 2 : 4);
+        assert_int_equal(write_faults(addr + slice), n_free == 2);
+        assert_int_equal(write_faults(addr + 5 * slice - 1), n_free == 2);
+        assert_false(write_faults(addr + slice - 1) || write_faults(addr + 5 * slice));
+    }
+    assert_int_equal(munmap(room, n_page * page), 0);
+    assert_ok(vmm->ops->unmap(vmm, addr, 8 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 8));
+}
+
 static void test_nothing_runs_beside_the_caller(void **state)
 {
     (void)state;
@@ -157,21 +371,22 @@ static void test_nothing_runs_beside_the_caller(void **state)
     assert_int_equal(ticket, 0);
     assert_ok(vmm->ops->passed(vmm, ticket, false, &is_passed));
     assert_true(is_passed);
-}
-
-static void assert_mapped(uint64_t size_bytes, uint64_t n_mapping)
-{
-    uint64_t bytes = 1, n = 1;
-    assert_ok(vmm->ops->mapped(vmm, &bytes, &n));
-    assert_int_equal(bytes, size_bytes);
-    assert_int_equal(n, n_mapping);
+    assert_ok(vmm->ops->create(vmm, 0, 2)); // so what is queued is done when the call returns
+    assert_ok(vmm->ops->map(vmm, addr, 0, 0, 2, VT_VMM_WRITE));
+    memset((void *)addr, 'q', slice);
+    assert_ok(vmm->ops->fetch(vmm, addr + slice, 0, 0, 0, slice, VT_VMM_QUEUED));
+    assert_memory_equal((void *)addr, (void *)(addr + slice), slice);
+    assert_ok(vmm->ops->zero(vmm, addr + 1, 2, VT_VMM_QUEUED));
+    assert_memory_equal((void *)addr, "q\0\0q", 4);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
 static void test_mapped_is_what_the_system_says(void **state)
 {
     (void)state;
     vt_vmm *other; // has the same name, and must not count
-    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = 9};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, 9}}};
     uintptr_t at;
     assert_ok(vt_vmm_host_open(&other));
     assert_ok(other->ops->configure(other, &geo));
@@ -199,21 +414,22 @@ static void test_mapped_is_what_the_system_says(void **state)
 static void test_tens_of_thousands_of_mappings_are_counted(void **state)
 {
     (void)state;
-    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = UINT64_C(1) << 40};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, UINT64_C(1) << 40}}};
     vt_vmm *big;
     uintptr_t at;
     assert_ok(vt_vmm_host_open(&big));
     assert_ok(big->ops->configure(big, &geo));
     uint64_t n = big->ops->max_runs(big), bytes, n_mapping;
     assert_ok(big->ops->reserve(big, 2 * n * page, &at));
-    assert_ok(big->ops->create(big, geo.n_index - 1, 1));
+    assert_ok(big->ops->create(big, geo.cls[0].n_index - 1, 1));
     for (uint64_t i = 0; i < n; i++)
-        assert_ok(big->ops->map(big, at + 2 * i * page, 0, geo.n_index - 1, 1, VT_VMM_ALIAS));
+        assert_ok(
+            big->ops->map(big, at + 2 * i * page, 0, geo.cls[0].n_index - 1, 1, VT_VMM_ALIAS));
     assert_ok(big->ops->mapped(big, &bytes, &n_mapping));
     assert_int_equal(n_mapping, n);
     assert_int_equal(bytes, n * page);
     for (uint64_t i = 0; i < n; i++) assert_ok(big->ops->unmap(big, at + 2 * i * page, page));
-    assert_ok(big->ops->destroy(big, geo.n_index - 1, 1));
+    assert_ok(big->ops->destroy(big, geo.cls[0].n_index - 1, 1));
     assert_ok(big->ops->unreserve(big, at, 2 * n * page));
     big->ops->close(big);
 }
@@ -221,10 +437,20 @@ static void test_tens_of_thousands_of_mappings_are_counted(void **state)
 static void test_more_than_a_file_can_name_is_no_space(void **state)
 {
     (void)state;
-    vt_vmm_geometry geo = {.n_slice = 8, .slice_bytes = page, .n_index = UINT64_C(1) << 50};
+    const uint64_t half = (UINT64_C(1) << 62) / page; // chunks of a page that are half of all
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{8, page, UINT64_C(1) << 50}}};
+    vt_vmm_geometry sum = {.n_class = 2, .cls = {{1, page, half}, {1, page, half}}};
     vt_vmm *other;
+    uint64_t size_bytes;
     assert_ok(vt_vmm_host_open(&other));
     assert_int_equal(other->ops->configure(other, &geo), VT_NOSPACE);
+    assert_int_equal(other->ops->configure(other, &sum), VT_NOSPACE);
+    sum.cls[1].n_index--;
+    assert_ok(other->ops->configure(other, &sum));
+    assert_ok(other->ops->create(other, 2 * half - 2, 1)); // the last of all
+    assert_ok(other->ops->resident(other, &size_bytes));
+    assert_int_equal(size_bytes, page);
+    assert_ok(other->ops->destroy(other, 2 * half - 2, 1));
     other->ops->close(other);
 }
 
@@ -282,9 +508,11 @@ static void test_what_will_be_written_is_present(void **state)
     assert_ok(vmm->ops->create(vmm, 0, 8));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 8, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, addr + 8 * slice, 0, 0, 8, VT_VMM_ALIAS));
+    assert_ok(vmm->ops->map(vmm, addr + 16 * slice, 0, 0, 8, VT_VMM_READ));
     assert_int_equal(n_present(addr, 8 * slice), 8 * slice / page);
     assert_int_equal(n_present(addr + 8 * slice, 8 * slice), 0);
-    assert_ok(vmm->ops->unmap(vmm, addr, 16 * slice));
+    assert_int_equal(n_present(addr + 16 * slice, 8 * slice), 0);
+    assert_ok(vmm->ops->unmap(vmm, addr, 24 * slice));
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
@@ -321,7 +549,7 @@ static void test_a_limit_on_files_is_no_space(void **state)
     (void)state;
     struct rlimit old, low;
     vt_vmm *other;
-    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = page, .n_index = 100};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, 100}}};
     assert_ok(vt_vmm_host_open(&other));
     getrlimit(RLIMIT_FSIZE, &old);
     low = old;
@@ -361,7 +589,7 @@ static void test_pages_set_aside_serve(void **state)
     vt_vmm *huge;
     uint64_t n = number_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"), bytes, maps;
     if (n < 4) skip();
-    vt_vmm_geometry geo = {.n_slice = 2, .slice_bytes = HUGE, .n_index = UINT64_C(1) << 30};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{2, HUGE, UINT64_C(1) << 30}}};
     uintptr_t at;
     assert_ok(vt_vmm_host_open_huge(HUGE, &huge));
     assert_int_equal(huge->ops->granularity(huge), HUGE);
@@ -375,14 +603,17 @@ static void test_pages_set_aside_serve(void **state)
     assert_ok(huge->ops->resident(huge, &bytes));
     assert_int_equal(bytes, 4 * (uint64_t)HUGE);
     assert_ok(huge->ops->map(huge, at, 1, 5, 2, VT_VMM_WRITE));
-    assert_ok(huge->ops->map(huge, at + 4 * (size_t)HUGE, 1, 5, 2, VT_VMM_ALIAS));
+    assert_ok(huge->ops->map(huge, at + 4 * (size_t)HUGE, 1, 5, 2, VT_VMM_READ));
     memset((void *)(at + HUGE), 'h', HUGE);
+    assert_true(write_faults(at + 5 * (size_t)HUGE));
+    assert_int_equal(fault_at, at + 5 * (size_t)HUGE);
+    assert_int_equal(*(char *)(at + 5 * (size_t)HUGE), 'h');
     assert_ok(huge->ops->mapped(huge, &bytes, &maps));
     assert_true(bytes == 4 * (uint64_t)HUGE && maps == 2);
-    assert_ok(huge->ops->fetch(huge, at + 7, 1, 6, 100, 4));
+    assert_ok(huge->ops->fetch(huge, at + 7, 1, 6, 100, 4, VT_VMM_NOW));
     assert_memory_equal((void *)(at + 6), "\0hhhh", 6);
     assert_ok(huge->ops->store(huge, 0, 6, HUGE - 3, at + 8, 3)); // by way of a mapping
-    assert_ok(huge->ops->fetch(huge, at, 0, 6, HUGE - 4, 4));
+    assert_ok(huge->ops->fetch(huge, at, 0, 6, HUGE - 4, 4, VT_VMM_NOW));
     assert_memory_equal((void *)at, "\0hhh", 4);
     assert_ok(huge->ops->unmap(huge, at, 2 * (size_t)HUGE));
     assert_ok(huge->ops->unmap(huge, at + 4 * (size_t)HUGE, 2 * (size_t)HUGE));
@@ -404,6 +635,11 @@ int main(void)
         T(test_fetch_and_zero_take_any_bytes),
         T(test_store_reaches_what_is_mapped_nowhere),
         T(test_a_slice_may_be_mapped_at_many_addresses),
+        T(test_each_class_has_chunks_of_its_own_shape),
+        T(test_neighbours_of_any_class_merge),
+        T(test_a_stray_write_into_shared_memory_faults_where_it_happens),
+        T(test_access_parts_a_run_and_joins_it_again),
+        T(test_protect_without_a_mapping_left_is_no_space_and_changes_nothing),
         T(test_nothing_runs_beside_the_caller),
         T(test_mapped_is_what_the_system_says),
         T(test_tens_of_thousands_of_mappings_are_counted),

@@ -1,6 +1,8 @@
 // test_vt_standin.c - the stand-in for NVIDIA's driver refuses what the driver's documentation
 // forbids, and a refused call changes nothing. The tests of the GPU backend depend on this.
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "maps.h"
 #include "standin/state.h"
@@ -231,12 +233,200 @@ static void test_work_is_done_late_and_on_memory_that_is_there(void **state)
     assert_int_equal(p[7], 1);
     assert_memory_equal(p, pinned, 8);
     assert_done(cuMemsetD8Async(base, 2, 8, s));
-    assert_done(cuMemUnmap(base, G)); // the work comes too late
+    REFUSED(cuMemUnmap(base, G)); // the work comes later
+    assert_done(cuStreamSynchronize(s));
+    assert_done(cuMemcpyDtoHAsync_v2(pinned, base, 8, s));
+    REFUSED(cuMemUnmap(base, G)); // reading, too
+    assert_done(cuStreamSynchronize(s));
+    standin_launch(s, base + 2 * G, 1, 8); // a kernel that writes where nothing is
+    standin_end_kernels(s, 1);
     uint64_t n_breach = standin_look().n_breach;
     (void)cuStreamSynchronize(s);
     assert_int_equal(standin_look().n_breach, n_breach + 1);
+    assert_done(cuMemUnmap(base, G));
     REFUSED(cuMemFreeHost(local));
     assert_done(cuStreamDestroy_v2(s));
+}
+
+// A byte there can be written; it is written as it was.
+static bool takes_writes(char *p)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], p, 1), 1);
+    bool taken = read(ends[0], p, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return taken;
+}
+
+static vti_cu_result open_to_read(vti_cu_ptr at, size_t size_bytes)
+{
+    vti_cu_access a = access_to(VTI_CU_ACCESS_READ);
+    return cuMemSetAccess(at, size_bytes, &a, 1);
+}
+
+static void test_read_only_memory_takes_no_writes(void **state)
+{
+    (void)state;
+    char *p = (char *)(uintptr_t)base;
+    assert_done(cuMemMap(base, 2 * G, 0, two, 0));
+    assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
+    assert_done(open_at(base, 3 * G));
+    p[0] = 'r';
+    assert_done(open_to_read(base, 2 * G));
+    assert_false(read_faults(p));
+    assert_int_equal(p[0], 'r');
+    assert_false(takes_writes(p));
+    assert_true(takes_writes(p + 2 * G));
+    assert_done(cuMemsetD8Async(base + 2 * G, 1, 8, NULL));
+    REFUSED(open_to_read(base + 2 * G, G)); // that is not done
+    REFUSED(cuMemsetD8Async(base, 1, 8, NULL));
+    REFUSED(cuMemcpyHtoD_v2(base, "x", 1));
+    REFUSED(cuMemcpyDtoDAsync_v2(base, base + 2 * G, 8, NULL));
+    assert_done(cuMemcpyDtoDAsync_v2(base + 2 * G, base, 1, NULL));
+    assert_done(cuStreamSynchronize(NULL));
+    assert_int_equal(p[2 * G], 'r');
+    assert_done(open_at(base, 2 * G));
+    assert_true(takes_writes(p));
+    standin_set_read_only(false);
+    look();
+    assert_int_equal(open_to_read(base, 2 * G), CU_NOT_SUPPORTED);
+    assert_int_equal(standin_look().n_breach, before_call.n_breach); // that is no breach
+    assert_true(takes_writes(p));
+}
+
+static void *wait_elsewhere(void *arg)
+{
+    standin_use_context(0);
+    (void)cuCtxSynchronize();
+    *(uint64_t *)arg = standin_waits();
+    standin_use_context(-1);
+    return NULL;
+}
+
+static void test_waits_are_counted_for_each_thread(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    char byte;
+    uint64_t elsewhere;
+    vti_cu_event event;
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(open_at(base, G));
+    assert_done(cuEventCreate(&event, VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING));
+    assert_done(cuMemsetD8Async(base, 1, 8, NULL));
+    assert_done(cuEventRecord(event, NULL));
+    assert_done(cuEventQuery(event));
+    assert_done(cuStreamQuery(NULL));
+    assert_int_equal(standin_waits(), 0);
+    assert_done(cuStreamSynchronize(NULL));
+    assert_done(cuEventSynchronize(event));
+    assert_done(cuMemcpyDtoH_v2(&byte, base, 1));
+    assert_done(cuMemcpyHtoD_v2(base, &byte, 1));
+    assert_int_equal(standin_waits(), 4);
+    assert_int_equal(pthread_create(&thread, NULL, wait_elsewhere, &elsewhere), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(elsewhere, 1);
+    assert_int_equal(standin_waits(), 4);
+    standin_reset();
+    assert_int_equal(standin_waits(), 0);
+}
+
+static void test_a_stream_waits_for_an_event(void **state)
+{
+    (void)state;
+    char *p = (char *)(uintptr_t)base;
+    void *first = standin_new_stream(false), *second = standin_new_stream(false);
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(open_at(base, G));
+    p[0] = 0;
+    standin_launch(first, base, 1, 1);
+    void *event = standin_new_event(first);
+    standin_launch(first, 0, 0, 0);
+    assert_done(cuStreamWaitEvent(second, event, 0));
+    standin_drop_event(event); // what was recorded counts
+    assert_done(cuMemsetD8Async(base, 2, 1, second));
+    assert_int_equal(cuStreamQuery(second), VTI_CU_NOT_READY);
+    assert_int_equal(p[0], 0);
+    standin_end_kernels(first, 1);
+    assert_done(cuStreamQuery(second));
+    assert_int_equal(p[0], 2);
+    event = standin_new_event(second);
+    REFUSED(cuStreamWaitEvent(first, event, 1)); // flags
+    standin_drop_stream(first);
+    standin_drop_stream(second);
+}
+
+static void test_a_captured_stream_is_left_alone(void **state)
+{
+    (void)state;
+    vti_cu_stream s = standin_new_stream(false);
+    vti_cu_capture_status status = VTI_CU_CAPTURE_NONE;
+    vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_RELAXED;
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(open_at(base, G));
+    assert_done(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, VTI_CU_CAPTURE_MODE_GLOBAL);
+    standin_capture(s, true);
+    assert_done(cuStreamIsCapturing(s, &status));
+    assert_int_not_equal(status, VTI_CU_CAPTURE_NONE);
+    REFUSED(cuMemsetD8Async(base, 1, 8, s));
+    REFUSED(cuStreamQuery(s));
+    REFUSED(cuStreamSynchronize(s));
+    void *event = standin_new_event(s);
+    REFUSED(cuEventQuery(event));
+    REFUSED(cuEventSynchronize(event));
+    REFUSED(cuStreamWaitEvent(NULL, event, 0));
+    standin_capture(s, false);
+    REFUSED(cuEventQuery(event)); // it still belongs to the graph
+    assert_done(cuEventRecord(event, s));
+    assert_done(cuEventQuery(event));
+    assert_done(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, VTI_CU_CAPTURE_MODE_RELAXED);
+    standin_drop_event(event);
+    standin_drop_stream(s);
+}
+
+static void test_only_relaxed_threads_disregard_captures(void **state)
+{
+    (void)state;
+    vti_cu_handle h;
+    vti_cu_prop p = prop();
+    vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_RELAXED, odd = 3;
+    void *s = standin_new_stream(false);
+    standin_capture(s, true);
+    REFUSED(cuMemCreate(&h, G, &p, 0));
+    REFUSED(cuMemMap(base, G, 0, one, 0));
+    REFUSED(cuStreamQuery(NULL));
+    REFUSED(cuCtxSynchronize());
+    REFUSED(cuThreadExchangeStreamCaptureMode(&odd));
+    assert_done(cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(standin_capture_mode(), VTI_CU_CAPTURE_MODE_RELAXED);
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(cuStreamQuery(NULL));
+    assert_done(cuThreadExchangeStreamCaptureMode(&mode));
+    standin_drop_stream(s);
+}
+
+// A blocking stream is ordered with the default one.
+static void test_the_default_stream_suffers_from_blocking_captures(void **state)
+{
+    (void)state;
+    vti_cu_capture_status status;
+    vti_cu_event event;
+    void *s = standin_new_stream(true);
+    assert_done(cuMemMap(base, G, 0, one, 0));
+    assert_done(open_at(base, G));
+    assert_done(cuEventCreate(&event, VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING));
+    standin_capture(s, true);
+    assert_int_equal(cuStreamIsCapturing(NULL, &status), CU_CAPTURE_IMPLICIT);
+    REFUSED(cuMemsetD8Async(base, 1, 8, NULL));
+    REFUSED(cuEventRecord(event, NULL));
+    standin_capture(s, false);
+    assert_done(cuStreamIsCapturing(NULL, &status));
+    assert_done(cuMemsetD8Async(base, 1, 8, NULL));
+    standin_drop_stream(s);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -253,6 +443,12 @@ int main(void)
         T(test_what_is_limited_runs_out),
         T(test_a_context_is_needed),
         T(test_work_is_done_late_and_on_memory_that_is_there),
+        T(test_read_only_memory_takes_no_writes),
+        T(test_waits_are_counted_for_each_thread),
+        T(test_a_stream_waits_for_an_event),
+        T(test_a_captured_stream_is_left_alone),
+        T(test_only_relaxed_threads_disregard_captures),
+        T(test_the_default_stream_suffers_from_blocking_captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,13 +30,15 @@ typedef struct ambush {
     int with;
 } ambush;
 
-static ambush on_fallocate, on_mmap, on_memfd, on_munmap, on_pread, on_pwrite;
+static ambush on_fallocate, on_mmap, on_memfd, on_mprotect, on_munmap, on_pread, on_pwrite;
 static int last_memfd;
 static int n_madvise;                   // calls that asked for huge pages
 static int n_populate, n_populate_flag; // calls of madvise and of mmap that asked for pages at once
 static bool no_populate_advice;         // as on systems before 5.14
 static const char *shmem_enabled, *maps; // what these files hold; NULL: what they really do
+static const char *nr_hugepages;         // the same of this one; memfds then are of small pages
 static bool mmap_unmaps_first;           // as the system may with MAP_FIXED
+static size_t mprotect_changes;          // bytes that one which fails has changed
 
 static bool falls(ambush *a)
 {
@@ -70,7 +72,20 @@ void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offse
 
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
+    if (nr_hugepages) flags &= MFD_CLOEXEC | MFD_ALLOW_SEALING;
     return last_memfd = falls(&on_memfd) ? -1 : __real_memfd_create(name, flags);
+}
+
+int __real_mprotect(void *at, size_t len, int prot);
+int __wrap_mprotect(void *at, size_t len, int prot);
+
+int __wrap_mprotect(void *at, size_t len, int prot)
+{
+    if (!falls(&on_mprotect)) return __real_mprotect(at, len, prot);
+    int with = errno;
+    if (mprotect_changes > 0) (void)__real_mprotect(at, mprotect_changes, prot);
+    errno = with;
+    return -1;
 }
 
 int __real_munmap(void *at, size_t len);
@@ -124,6 +139,7 @@ int __wrap_open(const char *path, int flags, ...)
 {
     if (shmem_enabled && strstr(path, "shmem_enabled")) return open_text(shmem_enabled);
     if (shmem_enabled && strstr(path, "hpage_pmd_size")) return open_text("2097152\n");
+    if (nr_hugepages && strstr(path, "nr_hugepages")) return open_text(nr_hugepages);
     if (maps && strcmp(path, "/proc/self/maps") == 0) return open_text(maps);
     return __real_open(path, flags, 0600);
 }
@@ -134,10 +150,12 @@ static uintptr_t addr;
 static int setup(void **state)
 {
     (void)state;
-    vt_vmm_geometry geo = {.n_slice = N_SLICE, .slice_bytes = SLICE, .n_index = N_INDEX};
-    on_fallocate = on_mmap = on_memfd = on_munmap = on_pread = on_pwrite = (ambush){0};
-    shmem_enabled = maps = NULL;
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, SLICE, N_INDEX}}};
+    on_fallocate = on_mmap = on_memfd = on_mprotect = on_munmap = on_pread = on_pwrite =
+        (ambush){0};
+    shmem_enabled = maps = nr_hugepages = NULL;
     mmap_unmaps_first = false;
+    mprotect_changes = 0;
     if (vt_vmm_host_open(&vmm) != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
     return vmm->ops->reserve(vmm, BIG * SLICE, &addr) == VT_OK ? 0 : -1;
 }
@@ -237,6 +255,44 @@ static void test_a_failed_unmap_leaves_the_mapping(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
+// Whether the byte can be written, without a signal: the system refuses to read into it.
+static bool is_writable(uintptr_t at)
+{
+    char byte = *(char *)at;
+    int fd = open_text("x");
+    bool can = read(fd, (void *)at, 1) == 1;
+    close(fd);
+    if (can) *(char *)at = byte;
+    return can;
+}
+
+static void test_a_failed_protect_leaves_the_access(void **state)
+{
+    (void)state;
+    static const struct {
+        int n, with;
+        vt_status want;
+    } cases[] = {{1, ENOMEM, VT_NOSPACE}, {1, EACCES, VT_EDEVICE}, {2, ENOMEM, VT_EDEVICE}};
+    assert_ok(vmm->ops->create(vmm, 0, 3));
+    for (int to_read = 0; to_read < 2; to_read++)
+        for (int c = 0; c < 3; c++) {
+            vt_vmm_use before = to_read ? VT_VMM_WRITE : VT_VMM_READ;
+            vt_vmm_use after = to_read ? VT_VMM_READ : VT_VMM_WRITE;
+            assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1, before));
+            assert_ok(vmm->ops->map(vmm, addr + SLICE, 0, 2, 1, before));
+            mprotect_changes = c < 2 ? SLICE : 0; // as where the second mapping cannot be split
+            on_mprotect = (ambush){.n = cases[c].n, .with = cases[c].with};
+            assert_int_equal(vmm->ops->protect(vmm, addr, 2 * SLICE, after), cases[c].want);
+            assert_int_equal(is_writable(addr), to_read);
+            assert_int_equal(is_writable(addr + 2 * SLICE - 1), to_read);
+            assert_ok(vmm->ops->protect(vmm, addr, 2 * SLICE, after));
+            assert_int_equal(is_writable(addr), !to_read);
+            assert_int_equal(is_writable(addr + 2 * SLICE - 1), !to_read);
+            assert_ok(vmm->ops->unmap(vmm, addr, 2 * SLICE));
+        }
+    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+}
+
 static void test_fetch_bears_signals_and_short_reads(void **state)
 {
     (void)state;
@@ -244,10 +300,10 @@ static void test_fetch_bears_signals_and_short_reads(void **state)
     assert_ok(vmm->ops->map(vmm, addr, 1, 0, 2, VT_VMM_WRITE));
     memset((void *)addr, 42, SLICE);
     on_pread = (ambush){.first = 2, .n = 3, .with = EINTR};
-    assert_ok(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE));
+    assert_ok(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE, VT_VMM_NOW));
     assert_memory_equal((void *)addr, (void *)(addr + SLICE), SLICE);
     on_pread = (ambush){.first = 2, .n = 1, .with = EIO};
-    assert_int_equal(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE), VT_EDEVICE);
+    assert_int_equal(vmm->ops->fetch(vmm, addr + SLICE, 1, 0, 0, SLICE, VT_VMM_NOW), VT_EDEVICE);
     assert_ok(vmm->ops->unmap(vmm, addr, 2 * SLICE));
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
@@ -269,22 +325,23 @@ static void test_store_bears_signals_and_short_writes(void **state)
 
 static void map_and_count(bool by_advice)
 {
-    vt_vmm_geometry geo = {.n_slice = 1, .slice_bytes = SLICE, .n_index = 4};
+    vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, SLICE, 4}}};
     vt_vmm *other;
     uintptr_t at;
     no_populate_advice = !by_advice;
     assert_ok(vt_vmm_host_open(&other));
     assert_ok(other->ops->configure(other, &geo));
-    assert_ok(other->ops->reserve(other, 2 * SLICE, &at));
+    assert_ok(other->ops->reserve(other, 3 * SLICE, &at));
     assert_ok(other->ops->create(other, 0, 1));
     n_populate = n_populate_flag = 0;
     assert_ok(other->ops->map(other, at, 0, 0, 1, VT_VMM_WRITE));
     assert_ok(other->ops->map(other, at + SLICE, 0, 0, 1, VT_VMM_ALIAS));
+    assert_ok(other->ops->map(other, at + 2 * SLICE, 0, 0, 1, VT_VMM_READ));
     assert_int_equal(n_populate, by_advice);
     assert_int_equal(n_populate_flag, !by_advice);
-    assert_ok(other->ops->unmap(other, at, 2 * SLICE));
+    assert_ok(other->ops->unmap(other, at, 3 * SLICE));
     assert_ok(other->ops->destroy(other, 0, 1));
-    assert_ok(other->ops->unreserve(other, at, 2 * SLICE));
+    assert_ok(other->ops->unreserve(other, at, 3 * SLICE));
     other->ops->close(other);
     no_populate_advice = false;
 }
@@ -296,41 +353,103 @@ static void test_old_systems_populate_by_mmap(void **state)
     map_and_count(true);
 }
 
-// The calls alone; whether the system then gives such pages is its own affair.
+// Where the range is mapped in the file: the offset that /proc/self/maps shows.
+static uint64_t file_offset_of(uintptr_t at)
+{
+    unsigned long long from, to, offset = UINT64_MAX;
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "%llx-%llx %*s %llx", &from, &to, &offset) == 3 && from <= at && at < to)
+            break;
+    if (f) fclose(f);
+    return offset + (at - from);
+}
+
+// The calls alone; whether the system then gives such pages is its own affair. Class 0 has slices
+// of small pages, so that class 1 begins at the next whole huge page of the file.
 static void test_transparent_huge_pages_are_asked_for(void **state)
 {
     (void)state;
     enum { HUGE = 2 << 20 };
-    vt_vmm_geometry geo = {.n_slice = 2, .slice_bytes = HUGE, .n_index = 64};
+    vt_vmm_geometry geo = {.n_class = 2, .cls = {{1, SLICE, 3}, {2, HUGE, 64}}};
     vt_vmm *other;
-    uintptr_t at;
+    uintptr_t at, more;
     uint64_t size_bytes;
     assert_ok(vt_vmm_host_open(&other));
     shmem_enabled = "always within_size [advise] never deny force\n";
     assert_ok(other->ops->configure(other, &geo));
-    assert_ok(other->ops->reserve(other, 4 * HUGE, &at));
+    assert_ok(other->ops->reserve(other, 6 * HUGE, &at));
     assert_int_equal(at % HUGE, 0);
     n_madvise = 0;
-    assert_ok(other->ops->create(other, 3, 2));
+    assert_ok(other->ops->create(other, 0, 1));
+    assert_ok(other->ops->map(other, at + 5 * HUGE, 0, 0, 1, VT_VMM_WRITE));
+    assert_int_equal(n_madvise, 0);
+    assert_ok(other->ops->create(other, 6, 2));
     assert_int_equal(n_madvise, 2);
     assert_ok(other->ops->resident(other, &size_bytes));
-    assert_int_equal(size_bytes, 4 * HUGE);
-    assert_ok(other->ops->map(other, at, 0, 3, 2, VT_VMM_WRITE));
-    assert_ok(other->ops->map(other, at + 2 * HUGE, 0, 3, 2, VT_VMM_ALIAS));
+    assert_int_equal(size_bytes, 4 * HUGE + SLICE);
+    assert_ok(other->ops->map(other, at, 0, 6, 2, VT_VMM_WRITE));
+    assert_int_equal(file_offset_of(at) % HUGE, 0);
+    assert_ok(other->ops->map(other, at + 2 * HUGE, 0, 6, 2, VT_VMM_READ));
     assert_int_equal(n_madvise, 4);
     memset((void *)at, 5, 2 * HUGE);
     assert_int_equal(*(char *)(at + 3 * HUGE), 5);
+    assert_ok(other->ops->protect(other, at + 3 * HUGE, HUGE, VT_VMM_WRITE));
+    memset((void *)(at + 3 * HUGE), 6, HUGE);
+    assert_int_equal(*(char *)(at + HUGE), 6);
     assert_ok(other->ops->unmap(other, at, 4 * HUGE));
-    assert_ok(other->ops->destroy(other, 3, 2));
+    assert_ok(other->ops->unmap(other, at + 5 * HUGE, SLICE));
+    assert_ok(other->ops->destroy(other, 0, 1));
+    assert_ok(other->ops->destroy(other, 6, 2));
     assert_ok(other->ops->resident(other, &size_bytes));
     assert_int_equal(size_bytes, 0);
     on_munmap = (ambush){.n = 1, .with = ENOMEM}; // of what was reserved too much
-    uintptr_t more;
     assert_int_equal(other->ops->reserve(other, 4 * HUGE, &more), VT_NOSPACE);
     assert_ok(other->ops->reserve(other, 4 * HUGE, &more));
     assert_int_equal(more % HUGE, 0);
     assert_ok(other->ops->unreserve(other, more, 4 * HUGE));
-    assert_ok(other->ops->unreserve(other, at, 4 * HUGE));
+    assert_ok(other->ops->unreserve(other, at, 6 * HUGE));
+    other->ops->close(other);
+}
+
+// The file of this test has small pages, but nothing below a huge page is asked of it, and nothing
+// is written to it but through mappings.
+static void test_reserved_huge_pages_are_the_unit_of_all(void **state)
+{
+    (void)state;
+    enum { HUGE = 2 << 20 };
+    vt_vmm_geometry geo = {.n_class = 2, .cls = {{1, HUGE, 3}, {2, 2 * HUGE, 8}}};
+    vt_vmm *other;
+    uintptr_t at;
+    nr_hugepages = "64\n";
+    shmem_enabled = "[advise]"; // is for small pages
+    assert_ok(vt_vmm_host_open_huge(HUGE, &other));
+    assert_int_equal(other->ops->granularity(other), HUGE);
+    assert_ok(other->ops->configure(other, &geo));
+    assert_ok(other->ops->reserve(other, 8 * HUGE, &at));
+    assert_int_equal(at % HUGE, 0);
+    n_madvise = 0;
+    assert_ok(other->ops->create(other, 4, 2));
+    assert_ok(other->ops->map(other, at, 1, 4, 1, VT_VMM_WRITE));
+    assert_ok(other->ops->map(other, at + 2 * HUGE, 1, 5, 1, VT_VMM_READ));
+    assert_int_equal(n_madvise, 0);
+    memcpy((char *)at + 9, "pages", 5);
+    on_pwrite = (ambush){.n = 1, .with = EINVAL}; // as hugetlbfs, which has no write
+    assert_ok(other->ops->store(other, 1, 5, 2 * HUGE - 5, at + 9, 5));
+    assert_ok(other->ops->store(other, 1, 5, HUGE - 2, at + 9, 5)); // across two pages
+    assert_memory_equal((void *)(at + 4 * HUGE - 5), "pages", 5);
+    assert_memory_equal((void *)(at + 3 * HUGE - 3), "\0pages", 7);
+    assert_int_equal(on_pwrite.seen, 0);
+    on_mmap = (ambush){.n = 1, .with = ENOMEM};
+    assert_int_equal(other->ops->store(other, 1, 5, 0, at + 9, 5), VT_EDEVICE);
+    assert_ok(other->ops->protect(other, at, 2 * HUGE, VT_VMM_READ));
+    assert_false(is_writable(at));
+    assert_ok(other->ops->protect(other, at, 4 * HUGE, VT_VMM_WRITE));
+    assert_true(is_writable(at) && is_writable(at + 4 * HUGE - 1));
+    assert_ok(other->ops->unmap(other, at, 4 * HUGE));
+    assert_ok(other->ops->destroy(other, 4, 2));
+    assert_ok(other->ops->unreserve(other, at, 8 * HUGE));
     other->ops->close(other);
 }
 
@@ -418,10 +537,12 @@ int main(void)
         T(test_destroy_is_all_or_nothing),
         T(test_a_failed_map_leaves_the_addresses_reserved),
         T(test_a_failed_unmap_leaves_the_mapping),
+        T(test_a_failed_protect_leaves_the_access),
         T(test_fetch_bears_signals_and_short_reads),
         T(test_store_bears_signals_and_short_writes),
         T(test_old_systems_populate_by_mmap),
         T(test_transparent_huge_pages_are_asked_for),
+        T(test_reserved_huge_pages_are_the_unit_of_all),
         T(test_advice_is_given_where_something_is_to_be_gained),
         T(test_maps_are_read_whatever_stands_in_them),
         T(test_maps_that_make_no_sense_are_not_counted),

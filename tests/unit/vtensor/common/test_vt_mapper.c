@@ -1,7 +1,7 @@
 // test_vt_mapper.c - the queue of jobs and the thread behind it.
 //
-// `index` identifies a job. The tests control what run does: it logs the job, waits at a gate if
-// the test has closed one, and returns the status that the test has set.
+// `index` identifies a job. The tests control what a step does: it logs the job, waits at a gate if
+// the test has closed one, and sets the status that the test has asked for.
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
@@ -31,12 +31,14 @@ static struct {
 } bench = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static vti_mapper_thread *mp;
+
 // A job with what the tests need.
 typedef struct test_job {
     vti_job base; // first
     uint64_t index, fence, generation;
     vt_status st;
     uint32_t n_view;
+    uint32_t n_step; // steps that are left; 0: it has one
 } test_job;
 
 static test_job jobs[MAX_LOG];
@@ -62,7 +64,7 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
     return __real_pthread_create(t, attr, fn, arg);
 }
 
-static void run_job(void *ctx, vti_job *base)
+static bool run_job(void *ctx, vti_job *base)
 {
     test_job *job = (test_job *)base;
     pthread_mutex_lock(&bench.mu);
@@ -73,7 +75,9 @@ static void run_job(void *ctx, vti_job *base)
     bench.at_gate = false;
     job->st = job->index == bench.fails ? VT_EDEVICE : VT_OK;
     job->n_view = ctx == &bench ? 7 : 0;
+    bool has_more = job->n_step > 0 && --job->n_step > 0;
     pthread_mutex_unlock(&bench.mu);
+    return has_more;
 }
 
 static void gate_set(bool closed)
@@ -347,6 +351,125 @@ static void test_with_a_thread_the_owner_does_not_work(void **state)
     gate_set(false);
 }
 
+// ---- Steps
+
+static void post_steps(uint32_t i, uint64_t deadline, uint32_t n_step)
+{
+    jobs[i].n_step = n_step;
+    post(i, (uint32_t)deadline);
+}
+
+static void test_a_more_urgent_job_is_run_between_two_steps(void **state)
+{
+    (void)state;
+    start(MAX_JOB, true);
+    gate_set(true);
+    post_steps(0, 5, 3);
+    gate_await();
+    post_steps(1, 4, 2);
+    post(2, 6);
+    post(3, 5); // as urgent as the first, but posted later
+    gate_set(false);
+    for (uint32_t i = 0; i < 4; i++) wait_ok(i);
+    expect_log((uint64_t[]){0, 1, 1, 0, 0, 3, 2}, 7);
+}
+
+// A long job among many short ones of the same deadline goes on when they are posted after it, and
+// the short ones that are more urgent wait for one step each at most.
+static void test_no_job_waits_longer_than_a_step_for_a_less_urgent_one(void **state)
+{
+    (void)state;
+    enum { N_LONG = 60 };
+    start(MAX_JOB, true);
+    gate_set(true);
+    post_steps(0, 9, N_LONG);
+    gate_await();
+    for (uint32_t i = 1; i < 6; i++) post(i, 1);
+    gate_set(false);
+    for (uint32_t i = 1; i < 6; i++) wait_ok(i);
+    wait_ok(0);
+    for (uint32_t i = 1; i < 6; i++) assert_int_equal(bench.log[i], i); // after the one step
+    assert_int_equal(bench.n_log, N_LONG + 5);
+}
+
+static void test_the_owner_works_step_by_step_too(void **state)
+{
+    (void)state;
+    start(MAX_JOB, false);
+    post_steps(0, 1, 3);
+    post_steps(1, 2, 2);
+    wait_ok(1); // the less urgent: one step for each time that it is chosen
+    expect_log((uint64_t[]){1, 1}, 2);
+    assert_true(vti_mapper_work(mp));
+    expect_log((uint64_t[]){1, 1, 0, 0, 0}, 5);
+    wait_ok(0);
+    assert_false(vti_mapper_work(mp));
+}
+
+static void test_a_claimed_job_comes_back_after_the_step_that_runs(void **state)
+{
+    (void)state;
+    start(MAX_JOB, true);
+    gate_set(true);
+    post_steps(0, 0, 100);
+    gate_await();
+    post(1, 7);
+    pthread_t t = gate_open_later();
+    assert_false(vti_mapper_claim(mp, &jobs[0].base)); // running
+    assert_int_equal(jobs[0].base.state, VTI_JOB_FREE);
+    assert_int_equal(jobs[0].n_step, 99);
+    pthread_join(t, NULL);
+    wait_ok(1); // the thread goes on with the others
+    expect_log((uint64_t[]){0, 1}, 2);
+    post_steps(0, 0, 99); // and it can be posted again
+    wait_ok(0);
+    assert_int_equal(bench.n_log, 101);
+}
+
+static void test_a_job_can_be_claimed_in_every_state(void **state)
+{
+    (void)state;
+    start(MAX_JOB, true);
+    post(0, 0);
+    settle();
+    post_and_hold(1);
+    post(2, 5);
+    assert_true(vti_mapper_claim(mp, &jobs[0].base));  // done
+    assert_false(vti_mapper_claim(mp, &jobs[2].base)); // queued
+    assert_int_equal(jobs[2].base.state, VTI_JOB_FREE);
+    pthread_t t = gate_open_later();
+    assert_true(vti_mapper_claim(mp, &jobs[1].base)); // running its last step
+    pthread_join(t, NULL);
+    expect_log((uint64_t[]){0, 1}, 2);
+    assert_null(vti_mapper_take(mp));
+    assert_int_equal(vti_mapper_pending(mp), 0);
+    stop();
+    start(MAX_JOB, false); // without a thread nothing runs but what the owner runs
+    post_steps(3, 0, 2);
+    assert_false(vti_mapper_claim(mp, &jobs[3].base));
+    post_steps(3, 0, 2);
+    assert_true(vti_mapper_work(mp));
+    assert_true(vti_mapper_claim(mp, &jobs[3].base));
+}
+
+static void test_stop_leaves_a_job_between_two_steps(void **state)
+{
+    (void)state;
+    start(MAX_JOB, true);
+    gate_set(true);
+    post_steps(0, 0, 100);
+    gate_await();
+    post(1, 0);
+    pthread_t t = gate_open_later();
+    stop();
+    pthread_join(t, NULL);
+    assert_int_equal(jobs[0].base.state, VTI_JOB_FREE);
+    assert_int_equal(jobs[1].base.state, VTI_JOB_FREE);
+    // The gate may have been passed before the thread was told to stop.
+    assert_true(jobs[0].n_step < 100);
+    assert_int_equal(bench.n_log, 100 - jobs[0].n_step);
+}
+
 static uint64_t next_random(uint64_t *seed)
 {
     *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -411,13 +534,14 @@ static void test_an_idle_thread_sleeps(void **state)
 static sigset_t thread_mask;
 static char thread_name[16];
 
-static void run_look(void *ctx, vti_job *base)
+static bool run_look(void *ctx, vti_job *base)
 {
     test_job *job = (test_job *)base;
     (void)ctx;
     pthread_sigmask(SIG_BLOCK, NULL, &thread_mask);
     pthread_getname_np(pthread_self(), thread_name, sizeof thread_name);
     job->st = VT_OK;
+    return false;
 }
 
 static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
@@ -477,10 +601,16 @@ static void misuse_cancel_free(void)
     (void)vti_mapper_cancel(mp, &jobs[0].base);
 }
 
-static void run_waits_for_itself(void *ctx, vti_job *job)
+static bool run_waits_for_itself(void *ctx, vti_job *job)
 {
     (void)ctx;
     vti_mapper_wait(mp, job);
+    return false;
+}
+
+static void misuse_claim_free(void)
+{
+    (void)vti_mapper_claim(mp, &jobs[0].base);
 }
 
 static void misuse_wait_in_run(void)
@@ -496,7 +626,7 @@ static void test_misuse_is_asserted(void **state)
 {
     (void)state;
     static void (*const misuse[])(void) = {misuse_post_twice, misuse_wait_free, misuse_cancel_free,
-                                           misuse_wait_in_run};
+                                           misuse_claim_free, misuse_wait_in_run};
     start(MAX_JOB, false);
     for (size_t i = 0; i < sizeof misuse / sizeof misuse[0]; i++) {
         pid_t child = fork();
@@ -520,7 +650,7 @@ enum { N_STORM = 48, STORM_ROOM = 32, STORM_STEPS = 100000 };
 
 typedef struct storm_job {
     uint32_t n_posted, n_cancelled, n_delivered;
-    _Atomic uint32_t n_run;
+    _Atomic uint32_t n_run; // steps of this posting
     uint32_t expected_st;
     bool posted;
 } storm_job;
@@ -528,16 +658,17 @@ typedef struct storm_job {
 static storm_job storm[N_STORM];
 
 // A few hundred of them sleep, 100 us each.
-static void run_storm(void *ctx, vti_job *base)
+static bool run_storm(void *ctx, vti_job *base)
 {
     test_job *job = (test_job *)base;
     (void)ctx;
-    storm[job->index].n_run++;
+    uint32_t n_run = ++storm[job->index].n_run;
     uint32_t delay = job->fence % 64;
     if (delay == 0) usleep(100);
     if (delay < 16) sched_yield();
     job->st = (vt_status)(job->fence >> 8 & 3);
     job->n_view = (uint32_t)job->generation;
+    return n_run < job->n_step;
 }
 
 static void storm_post(uint64_t *seed)
@@ -548,6 +679,8 @@ static void storm_post(uint64_t *seed)
     jobs[i].base.deadline = (uint32_t)next_random(seed) % 5;
     jobs[i].fence = next_random(seed);
     jobs[i].generation = storm[i].n_posted;
+    jobs[i].n_step = 1 + (uint32_t)next_random(seed) % 3;
+    storm[i].n_run = 0;
     storm[i].expected_st = jobs[i].fence >> 8 & 3;
     bool ok = vti_mapper_post(mp, &jobs[i].base);
     assert_int_equal(ok, n_posted < STORM_ROOM);
@@ -563,7 +696,7 @@ static void storm_delivered(uint32_t i)
     assert_int_equal(jobs[i].n_view, storm[i].n_posted - 1); // the outcome of this posting
     storm[i].posted = false;
     storm[i].n_delivered++;
-    assert_int_equal(storm[i].n_run, storm[i].n_delivered);
+    assert_int_equal(storm[i].n_run, jobs[i].n_step);
 }
 
 static void storm_cancel(uint64_t *seed)
@@ -583,6 +716,20 @@ static void storm_wait(uint64_t *seed)
     storm_delivered(i);
 }
 
+static void storm_claim(uint64_t *seed)
+{
+    uint32_t i = (uint32_t)next_random(seed) % N_STORM;
+    if (!storm[i].posted || next_random(seed) % 4) return;
+    if (vti_mapper_claim(mp, &jobs[i].base)) {
+        storm_delivered(i);
+        return;
+    }
+    assert_int_equal(jobs[i].base.state, VTI_JOB_FREE);
+    assert_true(storm[i].n_run < jobs[i].n_step);
+    storm[i].posted = false;
+    storm[i].n_cancelled++;
+}
+
 static void storm_take(uint64_t *seed)
 {
     (void)seed;
@@ -593,8 +740,8 @@ static void storm_take(uint64_t *seed)
 static void test_every_outcome_is_delivered_once(void **state)
 {
     (void)state;
-    static void (*const ops[])(uint64_t *) = {storm_post, storm_post, storm_take, storm_cancel,
-                                              storm_wait};
+    static void (*const ops[])(uint64_t *) = {storm_post,   storm_post, storm_take,
+                                              storm_cancel, storm_wait, storm_claim};
     uint64_t seed = 20240715;
     memset(storm, 0, sizeof storm);
     start(STORM_ROOM, true);
@@ -632,6 +779,13 @@ int main(void)
         cmocka_unit_test_teardown(test_a_mapper_may_stop_at_once_and_none_may_be_stopped, teardown),
         cmocka_unit_test_teardown(test_without_a_thread_the_owner_works, teardown),
         cmocka_unit_test_teardown(test_with_a_thread_the_owner_does_not_work, teardown),
+        cmocka_unit_test_teardown(test_a_more_urgent_job_is_run_between_two_steps, teardown),
+        cmocka_unit_test_teardown(test_no_job_waits_longer_than_a_step_for_a_less_urgent_one,
+                                  teardown),
+        cmocka_unit_test_teardown(test_the_owner_works_step_by_step_too, teardown),
+        cmocka_unit_test_teardown(test_a_claimed_job_comes_back_after_the_step_that_runs, teardown),
+        cmocka_unit_test_teardown(test_a_job_can_be_claimed_in_every_state, teardown),
+        cmocka_unit_test_teardown(test_stop_leaves_a_job_between_two_steps, teardown),
         cmocka_unit_test_teardown(test_cancelling_keeps_the_order, teardown),
         cmocka_unit_test_teardown(test_an_idle_thread_sleeps, teardown),
         cmocka_unit_test_teardown(test_the_thread_has_a_name_and_takes_no_signals, teardown),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gauges.h"
 #include "world.h"
 
 static world w;
@@ -141,31 +142,39 @@ static void open_for(const act *a, vt_layout layout, bool host)
     world_verify(&w);
 }
 
-// The gauges alone: counters of calls and answers have moved.
-static vt_stats gauges(void)
+// That is all that can be done with it.
+static bool release_lost(void)
 {
-    vt_stats st = world_stats(&w);
-    st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
-    st.nospace = st.device_errors = st.peak_mapped_bytes = st.peak_live_bytes = 0;
-    return st;
+    bool is_lost = false;
+    for (uint32_t i = 0; i < base.max_seq; i++) {
+        if (!w.seq[i].s || !vt_seq_is_lost(w.seq[i].s)) continue;
+        world_release(&w, i);
+        is_lost = true;
+    }
+    return is_lost;
 }
 
 // Runs the act with calls i .. i + n_more failing; false when it makes no i-th call.
 static bool run_with_fault(const act *a, uint64_t i, uint64_t n_more, vt_status kind)
 {
-    vt_stats before = gauges();
+    vt_stats before = gauges_of(world_stats(&w));
     vt_fault_arm(w.fault, i, n_more, kind);
     vt_status st = a->run();
     bool fired = vt_fault_fired(w.fault) > 0;
     vt_fault_disarm(w.fault);
     if (!fired) assert_ok(st);
-    if (st != VT_OK) assert_true(st == kind || n_more > 0);
+    bool is_foreseen = st == VT_EDEVICE || (kind == VT_NOSPACE && vt_is_shortage(st));
+    if (st != VT_OK && !is_foreseen && n_more == 0)
+        fail_msg("%s, call %u: %s", a->name, (unsigned)i, vt_status_name(st));
     if (st != VT_OK && a->exact && n_more == 0) {
-        vt_stats after = gauges();
+        vt_stats after = gauges_of(world_stats(&w));
         assert_memory_equal(&before, &after, sizeof before);
     }
     world_verify(&w);
-    if (st != VT_OK) assert_ok(a->run());
+    bool is_lost = release_lost();
+    if (n_more == 0) assert_false(is_lost || world_stats(&w).quarantined_spans > 0);
+    assert_ok(vt_step(w.m, VT_AHEAD_NONE, 0, 0)); // the system may have room again
+    if (st != VT_OK && !is_lost) assert_ok(a->run());
     world_verify(&w);
     return fired;
 }
@@ -227,7 +236,7 @@ static void test_destroy_returns_all_though_a_call_fails(void **state)
 {
     (void)state;
     uint64_t n_call = destroy_with_fault(UINT64_MAX);
-    assert_int_equal(n_call, 1 + 2 * (3 + 1 + 1)); // a fence; unmap each plane, destroy, unreserve
+    assert_true(n_call >= 1 + 2 * (3 + 1 + 1)); // a fence; unmap each plane, destroy, unreserve
     for (uint64_t i = 0; i < n_call; i++) (void)destroy_with_fault(i);
 }
 
@@ -247,7 +256,7 @@ static void test_a_span_that_cannot_be_wiped_is_handed_to_nobody(void **state)
     (void)state;
     open_for(&acts[1], VT_LAYOUT_SPLIT, false); // four warm and dirty chunks
     vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
-    assert_ok(world_create(&w, 0)); // gets a new span
+    assert_status(VT_EDEVICE, world_create(&w, 0));
     assert_int_equal(vt_fault_fired(w.fault), 1);
     assert_int_equal(world_stats(&w).device_errors, 1);
     assert_int_equal(world_stats(&w).chunks_spare, 4);

@@ -56,7 +56,8 @@ static vt_status in(uint32_t i)
 static vt_stats gauges(void)
 {
     vt_stats st = family_stats(&f);
-    st.nospace = st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
+    st.shortages = st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
+    st.protect_calls = 0;
     st.device_errors = st.swap_corrupt = 0;
     return st;
 }
@@ -77,8 +78,12 @@ static void out_and_in_on(backend b, vt_layout layout)
     assert_int_equal(vt_seq_len(f.kin[0].s), 5 * CHUNK_TOK + 7);
     vt_stats st = family_stats(&f);
     assert_int_equal(st.chunks_swapped, 6);
-    assert_int_equal(st.chunks_created, 0); // the memory is the system's again
+    assert_int_equal(st.chunks_owned, 0);
+    assert_int_equal(st.chunks_spare, 6); // the memory is others' now
+    assert_int_equal(st.swapped_bytes, 6 * f.chunk_bytes);
     assert_int_equal(st.swap_out_chunks, 6);
+    assert_ok(vt_trim(f.m, 0, NULL)); // or the system's
+    assert_int_equal(family_stats(&f).mapped_bytes, 0);
     family_verify(&f);
     assert_ok(in(0));
     assert_false(vt_seq_is_swapped(f.kin[0].s));
@@ -121,7 +126,7 @@ static void test_shared_chunks_stay(void **state)
     assert_ok(out(0));
     assert_int_equal(family_stats(&f).chunks_swapped, 2);
     assert_int_equal(family_stats(&f).chunks_shared, 2);
-    assert_int_equal(family_stats(&f).chunks_created, 3);
+    assert_int_equal(family_stats(&f).chunks_owned, 1);
     family_verify(&f); // the child's bytes
     assert_ok(in(0));
 }
@@ -160,7 +165,7 @@ static void test_out_again_gives_up_what_is_shared_no_longer(void **state)
     assert_int_equal(family_stats(&f).chunks_owned, 2);
     assert_ok(out(0));
     assert_int_equal(family_stats(&f).chunks_swapped, 4);
-    assert_int_equal(family_stats(&f).chunks_created, 0);
+    assert_int_equal(family_stats(&f).chunks_owned, 0);
     assert_ok(in(0));
     family_verify(&f);
 }
@@ -187,7 +192,7 @@ static void test_a_full_swap_is_no_space_and_no_harm(void **state)
     family_grown(&f, 1, 3 * CHUNK_TOK);
     assert_ok(out(0));
     vt_stats before = gauges();
-    assert_int_equal(out(1), VT_NOSPACE);
+    assert_int_equal(out(1), VT_NOSWAP);
     assert_false(vt_seq_is_swapped(f.kin[1].s));
     assert_gauges(&before);
     family_verify(&f);
@@ -281,7 +286,8 @@ static void test_nothing_is_asked_ahead_for_who_is_out(void **state)
     assert_ok(vt_step(f.m, VT_AHEAD_NEXT, 100, 1));
     vt_work(f.m, UINT32_MAX, NULL);
     assert_ok(vt_seq_wait(f.kin[0].s));
-    assert_int_equal(family_stats(&f).chunks_created, 0);
+    assert_int_equal(family_stats(&f).chunks_owned, 0);
+    assert_int_equal(family_stats(&f).chunks_spare, 1); // what it had
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK);
     assert_ok(in(0));
     assert_ok(vt_seq_wait(f.kin[0].s));

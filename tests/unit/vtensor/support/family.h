@@ -41,6 +41,8 @@ typedef struct kin {
     vt_seq *s; // NULL: this place is free
     uint32_t domain;
     uint32_t len_tok;
+    bool is_busy;       // no kernel may read it before it grows
+    uint32_t n_pending; // recorded, at the latest when it is released; 0: nothing
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;
 
@@ -84,6 +86,9 @@ vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok);
 vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
 vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retention *keep);
 void family_release(family *f, uint32_t i);
+
+// These tokens can be matched from now on.
+void family_tell(family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok);
 
 // Does something, drawn at random, to a sequence, drawn at random, and disarms the fault backend.
 // Not faulty: only a lack of space may be answered.

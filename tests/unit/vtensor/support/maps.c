@@ -40,6 +40,17 @@ uint64_t maps_of_memfd(void)
     return count_in_maps("/memfd:vtensor");
 }
 
+uint64_t read_only_maps_of_memfd(void)
+{
+    uint64_t n = 0;
+    (void)slurp("/proc/self/maps");
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        n += strstr(line, " r--s ") && strstr(line, "/memfd:vtensor");
+    }
+    return n;
+}
+
 uint64_t maps_in_all(void)
 {
     return count_in_maps("\n");

@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-uint64_t maps_of_memfd(void); // lines of /proc/self/maps that name a memfd of vtensor
-uint64_t maps_in_all(void);   // lines of /proc/self/maps
-uint64_t max_map_count(void); // of the system
+uint64_t maps_of_memfd(void);           // lines of /proc/self/maps that name a memfd of vtensor
+uint64_t read_only_maps_of_memfd(void); // of them, those that cannot be written
+uint64_t maps_in_all(void);             // lines of /proc/self/maps
+uint64_t max_map_count(void);           // of the system
 
 // Bytes, summed over the memfd's mappings, of a field of /proc/self/smaps: "\nRss:", "\nPss:", ...
 uint64_t smaps_of_memfd(const char *field);

@@ -66,6 +66,9 @@ void world_verify(world *w);
 
 vt_stats world_stats(const world *w);
 
+// Spare chunks, but for those that live sequences have mapped after their tokens.
+uint64_t world_spare(const world *w);
+
 // A plain manager of 2 planes x 128 bytes, 100 tokens, 2 sequences and 1 MiB, on the host by
 // default.
 vt_config world_small_config(void);

@@ -1,5 +1,5 @@
-// test_vt_rtree.c - rTree case by case: what each kind of push leaves, domains, lookups that change
-// nothing, every allocation failing once, and trees that are wide or deep.
+// test_vt_rtree.c - rTree case by case: what each kind of push leaves, lookups exact to the token,
+// windows and states, domains, enumeration and events, and trees that are wide or deep.
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "rtree_letters.h"
 
-// ---- Push
+// ---- Blocks
 
 static void test_nothing_is_a_root(void **state)
 {
@@ -18,184 +18,263 @@ static void test_nothing_is_a_root(void **state)
     assert_ptr_equal(match("abc").node, d->root);
 }
 
-static void test_the_first_is_a_leaf(void **state)
+static void test_a_path_has_a_node_for_each_block(void **state)
 {
     (void)state;
     vti_node *n = push("abcde", 'A');
-    assert_tree("abcde[A0 A1 A2]");
+    assert_tree("ab[A0](cd[A1](e[A2]))");
     vti_rtree_stats st = vti_rtree_look(t);
-    assert_int_equal(st.n_node, 1);
+    assert_int_equal(st.n_node, 3);
     assert_int_equal(st.n_tok, 5);
     assert_int_equal(st.n_domain, 1);
-    assert_ptr_equal(match("abcdef").node, n);
+    assert_int_equal(vti_node_end_tok(n), 5);
+    assert_ptr_equal(match("abcdef").last, n);
 }
 
-static void test_case_1_what_is_there_stays(void **state)
+static void test_lookups_are_exact_to_the_token(void **state)
 {
     (void)state;
-    vti_node *n = push("abcdef", 'A');
-    assert_ptr_equal(push("abcdef", 'B'), n);
-    assert_tree("abcdef[A0 A1 A2]");
+    (void)push("abcdefgh", 'A');
+    (void)push("abcxyz", 'B');
+    assert_tree("abcd[A0 A1](efgh[A2 A3]) abcx[B0 B1](yz[B2])");
+    static const char *const words[] = {"",      "b",     "a",     "abc",   "abcq",     "abcd",
+                                        "abcde", "abcdx", "abcxy", "abcxq", "abcdefghi"};
+    static const uint32_t n_hit[] = {0, 0, 1, 3, 3, 4, 5, 4, 5, 4, 8};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        vti_prefix hit = match(words[i]);
+        assert_int_equal(hit.n_tok, n_hit[i]);
+        assert_int_equal(vti_node_end(hit.node), hit.n_tok - hit.n_tok % 4); // whole blocks
+        assert_in_range(hit.n_tok, hit.last->start, vti_node_end(hit.last));
+    }
+    assert_string_equal(chunks_of(match("abcxy"), 0), "B0 B1 B2");
+    assert_string_equal(chunks_of(match("abcde"), 0), "A0 A1 A2");
+    assert_string_equal(chunks_of(match("q"), 0), "");
 }
 
-static void test_case_2_cut_inside_a_chunk(void **state)
+static void test_a_leaf_is_lengthened(void **state)
 {
     (void)state;
-    vti_node *low = push("abcdef", 'A');
-    vti_node *up = push("abc", 'B');
-    assert_tree("abc[A0 A1](def[A1 A2])");
-    assert_ptr_equal(match("abc").node, up);
-    assert_ptr_equal(match("abcdef").node, low);
-    assert_int_equal(n_node('A', 1), 2);
+    vti_node *n = push("ab", 'A');
+    assert_ptr_equal(push("abc", 'B'), n);
+    assert_tree("abc[B0 B1]"); // no sequence uses what was there
+    assert_ptr_equal(push("abcdef", 'C')->parent, n);
     assert_int_equal(vti_rtree_look(t).n_tok, 6);
+    assert_int_equal(vti_rtree_look(t).n_node, 2);
+    assert_ptr_equal(push("abc", 'D'), n); // longer already
 }
 
-static void test_case_2_cut_between_chunks(void **state)
+static void test_a_longer_leaf_is_enough(void **state)
 {
     (void)state;
-    (void)push("abcdef", 'A');
-    (void)push("ab", 'B');
-    assert_tree("ab[A0](cdef[A1 A2])");
+    vti_node *n = push("abcd", 'A');
+    assert_ptr_equal(push("abc", 'B'), n);
+    assert_tree("abcd[A0 A1]");
+    (void)push("abx", 'C'); // a block of its own
+    assert_tree("abcd[A0 A1] abx[C0 C1]");
+    (void)push("abxy", 'D');
+    assert_string_equal(chunks_of(match("abxy"), 0), "D0 D1");
+}
+
+static void test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows(void **state)
+{
+    (void)state;
+    vti_pset_user_hold(&ps, chunk_named(0, 'A', 0));
+    vti_pset_user_hold(&ps, chunk_named(0, 'A', 1));
+    (void)push("abc", 'A');
     (void)push("abcd", 'B');
-    assert_tree("ab[A0](cd[A1](ef[A2]))");
+    assert_tree("abcd[A0 B1]"); // A0 is full and in use; A1 has no row for d
+    assert_int_equal(vti_pset_state(&ps, chunk_named(0, 'A', 1)), VT_CHUNK_OWNED);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 0), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL);
 }
 
-static void test_case_2_cut_keeps_children_and_references(void **state)
+static void test_a_chunk_that_no_sequence_uses_is_replaced(void **state)
 {
     (void)state;
-    vti_node *low = push("abcd", 'A');
-    vti_rtree_ref(t, low);
-    (void)push("abcdef", 'A');
-    (void)push("abcdx", 'B');
-    (void)push("a", 'C');
-    assert_tree("a[A0](bcd[A0 A1](ef[A2] x[B2]))");
-    assert_ptr_equal(match("abcd").node, low);
-    vti_rtree_unref(t, low);
-    verify();
-}
-
-static void test_case_3_goes_on_between_chunks(void **state)
-{
-    (void)state;
+    vti_pset_user_hold(&ps, chunk_named(0, 'A', 1));
     (void)push("abcd", 'A');
-    (void)push("abcdef", 'B');
-    assert_tree("abcd[A0 A1](ef[B2])");
-}
-
-static void test_case_3_takes_a_superseded_tail_away(void **state)
-{
-    (void)state;
-    (void)push("abc", 'A');
-    (void)push("abcdef", 'B');
-    assert_tree("abc[A0 B1](def[B1 B2])");
-    assert_int_equal(vti_pset_state(&ps, 0, 1), VT_CHUNK_SPARE);
-    (void)push("abcxy", 'C'); // B1 is the other child's as well
-    assert_tree("abc[A0 B1](def[B1 B2] xy[C1 C2])");
-}
-
-static void test_case_3_leaves_a_tail_to_the_sequence_that_holds_it(void **state)
-{
-    (void)state;
-    vti_pset_user_hold(&ps, 0, 1);
-    (void)push("abc", 'A');
-    assert_int_equal(vti_pset_state(&ps, 0, 1), VT_CHUNK_SHARED);
-    (void)push("abcdef", 'B');
-    assert_tree("abc[A0 B1](def[B1 B2])");
-    assert_int_equal(vti_pset_state(&ps, 0, 1), VT_CHUNK_OWNED);
-    vti_pset_user_drop(&ps, 0, 1);
-}
-
-static void test_case_3_keeps_a_tail_that_another_domain_holds(void **state)
-{
-    (void)state;
-    vt_domain *other;
-    vti_node *n;
-    assert_int_equal(vti_rtree_open(t, "e", 1, &other), VT_OK);
-    assert_int_equal(try_push(other, "abc", 'A', &n), VT_OK);
-    (void)push("abc", 'A');
-    (void)push("abcdef", 'B');
-    assert_tree("abc[A0 A1](def[B1 B2])");
-    assert_string_equal(tree_of(other), "abc[A0 A1]");
-    // The chunk of def's side is superseded, that of abc's not.
     (void)push("abcd", 'B');
-    assert_tree("abc[A0 A1](d[B1](ef[B2]))");
-}
-
-static void test_case_3_supersedes_all_the_way_up(void **state)
-{
-    (void)state;
-    tree_close();
-    tree_open(1, 8);
-    (void)push("a", 'A');
-    (void)push("ab", 'B');
-    (void)push("abc", 'C');
-    assert_tree("a[C0](b[C0](c[C0]))");
-    (void)push("ax", 'D'); // C0 is held beside
-    assert_tree("a[C0](b[C0](c[C0]) x[D0])");
-    (void)push("axy", 'E');
-    assert_tree("a[C0](b[C0](c[C0]) x[E0](y[E0]))");
-    (void)push("abcdefghij", 'F'); // a and b and c end in the chunk that is left, x does not matter
-    assert_tree("a[F0](b[F0](c[F0](defghij[F0 F1])) x[E0](y[E0]))");
-}
-
-static void test_case_4_cut_and_leaf(void **state)
-{
-    (void)state;
-    vti_node *n = push("abcdef", 'A');
-    (void)push("abcx", 'B');
-    assert_tree("abc[A0 A1](def[A1 A2] x[B1])");
-    assert_ptr_equal(match("abcd").node, n);
-    (void)push("abcdyz", 'C');
-    assert_tree("abc[A0 A1](d[A1](ef[A2] yz[C2]) x[B1])");
-    (void)push("q", 'D');
-    assert_tree("abc[A0 A1](d[A1](ef[A2] yz[C2]) x[B1]) q[D0]");
+    assert_tree("abcd[B0 A1]");
+    assert_int_equal(vti_pset_state(&ps, chunk_named(0, 'A', 0)), VT_CHUNK_SPARE);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL);
 }
 
 static void test_tokens_that_straddle_chunks(void **state)
 {
     (void)state;
     tree_close();
-    tree_open(2, 3); // a token and a half: b lies in both 0 and 1
+    tree_open(&(letter_group){VT_GROUP_TOKENS, 2, 3, 0}, 1, 1); // a token and a half
     (void)push("abcd", 'A');
-    assert_tree("abcd[A0 A1 A2]");
+    assert_tree("a[A0](b[A0 A1](c[A1](d[A2])))");
     (void)push("abx", 'B');
-    assert_tree("ab[A0 A1](cd[A1 A2] x[B1])");
-    (void)push("a", 'C');
-    assert_tree("a[A0](b[A0 A1](cd[A1 A2] x[B1]))");
+    assert_tree("a[B0](b[B0 B1](c[A1](d[A2]) x[B1]))");
+    assert_string_equal(chunks_of(match("abc"), 0), "B0 A1"); // the deeper one's counts
     tree_close();
-    tree_open(4, 2); // half a token
-    (void)push("abc", 'A');
-    (void)push("ax", 'B');
-    assert_tree("a[A0 A1](bc[A2 A3 A4 A5] x[B2 B3])");
-}
-
-static void test_regions_are_the_deepest_nodes(void **state)
-{
-    (void)state;
-    uint32_t at[4] = {9, 9, 9, 9};
-    (void)push("abcdef", 'A');
-    (void)push("abcxyz", 'B');
-    vti_rtree_regions(t, match("abcxy"), at);
-    assert_memory_equal(at, ((uint32_t[]){0, 1, 1, 9}), sizeof at);
-    vti_rtree_regions(t, match("abc"), at);
-    assert_memory_equal(at, ((uint32_t[]){0, 0, 1, 9}), sizeof at);
-    vti_rtree_regions(t, match("abcdef"), at);
-    assert_memory_equal(at, ((uint32_t[]){0, 0, 0, 9}), sizeof at);
-    at[0] = 9;
-    vti_rtree_regions(t, match("q"), at);
-    assert_int_equal(at[0], 9);
+    tree_open(&(letter_group){VT_GROUP_TOKENS, 4, 2, 0}, 1, 1); // half a token
+    (void)push("ab", 'A');
+    assert_tree("a[A0 A1](b[A2 A3])");
 }
 
 static void test_tokens_are_32_bits(void **state)
 {
     (void)state;
-    uint32_t at[N_POSITION] = {0};
-    const uint32_t tok[] = {UINT32_MAX, 0, UINT32_MAX - 1};
+    uint32_t chunk[N_POSITION];
+    for (uint32_t p = 0; p < N_POSITION; p++) chunk[p] = chunk_named(0, 'A', p);
+    const uint32_t *at[] = {chunk}, tok[] = {UINT32_MAX, 0, UINT32_MAX - 1};
+    vti_push all = {d->root, tok, 0, 3, at, false};
     vti_node *n;
-    assert_int_equal(vti_rtree_push(t, d, tok, 3, at, &n), VT_OK);
+    assert_int_equal(vti_rtree_push(t, &all, &n), VT_OK);
     assert_int_equal(vti_rtree_match(d, tok, 3).n_tok, 3);
     const uint32_t other[] = {UINT32_MAX, 1};
     assert_int_equal(vti_rtree_match(d, other, 2).n_tok, 1);
+}
+
+static void test_a_push_goes_on_from_a_node(void **state)
+{
+    (void)state;
+    uint32_t chunk[N_POSITION];
+    for (uint32_t p = 0; p < N_POSITION; p++) chunk[p] = chunk_named(0, 'B', p);
+    const uint32_t *at[] = {chunk}, tok[] = {'e', 'f', 'g', 'h', 'i'};
+    vti_node *from = push("abcd", 'A'), *n;
+    vti_push rest = {from, tok, 4, 9, at, false};
+    assert_int_equal(vti_rtree_push(t, &rest, &n), VT_OK);
+    verify();
+    assert_tree("abcd[A0 A1](efgh[B2 B3](i[B4]))");
+    assert_int_equal(n->start, 8);
+}
+
+// ---- Windows
+
+// Group 0: all rows, two to a chunk; group 1: a window of three, one row to a chunk.
+static int window_setup(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_TOKENS, 1, 1, 3}};
+    tree_open(group, 2, 4);
+    return 0;
+}
+
+static void test_a_window_needs_only_its_last_rows(void **state)
+{
+    (void)state;
+    (void)push_front("abcdefgh", 'A', 4);
+    assert_tree("abcd[A0 A1|- - - -](efgh[A2 A3|A4 A5 A6 A7])");
+    assert_int_equal(match("abcdefgh").n_tok, 8); // row 8 sees 6, 7
+    assert_string_equal(chunks_of(match("abcdefgh"), 0), "A0 A1 A2 A3");
+    assert_string_equal(chunks_of(match("abcdefgh"), 1), "- - - - - - A6 A7");
+    assert_int_equal(match("abcdef").n_tok, 6); // sees 4, 5
+    assert_int_equal(match("abcde").n_tok, 0);  // would see 3
+    assert_int_equal(match("abcd").n_tok, 0);
+}
+
+static void test_holes_after_the_end_do_not_matter(void **state)
+{
+    (void)state;
+    (void)push("abc", 'A');
+    (void)push_front("abcdefgh", 'B', 8); // the pusher has given up all of them
+    assert_tree("abcd[B0 B1|A0 A1 A2 -](efgh[B2 B3|- - - -])");
+    assert_int_equal(match("abcq").n_tok, 3);
+    assert_int_equal(match("abcd").n_tok, 0);
+}
+
+// Two rows to a chunk of the window: the tail of "abc" lacks the row of d.
+static void test_a_window_chunk_without_the_new_rows_goes(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_TOKENS, 1, 2, 3}};
+    tree_close();
+    tree_open(group, 2, 4);
+    (void)push("abc", 'A');
+    (void)push_front("abcdefgh", 'B', 2);
+    assert_tree("abcd[B0 B1|A0 -](efgh[B2 B3|B2 B3])");
+    assert_int_equal(match("abcd").n_tok, 0); // it sees c and d
+    assert_int_equal(match("abcdef").n_tok, 6);
+}
+
+// A window chunk lies over several blocks, and each node may have one of its own.
+static void test_the_deeper_chunk_mends_a_hole(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 1, 0}, {VT_GROUP_TOKENS, 2, 3, 2}};
+    tree_close();
+    tree_open(group, 2, 1);
+    (void)push_front("ab", 'A', 8); // chunk 0: a and half of b; chunk 1: b and c
+    assert_tree("a[A0|-](b[A1|- -])");
+    (void)push_front("abc", 'B', 1);
+    assert_int_equal(match("abc").n_tok, 3); // sees c, in chunk 1
+    (void)push_front("ab", 'A', 8);
+    vti_node *b = match("abc").last->parent;
+    vti_holding h = vti_node_holding(t, b, 1);
+    vti_node_set_chunk(t, b, &h, 1, VTI_NO_CHUNK);
+    b->has_beside = false;
+    vti_worth_settle(t, b);
+    verify();
+    assert_int_equal(match("abc").n_tok, 3); // the chunk of c's node has all rows
+    assert_int_equal(match("ab").n_tok, 0);
+}
+
+static void test_holes_are_filled_by_the_next(void **state)
+{
+    (void)state;
+    (void)push_front("abcdefgh", 'A', 8);
+    assert_int_equal(match("abcdefgh").n_tok, 0);
+    (void)push("abcd", 'B');
+    assert_int_equal(match("abcdefgh").n_tok, 4);
+    (void)push_front("abcdefgh", 'C', 6);
+    assert_int_equal(match("abcdefgh").n_tok, 8);
+    assert_string_equal(chunks_of(match("abcdefgh"), 1), "- - - - - - C6 C7");
+}
+
+// ---- States
+
+static int state_setup(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_STATE, 3, 2, 0}};
+    tree_open(group, 2, 4);
+    return 0;
+}
+
+static void test_a_state_is_that_of_the_end(void **state)
+{
+    (void)state;
+    (void)push("abcdef", 'A');
+    assert_tree("abcd[A0 A1|- -](ef[A2|A0 A1])");
+    assert_int_equal(match("abcdefgh").n_tok, 6);
+    assert_string_equal(chunks_of(match("abcdef"), 1), "A0 A1");
+    assert_int_equal(match("abcde").n_tok, 0);
+    (void)push("abcd", 'B');
+    assert_int_equal(match("abcde").n_tok, 4);
+    assert_string_equal(chunks_of(match("abcde"), 1), "B0 B1");
+}
+
+static void test_children_with_states_nest(void **state)
+{
+    (void)state;
+    (void)push("abc", 'A');
+    (void)push("a", 'B');
+    (void)push("abcd", 'C');
+    (void)push("abq", 'D');
+    assert_tree("a[B0|B0 B1] abc[A0 A1|A0 A1] abcd[C0 C1|C0 C1] abq[D0 D1|D0 D1]");
+    static const char *const words[] = {"abcd", "abcx", "abx", "abqz", "abz", "ax", "b"};
+    static const uint32_t n_hit[] = {4, 3, 1, 3, 1, 1, 0};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        assert_int_equal(match(words[i]).n_tok, n_hit[i]);
+    assert_ptr_equal(match("abcx").node, d->root); // no whole block
+    assert_string_equal(chunks_of(match("abz"), 1), "B0 B1");
+}
+
+static void test_without_a_state_nothing_can_begin(void **state)
+{
+    (void)state;
+    vti_node *n = push("abc", 'A');
+    vti_node_drop_all(t, n, true);
+    n->has_beside = false;
+    vti_worth_settle(t, n);
+    verify();
+    assert_int_equal(match("abc").n_tok, 0);
+    (void)push("a", 'B');
+    assert_int_equal(match("abc").n_tok, 1); // the next shorter one
 }
 
 // ---- Domains
@@ -210,27 +289,28 @@ static void test_domains_do_not_mix(void **state)
     (void)push("abc", 'A');
     for (int i = 0; i < 4; i++) {
         assert_int_equal(vti_rtree_open(t, keys[i], key_bytes[i], &other[i]), VT_OK);
-        assert_int_equal(try_push(other[i], "ab", (char)('B' + i), &n), VT_OK);
+        assert_int_equal(try_push(other[i], "ab", (char)('B' + i), 0, &n), VT_OK);
         verify();
     }
     for (int i = 0; i < 4; i++) {
         assert_int_equal(vti_rtree_open(t, keys[i], key_bytes[i], &again), VT_OK);
         assert_ptr_equal(again, other[i]);
-        assert_int_equal(n_node((char)('B' + i), 0), 1);
+        assert_int_equal(vti_domain_id_of(again), 2 + i);
     }
-    assert_tree("abc[A0 A1]");
+    assert_tree("ab[A0](c[A1])");
     assert_string_equal(tree_of(other[2]), "ab[D0]");
     assert_int_equal(vti_rtree_look(t).n_domain, 5);
+    assert_ptr_equal(vti_domain_tree(d), t);
 }
 
 static void test_many_domains_are_told_apart(void **state)
 {
     (void)state;
-    vt_domain *many[300], *again;
-    for (uint32_t i = 0; i < 300; i++)
+    vt_domain *many[3000], *again;
+    for (uint32_t i = 0; i < 3000; i++)
         assert_int_equal(vti_rtree_open(t, &i, sizeof i, &many[i]), VT_OK);
     verify();
-    for (uint32_t i = 0; i < 300; i++) {
+    for (uint32_t i = 0; i < 3000; i++) {
         assert_int_equal(vti_rtree_open(t, &i, sizeof i, &again), VT_OK);
         assert_ptr_equal(again, many[i]);
         vti_rtree_close(again);
@@ -247,14 +327,13 @@ static void test_a_domain_lives_while_open_or_not_empty(void **state)
     vti_node *n;
     assert_null(vti_domain_owner(d));
     assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
-    assert_int_equal(try_push(e, "ab", 'A', &n), VT_OK);
+    assert_int_equal(try_push(e, "ab", 'A', 0, &n), VT_OK);
     vti_rtree_close(e);
     verify();
     assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
     assert_string_equal(tree_of(e), "ab[A0]");
     vti_rtree_close(e);
-    assert_ptr_equal(vti_rtree_victim(t, 0), n);
-    vti_rtree_drop(t, n);
+    assert_true(vti_rtree_evict(t, 0));
     verify();
     assert_int_equal(vti_rtree_look(t).n_domain, 1);
     assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
@@ -272,35 +351,27 @@ static void test_forget_takes_all_but_what_is_referenced(void **state)
     vt_domain *e;
     vti_node *used = push("abcdef", 'A'), *pinned = push("abx", 'B'), *kept;
     assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
-    assert_int_equal(try_push(e, "abc", 'C', &kept), VT_OK);
+    assert_int_equal(try_push(e, "abc", 'C', 0, &kept), VT_OK);
     vti_rtree_ref(t, used);
     vti_rtree_ref(t, used);
     vt_retention pin = {.pinned = true, .until_ms = 7};
     assert_int_equal(vti_rtree_retain(t, pinned, &pin, 100, 0), VT_OK);
     assert_int_equal(vti_rtree_retain(t, used, &pin, 100, 0), VT_OK);
+    assert_int_equal(vti_domain_epoch(d), 0);
     vti_rtree_forget(d);
     verify();
+    assert_int_equal(vti_domain_epoch(d), 1);
     assert_tree("");
-    assert_string_equal(tree_of(e), "abc[C0 C1]");
-    assert_int_equal(n_node('A', 0), 0);
-    assert_int_equal(vti_rtree_look(t).n_node, 1);
+    assert_string_equal(tree_of(e), "ab[C0](c[C1])");
+    assert_true(vti_node_is_removed(used));
+    assert_int_equal(n_in(VT_CHUNK_CACHED), 2);
     (void)push("abcdef", 'D'); // not the forgotten one
     vti_rtree_touch(t, used);
     vti_rtree_ref(t, used);
     assert_int_equal(vti_rtree_retain(t, used, &pin, 0, 0), VT_OK);
     for (int i = 0; i < 3; i++) vti_rtree_unref(t, used);
     verify();
-    assert_tree("abcdef[D0 D1 D2]");
-}
-
-static void test_a_tree_is_freed_with_references(void **state)
-{
-    (void)state;
-    vti_rtree_ref(t, push("abc", 'A'));
-    vti_rtree_forget(d);
-    vti_rtree_ref(t, push("abc", 'B'));
-    vti_rtree_ref(t, push("abd", 'B'));
-    vti_rtree_ref(t, d->root);
+    assert_tree("ab[D0](cd[D1](ef[D2]))");
 }
 
 // ---- Lookups change nothing
@@ -315,257 +386,243 @@ static uint64_t fold(uint64_t sum, const void *bytes, size_t n)
 static uint64_t sum_of_all(void)
 {
     uint64_t sum = fold(fold(0, t, sizeof *t), &ps, sizeof ps);
-    for (vti_node *n = t->top; n; n = vti_node_after(n, false)) {
-        sum = fold(sum, n, sizeof *n);
-        sum = fold(sum, n->tok, n->n_tok * sizeof n->tok[0]);
-        sum = fold(sum, n->region, vti_node_positions(&geo, n) * sizeof n->region[0]);
-    }
+    sum = fold(sum, d, sizeof *d);
+    for (vti_node *n = d->nodes.oldest; n; n = n->newer)
+        sum = fold(sum, n, sizeof *n + geo.block_tok * sizeof n->room[0]);
     return sum;
+}
+
+static bool count_nodes(void *ud, const vt_prefix_info *node)
+{
+    (void)node;
+    return ++*(uint32_t *)ud > 0;
 }
 
 static void test_a_lookup_changes_nothing(void **state)
 {
     (void)state;
     static const char *const words[] = {"", "a", "abc", "abcd", "abcxyz", "abq", "q"};
-    uint32_t at[N_POSITION];
+    uint32_t n_seen = 0;
     (void)push("abcdef", 'A');
     (void)push("abcx", 'B');
     retain(push("xyz", 'C'), 1, false, 5, 0);
     uint64_t before = sum_of_all();
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vti_rtree_regions(t, match(words[i]), at);
+        (void)chunks_of(match(words[i]), 0);
         (void)vti_rtree_look(t);
+        vti_rtree_walk(d, count_nodes, &n_seen);
         verify();
     }
     assert_true(before == sum_of_all());
 }
 
-// ---- Check
+// ---- Enumeration and events
 
-static void says(const char *words)
+typedef struct walk_log {
+    vt_prefix_info node[8];
+    uint32_t n, max_n;
+} walk_log;
+
+static bool log_node(void *ud, const vt_prefix_info *node)
 {
-    assert_string_equal(words, vti_rtree_check(t, NULL, NULL));
+    walk_log *log = ud;
+    log->node[log->n++] = *node;
+    return log->n < log->max_n;
 }
 
-#define SPOIL(field, value, words)        \
-    do {                                  \
-        __typeof__(field) was_ = (field); \
-        (field) = (value);                \
-        says("rtree: " words);            \
-        (field) = was_;                   \
-        verify();                         \
-    } while (0)
-
-static void test_broken_invariants_are_found(void **state)
+static void test_nodes_are_enumerated_parents_first(void **state)
 {
     (void)state;
-    vti_node *a = push("ab", 'A'), *x = push("abx", 'B'), *y = push("aby", 'C'),
-             *q = push("q", 'D');
-    vti_node *gone = push("z", 'E');
-    vt_retention keep = {.priority = 1, .until_ms = 5};
-    vt_domain *other;
-    assert_int_equal(vti_rtree_open(t, "other", 5, &other), VT_OK);
-    assert_int_equal(try_push(other, "k", 'F', &gone), VT_OK);
-    vti_rtree_ref(t, gone);
-    vti_rtree_forget(other);
-    assert_int_equal(vti_rtree_retain(t, x, &keep, 0, 0), VT_OK);
-    vti_rtree_ref(t, y); // in front of x
-    SPOIL(x->parent, q, "a broken link");
-    SPOIL(x->sibling[VTI_FRONT], NULL, "a broken link");
-    SPOIL(a->child[VTI_BACK], y, "a broken list of children");
-    SPOIL(x->n_guard, 1, "a wrong count of guards");
-    SPOIL(y->n_ref, 0, "a wrong count of guards");
-    SPOIL(q->keep.pinned, true, "a wrong count of guards");
-    SPOIL(x->used, t->clock + 1, "a node was used after its parent");
-    SPOIL(q->n_tok, 0, "an empty node");
-    SPOIL(x->start, 3, "a gap between node and parent");
-    SPOIL(x->domain, other, "a node of another domain");
-    SPOIL(x->tok[0], 'y', "a node that is not found");
-    SPOIL(d->root->start, 1, "a root that is not valid");
-    SPOIL(d->key[0], 'e', "a domain that is not found");
-    SPOIL(other->n_open, 0, "an empty domain that is not open");
-    SPOIL(t->n_tok, 0, "a wrong sum over the nodes");
-    SPOIL(t->n_hold, 0, "a wrong sum over the nodes");
-    SPOIL(gone->n_ref, 0, "a forgotten node that is not valid");
-    SPOIL(t->cap_seen, 1, "no room to count chunks");
-    SPOIL(t->heap[VTI_BY_WORTH].cap, 3, "a heap without room");
-    SPOIL(q->keep.until_ms, 5, "a node that is not in its heap");
-    SPOIL(q->place[VTI_BY_WORTH], 0, "a node that is not in its heap");
-    SPOIL(x->keep.priority, 0, "a heap out of order");
-    vti_rtree_unref(t, gone);
+    walk_log log = {.max_n = 8};
+    retain(push("abcd", 'A'), 3, false, 9, 0);
+    vti_node *x = push("abx", 'B');
+    vti_rtree_ref(t, x);
+    vti_rtree_walk(d, log_node, &log);
+    assert_int_equal(log.n, 3);
+    assert_int_equal(log.node[0].parent_id, 0);
+    assert_int_equal(log.node[1].parent_id, log.node[0].id);
+    assert_int_equal(log.node[2].parent_id, log.node[0].id);
+    assert_int_equal(log.node[1].keep.priority, 3);
+    assert_int_equal(log.node[2].n_seq, 1);
+    assert_int_equal(log.node[2].start_tok, 2);
+    assert_int_equal(log.node[2].n_tok, 1);
+    assert_int_equal(log.node[2].tok[0], 'x');
+    assert_int_equal(log.node[2].held_bytes, 2);
+    log = (walk_log){.max_n = 2};
+    vti_rtree_walk(d, log_node, &log);
+    assert_int_equal(log.n, 2); // it was told to stop
+    vti_rtree_unref(t, x);
 }
 
-// ---- Allocations
-
-typedef struct word {
-    const char *before, *letters;
-} word;
-
-static void test_every_allocation_of_a_push_may_fail(void **state)
+static bool log_key(void *ud, vt_domain *of, const void *key, size_t key_bytes)
 {
-    (void)state;
-    static const word words[] = {{"", "abc"},      {"abc", "abc"},  {"abcdef", "abc"},
-                                 {"abc", "abcde"}, {"abcd", "abx"}, {"abcdefgh", "x"}};
-    uint64_t n_failed = 0;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        vt_status st = VT_ENOMEM;
-        for (uint64_t k = 0; st == VT_ENOMEM; k++, n_failed += st == VT_ENOMEM) {
-            tree_close(), tree_open(1, 2);
-            vti_node *n;
-            (void)push(words[i].before, 'A');
-            char *was = strdup(tree_of(d));
-            uint64_t clock = t->clock;
-            n_alloc_left = k;
-            st = try_push(d, words[i].letters, 'B', &n);
-            n_alloc_left = UINT64_MAX;
-            verify();
-            if (st != VT_OK) assert_tree(was);
-            if (st != VT_OK) assert_int_equal(t->clock, clock);
-            free(was);
-            (void)push(words[i].letters, 'B');
-            assert_int_equal(match(words[i].letters).n_tok, strlen(words[i].letters));
-        }
-        assert_int_equal(st, VT_OK);
-    }
-    assert_true(n_failed > 10);
+    char *text = ud;
+    assert_true(vti_domain_id_of(of) > 0);
+    strncat(text, key, key_bytes);
+    return strlen(text) < 4;
 }
 
-static void test_every_allocation_of_a_growing_tree_may_fail(void **state)
+static void test_domains_are_enumerated(void **state)
 {
     (void)state;
-    uint32_t at[N_POSITION] = {0}, n_failed = 0;
-    for (uint32_t i = 0; i < 200; i++) {
-        vti_node *n;
-        uint32_t tok[] = {i, 1, 2};
-        uint64_t n_before = vti_rtree_look(t).n_node, k = 0;
-        vt_status st;
-        do {
-            n_alloc_left = k++;
-            st = vti_rtree_push(t, d, tok, 3, at, &n);
-            n_alloc_left = UINT64_MAX;
-            if (st != VT_OK) assert_int_equal(vti_rtree_look(t).n_node, n_before);
-            n_failed += st != VT_OK;
-        } while (st == VT_ENOMEM);
-        assert_int_equal(st, VT_OK);
-    }
-    verify();
-    assert_true(n_failed > 200);
+    char text[16] = "";
+    vt_domain *e;
+    assert_int_equal(vti_rtree_open(t, "ef", 2, &e), VT_OK);
+    vti_domain_walk(t, log_key, text);
+    assert_string_equal(text, "def");
+    assert_int_equal(vti_rtree_open(t, "g", 1, &e), VT_OK);
+    assert_int_equal(vti_rtree_open(t, "h", 1, &e), VT_OK);
+    text[0] = 0;
+    vti_domain_walk(t, log_key, text);
+    assert_string_equal(text, "defg");
 }
 
-static void test_every_allocation_of_opening_may_fail(void **state)
+static void expect_event(const vt_event *is, vt_event_kind kind, const vti_node *n, uint64_t parent)
+{
+    assert_int_equal(is->kind, kind);
+    assert_int_equal(is->domain_id, vti_domain_id_of(d));
+    if (n) assert_int_equal(is->id, n->id);
+    assert_int_equal(is->parent_id, parent);
+}
+
+static void test_events_say_what_can_be_matched(void **state)
 {
     (void)state;
-    vti_rtree *other;
-    vt_domain *e = NULL;
-    uint64_t k;
-    vt_status st = VT_ENOMEM;
-    for (k = 0; st == VT_ENOMEM; k++) {
-        n_alloc_left = k;
-        st = vti_rtree_new(&geo, &ps, NULL, &other);
-        n_alloc_left = UINT64_MAX;
-        assert_true((st == VT_OK) == !!other);
-    }
-    assert_int_equal(k, 4);
-    st = VT_ENOMEM;
-    for (k = 0; st == VT_ENOMEM; k++) {
-        n_alloc_left = k;
-        st = vti_rtree_open(other, "key", 3, &e);
-        n_alloc_left = UINT64_MAX;
-        assert_true((st == VT_OK) == !!e);
-        assert_null(vti_rtree_check(other, NULL, NULL));
-    }
-    assert_int_equal(k, 3); // the first has left its table, in which the domain is put
-    vti_rtree_free(other);
-    vti_rtree_free(NULL);
+    vt_event ev[16];
+    vti_node *c = push("abc", 'A'), *ab = c->parent;
+    uint64_t ab_id = ab->id, c_id = c->id;
+    (void)push("abcd", 'B'); // lengthened
+    (void)push("abcd", 'C'); // known
+    assert_int_equal(vti_events_take(events, ev, 16), 3);
+    expect_event(&ev[0], VT_EVENT_RECORDED, ab, 0);
+    expect_event(&ev[1], VT_EVENT_RECORDED, c, ab_id);
+    expect_event(&ev[2], VT_EVENT_RECORDED, c, ab_id);
+    assert_int_equal(ev[1].n_tok, 1);
+    assert_int_equal(ev[2].start_tok, 2);
+    assert_int_equal(ev[2].n_tok, 2);
+    assert_true(vti_rtree_evict(t, 0));
+    vti_rtree_forget(d);
+    assert_int_equal(vti_events_take(events, ev, 16), 2);
+    expect_event(&ev[0], VT_EVENT_EVICTED, NULL, ab_id);
+    assert_int_equal(ev[0].id, c_id);
+    expect_event(&ev[1], VT_EVENT_EVICTED, NULL, 0);
+    assert_int_equal(ev[1].id, ab_id);
+}
+
+static void test_a_domain_counts(void **state)
+{
+    (void)state;
+    (void)push("abcde", 'A');
+    vti_domain_note_match(d, 7, 4);
+    assert_true(vti_rtree_evict(t, 0));
+    vt_domain_stats st = vti_domain_stats_of(d);
+    assert_int_equal(st.prefix_nodes, 2);
+    assert_int_equal(st.prefix_tok, 4);
+    assert_int_equal(st.held_bytes, 4);
+    assert_int_equal(st.evicted_nodes, 1);
+    assert_int_equal(st.match_calls, 1);
+    assert_int_equal(st.match_tok, 7);
+    assert_int_equal(st.hit_tok, 4);
+    assert_int_equal(st.quota_bytes, UINT64_MAX);
 }
 
 // ---- Many
+
+static vti_node *push_tokens(const uint32_t *tok, uint32_t n_tok, uint32_t chunk)
+{
+    uint32_t chunks[N_POSITION];
+    for (uint32_t p = 0; p < N_POSITION; p++) chunks[p] = chunk;
+    const uint32_t *at[] = {chunks};
+    vti_push all = {d->root, tok, 0, n_tok, at, false};
+    vti_node *n = NULL;
+    assert_int_equal(vti_rtree_push(t, &all, &n), VT_OK);
+    return n;
+}
 
 static void test_ten_thousand_users_of_one_prompt(void **state)
 {
     (void)state;
     enum { N = 10000 };
-    uint32_t at[N_POSITION] = {0}, tok[8] = {1, 2, 3, 4, 5};
+    uint32_t tok[8] = {1, 2, 3, 4};
     vti_node *n = NULL;
     for (uint32_t i = 0; i < N; i++) {
-        tok[5] = i * 7919; // no two alike
-        assert_int_equal(vti_rtree_push(t, d, tok, 8, at, &n), VT_OK);
+        tok[4] = i * 7919; // no two alike
+        n = push_tokens(tok, 8, 0);
     }
     verify();
     assert_int_equal(vti_rtree_look(t).n_node, N + 1);
     for (uint32_t i = 0; i < N; i++) {
-        tok[5] = i * 7919;
+        tok[4] = i * 7919;
         assert_int_equal(vti_rtree_match(d, tok, 8).n_tok, 8);
-        tok[5] = i * 7919 + 1;
-        assert_int_equal(vti_rtree_match(d, tok, 8).n_tok, 5);
+        tok[4] = i * 7919 + 1;
+        assert_int_equal(vti_rtree_match(d, tok, 8).n_tok, 4);
     }
     vti_rtree_ref(t, n);
     for (uint32_t i = 0; i < N - 1; i++) {
-        (void)vti_rtree_evictable(t, 0);
-        n = vti_rtree_victim(t, 0);
-        assert_int_equal(n->tok[0], i * 7919);
-        vti_rtree_drop(t, n);
+        const vti_node *next = t->heap[VTI_BY_WORTH].at[1];
+        assert_int_equal(next->room[0], i * 7919);
+        assert_true(vti_rtree_evict(t, 0));
     }
     verify();
     assert_int_equal(vti_rtree_look(t).n_node, 2);
+    vti_rtree_unref(t, n);
 }
 
 static void test_a_path_of_thousands_of_nodes(void **state)
 {
     (void)state;
     enum { N = 3000 };
-    vti_geo wide = {.stride_bytes = 1, .slice_bytes = 256, .max_tok = N};
-    uint32_t *tok = calloc(N, sizeof *tok), at[N_POSITION] = {0};
-    vti_rtree *deep;
-    vt_domain *e;
-    vti_node *n = NULL;
-    assert_int_equal(vti_rtree_new(&wide, &ps, NULL, &deep), VT_OK);
-    assert_int_equal(vti_rtree_open(deep, NULL, 0, &e), VT_OK);
-    for (uint32_t i = 1; i <= N; i++) {
-        at[(i - 1) / 256] = i % N_REGION; // a new tail each time
-        assert_int_equal(vti_rtree_push(deep, e, tok, i, at, &n), VT_OK);
-    }
-    assert_null(vti_rtree_check(deep, NULL, NULL));
-    assert_int_equal(vti_rtree_look(deep).n_node, N);
-    assert_int_equal(vti_rtree_evictable(deep, 0), (N + 255) / 256);
-    vti_rtree_ref(deep, n);
-    assert_int_equal(vti_rtree_evictable(deep, 0), 0);
-    vti_rtree_forget(e);
-    vti_rtree_unref(deep, n);
-    vti_rtree_free(deep);
+    geo.max_tok = 4 * N; // every chunk is of position 0, so the pSet need not know
+    geo.group[0].slice_bytes = 4 * N;
+    uint32_t *tok = calloc(4 * N, sizeof *tok);
+    vti_node *n = push_tokens(tok, 4 * N, chunk_named(0, 'A', 0));
+    verify();
+    assert_int_equal(vti_rtree_look(t).n_node, N);
+    assert_int_equal(vti_rtree_match(d, tok, 4 * N).n_tok, 4 * N);
+    vti_rtree_ref(t, n);
+    assert_int_equal(n_evictable(), 0);
+    vti_rtree_unref(t, n);
+    assert_int_equal(n_evictable(), 1);
+    vti_rtree_forget(d);
+    verify();
     free(tok);
 }
+
+#define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
+#define STATE_TEST(fn)  cmocka_unit_test_setup_teardown(fn, state_setup, tree_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_nothing_is_a_root),
-        TREE_TEST(test_the_first_is_a_leaf),
-        TREE_TEST(test_case_1_what_is_there_stays),
-        TREE_TEST(test_case_2_cut_inside_a_chunk),
-        TREE_TEST(test_case_2_cut_between_chunks),
-        TREE_TEST(test_case_2_cut_keeps_children_and_references),
-        TREE_TEST(test_case_3_goes_on_between_chunks),
-        TREE_TEST(test_case_3_takes_a_superseded_tail_away),
-        TREE_TEST(test_case_3_leaves_a_tail_to_the_sequence_that_holds_it),
-        TREE_TEST(test_case_3_keeps_a_tail_that_another_domain_holds),
-        TREE_TEST(test_case_3_supersedes_all_the_way_up),
-        TREE_TEST(test_case_4_cut_and_leaf),
+        TREE_TEST(test_a_path_has_a_node_for_each_block),
+        TREE_TEST4(test_lookups_are_exact_to_the_token),
+        TREE_TEST4(test_a_leaf_is_lengthened),
+        TREE_TEST4(test_a_longer_leaf_is_enough),
+        TREE_TEST4(test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows),
+        TREE_TEST4(test_a_chunk_that_no_sequence_uses_is_replaced),
         TREE_TEST(test_tokens_that_straddle_chunks),
-        TREE_TEST(test_regions_are_the_deepest_nodes),
         TREE_TEST(test_tokens_are_32_bits),
+        TREE_TEST4(test_a_push_goes_on_from_a_node),
+        WINDOW_TEST(test_a_window_needs_only_its_last_rows),
+        WINDOW_TEST(test_holes_after_the_end_do_not_matter),
+        WINDOW_TEST(test_a_window_chunk_without_the_new_rows_goes),
+        WINDOW_TEST(test_the_deeper_chunk_mends_a_hole),
+        WINDOW_TEST(test_holes_are_filled_by_the_next),
+        STATE_TEST(test_a_state_is_that_of_the_end),
+        STATE_TEST(test_children_with_states_nest),
+        STATE_TEST(test_without_a_state_nothing_can_begin),
         TREE_TEST(test_domains_do_not_mix),
         TREE_TEST(test_many_domains_are_told_apart),
         TREE_TEST(test_a_domain_lives_while_open_or_not_empty),
         TREE_TEST(test_forget_takes_all_but_what_is_referenced),
-        TREE_TEST(test_a_tree_is_freed_with_references),
         TREE_TEST(test_a_lookup_changes_nothing),
-        TREE_TEST(test_broken_invariants_are_found),
-        TREE_TEST(test_every_allocation_of_a_push_may_fail),
-        TREE_TEST(test_every_allocation_of_a_growing_tree_may_fail),
-        TREE_TEST(test_every_allocation_of_opening_may_fail),
-        TREE_TEST(test_ten_thousand_users_of_one_prompt),
-        TREE_TEST(test_a_path_of_thousands_of_nodes),
+        TREE_TEST(test_nodes_are_enumerated_parents_first),
+        TREE_TEST(test_domains_are_enumerated),
+        TREE_TEST(test_events_say_what_can_be_matched),
+        TREE_TEST(test_a_domain_counts),
+        TREE_TEST4(test_ten_thousand_users_of_one_prompt),
+        TREE_TEST4(test_a_path_of_thousands_of_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

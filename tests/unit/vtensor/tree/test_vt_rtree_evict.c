@@ -1,23 +1,36 @@
-// test_vt_rtree_evict.c - what prefixes are worth: which are evicted and when, which are not, and
-// how many chunks that would free.
+// test_vt_rtree_evict.c - what prefixes are worth: which are evicted and when, which are not, what
+// quotas keep, what is released beside, and how many chunks may be evicted.
 #include "unit/cmocka_all.h"
 
 #include <string.h>
 
 #include "rtree_letters.h"
 
-// Evicts until nobody is left and writes who went, each by its last token.
+// The leaf that goes next, by its last letter; '-' if there is none.
+static char next_leaf(uint64_t now_ms)
+{
+    vti_worth_expire(t, now_ms);
+    const vti_heap *h = &t->heap[VTI_BY_WORTH];
+    return h->n > 0 ? last_letter(h->at[1]) : '-';
+}
+
+// Evicts until nothing is left and writes what went: leaves by their last letters, "*" for what a
+// node held beside.
 static const char *evict_all(uint64_t now_ms)
 {
     static char order[64];
     size_t n = 0;
-    for (vti_node *v; (v = vti_rtree_victim(t, now_ms)); verify()) {
-        assert_null(v->child[VTI_FRONT]);
+    for (;; n++) {
+        char leaf = next_leaf(now_ms);
+        uint64_t n_node = vti_rtree_look(t).n_node, could = n_evictable();
+        if (!vti_rtree_evict(t, now_ms)) break;
+        verify();
         assert_true(n < sizeof order - 1);
-        order[n++] = (char)v->tok[v->n_tok - 1];
-        vti_rtree_drop(t, v);
+        order[n] = vti_rtree_look(t).n_node < n_node ? leaf : '*';
+        assert_true(n_evictable() <= could);
     }
     order[n] = 0;
+    assert_int_equal(n_evictable(), 0); // whatever could be evicted has been
     return order;
 }
 
@@ -33,25 +46,28 @@ static void test_unused_the_longest_goes_first(void **state)
     assert_string_equal(evict_all(0), "3421");
 }
 
-static void test_leaves_go_before_what_is_above_them(void **state)
-{
-    (void)state;
-    (void)push("a", 'A');
-    (void)push("ab", 'B');
-    vti_node *c = push("ac", 'C');
-    (void)push("x", 'D');
-    (void)push("acd", 'E');
-    vti_rtree_touch(t, c); // and a, but not d
-    assert_string_equal(evict_all(0), "bxdca");
-}
-
-static void test_both_sides_of_a_cut_are_as_used_as_the_whole(void **state)
+static void test_blocks_go_from_the_end_of_a_path(void **state)
 {
     (void)state;
     (void)push("abcd", 'A');
-    (void)push("x", 'B');
-    (void)push("ab", 'C'); // uses ab, not cd
-    assert_string_equal(evict_all(0), "dxb");
+    vti_node *f = push("abef", 'B');
+    (void)push("xy", 'C');
+    assert_string_equal((vti_rtree_evict(t, 0), tree_of(d)), "ab[B0](ef[B1]) xy[C0]");
+    vti_rtree_touch(t, f);
+    assert_string_equal(evict_all(0), "yfb"); // ab is worth what ef was
+}
+
+static void test_a_chunk_at_a_time_is_freed(void **state)
+{
+    (void)state;
+    (void)push("abcdefgh", 'A');
+    for (uint64_t n = 4; n > 0; n--) {
+        assert_int_equal(n_in(VT_CHUNK_CACHED), n);
+        assert_true(vti_rtree_evict(t, 0));
+        assert_int_equal(n_in(VT_CHUNK_CACHED), n - 1);
+    }
+    assert_false(vti_rtree_evict(t, 0));
+    assert_int_equal(vti_rtree_look(t).n_evicted, 4);
 }
 
 static void test_low_priority_goes_first(void **state)
@@ -66,53 +82,44 @@ static void test_low_priority_goes_first(void **state)
     assert_string_equal(evict_all(0), "265143");
 }
 
-static void test_a_parent_is_worth_what_its_child_was(void **state)
+static void test_a_parent_inherits_what_is_worth_more(void **state)
 {
     (void)state;
-    vti_node *b = push("ab", 'A'), *a = push("a", 'B');
+    vti_node *c = push("abc", 'A');
     (void)push("x", 'C');
     retain(push("y", 'D'), 3, false, 0, 0);
-    retain(b, 5, false, 0, 0);
-    retain(a, 1, false, 0, 0);
-    assert_string_equal(evict_all(0), "xyba");
-    b = push("ab", 'A');
-    a = push("a", 'B');
-    retain(b, 5, false, 0, 0);
-    retain(a, 1, false, 0, 0);
-    vti_rtree_drop(t, b);
-    retain(push("z", 'D'), 4, false, 0, 0);
-    assert_string_equal(evict_all(0), "za");
-    b = push("ab", 'A');
-    a = push("a", 'B');
-    retain(b, 2, false, 0, 0);
-    retain(a, 4, false, 0, 0);
+    retain(c, 5, false, 0, 0);
+    retain(c->parent, 1, false, 0, 0);
+    assert_string_equal(evict_all(0), "xycb");
+    c = push("abc", 'A');
+    retain(c, 2, false, 0, 0);
+    retain(c->parent, 4, false, 0, 0);
     retain(push("y", 'D'), 3, false, 0, 0);
-    assert_string_equal(evict_all(0), "bya");
+    assert_string_equal(evict_all(0), "cyb");
 }
 
 static void test_worth_can_be_taken_back(void **state)
 {
     (void)state;
-    vti_node *b = push("ab", 'A');
-    (void)push("a", 'B');
+    vti_node *c = push("abc", 'A');
     (void)push("x", 'C');
     (void)push("y", 'D');
-    retain(b, 5, true, 0, 0);
+    retain(c, 5, true, 0, 0);
     assert_string_equal(evict_all(0), "xy");
-    retain(b, 0, false, 0, 0);
+    retain(c, 0, false, 0, 0);
     (void)push("x", 'C');
-    assert_string_equal(evict_all(0), "bax");
+    assert_string_equal(evict_all(0), "cbx");
 }
 
 static void test_pins_hold_what_is_above_them(void **state)
 {
     (void)state;
-    vti_node *c = push("abc", 'A');
-    (void)push("a", 'B');
-    (void)push("ad", 'C');
-    retain(c, 0, true, 0, 0);
-    assert_string_equal(evict_all(UINT64_MAX), "d");
-    assert_tree("a[A0](bc[A0 A1])");
+    vti_node *d_ = push("abcd", 'A');
+    (void)push("abx", 'C');
+    retain(d_, 0, true, 0, 0);
+    assert_string_equal(evict_all(UINT64_MAX), "x");
+    assert_tree("ab[C0](cd[A1])");
+    assert_int_equal(t->pinned_bytes, 4);
 }
 
 static void test_worth_ends_at_its_time(void **state)
@@ -123,126 +130,335 @@ static void test_worth_ends_at_its_time(void **state)
     retain(push("3", 'C'), 1, false, 0, 0);
     retain(push("4", 'D'), 2, false, 40, 40); // has ended
     (void)push("5", 'E');
-    assert_int_equal(vti_rtree_victim(t, 49)->tok[0], '4');
-    assert_int_equal(vti_rtree_victim(t, 50)->tok[0], '2');
+    assert_int_equal(next_leaf(49), '4');
+    assert_int_equal(next_leaf(50), '2');
     assert_string_equal(evict_all(99), "2453");
-    assert_null(vti_rtree_victim(t, 99));
-    assert_int_equal(vti_rtree_evictable(t, 99), 0);
-    assert_int_equal(vti_rtree_evictable(t, 100), 1);
+    assert_int_equal(next_leaf(99), '-');
+    vti_worth_expire(t, 100);
+    assert_int_equal(n_evictable(), 1);
     assert_string_equal(evict_all(100), "1");
 }
 
 static void test_what_ends_earlier_is_not_inherited(void **state)
 {
     (void)state;
-    vti_node *b = push("ab", 'A'), *a = push("a", 'B');
-    retain(b, 5, false, 10, 0);
-    retain(a, 3, false, 0, 0);
-    vti_rtree_drop(t, b);
+    vti_node *c = push("abc", 'A'), *b = c->parent;
+    retain(c, 5, false, 10, 0);
+    retain(b, 3, false, 0, 0);
+    assert_true(vti_rtree_evict(t, 0));
     verify();
-    assert_int_equal(a->keep.priority, 3); // else it would be plain from 10 on
-    assert_int_equal(a->keep.until_ms, 0);
-    vti_rtree_drop(t, a);
+    assert_int_equal(b->keep.priority, 3); // else it would be plain from 10 on
+    assert_int_equal(b->keep.until_ms, 0);
 }
 
 static void test_the_later_end_is_inherited(void **state)
 {
     (void)state;
     for (int later = 0; later < 2; later++) {
-        vti_node *b = push("ab", 'A'), *a = push("a", 'B');
-        retain(b, 3, false, later ? 0 : 10, 0);
-        retain(a, 3, false, 20, 0);
-        vti_rtree_drop(t, b);
+        vti_node *c = push("abc", 'A'), *b = c->parent;
+        retain(c, 3, false, later ? 0 : 10, 0);
+        retain(b, 3, false, 20, 0);
+        assert_true(vti_rtree_evict(t, 0));
         verify();
-        assert_int_equal(a->keep.until_ms, later ? 0 : 20);
-        vti_rtree_drop(t, a);
+        assert_int_equal(b->keep.until_ms, later ? 0 : 20);
+        assert_true(vti_rtree_evict(t, 0));
     }
 }
 
 static void test_references_hold(void **state)
 {
     (void)state;
-    vti_node *c = push("abc", 'A');
-    vti_node *a = push("a", 'B');
+    vti_node *c = push("abc", 'A'), *b = c->parent;
     (void)push("x", 'C');
     vti_rtree_ref(t, c);
     vti_rtree_ref(t, c);
-    vti_rtree_ref(t, a);
+    vti_rtree_ref(t, b);
+    verify();
     assert_string_equal(evict_all(0), "x");
     vti_rtree_unref(t, c);
-    assert_null(vti_rtree_victim(t, 0));
+    assert_false(vti_rtree_evict(t, 0));
     vti_rtree_unref(t, c);
     assert_string_equal(evict_all(0), "c");
-    vti_rtree_unref(t, a);
-    assert_string_equal(evict_all(0), "a");
+    vti_rtree_unref(t, b);
+    assert_string_equal(evict_all(0), "b");
 }
 
-static void test_pins_hold_so_many_chunks_at_most(void **state)
+static void test_pins_hold_so_many_bytes_at_most(void **state)
 {
     (void)state;
     vt_retention pin = {.pinned = true, .until_ms = 10}, high = {.priority = 7};
-    vti_node *def = push("abcdef", 'A'), *x = push("abcxyz", 'B');
-    assert_tree("abc[A0 A1](def[A1 A2] xyz[B1 B2])");
-    assert_int_equal(vti_rtree_retain(t, def, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, def, &pin, 2, 0), VT_NOSPACE);
-    assert_int_equal(def->keep.priority, 7);
-    assert_int_equal(vti_rtree_retain(t, def, &pin, 3, 0), VT_OK); // A1 counts once
-    assert_int_equal(vti_rtree_retain(t, def, &pin, 3, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, x, &pin, 4, 0), VT_NOSPACE);
-    assert_int_equal(vti_rtree_retain(t, x, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, x, &pin, 5, 0), VT_OK);
+    vti_node *f = push("abcdef", 'A'), *z = push("abcdyz", 'B');
+    assert_tree("ab[B0](cd[B1](ef[A2] yz[B2]))"); // two bytes to a chunk
+    assert_int_equal(vti_rtree_retain(t, f, &high, 0, 0), VT_OK);
+    assert_int_equal(vti_rtree_retain(t, f, &pin, 5, 0), VT_NOPINS);
+    assert_int_equal(f->keep.priority, 7);
+    assert_int_equal(vti_rtree_retain(t, f, &pin, 6, 0), VT_OK);
+    assert_int_equal(vti_rtree_retain(t, f, &pin, 6, 0), VT_OK);
+    assert_int_equal(vti_rtree_retain(t, z, &pin, 7, 0), VT_NOPINS);
+    assert_int_equal(vti_rtree_retain(t, z, &high, 0, 0), VT_OK);
+    assert_int_equal(vti_rtree_retain(t, z, &pin, 8, 0), VT_OK); // what is above counts once
     verify();
+    assert_int_equal(t->pinned_bytes, 8);
+    assert_int_equal(n_evictable(), 0);
     assert_int_equal(vti_rtree_retain(t, d->root, &pin, 0, 0), VT_OK); // nothing to pin
     vt_retention ended = {.pinned = true, .until_ms = 3};
-    assert_int_equal(vti_rtree_retain(t, x, &ended, 0, 3), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, x, &pin, 5, 3), VT_OK);
+    assert_int_equal(vti_rtree_retain(t, z, &ended, 0, 3), VT_OK);
+    assert_int_equal(t->pinned_bytes, 6);
     vti_node *q = push("q", 'C');
-    assert_int_equal(vti_rtree_retain(t, q, &pin, 1, 9), VT_NOSPACE);
+    assert_int_equal(vti_rtree_retain(t, q, &pin, 7, 9), VT_NOPINS);
     pin.until_ms = 20;
-    assert_int_equal(vti_rtree_retain(t, q, &pin, 1, 10), VT_OK); // the others have ended
+    assert_int_equal(vti_rtree_retain(t, q, &pin, 2, 10), VT_OK); // the others have ended
     verify();
-    assert_int_equal(vti_rtree_evictable(t, 10), 5);
+    assert_int_equal(n_evictable(), 4);
 }
 
 static void test_evictable_counts_chunks_that_would_be_free(void **state)
 {
     (void)state;
-    vti_node *def = push("abcdef", 'A');
-    assert_int_equal(vti_rtree_evictable(t, 0), 3);
-    vti_node *x = push("abcx", 'B');
-    assert_int_equal(vti_rtree_evictable(t, 0), 4); // A1 once
+    vti_node *f = push("abcdef", 'A');
+    assert_int_equal(n_evictable(), 3);
+    vti_node *x = push("abcdx", 'B');
+    assert_int_equal(n_evictable(), 4);
     vti_rtree_ref(t, x);
-    assert_int_equal(vti_rtree_evictable(t, 0), 1); // A2: abc stays, with A0 and A1
-    vti_pset_user_hold(&ps, 0, 2);
-    assert_int_equal(vti_rtree_evictable(t, 0), 0);
+    assert_int_equal(n_evictable(), 1); // A2: ab and cd stay
+    vti_pset_user_hold(&ps, chunk_named(0, 'A', 2));
+    assert_int_equal(n_evictable(), 0);
     vti_rtree_unref(t, x);
-    assert_int_equal(vti_rtree_evictable(t, 0), 3);
-    vti_pset_user_drop(&ps, 0, 2);
-    retain(def, 0, true, 0, 0);
-    assert_int_equal(vti_rtree_evictable(t, 0), 1); // B1
-    retain(def, 0, false, 0, 0);
-    assert_int_equal(vti_rtree_evictable(t, 0), 4);
-    uint64_t n_cached = ps.n_in[VT_CHUNK_CACHED];
-    assert_int_equal(strlen(evict_all(0)), 3);
-    assert_int_equal(n_cached - ps.n_in[VT_CHUNK_CACHED], 4);
+    assert_int_equal(n_evictable(), 3);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 2), VTI_IN_POOL);
+    retain(f, 0, true, 0, 0);
+    assert_int_equal(n_evictable(), 1); // B2
+    retain(f, 0, false, 0, 0);
+    assert_int_equal(n_evictable(), 4);
+    assert_int_equal(strlen(evict_all(0)), 4);
+    assert_int_equal(n_in(VT_CHUNK_CACHED), 0);
 }
+
+// ---- Quotas
+
+static void test_a_quota_evicts_its_own_first(void **state)
+{
+    (void)state;
+    vt_domain *e;
+    vti_node *n;
+    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(try_push(e, "abcd", 'A', 0, &n), VT_OK);
+    vti_domain_set_quota(d, 6);
+    (void)push("ab", 'B');
+    (void)push("cdef", 'C');
+    assert_tree("ab[B0] cd[C0](ef[C1])");
+    (void)push("gh", 'D'); // the oldest goes
+    assert_tree("cd[C0](ef[C1]) gh[D0]");
+    assert_int_equal(vti_domain_stats_of(d).held_bytes, 6);
+    assert_string_equal(tree_of(e), "ab[A0](cd[A1])");
+    vti_domain_set_quota(d, 3);
+    verify();
+    assert_tree("gh[D0]");
+    assert_int_equal(vti_domain_stats_of(d).evicted_nodes, 3);
+}
+
+static void test_what_does_not_fit_a_quota_is_not_recorded(void **state)
+{
+    (void)state;
+    vti_domain_set_quota(d, 5);
+    vti_node *n = push("abcdefgh", 'A');
+    assert_tree("ab[A0](cd[A1])");
+    assert_int_equal(vti_node_end(n), 4);
+    vti_rtree_ref(t, n);
+    assert_ptr_equal(push("xy", 'B'), d->root); // what is in use does not give way
+    assert_tree("ab[A0](cd[A1])");
+    vti_rtree_unref(t, n);
+    vti_domain_set_quota(d, 0);
+    assert_tree("");
+    assert_ptr_equal(push("a", 'A'), d->root);
+    vti_domain_set_quota(d, UINT64_MAX);
+    (void)push("a", 'A');
+    assert_tree("a[A0]");
+}
+
+static void test_a_closed_domain_may_have_no_quota_left(void **state)
+{
+    (void)state;
+    vt_domain *e;
+    vti_node *n;
+    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(try_push(e, "ab", 'A', 0, &n), VT_OK);
+    vti_domain_set_quota(e, 0);
+    assert_string_equal(tree_of(e), "");
+    vti_rtree_close(e);
+    assert_int_equal(vti_rtree_look(t).n_domain, 1);
+}
+
+// ---- Beside
+
+// Group 0: all rows; group 1: a window of three. A row to a chunk, blocks of two.
+static int window_setup(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 1, 0}, {VT_GROUP_TOKENS, 1, 1, 3}};
+    tree_open(group, 2, 2);
+    return 0;
+}
+
+static void test_windows_that_nobody_needs_go_before_leaves(void **state)
+{
+    (void)state;
+    (void)push("abcdefgh", 'A'); // row 8 sees g and h
+    assert_int_equal(n_evictable(), 16);
+    (void)push("x", 'B');
+    assert_true(vti_rtree_evict(t, 0));
+    assert_tree("ab[A0 A1|- -](cd[A2 A3|A2 A3](ef[A4 A5|A4 A5](gh[A6 A7|A6 A7]))) x[B0|B0]");
+    assert_true(vti_rtree_evict(t, 0) && vti_rtree_evict(t, 0));
+    verify();
+    assert_int_equal(match("abcdefgh").n_tok, 8);
+    assert_int_equal(match("abcdef").n_tok, 0);
+    assert_string_equal(evict_all(0), "hfdbx");
+}
+
+// A touch of the end is a use of the windows that are needed there.
+static void test_windows_in_use_are_as_used_as_the_end(void **state)
+{
+    (void)state;
+    vti_node *f = push("abcdef", 'A'); // e, f
+    vti_node *e = push("abcdx", 'B');  // d, x: two blocks
+    (void)push("q", 'C');
+    vti_rtree_touch(t, e);
+    (void)f;
+    assert_true(vti_rtree_evict(t, 0)); // ab's
+    assert_true(vti_rtree_evict(t, 0)); // f, older than e and its window
+    assert_tree("ab[B0 B1|- -](cd[B2 B3|B2 B3](x[B4|B4])) q[C0|C0]");
+    assert_string_equal(evict_all(0), "qxdb");
+    e = push("abcdx", 'B');
+    (void)push("q", 'C');
+    vti_rtree_touch(t, e);
+    assert_string_equal(evict_all(0), "*qxdb"); // cd's window outlives q
+}
+
+static void test_what_sequences_hold_beside_stays(void **state)
+{
+    (void)state;
+    (void)push("abcd", 'A');
+    (void)push("x", 'B');
+    vti_pset_user_hold(&ps, chunk_named(1, 'A', 0));
+    vti_pset_user_hold(&ps, chunk_named(1, 'A', 1));
+    assert_true(vti_rtree_evict(t, 0)); // cd: ab's are in use, and count as used now
+    assert_tree("ab[A0 A1|A0 A1] x[B0|B0]");
+    verify();
+    vti_pset_user_drop(&ps, chunk_named(1, 'A', 0), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(1, 'A', 1), VTI_IN_POOL);
+}
+
+// References guard the rows, but a window that no sequence holds may go.
+static void test_windows_of_referenced_nodes_may_go(void **state)
+{
+    (void)state;
+    vti_node *n = push("abcdef", 'A');
+    vti_rtree_ref(t, n);
+    assert_int_equal(n_evictable(), 6);
+    assert_string_equal(evict_all(0), "***");
+    assert_tree("ab[A0 A1|- -](cd[A2 A3|- -](ef[A4 A5|- -]))");
+    vti_rtree_unref(t, n);
+    verify();
+}
+
+static void test_windows_of_pinned_paths_stay(void **state)
+{
+    (void)state;
+    vti_node *n = push("abcdef", 'A');
+    retain(n, 0, true, 50, 0);
+    (void)push("abx", 'B');
+    assert_string_equal(evict_all(0), "x");
+    assert_int_equal(match("abcdef").n_tok, 6);
+    assert_int_equal(t->heap[VTI_BESIDE].n, 0);
+    vti_rtree_ref(t, n);
+    assert_string_equal(evict_all(50), "***"); // the pin has ended
+    vti_rtree_unref(t, n);
+    retain(push("abcdef", 'C'), 0, true, 0, 50);
+    vti_rtree_forget(d);
+    verify();
+}
+
+static void test_high_priority_windows_stay_while_there_are_others(void **state)
+{
+    (void)state;
+    vti_node *n = push("abcd", 'A');
+    retain(n->parent, 2, false, 0, 0);
+    (void)push("x", 'B');
+    assert_string_equal(evict_all(0), "dxb");
+}
+
+// ---- States
+
+static void test_states_are_held_beside(void **state)
+{
+    (void)state;
+    static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_STATE, 3, 2, 0}};
+    tree_close();
+    tree_open(group, 2, 2);
+    (void)push("ab", 'A');
+    vti_node *n = push("abcd", 'B');
+    (void)push("ab", 'C');
+    assert_tree("ab[C0|C0 C1](cd[B1|B0 B1])");
+    vti_rtree_ref(t, n);
+    assert_int_equal(n_evictable(), 4);
+    assert_true(vti_rtree_evict(t, 0));
+    assert_tree("ab[C0|C0 C1](cd[B1|- -])");
+    assert_int_equal(match("abcd").n_tok, 2);
+    assert_string_equal(evict_all(0), "*");
+    assert_int_equal(match("abcd").n_tok, 0);
+    vti_rtree_unref(t, n);
+}
+
+// ---- Cost
+
+// Nodes that are pinned are not looked at, and each of those in use once: it counts as used then.
+static void test_evicting_does_not_walk(void **state)
+{
+    (void)state;
+    enum { N = 15, N_PINNED = 5 };
+    char word[] = "?bcd";
+    for (char c = 'a'; c < 'a' + N; c++) {
+        word[0] = c;
+        vti_node *n = push(word, 'A');
+        retain(n, 0, c % 3 == 0, 0, 0);
+    }
+    for (uint32_t p = 0; p < 4; p++) vti_pset_user_hold(&ps, chunk_named(1, 'A', p));
+    uint64_t clock = t->clock;
+    for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_rtree_evict(t, 0));
+    verify();
+    assert_in_range(t->clock - clock, 0, N - N_PINNED);
+    for (uint32_t p = 0; p < 4; p++) vti_pset_user_drop(&ps, chunk_named(1, 'A', p), VTI_IN_POOL);
+}
+
+#define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_unused_the_longest_goes_first),
-        TREE_TEST(test_leaves_go_before_what_is_above_them),
-        TREE_TEST(test_both_sides_of_a_cut_are_as_used_as_the_whole),
+        TREE_TEST(test_blocks_go_from_the_end_of_a_path),
+        TREE_TEST(test_a_chunk_at_a_time_is_freed),
         TREE_TEST(test_low_priority_goes_first),
-        TREE_TEST(test_a_parent_is_worth_what_its_child_was),
+        TREE_TEST(test_a_parent_inherits_what_is_worth_more),
         TREE_TEST(test_worth_can_be_taken_back),
         TREE_TEST(test_pins_hold_what_is_above_them),
         TREE_TEST(test_worth_ends_at_its_time),
         TREE_TEST(test_what_ends_earlier_is_not_inherited),
         TREE_TEST(test_the_later_end_is_inherited),
         TREE_TEST(test_references_hold),
-        TREE_TEST(test_pins_hold_so_many_chunks_at_most),
+        TREE_TEST(test_pins_hold_so_many_bytes_at_most),
         TREE_TEST(test_evictable_counts_chunks_that_would_be_free),
+        TREE_TEST(test_a_quota_evicts_its_own_first),
+        TREE_TEST(test_what_does_not_fit_a_quota_is_not_recorded),
+        TREE_TEST(test_a_closed_domain_may_have_no_quota_left),
+        WINDOW_TEST(test_windows_that_nobody_needs_go_before_leaves),
+        WINDOW_TEST(test_windows_in_use_are_as_used_as_the_end),
+        WINDOW_TEST(test_what_sequences_hold_beside_stays),
+        WINDOW_TEST(test_windows_of_referenced_nodes_may_go),
+        WINDOW_TEST(test_windows_of_pinned_paths_stay),
+        WINDOW_TEST(test_high_priority_windows_stay_while_there_are_others),
+        TREE_TEST(test_states_are_held_beside),
+        WINDOW_TEST(test_evicting_does_not_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

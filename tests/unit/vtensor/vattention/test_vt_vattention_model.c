@@ -29,7 +29,8 @@ static uint32_t draw_len(void)
 // An answer that only a failing backend may give.
 static bool is_excused(const mode *m, vt_status st)
 {
-    return m->faulty && (st == VT_EDEVICE || st == VT_NOSPACE) && vt_fault_fired(w.fault) > 0;
+    bool may_fail = vt_fault_fired(w.fault) > 0 || va_stats(&w).requests_lost > 0;
+    return m->faulty && (st == VT_EDEVICE || vt_is_shortage(st)) && may_fail;
 }
 
 static void expect(const mode *m, vt_status want, vt_status got)
@@ -47,7 +48,7 @@ static uint32_t n_active(void)
 static void do_alloc(const mode *m)
 {
     uint32_t reqid;
-    vt_status want = n_active() < w.setup.max_batch ? VT_OK : VT_NOSPACE;
+    vt_status want = n_active() < w.setup.max_batch ? VT_OK : VT_NOSPANS;
     expect(m, want, va_alloc(&w, draw_len(), &reqid));
 }
 
@@ -120,14 +121,6 @@ static void do_relief(const mode *m)
     if (va_foresee(&w) == VT_NOSPACE) do_free(m);
 }
 
-// The device has done what it was given.
-static void finish_work(void)
-{
-    uint64_t ticket;
-    assert_status(VT_OK, w.inner->ops->fence(w.inner, &ticket));
-    vt_fake_finish(w.inner, ticket);
-}
-
 static void one_round(const mode *m)
 {
     static void (*const act[])(const mode *) = {
@@ -140,7 +133,7 @@ static void one_round(const mode *m)
         do_deferral(m);
     else
         act[va_draw(&w, sizeof act / sizeof act[0])](m);
-    if (m->device && chance(3)) finish_work();
+    if (m->device && chance(3)) va_finish_work(&w);
 }
 
 static void verify_in_peace(const mode *m)
@@ -150,11 +143,23 @@ static void verify_in_peace(const mode *m)
     if (m->faulty) vt_fault_arm_random(w.fault, va_draw(&w, UINT64_MAX), 15);
 }
 
+// Of what is lost nothing comes back: another instance goes on.
+static void replace_when_lost(const va_setup *setup)
+{
+    if (va_stats(&w).requests_lost < 2) return;
+    uint64_t seed = va_draw(&w, UINT64_MAX);
+    vt_fault_disarm(w.fault);
+    va_verify(&w);
+    va_close(&w);
+    va_open(&w, setup, seed);
+}
+
 static void run_trace(const va_setup *setup, const mode *m, uint64_t seed, uint64_t n_step)
 {
     va_open(&w, setup, seed);
     if (m->async) vt_fault_set_delay(w.fault, seed, 20);
     for (uint64_t i = 0; i < n_step; i++) {
+        replace_when_lost(setup);
         // while the worker works only what is given may be looked at
         if (!m->async || chance(3)) verify_in_peace(m);
         one_round(m);
@@ -171,23 +176,35 @@ static const va_setup setups[] = {
      .page_bytes = 8192,
      .max_tok = 60,
      .max_batch = 5,
-     .budget_groups = 24},
+     .budget_groups = 24,
+     .next_groups = 3},
     {.n_plane = 3,
      .row_bytes = 100,
      .page_bytes = 4096,
      .max_tok = 300,
      .max_batch = 8,
      .budget_groups = 30,
-     .eager_groups = 5},
-    // less than one token to a page
+     .eager_groups = 5,
+     .low_percent = 25,
+     .high_percent = 50},
+    // less than one token to a page; one run for each request, and a few more
     {.n_plane = 2,
      .row_bytes = 5000,
      .page_bytes = 4096,
      .max_tok = 9,
      .max_batch = 4,
      .budget_groups = 25,
-     .eager_groups = VT_VA_EAGER_NONE},
-    {.n_plane = 6, .row_bytes = 48, .max_tok = 200, .max_batch = 16, .budget_groups = 20},
+     .eager_groups = VT_VA_NONE,
+     .max_runs = 2 * (4 + 3)},
+    // as many runs as requests
+    {.n_plane = 6,
+     .row_bytes = 48,
+     .max_tok = 200,
+     .max_batch = 16,
+     .budget_groups = 20,
+     .next_groups = 2,
+     .low_percent = 10,
+     .max_runs = 6 * 16},
 };
 
 enum { N_SETUP = sizeof setups / sizeof setups[0], CUDA_PAGES = 16 }; // its granularity over 4096

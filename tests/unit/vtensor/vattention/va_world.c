@@ -47,7 +47,15 @@ static vt_vmm *inner_open(va_world *w)
     assert_non_null(inner);
     vt_fake_set_epitaph(inner, &w->end);
     vt_fake_set_async(inner, w->setup.device);
+    vt_fake_set_dirty_create(inner, w->setup.device);
+    if (w->setup.max_runs > 0) vt_fake_set_max_runs(inner, w->setup.max_runs);
+    if (w->setup.max_chunks > 0) vt_fake_set_max_chunks(inner, w->setup.max_chunks);
     return inner;
+}
+
+static uint32_t or_none(uint32_t value)
+{
+    return value > 0 ? value : VT_VA_NONE;
 }
 
 void va_open(va_world *w, const va_setup *setup, uint64_t seed)
@@ -64,11 +72,22 @@ void va_open(va_world *w, const va_setup *setup, uint64_t seed)
                         .page_bytes = setup->page_bytes,
                         .megacache = setup->megacache,
                         .eager_groups = setup->eager_groups,
+                        .next_groups = or_none(setup->next_groups),
+                        .low_percent = or_none(setup->low_percent),
+                        .high_percent = setup->high_percent,
                         .vmm = w->fault};
     assert_ok(vt_va_init(&cfg, &w->va));
     w->group_bytes = va_stats(w).group_bytes;
     uint64_t budget_bytes = setup->budget_groups * w->group_bytes + w->group_bytes / 2;
     assert_ok(vt_va_reserve_physical_pages(w->va, budget_bytes));
+}
+
+void va_open_small(va_world *w, bool host, bool device)
+{
+    va_setup s = va_small();
+    s.host = host;
+    s.device = device;
+    va_open(w, &s, 1);
 }
 
 static bool has_bytes(const va_world *w)
@@ -117,6 +136,24 @@ static uint8_t *want_row(const va_world *w, uint32_t reqid, uint32_t plane, uint
     return w->req[reqid].bytes + row * w->setup.row_bytes;
 }
 
+void va_finish_work(const va_world *w)
+{
+    uint64_t ticket;
+    bool is_passed;
+    assert_ok(w->inner->ops->fence(w->inner, &ticket));
+    if (w->setup.device)
+        vt_fake_finish(w->inner, ticket);
+    else
+        assert_ok(w->inner->ops->passed(w->inner, ticket, true, &is_passed));
+}
+
+// The stand-in does queued work when somebody waits for it; bytes are looked at and written by
+// hand.
+static void sync_bytes(const va_world *w)
+{
+    if (w->setup.cuda) va_finish_work(w);
+}
+
 static uint32_t n_view(const va_world *w)
 {
     return w->setup.megacache ? 1 : w->setup.n_plane;
@@ -132,6 +169,7 @@ static bool reads_zero(const va_world *w, const uint8_t *p, size_t size_bytes)
 // What is mapped from token `first` on reads as zero, in every view. No job may be out.
 static void verify_zero_from(const va_world *w, uint32_t reqid, uint32_t first)
 {
+    sync_bytes(w);
     size_t mapped = va_mapped(w, reqid) * va_stats(w).page_bytes;
     size_t used = first * vt_va_token_stride(w->va);
     for (uint32_t v = 0; v < n_view(w) && mapped > used; v++)
@@ -178,6 +216,7 @@ static void adopt_row(va_world *w, uint32_t reqid, uint32_t plane, uint32_t tok)
 static void give(va_world *w, uint32_t reqid, uint32_t len_tok)
 {
     va_world_req *r = &w->req[reqid];
+    sync_bytes(w);
     uint32_t back = len_tok < r->top_tok ? len_tok : r->top_tok;
     for (uint32_t p = 0; p < w->setup.n_plane && has_bytes(w); p++)
         for (uint32_t t = r->given_tok; t < back; t++) adopt_row(w, reqid, p, t);
@@ -227,6 +266,13 @@ uint32_t va_begin(va_world *w, uint32_t len_tok)
     assert_ok(va_alloc(w, len_tok, &reqid));
     assert_ok(va_step(w, false));
     va_write(w, reqid, 0, len_tok);
+    return reqid;
+}
+
+uint32_t va_leave_behind(va_world *w, uint32_t n_group)
+{
+    uint32_t reqid = va_begin(w, n_group * VA_PAGE_TOK);
+    assert_ok(va_free(w, reqid));
     return reqid;
 }
 
@@ -281,12 +327,13 @@ static void verify_gauges(const va_world *w, uint64_t n_need, uint64_t n_tok, ui
 {
     vt_va_stats st = va_stats(w);
     uint64_t budget = w->setup.budget_groups;
-    assert_int_equal(st.groups_created,
-                     st.groups_active + st.groups_surplus + st.groups_idle + st.groups_torn);
+    assert_int_equal(st.groups_created, st.groups_active + st.groups_surplus + st.groups_idle +
+                                            st.groups_lost + st.groups_spare);
     assert_int_equal(st.groups_budget, budget);
     assert_true(st.groups_created <= budget);
     assert_int_equal(st.requests_active, n_active);
     assert_int_equal(st.live_bytes, n_tok * w->setup.n_plane * w->setup.row_bytes);
+    n_need += st.groups_lost;
     assert_int_equal(vt_va_num_free_kvblocks(w->va), n_need < budget ? budget - n_need : 0);
 }
 

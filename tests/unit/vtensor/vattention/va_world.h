@@ -5,7 +5,7 @@
 //
 // On the host and on the stand-in the bytes are compared. The fake has none, only clean and dirty
 // pages; with `device` it simulates a device on which every step starts kernels that read all
-// memory of active requests.
+// memory of active requests, and where created memory is dirty.
 #ifndef VT_TEST_VA_WORLD_H
 #define VT_TEST_VA_WORLD_H
 
@@ -16,14 +16,16 @@
 #include "vmm_fault.h"
 #include "vtensor/vattention.h"
 
-enum { VA_WORLD_MAX_BATCH = 16 };
+enum { VA_WORLD_MAX_BATCH = 16, VA_PAGE_TOK = 32 }; // VA_PAGE_TOK: tokens per page of va_small
 
 typedef struct va_setup {
     bool host, cuda, device, megacache; // neither host nor cuda: fake
     uint32_t n_plane;
     size_t row_bytes, page_bytes;
     uint32_t max_tok, max_batch, eager_groups;
+    uint32_t next_groups, low_percent, high_percent; // 0: none
     uint64_t budget_groups;
+    uint64_t max_runs, max_chunks; // of the fake; 0: no limit
 } va_setup;
 
 typedef struct va_world_req {
@@ -47,6 +49,7 @@ typedef struct va_world {
 
 // Two planes of 128 bytes, 32 tokens to a page, 10 pages to a request, 4 requests, 20 groups; host.
 va_setup va_small(void);
+void va_open_small(va_world *w, bool host, bool device);
 
 // Errors end the test.
 void va_open(va_world *w, const va_setup *setup, uint64_t seed);
@@ -65,9 +68,13 @@ vt_status va_set_budget(va_world *w, uint64_t n_group);
 
 // Alloc and step must succeed. Random bytes into all tokens.
 uint32_t va_begin(va_world *w, uint32_t len_tok);
+uint32_t va_leave_behind(va_world *w, uint32_t n_group); // a request of n groups comes and goes
 void va_write(va_world *w, uint32_t reqid, uint32_t first, uint32_t end);
 
-// What a step must answer if no call of the backend fails.
+// The device does all that it was given.
+void va_finish_work(const va_world *w);
+
+// What a step must answer if no call of the backend fails, and no request is lost.
 vt_status va_foresee(const va_world *w);
 
 // Every byte that active requests have been given; that works while the worker does.

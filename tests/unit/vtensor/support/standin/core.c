@@ -3,6 +3,7 @@
 #include "state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_DEPTH 8
@@ -12,6 +13,8 @@ pthread_mutex_t standin_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct CUctx_st contexts[STANDIN_N_DEVICE] = {{0}, {1}};
 static _Thread_local vti_cu_context stack[MAX_DEPTH];
 static _Thread_local int depth;
+static _Thread_local vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_GLOBAL;
+static _Thread_local uint64_t n_wait, waits_since; // waits_since: n_reset when they were counted
 
 #define SYMBOL(member, symbol, parameters) #symbol,
 static const char *const symbols[N_FUNCTION] = {STANDIN_FUNCTIONS(SYMBOL)};
@@ -23,13 +26,16 @@ typedef struct order {
 } order;
 
 static order failing;
+static void (*hook)(void);
+static const char *hook_symbol;
 static uint64_t n_call[N_FUNCTION];
-static uint64_t n_breach;
+static uint64_t n_breach, n_reset;
 static const char *first_breach;
 static bool has_vmm = true;
 
 vti_cu_result standin_breach(const char *what)
 {
+    if (getenv("STANDIN_ABORT")) abort(); // in the guilty call, for a debugger
     if (n_breach++ == 0) first_breach = what;
     return CU_INVALID_VALUE;
 }
@@ -44,33 +50,77 @@ static vti_cu_result obey(function f)
     return failing.result;
 }
 
-static bool needs_context(function f)
+static const bool needs_no_context[N_FUNCTION] = {
+    [F_init] = true,
+    [F_driver_get_version] = true,
+    [F_device_get] = true,
+    [F_device_get_count] = true,
+    [F_device_get_name] = true,
+    [F_device_get_attribute] = true,
+    [F_ctx_retain] = true,
+    [F_ctx_release] = true,
+    [F_ctx_set_current] = true,
+    [F_ctx_get_current] = true,
+    [F_ctx_push_current] = true,
+    [F_exchange_capture_mode] = true,
+};
+
+// The driver names no list; these allocate, map, wait or query.
+static const bool breaks_captures[N_FUNCTION] = {
+    [F_ctx_synchronize] = true,     [F_event_query] = true,    [F_event_synchronize] = true,
+    [F_mem_address_free] = true,    [F_mem_create] = true,     [F_mem_free_host] = true,
+    [F_mem_address_reserve] = true, [F_mem_host_alloc] = true, [F_mem_map] = true,
+    [F_mem_release] = true,         [F_mem_set_access] = true, [F_mem_unmap] = true,
+    [F_memcpy_dtoh] = true,         [F_memcpy_htod] = true,    [F_stream_create] = true,
+    [F_stream_destroy] = true,      [F_stream_query] = true,   [F_stream_synchronize] = true,
+};
+
+static const bool waits[N_FUNCTION] = {
+    [F_ctx_synchronize] = true,    [F_event_synchronize] = true, [F_memcpy_dtoh] = true,
+    [F_stream_synchronize] = true, [F_memcpy_htod] = true,
+};
+
+static void count_wait(void)
 {
-    switch (f) {
-    case F_init:
-    case F_driver_get_version:
-    case F_device_get:
-    case F_device_get_count:
-    case F_device_get_name:
-    case F_device_get_attribute:
-    case F_ctx_retain:
-    case F_ctx_release:
-    case F_ctx_set_current:
-    case F_ctx_get_current:
-    case F_ctx_push_current: return false;
-    default: return true;
+    if (waits_since != n_reset) n_wait = 0;
+    waits_since = n_reset;
+    n_wait++;
+}
+
+static vti_cu_result meet_rules(function f)
+{
+    if (!needs_no_context[f] && depth == 0) {
+        (void)standin_breach("a call without a current context");
+        return CU_INVALID_CONTEXT;
     }
+    if (breaks_captures[f] && mode != VTI_CU_CAPTURE_MODE_RELAXED && standin_captures()) {
+        (void)standin_breach("a call that breaks the capture of a stream");
+        standin_break_captures();
+        return CU_CAPTURE_UNSUPPORTED;
+    }
+    return VTI_CU_SUCCESS;
+}
+
+static void run_hook(function f)
+{
+    void (*run)(void) = NULL;
+    pthread_mutex_lock(&standin_mu);
+    if (hook && strcmp(hook_symbol, symbols[f]) == 0) {
+        run = hook;
+        hook = NULL;
+    }
+    pthread_mutex_unlock(&standin_mu);
+    if (run) run();
 }
 
 vti_cu_result standin_begin(function f)
 {
+    run_hook(f);
     pthread_mutex_lock(&standin_mu);
     n_call[f]++;
+    if (waits[f]) count_wait();
     vti_cu_result r = obey(f);
-    if (r == VTI_CU_SUCCESS && needs_context(f) && depth == 0) {
-        (void)standin_breach("a call without a current context");
-        r = CU_INVALID_CONTEXT;
-    }
+    if (r == VTI_CU_SUCCESS) r = meet_rules(f);
     return r == VTI_CU_SUCCESS ? r : standin_end(r);
 }
 
@@ -87,9 +137,11 @@ void standin_reset(void)
     pthread_mutex_lock(&standin_mu);
     memset(n_call, 0, sizeof n_call);
     failing = (order){0};
+    hook = NULL;
     n_breach = 0;
     first_breach = NULL;
     has_vmm = true;
+    n_reset++;
     pthread_mutex_unlock(&standin_mu);
 }
 
@@ -114,6 +166,19 @@ int standin_context_depth(void)
     return depth;
 }
 
+int standin_capture_mode(void)
+{
+    return mode;
+}
+
+uint64_t standin_waits(void)
+{
+    pthread_mutex_lock(&standin_mu);
+    uint64_t n = waits_since == n_reset ? n_wait : 0;
+    pthread_mutex_unlock(&standin_mu);
+    return n;
+}
+
 void standin_set_vmm(bool supported)
 {
     pthread_mutex_lock(&standin_mu);
@@ -125,6 +190,14 @@ void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result)
 {
     pthread_mutex_lock(&standin_mu);
     failing = (order){.symbol = symbol, .i = i, .n = n, .result = result};
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_before(const char *symbol, void (*run)(void))
+{
+    pthread_mutex_lock(&standin_mu);
+    hook = run;
+    hook_symbol = symbol;
     pthread_mutex_unlock(&standin_mu);
 }
 
@@ -243,5 +316,16 @@ vti_cu_result cuCtxPopCurrent_v2(vti_cu_context *context)
 {
     STANDIN_BEGIN(F_ctx_pop_current);
     *context = stack[--depth];
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuThreadExchangeStreamCaptureMode(vti_cu_capture_mode *other)
+{
+    STANDIN_BEGIN(F_exchange_capture_mode);
+    if (*other < VTI_CU_CAPTURE_MODE_GLOBAL || *other > VTI_CU_CAPTURE_MODE_RELAXED)
+        return standin_end(standin_breach("an odd capture mode"));
+    vti_cu_capture_mode before = mode;
+    mode = *other;
+    *other = before;
     return standin_end(VTI_CU_SUCCESS);
 }

@@ -26,7 +26,7 @@ typedef struct memory {
 typedef struct mapping {
     range at;
     vti_cu_handle handle;
-    bool is_open;
+    int access; // 0: none
 } mapping;
 
 #define MAX_ITEMS 65536
@@ -41,6 +41,7 @@ static uint64_t max_memory = STANDIN_FREE_BYTES;
 static uint64_t max_addresses = UINT64_MAX, max_pinned = UINT64_MAX;
 static int fd = -1;
 static off_t file_bytes;
+static bool has_read_only = true;
 static vti_cu_handle last_handle;
 
 enum { RESERVED_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
@@ -89,6 +90,7 @@ void standin_memory_reset(void)
     memory_bytes = 0;
     max_memory = STANDIN_FREE_BYTES;
     max_addresses = max_pinned = UINT64_MAX;
+    has_read_only = true;
     if (fd >= 0) close(fd);
     fd = -1;
     file_bytes = 0;
@@ -103,6 +105,7 @@ void standin_memory_look(standin_report *r)
     r->n_mapping = (uint64_t)n_mapping;
     r->n_reservation = (uint64_t)n_reservation;
     r->n_pinned = (uint64_t)n_pinned;
+    r->pinned_bytes = pinned_bytes;
 }
 
 static void set(uint64_t *what, uint64_t to)
@@ -127,10 +130,11 @@ void standin_limit_pinned(uint64_t size_bytes)
     set(&max_pinned, size_bytes);
 }
 
-unsigned char *standin_pinned(uint64_t *n_byte)
+void standin_set_read_only(bool supported)
 {
-    *n_byte = n_pinned ? pinned[n_pinned - 1].size_bytes : 0;
-    return n_pinned ? (unsigned char *)(uintptr_t)pinned[n_pinned - 1].addr : NULL;
+    pthread_mutex_lock(&standin_mu);
+    has_read_only = supported;
+    pthread_mutex_unlock(&standin_mu);
 }
 
 static const char *odd_prop(const vti_cu_prop *prop)
@@ -323,6 +327,8 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
     STANDIN_BEGIN(F_mem_unmap);
     if (!is_all_mapped(addr, size_bytes))
         return standin_end(standin_breach("unmapping of what is not mapped, or of a part of it"));
+    if (standin_works_at(addr, size_bytes, false))
+        return standin_end(standin_breach("unmapping under work that is not done"));
     for (int i = n_mapping - 1; i >= 0; i--)
         if (overlaps(&mappings[i].at, addr, size_bytes)) unmap_at(i);
     return standin_end(VTI_CU_SUCCESS);
@@ -331,7 +337,8 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
 static bool odd_access(const vti_cu_access *access, size_t n)
 {
     return n != 1 || access->location.type != VTI_CU_LOCATION_DEVICE || access->location.id < 0 ||
-           access->location.id >= STANDIN_N_DEVICE || access->flags != VTI_CU_ACCESS_READWRITE;
+           access->location.id >= STANDIN_N_DEVICE ||
+           (access->flags != VTI_CU_ACCESS_READWRITE && access->flags != VTI_CU_ACCESS_READ);
 }
 
 vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_access *access,
@@ -341,19 +348,25 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
     if (odd_access(access, n)) return standin_end(standin_breach("odd access"));
     if (!is_all_mapped(addr, size_bytes))
         return standin_end(standin_breach("access set where not all is mapped"));
-    if (mprotect((void *)(uintptr_t)addr, size_bytes, PROT_READ | PROT_WRITE) != 0)
+    bool writes = access->flags == VTI_CU_ACCESS_READWRITE;
+    if (!writes && !has_read_only) return standin_end(CU_NOT_SUPPORTED);
+    if (!writes && standin_works_at(addr, size_bytes, true))
+        return standin_end(standin_breach("writes taken away from work that is not done"));
+    int prot = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);
     for (int i = 0; i < n_mapping; i++)
-        if (overlaps(&mappings[i].at, addr, size_bytes)) mappings[i].is_open = true;
+        if (overlaps(&mappings[i].at, addr, size_bytes)) mappings[i].access = access->flags;
     return standin_end(VTI_CU_SUCCESS);
 }
 
-bool standin_is_open(vti_cu_ptr addr, size_t size_bytes)
+bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes)
 {
     size_t covered = 0;
+    int least = writes ? VTI_CU_ACCESS_READWRITE : VTI_CU_ACCESS_READ;
     for (int i = 0; i < n_mapping; i++) {
         const range *m = &mappings[i].at;
-        if (!mappings[i].is_open || !overlaps(m, addr, size_bytes)) continue;
+        if (mappings[i].access < least || !overlaps(m, addr, size_bytes)) continue;
         vti_cu_ptr begin = m->addr > addr ? m->addr : addr;
         vti_cu_ptr end = m->addr + m->size_bytes;
         if (end > addr + size_bytes) end = addr + size_bytes;

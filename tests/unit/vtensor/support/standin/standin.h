@@ -7,7 +7,8 @@
 //   - cuMemMap takes a whole handle, from offset 0, onto reserved addresses where nothing is
 //     mapped; they cannot be touched (PROT_NONE) until cuMemSetAccess, which wants all of its range
 //     mapped;
-//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped;
+//   - cuMemUnmap takes whole mappings, one or several side by side, all of its range mapped, where
+//     no work reads or writes that is not done;
 //   - memory lives until its handle is released and the last mapping of it is gone; when it is
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
@@ -15,7 +16,15 @@
 //   - asynchronous work (memset, copies) is done as late as possible: when somebody waits for its
 //     stream or queries it. Host memory in a copy is pinned. A simulated kernel runs until the test
 //     ends it;
-//   - a stream that was created blocking makes no progress while a kernel runs in the default one.
+//   - a stream that was created blocking makes no progress while a kernel runs in the default one;
+//   - memory may be opened for reading alone, unless the test has it refused, as some drivers do; a
+//     write there faults, and work that writes there, or did not end before, is a breach;
+//   - while a stream is being captured into a graph, nothing is given to it, waited for in it or
+//     asked of it; an event that is recorded in it belongs to the graph. If it is a blocking
+//     stream, the same goes for the default one. Calls that may break a capture, which are those
+//     that allocate, map, wait or query, are made by threads in relaxed mode only.
+//
+// With STANDIN_ABORT in the environment, a breach aborts in the call that commits it.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
@@ -32,7 +41,7 @@ typedef struct standin_report {
     uint64_t n_memory, memory_bytes; // physical, whether its handle is released or not
     uint64_t n_handle;               // not released
     uint64_t n_mapping, n_reservation;
-    uint64_t n_stream, n_event, n_pinned;
+    uint64_t n_stream, n_event, n_pinned, pinned_bytes;
     uint64_t n_breach;
     const char *breach; // the first; NULL: none
 } standin_report;
@@ -51,19 +60,41 @@ void standin_limit_memory(uint64_t size_bytes);
 void standin_limit_addresses(uint64_t size_bytes);
 void standin_limit_pinned(uint64_t size_bytes);
 void standin_set_vmm(bool supported);
+void standin_set_read_only(bool supported); // whether memory may be opened for reading alone
 
 // The i-th call from now on (0: the next) and the n - 1 behind it answer `result`. Of one function,
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
 // does nothing. Each order replaces the one before.
 void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);
-uint64_t standin_fired(void);                    // calls made to fail by the last order
-uint64_t standin_calls(const char *symbol);      // since the last reset; NULL: of all functions
-unsigned char *standin_pinned(uint64_t *n_byte); // the pinned block that was allocated last
+
+// Runs once, in the calling thread, when the function is called next, before that does anything.
+void standin_before(const char *symbol, void (*run)(void));
+uint64_t standin_fired(void);               // calls made to fail by the last order
+uint64_t standin_calls(const char *symbol); // since the last reset; NULL: of all functions
+
+// Calls of the calling thread, since the last reset, that wait for the device: for a stream, an
+// event or the context, and copies that are not asynchronous. Whether there was something to wait
+// for makes no difference.
+uint64_t standin_waits(void);
 
 // A kernel that runs until it is ended, and then makes size_bytes at dst read as `value`. Stream
 // NULL: the default stream.
 void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes);
 void standin_end_kernels(void *stream, int n); // the first n that run there
 void standin_await_waiter(void);               // returns once some thread waits for a kernel
+
+// Does all work that no kernel holds up, so that its bytes can be seen. No wait, and no call.
+void standin_settle(void);
+
+// What a program around the backend has. An event is recorded at once.
+void *standin_new_stream(bool blocking);
+void standin_drop_stream(void *stream);
+void *standin_new_event(void *stream);
+void standin_drop_event(void *event);
+
+// Begins and ends the capture of a stream, in global mode. What a real capture would record is
+// nothing here.
+void standin_capture(void *stream, bool on);
+int standin_capture_mode(void); // of the calling thread
 
 #endif

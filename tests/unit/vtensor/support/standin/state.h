@@ -16,6 +16,11 @@ enum {
     CU_INVALID_DEVICE = 101,
     CU_INVALID_CONTEXT = 201,
     CU_INVALID_HANDLE = 400,
+    CU_NOT_SUPPORTED = 801,
+    CU_CAPTURE_UNSUPPORTED = 900,
+    CU_CAPTURE_INVALIDATED = 901,
+    CU_CAPTURE_IMPLICIT = 906,
+    CU_CAPTURED_EVENT = 907,
 };
 
 // Functions of the driver that libvtensor does not need and the programs around it do.
@@ -28,6 +33,13 @@ enum {
     X(ctx_release, cuDevicePrimaryCtxRelease_v2, (vti_cu_device device))                  \
     X(ctx_set_current, cuCtxSetCurrent, (vti_cu_context context))                         \
     X(ctx_synchronize, cuCtxSynchronize, (void))                                          \
+    X(stream_query, cuStreamQuery, (vti_cu_stream stream))                                \
+    X(stream_begin_capture, cuStreamBeginCapture_v2,                                      \
+      (vti_cu_stream stream, vti_cu_capture_mode mode))                                   \
+    X(stream_end_capture, cuStreamEndCapture, (vti_cu_stream stream, void **graph))       \
+    X(graph_destroy, cuGraphDestroy, (void *graph))                                       \
+    X(stream_wait_value, cuStreamWaitValue32_v2,                                          \
+      (vti_cu_stream stream, vti_cu_ptr addr, uint32_t value, unsigned flags))            \
     X(mem_get_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))         \
     X(memcpy_dtoh, cuMemcpyDtoH_v2, (void *dst, vti_cu_ptr src, size_t size_bytes))       \
     X(memcpy_htod, cuMemcpyHtoD_v2, (vti_cu_ptr dst, const void *src, size_t size_bytes))
@@ -62,11 +74,15 @@ vti_cu_result standin_breach(const char *what); // CU_INVALID_VALUE
 // memory.c; the mutex is held, but in *_reset
 void standin_memory_reset(void);
 void standin_memory_look(standin_report *r);
-bool standin_is_open(vti_cu_ptr addr, size_t size_bytes); // mapped, and access is set
+bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes); // mapped, and access is set
 bool standin_is_pinned(const void *bytes, size_t size_bytes);
 
 // stream.c
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
+// Some work that is not done yet reads or writes there, or just writes.
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone);
+bool standin_captures(void); // some stream is being captured
+void standin_break_captures(void);
 
 #endif

@@ -2,7 +2,8 @@
 //
 // A stream is a queue of operations, done in order and as late as possible. An event remembers how
 // many operations its stream had when it was recorded, and is complete once as many are done.
-// Operations after a running kernel wait for it.
+// Operations after a running kernel wait for it, and those after a wait for an event wait for what
+// the event remembered then.
 #include "state.h"
 
 #include <stdlib.h>
@@ -10,8 +11,12 @@
 
 typedef struct op {
     struct op *next;
-    bool runs;   // a kernel that is not ended
-    bool writes; // fill, or copy where src is not 0
+    bool runs;           // a kernel that is not ended
+    bool writes;         // fill, or copy where src is not 0
+    vti_cu_stream after; // NULL: waits for no other stream
+    uint64_t after_target;
+    const _Atomic uint32_t *word; // NULL: waits for no value
+    uint32_t least;
     uintptr_t dst, src;
     bool host_dst, host_src;
     unsigned char value;
@@ -20,7 +25,7 @@ typedef struct op {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    bool blocking;
+    bool blocking, captured, broken; // broken: its capture
     op *head, **tail;
     uint64_t n_given, n_done;
 };
@@ -29,6 +34,7 @@ struct CUevent_st {
     struct CUevent_st *next;
     vti_cu_stream stream; // NULL: never recorded
     uint64_t target;
+    bool captured; // it was recorded in a stream that was being captured
 };
 
 static struct CUstream_st default_stream = {.tail = &default_stream.head};
@@ -59,15 +65,37 @@ static vti_cu_stream stream_of(vti_cu_stream stream)
     return link_of(stream) ? stream : NULL;
 }
 
-static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes)
+// The default stream is ordered with all that block, so it suffers from their captures.
+static bool is_captured(const struct CUstream_st *s)
 {
-    return on_host ? standin_is_pinned((void *)at, size_bytes) : standin_is_open(at, size_bytes);
+    if (s != &default_stream) return s->captured;
+    for (vti_cu_stream other = streams; other; other = other->next)
+        if (other->captured && other->blocking) return true;
+    return false;
+}
+
+bool standin_captures(void)
+{
+    for (vti_cu_stream s = streams; s; s = s->next)
+        if (s->captured) return true;
+    return false;
+}
+
+void standin_break_captures(void)
+{
+    for (vti_cu_stream s = streams; s; s = s->next) s->broken |= s->captured;
+}
+
+static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes, bool writes)
+{
+    if (on_host) return standin_is_pinned((void *)at, size_bytes);
+    return standin_is_open(at, size_bytes, writes);
 }
 
 static bool may_run(const op *o)
 {
-    if (!is_reachable(o->dst, o->host_dst, o->size_bytes)) return false;
-    return !o->src || is_reachable(o->src, o->host_src, o->size_bytes);
+    if (!is_reachable(o->dst, o->host_dst, o->size_bytes, true)) return false;
+    return !o->src || is_reachable(o->src, o->host_src, o->size_bytes, false);
 }
 
 static void perform(const op *o)
@@ -97,19 +125,61 @@ static bool has_kernel(const struct CUstream_st *s)
     return false;
 }
 
+static bool touches(const op *o, vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+{
+    if (!o->writes) return false;
+    if (!o->host_dst && o->dst < addr + size_bytes && addr < o->dst + o->size_bytes) return true;
+    if (writes_alone || !o->src || o->host_src) return false;
+    return o->src < addr + size_bytes && addr < o->src + o->size_bytes;
+}
+
+static bool stream_touches(const struct CUstream_st *s, vti_cu_ptr addr, size_t size_bytes,
+                           bool writes_alone)
+{
+    for (const op *o = s->head; o; o = o->next)
+        if (touches(o, addr, size_bytes, writes_alone)) return true;
+    return false;
+}
+
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+{
+    if (stream_touches(&default_stream, addr, size_bytes, writes_alone)) return true;
+    for (vti_cu_stream s = streams; s; s = s->next)
+        if (stream_touches(s, addr, size_bytes, writes_alone)) return true;
+    return false;
+}
+
+static bool is_done(vti_cu_stream s, uint64_t target);
+
+static bool is_held_up(const op *o)
+{
+    return o->runs || (o->after && !is_done(o->after, o->after_target)) ||
+           (o->word && *o->word < o->least);
+}
+
 static void progress(vti_cu_stream s)
 {
     if (s->blocking && has_kernel(&default_stream)) return;
-    while (s->head && !s->head->runs) {
+    while (s->head && !is_held_up(s->head)) {
         perform(s->head);
         pop(s);
     }
 }
 
+// The work of a stream is over when the stream is destroyed.
 static bool is_done(vti_cu_stream s, uint64_t target)
 {
+    if (s != &default_stream && !link_of(s)) return true;
     progress(s);
     return s->n_done >= target;
+}
+
+void standin_settle(void)
+{
+    pthread_mutex_lock(&standin_mu);
+    progress(&default_stream);
+    for (vti_cu_stream s = streams; s; s = s->next) progress(s);
+    pthread_mutex_unlock(&standin_mu);
 }
 
 static void wait_for(vti_cu_stream s, uint64_t target)
@@ -155,6 +225,7 @@ static vti_cu_result give(vti_cu_stream stream, const op *what)
 {
     vti_cu_stream s = stream_of(stream);
     if (!s) return standin_breach("work for a stream that is none");
+    if (is_captured(s)) return standin_breach("work for a stream that is being captured");
     op *o = malloc(sizeof *o);
     if (!o) return VTI_CU_OUT_OF_MEMORY;
     *o = *what;
@@ -201,27 +272,112 @@ void standin_await_waiter(void)
     pthread_mutex_unlock(&standin_mu);
 }
 
+static vti_cu_result make_stream(vti_cu_stream *stream, bool blocking)
+{
+    vti_cu_stream s = calloc(1, sizeof *s);
+    if (!s) return VTI_CU_OUT_OF_MEMORY;
+    s->tail = &s->head;
+    s->blocking = blocking;
+    s->next = streams;
+    *stream = streams = s;
+    return VTI_CU_SUCCESS;
+}
+
+static vti_cu_result end_stream(vti_cu_stream stream)
+{
+    vti_cu_stream *at = link_of(stream);
+    if (!at) return standin_breach("a stream destroyed that is none");
+    progress(stream);
+    throw_away(stream);
+    *at = stream->next;
+    free(stream);
+    return VTI_CU_SUCCESS;
+}
+
 vti_cu_result cuStreamCreate(vti_cu_stream *stream, unsigned flags)
 {
     STANDIN_BEGIN(F_stream_create);
-    vti_cu_stream s = calloc(1, sizeof *s);
-    if (!s) return standin_end(VTI_CU_OUT_OF_MEMORY);
-    s->tail = &s->head;
-    s->blocking = (flags & VTI_CU_STREAM_NON_BLOCKING) == 0;
-    s->next = streams;
-    *stream = streams = s;
-    return standin_end(VTI_CU_SUCCESS);
+    return standin_end(make_stream(stream, (flags & VTI_CU_STREAM_NON_BLOCKING) == 0));
 }
 
 vti_cu_result cuStreamDestroy_v2(vti_cu_stream stream)
 {
     STANDIN_BEGIN(F_stream_destroy);
-    vti_cu_stream *at = link_of(stream);
-    if (!at) return standin_end(standin_breach("a stream destroyed that is none"));
-    progress(stream);
-    throw_away(stream);
-    *at = stream->next;
-    free(stream);
+    return standin_end(end_stream(stream));
+}
+
+void *standin_new_stream(bool blocking)
+{
+    vti_cu_stream s = NULL;
+    pthread_mutex_lock(&standin_mu);
+    (void)make_stream(&s, blocking);
+    pthread_mutex_unlock(&standin_mu);
+    return s;
+}
+
+void standin_drop_stream(void *stream)
+{
+    pthread_mutex_lock(&standin_mu);
+    (void)end_stream(stream);
+    pthread_mutex_unlock(&standin_mu);
+}
+
+static vti_cu_result capture(vti_cu_stream stream, bool on)
+{
+    if (!link_of(stream) || stream->captured == on) return standin_breach("an odd capture");
+    bool broken = stream->broken;
+    stream->captured = on;
+    stream->broken = false;
+    return broken ? CU_CAPTURE_INVALIDATED : VTI_CU_SUCCESS;
+}
+
+void standin_capture(void *stream, bool on)
+{
+    pthread_mutex_lock(&standin_mu);
+    (void)capture(stream, on);
+    pthread_mutex_unlock(&standin_mu);
+}
+
+vti_cu_result cuStreamBeginCapture_v2(vti_cu_stream stream, vti_cu_capture_mode mode)
+{
+    STANDIN_BEGIN(F_stream_begin_capture);
+    if (mode != VTI_CU_CAPTURE_MODE_GLOBAL) return standin_end(standin_breach("an odd capture"));
+    return standin_end(capture(stream, true));
+}
+
+// A graph is its stream's address, and nothing else.
+vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
+{
+    STANDIN_BEGIN(F_stream_end_capture);
+    vti_cu_result r = capture(stream, false);
+    *graph = r == VTI_CU_SUCCESS ? stream : NULL;
+    return standin_end(r);
+}
+
+vti_cu_result cuGraphDestroy(void *graph)
+{
+    STANDIN_BEGIN(F_graph_destroy);
+    return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
+}
+
+// The word is pinned memory; nobody is told when it changes, so nothing may wait for it.
+vti_cu_result cuStreamWaitValue32_v2(vti_cu_stream stream, vti_cu_ptr addr, uint32_t value,
+                                     unsigned flags)
+{
+    STANDIN_BEGIN(F_stream_wait_value);
+    op o = {.word = (const _Atomic uint32_t *)(uintptr_t)addr, .least = value};
+    if (flags != 0 || !standin_is_pinned((const void *)(uintptr_t)addr, sizeof value))
+        return standin_end(standin_breach("an odd wait for a value"));
+    return standin_end(give(stream, &o));
+}
+
+vti_cu_result cuStreamIsCapturing(vti_cu_stream stream, vti_cu_capture_status *status)
+{
+    STANDIN_BEGIN(F_stream_is_capturing);
+    vti_cu_stream s = stream_of(stream);
+    if (!s) return standin_end(standin_breach("a stream asked that is none"));
+    if (!stream && is_captured(s)) return standin_end(CU_CAPTURE_IMPLICIT);
+    *status = s->captured;
     return standin_end(VTI_CU_SUCCESS);
 }
 
@@ -230,6 +386,7 @@ vti_cu_result cuStreamQuery(vti_cu_stream stream)
     STANDIN_BEGIN(F_stream_query);
     vti_cu_stream s = stream_of(stream);
     if (!s) return standin_end(standin_breach("a stream asked that is none"));
+    if (is_captured(s)) return standin_end(standin_breach("a stream asked during its capture"));
     return standin_end(is_done(s, s->n_given) ? VTI_CU_SUCCESS : VTI_CU_NOT_READY);
 }
 
@@ -239,11 +396,56 @@ vti_cu_result cuStreamSynchronize(vti_cu_stream stream)
     vti_cu_result begun = standin_begin(F_stream_synchronize);
     if (begun != VTI_CU_SUCCESS) pthread_mutex_lock(&standin_mu);
     vti_cu_stream s = stream_of(stream);
-    if (s)
+    if (s && !is_captured(s))
         wait_for(s, s->n_given);
     else
-        begun = standin_breach("a wait for a stream that is none");
+        begun = standin_breach("a wait for a stream that is none, or is being captured");
     return standin_end(begun);
+}
+
+static vti_cu_result make_event(vti_cu_event *event)
+{
+    vti_cu_event e = calloc(1, sizeof *e);
+    if (!e) return VTI_CU_OUT_OF_MEMORY;
+    e->next = events;
+    *event = events = e;
+    return VTI_CU_SUCCESS;
+}
+
+static vti_cu_result end_event(vti_cu_event event)
+{
+    vti_cu_event *at = link_of_event(event);
+    if (!at) return standin_breach("an event destroyed that is none");
+    *at = event->next;
+    free(event);
+    return VTI_CU_SUCCESS;
+}
+
+static vti_cu_result record(vti_cu_event event, vti_cu_stream stream)
+{
+    vti_cu_stream s = stream_of(stream);
+    if (!s || !link_of_event(event)) return CU_INVALID_HANDLE;
+    if (!stream && is_captured(s)) return standin_breach("an event in a stream that is unusable");
+    event->stream = s;
+    event->target = s->n_given;
+    event->captured = s->captured;
+    return VTI_CU_SUCCESS;
+}
+
+void *standin_new_event(void *stream)
+{
+    vti_cu_event e = NULL;
+    pthread_mutex_lock(&standin_mu);
+    if (make_event(&e) == VTI_CU_SUCCESS) (void)record(e, stream);
+    pthread_mutex_unlock(&standin_mu);
+    return e;
+}
+
+void standin_drop_event(void *event)
+{
+    pthread_mutex_lock(&standin_mu);
+    (void)end_event(event);
+    pthread_mutex_unlock(&standin_mu);
 }
 
 vti_cu_result cuEventCreate(vti_cu_event *event, unsigned flags)
@@ -251,37 +453,34 @@ vti_cu_result cuEventCreate(vti_cu_event *event, unsigned flags)
     STANDIN_BEGIN(F_event_create);
     if (flags != (VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING))
         return standin_end(standin_breach("an event whose waiter would spin"));
-    vti_cu_event e = calloc(1, sizeof *e);
-    if (!e) return standin_end(VTI_CU_OUT_OF_MEMORY);
-    e->next = events;
-    *event = events = e;
-    return standin_end(VTI_CU_SUCCESS);
+    return standin_end(make_event(event));
 }
 
 vti_cu_result cuEventDestroy_v2(vti_cu_event event)
 {
     STANDIN_BEGIN(F_event_destroy);
-    vti_cu_event *at = link_of_event(event);
-    if (!at) return standin_end(standin_breach("an event destroyed that is none"));
-    *at = event->next;
-    free(event);
-    return standin_end(VTI_CU_SUCCESS);
+    return standin_end(end_event(event));
 }
 
 vti_cu_result cuEventRecord(vti_cu_event event, vti_cu_stream stream)
 {
     STANDIN_BEGIN(F_event_record);
-    vti_cu_stream s = stream_of(stream);
-    if (!s || !link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
-    event->stream = s;
-    event->target = s->n_given;
-    return standin_end(VTI_CU_SUCCESS);
+    return standin_end(record(event, stream));
+}
+
+static vti_cu_result odd_event(vti_cu_event event)
+{
+    if (!link_of_event(event)) return CU_INVALID_HANDLE;
+    if (!event->captured) return VTI_CU_SUCCESS;
+    (void)standin_breach("the use of an event that belongs to a graph");
+    return CU_CAPTURED_EVENT;
 }
 
 vti_cu_result cuEventQuery(vti_cu_event event)
 {
     STANDIN_BEGIN(F_event_query);
-    if (!link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
+    vti_cu_result r = odd_event(event);
+    if (r != VTI_CU_SUCCESS) return standin_end(r);
     bool done = !event->stream || is_done(event->stream, event->target);
     return standin_end(done ? VTI_CU_SUCCESS : VTI_CU_NOT_READY);
 }
@@ -290,9 +489,20 @@ vti_cu_result cuEventSynchronize(vti_cu_event event)
 {
     vti_cu_result begun = standin_begin(F_event_synchronize);
     if (begun != VTI_CU_SUCCESS) pthread_mutex_lock(&standin_mu);
-    if (!link_of_event(event)) return standin_end(CU_INVALID_HANDLE);
+    vti_cu_result r = odd_event(event);
+    if (r != VTI_CU_SUCCESS) return standin_end(r);
     if (event->stream) wait_for(event->stream, event->target);
     return standin_end(begun);
+}
+
+vti_cu_result cuStreamWaitEvent(vti_cu_stream stream, vti_cu_event event, unsigned flags)
+{
+    STANDIN_BEGIN(F_stream_wait_event);
+    if (flags != 0) return standin_end(standin_breach("a wait with odd flags"));
+    vti_cu_result r = odd_event(event);
+    if (r != VTI_CU_SUCCESS || !event->stream) return standin_end(r);
+    op o = {.after = event->stream, .after_target = event->target};
+    return standin_end(give(stream, &o));
 }
 
 vti_cu_result cuCtxSynchronize(void)
@@ -340,7 +550,7 @@ vti_cu_result cuMemcpyDtoH_v2(void *dst, vti_cu_ptr src, size_t size_bytes)
 {
     STANDIN_BEGIN(F_memcpy_dtoh);
     wait_for(&default_stream, default_stream.n_given);
-    if (!standin_is_open(src, size_bytes))
+    if (!standin_is_open(src, size_bytes, false))
         return standin_end(standin_breach("a copy from memory that is not there"));
     memcpy(dst, (const void *)(uintptr_t)src, size_bytes);
     return standin_end(VTI_CU_SUCCESS);
@@ -350,7 +560,7 @@ vti_cu_result cuMemcpyHtoD_v2(vti_cu_ptr dst, const void *src, size_t size_bytes
 {
     STANDIN_BEGIN(F_memcpy_htod);
     wait_for(&default_stream, default_stream.n_given);
-    if (!standin_is_open(dst, size_bytes))
+    if (!standin_is_open(dst, size_bytes, true))
         return standin_end(standin_breach("a copy to memory that is not there"));
     memcpy((void *)(uintptr_t)dst, src, size_bytes);
     return standin_end(VTI_CU_SUCCESS);

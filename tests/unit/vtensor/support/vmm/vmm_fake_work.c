@@ -3,18 +3,18 @@
 
 #include <stdlib.h>
 
-static void forget_ended(vt_fake_works *w, uint64_t passed_ticket)
+static void forget_ended(vt_fake_works *w)
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n; i++)
-        if (w->list[i].ticket > passed_ticket) w->list[n++] = w->list[i];
+        if (w->list[i].ticket > w->passed_ticket) w->list[n++] = w->list[i];
     w->n = n;
 }
 
-bool vt_fake_work_add(vt_fake_works *w, vt_fake_work what, uint64_t passed_ticket)
+bool vt_fake_work_add(vt_fake_works *w, vt_fake_work what)
 {
-    forget_ended(w, passed_ticket);
-    if (w->n == w->room) {
+    if (w->n == w->room) forget_ended(w);
+    if (2 * w->n >= w->room) {
         size_t room = w->room > 0 ? 2 * w->room : 16;
         vt_fake_work *list = realloc(w->list, room * sizeof *list);
         if (!list) return false;
@@ -25,15 +25,40 @@ bool vt_fake_work_add(vt_fake_works *w, vt_fake_work what, uint64_t passed_ticke
     return true;
 }
 
-bool vt_fake_work_touches(const vt_fake_works *w, uintptr_t addr, size_t size_bytes,
-                          uint64_t passed_ticket)
+static bool overlap(uint64_t a, uint64_t n_a, uint64_t b, uint64_t n_b)
+{
+    return a < b ? n_a > b - a : n_b > a - b;
+}
+
+static bool counts(const vt_fake_works *w, const vt_fake_work *k, bool writing)
+{
+    return k->ticket > w->passed_ticket && (k->writes || !writing);
+}
+
+bool vt_fake_work_uses(const vt_fake_works *w, vt_fake_bytes bytes, bool writing)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const vt_fake_bytes *b = &w->list[i].bytes;
+        if (counts(w, &w->list[i], writing) && b->index == bytes.index &&
+            overlap(b->offset, b->size_bytes, bytes.offset, bytes.size_bytes))
+            return true;
+    }
+    return false;
+}
+
+bool vt_fake_work_at(const vt_fake_works *w, uintptr_t addr, size_t size_bytes, bool writing)
 {
     for (size_t i = 0; i < w->n; i++) {
         const vt_fake_work *k = &w->list[i];
-        bool overlap = addr < k->addr + k->size_bytes && k->addr < addr + size_bytes;
-        if (overlap && k->ticket > passed_ticket) return true;
+        if (counts(w, k, writing) && overlap(k->addr, k->bytes.size_bytes, addr, size_bytes))
+            return true;
     }
     return false;
+}
+
+void vt_fake_work_end(vt_fake_works *w)
+{
+    w->n = 0;
 }
 
 void vt_fake_work_free(vt_fake_works *w)

@@ -76,7 +76,8 @@ static void wait_at_gate(fault *f)
 static vt_status verdict(fault *f, bool may_lack_space)
 {
     uint64_t i = f->n_call++;
-    if (f->mode == MODE_COUNT) return i >= f->first && i - f->first <= f->n_more ? f->st : VT_OK;
+    vt_status st = f->st == VT_NOSPACE && !may_lack_space ? VT_EDEVICE : f->st;
+    if (f->mode == MODE_COUNT) return i >= f->first && i - f->first <= f->n_more ? st : VT_OK;
     if (f->mode == MODE_OFF || draw(&f->rng) % f->one_in != 0) return VT_OK;
     return may_lack_space && draw(&f->rng) % 2 ? VT_NOSPACE : VT_EDEVICE;
 }
@@ -103,6 +104,18 @@ static uint64_t fault_max_runs(vt_vmm *vmm)
 {
     vt_vmm *in = fault_of(vmm)->inner;
     return in->ops->max_runs(in);
+}
+
+static bool fault_can_protect(vt_vmm *vmm)
+{
+    vt_vmm *in = fault_of(vmm)->inner;
+    return in->ops->can_protect(in);
+}
+
+static bool fault_creates_zeroed(vt_vmm *vmm)
+{
+    vt_vmm *in = fault_of(vmm)->inner;
+    return in->ops->creates_zeroed(in);
 }
 
 static void fault_close(vt_vmm *vmm)
@@ -151,6 +164,11 @@ static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
 }
 
+static vt_status fault_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    PASS(protect, CALL_MAY_LACK_SPACE | CALL_GATED, addr, size_bytes, use);
+}
+
 static vt_status fault_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
     PASS(unmap, CALL_GATED, addr, size_bytes);
@@ -163,14 +181,14 @@ static vt_status fault_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t
 }
 
 static vt_status fault_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                             size_t offset, size_t size_bytes)
+                             size_t offset, size_t size_bytes, vt_vmm_order order)
 {
-    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes);
+    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes, order);
 }
 
-static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
-    PASS(zero, CALL_GATED, addr, size_bytes);
+    PASS(zero, CALL_GATED, addr, size_bytes, order);
 }
 
 static vt_status fault_fence(vt_vmm *vmm, uint64_t *ticket)
@@ -221,11 +239,14 @@ static const vt_vmm_ops fault_ops = {
     .granularity = fault_granularity,
     .configure = fault_configure,
     .max_runs = fault_max_runs,
+    .can_protect = fault_can_protect,
+    .creates_zeroed = fault_creates_zeroed,
     .reserve = fault_reserve,
     .unreserve = fault_unreserve,
     .create = fault_create,
     .destroy = fault_destroy,
     .map = fault_map,
+    .protect = fault_protect,
     .unmap = fault_unmap,
     .fetch = fault_fetch,
     .store = fault_store,

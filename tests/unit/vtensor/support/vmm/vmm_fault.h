@@ -10,12 +10,14 @@
 
 vt_vmm *vt_fault_open(vt_vmm *inner); // owns inner; NULL: no memory, inner stays the caller's
 
-// The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it.
-// granularity, max_runs, swap_drop and close never fail and are not counted.
+// The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it; of
+// VT_NOSPACE, those that may not answer it answer VT_EDEVICE.
+// granularity, max_runs, can_protect, creates_zeroed, swap_drop and close never fail and are not
+// counted.
 void vt_fault_arm(vt_vmm *fault, uint64_t i, uint64_t n_more, vt_status st);
 
 // Each call fails with a chance of 1 in `one_in`, by the seed; with VT_EDEVICE, or with VT_NOSPACE
-// where the call may answer that (configure, reserve, create, map, swap_open, swap_write).
+// where the call may answer that (configure, reserve, create, map, protect, swap_open, swap_write).
 void vt_fault_arm_random(vt_vmm *fault, uint64_t seed, uint32_t one_in);
 
 void vt_fault_disarm(vt_vmm *fault);
@@ -26,8 +28,8 @@ uint64_t vt_fault_calls(const vt_vmm *fault); // calls seen since the last armin
 // does.
 void vt_fault_set_delay(vt_vmm *fault, uint64_t seed, uint32_t max_us);
 
-// While it holds, every create, destroy, map, unmap and zero waits at the gate; it is not counted
-// before it is let through.
+// While it holds, every create, destroy, map, protect, unmap and zero waits at the gate; it is not
+// counted before it is let through.
 void vt_fault_hold(vt_vmm *fault, bool hold);
 uint64_t vt_fault_held(const vt_vmm *fault);         // calls that wait now
 void vt_fault_await_held(vt_vmm *fault, uint64_t n); // returns when n calls or more wait

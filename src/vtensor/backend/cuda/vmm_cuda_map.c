@@ -1,0 +1,50 @@
+// vmm_cuda_map.c - addresses of the GPU: reserving them, mapping slices there, and what may be done
+// with what is mapped.
+//
+// A run is mapped handle by handle, and its access is set at once. The driver keeps access flags
+// for each mapping; changing them takes no unmapping.
+#include "vmm_cuda.h"
+
+vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr)
+{
+    return vti_cuda_status(c->cu.mem_address_reserve(addr, size_bytes, c->granularity, 0, 0));
+}
+
+static vti_cu_result set_access(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes, int flags)
+{
+    vti_cu_access access = {
+        .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
+        .flags = flags,
+    };
+    return c->cu.mem_set_access(addr, size_bytes, &access, 1);
+}
+
+vt_status vti_cuda_protect(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes, vt_vmm_use use)
+{
+    bool reads_only = use == VT_VMM_READ && c->can_protect;
+    int flags = reads_only ? VTI_CU_ACCESS_READ : VTI_CU_ACCESS_READWRITE;
+    return vti_cuda_status(set_access(c, addr, size_bytes, flags));
+}
+
+vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
+{
+    return c->cu.mem_unmap(addr, size_bytes) == VTI_CU_SUCCESS ? VT_OK : VT_EDEVICE;
+}
+
+vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n,
+                       vt_vmm_use use)
+{
+    size_t each = vti_cuda_class(c, index)->slice_bytes;
+    vt_status st = VT_OK;
+    uint64_t i = 0;
+    for (; i < n && st == VT_OK; i += st == VT_OK) {
+        const vti_cuda_slice *s = &vti_cuda_chunk_find(c, index + i)->slice[slice];
+        if (!s->exists) // lost: it could be neither destroyed nor created again
+            st = VT_EDEVICE;
+        else
+            st = vti_cuda_status(c->cu.mem_map(addr + i * each, each, 0, s->handle, 0));
+    }
+    if (st == VT_OK) st = vti_cuda_protect(c, addr, n * each, use);
+    if (st != VT_OK && i > 0) (void)!vti_cuda_unmap(c, addr, i * each);
+    return st;
+}

@@ -1,0 +1,195 @@
+// chunk_file.c - see chunk_file.h.
+#include "chunk_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host_file.h"
+#include "host_system.h"
+#include "vtensor/common/try.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#    define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+enum {
+    STAT_BLOCK_BYTES = 512, // whatever st_blksize says
+    PIECE_BYTES = 1 << 20,  // of one fallocate: about 100 us
+};
+
+// Linux before 6.3 does not know MFD_NOEXEC_SEAL; later ones may be configured to require it.
+static int open_memfd(unsigned flags)
+{
+    flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create("vtensor", flags | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create("vtensor", flags);
+    return fd;
+}
+
+vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags)
+{
+    *f = (vti_chunk_file){.fd = open_memfd(memfd_flags), .unit_bytes = unit_bytes};
+    return f->fd >= 0 ? VT_OK : vti_system_status();
+}
+
+void vti_chunk_file_close(vti_chunk_file *f)
+{
+    close(f->fd);
+}
+
+// ---- layout
+
+static vt_status file_resize(int fd, uint64_t size_bytes)
+{
+    if (!vti_file_may_reach(size_bytes)) return VT_NOSPACE;
+    int rc;
+    do rc = ftruncate(fd, (off_t)size_bytes);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? VT_OK : vti_system_status();
+}
+
+// Adds a class at byte `end` of the file and index `first`, and moves both. False: the file would
+// be longer than an offset can say.
+static bool class_add(vti_chunk_file *f, const vt_vmm_class *c, size_t thp_bytes, uint64_t *end,
+                      uint64_t *first)
+{
+    assert(c->n_slice > 0 && c->n_index > 0 && c->slice_bytes > 0);
+    assert(c->slice_bytes % f->unit_bytes == 0);
+    bool is_huge = thp_bytes > 0 && c->slice_bytes % thp_bytes == 0;
+    uint64_t align = is_huge ? thp_bytes : f->unit_bytes;
+    uint64_t at = (*end + align - 1) / align * align;
+    if (at > INT64_MAX || c->n_index > ((uint64_t)INT64_MAX - at) / c->slice_bytes / c->n_slice)
+        return false;
+    f->cls[f->n_class++] = (vti_chunk_class){
+        c->n_slice, c->slice_bytes, *first, *first + c->n_index, at, is_huge,
+    };
+    if (is_huge) f->thp_bytes = thp_bytes;
+    *end = at + c->n_slice * c->n_index * c->slice_bytes;
+    *first += c->n_index;
+    return true;
+}
+
+// Transparent huge pages are larger than the granularity; reserved ones have none below.
+static size_t thp_above(size_t unit_bytes)
+{
+    size_t thp_bytes = vti_system_thp_bytes();
+    return unit_bytes == (size_t)sysconf(_SC_PAGESIZE) && thp_bytes > unit_bytes ? thp_bytes : 0;
+}
+
+static vt_status file_seal(int fd)
+{
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0) return VT_OK;
+    vt_status st = vti_system_status();
+    return file_resize(fd, 0) == VT_OK ? st : VT_EDEVICE;
+}
+
+vt_status vti_chunk_file_configure(vti_chunk_file *f, const vt_vmm_geometry *geo)
+{
+    assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
+    vti_chunk_file laid = {.fd = f->fd, .unit_bytes = f->unit_bytes};
+    uint64_t end = 0, first = 0;
+    size_t thp_bytes = thp_above(f->unit_bytes);
+    for (uint32_t c = 0; c < geo->n_class; c++)
+        if (!class_add(&laid, &geo->cls[c], thp_bytes, &end, &first)) return VT_NOSPACE;
+    VT_TRY(file_resize(f->fd, end));
+    VT_TRY(file_seal(f->fd));
+    *f = laid;
+    return VT_OK;
+}
+
+const vti_chunk_class *vti_chunk_class_of(const vti_chunk_file *f, uint64_t index)
+{
+    assert(f->n_class > 0 && index < f->cls[f->n_class - 1].end);
+    const vti_chunk_class *c = f->cls;
+    while (index >= c->end) c++;
+    return c;
+}
+
+off_t vti_chunk_offset(const vti_chunk_class *c, uint32_t slice, uint64_t index)
+{
+    assert(slice < c->n_slice && index >= c->first && index < c->end);
+    uint64_t position = slice * (c->end - c->first) + (index - c->first);
+    return (off_t)(c->offset + position * c->slice_bytes);
+}
+
+// ---- chunks
+
+// Asks for huge pages under a range through a temporary mapping. It may fail: the range is filled
+// with small pages afterwards.
+static void prefer_huge(const vti_chunk_file *f, off_t offset, size_t size_bytes)
+{
+    size_t room_bytes = size_bytes + f->thp_bytes;
+    char *room = mmap(NULL, room_bytes, PROT_NONE, VTI_RESERVED_FLAGS, -1, 0);
+    if (room == MAP_FAILED) return;
+    char *at = room + (f->thp_bytes - (uintptr_t)room % f->thp_bytes);
+    void *p = mmap(at, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, offset);
+    if (p != MAP_FAILED && madvise(p, size_bytes, MADV_HUGEPAGE) == 0)
+        (void)madvise(p, size_bytes, MADV_POPULATE_WRITE);
+    (void)munmap(room, room_bytes);
+}
+
+static vt_status file_allocate(const vti_chunk_file *f, int mode, off_t offset, size_t size_bytes)
+{
+    return vti_file_allocate(f->fd, mode, offset, size_bytes) ? VT_OK : vti_system_status();
+}
+
+// In pieces, so that periodic signals cannot interrupt it for ever.
+static vt_status slice_fill(const vti_chunk_file *f, const vti_chunk_class *c, uint32_t slice,
+                            uint64_t index, uint64_t n)
+{
+    off_t offset = vti_chunk_offset(c, slice, index);
+    size_t left = n * c->slice_bytes;
+    size_t most = f->unit_bytes > PIECE_BYTES ? f->unit_bytes : PIECE_BYTES;
+    if (c->is_huge) prefer_huge(f, offset, left);
+    while (left > 0) {
+        size_t piece = left < most ? left : most;
+        VT_TRY(file_allocate(f, 0, offset, piece));
+        offset += (off_t)piece;
+        left -= piece;
+    }
+    return VT_OK;
+}
+
+// Punching a hole in a hole does no harm.
+static vt_status slice_punch(const vti_chunk_file *f, const vti_chunk_class *c, uint32_t slice,
+                             uint64_t index, uint64_t n)
+{
+    return file_allocate(f, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         vti_chunk_offset(c, slice, index), n * c->slice_bytes);
+}
+
+vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n)
+{
+    const vti_chunk_class *c = vti_chunk_class_of(f, index);
+    assert(n > 0 && n <= c->end - index);
+    vt_status st = VT_OK;
+    uint32_t s = 0;
+    while (s < c->n_slice && (st = slice_fill(f, c, s, index, n)) == VT_OK) s++;
+    if (st == VT_OK) return VT_OK;
+    for (uint32_t done = 0; done <= s; done++)
+        if (slice_punch(f, c, done, index, n) != VT_OK) st = VT_EDEVICE;
+    return st;
+}
+
+// On a memfd, punching whole pages cannot fail. If it does, what is gone already is filled again.
+vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n)
+{
+    const vti_chunk_class *c = vti_chunk_class_of(f, index);
+    assert(n > 0 && n <= c->end - index);
+    uint32_t s = 0;
+    while (s < c->n_slice && slice_punch(f, c, s, index, n) == VT_OK) s++;
+    if (s == c->n_slice) return VT_OK;
+    while (s-- > 0) (void)slice_fill(f, c, s, index, n);
+    return VT_EDEVICE;
+}
+
+vt_status vti_chunk_file_resident(const vti_chunk_file *f, uint64_t *size_bytes)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) != 0) return VT_EDEVICE;
+    *size_bytes = (uint64_t)st.st_blocks * STAT_BLOCK_BYTES;
+    return VT_OK;
+}

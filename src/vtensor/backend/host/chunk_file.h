@@ -1,0 +1,75 @@
+// chunk_file.h - the file behind every chunk of the host backend: one sparse memfd.
+//
+//   class 0                                       class 1
+//   | slice 0     | slice 1     | ... n_slice     | slice 0  | ...
+//   | 0 1 2 3 ... | 0 1 2 3 ... | ... chunks      | 0 1 2 .. | ...
+//
+// - Classes follow each other, in a class the slices, in a slice the chunks. So chunks with
+//   neighbouring indices are neighbours in every slice, and their mappings merge into one however
+//   many calls made them.
+// - The file is as long as all indices, and sealed: its holes cost nothing, and no mapping can lie
+//   beyond its end.
+//
+// Huge pages make mapping and first reads cheaper. There are two kinds:
+//
+// - Reserved by the administrator (MFD_HUGETLB). Then they are the granularity. fallocate takes
+//   them for good, so create finds a missing page, and no mapping raises SIGBUS.
+// - Transparent ones, if the system gives them to shared memory (shmem_enabled), for the classes
+//   whose slices are whole huge pages. With `advise` the system gives them to mappings that ask,
+//   not to fallocate: create maps the range for a moment, asks for huge pages and touches it, and
+//   fallocate then fills what is missing. If the administrator has set always, within_size or
+//   force, the system may back more than was requested, and st_blocks shows it.
+//
+// After vti_chunk_file_configure nothing here changes, so calls for different chunks may run at
+// once.
+#ifndef VTI_CHUNK_FILE_H
+#define VTI_CHUNK_FILE_H
+
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#include "vtensor/vmm.h"
+
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23
+#endif
+
+// Of mmap, for addresses that are backed by nothing.
+#define VTI_RESERVED_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+typedef struct vti_chunk_class {
+    uint32_t n_slice;
+    size_t slice_bytes;
+    uint64_t first, end; // indices
+    uint64_t offset;     // of slice 0 of the first chunk
+    bool is_huge;        // slices are whole transparent huge pages
+} vti_chunk_class;
+
+typedef struct vti_chunk_file {
+    int fd;
+    size_t unit_bytes; // of a page, or of a reserved huge page
+    size_t thp_bytes;  // of transparent huge pages; 0: no class has any
+    uint32_t n_class;
+    vti_chunk_class cls[VT_VMM_MAX_CLASS];
+} vti_chunk_file;
+
+// memfd_flags: MFD_HUGETLB and the size, or 0. Errors: VT_NOSPACE, VT_EDEVICE.
+vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags);
+void vti_chunk_file_close(vti_chunk_file *f);
+
+// Lays out the classes. Errors: VT_NOSPACE, VT_EDEVICE; the file is as before then.
+vt_status vti_chunk_file_configure(vti_chunk_file *f, const vt_vmm_geometry *geo);
+
+// The class of the chunk. Pre: there is one.
+const vti_chunk_class *vti_chunk_class_of(const vti_chunk_file *f, uint64_t index);
+
+// Where slice `slice` of the chunk lies.
+off_t vti_chunk_offset(const vti_chunk_class *c, uint32_t slice, uint64_t index);
+
+// As create, destroy and resident of vmm.h.
+vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n);
+vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n);
+vt_status vti_chunk_file_resident(const vti_chunk_file *f, uint64_t *size_bytes);
+
+#endif

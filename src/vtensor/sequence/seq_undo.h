@@ -1,0 +1,22 @@
+// seq_undo.h - what team/ needs of a sequence beside vtensor.h, to know before it acts, and to take
+// back what it did.
+#ifndef VTI_SEQ_UNDO_H
+#define VTI_SEQ_UNDO_H
+
+#include "vtensor/vtensor.h"
+
+// What vt_seq_truncate would answer: VT_OK, VT_EINVAL or VT_EDEVICE.
+vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok);
+
+// What vt_seq_fork would answer, but for shortages and failures of the backend.
+vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok);
+
+// Takes an extend back: len_tok is the length before it, and nothing was written since. A state
+// keeps its bytes. Errors: VT_EDEVICE (the sequence is lost).
+vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok);
+
+// Takes a record back: what it kept for the release is dropped, and the retention that it gave is
+// taken off. What it has shared stays in the tree.
+void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained);
+
+#endif

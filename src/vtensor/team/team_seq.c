@@ -1,0 +1,245 @@
+// team_seq.c - sequences of a team; see team_parts.h for how each operation is all or nothing.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "team_parts.h"
+#include "vtensor/common/try.h"
+#include "vtensor/sequence/seq_undo.h"
+
+bool vt_team_seq_is_lost(const vt_team_seq *s)
+{
+    for (uint32_t k = 0; k < s->t->n; k++)
+        if (vt_seq_is_lost(s->seq[k])) return true;
+    return s->is_lost;
+}
+
+// ---- New sequences
+
+static vt_team_seq *seq_new(vt_team *t)
+{
+    vt_team_seq *s = calloc(1, sizeof *s + t->n * sizeof s->seq[0]);
+    if (!s) return NULL;
+    s->t = t;
+    s->older = t->newest;
+    if (s->older) s->older->newer = s;
+    t->newest = s;
+    return s;
+}
+
+// Those of ranks that have none are NULL.
+void vt_team_seq_release(vt_team_seq *s)
+{
+    if (!s) return;
+    for (uint32_t k = 0; k < s->t->n; k++) vt_seq_release(s->seq[k]);
+    if (s->newer)
+        s->newer->older = s->older;
+    else
+        s->t->newest = s->older;
+    if (s->older) s->older->newer = s->newer;
+    free(s);
+}
+
+static vt_status seq_born(vt_team_seq *s, vt_status st, uint32_t len_tok, vt_team_seq **out)
+{
+    if (st == VT_OK) {
+        s->len_tok = len_tok;
+        *out = s;
+    } else {
+        vt_team_seq_release(s);
+    }
+    return st;
+}
+
+vt_status vt_team_seq_create(vt_team *t, uint32_t expect_tok, vt_team_seq **out)
+{
+    *out = NULL;
+    vt_team_seq *s = seq_new(t);
+    if (!s) return VT_ENOMEM;
+    vt_status st = VT_OK;
+    for (uint32_t k = 0; k < t->n && st == VT_OK; k++)
+        st = vt_seq_create(t->m[k], expect_tok, &s->seq[k]);
+    return seq_born(s, st, 0, out);
+}
+
+vt_status vt_team_seq_fork(vt_team_seq *s, uint32_t len_tok, vt_team_seq **out)
+{
+    vt_team *t = s->t;
+    *out = NULL;
+    if (s->is_swapped) return VT_EINVAL;
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    for (uint32_t k = 0; k < t->n; k++) VT_TRY(vti_seq_can_fork(s->seq[k], len_tok));
+    vt_team_seq *child = seq_new(t);
+    if (!child) return VT_ENOMEM;
+    vt_status st = VT_OK;
+    for (uint32_t k = 0; k < t->n && st == VT_OK; k++)
+        st = vt_seq_fork(s->seq[k], len_tok, &child->seq[k]);
+    return seq_born(child, st, len_tok, out);
+}
+
+// A prefix of what a rank can serve may be one that it cannot (a state is recorded at some lengths
+// only), so all are asked again until they agree.
+uint32_t vt_team_match(const vt_team_domain *d, const uint32_t *tok, uint32_t n_tok)
+{
+    uint32_t n_agree = 0;
+    for (uint32_t k = 0; n_agree < d->t->n; k = (k + 1) % d->t->n) {
+        uint32_t n_hit = vt_match(d->d[k], tok, n_tok);
+        n_agree = n_hit == n_tok ? n_agree + 1 : 1;
+        n_tok = n_hit;
+    }
+    return n_tok;
+}
+
+vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_tok,
+                            uint32_t expect_tok, vt_team_seq **out, uint32_t *n_hit)
+{
+    uint32_t n = vt_team_match(d, tok, n_tok), n_got = n;
+    *out = NULL;
+    *n_hit = 0;
+    if (expect_tok < n_tok) expect_tok = n_tok;
+    vt_team_seq *s = seq_new(d->t);
+    if (!s) return VT_ENOMEM;
+    vt_status st = VT_OK;
+    for (uint32_t k = 0; k < d->t->n && st == VT_OK; k++) {
+        st = vt_seq_match(d->d[k], tok, n, expect_tok, &s->seq[k], &n_got);
+        assert(st != VT_OK || n_got == n);
+    }
+    VT_TRY(seq_born(s, st, n, out));
+    *n_hit = n;
+    return VT_OK;
+}
+
+// ---- Lengths
+
+// Ranks [0, n) go back to the length before.
+static void unextend_ranks(vt_team_seq *s, uint32_t n)
+{
+    while (n-- > 0)
+        if (vti_seq_unextend(s->seq[n], s->len_tok) != VT_OK) s->is_lost = true;
+}
+
+vt_status vt_team_seq_extend(vt_team_seq *s, uint32_t len_tok)
+{
+    if (s->is_swapped) return VT_EINVAL;
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    if (len_tok <= s->len_tok) return VT_OK;
+    for (uint32_t k = 0; k < s->t->n; k++) {
+        vt_status st = vt_seq_extend(s->seq[k], len_tok);
+        if (st == VT_OK) continue;
+        unextend_ranks(s, k);
+        return st;
+    }
+    s->len_tok = len_tok;
+    return VT_OK;
+}
+
+vt_status vt_team_seq_extend_many(vt_team_seq *const *seq, const uint32_t *len_tok, uint32_t n,
+                                  uint32_t *n_done)
+{
+    vt_status st = VT_OK;
+    uint32_t i = 0;
+    while (i < n && (st = vt_team_seq_extend(seq[i], len_tok[i])) == VT_OK) i++;
+    if (n_done) *n_done = i;
+    return st;
+}
+
+// What truncate may answer is known before.
+vt_status vt_team_seq_truncate(vt_team_seq *s, uint32_t len_tok)
+{
+    if (len_tok >= s->len_tok) return VT_OK;
+    if (s->is_swapped) return VT_EINVAL;
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vti_seq_can_truncate(s->seq[k], len_tok));
+    for (uint32_t k = 0; k < s->t->n; k++)
+        if (vt_seq_truncate(s->seq[k], len_tok) != VT_OK) s->is_lost = true;
+    s->len_tok = len_tok;
+    return s->is_lost ? VT_EDEVICE : VT_OK;
+}
+
+// ---- Swap
+
+vt_status vt_team_seq_swap_out(vt_team_seq *s)
+{
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    for (uint32_t k = 0; k < s->t->n; k++) {
+        vt_status st = vt_seq_swap_out(s->seq[k]);
+        if (st == VT_OK) continue;
+        while (!s->is_swapped && k-- > 0)
+            if (vt_seq_swap_in(s->seq[k]) != VT_OK) s->is_lost = true;
+        return st;
+    }
+    s->is_swapped = false;
+    for (uint32_t k = 0; k < s->t->n; k++) s->is_swapped |= vt_seq_is_swapped(s->seq[k]);
+    return VT_OK;
+}
+
+vt_status vt_team_seq_swap_in(vt_team_seq *s)
+{
+    if (!s->is_swapped) return VT_OK;
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    for (uint32_t k = 0; k < s->t->n; k++) {
+        vt_status st = vt_seq_swap_in(s->seq[k]);
+        if (st == VT_OK) continue;
+        while (k-- > 0)
+            if (vt_seq_swap_out(s->seq[k]) != VT_OK) continue; // it waits in memory
+        return st;
+    }
+    s->is_swapped = false;
+    return VT_OK;
+}
+
+// ---- Ahead of need
+
+vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok, uint32_t deadline)
+{
+    if (s->is_swapped) return VT_EINVAL;
+    for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_prepare(s->seq[k], len_tok, deadline));
+    return VT_OK;
+}
+
+vt_status vt_team_seq_wait(vt_team_seq *s)
+{
+    for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
+    return VT_OK;
+}
+
+// ---- Record
+
+vt_status vt_team_seq_record(vt_team_seq *s, vt_team_domain *d, const uint32_t *tok, uint32_t n_tok,
+                             const vt_retention *keep)
+{
+    if (d->t != s->t || s->is_swapped) return VT_EINVAL;
+    if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
+    for (uint32_t k = 0; k < s->t->n; k++) {
+        vt_status st = vt_seq_record(s->seq[k], d->d[k], tok, n_tok, keep);
+        if (st == VT_OK) continue;
+        while (k-- > 0) vti_seq_unrecord(s->seq[k], d->d[k], tok, n_tok, keep != NULL);
+        return st;
+    }
+    return VT_OK;
+}
+
+// ---- Getters
+
+vt_seq *vt_team_seq_rank(const vt_team_seq *s, uint32_t rank)
+{
+    assert(rank < s->t->n);
+    return s->seq[rank];
+}
+
+uint32_t vt_team_seq_len(const vt_team_seq *s)
+{
+    return s->len_tok;
+}
+
+uint32_t vt_team_seq_backed(const vt_team_seq *s)
+{
+    uint32_t least = vt_seq_backed(s->seq[0]);
+    for (uint32_t k = 1; k < s->t->n; k++)
+        if (vt_seq_backed(s->seq[k]) < least) least = vt_seq_backed(s->seq[k]);
+    return s->is_swapped ? s->len_tok : least;
+}
+
+bool vt_team_seq_is_swapped(const vt_team_seq *s)
+{
+    return s->is_swapped;
+}

@@ -1,0 +1,144 @@
+// test_vt_window.c - a model of which five layers in six attend to a window only: its memory is
+// what the formula says, to the byte, at every step of a long sequence. On the host, by st_blocks.
+#include "assert_vt.h"
+
+#include "vtensor/vtensor.h"
+
+enum { N_FULL = 4, N_WINDOW = 5 * N_FULL, WINDOW_TOK = 1024, MAX_TOK = 32768, CHUNK_TOK = 32 };
+enum { ROW_BYTES = 128, SLICE_BYTES = CHUNK_TOK * ROW_BYTES, KV = 2 };
+
+static vt_manager *m;
+static vt_vmm *vmm;
+
+static void open_manager(uint64_t budget_bytes, uint64_t spare_high_bytes)
+{
+    const vt_group groups[] = {
+        {.n_plane = KV * N_FULL, .row_bytes = ROW_BYTES},
+        {.n_plane = KV * N_WINDOW, .row_bytes = ROW_BYTES, .window_tok = WINDOW_TOK}};
+    vt_config cfg = vt_config_default();
+    assert_ok(vt_vmm_host_open(&vmm));
+    cfg.group = groups;
+    cfg.n_group = 2;
+    cfg.max_tok = MAX_TOK;
+    cfg.max_seq = 1;
+    cfg.budget_bytes = budget_bytes;
+    cfg.mapper = VT_MAPPER_OWNER;
+    cfg.spare_high_bytes = spare_high_bytes;
+    cfg.vmm = vmm;
+    assert_ok(vt_manager_create(&cfg, &m));
+}
+
+// Chunks that a group of whole rows needs for tokens [first, end).
+static uint64_t chunks_of(uint64_t first, uint64_t end)
+{
+    return (end + CHUNK_TOK - 1) / CHUNK_TOK - first / CHUNK_TOK;
+}
+
+// After an extend from `from` to `to`: the windows begin with what token `from` attends to.
+static uint64_t formula_bytes(uint64_t from, uint64_t to)
+{
+    uint64_t front = from > WINDOW_TOK - 1 ? from - (WINDOW_TOK - 1) : 0;
+    return chunks_of(0, to) * KV * N_FULL * SLICE_BYTES +
+           chunks_of(front, to) * KV * N_WINDOW * SLICE_BYTES;
+}
+
+static void return_spare(void)
+{
+    uint32_t n_left = 1;
+    for (int turn = 0; turn < 4; turn++) {
+        assert_ok(vt_step(m, VT_AHEAD_NONE, 0, 0));
+        for (n_left = 1; n_left > 0;) vt_work(m, 64, &n_left);
+    }
+}
+
+static void verify_bytes(uint64_t want)
+{
+    uint64_t resident, mapped, n_mapping;
+    vt_stats st;
+    vt_get_stats(m, &st);
+    assert_int_equal(st.mapped_bytes - st.spare_bytes, want);
+    assert_int_equal(st.spare_bytes, 0);
+    assert_ok(vmm->ops->resident(vmm, &resident));
+    assert_int_equal(resident, want);
+    assert_ok(vmm->ops->mapped(vmm, &mapped, &n_mapping));
+    assert_int_equal(mapped, want);
+}
+
+// A byte in every plane and row of the tokens [from, to), where they can be written.
+static void write_rows(vt_seq *s, uint32_t from, uint32_t to)
+{
+    for (uint32_t p = 0; p < KV * (N_FULL + N_WINDOW); p++)
+        for (uint32_t t = from; t < to; t++)
+            *((char *)vt_seq_plane(s, p) + t * vt_plane_stride(m, p)) = (char)(t * 7 + p + 1);
+}
+
+static void verify_rows(vt_seq *s, uint32_t len_tok)
+{
+    for (uint32_t p = 0; p < KV * (N_FULL + N_WINDOW); p++)
+        for (uint32_t t = vt_seq_front(s, p); t < len_tok; t++)
+            assert_int_equal(*((char *)vt_seq_plane(s, p) + t * vt_plane_stride(m, p)),
+                             (char)(t * 7 + p + 1));
+}
+
+static void grow_by(vt_seq *s, uint32_t n_tok)
+{
+    for (uint32_t to, from = 0; from < MAX_TOK; from = to) {
+        to = from + n_tok < MAX_TOK ? from + n_tok : MAX_TOK;
+        assert_ok(vt_seq_extend(s, to));
+        write_rows(s, from, to);
+        return_spare();
+        verify_bytes(formula_bytes(from, to));
+    }
+    verify_rows(s, MAX_TOK);
+}
+
+static void test_memory_is_the_formula_at_every_step(void **state)
+{
+    static const uint32_t n_tok[] = {1, 512, 3000};
+    (void)state;
+    for (size_t i = 0; i < sizeof n_tok / sizeof n_tok[0]; i++) {
+        vt_seq *s;
+        open_manager((uint64_t)1 << 30, 0);
+        assert_ok(vt_seq_create(m, 0, &s));
+        grow_by(s, n_tok[i]);
+        const char *what = NULL;
+        assert_ok(vt_check(m, &what));
+        vt_manager_destroy(m);
+    }
+}
+
+// With a budget of what the formula says and two chunks of each group more, the sequence grows into
+// what its windows give up: nothing is destroyed, and created is only what the full layers need.
+static void test_what_a_window_gives_up_is_reused(void **state)
+{
+    (void)state;
+    enum { END = 8 * WINDOW_TOK };
+    vt_seq *s;
+    vt_stats before, after;
+    uint64_t each = KV * (N_FULL + N_WINDOW) * SLICE_BYTES;
+    open_manager(formula_bytes(END - 1, END) + 2 * each, UINT64_MAX);
+    assert_ok(vt_seq_create(m, 0, &s));
+    for (uint32_t t = 1; t <= END; t++) {
+        assert_ok(vt_seq_extend(s, t));
+        write_rows(s, t - 1, t);
+        assert_ok(vt_step(m, VT_AHEAD_NEXT, 1, 0));
+        vt_work(m, 64, NULL);
+        if (t == END / 2) vt_get_stats(m, &before);
+    }
+    verify_rows(s, END);
+    vt_get_stats(m, &after);
+    assert_int_equal(after.destroy_calls, 0);
+    uint64_t full = chunks_of(END / 2, END) * KV * N_FULL * SLICE_BYTES;
+    assert_int_equal(after.mapped_bytes - before.mapped_bytes, full);
+    assert_true(after.mappings <= before.mappings + KV * N_WINDOW);
+    vt_manager_destroy(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_is_the_formula_at_every_step),
+        cmocka_unit_test(test_what_a_window_gives_up_is_reused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
