@@ -145,6 +145,11 @@ enum {
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err);
 
+// The same for a text that is of no use with more than max_tok tokens, BOS included (0: no limit):
+// FX_ECONTEXT as soon as that is certain, for most vocabularies by the length of the text alone.
+fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err);
+
 typedef struct fx_message { // of plain text
     const char *role;       // "system", "user" or "assistant"
     const char *content;    // UTF-8
@@ -175,6 +180,7 @@ typedef struct fx_chat_request {
                                    // false}; NULL: none
     bool no_answer; // the text does not end with the header of the assistant's answer
     int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
+    size_t max_tok; // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
 } fx_chat_request;
 
 // Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
@@ -183,7 +189,7 @@ typedef struct fx_chat_request {
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
 // FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
 // take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
-// FX_ENOMEM; then *out is unchanged.
+// FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 

@@ -58,7 +58,8 @@ typedef struct fxi_cli_options {
     // serve
     const char *host;
     int port, max_seq, max_queue;
-    uint64_t max_queue_tok;
+    uint64_t max_queue_tok, max_queue_bytes;
+    int n_worker;
     // run
     const char *prompt; // NULL: chat
     int max_tok;

@@ -39,9 +39,9 @@ const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes)
 }
 
 // fx_tokens is the public form of fxi_ids.
-static fxi_ids ids_of(const fx_tokens *t)
+static fxi_ids ids_of(const fx_tokens *t, size_t max_tok)
 {
-    return (fxi_ids){t->id, t->n, t->cap};
+    return (fxi_ids){t->id, t->n, t->cap, max_tok ? t->n + max_tok : 0};
 }
 
 static void return_ids(fx_tokens *t, const fxi_ids *ids)
@@ -52,9 +52,15 @@ static void return_ids(fx_tokens *t, const fxi_ids *ids)
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err)
 {
+    return fx_tokenize_max(eng, text, n_bytes, flags, 0, out, err);
+}
+
+fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err)
+{
     const bool bos = (flags & FX_TOKENIZE_BOS) && fxi_vocab_adds_bos(eng->vocab);
     const unsigned how = FXI_ENCODE_SPACE | (flags & FX_TOKENIZE_CONTROL ? FXI_ENCODE_CONTROL : 0);
-    fxi_ids ids = ids_of(out);
+    fxi_ids ids = ids_of(out, max_tok);
     fx_status st = FX_OK;
     if (bos && !fxi_ids_add(&ids, fxi_vocab_bos(eng->vocab)))
         st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
@@ -84,9 +90,9 @@ static fxi_conversation conversation_of(const fx_chat_request *q)
 }
 
 static fx_status encode_conversation(const fx_engine *eng, const fxi_conversation *q,
-                                     fx_tokens *out, fx_error *err)
+                                     size_t max_tok, fx_tokens *out, fx_error *err)
 {
-    fxi_ids ids = ids_of(out);
+    fxi_ids ids = ids_of(out, max_tok);
     fx_status st = fxi_chat_encode(eng->chat, eng->vocab, q, &ids, err);
     return_ids(out, &ids);
     return st;
@@ -96,7 +102,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
                                    fx_error *err)
 {
     const fxi_conversation conversation = conversation_of(q);
-    return encode_conversation(eng, &conversation, out, err);
+    return encode_conversation(eng, &conversation, q->max_tok, out, err);
 }
 
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
@@ -127,7 +133,7 @@ fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n
         plain[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
     const fxi_conversation conversation = {
         .plain = plain, .n_plain = n_msg, .add_generation_prompt = true, .now = local_time(0)};
-    fx_status st = encode_conversation(eng, &conversation, out, err);
+    fx_status st = encode_conversation(eng, &conversation, 0, out, err);
     free(plain);
     return st;
 }

@@ -6,7 +6,8 @@
 //   2. every listed job ends with an error, which resumes its connection and cancels its requests
 //      in the engine;
 //   3. clients get grace_s to take what is left;
-//   4. the watcher ends, then MHD, which closes all connections; each drops its job;
+//   4. the watcher ends, then MHD, which closes all connections; each drops its job; then the
+//      workers, which find their jobs ended;
 //   5. the engine drops its last references by itself.
 #include "server/server.h"
 
@@ -21,12 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h" // defines: fxi_fail, FX_TRY
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/system/pages.h" // defines: fxi_heap_trim
 #include "server/http/http.h"
 
 #define CONN_MEMORY_BYTES (64u << 10) // MHD's buffer for the head and the block that it sends
 #define BACKLOG           256
 #define MAX_CHOICE        1024
+#define IDLE_S            1
 #define OWN_FILES         64 // open files that are not connections
 
 // ---- the listening socket ---------------------------------------------------------------------
@@ -95,10 +98,12 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     *o = *opt;
     if (o->port < 0 || o->port > 65535)
         return fxi_fail(err, FX_EINVAL, "port %d is not between 0 and 65535", o->port);
-    if (o->n_io_thread < 0 || o->max_conn < 0 || o->idle_timeout_s < 0 || o->ping_s < 0 ||
-        o->grace_s < 0)
+    if (o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->idle_timeout_s < 0 ||
+        o->ping_s < 0 || o->grace_s < 0)
         return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     if (!o->n_io_thread) o->n_io_thread = 2;
+    if (!o->n_worker) o->n_worker = 2;
+    if (!o->max_queue_bytes) o->max_queue_bytes = fxi_ledger_default_bytes("");
     if (!o->max_conn) o->max_conn = default_conn();
     if (!o->max_body_bytes) o->max_body_bytes = 8u << 20;
     if (!o->max_out_bytes) o->max_out_bytes = 4u << 20;
@@ -153,13 +158,29 @@ static fx_status start_mhd(fxi_server *srv, fx_error *err)
     return fxi_fail(err, FX_EINTERNAL, "cannot start the HTTP threads");
 }
 
+// Without jobs: streams that run would wait for the heap's locks. When the last job goes, this is
+// called again.
+static void trim_heap(void *ud)
+{
+    fxi_server *srv = ud;
+    pthread_mutex_lock(&srv->mu);
+    bool idle = !srv->jobs;
+    pthread_mutex_unlock(&srv->mu);
+    if (idle) fxi_heap_trim();
+}
+
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     FX_TRY(take_options(srv, opt, err));
     take_names(srv);
     make_fingerprint(srv);
-    srv->lim = (fxi_limits){srv->model_id, fx_engine_info(srv->eng)->n_vocab, MAX_CHOICE};
+    srv->lim = (fxi_limits){.model_id = srv->model_id,
+                            .n_vocab = fx_engine_info(srv->eng)->n_vocab,
+                            .max_choice = MAX_CHOICE};
+    srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
+    if (!srv->ledger) return fxi_fail(err, FX_ENOMEM, "out of memory");
     FX_TRY(listen_at(srv, err));
+    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
     return start_mhd(srv, err);
 }
@@ -186,11 +207,13 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
     if (srv->listen_fd >= 0) close(srv->listen_fd);
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_ledger_unref(srv->ledger);
     free(srv);
 }
 

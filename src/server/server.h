@@ -15,16 +15,19 @@
 typedef struct fxi_server fxi_server;
 
 typedef struct fxi_server_options {
-    const char *host;      // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
-    int port;              // 0: any free one, see fxi_server_port
-    const char *model_id;  // the name that clients use; NULL or "": the model's own name
-    int n_io_thread;       // threads that read, parse, tokenize and write; 0: 2
-    int max_conn;          // open connections; 0: 1000, less if the limit of open files is low
-    size_t max_body_bytes; // larger bodies get 413; 0: 8 MiB
-    size_t max_out_bytes;  // unsent text of a stream beyond which its reader is cut off; 0: 4 MiB
-    int idle_timeout_s;    // a connection without traffic is closed after this time; 0: 60
-    double ping_s;         // a silent stream gets a comment line after this time; 0: 15
-    double grace_s;        // how long fxi_server_stop waits for clients to take replies; 0: 1
+    const char *host;       // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
+    int port;               // 0: any free one, see fxi_server_port
+    const char *model_id;   // the name that clients use; NULL or "": the model's own name
+    int n_io_thread;        // threads that read and write; 0: 2
+    int n_worker;           // threads that parse, render and tokenize; 0: 2
+    int max_conn;           // open connections; 0: 1000, less if the limit of open files is low
+    size_t max_body_bytes;  // larger bodies get 413; 0: 8 MiB
+    size_t max_queue_bytes; // of all that waits or is held for requests; beyond it they get 503;
+                            // 0: an eighth of the free memory, 64 MiB to 1 GiB
+    size_t max_out_bytes;   // unsent text of a stream beyond which its reader is cut off; 0: 4 MiB
+    int idle_timeout_s;     // a connection without traffic is closed after this time; 0: 60
+    double ping_s;          // a silent stream gets a comment line after this time; 0: 15
+    double grace_s;         // how long fxi_server_stop waits for clients to take replies; 0: 1
     // Gets one line, without a newline, per finished request; never text of prompts or answers. May
     // be NULL. Called on the server's threads, one at a time; must not call back into the server.
     void (*log)(void *ud, const char *line);

@@ -36,10 +36,12 @@ struct fx_engine {
     fx_model_info info;
     pthread_t thread;
     pthread_mutex_t mu; // guards all below; never held during a callback
-    pthread_cond_t cond;
+    pthread_cond_t cond, release;
     fake_request *list;
     bool closing;
-    int n_open; // tokens that "gate" requests may emit
+    bool released;
+    int n_grinding; // texts that are being tokenized
+    int n_open;     // tokens that "gate" requests may emit
     fake_counts counts;
     fake_seen seen;
 };
@@ -208,6 +210,7 @@ fx_engine *fake_engine_new(void)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&e->cond, &attr);
     pthread_condattr_destroy(&attr);
+    pthread_cond_init(&e->release, NULL);
     if (pthread_create(&e->thread, NULL, engine_main, e)) abort();
     return e;
 }
@@ -220,6 +223,7 @@ void fx_engine_close(fx_engine *e)
     pthread_mutex_unlock(&e->mu);
     pthread_join(e->thread, NULL);
     pthread_cond_destroy(&e->cond);
+    pthread_cond_destroy(&e->release);
     pthread_mutex_destroy(&e->mu);
     free(e);
 }
@@ -256,10 +260,21 @@ static void add_token(fx_tokens *t, int32_t id)
     t->id[t->n++] = id;
 }
 
-fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned flags,
-                      fx_tokens *out, fx_error *err)
+static void grind(fx_engine *e)
 {
-    (void)e, (void)err;
+    pthread_mutex_lock(&e->mu);
+    e->n_grinding++;
+    while (!e->released) pthread_cond_wait(&e->release, &e->mu);
+    e->n_grinding--;
+    pthread_mutex_unlock(&e->mu);
+}
+
+fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err)
+{
+    if (n >= 5 && !memcmp(text, "grind", 5)) grind((fx_engine *)e); // only the lock changes
+    if (max_tok && n > max_tok)
+        return fxi_fail(err, FX_ECONTEXT, "the text has more than %zu tokens", max_tok);
     if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
     for (size_t i = 0; i < n; i++) add_token(out, (unsigned char)text[i]);
     return FX_OK;
@@ -292,7 +307,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q,
     char *text;
     size_t n;
     FX_TRY(fx_chat_request_text(e, q, &text, &n, err));
-    fx_status st = fx_tokenize(e, text, n, FX_TOKENIZE_BOS, out, err);
+    fx_status st = fx_tokenize_max(e, text, n, FX_TOKENIZE_BOS, q->max_tok, out, err);
     free(text);
     return st;
 }
@@ -432,6 +447,22 @@ void fake_engine_open(fx_engine *e, int n_token)
     e->n_open = n_token;
     pthread_cond_signal(&e->cond);
     pthread_mutex_unlock(&e->mu);
+}
+
+void fake_engine_release(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    e->released = true;
+    pthread_cond_broadcast(&e->release);
+    pthread_mutex_unlock(&e->mu);
+}
+
+int fake_engine_grinding(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    int n = e->n_grinding;
+    pthread_mutex_unlock(&e->mu);
+    return n;
 }
 
 bool fake_engine_wait_idle(fx_engine *e, double s)

@@ -13,6 +13,7 @@
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
+//     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 #ifndef FAKE_ENGINE_H
@@ -44,6 +45,9 @@ typedef struct fake_seen {
 const fake_seen *fake_engine_last(fx_engine *eng);
 // Lets every "gate" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
+// Lets "grind" texts through, from now on; those that are being tokenized now.
+void fake_engine_release(fx_engine *eng);
+int fake_engine_grinding(fx_engine *eng);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

@@ -210,7 +210,7 @@ static void test_request_fields(void **state)
     assert_int_equal(r->stop_token[0], 67);
     assert_int_equal(r->n_stop, 2);
     assert_string_equal(r->stop[1], "yz");
-    assert_string_equal(r->tenant, "pepper");
+    assert_string_equal(r->tenant, "anonymous//pepper");
     assert_int_equal(r->priority, 7);
     assert_int_equal(r->n_choice, 2);
     assert_int_equal(r->n_best, 3);

@@ -69,7 +69,11 @@ static int run_server(fx_engine *eng, const fxi_cli_options *o)
 {
     fx_error err;
     fxi_server *srv;
-    fxi_server_options opt = {.host = o->host, .port = o->port, .log = log_line};
+    fxi_server_options opt = {.host = o->host,
+                              .port = o->port,
+                              .n_worker = o->n_worker,
+                              .max_queue_bytes = (size_t)o->max_queue_bytes,
+                              .log = log_line};
     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     print_model(fx_engine_info(eng));
     print_memory(eng, o);

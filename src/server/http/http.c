@@ -73,14 +73,26 @@ static uint64_t announced_bytes(const fxi_http_job *job)
     return length ? strtoumax(length, NULL, 10) : 0;
 }
 
+static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
+{
+    static const fxi_take why[] = {
+        [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
+    if (st == FXI_BODY_OK) return true;
+    fxi_body_free(&job->body, &job->bill);
+    if (st == FXI_BODY_NO_MEMORY)
+        return fxi_http_fail(&job->early, 503, "overloaded", NULL, "out of memory");
+    return fxi_bytes_granted(&job->early, why[st]);
+}
+
 static bool check_head(fxi_http_job *job, const char *method, const char *url)
 {
     if (!check_header_bytes(job)) return false;
     job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
     if (!job->route) return false;
     if (!strcmp(method, "POST") && !check_content_type(job)) return false;
-    if (announced_bytes(job) > job->srv->opt.max_body_bytes) return refuse_large_body(job);
-    return true;
+    uint64_t n_bytes = announced_bytes(job);
+    if (n_bytes > job->srv->opt.max_body_bytes) return refuse_large_body(job);
+    return refuse_bytes(job, fxi_body_reserve(&job->body, &job->bill, n_bytes));
 }
 
 static bool must_answer_now(const fxi_http_job *job)
@@ -108,9 +120,8 @@ static enum MHD_Result take_body(fxi_http_job *job, const char *data, size_t n)
     job->n_body_bytes += n;
     if (job->n_body_bytes / MAX_DROPPED > max) return MHD_NO;
     if (!job->early.status && job->n_body_bytes > max) refuse_large_body(job);
-    if (!job->early.status && !fxi_buf_add(&job->body, data, n))
-        fxi_http_fail(&job->early, 500, NULL, NULL, "out of memory");
-    if (job->early.status) fxi_buf_free(&job->body);
+    if (!job->early.status) refuse_bytes(job, fxi_body_add(&job->body, &job->bill, data, n));
+    if (job->early.status) fxi_body_free(&job->body, &job->bill);
     return MHD_YES;
 }
 
@@ -129,7 +140,7 @@ enum MHD_Result fxi_http_on_request(void *ud, struct MHD_Connection *conn, const
     if (job->phase == FXI_PHASE_WAIT) return fxi_http_send_reply(job);
     if (job->early.status) return fxi_http_send_error(job, &job->early);
     job->path = url;
-    return job->route->run(job);
+    return job->route->run ? job->route->run(job) : fxi_http_job_post(job);
 }
 
 // ---- the end ----------------------------------------------------------------------------------

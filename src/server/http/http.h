@@ -1,15 +1,21 @@
 // http.h - connections: what the files of this shelf share, in the order of their calls.
 //
-//   client -> http.c -> routes.c -> job_submit.c (parse, tokenize, submit)
+//   client -> http.c -> routes.c -> job_work.c   (to a worker: parse, render, tokenize, submit)
 //                                -> http_send.c  (send, or suspend the connection until it can)
 //             watch.c: one thread that sees clients hang up and keeps silent streams alive
 //             job.c:   one request; the engine's thread enters here with its events
 //
-// Threads. MHD's I/O threads run http.c and routes.c; each request stays on one of them. The
-// engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c. Locks, in the
-// order in which they are taken: server.mu, then job.mu, then those inside MHD. Neither is ever
-// held across fx_submit, fx_tokenize or a system call that may block; server.mu may be held across
-// fx_cancel, job.mu may not.
+// Threads. MHD's I/O threads run http.c, http_send.c and the `run` of routes; each request stays on
+// one of them. They move bytes and do nothing whose cost grows with a body. Worker threads run
+// job_submit.c and the `work` of routes, one piece of work per request, while its connection is
+// suspended. The engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c.
+//
+// Locks, in the order in which they are taken: server.mu, then job.mu, then those inside MHD; the
+// lock of the workers' queue is a leaf. None is ever held across fx_submit, fx_tokenize, a parse, a
+// rendering or a system call that may block; server.mu may be held across fx_cancel, job.mu may
+// not. What a worker makes for a job (reply, parts, answer) it makes aside and moves in under
+// job.mu, unless the reply has ended meanwhile: then it drops it. Bytes are counted (ledger.h)
+// without a lock, under any.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
 
@@ -21,9 +27,12 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/guard/tenant.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
+#include "server/work/body.h"
+#include "server/work/workers.h"
 
 typedef struct fxi_http_job fxi_http_job;
 
@@ -46,6 +55,8 @@ struct fxi_server {
     fxi_limits lim;
     struct MHD_Daemon *mhd;
     fxi_watch watch;
+    fxi_ledger *ledger; // what all requests hold
+    fxi_workers *workers;
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -60,7 +71,7 @@ struct fxi_server {
 
 typedef enum fxi_phase {
     FXI_PHASE_BODY,  // the body is arriving
-    FXI_PHASE_WAIT,  // submitted; suspended until there is something to send
+    FXI_PHASE_WAIT,  // handed to a worker; suspended until there is something to send
     FXI_PHASE_REPLY, // a response is queued
 } fxi_phase;
 
@@ -70,33 +81,39 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
-// is held for each part that the engine holds, from before fx_submit to its last event. Whoever
-// drops the last one frees the job. The engine's references may outlive connection and server; by
-// then they touch neither.
+// is the worker's, from before its work is posted until it has run. One is held for each part that
+// the engine holds, from before fx_submit to its last event. Whoever drops the last one frees the
+// job. The worker's reference may outlive the connection, not the server; the engine's may outlive
+// both, and by then touch neither.
 struct fxi_http_job {
     atomic_int refs;
 
     fx_engine *eng; // immutable; outlives the job
+    fxi_bill bill;  // what the request holds; any thread
+    // Immutable once the head has been read, and never NULL; valid as long as the job.
+    const fxi_tenant *tenant;
+    char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
 
     // The I/O thread's own.
-    fxi_server *srv; // valid while the connection's reference is held
+    fxi_server *srv; // valid while the connection's or the worker's reference is held
     const struct fxi_route *route;
     const char *path;     // the request's, during a callback of MHD
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
     fxi_phase phase;
-    fxi_buf body;
+    fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
     fxi_http_error early;  // found before the whole body arrived; answered after it
     char allow[32];        // with 405: the methods that the path allows
     const char *code;      // of the error that was sent, for the log; static text
     int status;            // sent; 0: none yet
-    fxi_job_part *part;    // [n_part]
-    int n_part;
-    bool listed; // in server.jobs and watched
+    bool listed;           // in server.jobs and watched
+
+    fxi_work work; // the workers' queue's own
 
     // Guarded by server.mu.
     uint64_t serial;
@@ -110,17 +127,30 @@ struct fxi_http_job {
     bool gone; // the client hung up
     double last_out_s;
     fxi_reply reply;
+    size_t text_bytes;  // billed for the reply's text
+    fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
+    fxi_job_part *part; // [n_part]; constant once it is set
+    int n_part;
 };
 
 fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Takes up to max bytes of a stream. job.mu is held.
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
+// Ends the job with *body as its whole answer, application/json, unless it has ended already.
+// *body is taken over in either case. On a worker.
+void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// Whether the reply has ended: a worker need not go on.
+bool fxi_http_job_is_over(fxi_http_job *job);
 // Ends the job with an error from outside the engine: wakes the connection, cancels the parts.
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+// Whether the request came with an admin's key. Any thread that holds a reference.
+bool fxi_http_job_is_admin(const fxi_http_job *job);
 
 // ---- watch.c: hang-ups and pings --------------------------------------------------------------
 
@@ -133,11 +163,20 @@ void fxi_watch_close(fxi_server *srv);
 bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
 bool fxi_watch_is_closing(fxi_server *srv); // no more jobs are taken
+void fxi_watch_wake(fxi_server *srv);       // a listed job has become a stream: its pings are due
 
-// ---- job_submit.c: from the body to the engine ------------------------------------------------
+// ---- job_work.c: from the I/O thread to a worker ----------------------------------------------
 
-// Parses the body, lists the job and submits one engine request per prompt. False: *err says why,
-// and nothing was submitted. Later failures end the reply with an error.
+// Lists the job, posts its route's `work` and suspends the connection until there is an answer.
+enum MHD_Result fxi_http_job_post(fxi_http_job *job);
+
+// ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
+
+// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
+// true.
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
+// Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
+// submitted. Later failures end the reply with an error.
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);
 // "PREFIX-" and 24 random hexadecimal digits.
 void fxi_random_id(char *dst, size_t cap, const char *prefix);
@@ -152,11 +191,24 @@ enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 
+// Who may use a route, and when.
+typedef enum fxi_access {
+    FXI_ACCESS_MODEL, // with a key, if the server has keys, once the model is loaded
+    FXI_ACCESS_KEY,   // with a key, if the server has keys; even while the model loads
+    FXI_ACCESS_PROBE, // anyone, at any time
+    FXI_ACCESS_ADMIN, // with an admin's key, once the model is loaded; nobody without such a key
+} fxi_access;
+
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
     const char *path;
     bool prefix; // path is only the start of what it serves
+    // On the I/O thread: for answers that cost nothing. NULL: `work`.
     enum MHD_Result (*run)(fxi_http_job *job);
+    fxi_access access;
+    // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
+    // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
+    bool (*work)(fxi_http_job *job, fxi_http_error *err);
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

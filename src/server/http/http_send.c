@@ -53,7 +53,7 @@ static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
     ssize_t res = 0;
     (void)pos;
     pthread_mutex_lock(&job->mu);
-    size_t n = job->gone ? 0 : fxi_reply_take(&job->reply, dst, max);
+    size_t n = job->gone ? 0 : fxi_http_job_take(job, dst, max);
     if (n) {
         res = (ssize_t)n;
         job->last_out_s = fxi_now_s();
@@ -81,8 +81,11 @@ static enum MHD_Result send_stream(fxi_http_job *job)
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
     fxi_buf b = {0};
+    if (job->answer.p) return fxi_http_send(job, 200, "application/json", &job->answer);
     if (job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
-    if (fxi_whole_body(&b, &job->reply)) return fxi_http_send(job, 200, "application/json", &b);
+    bool ok = fxi_whole_body(&b, &job->reply);
+    if (ok) fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, b.cap);
+    if (ok) return fxi_http_send(job, 200, "application/json", &b);
     fxi_buf_free(&b);
     return MHD_NO;
 }

@@ -6,31 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- handlers: run on the I/O thread once the whole body has arrived --------------------------
+// ---- work: on a worker ------------------------------------------------------------------------
 
-static enum MHD_Result serve_generation(fxi_http_job *job, fxi_api api)
+static bool work_completions(fxi_http_job *job, fxi_http_error *err)
 {
-    fxi_http_error err;
-    if (!fxi_http_job_submit(job, api, &err)) return fxi_http_send_error(job, &err);
-    job->phase = FXI_PHASE_WAIT;
-    return fxi_http_send_reply(job);
+    return fxi_http_job_submit(job, FXI_API_COMPLETIONS, err);
 }
 
-static enum MHD_Result serve_completions(fxi_http_job *job)
+static bool work_chat(fxi_http_job *job, fxi_http_error *err)
 {
-    return serve_generation(job, FXI_API_COMPLETIONS);
-}
-
-static enum MHD_Result serve_chat(fxi_http_job *job)
-{
-    return serve_generation(job, FXI_API_CHAT);
-}
-
-static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
-{
-    if (ok) return fxi_http_send(job, 200, "application/json", b);
-    fxi_buf_free(b);
-    return MHD_NO;
+    return fxi_http_job_submit(job, FXI_API_CHAT, err);
 }
 
 // Appends {"prompt": text}, with the text that the model would get for a chat. False: *err says
@@ -41,8 +26,7 @@ static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     fx_error e;
     char *text = NULL;
     size_t n = 0;
-    if (!fxi_params_parse(&par, FXI_API_CHAT, job->body.p, job->body.n, &job->srv->lim, err))
-        return false;
+    if (!fxi_http_job_parse(job, FXI_API_CHAT, &par, err)) return false;
     const fx_chat_request q = fxi_params_chat(&par);
     bool ok = fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
               fxi_http_fail_fx(err, &e, "messages");
@@ -53,13 +37,22 @@ static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     return ok;
 }
 
-static enum MHD_Result serve_apply_template(fxi_http_job *job)
+static bool work_apply_template(fxi_http_job *job, fxi_http_error *err)
 {
     fxi_buf b = {0};
-    fxi_http_error err;
-    if (render_chat(job, &b, &err)) return fxi_http_send(job, 200, "application/json", &b);
+    bool ok = render_chat(job, &b, err);
+    if (ok) fxi_http_job_answer(job, &b);
     fxi_buf_free(&b);
-    return fxi_http_send_error(job, &err);
+    return ok;
+}
+
+// ---- handlers: on the I/O thread --------------------------------------------------------------
+
+static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
+{
+    if (ok) return fxi_http_send(job, 200, "application/json", b);
+    fxi_buf_free(b);
+    return MHD_NO;
 }
 
 static bool add_model(fxi_http_job *job, fxi_buf *b)
@@ -117,14 +110,14 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 // ---- the table --------------------------------------------------------------------------------
 
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", false, serve_completions},
-    {"POST", "/v1/chat/completions", false, serve_chat},
-    {"POST", "/apply-template", false, serve_apply_template},
-    {"GET", "/v1/models", false, serve_models},
-    {"GET", "/v1/models/", true, serve_model},
-    {"GET", "/health", false, serve_health},
-    {"GET", "/stats", false, serve_stats},
-    {"GET", "/", false, serve_index},
+    {"POST", "/v1/completions", false, NULL, FXI_ACCESS_MODEL, work_completions},
+    {"POST", "/v1/chat/completions", false, NULL, FXI_ACCESS_MODEL, work_chat},
+    {"POST", "/apply-template", false, NULL, FXI_ACCESS_MODEL, work_apply_template},
+    {"GET", "/v1/models", false, serve_models, FXI_ACCESS_MODEL, NULL},
+    {"GET", "/v1/models/", true, serve_model, FXI_ACCESS_MODEL, NULL},
+    {"GET", "/health", false, serve_health, FXI_ACCESS_PROBE, NULL},
+    {"GET", "/stats", false, serve_stats, FXI_ACCESS_MODEL, NULL},
+    {"GET", "/", false, serve_index, FXI_ACCESS_KEY, NULL},
 };
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];

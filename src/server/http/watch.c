@@ -135,8 +135,12 @@ bool fxi_watch_add(fxi_http_job *job)
     if (!ok) return false;
     // Hang-ups and errors are always reported, whatever the events asked for.
     arm_socket(&srv->watch, job->fd, job->serial, EPOLLRDHUP | EPOLLONESHOT);
-    if (job->reply.spec.stream) wake_watcher(&srv->watch);
     return true;
+}
+
+void fxi_watch_wake(fxi_server *srv)
+{
+    wake_watcher(&srv->watch);
 }
 
 void fxi_watch_remove(fxi_http_job *job)
@@ -150,9 +154,11 @@ void fxi_watch_remove(fxi_http_job *job)
         job->prev->next = job->next;
     else
         srv->jobs = job->next;
-    if (!srv->jobs) pthread_cond_signal(&srv->empty);
+    bool empty = !srv->jobs;
+    if (empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
     job->listed = false;
+    if (empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
 }
 
 bool fxi_watch_is_closing(fxi_server *srv)

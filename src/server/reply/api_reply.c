@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_doc.h" // defines: fxi_json_copy
+
+#define KEPT_BYTES (64u << 10) // of memory for text that a stream keeps when all has been taken
+
 // The error for each way in which a choice can end badly.
 static const struct bad_end {
     int status;
@@ -21,13 +25,14 @@ static const struct bad_end {
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
-    json_incref(r->spec.stop);
-    json_incref(r->spec.stop_token_id);
+    r->spec.stop = fxi_json_copy(spec->stop);
+    r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
     r->n_left = spec->n_prompt * spec->n_per_prompt;
     r->max_out_bytes = max_out_bytes;
     r->use = calloc((size_t)spec->n_prompt, sizeof *r->use);
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
-    return r->use && r->choice && (!spec->stream || fxi_stream_head(r));
+    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id;
+    return copied && r->use && r->choice && (!spec->stream || fxi_stream_head(r));
 }
 
 void fxi_reply_free(fxi_reply *r)
@@ -83,13 +88,19 @@ static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
     return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
 }
 
+static bool keep_choice_text(fxi_reply *r, fxi_choice *c, const fx_event *ev)
+{
+    size_t before = c->text.cap;
+    bool ok = fxi_buf_add(&c->text, ev->text, ev->text_bytes);
+    r->kept_bytes += c->text.cap - before;
+    return ok;
+}
+
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
-    if (!(r->spec.stream ? fxi_stream_event(r, k, ev)
-                         : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
-        return false;
+    if (!(r->spec.stream ? fxi_stream_event(r, k, ev) : keep_choice_text(r, c, ev))) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     c->finish = ev->finish;
     if (--r->n_left) return true;
@@ -134,6 +145,7 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
         fxi_buf_drop_front(&r->out, r->n_sent);
         r->n_sent = 0;
     }
+    if (!r->out.n && r->out.cap > KEPT_BYTES) fxi_buf_free(&r->out);
     return n;
 }
 
@@ -146,4 +158,10 @@ void fxi_reply_ping(fxi_reply *r)
 bool fxi_reply_has_news(const fxi_reply *r)
 {
     return r->ended || r->out.n > r->n_sent;
+}
+
+size_t fxi_reply_base_bytes(const fxi_reply *r)
+{
+    size_t n_choice = (size_t)r->spec.n_prompt * (size_t)r->spec.n_per_prompt;
+    return r->head.cap + (size_t)r->spec.n_prompt * sizeof *r->use + n_choice * sizeof *r->choice;
 }

@@ -40,11 +40,12 @@ typedef struct fxi_reply_spec {
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
 // FX_FINISH_NONE; once `ended`, nothing is added to `out`; err.status != 0 implies ended.
 typedef struct fxi_reply {
-    fxi_reply_spec spec; // holds references to the JSON values in it
+    fxi_reply_spec spec; // with copies of the JSON values in it
     char id[48];
     int64_t created;
     const char *model, *fingerprint; // the server's
     int n_left;
+    size_t kept_bytes;   // memory of the choices' texts
     fxi_prompt_use *use; // [n_prompt]
     fxi_choice *choice;  // [n_prompt * n_per_prompt]
     fxi_buf head;        // streams: the start of every chunk, up to "choices":[
@@ -71,6 +72,8 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 // Adds a comment line to a stream that has nothing else to send.
 void fxi_reply_ping(fxi_reply *r);
+// Bytes of memory that a reply has from the beginning.
+size_t fxi_reply_base_bytes(const fxi_reply *r);
 // Whether there is something to send.
 bool fxi_reply_has_news(const fxi_reply *r);
 

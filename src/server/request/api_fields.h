@@ -66,14 +66,17 @@ bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type
-bool fxi_no_memory(fxi_parse *p);                                               // 500
+bool fxi_no_memory(fxi_parse *p);                                               // 503
+// Bills a list before it is allocated. False: *p->err says why not.
+bool fxi_bill_list(fxi_parse *p, size_t n_bytes);
 // 501, which every other error outranks: kept in par->unsupported until all fields have been
 // checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
 
-// The body as an object; NULL: *err says why.
-json_t *fxi_json_body(const char *body, size_t n_bytes, fxi_http_error *err);
+// The body as an object, into an empty document. False: *err says why.
+bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
+                   fxi_http_error *err);
 
 #endif

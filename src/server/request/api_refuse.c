@@ -21,7 +21,7 @@ bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
 
 bool fxi_no_memory(fxi_parse *p)
 {
-    return fxi_http_fail(p->err, 500, NULL, NULL, "out of memory");
+    return fxi_http_fail(p->err, 503, "overloaded", NULL, "out of memory");
 }
 
 bool fxi_not_supported(fxi_parse *p, const char *param)
@@ -30,5 +30,24 @@ bool fxi_not_supported(fxi_parse *p, const char *param)
     if (!e->status)
         fxi_http_fail(e, 501, "unsupported_parameter", param,
                       "'%s' is not supported (with this value)", param);
+    return true;
+}
+
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
+{
+    if (taken == FXI_TAKE_OK) return true;
+    if (taken == FXI_TAKE_NEVER)
+        return fxi_http_fail(e, 413, "request_too_large", NULL,
+                             "the request needs more memory than all requests may take together");
+    return fxi_http_fail(e, 503, "overloaded", NULL,
+                         "the requests that wait take all the memory there is for them");
+}
+
+bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
+{
+    if (!p->par->bill) return true;
+    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
+        return false;
+    p->par->list_bytes += n_bytes;
     return true;
 }

@@ -33,10 +33,12 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
                       const fxi_limits *lim, fxi_http_error *err)
 {
     *par = default_params(api);
-    par->root = fxi_json_body(body, n_bytes, err);
-    if (!par->root) return false;
+    par->bill = lim->bill;
+    par->n_body_bytes = n_bytes;
     fxi_parse p = {par, lim, err};
-    if (read_params(&p)) return true;
+    bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
+    par->root = par->doc.root;
+    if (ok && read_params(&p)) return true;
     fxi_params_free(par);
     return false;
 }
@@ -48,6 +50,7 @@ void fxi_params_free(fxi_params *par)
     free(par->stop_token.id);
     free(par->allow.id);
     free(par->bias);
-    json_decref(par->root);
+    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, par->doc.held_bytes + par->list_bytes);
+    fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};
 }

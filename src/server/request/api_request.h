@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/json/json_doc.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
+#include "server/work/ledger.h"
 
 typedef struct fxi_id_list {
     int32_t *id; // [n] owned; all inside the vocabulary
@@ -26,8 +28,12 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    json_t *root;
-    fxi_prompt *prompt; // [n_prompt], completions
+    fxi_json_doc doc;    // the bill holds its bytes
+    fxi_bill *bill;      // NULL: none
+    size_t n_body_bytes; // of the text that it was parsed from
+    size_t list_bytes;   // of ids and biases: billed like the document
+    json_t *root;        // of doc
+    fxi_prompt *prompt;  // [n_prompt], completions
     size_t n_prompt;
     const json_t *messages, *tools, *kwargs; // chat: in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
@@ -56,6 +62,7 @@ typedef struct fxi_limits { // what a request is checked against
     const char *model_id;
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
+    fxi_bill *bill; // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
 
 // ---- api_request.c: from JSON -----------------------------------------------------------------
@@ -76,6 +83,11 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
 // The field to name when fx_submit refuses with this status.
 const char *fxi_params_blame(const fxi_params *par, fx_status st);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
+
+// ---- api_refuse.c -----------------------------------------------------------------------------
+
+// Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
 
 // ---- api_messages.c ---------------------------------------------------------------------------
 
