@@ -67,6 +67,10 @@ class Server:
         self.child.stderr.close()
         return self.child.returncode
 
+    @property
+    def model(self):
+        return json.loads(self.call("GET", "/v1/models")[1])["data"][0]["id"]
+
     # ---- what it holds
 
     def stats(self):
