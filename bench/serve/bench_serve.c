@@ -16,7 +16,7 @@
 // times are over all requests, or all pieces of text, of all repeats. A time between tokens is one
 // between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 #include "parts.h"
 
 static const bench_part parts[] = {
@@ -80,7 +80,8 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVE_"};
+static const fxi_opt_table table = {
+    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVE_"};
 
 static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
 {

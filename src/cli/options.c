@@ -8,6 +8,7 @@
 
 enum {
     ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH,
+    ALL = ENGINE | FXI_CMD_TOKENIZE | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE,
 };
 
 // clang-format off
@@ -17,9 +18,15 @@ static const fxi_opt rows[] = {
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
+    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
+
+    {"log-format", 0, "text|json", FXI_OPT_CHOICE, 0, 0, "text", AT(log_format), FXI_CMD_SERVE, "form of the log's lines"},
+    {"log-level", 0, "debug|info|warn|error", FXI_OPT_CHOICE, 0, 0, "info", AT(log_level), FXI_CMD_SERVE, "least level of the log's lines; debug shows probes, too"},
+    {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(log_prompts), FXI_CMD_SERVE, "log the bodies of requests, up to 16 KiB of each"},
+    {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate; -1: until the text or the context ends"},
@@ -49,7 +56,7 @@ static const fxi_opt rows[] = {
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G; 0: half of the free memory"},
-    {"kv-type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache: f16, bf16, f32 or q8_0"},
+    {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "folder of the swap file (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},
@@ -57,13 +64,20 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
+    {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},
 };
 // clang-format on
 
-const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_"};
+static const fxi_opt_section sections[] = {
+    {"serve", FXI_CMD_SERVE},     {"run", FXI_CMD_RUN},           {"tokenize", FXI_CMD_TOKENIZE},
+    {"convert", FXI_CMD_CONVERT}, {"quantize", FXI_CMD_QUANTIZE}, {"bench", FXI_CMD_BENCH},
+};
+
+const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_", sections,
+                                     sizeof sections / sizeof sections[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

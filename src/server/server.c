@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "server/http/http.h"
 
@@ -114,6 +115,18 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     return FX_OK;
 }
 
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
+{
+    socket_address a;
+    const char *host = opt->host ? opt->host : "127.0.0.1";
+    fxi_server *srv = calloc(1, sizeof *srv);
+    if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    fx_status st = take_options(srv, opt, err);
+    free(srv);
+    if (st != FX_OK || parse_address(host, opt->port, &a)) return st;
+    return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", host);
+}
+
 static void take_names(fxi_server *srv)
 {
     const char *host = srv->opt.host, *id = srv->opt.model_id;
@@ -174,11 +187,17 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     FX_TRY(take_options(srv, opt, err));
     take_names(srv);
     make_fingerprint(srv);
+    const fx_model_info *m = fx_engine_info(srv->eng);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
-                            .n_vocab = fx_engine_info(srv->eng)->n_vocab,
-                            .max_choice = MAX_CHOICE};
+                            .alias = srv->opt.alias,
+                            .n_alias = srv->opt.n_alias,
+                            .n_vocab = m->n_vocab,
+                            .max_choice = MAX_CHOICE,
+                            .n_embd = m->n_embd};
+    const char *route[FXI_MAX_ROUTE];
     srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
-    if (!srv->ledger) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
+    if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     FX_TRY(listen_at(srv, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
@@ -213,6 +232,7 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_metrics_unref(srv->metrics);
     fxi_ledger_unref(srv->ledger);
     free(srv);
 }
@@ -245,20 +265,10 @@ static void end_jobs_locked(fxi_server *srv)
     for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_end(j, &e);
 }
 
-static struct timespec deadline_in(double s)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(s * 1e9);
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    return t;
-}
-
 void fxi_server_stop(fxi_server *srv)
 {
     if (!srv) return;
-    struct timespec deadline = deadline_in(srv->opt.grace_s);
+    struct timespec deadline = fxi_clock_after(srv->opt.grace_s);
     pthread_mutex_lock(&srv->mu);
     srv->closing = true;
     end_jobs_locked(srv);

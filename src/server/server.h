@@ -15,9 +15,11 @@
 typedef struct fxi_server fxi_server;
 
 typedef struct fxi_server_options {
-    const char *host;       // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
-    int port;               // 0: any free one, see fxi_server_port
-    const char *model_id;   // the name that clients use; NULL or "": the model's own name
+    const char *host;         // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
+    int port;                 // 0: any free one, see fxi_server_port
+    const char *model_id;     // the name that clients use; NULL or "": the model's own name
+    const char *const *alias; // [n_alias] further names; they must live until fxi_server_stop
+    size_t n_alias;
     int n_io_thread;        // threads that read and write; 0: 2
     int n_worker;           // threads that parse, render and tokenize; 0: 2
     int max_conn;           // open connections; 0: 1000, less if the limit of open files is low
@@ -28,11 +30,19 @@ typedef struct fxi_server_options {
     int idle_timeout_s;     // a connection without traffic is closed after this time; 0: 60
     double ping_s;          // a silent stream gets a comment line after this time; 0: 15
     double grace_s;         // how long fxi_server_stop waits for clients to take replies; 0: 1
-    // Gets one line, without a newline, per finished request; never text of prompts or answers. May
-    // be NULL. Called on the server's threads, one at a time; must not call back into the server.
+    bool log_json;          // lines are JSON objects
+    int log_level;          // an fxi_level (log_line.h): what is below it is not written
+    bool log_prompts;       // the bodies of requests are written, too, up to 16 KiB of each
+    // Gets one line, without a newline, per finished request; text of prompts only with
+    // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
+    // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
 } fxi_server_options;
+
+// Checks what can be checked of *opt without an engine: limits, address. Errors: those of
+// fxi_server_start.
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
 
 // Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies
 // *opt. Errors: FX_EINVAL (host, port or a limit), FX_EIO ("cannot listen on 127.0.0.1:8080:

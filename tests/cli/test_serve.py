@@ -96,7 +96,7 @@ class Serve(cli.TestCase):
         _, lines, url = self.serve(model=model)
         self.assertEqual(lines[4:], [f"warning: chats will fail: {why} (--chat-template takes another)"])
         status, reply = self.post(url + "/v1/chat/completions", messages=[{"role": "user", "content": "x"}])
-        self.assertEqual((status, reply["error"]["message"]), (501, why))
+        self.assertEqual((status, reply["error"]["message"]), (400, why))
         status, reply = self.post(url + "/v1/completions", prompt="x", max_tokens=2)
         self.assertEqual(status, 200, reply)
         _, lines, url = self.serve("--chat-template", "chatml", model=model)

@@ -272,14 +272,22 @@ def test_rate_limit():
     """A full queue is a 429 that says when to come again; a client that may try again gets its answer."""
     small = serving.Server("--max-seq", "1", "--max-queue", "16")
     args = {"model": small.model, "temperature": 0, "extra_body": {"ignore_eos": True}}
-    streams = []
-    with strict(small, _strict_response_validation=False) as client, strict(small, max_retries=20) as patient:
-        with pytest.raises(openai.RateLimitError) as e:
-            for _ in range(100):
-                streams.append(client.completions.create(stream=True, prompt=[PROMPT] * 8, max_tokens=400, **args))
-        assert e.value.code == "queue_full" and int(e.value.response.headers["retry-after"]) > 0
-        leave = threading.Thread(target=lambda: [one.close() for one in streams])
-        leave.start()
-        assert patient.completions.create(prompt=PROMPT, max_tokens=4, **args).usage.completion_tokens == 4
-        leave.join()
+
+    async def ask_at_once(n):
+        async with strict(small, openai.AsyncOpenAI) as many:
+            return await asyncio.gather(*(many.completions.create(prompt=[PROMPT] * 8, max_tokens=200, **args)
+                                          for _ in range(n)), return_exceptions=True)
+
+    def patient():
+        with strict(small, max_retries=50) as one:
+            done.append(one.completions.create(prompt=[PROMPT] * 8, max_tokens=4, **args))
+
+    done = []
+    waiting = threading.Thread(target=patient)
+    waiting.start()
+    refused = [e for e in asyncio.run(ask_at_once(12)) if isinstance(e, Exception)]
+    waiting.join(120)
+    assert refused and {type(e) for e in refused} == {openai.RateLimitError}
+    assert all(e.code == "queue_full" and int(e.response.headers["retry-after"]) > 0 for e in refused)
+    assert len(done[0].choices) == 8
     assert small.stop() == 0

@@ -151,7 +151,7 @@ static const struct plain_row {
     {"POST", TEXT, "nonsense", 400, "invalid_json"},
     {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
     {"POST", TEXT, "{\"prompt\":\"a\",\"model\":\"x\"}", 404, "model_not_found"},
-    {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
+    {"POST", TEXT, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "\"param\":\"suffix\""},
     {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
     {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
     {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "the script says 'nospace'"},
@@ -390,8 +390,7 @@ static void test_golden_stream(void **state)
     static const char want[] = HEAD
         "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," NULLS HEAD
         "{\"index\":0,\"delta\":{\"content\":\"Hi\"}," NULLS HEAD
-        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
-        "\"stop_reason\":null}],\"usage\":null}"
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}"
         "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
     (void)state;

@@ -3,6 +3,24 @@
 
 #include <string.h>
 
+#include "base/text/utf8.h" // defines: fxi_utf8_count
+
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes)
+{
+    if (t->show_control && fxi_vocab_control(v, id)) return fxi_vocab_piece(v, id, n_bytes);
+    return fxi_decoder_bytes(&t->bytes, v, id, n_bytes);
+}
+
+// Adds to `clean`, which is valid UTF-8, and counts characters.
+static bool add_clean(fxi_text *t, const char *bytes, size_t n)
+{
+    size_t from = t->clean.n;
+    t->token_at = t->n_char;
+    if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
+    t->n_char += fxi_utf8_count(t->clean.p + from, t->clean.n - from);
+    return true;
+}
+
 // Offset in `clean` of the first stop string, and its index; SIZE_MAX if there is none.
 static size_t find_stop(const fxi_text *t, const char *const *stop, size_t n_stop, size_t *which)
 {
@@ -50,7 +68,7 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *s
                   size_t *show)
 {
     *show = 0;
-    if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
+    if (!add_clean(t, bytes, n)) return false;
     size_t which = 0, at = find_stop(t, stop, n_stop, &which);
     *show =
         at != SIZE_MAX ? cut_at_stop(t, at, stop[which], which) : showable_bytes(t, stop, n_stop);

@@ -20,7 +20,13 @@ typedef struct fxi_text {
     bool include_stop; // the stop string is shown too
     bool stopped;      // a stop string was found: `clean` ends before it, or after it
     int stop_string;   // its index
+    bool show_control; // control tokens are text, as they are spelled
+    size_t n_char;     // characters that have gone into `clean`
+    size_t token_at;   // the same before the token that was added last
 } fxi_text;
+
+// The bytes that this token adds as the next one, for fxi_text_add.
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes);
 
 // Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stop[n_stop] are
 // NUL-terminated and not empty. False: no memory.

@@ -3,14 +3,14 @@
 
 #include "model/blocks/pass.h"
 
-static void norm_row(const fxi_pass *p, const float *x, int row)
+// In post-norm models the norm's result is the stream itself.
+static void norm_row(const fxi_pass *p, float *x, int row)
 {
     const int dim = p->m->model.shape.dim;
+    const bool is_post = p->m->rules.is_post_norm;
     float *h = p->m->s.h + (size_t)row * (size_t)dim;
-    if (p->norm->w)
-        fxi_pass_norm(p, p->norm, x, 1, h);
-    else
-        memcpy(h, x, (size_t)dim * sizeof *h);
+    if (p->norm->w) fxi_pass_norm(p, p->norm, x, 1, is_post ? x : h);
+    if (!p->norm->w || is_post) memcpy(h, x, (size_t)dim * sizeof *h);
     if (p->q8) fxi_pass_quant(p, h, dim, row);
 }
 
@@ -42,6 +42,7 @@ static void embed_row(void *arg, int row)
     else
         fxi_linear_row(&m->output.w, (int)token, x);
     scale_numbers(p, x, (int)dim, m->rules.embd_scale);
+    if (m->token_type) m->model.k->add(x, m->token_type, (int)dim);
     if (m->positions.data) add_position(m, row, x);
     norm_row(p, x, row);
 }
@@ -112,10 +113,9 @@ static void finish_logits(void *arg, int row)
     if (m->rules.logit_cap != 0) m->model.k->softcap(y, m->rules.logit_cap, n);
 }
 
-void fxi_stream_logits(fxi_pass *p, float *logits)
+static void write_logits(fxi_pass *p, float *logits)
 {
     fxi_transformer *m = p->m;
-    fxi_stream_next(p, &m->out_norm, fxi_linear_reads_q8(&m->output.w));
     fxi_act h = fxi_pass_act(p, m->s.h);
     fxi_compute_linear(&m->compute, &h, &(fxi_linear_job){&m->output.w, logits, 0, p->n_row}, 1);
     p->logits = logits;
@@ -123,9 +123,13 @@ void fxi_stream_logits(fxi_pass *p, float *logits)
         fxi_pass_rows(p, finish_logits);
 }
 
-void fxi_stream_rows(fxi_pass *p, float *rows)
+void fxi_stream_finish(fxi_pass *p, float *logits)
 {
     const fxi_transformer *m = p->m;
-    fxi_stream_next(p, &m->out_norm, false);
-    memcpy(rows, m->s.h, (size_t)p->n_row * (size_t)m->model.shape.dim * sizeof *rows);
+    const size_t dim = (size_t)m->model.shape.dim, n_row = (size_t)(p->n_row - p->n_logit);
+    fxi_stream_next(p, &m->out_norm, p->n_logit && fxi_linear_reads_q8(&m->output.w));
+    if (n_row)
+        memcpy(p->batch->rows, m->s.h + (size_t)p->n_logit * dim, n_row * dim * sizeof(float));
+    p->n_row = p->n_logit;
+    if (p->n_row) write_logits(p, logits);
 }

@@ -217,7 +217,6 @@ static fx_status refuse_values(const fxi_gguf *g, const fxi_keys *k, fx_error *e
 {
     const char *what = k->clamp_kqv != 0 ? "attention.clamp_kqv"
                        : k->alibi != 0   ? "attention.max_alibi_bias"
-                       : !k->is_causal   ? "attention.causal = false"
                                          : NULL;
     if (what) return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(g), what);
     return FX_OK;
@@ -230,7 +229,7 @@ fx_status fxi_keys_read(const fxi_gguf *g, fxi_str arch, fxi_keys *out, fx_error
                       .beta_fast = 32,
                       .beta_slow = 1,
                       .ext_factor = 1,
-                      .is_causal = true,
+                      .is_causal = -1,
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};

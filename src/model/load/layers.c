@@ -24,9 +24,22 @@ static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, f
 
 // ---- norms of a layer --------------------------------------------------------------------------
 
+// A norm after the feed-forward block is what the next layer reads, or the model's last norm.
+static fx_status load_post_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const fxi_family *f = l->family;
+    const bool is_last = i == m->model.shape.n_layer - 1;
+    if (!i && (f->flags & FXI_EMBD_NORM))
+        FX_TRY(load_stream_norm(l, "token_embd_norm", -1, &out->attn_in, err));
+    FX_TRY(load_stream_norm(l, f->attn_out, i, &out->ffn_in, err));
+    return load_stream_norm(l, f->ffn_out, i, is_last ? &m->out_norm : &out[1].attn_in, err);
+}
+
 static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_family *f = l->family;
+    if (f->flags & FXI_POST_NORM) return load_post_norms(l, i, out, err);
     const struct {
         const char *name, *other; // of the two before, in parallel models
         fxi_rownorm *dst;
@@ -148,6 +161,24 @@ static fx_status load_positions(fxi_loading *l, fx_error *err)
     return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
 }
 
+static fx_status load_token_type(fxi_loading *l, fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const fxi_tensor_key key = fxi_weight_key("token_types", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    if (!(l->family->flags & FXI_TOKEN_TYPES) || !t) return FX_OK;
+    if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
+        return fxi_loading_fail(l, "tensor 'token_types.weight' has an implausible number of rows",
+                                err);
+    fxi_rows types;
+    void *first;
+    FX_TRY(fxi_load_rows(l->ld, key, dim, (int)t->ne[1], &types, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)dim * sizeof(float), &first, err));
+    if (!l->ld->is_dry) fxi_row_to_f32(types.type, types.data, (size_t)dim, first);
+    l->m->token_type = first;
+    return FX_OK;
+}
+
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
     const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
@@ -160,6 +191,7 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         return fxi_loading_fail(l, "tensor 'token_embd.weight' has an implausible number of rows",
                                 err);
     s->n_vocab = (int)t->ne[1];
+    if (!s->generates) return fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err);
     fxi_part_of out = {.key = embd, .n_in = s->dim, .n_out = s->n_vocab};
     if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
     FX_TRY(fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err));
@@ -184,7 +216,8 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
     void *layers, *windows;
     FX_TRY(load_embedding(l, err));
     FX_TRY(load_positions(l, err));
-    FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
+    FX_TRY(load_token_type(l, err));
+    if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;

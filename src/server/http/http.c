@@ -168,6 +168,8 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
     pthread_mutex_lock(&job->mu);
     job->conn = NULL;
     pthread_mutex_unlock(&job->mu);
-    fxi_log_job(job, logged_status(job, why));
+    const int status = logged_status(job, why);
+    fxi_account_request(job, fxi_route_index(job->route), status);
+    fxi_log_job(job, status);
     fxi_http_job_unref(job);
 }

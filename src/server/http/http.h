@@ -27,7 +27,9 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/endpoint/endpoint.h"
 #include "server/guard/tenant.h"
+#include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
@@ -54,6 +56,7 @@ struct fxi_server {
     int listen_fd, port;
     fxi_limits lim;
     struct MHD_Daemon *mhd;
+    fxi_metrics *metrics; // a reference
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -81,6 +84,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    double first_s; // when its first token came; 0: not yet
+    uint64_t queued_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
@@ -93,7 +98,9 @@ struct fxi_http_job {
     atomic_int refs;
 
     fx_engine *eng; // immutable; outlives the job
-    fxi_bill bill;  // what the request holds; any thread
+    // A reference, since the engine's events may outlive the server. Immutable.
+    fxi_metrics *metrics;
+    fxi_bill bill; // what the request holds; any thread
     // Immutable once the head has been read, and never NULL; valid as long as the job.
     const fxi_tenant *tenant;
     char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
@@ -164,6 +171,8 @@ bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
 bool fxi_watch_is_closing(fxi_server *srv); // no more jobs are taken
 void fxi_watch_wake(fxi_server *srv);       // a listed job has become a stream: its pings are due
+// Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
+int fxi_watch_abort(const fxi_http_job *but, const char *id);
 
 // ---- job_work.c: from the I/O thread to a worker ----------------------------------------------
 
@@ -209,16 +218,31 @@ typedef struct fxi_route {
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
     // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
+// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+int fxi_route_index(const fxi_route *r);
+int fxi_route_paths(const char **path, int max);
+
+// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+
+// An event, with job.mu held. On the engine's thread.
+void fxi_account_event(fxi_job_part *part, const fx_event *ev);
+// A finished request of the route with this number, -1: none.
+void fxi_account_request(const fxi_http_job *job, int route, int status);
+enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
+
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// With the option log_prompts: the body of a request for a generation, or the start of it.
+void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 
 // ---- http.c: the callbacks of MHD -------------------------------------------------------------
 

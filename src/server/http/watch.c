@@ -161,6 +161,30 @@ void fxi_watch_remove(fxi_http_job *job)
     if (empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
 }
 
+static bool goes_by_id(fxi_http_job *job, const char *id)
+{
+    pthread_mutex_lock(&job->mu);
+    bool same = !strcmp(job->reply.id, id) || !strcmp(job->request_id, id);
+    pthread_mutex_unlock(&job->mu);
+    return same;
+}
+
+int fxi_watch_abort(const fxi_http_job *but, const char *id)
+{
+    fxi_server *srv = but->srv;
+    int n = 0;
+    fxi_http_error e;
+    fxi_http_fail(&e, 410, "aborted", NULL, "the request was ended by an operator");
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
+        if (j == but || !goes_by_id(j, id) || fxi_http_job_is_over(j)) continue;
+        fxi_http_job_end(j, &e);
+        n++;
+    }
+    pthread_mutex_unlock(&srv->mu);
+    return n;
+}
+
 bool fxi_watch_is_closing(fxi_server *srv)
 {
     pthread_mutex_lock(&srv->mu);

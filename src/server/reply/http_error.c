@@ -13,9 +13,9 @@ static const struct status_row {
     int retry_after_s; // 0: no Retry-After
 } status_rows[] = {
     {400, "invalid_request_error", 0}, {404, "not_found_error", 0},
-    {405, "invalid_request_error", 0}, {413, "invalid_request_error", 0},
-    {415, "invalid_request_error", 0}, {431, "invalid_request_error", 0},
-    {429, "rate_limit_error", 1},      {501, "not_supported_error", 0},
+    {410, "invalid_request_error", 0}, {405, "invalid_request_error", 0},
+    {413, "invalid_request_error", 0}, {415, "invalid_request_error", 0},
+    {431, "invalid_request_error", 0}, {429, "rate_limit_error", 1},
     {503, "unavailable_error", 2},     {500, "server_error", 0}, // last: all others
 };
 
@@ -30,7 +30,7 @@ static const struct engine_row {
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
-    {FX_EFORMAT, 501, "unsupported_chat_template", false}, // at a request: of the template
+    {FX_EFORMAT, 400, "unsupported_chat_template", false}, // at a request: of the template
     {FX_OK, 500, NULL, false},                             // last: all others
 };
 
