@@ -100,11 +100,11 @@ LAW = {
     "server/endpoint": ["server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["cli/terminal", "cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "server/log/log_line.h", "format", "base/...",
+    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],

@@ -20,6 +20,8 @@ static const fxi_opt rows[] = {
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
     {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
 
+    {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
+
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
@@ -64,7 +66,6 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
-    {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},

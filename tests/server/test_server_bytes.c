@@ -95,16 +95,21 @@ static void test_half_sent_bodies_are_bounded(void **state)
     fixture f = begin((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
     for (int i = 0; i < 150; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: %zu\r\n\r\n{", MIB);
+        http_send(fd[i],
+                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: %zu\r\n\r\n{",
+                  MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
     for (double end_s = fxi_now_s() + WAIT_S; ledger(&f).n_refused < 136; nap())
         assert_true(fxi_now_s() < end_s);
     int late = http_open(f.port); // is told before it sends
-    http_send(late,
-              "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
-              "Content-Length: %zu\r\n\r\n",
-              MIB);
+    http_send(
+        late,
+        "POST " TEXT
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        "Content-Length: %zu\r\n\r\n",
+        MIB);
     http_reply r = http_read(late);
     assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
     expect(r, 503, "\"code\":\"overloaded\"");
@@ -126,7 +131,8 @@ static void test_chunked_bodies_are_bounded(void **state)
     memset(piece, ' ', sizeof piece - 1);
     for (int i = 0; i < 4; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
     for (double end_s = fxi_now_s() + WAIT_S; !ledger(&f).n_refused; nap())

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static bool in_bounds(const fxi_opt *o, double v)
 {
@@ -108,12 +109,12 @@ static bool parse_str(const fxi_opt *o, const char *s, void *field)
     return true;
 }
 
-// Whether s is one of the words in "a|b|c".
+// Whether s is one of the words in "a|b|c", in letters of any case.
 static bool is_choice(const char *words, const char *s)
 {
     const size_t n = strlen(s);
     for (; *words; words += strcspn(words, "|"), words += *words == '|')
-        if (strcspn(words, "|") == n && strncmp(words, s, n) == 0) return n > 0;
+        if (strcspn(words, "|") == n && strncasecmp(words, s, n) == 0) return n > 0;
     return false;
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "server/log/log_line.h" // defines: fxi_level_named
 #include "server/server.h"
@@ -21,7 +22,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .port = o->port,
                                 .n_worker = o->n_worker,
                                 .max_queue_bytes = (size_t)o->max_queue_bytes,
-                                .log_json = strcmp(o->log_format, "json") == 0,
+                                .log_json = strcasecmp(o->log_format, "json") == 0,
                                 .log_level = fxi_level_named(o->log_level),
                                 .log_prompts = o->log_prompts,
                                 .log = log_line};

@@ -1,5 +1,5 @@
 // serve_check.c - whether the server would start with these options: files are opened and checked,
-// weights are not loaded and no socket is opened. Then the options in effect go to stdout, as a
+// weights are not loaded, and the port may be in use. Then the options in effect go to stdout, as a
 // file that --config takes.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"

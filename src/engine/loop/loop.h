@@ -27,9 +27,9 @@ fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
 void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
-void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
+void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
 bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called
-void fxi_inbox_publish(fx_engine *eng); // what fx_engine_stats returns
+void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
 // A forward pass over n_tok tokens, n_prompt_tok of them of prompts, after which n_generated_tok
 // were drawn.
 void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok);

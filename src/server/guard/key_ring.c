@@ -163,12 +163,3 @@ const fxi_tenant *fxi_keyring_find(fxi_keyring *ring, const char *key)
     pthread_mutex_unlock(&ring->mu);
     return found ? &found->tenant : NULL;
 }
-
-void fxi_tenant_release(const fxi_tenant *t)
-{
-    if (t == fxi_tenant_anonymous()) return;
-    fxi_key *k = (fxi_key *)(void *)t;
-    if (atomic_fetch_sub(&k->refs, 1) > 1) return;
-    explicit_bzero(k, sizeof *k);
-    free(k);
-}

@@ -35,7 +35,5 @@ fxi_keyring_facts fxi_keyring_look(fxi_keyring *ring); // any thread
 // The tenant of a key, to be released; NULL: there is no such key. The time that it takes depends
 // on the length of `key` and the number of keys only. Any thread.
 const fxi_tenant *fxi_keyring_find(fxi_keyring *ring, const char *key);
-// Gives back what fxi_keyring_find returned; the anonymous tenant is left alone. Any thread.
-void fxi_tenant_release(const fxi_tenant *t);
 
 #endif

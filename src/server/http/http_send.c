@@ -7,6 +7,15 @@
 
 #define STREAM_BLOCK (16u << 10)
 
+// What lets a page read the answer. Answers differ by origin, so caches must keep them apart.
+static void add_cors_headers(const fxi_http_job *job, struct MHD_Response *r)
+{
+    if (!job->origin) return;
+    MHD_add_response_header(r, "Access-Control-Allow-Origin", job->origin);
+    MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    MHD_add_response_header(r, "Vary", "Origin");
+}
+
 // Queues *r with the headers that all responses share, and drops our reference to it.
 static enum MHD_Result send_response(fxi_http_job *job, int status, const char *type,
                                      struct MHD_Response *r)
@@ -14,10 +23,13 @@ static enum MHD_Result send_response(fxi_http_job *job, int status, const char *
     char seconds[16];
     int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     snprintf(seconds, sizeof seconds, "%d", retry_s);
-    MHD_add_response_header(r, "Content-Type", type);
+    if (type) MHD_add_response_header(r, "Content-Type", type);
     MHD_add_response_header(r, "X-Request-Id", job->request_id);
     if (retry_s) MHD_add_response_header(r, "Retry-After", seconds);
+    if (status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (job->allow[0]) MHD_add_response_header(r, "Allow", job->allow);
+    if (job->at_once) MHD_add_response_header(r, "Connection", "close");
+    add_cors_headers(job, r);
     job->phase = FXI_PHASE_REPLY;
     job->status = status;
     enum MHD_Result res = MHD_queue_response(job->conn, (unsigned)status, r);
@@ -44,6 +56,21 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
     if (fxi_http_error_body(&b, e)) return fxi_http_send(job, e->status, "application/json", &b);
     fxi_buf_free(&b);
     return MHD_NO;
+}
+
+enum MHD_Result fxi_http_send_preflight(fxi_http_job *job)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
+    MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+    const char *headers =
+        MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "Access-Control-Request-Headers");
+    if (headers) MHD_add_response_header(r, "Access-Control-Allow-Headers", headers);
+    if (MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND,
+                                    "Access-Control-Request-Private-Network"))
+        MHD_add_response_header(r, "Access-Control-Allow-Private-Network", "true");
+    return send_response(job, 204, NULL, r);
 }
 
 // MHD wants the next bytes of a stream.

@@ -38,6 +38,7 @@ void fxi_http_job_unref(fxi_http_job *job)
 {
     if (atomic_fetch_sub(&job->refs, 1) > 1) return;
     fxi_reply_free(&job->reply);
+    fxi_tenant_release(job->tenant);
     fxi_metrics_unref(job->metrics);
     fxi_buf_free(&job->answer);
     fxi_body_free(&job->body, &job->bill);

@@ -83,14 +83,26 @@ static enum MHD_Result serve_endpoint(fxi_http_job *job)
     return fxi_http_send_error(job, &err);
 }
 
+// Whether the process lives and has its model; a shutdown is no illness.
 static enum MHD_Result serve_health(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_watch_is_closing(job->srv))
-        return send_json(job, fxi_buf_str(&b, "{\"status\":\"ok\"}"), &b);
-    fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+    const bool drains = job->srv->draining;
+    if (job->eng)
+        return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
+                         &b);
+    fxi_http_fail(&err, 503, "loading", NULL, "the model is loading");
     return fxi_http_send_error(job, &err);
+}
+
+// Whether it takes requests.
+static enum MHD_Result serve_ready(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    fxi_http_error err;
+    if (!fxi_permit_work(job->srv, &err)) return fxi_http_send_error(job, &err);
+    return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
 }
 
 static enum MHD_Result serve_openapi(fxi_http_job *job)
@@ -103,10 +115,11 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define MODEL FXI_ACCESS_MODEL
-#define KEY   FXI_ACCESS_KEY
-#define PROBE FXI_ACCESS_PROBE
-#define ADMIN FXI_ACCESS_ADMIN
+#define MODEL   FXI_ACCESS_MODEL
+#define KEY     FXI_ACCESS_KEY
+#define PROBE   FXI_ACCESS_PROBE
+#define METRICS FXI_ACCESS_METRICS
+#define ADMIN   FXI_ACCESS_ADMIN
 
 // clang-format off
 static const fxi_route routes[] = {
@@ -119,12 +132,12 @@ static const fxi_route routes[] = {
     {"POST", "/detokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_detokenize},
     {"POST", "/apply-template", false, NULL, MODEL, work_endpoint, fxi_endpoint_apply_template},
     {"GET", "/health", false, serve_health, PROBE, NULL, NULL},
-    {"GET", "/ready", false, serve_health, PROBE, NULL, NULL},
+    {"GET", "/ready", false, serve_ready, PROBE, NULL, NULL},
     {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
     {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
-    {"GET", "/metrics", false, fxi_serve_metrics, MODEL, NULL, NULL},
+    {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, KEY, NULL, NULL},
     {"GET", "/", false, serve_index, KEY, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
@@ -154,7 +167,8 @@ int fxi_route_paths(const char **path, int max)
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
+                          job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
     if (ok) return fxi_http_send(job, 200, "text/plain; charset=utf-8", &b);

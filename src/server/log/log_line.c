@@ -2,6 +2,7 @@
 #include "server/log/log_line.h"
 
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "server/reply/json_out.h" // defines: fxi_json_str, fxi_json_cstr
@@ -11,7 +12,7 @@ static const char *const level_names[FXI_N_LEVEL] = {"debug", "info", "warn", "e
 int fxi_level_named(const char *name)
 {
     for (int i = 0; i < FXI_N_LEVEL; i++)
-        if (strcmp(name, level_names[i]) == 0) return i;
+        if (strcasecmp(name, level_names[i]) == 0) return i;
     return -1;
 }
 
@@ -45,7 +46,7 @@ static void add_key(fxi_line *l, const char *key)
     l->ok = l->ok && fxi_buf_fmt(&l->b, l->is_json ? ",\"%s\":" : " %s=", key);
 }
 
-static bool is_bare_word(const char *s, size_t n)
+static bool is_plain_word(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\') return false;
@@ -54,7 +55,7 @@ static bool is_bare_word(const char *s, size_t n)
 
 static void add_value(fxi_line *l, const char *s, size_t n)
 {
-    const bool bare = !l->is_json && is_bare_word(s, n);
+    const bool bare = !l->is_json && is_plain_word(s, n);
     l->ok = l->ok && (bare ? fxi_buf_add(&l->b, s, n) : fxi_json_str(&l->b, s, n));
 }
 

@@ -18,7 +18,7 @@ typedef enum fxi_level {
     FXI_N_LEVEL
 } fxi_level;
 
-// "debug", "info", "warn", "error"; -1 for any other name.
+// "debug", "info", "warn", "error", in any case; -1 for any other name.
 int fxi_level_named(const char *name);
 
 typedef struct fxi_line {
