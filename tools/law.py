@@ -104,7 +104,7 @@ LAW = {
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["cli/terminal", "cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
+    "cli/command": ["cli/bench", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],

@@ -20,6 +20,19 @@ _flexinfer() {
         serve:--config) kind=-f ;;
         serve:--host) return ;;
         serve:--port) return ;;
+        serve:--api-key-file) kind=-f ;;
+        serve:--cors) return ;;
+        serve:--allowed-host) return ;;
+        serve:--tls-cert) kind=-f ;;
+        serve:--tls-key) kind=-f ;;
+        serve:--isolate) words="address connection none" ;;
+        serve:--max-connections) return ;;
+        serve:--max-per-address) return ;;
+        serve:--header-timeout) return ;;
+        serve:--body-timeout) return ;;
+        serve:--idle-timeout) return ;;
+        serve:--drain-timeout) return ;;
+        serve:--max-body) return ;;
         serve:--log-format) words="text json" ;;
         serve:--log-level) words="debug info warn error" ;;
         serve:--threads | serve:-t) return ;;
@@ -80,7 +93,7 @@ _flexinfer() {
         bench:--step-tokens) return ;;
         bench:--step-ms) return ;;
         serve:*)
-            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
+            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --api-key-file --cors --allowed-host --tls-cert --tls-key --isolate --allow-priority --open-metrics --max-connections --max-per-address --header-timeout --body-timeout --idle-timeout --drain-timeout --max-body --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
             ;;
         run:*)
             words=" --model --tokenizer --tokenizer-pre --chat-template --config --prompt --max-tokens --temperature --top-k --top-p --min-p --seed --ignore-eos --threads --ctx --kv-memory --kv-type --step-tokens --help"

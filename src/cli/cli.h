@@ -64,6 +64,13 @@ typedef struct fxi_cli_options {
     bool log_prompts, check_config;
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
+    const char *key_file, *cors, *allowed_hosts; // NULL: not given
+    const char *tls_cert, *tls_key;              // NULL: not given
+    const char *isolate;
+    bool allow_priority, open_metrics;
+    int max_conn, max_per_address, idle_timeout_s;
+    float header_timeout_s, body_timeout_s, drain_timeout_s;
+    uint64_t max_body_bytes;
     // run
     const char *prompt; // NULL: chat
     int max_tok;

@@ -45,6 +45,12 @@ typedef struct tls_files { // PEM; empty: no TLS
     fxi_buf cert, key;
 } tls_files;
 
+static void wipe_tls(tls_files *tls)
+{
+    wipe_pem(&tls->cert);
+    wipe_pem(&tls->key);
+}
+
 static fx_status read_tls(const fxi_server_options *o, tls_files *tls, fx_error *err)
 {
     if (!o->tls_cert && !o->tls_key) return FX_OK;
@@ -54,6 +60,14 @@ static fx_status read_tls(const fxi_server_options *o, tls_files *tls, fx_error 
         return fxi_fail(err, FX_EINVAL, "this build of libmicrohttpd has no TLS");
     FX_TRY(read_pem(o->tls_cert, &tls->cert, err));
     return read_pem(o->tls_key, &tls->key, err);
+}
+
+fx_status fxi_daemon_check(const fxi_server_options *opt, fx_error *err)
+{
+    tls_files tls = {{0}, {0}};
+    const fx_status st = read_tls(opt, &tls, err);
+    wipe_tls(&tls);
+    return st;
 }
 
 // ---- start ------------------------------------------------------------------------------------
@@ -97,7 +111,6 @@ fx_status fxi_daemon_start(fxi_server *srv, fx_error *err)
         else if (!srv->mhd)
             st = fxi_fail(err, FX_EINTERNAL, "cannot start the HTTP threads");
     }
-    wipe_pem(&tls.cert);
-    wipe_pem(&tls.key);
+    wipe_tls(&tls);
     return st;
 }

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fail.h" // defines: fxi_fail
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
 
 #define BACKLOG 256
 
@@ -47,11 +47,18 @@ static int open_listener(const socket_address *a, socklen_t n_addr)
     return -1;
 }
 
+fx_status fxi_listen_check(const char *host, fx_error *err)
+{
+    socket_address a;
+    if (parse_address(host, 0, &a)) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", host);
+}
+
 fx_status fxi_listen_open(const char *host, int *port, int *fd, fx_error *err)
 {
     socket_address a;
     socklen_t n = parse_address(host, *port, &a);
-    if (!n) return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", host);
+    FX_TRY(fxi_listen_check(host, err));
     *fd = open_listener(&a, n);
     if (*fd < 0 || getsockname(*fd, &a.any, &n)) {
         bool v6 = strchr(host, ':');

@@ -94,6 +94,20 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     return FX_OK;
 }
 
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
+{
+    fxi_keyring *keys = NULL;
+    fxi_server *srv = calloc(1, sizeof *srv);
+    if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    fx_status st = take_options(srv, opt, err);
+    if (st == FX_OK) st = fxi_listen_check(srv->host, err);
+    if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
+    if (st == FX_OK) st = fxi_daemon_check(opt, err);
+    fxi_keyring_close(keys);
+    free(srv);
+    return st;
+}
+
 // FNV-1a over what decides an answer: the program, the weights, the kernels.
 static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
 {
@@ -189,12 +203,8 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
-    srv->lim = (fxi_limits){.model_id = srv->model_id,
-                            .alias = srv->opt.alias,
-                            .n_alias = srv->opt.n_alias,
-                            .n_vocab = m->n_vocab,
-                            .max_choice = MAX_CHOICE,
-                            .n_embd = m->n_embd};
+    srv->lim =
+        (fxi_limits){.model_id = srv->model_id, .n_vocab = m->n_vocab, .max_choice = MAX_CHOICE};
     srv->eng = eng; // publishes the rest
 }
 
@@ -203,16 +213,6 @@ fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_se
 {
     FX_TRY(fxi_server_open(opt, out, err));
     fxi_server_serve(*out, eng);
-    return FX_OK;
-}
-
-fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
-{
-    fxi_server_options any_port = *opt;
-    fxi_server *srv;
-    if (opt->port > 0 && opt->port <= 65535) any_port.port = 0;
-    FX_TRY(fxi_server_open(&any_port, &srv, err));
-    fxi_server_stop(srv);
     return FX_OK;
 }
 

@@ -60,8 +60,8 @@ typedef struct fxi_server_options {
     void *log_ud;
 } fxi_server_options;
 
-// Checks *opt by opening a server without an engine, at another port, and closing it. Errors: those
-// of fxi_server_start.
+// Checks what can be checked of *opt without an engine: limits, address, keys, certificate. Errors:
+// those of fxi_server_start.
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
 
 // Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies

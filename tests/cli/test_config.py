@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import unittest
 import urllib.error
@@ -63,6 +64,24 @@ class CheckConfig(unittest.TestCase):
         holed.write_bytes(data[:len(data) // 2])
         os.truncate(holed, len(data))
         self.check(0, "-m", holed)
+
+
+class Notify(unittest.TestCase):
+    def test_a_service_manager_hears_of_start_and_stop(self):
+        path = str(cli.scratch("notify"))
+        for name, address in ((path, path), (f"@flexinfer-{os.getpid()}", f"\0flexinfer-{os.getpid()}")):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind(address)
+                manager.settimeout(60)
+                process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", env={"NOTIFY_SOCKET": name})
+                try:
+                    self.assertEqual(manager.recv(100), b"READY=1")
+                    process.send_signal(signal.SIGTERM)
+                    self.assertEqual(manager.recv(100), b"STOPPING=1")
+                    _, err = process.communicate(timeout=60)
+                finally:
+                    process.kill()
+                self.assertEqual(process.returncode, 0, err)
 
 
 class Log(unittest.TestCase):

@@ -355,7 +355,7 @@ def test_cached_tokens(client, model):
     assert n_cached(cache_salt="one", cache_prompt=True) > 0
     assert n_cached(cache_salt="two") == 0
     assert n_cached(cache_salt="one", cache_prompt=False) == 0
-    assert n_cached(cache_salt="one", priority=-5) > 0
+    assert n_cached(cache_salt="one", priority=5) > 0
 
 
 # ---- streams ------------------------------------------------------------------------------------

@@ -120,6 +120,8 @@ CASES = [
          use_parallel_residual=False, rope_parameters=rope("default", partial_rotary_factor=0.5), rotary_pct=0.5),
     case("opt", "opt", "opt", num_key_value_heads=3, ffn_dim=40, max_position_embeddings=80,
          word_embed_proj_dim=30, tie_word_embeddings=True),
+    case("opt-post-norm", "opt", "opt", hidden_size=64, num_attention_heads=4, num_key_value_heads=4, ffn_dim=32,
+         max_position_embeddings=80, word_embed_proj_dim=32, do_layer_norm_before=False, tie_word_embeddings=True),
     case("starcoder2", "starcoder2", "starcoder2", sliding_window=None, tie_word_embeddings=True),
     case("phi2", "phi", "phi2", num_key_value_heads=3, rope_parameters=rope("default", partial_rotary_factor=0.4),
          partial_rotary_factor=0.4),
@@ -227,7 +229,8 @@ TOP = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output",
        "token_embd", "transformer.ln_f": "output_norm", "transformer.wte": "token_embd", "transformer.wpe":
        "position_embd", "embed_in": "token_embd", "final_layer_norm": "output_norm", "embed_out": "output",
        "decoder.embed_tokens": "token_embd", "decoder.embed_positions": "position_embd",
-       "decoder.final_layer_norm": "output_norm", "final_layernorm": "output_norm"}
+       "decoder.final_layer_norm": "output_norm", "final_layernorm": "output_norm",
+       "decoder.project_in": "project_in", "decoder.project_out": "project_out"}
 LAYER = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "self_attn.out_proj": "attn_output", "self_attn.dense": "attn_output",
@@ -448,6 +451,8 @@ def family_keys(c, config):
                      "attention.scale": config.attention_multiplier, "logit_scale": config.logits_scaling})
     if c["hf"] == "xlm-roberta":
         keys["context_length"] = config.max_position_embeddings - 2
+    if c["name"] == "opt-post-norm":
+        keys["do_layer_norm_before"] = False
     if c["name"] == "bert-mean":
         keys["pooling_normalize"] = True
     if c["arch"] == "command-r":
@@ -517,9 +522,11 @@ def write_modules(folder, keys):
     os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
     with open(os.path.join(folder, "modules.json"), "w") as f:
         json.dump(modules, f, indent=1)
+        f.write("\n")
     with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as f:
         json.dump({"pooling_mode_mean_tokens": keys["pooling_type"] == 1,
                    "pooling_mode_cls_token": keys["pooling_type"] == 2}, f, indent=1)
+        f.write("\n")
 
 
 def make_embedding(c, model, config, prompt, folders):

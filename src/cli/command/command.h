@@ -26,8 +26,8 @@ typedef struct fxi_say {
 // `level` is an fxi_level; `event` is a word, `text` the line as a person reads it.
 void fxi_say_event(const fxi_say *say, int level, const char *event, const char *text);
 void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_options *o);
-// The address, and a warning where others can reach it.
-void fxi_say_address(const fxi_say *say, const char *host, int port);
+// The address, and warnings where others can reach it or read its keys.
+void fxi_say_address(const fxi_say *say, const fxi_server_options *opt, fxi_server *srv);
 
 // serve_check.c: `serve --check-config`. Returns the exit status: 0, or 1 after one line that says
 // what is wrong.

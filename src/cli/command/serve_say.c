@@ -105,18 +105,43 @@ static bool is_loopback(const char *host)
            strcmp(host, "localhost") == 0;
 }
 
-void fxi_say_address(const fxi_say *say, const char *host, int port)
+__attribute__((format(printf, 2, 3))) static void say_warning(const fxi_say *say, const char *fmt,
+                                                              ...)
+{
+    char text[512] = "warning: ";
+    const size_t n = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - n, fmt, args);
+    va_end(args);
+    fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
+}
+
+static void say_dangers(const fxi_say *say, const fxi_server_options *opt, fxi_key_facts keys)
+{
+    const bool is_open = !is_loopback(opt->host);
+    if (is_open && !keys.n_key)
+        say_warning(say,
+                    "%.100s can be reached from other machines, and no API key is needed "
+                    "(--api-key-file)",
+                    opt->host);
+    else if (is_open && !opt->tls_cert)
+        say_warning(say,
+                    "%.100s can be reached from other machines, and keys and texts are sent as "
+                    "plain text (--tls-cert)",
+                    opt->host);
+    if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
+        say_warning(say, "any web page may use this server (--cors)");
+    if (keys.is_exposed)
+        say_warning(say, "%.200s can be read or changed by others than its owner", opt->key_file);
+}
+
+void fxi_say_address(const fxi_say *say, const fxi_server_options *opt, fxi_server *srv)
 {
     char text[320];
-    if (!is_loopback(host)) {
-        snprintf(text, sizeof text,
-                 "warning: %.100s can be reached from other machines, and there is no "
-                 "authentication yet",
-                 host);
-        fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
-    }
-    const bool v6 = strchr(host, ':');
-    snprintf(text, sizeof text, "listening on http://%s%.100s%s:%d", v6 ? "[" : "", host,
-             v6 ? "]" : "", port);
+    const bool v6 = strchr(opt->host, ':');
+    say_dangers(say, opt, fxi_server_look_at_keys(srv));
+    snprintf(text, sizeof text, "listening on %s://%s%.100s%s:%d", opt->tls_cert ? "https" : "http",
+             v6 ? "[" : "", opt->host, v6 ? "]" : "", fxi_server_port(srv));
     fxi_say_event(say, FXI_LEVEL_INFO, "listening", text);
 }

@@ -165,6 +165,8 @@ static const fxi_hf_name opt_names[] = {
     {"layers.#.self_attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
     {"layers.#.fc1", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"project_in", "project_in", FXI_HF_SAME},
+    {"project_out", "project_out", FXI_HF_SAME},
     END_NAMES,
 };
 
@@ -248,6 +250,11 @@ static const fxi_hf_key parallel_keys[] = {
     END_KEYS,
 };
 
+static const fxi_hf_key opt_keys[] = {
+    {"do_layer_norm_before", "do_layer_norm_before", FXI_HF_BOOL},
+    END_KEYS,
+};
+
 static const fxi_hf_key cohere_keys[] = {
     {"logit_scale", "logit_scale", FXI_HF_F32},
     END_KEYS,
@@ -266,8 +273,7 @@ static const fxi_hf_key gptoss_keys[] = {
         NULL, NULL  \
     }
 
-static const fxi_hf_neutral opt_neutral[] = {
-    {"do_layer_norm_before", "true"}, {"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral bert_neutral[] = {
     {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
@@ -315,7 +321,7 @@ static const fxi_hf_family families[] = {
     {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "gelu", FXI_HF_NO_WINDOW,
      gptneox_names, parallel_keys, NULL, "gpt-2"},
     {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_MUST_TIE, "relu", FXI_HF_NO_WINDOW,
-     opt_names, NULL, opt_neutral, "gpt-2"},
+     opt_names, opt_keys, opt_neutral, "gpt-2"},
     {"cohere", "command-r", FXI_HF_LAYER_NORM | FXI_HF_MUST_TIE, "silu", FXI_HF_NO_WINDOW, NULL,
      cohere_keys, cohere_neutral, NULL},
     {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral, NULL},

@@ -1,11 +1,12 @@
 // plan.h - a transformer as data: what each layer does, in the order in which it does it.
 //
-//   x = embedding[token] (x a scale, + the type of a text, + a learned position)
+//   x = embedding[token] (Win, where it is narrower) (x a scale, + the type of a text, + a learned
+//       position)
 //   per layer:  h = norm(x);  q, k, v = h W + b
 //               q, k = norm(q), norm(k), rotated;  the K, V rows are stored in the cache
 //               x += norm(attention(q) Wo + bo)
 //               h = norm(x);  x += norm(feed(h))
-//   logits = norm(x) Woutput (x a scale, limited)
+//   logits = norm(x) (Wout) Woutput (x a scale, limited)
 //
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
@@ -102,6 +103,7 @@ typedef struct fxi_scratch {
     float *x;          // [n_tok][dim] the residual stream
     float *h;          // [n_tok][dim] normalised, or what a branch adds to x
     float *held;       // [n_tok][dim] the result of attention in parallel layers
+    float *narrow;     // [n_tok][width of embeddings] before Win and after Wout
     float *q, *att;    // [n_tok][n_head][head_dim]
     float *k, *v;      // [n_tok][n_kv_head][head_dim]
     float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
@@ -146,6 +148,8 @@ typedef struct fxi_transformer {
     fxi_rownorm out_norm;
     fxi_affine output; // no data: the model does not generate
     fxi_layer *layer;  // [n_layer]
+    // Between embeddings and x, where their widths differ; no data: they are as wide.
+    fxi_linear embd_in, embd_out;
     fxi_scratch s;
 } fxi_transformer;
 

@@ -40,7 +40,8 @@ static const fxi_family families[] = {
 
     // With layer norms.
     {"gpt2", FXI_NORM_LAYER, .act = FXI_ACT_GELU, .flags = FXI_LEARNED_POSITIONS, PRE},
-    {"opt", FXI_NORM_LAYER, .act = FXI_ACT_RELU, .flags = FXI_LEARNED_POSITIONS, PRE},
+    {"opt", FXI_NORM_LAYER, .act = FXI_ACT_RELU, .flags = FXI_LEARNED_POSITIONS | FXI_SMALL_OPT,
+     PRE},
     {"gptneox", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF, PRE},
     {"starcoder2", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU, PRE},
     {"stablelm", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE,

@@ -24,6 +24,7 @@ typedef struct fxi_keys {
     float log_scale;            // attention.temperature_scale
     int log_tok;                // attention.temperature_length
     int is_parallel, is_causal; // is_causal: -1: absent
+    int norm_before;            // do_layer_norm_before; -1: absent
     float clamp_kqv, alibi;
 
     int n_expert, n_used, n_expert_ffn, n_shared_ffn, gating, sums_to_1; // sums_to_1: -1 absent

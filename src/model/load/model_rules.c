@@ -211,7 +211,9 @@ fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
     if (r->log_scale != 0 && !r->log_tok)
         return missing_key(l, "attention.temperature_length", err);
     r->is_parallel = (l->family->flags & FXI_PARALLEL) || l->keys.is_parallel;
-    r->is_post_norm = (l->family->flags & FXI_POST_NORM) != 0;
+    r->is_post_norm = (l->family->flags & FXI_POST_NORM) || !l->keys.norm_before;
+    if (!l->keys.norm_before && !(l->family->flags & FXI_SMALL_OPT))
+        return fxi_loading_fail(l, "do_layer_norm_before false is not supported", err);
     r->window = l->keys.window;
     return FX_OK;
 }

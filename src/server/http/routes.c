@@ -108,7 +108,7 @@ static enum MHD_Result serve_ready(fxi_http_job *job)
 static enum MHD_Result serve_openapi(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    return send_json(job, fxi_openapi_write(&b, fx_version()), &b);
+    return send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
 static enum MHD_Result serve_index(fxi_http_job *job);
@@ -138,8 +138,8 @@ static const fxi_route routes[] = {
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
-    {"GET", "/openapi.json", false, serve_openapi, KEY, NULL, NULL},
-    {"GET", "/", false, serve_index, KEY, NULL, NULL},
+    {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
+    {"GET", "/", false, serve_index, MODEL, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
     {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
     {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},

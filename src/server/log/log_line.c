@@ -46,7 +46,7 @@ static void add_key(fxi_line *l, const char *key)
     l->ok = l->ok && fxi_buf_fmt(&l->b, l->is_json ? ",\"%s\":" : " %s=", key);
 }
 
-static bool is_plain_word(const char *s, size_t n)
+static bool is_bare_word(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\') return false;
@@ -55,7 +55,7 @@ static bool is_plain_word(const char *s, size_t n)
 
 static void add_value(fxi_line *l, const char *s, size_t n)
 {
-    const bool bare = !l->is_json && is_plain_word(s, n);
+    const bool bare = !l->is_json && is_bare_word(s, n);
     l->ok = l->ok && (bare ? fxi_buf_add(&l->b, s, n) : fxi_json_str(&l->b, s, n));
 }
 
