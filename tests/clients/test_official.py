@@ -291,3 +291,70 @@ def test_rate_limit():
     assert all(e.code == "queue_full" and int(e.response.headers["retry-after"]) > 0 for e in refused)
     assert len(done[0].choices) == 8
     assert small.stop() == 0
+
+
+# ---- keys, and the end --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("# NAME KEY\nalice sk-alice-1\nbob sk-bob-1\nroot sk-root-1 admin priority=5\n", encoding="ascii")
+    keys.chmod(0o600)
+    one = serving.Server("--api-key-file", keys)
+    yield one
+    assert one.stop() == 0, "\n".join(one.lines[-40:])
+
+
+def test_authentication(guarded):
+    for key in ("none", "sk-alice-", "sk-alice-12", "SK-ALICE-1"):
+        with strict(guarded, api_key=key) as stranger, pytest.raises(openai.AuthenticationError) as e:
+            stranger.models.list()
+        assert (e.value.status_code, e.value.code) == (401, "invalid_api_key")
+        assert key not in str(e.value)
+    with strict(guarded, api_key="sk-alice-1") as alice:
+        assert alice.models.list().data
+
+
+def test_permission(guarded):
+    """Only an admin's key opens an admin's path, and only a key that may raises a priority."""
+    with strict(guarded, api_key="sk-alice-1") as alice, strict(guarded, api_key="sk-root-1") as root:
+        with pytest.raises(openai.PermissionDeniedError):
+            alice.post("/../admin/cache/clear", cast_to=object)
+        root.post("/../admin/cache/clear", cast_to=object)
+        args = {"model": alice.models.list().data[0].id, "prompt": PROMPT, "max_tokens": 1}
+        with pytest.raises(openai.PermissionDeniedError):
+            alice.completions.create(extra_body={"priority": -5}, **args)
+        assert root.completions.create(extra_body={"priority": -5}, **args).choices
+
+
+def test_no_key_tells_of_another_keys_prompts(guarded):
+    with strict(guarded, api_key="sk-alice-1") as alice, strict(guarded, api_key="sk-bob-1") as bob:
+        args = {"model": alice.models.list().data[0].id, "prompt": PROMPT + " boat that sailed far away to the moon",
+                "max_tokens": 4}
+
+        def n_cached(client):
+            return client.completions.create(**args).usage.prompt_tokens_details.cached_tokens
+
+        assert [n_cached(alice), n_cached(bob)] == [0, 0]
+        assert n_cached(alice) > 0 and n_cached(bob) > 0
+
+
+def test_draining():
+    """A server that ends serves what runs, and refuses what is new in a way that the client knows."""
+    one = serving.Server()
+    args = {"model": one.model, "prompt": PROMPT, "max_tokens": 400, "temperature": 0,
+            "extra_body": {"ignore_eos": True}}
+    with strict(one, _strict_response_validation=False) as client:
+        whole = client.completions.create(**args).choices[0].text
+        stream = client.completions.create(stream=True, **args)
+        begun = next(iter(stream)).choices[0].text
+        one.child.terminate()
+        one.wait_line("stopping|draining")
+        with pytest.raises((openai.InternalServerError, openai.APIConnectionError)) as e:
+            client.completions.create(**args)
+        if isinstance(e.value, openai.InternalServerError):
+            assert (e.value.status_code, e.value.code) == (503, "draining")
+        assert begun + "".join(chunk.choices[0].text for chunk in stream) == whole
+    assert one.child.wait(60) == 0
+    one.stop()

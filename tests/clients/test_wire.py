@@ -283,28 +283,91 @@ class Wire(unittest.TestCase):
         replies = exchange(self.server, post(JSON, f"Content-Length: {len(SECOND)}", body=SECOND), 1)
         self.assertEqual([one.status for one in replies], [400])
 
-    def test_heads_that_never_end(self):
-        """Closed after a while, whatever trickles in; other requests are answered meanwhile."""
+
+class Deadlines(unittest.TestCase):
+    """A request that trickles in is ended by its deadline, though something always arrives."""
+    @classmethod
+    def setUpClass(cls):
+        cls.server = serving.Server("--header-timeout", 1, "--body-timeout", 1)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0, "\n".join(cls.server.lines[-40:])
+
+    def check_ends(self, begin):
         with self.server.connect() as slow:
             slow.settimeout(0.1)
-            slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+            slow.sendall(begin)
             for _ in range(10 * WAIT_S):
-                if self.has_ended(slow):
-                    return
+                data = self.trickle(slow)
+                if data is not None:
+                    return data
                 self.assertEqual(self.server.call("GET", "/health")[0], 200)
-        self.fail("the connection stays open")
+        return self.fail("the connection stays open")
 
     @staticmethod
-    def has_ended(slow):
-        """Sends one byte more; a reply is the end, too."""
+    def trickle(slow):
+        """Sends one byte more. What comes back, None: nothing yet."""
         try:
             slow.sendall(b"a")
-            slow.recv(1000)
-            return True
+            return slow.recv(1000)
         except TimeoutError:
-            return False
+            return None
         except OSError:
-            return True
+            return b""
+
+    def test_a_head_that_never_ends(self):
+        self.check_408(self.check_ends(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "))
+
+    def test_a_body_that_never_ends(self):
+        self.check_408(self.check_ends(post(JSON, "Content-Length: 100000", body=b'{"prompt":"')))
+        self.check_408(self.check_ends(post(JSON, CHUNKED, body=b'ffffff\r\n{"prompt":"')))
+
+    def test_a_connection_that_says_nothing(self):
+        with self.server.connect() as silent:
+            silent.settimeout(WAIT_S)
+            with contextlib.suppress(ConnectionResetError):
+                self.check_408(silent.recv(1000))
+
+    def check_408(self, data):
+        """Closing without a word is right, too."""
+        if data:
+            self.assertIn(b" 408 ", data.split(b"\r\n")[0])
+
+
+class Pages(unittest.TestCase):
+    """What a page of an allowed origin may, and no other."""
+    PAGE, OTHER = "https://page.example", "https://other.example"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = serving.Server("--cors", cls.PAGE, "--allowed-host", "api.example")
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0, "\n".join(cls.server.lines[-40:])
+
+    def ask(self, *headers, host="api.example", data=None):
+        return exchange(self.server, data or post(JSON, LENGTH, *headers, host=host), 1)[0]
+
+    def test_allowed(self):
+        reply = self.ask(f"Origin: {self.PAGE}")
+        self.assertEqual((reply.status, reply.headers["access-control-allow-origin"]), (200, self.PAGE))
+        self.assertEqual(self.ask(host="127.0.0.1").status, 200)
+
+    def test_not_allowed(self):
+        for headers, host in (([f"Origin: {self.OTHER}"], "api.example"), ([], "other.example"),
+                              ([f"Origin: {self.PAGE}.other.example"], "api.example"),
+                              (["Origin: http://page.example"], "api.example")):
+            reply = self.ask(*headers, host=host)
+            self.assertIn(reply.status, {403, 421})
+            self.assertNotIn("access-control-allow-origin", reply.headers)
+
+    def test_preflight(self):
+        for origin, right in ((self.PAGE, {200, 204}), (self.OTHER, {403})):
+            reply = self.ask(data=(f"OPTIONS /v1/completions HTTP/1.1\r\nHost: api.example\r\nOrigin: {origin}\r\n"
+                                   "Access-Control-Request-Method: POST\r\n\r\n").encode())
+            self.assertIn(reply.status, right)
 
 
 if __name__ == "__main__":
