@@ -57,8 +57,8 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
-// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what comes
-// in the next 10 seconds, one unit of priority.
+// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
+// comes in the next 10 seconds, one unit of priority.
 static int priority_of(int priority, int index)
 {
     enum { FIRST_PROMPTS = 16 };
