@@ -25,8 +25,8 @@ SANITIZER = "quarantine_size_mb=8:thread_local_quarantine_size_kb=64"
 class Server:
     """One `flexinfer serve`, its log kept line by line."""
 
-    def __init__(self, *args, env=None, limits=None, wrapper=()):
-        self.lines = []
+    def __init__(self, *args, env=None, limits=None, wrapper=(), key=None):
+        self.lines, self.key = [], key
         self.hold = threading.Event()  # set: the log is not read
         asan = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), SANITIZER)))
         env = {k: v for k, v in os.environ.items() if not k.startswith("FLEXINFER_")} | {"ASAN_OPTIONS": asan} | (env or {})
@@ -105,7 +105,9 @@ class Server:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             body = None if fields is None else json.dumps(fields)
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            headers = {"Content-Type": "application/json"} if body else {}
+            headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            connection.request(method, path, body, headers)
             reply = connection.getresponse()
             return reply.status, reply.read()
         finally:
