@@ -57,7 +57,8 @@ def test_aiperf(server, place, kind, streaming):
          "--custom-dataset-type", "single_turn", "--tokenizer", "test/words", "--use-server-token-count",
          "--ui", "none", "--artifact-dir", out, "--extra-inputs", f"max_tokens:{N_TOKEN}",
          "--extra-inputs", "ignore_eos:true"],
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(place), "HOME": str(place)}, cwd=place, capture_output=True, text=True, timeout=400)
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(place), "HOME": str(place)}, cwd=place,
+        capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     found = json.loads((out / "profile_export_aiperf.json").read_text(encoding="utf-8"))
     assert found["request_count"]["avg"] == N_REQUEST
