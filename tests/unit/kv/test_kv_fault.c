@@ -1,6 +1,6 @@
 // test_kv_fault.c - for every manager, every call of kv.h and every i: the i-th call of the backend
 // fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences are as before, the manager's
-// invariants hold, the call succeeds if it is made again, and at the end nothing is left.
+// invariants hold, the call succeeds in the next step, and at the end nothing is left.
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { BUDGET = 1 << 20, MOST_CALLS = 400 };
+enum { BUDGET = 2 << 20, MOST_CALLS = 400 };
 
 static kv_world w; // too large for a stack
 static int32_t text[2][KV_WORLD_CTX];
@@ -40,8 +40,8 @@ static void make_swapped(void)
 static void make_full(void)
 {
     make_two();
-    for (int i = 2; begin(i, 290, text[1]) == FX_OK;) i++;
-    for (int i = 2; w.seq[i].kv; i++) kv_world_release(&w, i);
+    for (int i = 2; i < 7 && begin(i, 290, text[1]) == FX_OK;) i++;
+    for (int i = 2; i < 7 && w.seq[i].kv; i++) kv_world_release(&w, i);
 }
 
 static fx_status do_begin(void)
@@ -160,8 +160,11 @@ static bool fails_well(const char *manager, const struct call_row *row, uint64_t
     kv_world_verify(&w);
     if (st != FX_OK && st != FX_EIO && st != FX_ENOSPACE)
         fail_msg("%s, %s, call %d: status %d", manager, row->name, (int)i, (int)st);
-    if (st != FX_OK && row->call() != FX_OK)
-        fail_msg("%s, %s, call %d: it fails for ever", manager, row->name, (int)i);
+    fxi_kv_step(w.kv, 0, 1); // a system that had no memory is asked again
+    const fx_status again = st == FX_OK ? st : row->call();
+    if (again != FX_OK)
+        fail_msg("%s, %s, call %d: status %d, then %d", manager, row->name, (int)i, (int)st,
+                 (int)again);
     kv_world_verify(&w);
     fxi_kv_step(w.kv, 0, 2); // frees what a failing device kept
     kv_world_close(&w);
