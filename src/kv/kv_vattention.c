@@ -138,9 +138,11 @@ static bool free_row(kv_vattention *k, batch_row *r)
     return true;
 }
 
-// Those that were released while the device failed.
-static void free_left(kv_vattention *k)
+// Takes up what a failing device has left: requests that were released, or are half mapped.
+static void repair_batch(kv_vattention *k)
 {
+    const vt_status st = vt_va_recover(k->va);
+    (void)st; // the next step tries again
     for (int i = 0; i < k->max_seq && k->n_left; i++)
         if (k->row[i].is_left && free_row(k, &k->row[i])) k->n_left--;
 }
@@ -150,7 +152,7 @@ static fx_status kva_seq_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_
     kv_vattention *k = batch_of(kv);
     uint32_t reqid;
     *out = NULL;
-    free_left(k);
+    repair_batch(k);
     const vt_status st = vt_va_alloc_reqid(k->va, (uint32_t)expect->begin_tok, &reqid);
     if (st != VT_OK) return fxi_kv_status_of(st);
     k->row[reqid] = (batch_row){.is_used = true};
@@ -250,7 +252,7 @@ static void kva_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     kv_vattention *k = batch_of(kv);
     (void)now_ms;
-    free_left(k);
+    repair_batch(k);
     if (ahead_tok <= 0) return;
     const vt_status st = vt_va_step_async(k->va, k->len_tok);
     (void)st; // the next extend maps what is missing
@@ -261,6 +263,7 @@ static void kva_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 static fx_status kva_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     kv_vattention *k = batch_of(kv);
+    repair_batch(k);
     const vt_status st = vt_va_reserve_physical_pages(k->va, budget_bytes);
     if (st == VT_OK) k->budget_bytes = budget_bytes;
     return fxi_kv_status_of(st);
