@@ -12,7 +12,7 @@
 // needs a longer context than the model was trained for, it uses one: the text gets worse, but the
 // cost does not change.
 #include "bench_serving.h"
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 
 static const struct part {
     const char *name;
@@ -92,7 +92,8 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVING_"};
+static const fxi_opt_table table = {
+    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVING_"};
 
 // Whether the n bytes at `name` are one of the names in `list`.
 static bool is_listed(const char *list, const char *name, size_t n)

@@ -463,6 +463,36 @@ static inline void vt_read_stats(vt_manager *m, vt_stats *out)
     vt_stats_read(m, out);
 }
 
+// Times in milliseconds, by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1,
+// and the last element counts all longer ones.
+#define VT_N_AGE 24
+typedef struct vt_ages {
+    uint64_t count[VT_N_AGE + 1];
+    uint64_t sum_ms;
+} vt_ages;
+
+// How long parts of prefixes live, by the clock of vt_step: when a part is evicted, the time since
+// it was recorded (life) and since it was used last (idle); when a sequence matches it, the time
+// since it was used before (reuse).
+typedef struct vt_prefix_ages {
+    size_t struct_bytes; // sizeof(vt_prefix_ages) of the caller: what is filled in at most
+    vt_ages life, idle, reuse;
+} vt_prefix_ages;
+
+// Sets the clock of vt_step between steps, for retention and ages; it never goes back. Owner
+// thread.
+VT_API void vt_tick(vt_manager *m, uint64_t now_ms);
+
+// Fills *out with the ages so far. Owner thread.
+VT_API void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out);
+
+// The same, with struct_bytes set.
+static inline void vt_get_prefix_ages(const vt_manager *m, vt_prefix_ages *out)
+{
+    out->struct_bytes = sizeof *out;
+    vt_prefix_ages_get(m, out);
+}
+
 // Proves the invariants: owned + shared + cached + spare = created, the count of holders of every
 // chunk, the map of every span, the prefix tree, and that the system holds and maps exactly as
 // much. Waits for the mapper first. Slow: for tests, debug builds and idle moments. Returns VT_OK,

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
 
 // ---- command_table.c --------------------------------------------------------------------------
@@ -47,9 +47,11 @@ enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 };
 // ---- options.c --------------------------------------------------------------------------------
 
 typedef struct fxi_cli_options {
+    const char *config;                    // NULL: not given
     const char *model;                     // NULL: not given
     const char *tokenizer, *tokenizer_pre; // NULL: not given
     const char *chat_template;             // NULL: not given
+    const char *pooling;                   // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_type;
@@ -58,8 +60,17 @@ typedef struct fxi_cli_options {
     // serve
     const char *host;
     int port, max_seq, max_queue;
+    const char *log_format, *log_level;
+    bool log_prompts, check_config;
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
+    const char *key_file, *cors, *allowed_hosts; // NULL: not given
+    const char *tls_cert, *tls_key;              // NULL: not given
+    const char *isolate;
+    bool allow_priority, open_metrics;
+    int max_conn, max_per_address, idle_timeout_s;
+    float header_timeout_s, body_timeout_s, drain_timeout_s;
+    uint64_t max_body_bytes;
     // run
     const char *prompt; // NULL: chat
     int max_tok;

@@ -37,6 +37,17 @@ fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
     return FX_OK;
 }
 
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err)
+{
+    *out = (fx_model_info){.n_layer = 0};
+    fx_engine *eng = calloc(1, sizeof *eng);
+    if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    fx_status st = fxi_engine_init(eng, err);
+    if (st == FX_OK) st = fxi_engine_check(eng, opt, out, err);
+    fxi_engine_unload(eng);
+    return st;
+}
+
 void fx_engine_close(fx_engine *eng)
 {
     if (!eng) return;

@@ -5,9 +5,11 @@
 // fxi_kv_domain a vt_domain.
 #include "kv/kv_managers.h"
 
+#include "kv/kv_meter.h"
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
@@ -15,6 +17,7 @@
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
+    vt_vmm *meter;  // owned by vt
     int whole_tok;  // smallest number of tokens whose rows end where a chunk ends
     bool single_thread;
 } kv_vtensor;
@@ -76,7 +79,6 @@ static vt_config config_of(const fxi_kv_shape *shape)
     cfg.budget_bytes = shape->budget_bytes;
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
-    cfg.vmm = shape->vmm;
     cfg.no_guard = shape->is_unguarded;
     cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
     return cfg;
@@ -93,8 +95,11 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     vt_config cfg = config_of(shape);
-    const vt_status st = vt_manager_create(&cfg, &k->vt);
+    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    cfg.vmm = k->meter;
+    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
+        fxi_meter_cancel(k->meter, shape->vmm);
         free(k);
         return fxi_fail(err, kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
@@ -254,6 +259,11 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
 }
 
+static void kvv_tick(fxi_kv *kv, uint64_t now_ms)
+{
+    vt_tick(manager_of(kv)->vt, now_ms);
+}
+
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     vt_status st;
@@ -282,11 +292,34 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .mapped_bytes = st.mapped_bytes,
         .held_bytes = st.owned_bytes + st.shared_bytes,
         .cached_bytes = st.cached_bytes,
+        .shared_bytes = st.shared_bytes,
+        .spare_bytes = st.spare_bytes,
+        .slack_bytes = st.slack_bytes,
         .live_bytes = st.live_bytes,
         .swapped_bytes = st.swapped_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };
+}
+
+static fxi_kv_ages ages_of(const vt_ages *a)
+{
+    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(to.count, a->count, sizeof to.count);
+    return to;
+}
+
+static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
+{
+    vt_prefix_ages a;
+    vt_get_prefix_ages(manager_of(kv)->vt, &a);
+    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
+}
+
+static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+{
+    fxi_meter_read(manager_of(kv)->meter, out);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -315,9 +348,12 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_view = kvv_seq_view,
     .bytes_for = kvv_bytes_for,
     .step = kvv_step,
+    .tick = kvv_tick,
     .set_budget = kvv_set_budget,
     .trim = kvv_trim,
     .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
+    .prefix_ages = kvv_prefix_ages,
+    .driver_calls = kvv_driver_calls,
     .check = kvv_check,
 };

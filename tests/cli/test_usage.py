@@ -25,7 +25,7 @@ class Usage(cli.TestCase):
             text = self.ok(*args).stdout.decode()
             for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
                            "--top-k K", "--top-p P", "--min-p P", "--seed S", "--ignore-eos", "--threads N", "--ctx N",
-                           "--kv-memory SIZE", "--kv-type TYPE", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
+                           "--kv-memory SIZE", "--kv-type f16|bf16|f32|q8_0", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
                 self.assertIn(option, text)
             self.assertNotIn("--port", text)
             self.assertNotIn("--swap", text)

@@ -96,16 +96,21 @@ static void test_half_sent_bodies_are_bounded(void **state)
     fixture f = begin((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
     for (int i = 0; i < 150; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: %zu\r\n\r\n{", MIB);
+        http_send(fd[i],
+                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: %zu\r\n\r\n{",
+                  MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
     for (double end_s = fxi_now_s() + WAIT_S; ledger(&f).n_refused < 136; nap())
         assert_true(fxi_now_s() < end_s);
     int late = http_open(f.port); // is told before it sends
-    http_send(late,
-              "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
-              "Content-Length: %zu\r\n\r\n",
-              MIB);
+    http_send(
+        late,
+        "POST " TEXT
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        "Content-Length: %zu\r\n\r\n",
+        MIB);
     http_reply r = http_read(late);
     assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
     expect(r, 503, "\"code\":\"overloaded\"");
@@ -127,7 +132,8 @@ static void test_chunked_bodies_are_bounded(void **state)
     memset(piece, ' ', sizeof piece - 1);
     for (int i = 0; i < 4; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
     for (double end_s = fxi_now_s() + WAIT_S; !ledger(&f).n_refused; nap())
@@ -168,38 +174,48 @@ static char *huge_body(const char *before, const char *fill, const char *after, 
     return b.p;
 }
 
-// A stop string is held by the engine with what it takes to find it, and by the reply, which names
-// it. All of it is billed for as long as the request runs.
+// Stop strings are held by the engine with what it takes to find them, and by the reply, which
+// names them. All of it is billed for as long as the request runs.
 static void test_stop_strings_are_billed(void **state)
 {
     (void)state;
-    char *stop = huge_body("{\"prompt\":\"stuck\",\"stop\":\"", "stop", "\"}", MIB);
-    fixture f = begin((fxi_server_options){.max_queue_bytes = 64 * MIB});
+    enum { N = 8, BYTES = 1000 };
+    fxi_buf b = {0};
+    fxi_buf_str(&b, "{\"prompt\":\"stuck\",\"stop\":[");
+    for (int i = 0; i < N; i++) fxi_buf_fmt(&b, "%s\"%0*d\"", i ? "," : "", BYTES, i);
+    fxi_buf_str(&b, "]}");
+    fixture f = begin((fxi_server_options){0});
     int fd = http_open(f.port);
-    http_post(fd, TEXT, stop);
-    wait_held(&f, FXI_BYTES_QUEUE, 5 * MIB - 1024, 5 * MIB + 16384);
-    wait_held(&f, FXI_BYTES_ANSWER, MIB - 1024, MIB + 16384);
+    http_post(fd, TEXT, b.p);
+    wait_held(&f, FXI_BYTES_QUEUE, 5 * N * BYTES, 5 * N * BYTES + 16384);
+    wait_held(&f, FXI_BYTES_ANSWER, N * BYTES, N * BYTES + 16384);
     wait_held(&f, FXI_BYTES_TREE, 0, 0);
     wait_held(&f, FXI_BYTES_BODY, 0, 0);
     http_reset(fd);
     wait_empty(&f);
     end(&f);
-    free(stop);
+    fxi_buf_free(&b);
 }
 
-// What is held only while a chat is rendered is billed, too: a body that fits, with a rendering
-// that does not.
-static void test_renderings_are_billed(void **state)
+// What is held only while a text is rendered, cut into tokens or spelled is billed, too: bodies
+// that fit, with an outcome that does not.
+static void test_outcomes_are_billed(void **state)
 {
     (void)state;
     char *chat =
         huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
+    char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
+    char *ids = huge_body("{\"tokens\":[263", ",263", "]}", MIB / 2);
     fixture f = begin((fxi_server_options){.max_queue_bytes = 4 * MIB});
     expect(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
     expect(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/tokenize", text), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/detokenize", ids), 413, "request_too_large");
     wait_empty(&f);
     end(&f);
     free(chat);
+    free(text);
+    free(ids);
 }
 
 typedef struct client {
@@ -449,7 +465,7 @@ int main(void)
         cmocka_unit_test(test_half_sent_bodies_are_bounded),
         cmocka_unit_test(test_chunked_bodies_are_bounded),
         cmocka_unit_test(test_stop_strings_are_billed),
-        cmocka_unit_test(test_renderings_are_billed),
+        cmocka_unit_test(test_outcomes_are_billed),
         cmocka_unit_test(test_huge_requests_leave_nothing),
         cmocka_unit_test(test_unread_answers_are_bounded),
         cmocka_unit_test(test_large_work_holds_nobody_up),

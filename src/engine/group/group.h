@@ -24,6 +24,7 @@
 #include "engine/sampling/prob_log.h"
 #include "flexinfer/flexinfer.h"
 #include "kv/kv.h"
+#include "model/model.h"
 
 #include <stdatomic.h>
 
@@ -51,6 +52,11 @@ typedef struct fxi_seq {
     double sum_logprob; // of the answer, if choices are ranked by it
     double beam_sum;    // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;  // of the answer, if it is emitted later
+    float *embd;        // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
+    bool pools_all;     // the rows of all its tokens are needed, not only the last one's
+    int n_pooled;       // tokens whose rows are in it
+    int n_embd;         // numbers of it that are emitted, once it has ended
+    uint64_t last_us;   // when its last token was drawn; 0: none yet
     fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
@@ -74,7 +80,11 @@ struct fxi_group {
     int max_tok;            // clamped to the context
     int n_seq;              // sequences: choices to compute, or beams
     fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
+    bool is_whole;          // its prompt is computed in one step: a token sees all of them
     bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;     // fx_submit,
+    uint64_t admit_us;      // its first admission,
+    uint64_t first_us;      // and its first token; 0: not yet
     int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first
     fxi_group_state state;  // lists.c
     fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
@@ -105,6 +115,8 @@ typedef struct fxi_group_list {
 // Refuses a request that could never be served. Errors: FX_EINVAL, FX_ECONTEXT, FX_ENOSPACE, as in
 // fx_submit.
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err);
+// The request without the fields that its task does not read.
+fx_request fxi_request_clean(const fx_request *req);
 int fxi_request_n_seq(const fx_request *req);
 // KV memory of all its sequences at prompt + max_tok tokens each.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok);
@@ -135,6 +147,11 @@ static inline int fxi_seq_n_left(const fxi_seq *s)
     return s->n_tok - s->n_computed;
 }
 
+static inline bool fxi_group_embeds(const fxi_group *g)
+{
+    return g->req.task == FX_TASK_EMBED;
+}
+
 // Whether probabilities of its prompt are still to be emitted.
 static inline bool fxi_seq_emits_prompt(const fxi_seq *s)
 {
@@ -154,6 +171,15 @@ void fxi_group_fail(fxi_group *g, const char *error);
 void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE
+
+// ---- embedding.c -------------------------------------------------------------------------------
+
+// Rows of s that are needed of the step being planned: of its last tokens.
+int fxi_embedding_n_row(const fxi_seq *s, const fxi_model_shape *shape);
+// Pools these rows, once s->n_computed has grown by the step.
+void fxi_embedding_add(fxi_seq *s, const fxi_model_shape *shape, const float *rows, int n_row);
+// All tokens are pooled: completes the vector and decides the end of s.
+void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape);
 
 // ---- lists.c -----------------------------------------------------------------------------------
 

@@ -4,6 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h" // defines: fxi_utf8_count
+
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes)
+{
+    if (t->show_control && fxi_vocab_control(v, id)) return fxi_vocab_piece(v, id, n_bytes);
+    return fxi_decoder_bytes(&t->bytes, v, id, n_bytes);
+}
+
+// Adds to `clean`, which is valid UTF-8, and counts characters.
+static bool add_clean(fxi_text *t, const char *bytes, size_t n)
+{
+    size_t from = t->clean.n;
+    t->token_at = t->n_char;
+    if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
+    t->n_char += fxi_utf8_count(t->clean.p + from, t->clean.n - from);
+    return true;
+}
+
 static bool begin_stops(fxi_text *t, size_t n_stop)
 {
     if (t->matched) return true;
@@ -56,7 +74,7 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const fxi_stops *sto
 {
     const size_t from = t->clean.n;
     *show = 0;
-    if (!fxi_decoder_add(&t->bytes, bytes, n, &t->clean)) return false;
+    if (!add_clean(t, bytes, n)) return false;
     if (!stops || !stops->n) {
         forget_stops(t);
         *show = t->clean.n;
@@ -96,6 +114,7 @@ void fxi_text_restart(fxi_text *t)
     fxi_buf_clear(&t->clean);
     forget_stops(t);
     t->stopped = false;
+    t->n_char = 0;
 }
 
 void fxi_text_free(fxi_text *t)

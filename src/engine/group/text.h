@@ -24,7 +24,13 @@ typedef struct fxi_text {
     uint32_t *matched; // [n_stop]: bytes at the end of the text that begin this stop string; NULL:
                        // none has been looked for
     size_t n_stop;
+    bool show_control; // control tokens are text, as they are spelled
+    size_t n_char;     // characters that have gone into `clean`
+    size_t token_at;   // the same before the token that was added last
 } fxi_text;
+
+// The bytes that this token adds as the next one, for fxi_text_add.
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes);
 
 // Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stops: the same in
 // each call, or NULL while none counts. False: no memory.

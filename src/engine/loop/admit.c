@@ -69,8 +69,9 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
 {
     if (g->is_counted) return;
     g->is_counted = true;
+    g->admit_us = fxi_now_us(eng);
     g->n_cached = s->n_computed;
-    fxi_inbox_count_hit(eng, s->n_computed);
+    fxi_inbox_count_lookup(eng, g->req.no_cache ? 0 : (int)g->req.n_prompt, s->n_computed);
 }
 
 // The group's need is known once its first sequence is matched. If that is too much, the group goes

@@ -29,6 +29,7 @@ static bool is_level(const fxi_group *g)
 
 static int decode_group(fx_engine *eng, fxi_group *g, int left)
 {
+    if (g->is_whole) return left; // computed as prompts, so that none waits for ever
     if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
     for (int i = 0; i < g->n_seq && left > 0; i++) {
         fxi_seq *s = &g->seq[i];

@@ -17,7 +17,7 @@ static void end_seq(fx_engine *eng, fxi_seq *s)
     if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !g->beam) fxi_cache_record_all(eng, s);
     fxi_cache_release(eng, s);
     s->state = FXI_SEQ_DONE;
-    if (!g->is_hidden) fxi_output_end(s);
+    if (!g->is_hidden) fxi_output_end(eng, s);
 }
 
 // Ends the sequences whose finish is decided. False: there are none.
@@ -73,7 +73,8 @@ static void collect_new(fx_engine *eng)
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
         fxi_lists_move(eng, g, FXI_WAITING);
-        if (!g->max_tok && !g->req.prompt_logprobs) fxi_group_finish(g, FX_FINISH_LENGTH);
+        if (!g->max_tok && !g->req.prompt_logprobs && !g->req.keep_priority && !fxi_group_embeds(g))
+            fxi_group_finish(g, FX_FINISH_LENGTH);
     }
 }
 
@@ -88,6 +89,7 @@ static void relax_admission(fx_engine *eng)
 static void compute_step(fx_engine *eng)
 {
     eng->idle_since_us = 0;
+    fxi_kv_tick(eng->kv, fxi_now_ms(eng));
     const int n_tok = fxi_plan_step(eng);
     if (n_tok) fxi_step_run(eng, n_tok);
     end_decided(eng, &eng->running);
@@ -98,6 +100,7 @@ bool fxi_turn_run(fx_engine *eng)
 {
     collect_new(eng);
     fxi_budget_apply(eng);
+    fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
     end_cancelled(eng, &eng->waiting);
     relax_admission(eng);

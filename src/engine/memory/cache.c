@@ -84,6 +84,7 @@ void fxi_cache_close_domain(fx_engine *eng, fxi_group *g)
 
 int fxi_cache_max_hit(const fxi_seq *s)
 {
+    if (s->pools_all) return s->n_pooled;
     if (fxi_seq_emits_prompt(s)) return s->n_prompt_emitted ? s->n_prompt_emitted - 1 : 0;
     return s->n_tok - 1;
 }

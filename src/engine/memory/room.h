@@ -48,8 +48,8 @@ fx_status fxi_cache_open_domain(fx_engine *eng, fxi_group *g); // no effect with
 void fxi_cache_close_domain(fx_engine *eng, fxi_group *g);
 // Tokens of s that are in the prefix cache and may come from there.
 int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
-// The most that may come from there: the last token is computed for its logits, and a prompt from
-// where its probabilities are still to be emitted.
+// The most that may come from there: the last token is computed for its logits, a prompt from where
+// its probabilities are still to be emitted, and a text from where its rows are still to be pooled.
 int fxi_cache_max_hit(const fxi_seq *s);
 // Gives s a cache that begins with its longest recorded prefix. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);

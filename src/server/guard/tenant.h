@@ -22,6 +22,8 @@ typedef struct fxi_tenant {
 
 // The tenant of requests without a key, not an admin, that may not raise its priority. Static.
 const fxi_tenant *fxi_tenant_anonymous(void);
+// Gives back what fxi_keyring_find returned; the anonymous tenant is left alone. Any thread.
+void fxi_tenant_release(const fxi_tenant *t);
 
 // Appends the name of the cache domain of one request: the tenant's salt, then `scope`, which parts
 // clients of one tenant ("": it does not; must not contain '/'), then the client's own cache_salt

@@ -1,8 +1,11 @@
 // http.h - connections: what the files of this shelf share, in the order of their calls.
 //
-//   client -> http.c -> routes.c -> job_work.c   (to a worker: parse, render, tokenize, submit)
-//                                -> http_send.c  (send, or suspend the connection until it can)
-//             watch.c: one thread that sees clients hang up and keeps silent streams alive
+//   client -> conn.c (its place and deadlines: peers.h)
+//          -> http.c -> doors.c -> framing.c, routes.c, permits.c
+//                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
+//                    -> http_send.c  (send, or suspend the connection until it can)
+//             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
+//                      connections that are late
 //             job.c:   one request; the engine's thread enters here with its events
 //
 // Threads. MHD's I/O threads run http.c, http_send.c and the `run` of routes; each request stays on
@@ -11,11 +14,11 @@
 // suspended. The engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c.
 //
 // Locks, in the order in which they are taken: server.mu, then job.mu, then those inside MHD; the
-// lock of the workers' queue is a leaf. None is ever held across fx_submit, fx_tokenize, a parse, a
-// rendering or a system call that may block; server.mu may be held across fx_cancel, job.mu may
-// not. What a worker makes for a job (reply, parts, answer) it makes aside and moves in under
-// job.mu, unless the reply has ended meanwhile: then it drops it. Bytes are counted (ledger.h)
-// without a lock, under any.
+// locks of the workers' queue and of the table of connections are leaves. None is ever held across
+// fx_submit, fx_tokenize, a parse, a rendering or a system call that may block; server.mu may be
+// held across fx_cancel, job.mu may not. What a worker makes for a job (reply, parts, answer) it
+// makes aside and moves in under job.mu, unless the reply has ended meanwhile: then it drops it.
+// Bytes are counted (ledger.h) without a lock, under any.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
 
@@ -27,7 +30,12 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/endpoint/endpoint.h"
+#include "server/guard/key_ring.h"
+#include "server/guard/origin.h"
+#include "server/guard/peers.h"
 #include "server/guard/tenant.h"
+#include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
@@ -45,16 +53,24 @@ typedef struct fxi_watch {
 } fxi_watch;
 
 struct fxi_server {
+    // NULL while the model loads. What depends on it, model_id, fingerprint and lim, is complete
+    // before it is set.
+    _Atomic(fx_engine *) eng;
+    atomic_bool draining; // no new work is taken
+
     // Immutable after start.
-    fx_engine *eng;
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
     char host[64], model_id[256];
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
     fxi_limits lim;
+    fxi_origins origins;
+    fxi_keyring *keys;
     struct MHD_Daemon *mhd;
     struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
+    fxi_peers peers;
+    fxi_metrics *metrics; // a reference
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -82,6 +98,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    double first_s; // when its first token came; 0: not yet
+    uint64_t queued_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
@@ -93,8 +111,10 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
 struct fxi_http_job {
     atomic_int refs;
 
-    fx_engine *eng; // immutable; outlives the job
-    fxi_bill bill;  // what the request holds; any thread
+    fx_engine *eng; // immutable once the head has been read; outlives the job
+    // A reference, since the engine's events may outlive the server. Immutable.
+    fxi_metrics *metrics;
+    fxi_bill bill; // what the request holds; any thread
     // Immutable once the head has been read, and never NULL; valid as long as the job.
     const fxi_tenant *tenant;
     char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
@@ -102,7 +122,11 @@ struct fxi_http_job {
     // The I/O thread's own.
     fxi_server *srv; // valid while the connection's or the worker's reference is held
     const struct fxi_route *route;
+    fxi_peer *peer;       // its connection; valid as long as that
     const char *path;     // the request's, during a callback of MHD
+    const char *origin;   // the Origin header, if pages of it may use the server, or NULL
+    bool preflight;       // a browser asks what it may send
+    bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
     fxi_phase phase;
@@ -153,7 +177,35 @@ double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
 // Whether the request came with an admin's key. Any thread that holds a reference.
 bool fxi_http_job_is_admin(const fxi_http_job *job);
 
-// ---- watch.c: hang-ups and pings --------------------------------------------------------------
+// ---- conn.c: connections -----------------------------------------------------------------------
+
+// The connection's place in the table; NULL: there was no memory for one.
+fxi_peer *fxi_peer_of(struct MHD_Connection *conn);
+// Moves it on; wakes the watcher if its deadline is the next one. False: it has been cut.
+bool fxi_peer_move(fxi_server *srv, fxi_peer *p, fxi_peer_phase phase);
+
+// Callbacks of MHD (ud: the server). A connection comes or goes; *context is its fxi_peer.
+void fxi_conn_notify(void *ud, struct MHD_Connection *conn, void **context,
+                     enum MHD_ConnectionNotificationCode code);
+// The request line has been read; headers follow. Returns the request's first context, NULL.
+void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *conn);
+
+// ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
+
+// False: *err says why the request's end, and so the next one's beginning, is in doubt.
+bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
+                       fxi_http_error *err);
+// Finds the route and the tenant. False: job->early is the answer.
+bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, const char *version);
+
+// ---- permits.c: what is granted now. Any thread -------------------------------------------------
+
+// Whether the server takes work: it has a model and does not shut down.
+bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
+// Whether the tenant's requests may have this fx_request.priority.
+bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err);
+
+// ---- watch.c: hang-ups, pings and deadlines ----------------------------------------------------
 
 fx_status fxi_watch_start(fxi_server *srv, fx_error *err);
 // The two halves of the end, both allowed after a failed start: joins the thread; closes the files,
@@ -163,8 +215,9 @@ void fxi_watch_close(fxi_server *srv);
 // Lists the job and watches its socket. False: the server is closing.
 bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
-bool fxi_watch_is_closing(fxi_server *srv); // no more jobs are taken
-void fxi_watch_wake(fxi_server *srv);       // a listed job has become a stream: its pings are due
+// Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
+int fxi_watch_abort(const fxi_http_job *but, const char *id);
+void fxi_watch_wake(fxi_server *srv); // something is due earlier: a ping, a deadline
 
 // ---- job_work.c: from the I/O thread to a worker ----------------------------------------------
 
@@ -173,8 +226,9 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
-// Parses the body, billed, and gives it back. False: *err says why. Call fxi_params_free after
-// true.
+// The server's limits, with the job's bill.
+fxi_limits fxi_http_job_limits(fxi_http_job *job);
+// Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
 // submitted. Later failures end the reply with an error.
@@ -194,6 +248,8 @@ enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, f
 // Sends *body (taken over) with 200, if it could be made.
 enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
+// Sends what a page of this origin may send: a request with any headers.
+enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 
@@ -201,10 +257,11 @@ enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 
 // Who may use a route, and when.
 typedef enum fxi_access {
-    FXI_ACCESS_MODEL, // with a key, if the server has keys, once the model is loaded
-    FXI_ACCESS_KEY,   // with a key, if the server has keys; even while the model loads
-    FXI_ACCESS_PROBE, // anyone, at any time
-    FXI_ACCESS_ADMIN, // with an admin's key, once the model is loaded; nobody without such a key
+    FXI_ACCESS_MODEL,   // with a key, if the server has keys, once the model is loaded
+    FXI_ACCESS_KEY,     // with a key, if the server has keys; even while the model loads
+    FXI_ACCESS_METRICS, // as MODEL, and during a shutdown; the option open_metrics: without a key
+    FXI_ACCESS_PROBE,   // anyone, at any time
+    FXI_ACCESS_ADMIN,   // as MODEL, with an admin's key; nobody without such a key
 } fxi_access;
 
 typedef struct fxi_route {
@@ -217,16 +274,31 @@ typedef struct fxi_route {
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
     // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
+// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+int fxi_route_index(const fxi_route *r);
+int fxi_route_paths(const char **path, int max);
+
+// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+
+// An event, with job.mu held. On the engine's thread.
+void fxi_account_event(fxi_job_part *part, const fx_event *ev);
+// A finished request of the route with this number, -1: none.
+void fxi_account_request(const fxi_http_job *job, int route, int status);
+enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
+
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// With the option log_prompts: the body of a request for a generation, or the start of it.
+void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 
 // ---- http.c: the callbacks of MHD -------------------------------------------------------------
 

@@ -14,7 +14,7 @@ bool fxi_http_make_no_memory(fxi_server *srv)
     fxi_http_error e;
     fxi_buf b = {0};
     char seconds[16];
-    fxi_http_fail(&e, 503, "overloaded", NULL, "out of memory");
+    (void)fxi_http_fail_memory(&e);
     snprintf(seconds, sizeof seconds, "%d", fxi_http_retry_after(e.status));
     if (fxi_http_error_body(&b, &e))
         srv->no_memory = MHD_create_response_from_buffer(b.n, b.p, MHD_RESPMEM_MUST_FREE);
@@ -37,6 +37,20 @@ static enum MHD_Result send_no_memory(fxi_http_job *job)
     return fxi_http_send_no_memory(job->srv, job->conn);
 }
 
+static bool add_header(struct MHD_Response *r, const char *name, const char *value)
+{
+    return !value || MHD_add_response_header(r, name, value);
+}
+
+// What lets a page read the answer. Answers differ by origin, so caches must keep them apart.
+static bool add_cors_headers(const fxi_http_job *job, struct MHD_Response *r)
+{
+    return !job->origin ||
+           (add_header(r, "Access-Control-Allow-Origin", job->origin) &&
+            add_header(r, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After") &&
+            add_header(r, "Vary", "Origin"));
+}
+
 // The headers that all responses share.
 static bool add_headers(const fxi_http_job *job, int status, const char *type,
                         struct MHD_Response *r)
@@ -44,10 +58,11 @@ static bool add_headers(const fxi_http_job *job, int status, const char *type,
     char seconds[16];
     int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     snprintf(seconds, sizeof seconds, "%d", retry_s);
-    return MHD_add_response_header(r, "Content-Type", type) &&
-           MHD_add_response_header(r, "X-Request-Id", job->request_id) &&
-           (!retry_s || MHD_add_response_header(r, "Retry-After", seconds)) &&
-           (!job->allow[0] || MHD_add_response_header(r, "Allow", job->allow));
+    return add_header(r, "Content-Type", type) && add_header(r, "X-Request-Id", job->request_id) &&
+           add_header(r, "Retry-After", retry_s ? seconds : NULL) &&
+           add_header(r, "WWW-Authenticate", status == 401 ? "Bearer" : NULL) &&
+           add_header(r, "Allow", job->allow[0] ? job->allow : NULL) &&
+           add_header(r, "Connection", job->at_once ? "close" : NULL) && add_cors_headers(job, r);
 }
 
 // Queues *r and drops our reference to it.
@@ -90,6 +105,29 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
     job->code = e->code;
     if (fxi_http_error_body(&b, e)) return fxi_http_send(job, e->status, "application/json", &b);
     fxi_buf_free(&b);
+    return send_no_memory(job);
+}
+
+static const char *asked_of(const fxi_http_job *job, const char *name)
+{
+    return MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, name);
+}
+
+static bool add_preflight_headers(const fxi_http_job *job, struct MHD_Response *r)
+{
+    const bool is_private = asked_of(job, "Access-Control-Request-Private-Network");
+    return add_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS") &&
+           add_header(r, "Access-Control-Max-Age", "600") &&
+           add_header(r, "Access-Control-Allow-Headers",
+                      asked_of(job, "Access-Control-Request-Headers")) &&
+           add_header(r, "Access-Control-Allow-Private-Network", is_private ? "true" : NULL);
+}
+
+enum MHD_Result fxi_http_send_preflight(fxi_http_job *job)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (r && add_preflight_headers(job, r)) return send_response(job, 204, NULL, r);
+    if (r) MHD_destroy_response(r);
     return send_no_memory(job);
 }
 

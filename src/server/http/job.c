@@ -27,6 +27,7 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
     fxi_bill_open(&job->bill, srv->ledger);
     job->srv = srv;
     job->eng = srv->eng;
+    job->metrics = fxi_metrics_ref(srv->metrics);
     job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
     job->started_s = fxi_now_s();
@@ -37,6 +38,8 @@ void fxi_http_job_unref(fxi_http_job *job)
 {
     if (atomic_fetch_sub(&job->refs, 1) > 1) return;
     fxi_reply_free(&job->reply);
+    fxi_tenant_release(job->tenant);
+    fxi_metrics_unref(job->metrics);
     fxi_buf_free(&job->answer);
     fxi_body_free(&job->body, &job->bill);
     free(job->part);
@@ -127,6 +130,7 @@ static void add_event_locked(fxi_job_part *part, const fx_event *ev)
     fxi_http_job *job = part->job;
     fxi_http_error e;
     fxi_reply_event(&job->reply, part->index, ev);
+    fxi_account_event(part, ev);
     part->over = ev->last;
     if (ev->last) fxi_bill_give(&job->bill, FXI_BYTES_QUEUE, part->n_bytes);
     if (bill_text_locked(job) || job->text_bytes <= FXI_SMALL_BILL_BYTES) return;

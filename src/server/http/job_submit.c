@@ -31,37 +31,6 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
 
 // ---- ids --------------------------------------------------------------------------------------
 
-static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
-{
-    tok->id = malloc(ids->n * sizeof *tok->id);
-    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(tok->id, ids->id, ids->n * sizeof *tok->id);
-    tok->n = tok->cap = ids->n;
-    return FX_OK;
-}
-
-static fx_status encode_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                               fx_error *err)
-{
-    const size_t max_tok = (size_t)fx_engine_info(eng)->ctx_tok;
-    if (par->api == FXI_API_CHAT) {
-        fx_chat_request q = fxi_params_chat(par);
-        q.max_tok = max_tok;
-        return fx_chat_request_tokenize(eng, &q, tok, err);
-    }
-    const fxi_prompt *p = &par->prompt[i];
-    if (!p->text) return copy_ids(&p->ids, tok, err);
-    return fx_tokenize_max(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, max_tok, tok, err);
-}
-
-// The ids of prompt i. Ids from the client are copied, so that the caller frees either alike.
-static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                                 fx_error *err)
-{
-    FX_TRY(encode_prompt(eng, par, i, tok, err));
-    return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-}
-
 // What it takes to turn a prompt into ids: the ids, of which there are no more than the context
 // holds, in a list that doubles; a few copies of the text while it is rendered and normalized.
 static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
@@ -69,8 +38,8 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
     size_t n_bytes = p ? p->n_bytes : par->n_body_bytes;
-    size_t max_tok = (size_t)fx_engine_info(eng)->ctx_tok + 1;
-    size_t n_tok = n_bytes < max_tok ? n_bytes + 1 : max_tok;
+    size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
+    size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }
 
@@ -83,6 +52,7 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
     size_t n = REQUEST_BYTES + (par->stop_token.n + par->allow.n) * sizeof(int32_t) +
                par->n_bias * sizeof(fx_bias);
     for (size_t i = 0; i < par->n_stop; i++) n += STOP_COPIES * strlen(par->stop[i]);
+    for (size_t i = 0; i < par->n_ban; i++) n += sizeof *par->ban + par->ban[i].n * sizeof(int32_t);
     return n + (n_tok + 1) * sizeof(int32_t) +
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
@@ -133,26 +103,35 @@ static bool submit_billed(fxi_job_part *part, const fxi_params *par, const fx_to
     part->n_bytes = queued_bytes(par, tok->n);
     fxi_take taken = fxi_bill_take(bill, FXI_BYTES_QUEUE, part->n_bytes);
     if (!fxi_bytes_granted(err, taken)) return false;
-    fx_status st = submit_tokens(part, par, tok, &id, &e);
-    if (st == FX_OK) {
+    if (submit_tokens(part, par, tok, &id, &e) == FX_OK) {
         mark_submitted(part, id);
         return true;
     }
     fxi_bill_give(bill, FXI_BYTES_QUEUE, part->n_bytes);
-    return fxi_http_fail_fx(err, &e, fxi_params_blame(par, st));
+    return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+}
+
+// Prompt i's ids, once the reply knows what it will say of them.
+static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *tok,
+                        fxi_http_error *err)
+{
+    const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
+    fxi_reply *r = &part->job->reply;
+    bool ok =
+        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
+    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
+    return ok;
 }
 
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
 {
-    static const char *const input[] = {"prompt", "messages"};
     fx_tokens tok = {0};
-    fx_error e = {0};
     fxi_bill *bill = &part->job->bill;
     size_t n_bytes = encoding_bytes(part->job->eng, par, part->index);
     if (!fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes))) return false;
-    fx_status st = tokenize_prompt(part->job->eng, par, part->index, &tok, &e);
-    bool ok = st == FX_OK ? fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err)
-                          : fxi_http_fail_fx(err, &e, input[par->api]);
+    bool ok = encode_part(part, par, &tok, err) &&
+              (fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err));
     fx_tokens_free(&tok);
     fxi_bill_give(bill, FXI_BYTES_PROMPT, n_bytes);
     return ok;
@@ -168,14 +147,24 @@ static size_t copied_bytes(const fxi_params *par)
     return n;
 }
 
+static void name_reply(fxi_reply *r, const fxi_params *par)
+{
+    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd", "keep"};
+    const char *prefix = prefixes[par->api];
+    if (par->request_id)
+        snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
+    else
+        fxi_random_id(r->id, sizeof r->id, prefix);
+}
+
 // Makes the reply and its parts aside.
 static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
-    static const char *const prefixes[] = {"cmpl", "chatcmpl"};
     const fxi_reply_spec spec = fxi_params_reply(par);
-    fxi_random_id(r->id, sizeof r->id, prefixes[par->api]);
+    name_reply(r, par);
     r->created = time(NULL);
-    r->model = job->srv->model_id;
+    r->eng = job->eng;
+    r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
@@ -214,7 +203,7 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    return ok || fxi_http_fail_memory(err);
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)
@@ -224,10 +213,17 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
-bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+fxi_limits fxi_http_job_limits(fxi_http_job *job)
 {
     fxi_limits lim = job->srv->lim;
     lim.bill = &job->bill;
+    return lim;
+}
+
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
+    fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);
     return ok;
@@ -238,7 +234,8 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
     fxi_params par;
     bool wanted = false;
     if (!fxi_http_job_parse(job, api, &par, err)) return false;
-    bool ok = prepare_reply(job, &par, &wanted, err);
+    bool ok = fxi_permit_priority(job, fxi_params_request(&par, 0).priority, err) &&
+              fxi_params_resolve(&par, job->eng, err) && prepare_reply(job, &par, &wanted, err);
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;

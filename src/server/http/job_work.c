@@ -18,10 +18,11 @@ static void run_job_work(fxi_work *w)
     fxi_http_job_unref(job);
 }
 
-// Requests of one tenant wait for each other; without keys, those of one connection's peer.
+// Requests of one tenant wait for each other; without keys, those of one connection.
 static uint64_t lane_of(const fxi_http_job *job)
 {
-    return (uint64_t)(uintptr_t)job->tenant;
+    const bool known = job->tenant != fxi_tenant_anonymous();
+    return known ? (uint64_t)(uintptr_t)job->tenant : (uint64_t)(uintptr_t)job->peer;
 }
 
 enum MHD_Result fxi_http_job_post(fxi_http_job *job)

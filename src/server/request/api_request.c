@@ -17,7 +17,13 @@ static fxi_params default_params(fxi_api api)
                         .typical_p = 1,
                         .repetition_penalty = 1,
                         .length_penalty = 1,
+                        .n_logprob = -1,
+                        .n_prompt_logprob = -1,
                         .cache_prompt = true,
+                        .add_special = true,
+                        .parse_special = true,
+                        .skip_special = api != FXI_API_DETOKENIZE,
+                        .keep_priority = api == FXI_API_RETAIN ? 7 : 0,
                         .add_generation_prompt = true};
 }
 
@@ -46,10 +52,13 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 void fxi_params_free(fxi_params *par)
 {
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
+    for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
     free(par->prompt);
     free(par->stop_token.id);
     free(par->allow.id);
+    free(par->tokens.id);
     free(par->bias);
+    free(par->ban);
     if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, par->doc.held_bytes + par->list_bytes);
     fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};

@@ -2,6 +2,8 @@
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
 // counts depth and values before anything is parsed, and the tree's memory is billed as it grows.
+#include <math.h>
+
 #include "base/text/json_shape.h"
 #include "server/request/api_fields.h"
 
@@ -36,8 +38,7 @@ static bool tell_failure(fxi_json_status st, const tree_room *r, const json_erro
                          fxi_http_error *err)
 {
     if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
-    if (st == FXI_JSON_NO_MEMORY)
-        return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
     return fxi_http_fail(err, 400, "invalid_json", NULL,
                          "the body is not JSON: line %d, column %d: %.160s", e->line, e->column,
                          e->text);
@@ -54,4 +55,11 @@ bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n
     if (st != FXI_JSON_OK) return tell_failure(st, &r, &e, err);
     if (json_is_object(doc->root)) return true;
     return fxi_http_fail(err, 400, "invalid_json", NULL, "the body must be a JSON object");
+}
+
+bool fxi_json_is_whole(const json_t *v)
+{
+    if (json_is_integer(v)) return true;
+    double d = json_is_real(v) ? json_real_value(v) : 0.5;
+    return d == floor(d) && fabs(d) <= 9007199254740992.0;
 }

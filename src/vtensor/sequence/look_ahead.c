@@ -189,6 +189,13 @@ static void wipe_idle(vt_manager *m)
         }
 }
 
+void vt_tick(vt_manager *m, uint64_t now_ms)
+{
+    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vti_events_clock(m->events, m->now_ms);
+    vti_rtree_tick(m->rtree, m->now_ms);
+}
+
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
     static ahead_fn *const look[] = {
@@ -197,10 +204,9 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
         [VT_AHEAD_SLACK] = ahead_slack,
     };
     if ((unsigned)policy >= sizeof look / sizeof look[0]) return VT_EINVAL;
-    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vt_tick(m, now_ms);
     m->n_step++;
     m->system_is_full = false;
-    vti_events_clock(m->events, m->now_ms);
     vti_jobs_take(m);
     vti_loans_return(m, false);
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);

@@ -145,6 +145,12 @@ void vt_stats_read(vt_manager *m, vt_stats *out)
     vti_struct_out(out, &st, sizeof st, out->struct_bytes);
 }
 
+void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out)
+{
+    const vt_prefix_ages *ages = vti_rtree_ages(m->rtree);
+    vti_struct_out(out, ages, sizeof *ages, out->struct_bytes);
+}
+
 const char *vt_status_name(vt_status st)
 {
     static const char *const name[VT_N_STATUS] = {

@@ -183,6 +183,7 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = hit.n_tok, .last = hit.last};
+    vti_rtree_note_reuse(m->rtree, hit.last);
     vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
     vti_rtree_ref(m->rtree, hit.last);
     vti_rtree_chunks(m->rtree, hit, m->scratch);

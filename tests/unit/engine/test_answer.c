@@ -170,19 +170,21 @@ static void test_end_of_text(void **state)
     }
 }
 
-// min_tok masks the only token that is allowed: this request ends with an error, one line.
+// The only token that is allowed must not come twice: the request ends with an error, one line.
 static void test_rules_that_leave_nothing(void **state)
 {
     (void)state;
     prompt p;
     prepare(&p, 5);
-    c.req.sampling.allow = eng->end_tok;
+    const int32_t twice[] = {7, 7};
+    const fx_id_run run_of_two = {twice, 2};
+    c.req.sampling.allow = twice;
     c.req.sampling.n_allow = 1;
-    c.req.sampling.min_tok = 2;
-    c.req.ignore_eos = false;
+    c.req.sampling.ban_run = &run_of_two;
+    c.req.sampling.n_ban_run = 1;
     const client_choice *ch = run();
     assert_int_equal(ch->finish, FX_FINISH_ERROR);
-    assert_int_equal(ch->n_tok, 0);
+    assert_int_equal(ch->n_tok, 1);
     assert_true(strlen(ch->error) > 5 && !strchr(ch->error, '\n'));
     client_free(&c);
 }

@@ -332,6 +332,56 @@ static void test_idle_memory_goes_back(void **state)
     unthreaded_close(eng);
 }
 
+// Prefixes stay for as long as the option says; fx_clear_cache does not wait for that.
+static void test_prefixes_stay_while_wanted(void **state)
+{
+    (void)state;
+    static const struct {
+        int cache_idle_s;
+        uint64_t kept_s, gone_s; // gone_s 0: never
+    } rows[] = {{0, 599, 600}, {30, 29, 30}, {3, 4, 5}, {-1, 1000000, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fx_engine *eng =
+            unthreaded_open_single(MODEL, (fx_options){.n_thread = 1,
+                                                       .kv_memory_bytes = 16 << 20,
+                                                       .cache_idle_s = rows[i].cache_idle_s});
+        eng->now_us = read_clock;
+        clock_us = S;
+        work(eng);
+        const uint64_t since = clock_us;
+        (void)mapped_at(eng, since, 0);
+        (void)mapped_at(eng, since, rows[i].kept_s * S);
+        assert_true(memory(eng).cached_bytes > 0);
+        if (rows[i].gone_s)
+            (void)mapped_at(eng, since, rows[i].gone_s * S);
+        else
+            fx_clear_cache(eng);
+        (void)fxi_turn_run(eng);
+        assert_int_equal(memory(eng).cached_bytes, 0);
+        assert_int_equal(memory(eng).mapped_bytes, 0);
+        check_manager(eng);
+        unthreaded_close(eng);
+    }
+}
+
+// A prompt that is only to be kept is computed, and its tokens are not computed again.
+static void test_prompt_is_computed_to_be_kept(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine(16 << 20, 0);
+    for (int round = 0; round < 2; round++) {
+        fx_request req = request(0, &got[0]);
+        req.max_tok = 0;
+        req.n_choice = 1;
+        req.prompt_logprobs = false;
+        req.keep_priority = 3;
+        bits_ask(eng, &req, &got[0]);
+        assert_int_equal(got[0].choice[0].finish, FX_FINISH_LENGTH);
+        assert_int_equal(got[0].n_cached > 0, round);
+    }
+    unthreaded_close(eng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_more_memory_lets_the_waiting_in),
         cmocka_unit_test(test_too_little_memory_ends_a_request),
         cmocka_unit_test(test_idle_memory_goes_back),
+        cmocka_unit_test(test_prefixes_stay_while_wanted),
+        cmocka_unit_test(test_prompt_is_computed_to_be_kept),
     };
     return cmocka_run_group_tests(tests, ask_alone, NULL);
 }

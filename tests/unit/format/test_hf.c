@@ -338,11 +338,15 @@ static void test_pooling_of_sentence_transformers(void **state)
     expect_pooling("{\"pooling_mode_lasttoken\": true}", list, 3, true);
     expect_pooling("{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}", "[]",
                    1, false);
+    expect_pooling("{\"pooling_mode\": \"cls\"}", list, 2, true);
     write_text("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
     expect_refused("only mean, cls and lasttoken are supported");
     write_text("1_Pooling/config.json",
                "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
     expect_refused("a second mode of pooling");
+    write_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\": true}");
+    write_text("modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
+    expect_refused("modules.json: type: module 'Dense' is not supported");
     remove(SCRATCH "/1_Pooling/config.json");
     remove(SCRATCH "/modules.json");
     rmdir(SCRATCH "/1_Pooling");

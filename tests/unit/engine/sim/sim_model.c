@@ -182,6 +182,8 @@ sim_model *sim_model_make(int n_layer, size_t bytes)
                                        .n_kv_head = 1,
                                        .head_dim = (int)(bytes / sizeof(uint16_t)),
                                        .n_vocab = SIM_N_VOCAB,
+                                       .is_causal = true,
+                                       .generates = true,
                                        .train_ctx_tok = SIM_MAX_CTX};
     return m;
 }

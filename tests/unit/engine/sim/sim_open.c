@@ -134,6 +134,7 @@ static void fill_info(sim *w)
     fx_model_info *info = &w->eng->info;
     info->n_layer = w->set.n_layer;
     info->n_vocab = SIM_N_VOCAB;
+    info->generates = true;
     info->train_ctx_tok = info->ctx_tok = w->set.ctx_tok;
     info->kv_bytes_per_tok = 2 * (size_t)w->set.n_layer * w->set.row_bytes;
 }

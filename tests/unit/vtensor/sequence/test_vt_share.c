@@ -303,6 +303,37 @@ static void test_what_was_let_go_of_first_goes_first(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK), 2 * CHUNK_TOK);
 }
 
+static void step_at(uint64_t now_ms)
+{
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, now_ms));
+}
+
+// Recorded at 1000, let go of at 1003, matched at 1503, let go of again at once, evicted at 2003.
+static void test_prefixes_have_ages(void **state)
+{
+    (void)state;
+    vt_prefix_ages a;
+    step_at(1000);
+    family_grown(&f, 0, CHUNK_TOK);
+    assert_ok(family_record(&f, 0, CHUNK_TOK, NULL));
+    step_at(1003);
+    vt_seq_release(f.kin[0].s);
+    f.kin[0].s = NULL;
+    step_at(1503);
+    assert_ok(family_match(&f, 2, f.kin[0].tok, CHUNK_TOK));
+    vt_seq_release(f.kin[2].s);
+    f.kin[2].s = NULL;
+    step_at(2003);
+    assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
+    vt_get_prefix_ages(f.m, &a);
+    assert_int_equal(a.reuse.count[9], 1); // 257 .. 512 ms
+    assert_int_equal(a.reuse.sum_ms, 500);
+    assert_int_equal(a.life.count[10], 1);
+    assert_int_equal(a.life.sum_ms, 1003);
+    assert_int_equal(a.idle.count[9], 1);
+    assert_int_equal(a.idle.sum_ms, 500);
+}
+
 static void test_pins_may_hold_half_of_the_budget(void **state)
 {
     (void)state;
@@ -542,6 +573,7 @@ int main(void)
         TEST(test_prefixes_give_way_to_sequences_and_pins_do_not),
         TEST(test_a_pin_holds_what_it_names_and_no_more),
         TEST(test_what_was_let_go_of_first_goes_first),
+        TEST(test_prefixes_have_ages),
         TEST(test_pins_may_hold_half_of_the_budget),
         TEST(test_too_few_mappings_are_told_and_no_harm),
         TEST(test_a_kernel_that_runs_keeps_its_addresses),
