@@ -20,6 +20,7 @@ _flexinfer() {
         serve:--config) kind=-f ;;
         serve:--host) return ;;
         serve:--port) return ;;
+        serve:--alias) return ;;
         serve:--api-key-file) kind=-f ;;
         serve:--cors) return ;;
         serve:--allowed-host) return ;;
@@ -39,6 +40,7 @@ _flexinfer() {
         serve:--ctx | serve:-c) return ;;
         serve:--kv-memory) return ;;
         serve:--kv-type) words="f16 bf16 f32 q8_0" ;;
+        serve:--cache-idle) return ;;
         serve:--swap) return ;;
         serve:--swap-dir) kind=-d ;;
         serve:--step-tokens) return ;;
@@ -93,7 +95,7 @@ _flexinfer() {
         bench:--step-tokens) return ;;
         bench:--step-ms) return ;;
         serve:*)
-            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --api-key-file --cors --allowed-host --tls-cert --tls-key --isolate --allow-priority --open-metrics --max-connections --max-per-address --header-timeout --body-timeout --idle-timeout --drain-timeout --max-body --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
+            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --alias --api-key-file --cors --allowed-host --tls-cert --tls-key --isolate --allow-priority --open-metrics --max-connections --max-per-address --header-timeout --body-timeout --idle-timeout --drain-timeout --max-body --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv-type --cache-idle --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
             ;;
         run:*)
             words=" --model --tokenizer --tokenizer-pre --chat-template --config --prompt --max-tokens --temperature --top-k --top-p --min-p --seed --ignore-eos --threads --ctx --kv-memory --kv-type --step-tokens --help"

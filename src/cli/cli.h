@@ -54,6 +54,8 @@ typedef struct fxi_cli_options {
     const char *pooling;                   // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
+    const char *kv_manager;   // NULL: not given
+    int kv_block_tok;
     const char *kv_type;
     const char *swap_dir; // NULL: not given, see fxi_cli_swap_dir
     uint64_t swap_bytes;
@@ -64,8 +66,9 @@ typedef struct fxi_cli_options {
     bool log_prompts, check_config;
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
-    const char *key_file, *cors, *allowed_hosts; // NULL: not given
-    const char *tls_cert, *tls_key;              // NULL: not given
+    const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
+    int cache_idle_s;
+    const char *tls_cert, *tls_key; // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;

@@ -78,6 +78,24 @@ static void set_up_peers(fxi_server *srv)
     ps->deadline_s[FXI_PEER_IDLE] = o->idle_timeout_s;
 }
 
+// Cuts the names apart. Empty ones are skipped.
+static fx_status take_aliases(fxi_server *srv, fx_error *err)
+{
+    const char *all = srv->opt.alias ? srv->opt.alias : "";
+    char *rest = srv->alias_text;
+    if (strlen(all) >= sizeof srv->alias_text)
+        return fxi_fail(err, FX_EINVAL, "the model's names have more than %zu characters",
+                        sizeof srv->alias_text - 1);
+    snprintf(rest, sizeof srv->alias_text, "%s", all);
+    for (char *name = strtok_r(rest, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        if (srv->n_alias == FXI_MAX_ALIAS)
+            return fxi_fail(err, FX_EINVAL, "the model has more than %d further names",
+                            FXI_MAX_ALIAS);
+        srv->alias[srv->n_alias++] = name;
+    }
+    return FX_OK;
+}
+
 static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     fxi_server_options *o = &srv->opt;
@@ -91,7 +109,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
     set_up_peers(srv);
-    return FX_OK;
+    return take_aliases(srv, err);
 }
 
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
@@ -205,8 +223,12 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
-    srv->lim =
-        (fxi_limits){.model_id = srv->model_id, .n_vocab = m->n_vocab, .max_choice = MAX_CHOICE};
+    srv->lim = (fxi_limits){.model_id = srv->model_id,
+                            .alias = srv->alias,
+                            .n_alias = srv->n_alias,
+                            .n_vocab = m->n_vocab,
+                            .max_choice = MAX_CHOICE,
+                            .n_embd = m->n_embd};
     srv->eng = eng; // publishes the rest
 }
 

@@ -179,22 +179,21 @@ static char *huge_body(const char *before, const char *fill, const char *after, 
 static void test_stop_strings_are_billed(void **state)
 {
     (void)state;
-    enum { N = 8, BYTES = 1000 };
-    fxi_buf b = {0};
-    fxi_buf_str(&b, "{\"prompt\":\"stuck\",\"stop\":[");
-    for (int i = 0; i < N; i++) fxi_buf_fmt(&b, "%s\"%0*d\"", i ? "," : "", BYTES, i);
-    fxi_buf_str(&b, "]}");
-    fixture f = begin((fxi_server_options){0});
+    enum { N = 8, STOP_BYTES = 1000 };
+    char stop[N * (STOP_BYTES + 8)], *at = stop;
+    at += sprintf(at, "{\"prompt\":\"stuck\",\"stop\":[");
+    for (int i = 0; i < N; i++) at += sprintf(at, "%s\"%0*d\"", i ? "," : "", STOP_BYTES, i);
+    sprintf(at, "]}");
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 64 * MIB});
     int fd = http_open(f.port);
-    http_post(fd, TEXT, b.p);
-    wait_held(&f, FXI_BYTES_QUEUE, 5 * N * BYTES, 5 * N * BYTES + 16384);
-    wait_held(&f, FXI_BYTES_ANSWER, N * BYTES, N * BYTES + 16384);
+    http_post(fd, TEXT, stop);
+    wait_held(&f, FXI_BYTES_QUEUE, 5 * N * STOP_BYTES, 6 * N * STOP_BYTES);
+    wait_held(&f, FXI_BYTES_ANSWER, N * STOP_BYTES, 2 * N * STOP_BYTES);
     wait_held(&f, FXI_BYTES_TREE, 0, 0);
     wait_held(&f, FXI_BYTES_BODY, 0, 0);
     http_reset(fd);
     wait_empty(&f);
     end(&f);
-    fxi_buf_free(&b);
 }
 
 // What is held only while a text is rendered, cut into tokens or spelled is billed, too: bodies

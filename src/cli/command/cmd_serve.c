@@ -80,6 +80,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
 {
     return (fxi_server_options){.host = o->host,
                                 .port = o->port,
+                                .alias = o->alias,
                                 .n_worker = o->n_worker,
                                 .max_conn = o->max_conn,
                                 .max_per_address = o->max_per_address,

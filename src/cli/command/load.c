@@ -42,12 +42,15 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;
+    opt.kv_manager = o->kv_manager;
+    opt.kv_block_tok = o->kv_block_tok;
     opt.kv_type = o->kv_type;
     opt.max_seq = o->max_seq;
     opt.max_queue = o->max_queue;
     opt.max_queue_tok = (int64_t)o->max_queue_tok;
     opt.step_tok = o->step_tok;
     opt.step_ms = o->step_ms;
+    opt.cache_idle_s = o->cache_idle_s;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
     return opt;

@@ -114,7 +114,7 @@ void fxi_text_restart(fxi_text *t)
     fxi_buf_clear(&t->clean);
     forget_stops(t);
     t->stopped = false;
-    t->n_char = 0;
+    t->n_char = t->token_at = 0;
 }
 
 void fxi_text_free(fxi_text *t)

@@ -21,12 +21,12 @@ typedef struct fxi_text {
     bool include_stop; // the stop string is shown too
     bool stopped;      // a stop string was found: `clean` ends before it, or after it
     int stop_string;   // its index
-    uint32_t *matched; // [n_stop]: bytes at the end of the text that begin this stop string; NULL:
-                       // none has been looked for
-    size_t n_stop;
     bool show_control; // control tokens are text, as they are spelled
     size_t n_char;     // characters that have gone into `clean`
     size_t token_at;   // the same before the token that was added last
+    uint32_t *matched; // [n_stop]: bytes at the end of the text that begin this stop string; NULL:
+                       // none has been looked for
+    size_t n_stop;
 } fxi_text;
 
 // The bytes that this token adds as the next one, for fxi_text_add.

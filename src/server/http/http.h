@@ -42,6 +42,8 @@
 #include "server/work/body.h"
 #include "server/work/workers.h"
 
+#define FXI_MAX_ALIAS 16 // further names of the model
+
 typedef struct fxi_http_job fxi_http_job;
 
 // ---- the server -------------------------------------------------------------------------------
@@ -61,6 +63,9 @@ struct fxi_server {
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
     char host[64], model_id[256];
+    char alias_text[1024]; // the names of the next, each with its NUL
+    const char *alias[FXI_MAX_ALIAS];
+    size_t n_alias;
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
@@ -68,9 +73,9 @@ struct fxi_server {
     fxi_origins origins;
     fxi_keyring *keys;
     struct MHD_Daemon *mhd;
-    struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
     fxi_peers peers;
-    fxi_metrics *metrics; // a reference
+    fxi_metrics *metrics;           // a reference
+    struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;

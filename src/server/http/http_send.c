@@ -37,18 +37,14 @@ static enum MHD_Result send_no_memory(fxi_http_job *job)
     return fxi_http_send_no_memory(job->srv, job->conn);
 }
 
-static bool add_header(struct MHD_Response *r, const char *name, const char *value)
-{
-    return !value || MHD_add_response_header(r, name, value);
-}
-
 // What lets a page read the answer. Answers differ by origin, so caches must keep them apart.
 static bool add_cors_headers(const fxi_http_job *job, struct MHD_Response *r)
 {
     return !job->origin ||
-           (add_header(r, "Access-Control-Allow-Origin", job->origin) &&
-            add_header(r, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After") &&
-            add_header(r, "Vary", "Origin"));
+           (MHD_add_response_header(r, "Access-Control-Allow-Origin", job->origin) &&
+            MHD_add_response_header(r, "Access-Control-Expose-Headers",
+                                    "X-Request-Id, Retry-After") &&
+            MHD_add_response_header(r, "Vary", "Origin"));
 }
 
 // The headers that all responses share.
@@ -58,11 +54,13 @@ static bool add_headers(const fxi_http_job *job, int status, const char *type,
     char seconds[16];
     int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     snprintf(seconds, sizeof seconds, "%d", retry_s);
-    return add_header(r, "Content-Type", type) && add_header(r, "X-Request-Id", job->request_id) &&
-           add_header(r, "Retry-After", retry_s ? seconds : NULL) &&
-           add_header(r, "WWW-Authenticate", status == 401 ? "Bearer" : NULL) &&
-           add_header(r, "Allow", job->allow[0] ? job->allow : NULL) &&
-           add_header(r, "Connection", job->at_once ? "close" : NULL) && add_cors_headers(job, r);
+    return (!type || MHD_add_response_header(r, "Content-Type", type)) &&
+           MHD_add_response_header(r, "X-Request-Id", job->request_id) &&
+           (!retry_s || MHD_add_response_header(r, "Retry-After", seconds)) &&
+           (status != 401 || MHD_add_response_header(r, "WWW-Authenticate", "Bearer")) &&
+           (!job->allow[0] || MHD_add_response_header(r, "Allow", job->allow)) &&
+           (!job->at_once || MHD_add_response_header(r, "Connection", "close")) &&
+           add_cors_headers(job, r);
 }
 
 // Queues *r and drops our reference to it.
@@ -108,26 +106,25 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
     return send_no_memory(job);
 }
 
-static const char *asked_of(const fxi_http_job *job, const char *name)
-{
-    return MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, name);
-}
-
 static bool add_preflight_headers(const fxi_http_job *job, struct MHD_Response *r)
 {
-    const bool is_private = asked_of(job, "Access-Control-Request-Private-Network");
-    return add_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS") &&
-           add_header(r, "Access-Control-Max-Age", "600") &&
-           add_header(r, "Access-Control-Allow-Headers",
-                      asked_of(job, "Access-Control-Request-Headers")) &&
-           add_header(r, "Access-Control-Allow-Private-Network", is_private ? "true" : NULL);
+    const char *headers =
+        MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "Access-Control-Request-Headers");
+    const bool is_private = MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND,
+                                                        "Access-Control-Request-Private-Network");
+    return MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS") &&
+           MHD_add_response_header(r, "Access-Control-Max-Age", "600") &&
+           (!headers || MHD_add_response_header(r, "Access-Control-Allow-Headers", headers)) &&
+           (!is_private ||
+            MHD_add_response_header(r, "Access-Control-Allow-Private-Network", "true"));
 }
 
 enum MHD_Result fxi_http_send_preflight(fxi_http_job *job)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    if (r && add_preflight_headers(job, r)) return send_response(job, 204, NULL, r);
-    if (r) MHD_destroy_response(r);
+    if (!r) return send_no_memory(job);
+    if (add_preflight_headers(job, r)) return send_response(job, 204, NULL, r);
+    MHD_destroy_response(r);
     return send_no_memory(job);
 }
 

@@ -139,14 +139,6 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
 
 // ---- the reply --------------------------------------------------------------------------------
 
-// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
-static size_t copied_bytes(const fxi_params *par)
-{
-    size_t n = par->stop_token.n * VALUE_BYTES;
-    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
-    return n;
-}
-
 static void name_reply(fxi_reply *r, const fxi_params *par)
 {
     static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd", "keep"};
@@ -155,6 +147,14 @@ static void name_reply(fxi_reply *r, const fxi_params *par)
         snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
     else
         fxi_random_id(r->id, sizeof r->id, prefix);
+}
+
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+static size_t copied_bytes(const fxi_params *par)
+{
+    size_t n = par->stop_token.n * VALUE_BYTES;
+    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
+    return n;
 }
 
 // Makes the reply and its parts aside.

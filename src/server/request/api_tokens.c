@@ -65,7 +65,7 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     fx_error e = {0};
     if (encode_input(par, eng, i, out, &e) != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
     truncate_tokens(par, eng, out);
-    if (out->n) return true;
+    if (out->n || par->api == FXI_API_TOKENIZE) return true;
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
 
