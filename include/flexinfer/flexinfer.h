@@ -458,6 +458,9 @@ const char *fx_kv_manager_name(int i);
     X(kv_internal_bytes, "part kept for sequences that nobody is expected to use")        \
     X(kv_external_bytes, "part lost to the allocator's rounding")                         \
     X(kv_spare_bytes, "part kept for whoever comes next")                                 \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
+    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")

@@ -84,6 +84,9 @@ typedef struct fxi_kv_stats {
     uint64_t spare_bytes;    // for whoever comes next
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
+    uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
+    uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
+    uint64_t max_mapping;    // most of them at once
     uint64_t swapped_bytes;  // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
