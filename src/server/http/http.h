@@ -231,6 +231,8 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
+// The server's limits, with the job's bill.
+fxi_limits fxi_http_job_limits(fxi_http_job *job);
 // Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was

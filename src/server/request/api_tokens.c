@@ -80,6 +80,8 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
 
+#define TOKENS_BYTES 64 // of the shortest list
+
 // ---- words that are banned ----------------------------------------------------------------------
 
 static bool is_same_run(const fx_id_run *a, const fx_tokens *b)
@@ -118,12 +120,27 @@ static bool ban_word(fxi_params *par, const fx_engine *eng, const char *word, fx
     return fxi_http_fail_fx(err, &e, "bad_words");
 }
 
+// What banned words become: each two lists of ids, none longer than its text.
+static bool bill_words(fxi_params *par, fxi_http_error *err)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < json_array_size(par->bad_words); i++)
+        n_bytes += 2 * sizeof *par->ban +
+                   2 * (TOKENS_BYTES +
+                        sizeof(int32_t) * json_string_length(json_array_get(par->bad_words, i)));
+    if (!par->bill) return true;
+    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes))) return false;
+    par->list_bytes += n_bytes;
+    return true;
+}
+
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = json_array_size(par->bad_words);
     if (!n) return true;
+    if (!bill_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
-    if (!par->ban) return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    if (!par->ban) return fxi_http_fail_memory(err);
     for (size_t i = 0; i < n; i++)
         if (!ban_word(par, eng, json_string_value(json_array_get(par->bad_words, i)), err))
             return false;
