@@ -167,6 +167,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
+    if (!fxi_http_make_no_memory(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     return fxi_daemon_start(srv, err);
 }
 
@@ -192,6 +193,7 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
     if (srv->listen_fd >= 0) close(srv->listen_fd);

@@ -1,7 +1,7 @@
 // fuzz_json.c - request bodies of every kind: any bytes end in parameters or in an error, 4xx, with
-// a line of text, and nothing leaks. What parses goes through all that the server does with it: ids,
-// an engine's request within the ranges of flexinfer.h, an answer with logprobs, echo and ids, whole
-// or streamed; what needs no engine request is answered by its endpoint.
+// a line of text, and nothing leaks. What parses goes through all that the server does with it:
+// ids, an engine's request within the ranges of flexinfer.h, an answer with logprobs, echo and ids,
+// whole or streamed; what needs no engine request is answered by its endpoint.
 #include "fuzz.h"
 #include "server/endpoint/endpoint.h"
 #include "server/fake_engine.h"
@@ -83,7 +83,8 @@ static void check_request(const fxi_params *par)
 static void feed_prompt(fxi_reply *r, const fxi_params *par, int prompt, const fx_tokens *t)
 {
     fx_logprob top[FX_MAX_TOP];
-    for (int i = 0; i < FX_MAX_TOP; i++) top[i] = (fx_logprob){.token = 97 + i, .logprob = -(float)i};
+    for (int i = 0; i < FX_MAX_TOP; i++)
+        top[i] = (fx_logprob){.token = 97 + i, .logprob = -(float)i};
     const fx_request req = fxi_params_request(par, 1);
     fx_token_prob prob = {.logprob = -INFINITY, .rank = 3, .top = top};
     fx_event ev = {.n_prompt = (int)t->n, .prob = &prob, .text = "", .stop_string = -1};

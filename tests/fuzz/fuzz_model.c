@@ -19,16 +19,14 @@ static const void *no_place(void *ud, uint64_t i)
 }
 
 // Small numbers in any type: bytes below 16 have no large exponent.
-static fx_status make_rows(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst,
-                           fx_error *err)
+static void make_rows(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst)
 {
     const fxi_gguf *g = *(const fxi_gguf **)ud;
     const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
     const size_t row_bytes = (size_t)(t->ne[0] / t->type->block_elems * t->type->block_bytes);
     unsigned char *p = dst;
-    (void)row, (void)err;
+    (void)row;
     for (size_t b = 0; b < n_row * row_bytes; b++) p[b] = (unsigned char)(b * 7 % 16);
-    return FX_OK;
 }
 
 static void no_close(void *ud)
@@ -45,6 +43,18 @@ static bool is_small(const fxi_model *m)
            fxi_model_kv_row_bytes(m) < MAX_ROW_BYTES;
 }
 
+// The groups of planes one after the other.
+static fxi_kv_views views_of(char *cache, const fxi_model_shape *s, size_t plane, size_t row)
+{
+    fxi_kv_views v = {0};
+    for (int g = 0; g < s->kv.n_group; g++) {
+        v.group[g] =
+            (fxi_kv_view){.base = cache, .plane_stride_bytes = plane, .tok_stride_bytes = row};
+        cache += (size_t)s->kv.group[g].n_plane * plane;
+    }
+    return v;
+}
+
 static void run_pass(fxi_model *m)
 {
     const fxi_model_shape *s = fxi_model_get_shape(m);
@@ -54,11 +64,10 @@ static void run_pass(fxi_model *m)
     const int n_out = s->generates ? s->n_vocab : s->dim;
     float *out = malloc((size_t)n_out * sizeof *out);
     FUZZ_CHECK(cache && out);
-    const fxi_batch_seq seq = {
-        .view = {.base = cache, .plane_stride_bytes = plane, .tok_stride_bytes = row},
-        .n_tok = N_TOK,
-        .n_logit = 1,
-        .embeds = !s->generates};
+    const fxi_batch_seq seq = {.views = views_of(cache, s, plane, row),
+                               .n_tok = N_TOK,
+                               .n_logit = 1,
+                               .embeds = !s->generates};
     const fxi_batch batch = {.token = tok, .n_tok = N_TOK, .seq = &seq, .n_seq = 1, .rows = out};
     FUZZ_CHECK(fxi_model_forward(m, &batch, out, NULL) == FX_OK);
     for (int i = 0; i < n_out; i++) sink += out[i];
@@ -130,9 +139,9 @@ static void add_head(const char *path, fxi_buf *out)
 
 bool fuzz_seed(unsigned i, fxi_buf *out)
 {
-    static const char *const names[] = {"gemma2",     "gpt-oss",  "qwen2moe", "phi3-long",
-                                        "falcon-40b", "stablelm", "gpt2",     "llama-yarn",
-                                        "smollm3",    "olmo3",    "bert",     "nomic-bert"};
+    static const char *const names[] = {
+        "gemma2",     "gpt-oss", "qwen2moe", "phi3-long", "falcon-40b", "stablelm",     "gpt2",
+        "llama-yarn", "smollm3", "olmo3",    "bert",      "nomic-bert", "opt-post-norm"};
     char path[512];
     if (i >= sizeof names / sizeof *names) return false;
     snprintf(path, sizeof path, FX_SOURCE_DIR "/tests/vectors/models/%s.gguf", names[i]);

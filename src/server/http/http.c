@@ -84,8 +84,7 @@ static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
         [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
     if (st == FXI_BODY_OK) return true;
     fxi_body_free(&job->body, &job->bill);
-    if (st == FXI_BODY_NO_MEMORY)
-        return fxi_http_fail(&job->early, 503, "overloaded", NULL, "out of memory");
+    if (st == FXI_BODY_NO_MEMORY) return fxi_http_fail_memory(&job->early);
     return fxi_bytes_granted(&job->early, why[st]);
 }
 
@@ -108,9 +107,9 @@ static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, c
                                  const char *url, const char *version, void **con_cls)
 {
     fxi_peer *peer = fxi_peer_of(conn);
-    if (!peer || !fxi_peer_move(srv, peer, FXI_PEER_BODY)) return MHD_NO;
-    fxi_http_job *job = fxi_http_job_new(srv, conn);
-    if (!job) return MHD_NO;
+    if (peer && !fxi_peer_move(srv, peer, FXI_PEER_BODY)) return MHD_NO;
+    fxi_http_job *job = peer ? fxi_http_job_new(srv, conn) : NULL;
+    if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
     job->peer = peer;
     take_request_id(job);

@@ -74,7 +74,8 @@ struct fxi_server {
     fxi_keyring *keys;
     struct MHD_Daemon *mhd;
     fxi_peers peers;
-    fxi_metrics *metrics; // a reference
+    fxi_metrics *metrics;           // a reference
+    struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -231,6 +232,8 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
+// The server's limits, with the job's bill.
+fxi_limits fxi_http_job_limits(fxi_http_job *job);
 // Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
@@ -241,8 +244,15 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- http_send.c: responses -------------------------------------------------------------------
 
-// Sends *body (taken over) as the whole response.
+// Makes srv->no_memory. False: out of memory.
+bool fxi_http_make_no_memory(fxi_server *srv);
+// Sends it on a connection: 503, without allocating.
+enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *conn);
+// Sends *body (taken over) as the whole response. Where memory is short, these
+// send 503.
 enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+// Sends *body (taken over) with 200, if it could be made.
+enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
 // Sends what a page of this origin may send: a request with any headers.
 enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);

@@ -11,10 +11,10 @@
 #include "base/fail.h"         // defines: fxi_fail
 #include "base/system/clock.h" // defines: fxi_now_s
 
-#define TEXT_COPIES   4    // of a prompt's text while it is rendered and normalized
 #define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
 #define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
 #define SEQ_BYTES     1024 // and for each of its sequences
+#define VALUE_BYTES   64   // of a JSON value, without its text
 
 static uint64_t random_u64(void)
 {
@@ -40,7 +40,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
     size_t n_bytes = p ? p->n_bytes : par->n_body_bytes;
     size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
-    return TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
+    return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }
 
 // ---- the engine -------------------------------------------------------------------------------
@@ -57,6 +57,15 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
+// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
+// comes in the next 10 seconds, one unit of priority.
+static int priority_of(int priority, int index)
+{
+    enum { FIRST_PROMPTS = 16 };
+    const int behind = index / FIRST_PROMPTS;
+    return priority - behind > -FX_MAX_PRIORITY ? priority - behind : -FX_MAX_PRIORITY;
+}
+
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
 // this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
@@ -70,6 +79,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     }
     fx_request req = fxi_params_request(par, random_u64());
     req.tenant = domain.p;
+    req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
@@ -116,9 +126,12 @@ static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *to
                         fxi_http_error *err)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
-    return fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
-           fxi_reply_set_prompt(&part->job->reply, part->index, tok, p ? p->text : NULL,
-                                p ? p->n_bytes : 0, err);
+    fxi_reply *r = &part->job->reply;
+    bool ok =
+        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
+    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
+    return ok;
 }
 
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
@@ -144,6 +157,14 @@ static void name_reply(fxi_reply *r, const fxi_params *par)
         snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
     else
         fxi_random_id(r->id, sizeof r->id, prefix);
+}
+
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+static size_t copied_bytes(const fxi_params *par)
+{
+    size_t n = par->stop_token.n * VALUE_BYTES;
+    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
+    return n;
 }
 
 // Makes the reply and its parts aside.
@@ -185,12 +206,14 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
 {
     fxi_reply r = {0};
     fxi_job_part *part = NULL;
+    fxi_take taken = fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
+    if (!fxi_bytes_granted(err, taken)) return false;
     bool ok = make_reply(job, par, &r, &part);
     *wanted = ok && move_reply(job, par, &r, part);
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    return ok || fxi_http_fail_memory(err);
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)
@@ -200,10 +223,16 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
-bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+fxi_limits fxi_http_job_limits(fxi_http_job *job)
 {
     fxi_limits lim = job->srv->lim;
     lim.bill = &job->bill;
+    return lim;
+}
+
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
     fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);

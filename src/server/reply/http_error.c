@@ -32,6 +32,7 @@ static const struct engine_row {
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
+    {FX_ENOMEM, 503, "overloaded", false},
     {FX_EFORMAT, 400, "unsupported_chat_template", false}, // at a request: of the template
     {FX_OK, 500, NULL, false},                             // last: all others
 };
@@ -61,6 +62,11 @@ bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param)
     const struct engine_row *r = engine_rows;
     while (r->engine != err->status && r->engine != FX_OK) r++;
     return fxi_http_fail(e, r->status, r->code, r->client ? param : NULL, "%s", err->text);
+}
+
+bool fxi_http_fail_memory(fxi_http_error *e)
+{
+    return fxi_http_fail(e, 503, "overloaded", NULL, "out of memory");
 }
 
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)

@@ -116,7 +116,7 @@ static bool is_field(const char *name)
 }
 
 // Names go to the log: what is no plain word, and so perhaps a text, does not.
-static bool is_plain_name(const char *s)
+static bool is_loggable_name(const char *s)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     const size_t n = strlen(s);
@@ -132,7 +132,7 @@ static void note_ignored(fxi_params *par)
     json_object_foreach(par->root, name, v)
     {
         if (is_field(name)) continue;
-        const char *text = is_plain_name(name) ? name : "?";
+        const char *text = is_loggable_name(name) ? name : "?";
         if (n + strlen(text) + 2 > sizeof par->ignored) return;
         n +=
             (size_t)snprintf(par->ignored + n, sizeof par->ignored - n, "%s%s", n ? "," : "", text);

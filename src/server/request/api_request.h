@@ -76,6 +76,9 @@ typedef struct fxi_params {
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 
+// What to bill for a text while it is rendered and normalized: times its bytes.
+#define FXI_TEXT_COPIES 4
+
 typedef struct fxi_limits { // what a request is checked against
     const char *model_id;
     const char *const *alias; // [n_alias] further names of the model
