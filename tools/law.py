@@ -70,7 +70,11 @@ LAW = {
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
 
+    # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
+    "kv/pool": ["kv/kv_status.h", *PORT, "base/...", ERROR],
+    "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
+    "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     # The model: a plan as data, the blocks that run it, and the loading that makes it.
     "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
     "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],

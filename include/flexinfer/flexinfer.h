@@ -62,6 +62,8 @@ typedef struct fx_options {
     int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
                               // its cgroup, has free once the model is loaded
+    const char *kv_manager;   // who manages the KV cache, see fx_kv_manager_name; NULL: the first
+    int kv_block_tok;         // tokens in a unit of its memory, at least; 0: the manager's choice
     const char *kv_type;      // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
                               // size a multiple of 32); NULL: f16
     int max_seq;              // sequences that run together; 0: 64
@@ -367,10 +369,12 @@ typedef struct fx_request {
     fx_embd_norm norm;     // of an embedding
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
-    int max_tok;  // most tokens to generate per choice; < 0: as many as the context and the KV
-                  // budget hold; 0: none, and the prompt is computed only to be kept
-                  // (keep_priority) or for its logprobs
-    int n_choice; // 1 .. FX_MAX_CHOICE; they share the prompt, which is computed once
+    int max_tok;    // most tokens to generate per choice; < 0: as many as the context and the KV
+                    // budget hold; 0: none, and the prompt is computed only to be kept
+                    // (keep_priority) or for its logprobs
+    int expect_tok; // tokens that each choice will probably get; 0: unknown. A hint for KV managers
+                    // that reserve memory ahead
+    int n_choice;   // 1 .. FX_MAX_CHOICE; they share the prompt, which is computed once
     int n_best; // number of choices to compute; the n_choice with the best mean logprob are emitted
                 // once all have ended; 0: n_choice
     int beam_width; // 0: sample. Else beam search with n_choice .. FX_MAX_BEAM beams: in each step
@@ -422,8 +426,12 @@ void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
 // use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even
-// alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence).
+// alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence,
+// or the KV manager cannot change it).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
+
+// The i-th KV manager's name, for fx_options; NULL: there are no more. From any thread. Static.
+const char *fx_kv_manager_name(int i);
 
 // ---- statistics --------------------------------------------------------------------------------
 
@@ -445,9 +453,14 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
     X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
     X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
-    X(kv_spare_bytes, "part of kv_mapped_bytes kept for the next sequence")               \
-    X(kv_slack_bytes, "bytes in chunks of running sequences beyond their tokens")         \
-    X(kv_packed_floor_bytes, "what running sequences would take without slack")           \
+    X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")             \
+    X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")       \
+    X(kv_internal_bytes, "part kept for sequences that nobody is expected to use")        \
+    X(kv_external_bytes, "part lost to the allocator's rounding")                         \
+    X(kv_spare_bytes, "part kept for whoever comes next")                                 \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
+    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")

@@ -379,8 +379,8 @@ VT_API uint64_t vt_domain_id(const vt_domain *d);
 // ---- Memory
 
 // Returns spare chunks to the system until at most keep_bytes of them remain, the longest idle
-// first; *freed_bytes (may be NULL) is how much was returned.
-// Errors: VT_EDEVICE (what was returned before the failure stays returned and counted).
+// first; *freed_bytes (may be NULL) is how much was returned. So is room of the swap that nobody
+// uses. Errors: VT_EDEVICE (what was returned before the failure stays returned and counted).
 VT_API VT_NODISCARD vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes);
 
 // Evicts prefixes that no sequence uses, the least valuable first, until want_bytes are returned to
@@ -436,7 +436,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(swap_bytes, "room in the swap")                                            \
     X(swap_out_chunks, "chunks written to the swap so far")                      \
     X(swap_in_chunks, "chunks read back so far")                                 \
-    X(swap_corrupt, "chunks that came back with other bytes so far")
+    X(swap_corrupt, "chunks that came back with other bytes so far")             \
+    X(coming_bytes, "of owned_bytes, what sequences on their way to the swap give back")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most

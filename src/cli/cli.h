@@ -54,6 +54,8 @@ typedef struct fxi_cli_options {
     const char *pooling;                   // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
+    const char *kv_manager;   // NULL: not given
+    int kv_block_tok;
     const char *kv_type;
     const char *swap_dir; // NULL: not given, see fxi_cli_swap_dir
     uint64_t swap_bytes;

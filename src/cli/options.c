@@ -75,6 +75,8 @@ static const fxi_opt rows[] = {
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G; 0: half of the free memory"},
+    {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE, "manager of the KV cache's memory; a wrong name lists them"},
+    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
     {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
     {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server forgets cached prefixes; 0: 600; -1: it keeps them"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "disk space for preempted sequences, like 4G; 0: none, recompute them"},

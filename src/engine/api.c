@@ -181,3 +181,8 @@ fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)
         *out = (fx_machine){n_thread, probe.read_gb_s, probe.fma_gflop_s, probe.int8_gop_s};
     return st;
 }
+
+const char *fx_kv_manager_name(int i)
+{
+    return fxi_kv_manager_name(i);
+}

@@ -4,11 +4,16 @@
 
 #include <stdlib.h>
 
+#define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back
+
 static void *engine_main(void *arg)
 {
     fx_engine *eng = arg;
     while (!fxi_inbox_is_closing(eng))
-        if (!fxi_turn_run(eng)) fxi_inbox_wait(eng, fxi_idle_wait_s(eng));
+        if (!fxi_turn_run(eng))
+            fxi_inbox_wait(eng, 1000 * fxi_idle_wait_s(eng));
+        else if (fxi_turn_is_blocked(eng))
+            fxi_inbox_wait(eng, MOVE_WAIT_MS);
     fxi_turn_end_all(eng, FX_FINISH_ABORT);
     return NULL;
 }

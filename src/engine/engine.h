@@ -57,12 +57,14 @@ struct fx_engine {
     fxi_model *model;
     fxi_kv *kv;
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
-    int n_swapped;                   // sequences in the swap
+    int n_swapped;                   // sequences in the swap, or on their way there or back
+    int n_leaving, n_coming;         // those on their way
+    int n_planned_tok;               // in the last turn
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
     uint64_t n_freed;          // grows whenever a group that found no room may find some
     double us_per_tok;         // measured time of a prompt token; 0: not yet
-    double swap_us_per_byte;   // measured, one way
+    double swap_us_per_byte;   // measured, from beginning to end, one way
     uint64_t idle_since_us;    // 0: busy
     int n_idle_done;           // idle.c: actions taken since then
     struct fxi_step *step;     // step_scratch.c

@@ -60,7 +60,7 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->n_vocab = s->n_vocab;
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
     fill_abilities(info, s);
-    info->kv_bytes_per_tok = 2 * (size_t)s->n_layer * fxi_model_kv_row_bytes(m);
+    info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
 }
 
 // ---- without loading ---------------------------------------------------------------------------

@@ -60,6 +60,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_option("threads", o->n_thread, MAX_THREAD, err));
     FX_TRY(check_option("context", o->ctx_tok, MAX_CTX_TOK, err));
     FX_TRY(check_option("sequences", o->max_seq, 1 << 14, err));
+    FX_TRY(check_option("tokens of a KV block", o->kv_block_tok, 1 << 16, err));
     FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
     FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
@@ -136,10 +137,11 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     default_budget(eng);
     fxi_kv_shape shape = {
-        .n_layer = eng->info.n_layer,
-        .row_bytes = fxi_model_kv_row_bytes(eng->model),
+        .layout = fxi_model_get_shape(eng->model)->kv,
         .ctx_tok = eng->info.ctx_tok,
+        .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
+        .block_tok = eng->opt.kv_block_tok,
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,
@@ -147,14 +149,16 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .is_unguarded = eng->is_unguarded,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_open("vtensor", &shape, &eng->kv, err));
-    int n_tok = fxi_budget_tok(eng);
+    FX_TRY(fxi_kv_open(eng->opt.kv_manager, &shape, &eng->kv, err));
+    fxi_kv_stats stats;
+    fxi_kv_get_stats(eng->kv, &stats);
+    eng->opt.kv_memory_bytes = eng->budget_bytes = stats.usable_bytes;
+    int n_tok = fxi_request_longest_tok(eng, eng->opt.kv_memory_bytes);
     if (n_tok < fxi_budget_least_tok(eng))
         return fxi_fail(err, FX_ENOSPACE,
                         "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
                         (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-                        (unsigned long long)fxi_kv_bytes_for(eng->kv, fxi_budget_least_tok(eng)),
-                        fxi_budget_least_tok(eng));
+                        (unsigned long long)fxi_budget_least_bytes(eng), fxi_budget_least_tok(eng));
     eng->info.ctx_tok = n_tok;
     fit_embeddings(eng);
     return FX_OK;
@@ -224,6 +228,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
+    eng->opt.kv_manager = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     eng->opt.pooling = NULL;
     return st;

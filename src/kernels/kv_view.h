@@ -1,7 +1,9 @@
 // kv_view.h - a sequence's cache as an attention kernel sees it: plain data, no manager.
 //
-// Plane 2 l holds the keys of layer l, plane 2 l + 1 its values. The row of token t in plane p,
-// [n_kv_head][head_dim] numbers of the cache's type, begins at
+// A cache consists of groups of planes. Planes whose rows have the same size and life are one
+// group: all layers of a plain model, or those with and those without a sliding window. Within a
+// group, plane 2 l holds the keys of its layer l, plane 2 l + 1 the values. The row of token t in
+// plane p, [n_kv_head][head_dim] numbers of the cache's type, begins at
 //     base + p x plane_stride_bytes + t x tok_stride_bytes,
 // or, if the cache consists of blocks of 2^block_shift tokens that a table lists, at
 //     base + p x plane_stride_bytes + table[t / block] x block_stride_bytes
@@ -12,6 +14,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { FXI_KV_MAX_GROUP = 4 };
+
+typedef struct fxi_kv_group {
+    int n_plane;
+    size_t row_bytes; // one token in one plane
+    int window_tok;   // a token reads the rows of itself and the window_tok - 1 before it; 0: all
+} fxi_kv_group;
+
+// What a model stores for each token.
+typedef struct fxi_kv_layout {
+    int n_group;
+    fxi_kv_group group[FXI_KV_MAX_GROUP];
+} fxi_kv_layout;
+
+// Where one sequence has the rows of one group.
 typedef struct fxi_kv_view {
     char *base;
     size_t plane_stride_bytes;
@@ -19,7 +36,20 @@ typedef struct fxi_kv_view {
     const int32_t *table; // NULL: the sequence is contiguous
     int block_shift;      // 4 to 8
     size_t block_stride_bytes;
+    int first_tok; // rows of earlier tokens are gone: a window has passed them
 } fxi_kv_view;
+
+typedef struct fxi_kv_views {
+    fxi_kv_view group[FXI_KV_MAX_GROUP]; // as in the layout
+} fxi_kv_views;
+
+// Bytes of one token in all planes.
+static inline size_t fxi_kv_tok_bytes(const fxi_kv_layout *l)
+{
+    size_t sum = 0;
+    for (int g = 0; g < l->n_group; g++) sum += (size_t)l->group[g].n_plane * l->group[g].row_bytes;
+    return sum;
+}
 
 // First byte of plane p.
 static inline char *fxi_kv_plane(const fxi_kv_view *v, int p)

@@ -4,14 +4,15 @@
 //
 //   creates it, or matches it with the prefixes recorded so far  (fxi_kv_create, fxi_kv_match)
 //   extends it before every forward pass that writes new tokens  (fxi_kv_extend)
-//   hands its addresses to the model                             (fxi_kv_get_view)
+//   hands its addresses to the model                             (fxi_kv_get_views)
 //   records what later sequences may share                       (fxi_kv_record)
 //   releases it                                                  (fxi_kv_release)
 //
 // Callers use the inline functions below; each states the whole contract of its slot in the table
-// fxi_kv_ops, which a manager fills.
+// fxi_kv_ops, which a manager fills. What a manager lacks, its capabilities say: the caller asks
+// fxi_kv_can before a verb that is marked with a capability, whose slot is NULL otherwise.
 //
-// Thread: the engine thread, except fxi_kv_bytes_for, which any thread may call.
+// Thread: the engine thread, except fxi_kv_bytes_for and fxi_kv_cost, which any thread may call.
 //
 // Errors: an operation that fails has changed nothing. Every fx_status here is one of
 //   FX_OK
@@ -37,10 +38,11 @@ typedef struct fxi_kv_seq fxi_kv_seq;
 typedef struct fxi_kv_domain fxi_kv_domain; // sequences share prefixes within one domain only
 
 typedef struct fxi_kv_shape {
-    int n_layer;
-    size_t row_bytes;      // one token in one plane: [n_kv_head][head_dim] of the cache's type
+    fxi_kv_layout layout;  // what is stored for each token
     int ctx_tok;           // longest sequence
+    int step_tok;          // most tokens that one extend adds; 0: ctx_tok
     int max_seq;           // sequences alive at once, swapped ones included
+    int block_tok;         // tokens that a unit of memory holds, at least; 0: the manager's choice
     uint64_t budget_bytes; // physical memory
     const char *swap_dir;  // directory of the swap file; NULL: no swap
     uint64_t swap_bytes;   // size of the swap; 0: no swap
@@ -50,17 +52,42 @@ typedef struct fxi_kv_shape {
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 
+// What is known about how long a sequence will be. Reservations follow it; it is never a limit.
+typedef struct fxi_kv_expect {
+    int begin_tok;  // tokens that it has to hold soon: its prompt
+    int output_tok; // more that it will probably get; 0: unknown
+    int most_tok;   // it never holds more than that; 0: unknown
+} fxi_kv_expect;
+
+// Sequences whose memory is asked for; see fxi_kv_cost.
+typedef struct fxi_kv_need {
+    int n_seq;          // they begin with the same each.begin_tok tokens
+    fxi_kv_expect each; // as they would be created
+    int end_tok;        // how long each of them is to become
+    int hit_tok;        // first tokens that others hold in memory and that they would share
+    bool is_apart;      // they share nothing with each other
+} fxi_kv_need;
+
 // A snapshot of where the bytes of the budget are.
+//     mapped = used + reserved + internal + external + cached + spare
+//     held   = used + reserved + internal + external
 typedef struct fxi_kv_stats {
     uint64_t budget_bytes;
-    uint64_t mapped_bytes;  // physical memory in use
-    uint64_t held_bytes;    // part of it held by sequences, shared chunks counted once
-    uint64_t cached_bytes;  // part of it held by recorded prefixes alone: evicted on demand
-    uint64_t shared_bytes;  // part of it that several holders share
-    uint64_t spare_bytes;   // part of it kept for the next sequence
-    uint64_t slack_bytes;   // bytes of held chunks beyond the lengths of sequences
-    uint64_t live_bytes;    // bytes that hold tokens of sequences, shared ones once per sequence
-    uint64_t swapped_bytes; // in the swap
+    uint64_t usable_bytes;   // of them: what sequences can hold at most, once whole blocks are made
+    uint64_t mapped_bytes;   // physical memory in use
+    uint64_t used_bytes;     // holds tokens of sequences, shared ones once
+    uint64_t reserved_bytes; // kept for tokens that sequences are expected to get
+    uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
+    uint64_t external_bytes; // lost between sequences: the allocator's rounding
+    uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
+    uint64_t shared_bytes;   // of used and cached: what several holders share
+    uint64_t spare_bytes;    // for whoever comes next
+    uint64_t held_bytes;     // by sequences
+    uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
+    uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
+    uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
+    uint64_t max_mapping;    // most of them at once
+    uint64_t swapped_bytes;  // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
@@ -83,14 +110,14 @@ typedef struct fxi_kv_prefix_ages {
 } fxi_kv_prefix_ages;
 
 typedef enum fxi_kv_op {
-    FXI_KV_CREATE,
-    FXI_KV_MATCH,
-    FXI_KV_FORK,
-    FXI_KV_EXTEND,
-    FXI_KV_RECORD,
-    FXI_KV_SWAP_OUT,
-    FXI_KV_SWAP_IN,
-    FXI_KV_TRIM,
+    FXI_KV_OP_CREATE,
+    FXI_KV_OP_MATCH,
+    FXI_KV_OP_FORK,
+    FXI_KV_OP_EXTEND,
+    FXI_KV_OP_RECORD,
+    FXI_KV_OP_SWAP_OUT,
+    FXI_KV_OP_SWAP_IN,
+    FXI_KV_OP_TRIM,
     FXI_KV_N_OP
 } fxi_kv_op;
 
@@ -117,9 +144,15 @@ typedef struct fxi_kv_keep {
     uint64_t until_ms; // the priority holds until then, by the clock of fxi_kv_step; 0: no limit
 } fxi_kv_keep;
 
-enum {               // capabilities
-    FXI_KV_SWAP = 1, // swap_out and swap_in work, as far as swap_bytes go
-};
+typedef enum fxi_kv_cap {
+    FXI_KV_PREFIX = 1,   // domains, peek, match, record, whole_tok, forget_idle
+    FXI_KV_EXACT = 2,    // prefixes are shared to the token; otherwise as far as whole blocks go
+    FXI_KV_FORK = 4,     // fork
+    FXI_KV_SWAP = 8,     // swap_out and swap_in, as far as swap_bytes go
+    FXI_KV_ELASTIC = 16, // set_budget and trim: memory goes back to the system while it runs
+    FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
+    FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero; otherwise they hold anything
+} fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
 typedef struct fxi_kv_ops {
@@ -132,21 +165,23 @@ typedef struct fxi_kv_ops {
     void (*domain_close)(fxi_kv *kv, fxi_kv_domain *d);
     int (*peek)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok);
 
-    fx_status (*seq_create)(fxi_kv *kv, int expect_tok, fxi_kv_seq **out);
+    fx_status (*seq_create)(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out);
     fx_status (*seq_match)(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                           int expect_tok, fxi_kv_seq **out, int *n_hit);
+                           const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit);
     fx_status (*seq_fork)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out);
     fx_status (*seq_extend)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
     void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step);
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
-    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s);
-    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s);
+    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
-    fxi_kv_view (*seq_view)(const fxi_kv *kv, const fxi_kv_seq *s);
+    void (*seq_views)(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out);
 
     uint64_t (*bytes_for)(const fxi_kv *kv, int len_tok);
+    uint64_t (*cost)(const fxi_kv *kv, const fxi_kv_need *need);
+    uint64_t (*seq_growth)(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok);
     void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
     void (*tick)(fxi_kv *kv, uint64_t now_ms);
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
@@ -176,9 +211,9 @@ static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns
 
 // ---- life --------------------------------------------------------------------------------------
 
-// Opens the manager of this name. Errors, with a line in *err: FX_EINVAL (no manager of this name,
-// or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence), FX_ENOMEM, FX_EIO; then
-// *out is NULL. (kv_registry.c)
+// Opens the manager of this name; NULL: the first one. Errors, with a line in *err: FX_EINVAL (no
+// manager of this name, or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence),
+// FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
 
 // Releases all sequences and all memory. NULL is allowed.
@@ -187,12 +222,15 @@ static inline void fxi_kv_close(fxi_kv *kv)
     if (kv) kv->ops->close(kv);
 }
 
-static inline bool fxi_kv_can_swap(const fxi_kv *kv)
+static inline bool fxi_kv_can(const fxi_kv *kv, fxi_kv_cap cap)
 {
-    return kv->ops->caps & FXI_KV_SWAP;
+    return kv->ops->caps & (unsigned)cap;
 }
 
-// ---- domains -----------------------------------------------------------------------------------
+// The i-th manager's name; NULL: there are no more. (kv_registry.c)
+const char *fxi_kv_manager_name(int i);
+
+// ---- domains: PREFIX ---------------------------------------------------------------------------
 
 // The domain with this key, created if it does not exist. Every open needs its own close.
 static inline fx_status fxi_kv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes,
@@ -216,36 +254,39 @@ static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const in
 
 // ---- sequences ---------------------------------------------------------------------------------
 
-// A new, empty sequence. expect_tok is a hint: the length that it will probably reach.
-static inline fx_status fxi_kv_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
+// A new, empty sequence.
+static inline fx_status fxi_kv_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_CREATE, start_ns, kv->ops->seq_create(kv, expect_tok, out));
+    return fxi_kv_count(kv, FXI_KV_OP_CREATE, start_ns, kv->ops->seq_create(kv, expect, out));
 }
 
-// A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit tokens long.
-// Whole chunks are shared; the rows of a last, partly matched chunk are copied.
+// PREFIX. A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit
+// tokens long. Whole blocks are shared; EXACT: the rows of a last, partly matched one are copied.
+// Where windows are freed, it is the longest of which the last window_tok - 1 rows are there.
 static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                                     int expect_tok, fxi_kv_seq **out, int *n_hit)
+                                     const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_MATCH, start_ns,
-                        kv->ops->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit));
+    return fxi_kv_count(kv, FXI_KV_OP_MATCH, start_ns,
+                        kv->ops->seq_match(kv, d, tok, n_tok, expect, out, n_hit));
 }
 
-// A new sequence that begins with the first len_tok tokens of s and shares their memory.
+// FORK. A new sequence that begins with the first len_tok tokens of s and shares their memory.
+// FX_EINVAL: a window has passed rows that it needs.
 static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_FORK, start_ns, kv->ops->seq_fork(kv, s, len_tok, out));
+    return fxi_kv_count(kv, FXI_KV_OP_FORK, start_ns, kv->ops->seq_fork(kv, s, len_tok, out));
 }
 
 // Backs tokens [0, len_tok) with memory that s alone may write beyond its current length; rows that
-// were written stay. Never shrinks.
+// were written stay. Never shrinks. WINDOWS: rows that no token from the old length on reads are
+// freed.
 static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_EXTEND, start_ns, kv->ops->seq_extend(kv, s, len_tok));
+    return fxi_kv_count(kv, FXI_KV_OP_EXTEND, start_ns, kv->ops->seq_extend(kv, s, len_tok));
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the
@@ -255,36 +296,40 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
     kv->ops->seq_prepare(kv, s, len_tok, deadline_step);
 }
 
-// Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
-// tok[0..n_tok). s stays as it is.
+// PREFIX. Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
+// tok[0..n_tok). s goes on with the same rows; its views are to be asked for again. FX_EINVAL: s is
+// swapped out; or the manager has recorded it in another domain, and can do so once only.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_RECORD, start_ns,
+    return fxi_kv_count(kv, FXI_KV_OP_RECORD, start_ns,
                         kv->ops->seq_record(kv, s, d, tok, n_tok, keep));
 }
 
-// The largest part of n_tok tokens that ends where chunks end in every plane: it can be recorded
-// without a copy once s grows.
+// PREFIX. The largest part of n_tok tokens that ends where blocks end in every plane: it can be
+// recorded without a copy once s grows.
 static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 {
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// Writes the memory that s alone holds to the swap and frees it. Until fxi_kv_swap_in, s may only
-// be swapped out again, which also frees what is no longer shared, and released.
-static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving: s is
+// on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call, again,
+// says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped out,
+// which also frees what is no longer shared, and released.
+static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s));
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
 }
 
-// Reads it back, bit for bit. No effect on a sequence that is in memory.
-static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round, as
+// fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s));
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
 // Ends the sequence, swapped out or not.
@@ -293,18 +338,35 @@ static inline void fxi_kv_release(fxi_kv *kv, fxi_kv_seq *s)
     kv->ops->seq_release(kv, s);
 }
 
-// Where the rows of s are; valid until s is extended, swapped out or released.
-static inline fxi_kv_view fxi_kv_get_view(const fxi_kv *kv, const fxi_kv_seq *s)
+// Where the rows of s are, group by group; valid until s is extended, swapped out or released.
+static inline fxi_kv_views fxi_kv_get_views(const fxi_kv *kv, const fxi_kv_seq *s)
 {
-    return kv->ops->seq_view(kv, s);
+    fxi_kv_views v = {0};
+    kv->ops->seq_views(kv, s, &v);
+    return v;
 }
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Physical bytes that a sequence of len_tok tokens takes when it shares nothing. From any thread.
+// Physical bytes that a sequence of len_tok tokens holds when it shares nothing and was created for
+// no more. From any thread.
 static inline uint64_t fxi_kv_bytes_for(const fxi_kv *kv, int len_tok)
 {
     return kv->ops->bytes_for(kv, len_tok);
+}
+
+// Most bytes that the sequences hold at once while they grow to end_tok, beyond what they share
+// with others: the sum of what is held and what is asked for must fit into usable_bytes. From any
+// thread.
+static inline uint64_t fxi_kv_cost(const fxi_kv *kv, const fxi_kv_need *need)
+{
+    return kv->ops->cost(kv, need);
+}
+
+// Most bytes that s, which is in memory, takes beyond what it holds until it has end_tok tokens.
+static inline uint64_t fxi_kv_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
+{
+    return kv->ops->seq_growth(kv, s, end_tok);
 }
 
 // Call once per step, before the forward pass: in parallel with that pass, memory is made ready for
@@ -317,23 +379,23 @@ static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 // Sets the clock of fxi_kv_step between steps: before a turn's matches.
 static inline void fxi_kv_tick(fxi_kv *kv, uint64_t now_ms)
 {
-    kv->ops->tick(kv, now_ms);
+    if (kv->ops->tick) kv->ops->tick(kv, now_ms);
 }
 
-// FX_ENOSPACE: sequences hold more than that.
+// ELASTIC. FX_ENOSPACE: sequences hold more than that.
 static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     return kv->ops->set_budget(kv, budget_bytes);
 }
 
-// Returns spare memory beyond keep_bytes to the system.
+// ELASTIC. Returns spare memory beyond keep_bytes to the system.
 static inline fx_status fxi_kv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_TRIM, start_ns, kv->ops->trim(kv, keep_bytes));
+    return fxi_kv_count(kv, FXI_KV_OP_TRIM, start_ns, kv->ops->trim(kv, keep_bytes));
 }
 
-// Evicts every recorded prefix that no sequence uses.
+// PREFIX. Evicts every recorded prefix that no sequence uses.
 static inline fx_status fxi_kv_forget_idle(fxi_kv *kv)
 {
     return kv->ops->forget_idle(kv);
@@ -346,13 +408,15 @@ static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)
 
 static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
 {
-    kv->ops->prefix_ages(kv, out);
+    *out = (fxi_kv_prefix_ages){0};
+    if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
 }
 
 // Calls of the memory below, those of the manager's own thread too.
 static inline void fxi_kv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
-    kv->ops->driver_calls(kv, out);
+    for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) out[i] = (fxi_kv_calls){0};
+    if (kv->ops->driver_calls) kv->ops->driver_calls(kv, out);
 }
 
 // For tests: proves the manager's invariants. On failure *what is the first one that is broken.

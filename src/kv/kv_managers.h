@@ -4,6 +4,10 @@
 
 #include "kv/kv.h"
 
-extern const fxi_kv_ops fxi_kv_vtensor; // kv_vtensor.c
+extern const fxi_kv_ops fxi_kv_vtensor;        // kv_vtensor.c
+extern const fxi_kv_ops fxi_kv_paged;          // paged/kv_paged.c
+extern const fxi_kv_ops fxi_kv_reserve_max;    // reserve/kv_reserve.c
+extern const fxi_kv_ops fxi_kv_reserve_pow2;   // the same
+extern const fxi_kv_ops fxi_kv_reserve_oracle; // the same
 
 #endif

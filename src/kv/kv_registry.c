@@ -1,15 +1,36 @@
-// kv_registry.c - KV managers by name.
+// kv_registry.c - KV managers by name. The first is the default.
 #include "kv/kv.h"
 #include "kv/kv_managers.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static const fxi_kv_ops *const managers[] = {&fxi_kv_vtensor};
+static const fxi_kv_ops *const managers[] = {
+    &fxi_kv_vtensor,      &fxi_kv_paged,          &fxi_kv_reserve_max,
+    &fxi_kv_reserve_pow2, &fxi_kv_reserve_oracle,
+};
+
+enum { N_MANAGER = sizeof managers / sizeof *managers };
+
+const char *fxi_kv_manager_name(int i)
+{
+    return i >= 0 && i < N_MANAGER ? managers[i]->name : NULL;
+}
+
+static fx_status no_manager(const char *name, fx_error *err)
+{
+    char list[256] = "";
+    size_t n = 0;
+    for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
+    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
+}
 
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    for (size_t i = 0; i < sizeof managers / sizeof *managers; i++)
-        if (strcmp(managers[i]->name, manager) == 0) return managers[i]->open(shape, out, err);
-    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'", manager);
+    for (int i = 0; i < N_MANAGER; i++)
+        if (!manager || strcmp(managers[i]->name, manager) == 0)
+            return managers[i]->open(shape, out, err);
+    return no_manager(manager, err);
 }

@@ -1,15 +1,19 @@
 // kv_vtensor.c - the KV manager over libvtensor: each sequence is one contiguous range of
 // addresses.
 //
-// Planes 2 l and 2 l + 1 hold the keys and values of layer l. An fxi_kv_seq is a vt_seq, an
-// fxi_kv_domain a vt_domain.
+// A group of the layout is a group of planes of libvtensor, with its window. An fxi_kv_seq is a
+// vt_seq, an fxi_kv_domain a vt_domain.
 #include "kv/kv_managers.h"
+#include "kv/kv_status.h"
 
 #include "kv/kv_meter.h"
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define SLICE_TOK 32 // tokens that a slice holds at least, unless the caller says how many
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
@@ -18,7 +22,11 @@ typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
     vt_vmm *meter;  // owned by vt
-    int whole_tok;  // smallest number of tokens whose rows end where a chunk ends
+    fxi_kv_layout layout;
+    vt_group group[FXI_KV_MAX_GROUP];  // as libvtensor was told
+    uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
+    int ctx_tok, step_tok;
+    int whole_tok; // smallest number of tokens whose rows end where a chunk ends, in all groups
     bool single_thread;
 } kv_vtensor;
 
@@ -43,23 +51,6 @@ static const uint32_t *vt_tok(const int32_t *tok)
     return (const uint32_t *)tok;
 }
 
-static fx_status kv_status_of(vt_status st)
-{
-    static const fx_status map[] = {
-        [VT_OK] = FX_OK,
-        [VT_NOSPACE] = FX_ENOSPACE,
-        [VT_EDEVICE] = FX_EIO,
-        [VT_EINVAL] = FX_EINVAL,
-        [VT_ENOMEM] = FX_ENOMEM,
-        [VT_NOMAPS] = FX_ENOSPACE,
-        [VT_NOSPANS] = FX_ENOSPACE,
-        [VT_NOPINS] = FX_ENOSPACE,
-        [VT_NOSWAP] = FX_ENOSPACE,
-        [VT_BUSY] = FX_ENOSPACE,
-    };
-    return map[st];
-}
-
 // Whether memory that the device held up is free now: the engine has nothing else to do meanwhile.
 // A device that fails is reported by the next try.
 static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
@@ -69,11 +60,35 @@ static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
 
 // ---- life --------------------------------------------------------------------------------------
 
-static vt_config config_of(const fxi_kv_shape *shape)
+// Chunks are as small as the memory's granularity and slice_tok allow.
+static vt_group vt_group_of(const fxi_kv_group *from, int slice_tok, size_t granularity)
+{
+    const size_t least = (size_t)slice_tok * from->row_bytes;
+    return (vt_group){.n_plane = (uint32_t)from->n_plane,
+                      .row_bytes = from->row_bytes,
+                      .window_tok = (uint32_t)from->window_tok,
+                      .slice_bytes = (least + granularity - 1) / granularity * granularity};
+}
+
+static void fill_groups(kv_vtensor *k, const fxi_kv_shape *shape)
+{
+    vt_vmm *vmm = shape->vmm;
+    const size_t granularity = vmm ? vmm->ops->granularity(vmm) : (size_t)sysconf(_SC_PAGESIZE);
+    const int slice_tok = shape->block_tok ? shape->block_tok : SLICE_TOK;
+    uint32_t n_plane = 0;
+    k->layout = shape->layout;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        k->group[g] = vt_group_of(&k->layout.group[g], slice_tok, granularity);
+        k->plane0[g] = n_plane;
+        n_plane += k->group[g].n_plane;
+    }
+}
+
+static vt_config config_of(const kv_vtensor *k, const fxi_kv_shape *shape)
 {
     vt_config cfg = vt_config_default();
-    cfg.n_plane = 2 * (uint32_t)shape->n_layer;
-    cfg.row_bytes = shape->row_bytes;
+    cfg.group = k->group;
+    cfg.n_group = (uint32_t)k->layout.n_group;
     cfg.max_tok = (uint32_t)shape->ctx_tok;
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes;
@@ -89,23 +104,36 @@ static size_t common_divisor(size_t a, size_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
+static int whole_tok_of(const kv_vtensor *k)
+{
+    size_t whole = 1;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const vt_group *gr = &k->group[g];
+        const size_t n = gr->slice_bytes / common_divisor(gr->slice_bytes, gr->row_bytes);
+        whole = whole / common_divisor(whole, n) * n;
+    }
+    return whole < INT32_MAX ? (int)whole : INT32_MAX;
+}
+
 static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
-    vt_config cfg = config_of(shape);
+    fill_groups(k, shape);
+    vt_config cfg = config_of(k, shape);
     vt_status st = fxi_meter_open(shape->vmm, &k->meter);
     cfg.vmm = k->meter;
     if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
         fxi_meter_cancel(k->meter, shape->vmm);
         free(k);
-        return fxi_fail(err, kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
     k->kv.ops = &fxi_kv_vtensor;
-    const size_t slice_bytes = (size_t)vt_bytes_for(k->vt, 1) / cfg.n_plane;
-    k->whole_tok = (int)(slice_bytes / common_divisor(slice_bytes, shape->row_bytes));
+    k->ctx_tok = shape->ctx_tok;
+    k->step_tok = shape->step_tok ? shape->step_tok : shape->ctx_tok;
+    k->whole_tok = whole_tok_of(k);
     k->single_thread = shape->single_thread;
     *out = &k->kv;
     return FX_OK;
@@ -122,7 +150,7 @@ static void kvv_close(fxi_kv *kv)
 static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
     vt_domain *d = NULL;
-    fx_status st = kv_status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
+    fx_status st = fxi_kv_status_of(vt_domain_open(manager_of(kv)->vt, key, key_bytes, &d));
     *out = (fxi_kv_domain *)d;
     return st;
 }
@@ -139,20 +167,25 @@ static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok
     return (int)vt_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok);
 }
 
+static uint32_t expected_len(const fxi_kv_expect *e)
+{
+    return (uint32_t)(e->begin_tok + e->output_tok);
+}
+
 static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                               int expect_tok, fxi_kv_seq **out, int *n_hit)
+                               const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
     vt_seq *s = NULL;
     uint32_t hit = 0;
     vt_status st;
     int n_try = 0;
     do
-        st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t)expect_tok, &s,
+        st = vt_seq_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok, expected_len(expect), &s,
                           &hit);
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
@@ -161,7 +194,7 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
     (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
     const bool is_plain = !r.priority; // no retention: keeps a higher priority recorded before
-    return kv_status_of(
+    return fxi_kv_status_of(
         vt_seq_record(vt_of(s), domain_of(d), vt_tok(tok), (uint32_t)n_tok, is_plain ? NULL : &r));
 }
 
@@ -174,15 +207,15 @@ static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 
 // ---- sequences ---------------------------------------------------------------------------------
 
-static fx_status kvv_seq_create(fxi_kv *kv, int expect_tok, fxi_kv_seq **out)
+static fx_status kvv_seq_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
     vt_seq *s = NULL;
     vt_status st;
     int n_try = 0;
-    do st = vt_seq_create(manager_of(kv)->vt, (uint32_t)expect_tok, &s);
+    do st = vt_seq_create(manager_of(kv)->vt, expected_len(expect), &s);
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)s;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
@@ -193,7 +226,7 @@ static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq
     do st = vt_seq_fork(vt_of(s), (uint32_t)len_tok, &child);
     while (may_try_again(kv, st, &n_try));
     *out = (fxi_kv_seq *)child;
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
@@ -202,7 +235,7 @@ static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     int n_try = 0;
     do st = vt_seq_extend(vt_of(s), (uint32_t)len_tok);
     while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
@@ -212,19 +245,22 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
     (void)st; // a hint: extend works without it
 }
 
-static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status move_status_of(vt_status st, bool *is_moving)
 {
-    (void)kv;
-    return kv_status_of(vt_seq_swap_out(vt_of(s)));
+    *is_moving = st == VT_BUSY;
+    return *is_moving ? FX_OK : fxi_kv_status_of(st);
 }
 
-static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    vt_status st;
-    int n_try = 0;
-    do st = vt_seq_swap_in(vt_of(s));
-    while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    (void)kv;
+    return move_status_of(vt_seq_swap_out(vt_of(s)), is_moving);
+}
+
+static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
+{
+    (void)kv;
+    return move_status_of(vt_seq_swap_in(vt_of(s)), is_moving);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -233,14 +269,18 @@ static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
     vt_seq_release(vt_of(s));
 }
 
-static fxi_kv_view kvv_seq_view(const fxi_kv *kv, const fxi_kv_seq *s)
+static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
-    (void)kv;
-    return (fxi_kv_view){
-        .base = vt_seq_plane(vt_of(s), 0),
-        .plane_stride_bytes = vt_seq_plane_stride(vt_of(s)),
-        .tok_stride_bytes = vt_seq_stride(vt_of(s)),
-    };
+    const kv_vtensor *k = manager_of(kv);
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const uint32_t plane = k->plane0[g];
+        out->group[g] = (fxi_kv_view){
+            .base = vt_seq_plane(vt_of(s), plane),
+            .plane_stride_bytes = vt_plane_distance(k->vt, plane),
+            .tok_stride_bytes = vt_plane_stride(k->vt, plane),
+            .first_tok = (int)vt_seq_front(vt_of(s), plane),
+        };
+    }
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -248,6 +288,81 @@ static fxi_kv_view kvv_seq_view(const fxi_kv *kv, const fxi_kv_seq *s)
 static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
 {
     return vt_bytes_for(manager_of(kv)->vt, (uint32_t)len_tok);
+}
+
+static uint64_t chunk_bytes(const vt_group *g)
+{
+    return (uint64_t)g->slice_bytes * g->n_plane;
+}
+
+static uint64_t chunks_up_to(const vt_group *g, int len_tok)
+{
+    return ((uint64_t)len_tok * g->row_bytes + g->slice_bytes - 1) / g->slice_bytes;
+}
+
+// Chunks that tokens [0, len_tok) fill.
+static uint64_t chunks_filled(const vt_group *g, int len_tok)
+{
+    return len_tok > 0 ? (uint64_t)len_tok * g->row_bytes / g->slice_bytes : 0;
+}
+
+// The first token that a sequence of len_tok tokens still needs.
+static int front_of(const vt_group *g, int len_tok)
+{
+    const int w = (int)g->window_tok;
+    return w && len_tok >= w ? len_tok + 1 - w : 0;
+}
+
+// Most chunks that a sequence holds while it grows to end_tok: an extend begins with the window of
+// the old length.
+static uint64_t peak_chunks(const kv_vtensor *k, const vt_group *g, int end_tok)
+{
+    const uint64_t all = chunks_up_to(g, end_tok);
+    if (!g->window_tok) return all;
+    const uint64_t some = chunks_up_to(g, (int)g->window_tok - 1 + k->step_tok) + 1;
+    return some < all ? some : all;
+}
+
+// Chunks of a sequence of end_tok tokens that another one holds too, which has its first hit_tok.
+static uint64_t shared_chunks(const vt_group *g, int end_tok, int hit_tok)
+{
+    const uint64_t from = chunks_filled(g, front_of(g, end_tok)), to = chunks_filled(g, hit_tok);
+    return to > from ? to - from : 0;
+}
+
+// Each sequence of several may hold one chunk more while it gets a copy of a shared one.
+static uint64_t group_cost(const kv_vtensor *k, const vt_group *g, const fxi_kv_need *need)
+{
+    const uint64_t n = (uint64_t)need->n_seq, whole = peak_chunks(k, g, need->end_tok);
+    const uint64_t hit = shared_chunks(g, need->end_tok, need->hit_tok);
+    if (n == 1) return whole - (hit < whole ? hit : whole);
+    if (need->is_apart) return n * (whole + 1);
+    const uint64_t shared = shared_chunks(g, need->end_tok, need->each.begin_tok);
+    const uint64_t prompt = peak_chunks(k, g, need->each.begin_tok);
+    return prompt + n * (whole - (shared < whole ? shared : whole) + 1);
+}
+
+static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
+{
+    const kv_vtensor *k = manager_of(kv);
+    uint64_t sum = 0;
+    for (int g = 0; g < k->layout.n_group; g++)
+        sum += group_cost(k, &k->group[g], need) * chunk_bytes(&k->group[g]);
+    return sum;
+}
+
+static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
+{
+    const kv_vtensor *k = manager_of(kv);
+    const int len_tok = (int)vt_seq_len(vt_of(s));
+    uint64_t sum = 0;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const vt_group *gr = &k->group[g];
+        const uint64_t has = chunks_up_to(gr, len_tok) - chunks_filled(gr, front_of(gr, len_tok));
+        const uint64_t wants = peak_chunks(k, gr, end_tok);
+        sum += wants > has ? (wants - has) * chunk_bytes(gr) : 0;
+    }
+    return sum;
 }
 
 static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
@@ -270,32 +385,40 @@ static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
     int n_try = 0;
     do st = vt_set_budget(manager_of(kv)->vt, budget_bytes);
     while (may_try_again(kv, st, &n_try));
-    return kv_status_of(st);
+    return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
+    return fxi_kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
 }
 
 static fx_status kvv_forget_idle(fxi_kv *kv)
 {
-    return kv_status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
+    return fxi_kv_status_of(vt_evict(manager_of(kv)->vt, UINT64_MAX, NULL));
 }
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     vt_stats st;
     vt_get_stats(manager_of(kv)->vt, &st);
+    const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
+    const uint64_t slack = st.slack_bytes < held ? st.slack_bytes : held;
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
+        .usable_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
-        .held_bytes = st.owned_bytes + st.shared_bytes,
+        .used_bytes = held - slack,
+        .internal_bytes = slack,
+        .external_bytes = st.quarantined_bytes,
         .cached_bytes = st.cached_bytes,
         .shared_bytes = st.shared_bytes,
         .spare_bytes = st.spare_bytes,
-        .slack_bytes = st.slack_bytes,
+        .held_bytes = held + st.quarantined_bytes,
         .live_bytes = st.live_bytes,
+        .retired_bytes = st.quarantined_bytes,
+        .n_mapping = st.mappings,
+        .max_mapping = st.max_mappings,
         .swapped_bytes = st.swapped_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
@@ -324,12 +447,13 @@ static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
-    return kv_status_of(vt_check(manager_of(kv)->vt, what));
+    return fxi_kv_status_of(vt_check(manager_of(kv)->vt, what));
 }
 
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
-    .caps = FXI_KV_SWAP,
+    .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
+            FXI_KV_WINDOWS | FXI_KV_ZEROED,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,
@@ -345,8 +469,10 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_swap_out = kvv_seq_swap_out,
     .seq_swap_in = kvv_seq_swap_in,
     .seq_release = kvv_seq_release,
-    .seq_view = kvv_seq_view,
+    .seq_views = kvv_seq_views,
     .bytes_for = kvv_bytes_for,
+    .cost = kvv_cost,
+    .seq_growth = kvv_seq_growth,
     .step = kvv_step,
     .tick = kvv_tick,
     .set_budget = kvv_set_budget,

@@ -58,5 +58,5 @@ const char *fxi_model_kv_type_name(const fxi_model *m)
 
 size_t fxi_model_kv_row_bytes(const fxi_model *m)
 {
-    return fxi_kv_bytes(m->kv_type, m->shape.n_kv_head * m->shape.head_dim);
+    return m->shape.kv.group[0].row_bytes;
 }

@@ -28,6 +28,7 @@ typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
     const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
+    fxi_kv_layout kv;      // of its cache. A window as long as the context counts as none
     bool is_causal;        // a token sees those before it; otherwise all of its text
     bool generates;        // it has an output matrix
     fxi_pooling pooling;
@@ -52,8 +53,8 @@ typedef struct fxi_model_options {
 
 // Neighbouring tokens of one sequence.
 typedef struct fxi_batch_seq {
-    fxi_kv_view view; // backed for positions 0 .. pos + n_tok - 1
-    int pos;          // of the first token; everything before it is in the cache
+    fxi_kv_views views; // backed up to position pos + n_tok - 1, from what the windows need on
+    int pos;            // of the first token; everything before it is in the cache
     int n_tok;
     int n_logit; // rows wanted, for its last n_logit tokens
     bool embeds; // they are what the last norm leaves, not logits; such sequences come last

@@ -45,6 +45,18 @@ static bool is_small(const fxi_model *m)
            fxi_model_kv_row_bytes(m) < MAX_ROW_BYTES;
 }
 
+// The groups of planes one after the other.
+static fxi_kv_views views_of(char *cache, const fxi_model_shape *s, size_t plane, size_t row)
+{
+    fxi_kv_views v = {0};
+    for (int g = 0; g < s->kv.n_group; g++) {
+        v.group[g] =
+            (fxi_kv_view){.base = cache, .plane_stride_bytes = plane, .tok_stride_bytes = row};
+        cache += (size_t)s->kv.group[g].n_plane * plane;
+    }
+    return v;
+}
+
 static void run_pass(fxi_model *m)
 {
     const fxi_model_shape *s = fxi_model_get_shape(m);
@@ -54,11 +66,10 @@ static void run_pass(fxi_model *m)
     const int n_out = s->generates ? s->n_vocab : s->dim;
     float *out = malloc((size_t)n_out * sizeof *out);
     FUZZ_CHECK(cache && out);
-    const fxi_batch_seq seq = {
-        .view = {.base = cache, .plane_stride_bytes = plane, .tok_stride_bytes = row},
-        .n_tok = N_TOK,
-        .n_logit = 1,
-        .embeds = !s->generates};
+    const fxi_batch_seq seq = {.views = views_of(cache, s, plane, row),
+                               .n_tok = N_TOK,
+                               .n_logit = 1,
+                               .embeds = !s->generates};
     const fxi_batch batch = {.token = tok, .n_tok = N_TOK, .seq = &seq, .n_seq = 1, .rows = out};
     FUZZ_CHECK(fxi_model_forward(m, &batch, out, NULL) == FX_OK);
     for (int i = 0; i < n_out; i++) sink += out[i];

@@ -42,6 +42,8 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;
+    opt.kv_manager = o->kv_manager;
+    opt.kv_block_tok = o->kv_block_tok;
     opt.kv_type = o->kv_type;
     opt.max_seq = o->max_seq;
     opt.max_queue = o->max_queue;

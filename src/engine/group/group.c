@@ -175,6 +175,7 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
     fxi_group *g = calloc(1, sizeof *g + (size_t)n_seq * sizeof g->seq[0]);
     if (!g) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
     g->req = *req;
+    g->req.no_cache |= !fxi_kv_can(eng->kv, FXI_KV_PREFIX);
     g->n_seq = n_seq;
     if (!fill_group(eng, g, now_ms)) {
         fxi_group_free(g);

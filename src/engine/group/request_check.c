@@ -37,6 +37,7 @@ static const number_rule number_rules[] = {
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
     {"top_k", INT, RULE(top_k), 0, INT32_MAX, false, false},
+    {"expect_tok", INT, AT(expect_tok), 0, INT32_MAX / 2, false, false},
     {"min_tok", INT, RULE(min_tok), 0, INT32_MAX, false, false},
     {"n", INT, AT(n_choice), 1, FX_MAX_CHOICE, false, false},
     {"n_best", INT, AT(n_best), 0, FX_MAX_CHOICE, false, false},
@@ -240,16 +241,18 @@ static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_err
     return FX_OK;
 }
 
-// All chunks of the prompt but the last are shared; each sequence may hold one chunk more while it
-// gets a copy of a shared one. With no_cache, nothing is shared any longer once the request has
-// been preempted and computed again.
+// With no_cache, nothing is shared any longer once the request has been preempted and computed
+// again.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
 {
-    const uint64_t n_seq = (uint64_t)fxi_request_n_seq(req), chunk = fxi_kv_bytes_for(eng->kv, 1);
-    const uint64_t prompt = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt);
-    const uint64_t whole = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + max_tok);
-    if (n_seq == 1) return whole;
-    return req->no_cache ? n_seq * (whole + chunk) : prompt + n_seq * (whole - prompt + 2 * chunk);
+    const int n_prompt = (int)req->n_prompt, end_tok = n_prompt + max_tok;
+    const fxi_kv_need need = {
+        .n_seq = fxi_request_n_seq(req),
+        .each = {n_prompt, req->expect_tok < max_tok ? req->expect_tok : max_tok, end_tok},
+        .end_tok = end_tok,
+        .is_apart = req->no_cache,
+    };
+    return fxi_kv_cost(eng->kv, &need);
 }
 
 // The requested length, clamped to the context; if none was requested, the longest that the budget
@@ -269,13 +272,18 @@ int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
     return low;
 }
 
-// The longest sequence that the budget holds.
-static int budget_tok(const fx_engine *eng)
+uint64_t fxi_request_alone_bytes(const fx_engine *eng, int n_tok)
+{
+    const fxi_kv_expect e = {.begin_tok = n_tok, .most_tok = n_tok};
+    return fxi_kv_cost(eng->kv, &(fxi_kv_need){.n_seq = 1, .each = e, .end_tok = n_tok});
+}
+
+int fxi_request_longest_tok(const fx_engine *eng, uint64_t budget_bytes)
 {
     int low = 0, high = eng->info.ctx_tok;
     while (low < high) {
         const int mid = low + (high - low + 1) / 2;
-        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->budget_bytes)
+        if (fxi_request_alone_bytes(eng, mid) <= budget_bytes)
             low = mid;
         else
             high = mid - 1;
@@ -286,12 +294,13 @@ static int budget_tok(const fx_engine *eng)
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     const int answer = req->task == FX_TASK_GENERATE; // at least one token
-    const uint64_t alone = fxi_kv_bytes_for(eng->kv, (int)req->n_prompt + answer);
+    const uint64_t alone = fxi_request_alone_bytes(eng, (int)req->n_prompt + answer);
     if (alone > eng->budget_bytes)
         return fxi_fail(err, FX_ECONTEXT,
                         "This model's maximum context length is %d tokens with %llu bytes of KV "
                         "memory. However, the prompt has %zu tokens.",
-                        budget_tok(eng), (unsigned long long)eng->budget_bytes, req->n_prompt);
+                        fxi_request_longest_tok(eng, eng->budget_bytes),
+                        (unsigned long long)eng->budget_bytes, req->n_prompt);
     const int room = eng->info.ctx_tok - (int)req->n_prompt;
     int max_tok = req->max_tok < 0 ? 1 : req->max_tok < room ? req->max_tok : room;
     uint64_t need = fxi_request_bytes(eng, req, max_tok);

@@ -4,7 +4,8 @@
 // what all running sequences hold, what their known tokens still need, and headroom_tok more for
 // each, so that an admission does not soon cause a preemption. headroom_tok doubles with each
 // preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
-// Groups that wait for a prefix that another one computes (join.c) are skipped.
+// Groups that wait for a prefix that another one computes (join.c) are skipped. A group that comes
+// back from the swap has its place and its memory, and runs once it has arrived.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -17,30 +18,42 @@ static int longest_tok(const fxi_group *g)
     return (int)g->req.n_prompt + g->max_tok;
 }
 
-// Bytes promised to a sequence beyond what it holds now.
-static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s)
+static int promised_tok(const fx_engine *eng, const fxi_group *g, int n_tok)
 {
-    int end = s->n_tok + eng->headroom_tok;
-    if (end > longest_tok(s->group)) end = longest_tok(s->group);
-    uint64_t has = s->kv ? fxi_kv_bytes_for(eng->kv, s->n_computed + s->n_step) : 0;
-    uint64_t wants = fxi_kv_bytes_for(eng->kv, end);
-    return wants > has ? wants - has : 0;
+    const int end = n_tok + eng->headroom_tok;
+    return end < longest_tok(g) ? end : longest_tok(g);
 }
 
-// A choice that is still to be forked gets a copy of the prompt's last chunk, and grows.
+// Bytes promised to a sequence beyond what it holds now. hit_tok: tokens that it will share.
+static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s, int hit_tok)
+{
+    const int end = promised_tok(eng, s->group, s->n_tok);
+    const fxi_kv_need need = {1, fxi_cache_expect(s), end, hit_tok, false};
+    return s->kv ? fxi_kv_growth(eng->kv, s->kv, end) : fxi_kv_cost(eng->kv, &need);
+}
+
+// A choice that is still to be forked shares the prompt, and grows.
 static uint64_t unborn_growth(const fx_engine *eng, const fxi_group *g)
 {
-    int more = g->max_tok < eng->headroom_tok ? g->max_tok : eng->headroom_tok;
-    return fxi_kv_bytes_for(eng->kv, 1) + fxi_kv_bytes_for(eng->kv, more);
+    const int n_prompt = (int)g->req.n_prompt;
+    fxi_kv_expect expect = fxi_cache_expect(&g->seq[0]);
+    expect.begin_tok = n_prompt;
+    const bool shares = fxi_kv_can(eng->kv, FXI_KV_FORK);
+    const fxi_kv_need need = {1, expect, promised_tok(eng, g, n_prompt), shares ? n_prompt : 0,
+                              false};
+    return fxi_kv_cost(eng->kv, &need);
 }
 
-static uint64_t group_growth(const fx_engine *eng, const fxi_group *g)
+// hit_tok: tokens that the first sequence without a cache will share.
+static uint64_t group_growth(const fx_engine *eng, const fxi_group *g, int hit_tok)
 {
     uint64_t sum = 0;
     for (int i = 0; i < g->n_seq; i++) {
         const fxi_seq *s = &g->seq[i];
-        if (s->state == FXI_SEQ_LIVE) sum += seq_growth(eng, s);
         if (s->state == FXI_SEQ_UNBORN) sum += unborn_growth(eng, g);
+        if (s->state != FXI_SEQ_LIVE) continue;
+        sum += seq_growth(eng, s, s->kv ? 0 : hit_tok);
+        if (!s->kv) hit_tok = 0;
     }
     return sum;
 }
@@ -50,13 +63,22 @@ static uint64_t promised_bytes(const fx_engine *eng)
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
     uint64_t sum = st.held_bytes;
-    for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g);
+    for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g, 0);
+    for (const fxi_group *g = eng->n_coming ? eng->waiting.head : NULL; g; g = g->next)
+        if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
     return sum;
+}
+
+// A smaller budget that is not in effect yet counts.
+static uint64_t promise_limit(const fx_engine *eng)
+{
+    const uint64_t next = eng->budget_bytes;
+    return next < eng->opt.kv_memory_bytes ? next : eng->opt.kv_memory_bytes;
 }
 
 // ---- one group ---------------------------------------------------------------------------------
 
-typedef enum verdict { ADMITTED, SKIPPED, NO_ROOM } verdict;
+typedef enum verdict { ADMITTED, SKIPPED, NO_ROOM, LEAVES } verdict;
 
 static fxi_seq *first_live(fxi_group *g)
 {
@@ -81,7 +103,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
     fxi_seq *s = first_live(g);
     if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
     fxi_lists_move(eng, g, FXI_RUNNING);
-    if (!is_alone && promised_bytes(eng) > eng->opt.kv_memory_bytes) {
+    if (!is_alone && promised_bytes(eng) > promise_limit(eng)) {
         fxi_cache_release(eng, s);
         fxi_lists_move(eng, g, FXI_WAITING);
         return NO_ROOM;
@@ -90,18 +112,11 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
     return ADMITTED;
 }
 
-static uint64_t hit_bytes(const fx_engine *eng, fxi_group *g)
-{
-    const int hit = fxi_cache_hit(eng, first_live(g));
-    return fxi_kv_bytes_for(eng->kv, fxi_kv_whole_tok(eng->kv, hit));
-}
-
 // Whether it would fit if other sequences already held everything that it matches.
 static bool may_fit(const fx_engine *eng, fxi_group *g)
 {
-    uint64_t need = group_growth(eng, g), hit = hit_bytes(eng, g);
-    need -= hit < need ? hit : need;
-    return promised_bytes(eng) + need <= eng->opt.kv_memory_bytes;
+    const uint64_t need = group_growth(eng, g, fxi_cache_hit(eng, first_live(g)));
+    return promised_bytes(eng) + need <= promise_limit(eng);
 }
 
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
@@ -114,17 +129,19 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 
 static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 {
-    const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g);
-    if (!is_alone && promised_bytes(eng) + need > eng->opt.kv_memory_bytes) return NO_ROOM;
-    if (fxi_preempt_swap_in(eng, g) != FX_OK) return NO_ROOM;
-    fxi_lists_move(eng, g, FXI_RUNNING);
-    return ADMITTED;
+    const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
+    if (!is_alone && promised_bytes(eng) + need > promise_limit(eng)) return NO_ROOM;
+    fxi_preempt_swap_in(eng, g);
+    if (g->state == FXI_COMING) return SKIPPED;
+    return g->state == FXI_RUNNING ? ADMITTED : NO_ROOM;
 }
 
 static verdict admit_group(fx_engine *eng, fxi_group *g)
 {
-    const bool is_alone = !eng->running.head;
-    if (eng->running.n_seq + g->n_seq > eng->opt.max_seq) return NO_ROOM;
+    const bool is_alone = !eng->running.head && !eng->n_coming;
+    if (g->state == FXI_COMING) return SKIPPED;
+    if (g->state == FXI_LEAVING) return LEAVES;
+    if (eng->running.n_seq + eng->n_coming + g->n_seq > eng->opt.max_seq) return NO_ROOM;
     if (!is_alone && g->tried_at == eng->n_freed) return NO_ROOM; // nothing has changed since
     const bool is_swapped = g->state == FXI_SWAPPED;
     verdict v = is_swapped ? admit_swapped(eng, g, is_alone) : admit_waiting(eng, g, is_alone);
@@ -139,7 +156,8 @@ static verdict admit_group(fx_engine *eng, fxi_group *g)
 // will become free.
 static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 {
-    if (eng->running.head || was_swapped || fxi_preempt_drop_swapped(eng)) return;
+    if (eng->running.head || eng->n_leaving || eng->n_coming) return;
+    if (was_swapped || fxi_preempt_drop_swapped(eng)) return;
     fxi_group_fail(g, "no memory to start the request");
 }
 
@@ -147,8 +165,8 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
-    for (fxi_group *g = eng->waiting.head, *next; g && v != NO_ROOM && n_look < MAX_LOOK;
-         g = next) {
+    for (fxi_group *g = eng->waiting.head, *next;
+         g && (v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK; g = next) {
         const bool was_swapped = g->state == FXI_SWAPPED;
         next = g->next;
         v = admit_group(eng, g);

@@ -23,7 +23,8 @@ static int longest_seq_tok(const fxi_group *g)
 // Counts a failed fork. False: no tries are left.
 static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
 {
-    const bool is_alone = eng->running.head == eng->running.tail;
+    const bool is_alone =
+        eng->running.head == eng->running.tail && !eng->n_leaving && !eng->n_coming;
     const int n_tok = longest_seq_tok(g);
     if (n_tok > g->fork_fail_tok) g->n_fork_fail = g->n_fork_fail_alone = 0;
     g->fork_fail_tok = n_tok;
@@ -45,15 +46,24 @@ static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 
 // ---- choices -----------------------------------------------------------------------------------
 
+// Gives s, which has the first n_tok tokens of `from`, a cache with them. Where the manager cannot
+// fork, s gets none: it will be matched, and what is not recorded computed again.
+static bool fork_cache(fx_engine *eng, fxi_seq *s, const fxi_seq *from, int n_tok)
+{
+    const bool can = fxi_kv_can(eng->kv, FXI_KV_FORK);
+    if (can && fxi_kv_fork(eng->kv, from->kv, n_tok, &s->kv) != FX_OK) return false;
+    s->n_computed = can ? n_tok : 0;
+    s->n_recorded = can ? from->n_recorded : 0;
+    return true;
+}
+
 // Makes an unborn s another choice, with the prompt that the first one has computed.
 static bool fork_choice(fx_engine *eng, fxi_seq *s, const fxi_seq *first)
 {
     const int n = (int)s->group->req.n_prompt;
-    if (!fxi_seq_reserve(s, n + 1) || fxi_kv_fork(eng->kv, first->kv, n, &s->kv) != FX_OK)
-        return false;
+    if (!fxi_seq_reserve(s, n + 1) || !fork_cache(eng, s, first, n)) return false;
     for (int i = 0; i < n; i++) s->tok[i] = first->tok[i];
-    s->n_tok = s->n_computed = n;
-    s->n_recorded = first->n_recorded;
+    s->n_tok = n;
     s->n_prompt_emitted = first->n_prompt_emitted;
     s->state = FXI_SEQ_LIVE;
     return true;
@@ -96,8 +106,7 @@ static bool fork_siblings(fx_engine *eng, fxi_group *g, int n)
         if (next[k].kv) continue;
         int heir = 0;
         while (next[heir].choice != next[k].choice) heir++;
-        if (fxi_kv_fork(eng->kv, next[heir].kv, next[k].n_computed, &next[k].kv) != FX_OK)
-            return false;
+        if (!fork_cache(eng, &next[k], &next[heir], next[k].n_computed)) return false;
     }
     return true;
 }

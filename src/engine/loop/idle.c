@@ -1,18 +1,22 @@
 // idle.c - returns memory to the system while the engine is idle: spare memory after some seconds,
 // the prefix cache after some minutes.
 #include "engine/loop/loop.h"
+#include "engine/memory/room.h"
 
 #define KEEP_SHARE 16 // trim_spare keeps 1/16 of the budget mapped
 
+// A step, in which the manager takes up what it has put off: memory that a failing device kept.
 static void trim_spare(fx_engine *eng)
 {
-    (void)fxi_kv_trim(eng->kv, eng->opt.kv_memory_bytes / KEEP_SHARE);
+    fxi_kv_step(eng->kv, 0, fxi_now_ms(eng));
+    if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
+        (void)fxi_kv_trim(eng->kv, eng->opt.kv_memory_bytes / KEEP_SHARE);
 }
 
 static void forget_prefixes(fx_engine *eng)
 {
-    (void)fxi_kv_forget_idle(eng->kv);
-    (void)fxi_kv_trim(eng->kv, 0);
+    fxi_cache_forget_idle(eng);
+    if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) (void)fxi_kv_trim(eng->kv, 0);
 }
 
 static int trim_after_s(const fx_engine *eng)

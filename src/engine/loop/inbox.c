@@ -139,15 +139,17 @@ void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
     fxi_group_free(g);
 }
 
-void fxi_inbox_wait(fx_engine *eng, int max_s)
+void fxi_inbox_wait(fx_engine *eng, int max_ms)
 {
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
     const bool nothing =
         !eng->closing && !eng->inbox_head && !eng->has_new_budget && !eng->must_clear;
-    if (nothing && max_s) {
+    if (nothing && max_ms) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += max_s;
+        until.tv_nsec += max_ms % 1000 * 1000000l;
+        until.tv_sec += max_ms / 1000 + until.tv_nsec / 1000000000l;
+        until.tv_nsec %= 1000000000l;
         pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
     } else if (nothing) {
         pthread_cond_wait(&eng->wake, &eng->mu);
@@ -243,10 +245,14 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_live_bytes = kv.live_bytes;
     eng->stats.kv_cached_bytes = kv.cached_bytes;
     eng->stats.kv_shared_bytes = kv.shared_bytes;
+    eng->stats.kv_used_bytes = kv.used_bytes;
+    eng->stats.kv_reserved_bytes = kv.reserved_bytes;
+    eng->stats.kv_internal_bytes = kv.internal_bytes;
+    eng->stats.kv_external_bytes = kv.external_bytes;
     eng->stats.kv_spare_bytes = kv.spare_bytes;
-    eng->stats.kv_slack_bytes = kv.slack_bytes;
-    eng->stats.kv_packed_floor_bytes =
-        kv.held_bytes > kv.slack_bytes ? kv.held_bytes - kv.slack_bytes : 0;
+    eng->stats.kv_retired_bytes = kv.retired_bytes;
+    eng->stats.kv_mappings = kv.n_mapping;
+    eng->stats.kv_max_mappings = kv.max_mapping;
     eng->stats.kv_swapped_bytes = kv.swapped_bytes;
     eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
     eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;

@@ -8,10 +8,12 @@
 
 // ---- turn.c ------------------------------------------------------------------------------------
 
-// One turn: collect the inbox, end cancelled groups, plan, compute one step, end finished groups,
-// publish the statistics. Without groups it takes the idle actions that are due. False: there were
-// no groups.
+// One turn: collect the inbox, go on with swapping, end cancelled groups, plan, compute one step,
+// end finished groups, publish the statistics. Without groups it takes the idle actions that are
+// due. False: there were no groups.
 bool fxi_turn_run(fx_engine *eng);
+// After a turn: nothing could be computed in it, and rows are on their way to the swap or back.
+bool fxi_turn_is_blocked(const fx_engine *eng);
 // Ends every group, including those in the inbox, with its events.
 void fxi_turn_end_all(fx_engine *eng, fx_finish why);
 
@@ -25,7 +27,7 @@ int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 
 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
-void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
+void fxi_inbox_wait(fx_engine *eng, int max_ms);     // for work, at most so long; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
 void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
 bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called

@@ -21,7 +21,7 @@ static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
     fxi_step *st = eng->step;
     put_tokens(st, b, s);
     st->batch[b->n_seq] = (fxi_batch_seq){
-        .view = fxi_kv_get_view(eng->kv, s->kv),
+        .views = fxi_kv_get_views(eng->kv, s->kv),
         .pos = s->n_computed,
         .n_tok = s->n_step,
         .n_logit = fxi_step_n_row(eng, s),

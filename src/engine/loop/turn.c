@@ -1,6 +1,6 @@
 // turn.c - the engine's loop, and the one place where groups end.
 //
-//   collect the inbox -> new budget -> end -> plan -> compute one step -> end -> publish
+//   collect the inbox -> swap -> new budget -> end -> plan -> compute one step -> end -> publish
 //
 // All other files only decide ends (`finish` of a sequence). The turn acts on them, so that a group
 // stays valid from the beginning of a plan to the end of its step.
@@ -90,8 +90,8 @@ static void compute_step(fx_engine *eng)
 {
     eng->idle_since_us = 0;
     fxi_kv_tick(eng->kv, fxi_now_ms(eng));
-    const int n_tok = fxi_plan_step(eng);
-    if (n_tok) fxi_step_run(eng, n_tok);
+    eng->n_planned_tok = fxi_plan_step(eng);
+    if (eng->n_planned_tok) fxi_step_run(eng, eng->n_planned_tok);
     end_decided(eng, &eng->running);
     if (!eng->running.head) end_decided(eng, &eng->waiting); // one may have failed to start
 }
@@ -99,6 +99,7 @@ static void compute_step(fx_engine *eng)
 bool fxi_turn_run(fx_engine *eng)
 {
     collect_new(eng);
+    fxi_preempt_go_on(eng);
     fxi_budget_apply(eng);
     fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
@@ -111,6 +112,11 @@ bool fxi_turn_run(fx_engine *eng)
         fxi_idle_act(eng);
     fxi_inbox_publish(eng);
     return busy;
+}
+
+bool fxi_turn_is_blocked(const fx_engine *eng)
+{
+    return !eng->n_planned_tok && (eng->n_leaving || eng->n_coming);
 }
 
 static void finish_all(fxi_group_list *l, fx_finish why)

@@ -3,40 +3,34 @@
 
 #define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
 
-int fxi_budget_tok(const fx_engine *eng)
-{
-    int low = 0, high = eng->info.ctx_tok;
-    while (low < high) {
-        int mid = low + (high - low + 1) / 2;
-        if (fxi_kv_bytes_for(eng->kv, mid) <= eng->opt.kv_memory_bytes)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    return low;
-}
-
 int fxi_budget_least_tok(const fx_engine *eng)
 {
     return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
 }
 
+uint64_t fxi_budget_least_bytes(const fx_engine *eng)
+{
+    return fxi_request_alone_bytes(eng, fxi_budget_least_tok(eng));
+}
+
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
 {
+    if (bytes != eng->budget_bytes && !fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
+        return fxi_fail(err, FX_EINVAL, "the memory of the KV manager '%s' is fixed once it runs",
+                        eng->kv->ops->name);
     const int n_tok = fxi_budget_least_tok(eng);
-    const uint64_t least = fxi_kv_bytes_for(eng->kv, n_tok);
+    const uint64_t least = fxi_budget_least_bytes(eng);
     if (bytes < least)
         return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
                         (unsigned long long)bytes, (unsigned long long)least, n_tok);
     return FX_OK;
 }
 
-// Frees memory that sequences hold. False: no sequence holds any.
+// Frees memory that sequences hold. False: it is on its way, or no sequence holds any.
 static bool shed_last(fx_engine *eng)
 {
-    if (!eng->running.tail) return fxi_preempt_drop_swapped(eng);
-    fxi_preempt_group(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
-    return true;
+    if (fxi_preempt_drop_late(eng)) return true;
+    return !eng->n_leaving && fxi_preempt_last(eng, true);
 }
 
 void fxi_budget_apply(fx_engine *eng)

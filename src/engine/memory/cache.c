@@ -6,7 +6,7 @@
 //   at a preemption              all computed tokens: those that survive are not computed again
 //
 // Recording is best-effort: an error leaves the prefix unrecorded. A request with no_cache neither
-// records nor matches.
+// records nor matches; with a manager that keeps no prefixes, every request is one.
 #include "engine/memory/room.h"
 
 #include <string.h>
@@ -95,11 +95,30 @@ int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s)
     return fxi_kv_peek(eng->kv, s->group->domain, s->tok, fxi_cache_max_hit(s));
 }
 
+void fxi_cache_forget_idle(fx_engine *eng)
+{
+    if (fxi_kv_can(eng->kv, FXI_KV_PREFIX)) (void)fxi_kv_forget_idle(eng->kv);
+}
+
+fxi_kv_expect fxi_cache_expect(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    const int most_tok = (int)g->req.n_prompt + g->max_tok;
+    const int expect_tok = (int)g->req.n_prompt + g->req.expect_tok;
+    const int end_tok = expect_tok < most_tok ? expect_tok : most_tok;
+    return (fxi_kv_expect){
+        .begin_tok = s->n_tok,
+        .output_tok = g->req.expect_tok && end_tok > s->n_tok ? end_tok - s->n_tok : 0,
+        .most_tok = most_tok,
+    };
+}
+
 static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
 {
+    const fxi_kv_expect expect = fxi_cache_expect(s);
     *n_hit = 0;
-    if (s->group->req.no_cache) return fxi_kv_create(eng->kv, s->n_tok, &s->kv);
-    return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, s->n_tok, &s->kv, n_hit);
+    if (s->group->req.no_cache) return fxi_kv_create(eng->kv, &expect, &s->kv);
+    return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, &expect, &s->kv, n_hit);
 }
 
 // If there is no room for a copy of the last rows, only whole chunks are shared, which needs no
@@ -108,7 +127,7 @@ fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s)
 {
     int n_hit;
     fx_status st = match_first(eng, s, fxi_cache_max_hit(s), &n_hit);
-    if (st == FX_ENOSPACE)
+    if (st == FX_ENOSPACE && !s->group->req.no_cache)
         st = match_first(eng, s, fxi_kv_whole_tok(eng->kv, fxi_cache_hit(eng, s)), &n_hit);
     if (st != FX_OK) return st;
     s->n_computed = s->n_recorded = n_hit;

@@ -35,7 +35,7 @@ static void cache_row(void *arg, int row)
     const fxi_layer *l = p->layer;
     const fxi_kernels *k = m->model.k;
     const int pos = m->s.tok_pos[row], n_q = l->q.w.n_out, n_kv = l->k.w.n_out;
-    const fxi_kv_view *view = &m->s.tok_seq[row]->view;
+    const fxi_kv_view *view = &m->s.tok_seq[row]->views.group[l->kv_group];
     float *query = m->s.q + (size_t)row * (size_t)n_q;
     float *key = m->s.k + (size_t)row * (size_t)n_kv, *value = m->s.v + (size_t)row * (size_t)n_kv;
 
@@ -43,8 +43,8 @@ static void cache_row(void *arg, int row)
     sharpen_query(p, query, n_q, pos);
     finish_heads(p, &l->k, &l->k_norm, key, pos);
     if (l->v.b) k->add(value, l->v.b, n_kv);
-    k->store_kv[m->model.kv_type](key, n_kv, fxi_kv_row(view, 2 * p->i_layer, pos));
-    k->store_kv[m->model.kv_type](value, n_kv, fxi_kv_row(view, 2 * p->i_layer + 1, pos));
+    k->store_kv[m->model.kv_type](key, n_kv, fxi_kv_row(view, 2 * l->kv_layer, pos));
+    k->store_kv[m->model.kv_type](value, n_kv, fxi_kv_row(view, 2 * l->kv_layer + 1, pos));
 }
 
 void fxi_attend_project(fxi_pass *p)
@@ -82,7 +82,7 @@ void fxi_attend_run(fxi_pass *p)
     const fxi_layer *l = p->layer;
     const fxi_linear *o = &l->o.w;
     fxi_attn_pass *a = &p->attn[l->is_windowed];
-    a->layer = p->i_layer;
+    a->layer = l->kv_layer;
     a->sink = l->sink;
     fxi_compute_attention(&m->compute, a);
     if (p->x_row || fxi_linear_reads_q8(o)) fxi_pass_rows(p, attn_out_row);

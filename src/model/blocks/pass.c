@@ -31,7 +31,8 @@ void fxi_pass_norm(const fxi_pass *p, const fxi_rownorm *norm, const float *x, i
 
 // Records the sequence and position of each row, and divides the sequences' tokens into blocks of
 // attention. Returns the number of blocks.
-static int index_batch(fxi_transformer *m, const fxi_batch *batch, fxi_attn_block *block)
+static int index_batch(fxi_transformer *m, const fxi_batch *batch, int kv_group,
+                       fxi_attn_block *block)
 {
     const int most =
         fxi_compute_attn_block_tok(&m->compute, batch->n_tok, m->model.shape.n_kv_head);
@@ -45,7 +46,7 @@ static int index_batch(fxi_transformer *m, const fxi_batch *batch, fxi_attn_bloc
         for (int t = 0; t < seq->n_tok; t += most) {
             int left = seq->n_tok - t;
             block[n_block++] = (fxi_attn_block){
-                .view = seq->view,
+                .view = seq->views.group[kv_group],
                 .row = row + t,
                 .n_tok = left < most ? left : most,
                 .pos = seq->pos + t,
@@ -61,8 +62,9 @@ static int index_batch(fxi_transformer *m, const fxi_batch *batch, fxi_attn_bloc
 static fxi_attn_pass make_attn_pass(fxi_transformer *m, const fxi_batch *batch, bool windowed)
 {
     const fxi_model_shape *s = &m->model.shape;
+    const int kv_group = windowed ? s->kv.n_group - 1 : 0;
     fxi_attn_pass a = {
-        .n_block = index_batch(m, batch, m->s.block[windowed]),
+        .n_block = index_batch(m, batch, kv_group, m->s.block[windowed]),
         .n_head = s->n_head,
         .n_kv_head = s->n_kv_head,
         .head_dim = s->head_dim,

@@ -66,9 +66,10 @@ typedef struct fxi_layer {
     fxi_affine q, k, v, o; // dim -> n_head x head_dim | n_kv_head x head_dim twice | back to dim
     float *sink;           // [n_head] NULL: none
     bool is_windowed;
-    fxi_rope *rope;       // NULL: positions do not rotate
-    fxi_ffn ffn;          // if experts is NULL
-    fxi_experts *experts; // owned
+    int kv_group, kv_layer; // where its rows are: group of the cache, layer of that group
+    fxi_rope *rope;         // NULL: positions do not rotate
+    fxi_ffn ffn;            // if experts is NULL
+    fxi_experts *experts;   // owned
 } fxi_layer;
 
 // Rows in the file's format, for look-ups of embeddings.

@@ -228,6 +228,26 @@ static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err
     return load_feed(l, i, out, err);
 }
 
+// Layers without a window are the first group of the cache, those with one the last.
+static void lay_out_cache(fxi_transformer *m)
+{
+    fxi_kv_layout *kv = &m->model.shape.kv;
+    const fxi_model_shape *s = &m->model.shape;
+    const size_t row_bytes = fxi_kv_bytes(m->model.kv_type, s->n_kv_head * s->head_dim);
+    const int window = m->rules.window < m->ctx_tok ? m->rules.window : 0;
+    for (int w = 0; w < 2; w++) {
+        fxi_kv_group g = {.row_bytes = row_bytes, .window_tok = w ? window : 0};
+        for (int i = 0; i < m->model.shape.n_layer; i++) {
+            fxi_layer *l = &m->layer[i];
+            if ((l->is_windowed && window) != w) continue;
+            l->kv_group = kv->n_group;
+            l->kv_layer = g.n_plane / 2;
+            g.n_plane += 2;
+        }
+        if (g.n_plane) kv->group[kv->n_group++] = g;
+    }
+}
+
 fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
@@ -245,5 +265,6 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
         FX_TRY(load_layer(l, i, &m->layer[i], err));
         ((int *)windows)[i] = m->layer[i].is_windowed ? m->rules.window : 0;
     }
+    lay_out_cache(m);
     return FX_OK;
 }

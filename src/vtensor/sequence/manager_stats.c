@@ -21,7 +21,7 @@ static uint64_t slack_bytes(const vt_manager *m)
 {
     uint64_t n = 0;
     for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && !sp->seq->swapped) n += tail_slack(m, sp->seq);
+        if (sp->seq && !vti_seq_is_away(sp->seq)) n += tail_slack(m, sp->seq);
     return n;
 }
 
@@ -68,7 +68,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .chunks_shared = count_chunks(m, VT_CHUNK_SHARED),
         .chunks_cached = count_chunks(m, VT_CHUNK_CACHED),
         .chunks_spare = count_chunks(m, VT_CHUNK_SPARE),
-        .chunks_swapped = m->swap.n_slot - m->swap.n_free,
+        .chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n,
         .mapped_bytes = vti_pset_created_bytes(ps),
         .owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED),
         .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
@@ -87,6 +87,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .prefix_tok = tree.n_tok,
         .prefix_evicted = tree.n_evicted,
         .swap_bytes = m->swap.size_bytes,
+        .coming_bytes = vti_coming_bytes(m),
     };
 }
 

@@ -139,7 +139,7 @@ static void test_lookups_and_calls(void **state)
     assert_int_equal(st.n_lookup_tok, 2 * PROMPT_TOK);
     assert_int_equal(st.n_cached_tok, PROMPT_TOK - 1);
     assert_int_equal(st.kv_mapped_bytes, st.kv_cached_bytes + st.kv_spare_bytes);
-    assert_int_equal(st.kv_shared_bytes + st.kv_slack_bytes + st.kv_packed_floor_bytes, 0);
+    assert_int_equal(st.kv_shared_bytes + st.kv_internal_bytes + st.kv_used_bytes, 0);
     assert_int_equal(d.kv[FX_KV_match].n_call, 2);
     assert_int_equal(d.kv[FX_KV_match].n_failure, 0);
     assert_int_equal(d.block_reuse_ms.count[4], 1); // 10 ms after the first request ended

@@ -38,9 +38,9 @@ typedef struct search {
 static void logits_of(fx_engine *eng, const int32_t *tok, int n, float *out)
 {
     fxi_kv_seq *s;
-    assert_int_equal(fxi_kv_create(eng->kv, 0, &s), FX_OK);
+    assert_int_equal(fxi_kv_create(eng->kv, &(fxi_kv_expect){.begin_tok = n}, &s), FX_OK);
     assert_int_equal(fxi_kv_extend(eng->kv, s, n), FX_OK);
-    fxi_batch_seq run = {.view = fxi_kv_get_view(eng->kv, s), .n_tok = n, .n_logit = 1};
+    fxi_batch_seq run = {.views = fxi_kv_get_views(eng->kv, s), .n_tok = n, .n_logit = 1};
     assert_int_equal(
         fxi_model_forward(
             eng->model, &(fxi_batch){.token = tok, .n_tok = n, .seq = &run, .n_seq = 1}, out, NULL),

@@ -33,11 +33,11 @@ static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fx
 }
 
 static fx_status faulty_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                              int expect_tok, fxi_kv_seq **out, int *n_hit)
+                              const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
     *out = NULL;
     if (fails_now()) return fault.how;
-    return fault.real->seq_match(kv, d, tok, n_tok, expect_tok, out, n_hit);
+    return fault.real->seq_match(kv, d, tok, n_tok, expect, out, n_hit);
 }
 
 static fx_status faulty_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
@@ -58,14 +58,16 @@ static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, cons
     return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep);
 }
 
-static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s);
+    *is_moving = false;
+    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s, is_moving);
 }
 
-static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s);
+    *is_moving = false;
+    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s, is_moving);
 }
 
 static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)

@@ -53,7 +53,7 @@ static cache cache_paged(const setup *s, int shift)
     size_t row = row_bytes(s), plane = row * (size_t)block;
     c.mem = malloc((size_t)n_block * N_PLANE * plane);
     memset(c.mem, 0xff, (size_t)n_block * N_PLANE * plane);
-    c.view = (fxi_kv_view){c.mem, plane, row, c.table, shift, N_PLANE * plane};
+    c.view = (fxi_kv_view){c.mem, plane, row, c.table, shift, N_PLANE * plane, 0};
     return c;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const fxi_kv_shape shape = {
-    .n_layer = 3, .row_bytes = 256, .ctx_tok = 500, .max_seq = 4, .budget_bytes = 2 << 20};
+    .layout = {1, {{6, 256, 0}}}, .ctx_tok = 500, .max_seq = 4, .budget_bytes = 2 << 20};
 
 static fxi_kv *open_kv(void)
 {
@@ -18,7 +18,7 @@ static fxi_kv *open_kv(void)
 static fxi_kv_seq *new_seq(fxi_kv *kv)
 {
     fxi_kv_seq *s;
-    assert_int_equal(fxi_kv_create(kv, 0, &s), FX_OK);
+    assert_int_equal(fxi_kv_create(kv, &(fxi_kv_expect){0}, &s), FX_OK);
     return s;
 }
 
@@ -42,14 +42,14 @@ static void test_rows_are_apart(void **state)
     for (int n = 1; n <= 200; n += 50) {
         assert_int_equal(fxi_kv_extend(kv, a, n), FX_OK);
         assert_int_equal(fxi_kv_extend(kv, b, n), FX_OK);
-        fxi_kv_view va = fxi_kv_get_view(kv, a), vb = fxi_kv_get_view(kv, b);
+        fxi_kv_view va = fxi_kv_get_views(kv, a).group[0], vb = fxi_kv_get_views(kv, b).group[0];
         for (int p = 0; p < 6; p++) {
             memset(fxi_kv_plane(&va, p) + (size_t)(n - 1) * va.tok_stride_bytes, n + p, 256);
             memset(fxi_kv_plane(&vb, p) + (size_t)(n - 1) * vb.tok_stride_bytes, n + p + 7, 256);
         }
     }
     fxi_kv_release(kv, b);
-    fxi_kv_view v = fxi_kv_get_view(kv, a);
+    fxi_kv_view v = fxi_kv_get_views(kv, a).group[0];
     for (int n = 1; n <= 200; n += 50)
         for (int p = 0; p < 6; p++) {
             const char *row = fxi_kv_plane(&v, p) + (size_t)(n - 1) * v.tok_stride_bytes;
@@ -87,7 +87,7 @@ static void test_limits(void **state)
     fxi_kv_seq *s = new_seq(kv), *more;
     assert_int_equal(fxi_kv_extend(kv, s, 501), FX_EINVAL);
     for (int i = 1; i < 4; i++) new_seq(kv);
-    assert_int_equal(fxi_kv_create(kv, 0, &more), FX_ENOSPACE);
+    assert_int_equal(fxi_kv_create(kv, &(fxi_kv_expect){0}, &more), FX_ENOSPACE);
     fxi_kv_close(kv);
 }
 

@@ -44,14 +44,11 @@ void runner_open(runner *r, runner_model m, const variant *v)
     if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_gguf_close(g);
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
-    fxi_kv_shape shape = {.n_layer = s->n_layer,
-                          .row_bytes = fxi_model_kv_row_bytes(r->model),
-                          .ctx_tok = s->train_ctx_tok,
-                          .max_seq = 8,
-                          .budget_bytes = 64 << 20};
+    fxi_kv_shape shape = {
+        .layout = s->kv, .ctx_tok = s->train_ctx_tok, .max_seq = 8, .budget_bytes = 64 << 20};
     if (fxi_kv_open("vtensor", &shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
     for (int i = 0; i <= v->n_other; i++)
-        assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq[i]), FX_OK);
+        assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;
     r->embeds = !s->generates;
     r->n_out = r->embeds ? s->dim : s->n_vocab;
@@ -72,7 +69,7 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float 
     for (int s = v->n_other; s >= 0; s--) {
         assert_int_equal(fxi_kv_extend(r->kv, r->seq[s], from + n), FX_OK);
         for (int i = 0; i < n; i++) tok[b.n_tok++] = token(r, s, from + i);
-        seq[b.n_seq++] = (fxi_batch_seq){.view = fxi_kv_get_view(r->kv, r->seq[s]),
+        seq[b.n_seq++] = (fxi_batch_seq){.views = fxi_kv_get_views(r->kv, r->seq[s]),
                                          .pos = from,
                                          .n_tok = n,
                                          .n_logit = s == 0 ? n_row : 0,

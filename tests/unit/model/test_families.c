@@ -46,13 +46,10 @@ static void run_open(family_run *r, const char *path, int ctx_tok)
     if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_gguf_close(g);
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
-    const fxi_kv_shape shape = {.n_layer = s->n_layer,
-                                .row_bytes = fxi_model_kv_row_bytes(r->model),
-                                .ctx_tok = MAX_TOK,
-                                .max_seq = 1,
-                                .budget_bytes = 64 << 20};
+    const fxi_kv_shape shape = {
+        .layout = s->kv, .ctx_tok = MAX_TOK, .max_seq = 1, .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
-    assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq), FX_OK);
+    assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq), FX_OK);
     r->n_vocab = s->n_vocab;
     r->logits = malloc((size_t)s->n_vocab * sizeof *r->logits);
 }
@@ -72,7 +69,7 @@ static void run_to(family_run *r, const int32_t *tok, int end)
         const int n = end - r->n_done < 64 ? end - r->n_done : 64;
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, r->n_done + n), FX_OK);
         const fxi_batch_seq seq = {
-            .view = fxi_kv_get_view(r->kv, r->seq), .pos = r->n_done, .n_tok = n, .n_logit = 1};
+            .views = fxi_kv_get_views(r->kv, r->seq), .pos = r->n_done, .n_tok = n, .n_logit = 1};
         const fxi_batch batch = {.token = tok + r->n_done, .n_tok = n, .seq = &seq, .n_seq = 1};
         assert_int_equal(fxi_model_forward(r->model, &batch, r->logits, NULL), FX_OK);
         r->n_done += n;
@@ -161,7 +158,7 @@ static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float
         n = n_tok - at < chunk ? n_tok - at : chunk;
         const int n_row = fxi_pooling_rows(s, n, at + n == n_tok);
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, at + n), FX_OK);
-        const fxi_batch_seq seq = {fxi_kv_get_view(r->kv, r->seq), at, n, n_row, true};
+        const fxi_batch_seq seq = {fxi_kv_get_views(r->kv, r->seq), at, n, n_row, true};
         const fxi_batch batch = {tok + at, n, &seq, 1, rows};
         assert_int_equal(fxi_model_forward(r->model, &batch, NULL, NULL), FX_OK);
         fxi_pooling_add(s, rows, n_row, at + n, out);

@@ -50,11 +50,8 @@ static void rig_open(rig *r, const char *model_path, const char *kernel_path)
         .pool = r->pool, .max_batch_tok = 64, .max_batch_logit = 4, .kernel_path = kernel_path};
     if (fxi_model_load(r->g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
-    fxi_kv_shape shape = {.n_layer = s->n_layer,
-                          .row_bytes = fxi_model_kv_row_bytes(r->model),
-                          .ctx_tok = s->train_ctx_tok,
-                          .max_seq = 2,
-                          .budget_bytes = 64 << 20};
+    fxi_kv_shape shape = {
+        .layout = s->kv, .ctx_tok = s->train_ctx_tok, .max_seq = 2, .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
     r->logits = malloc((size_t)s->n_vocab * sizeof(float));
 }
@@ -75,7 +72,7 @@ static void feed(rig *r, const int32_t *tok, int from, int to)
     while (from < to) {
         int n = to - from < 64 ? to - from : 64;
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, from + n), FX_OK);
-        fxi_batch_seq seq = {.view = fxi_kv_get_view(r->kv, r->seq),
+        fxi_batch_seq seq = {.views = fxi_kv_get_views(r->kv, r->seq),
                              .pos = from,
                              .n_tok = n,
                              .n_logit = from + n == to};
@@ -124,7 +121,7 @@ static distance run_case(rig *r, const json_t *c, bool exact)
                  *logits = json_object_get(c, "logits");
     distance worst = {0};
     int done = 0;
-    assert_int_equal(fxi_kv_create(r->kv, 0, &r->seq), FX_OK);
+    assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq), FX_OK);
     for (size_t i = 0; i < json_array_size(positions); i++) {
         int upto = (int)json_integer_value(json_array_get(positions, i)) + 1, argmax;
         feed(r, tok, done, upto);

@@ -79,8 +79,8 @@ static void test_separate_requests(void **state)
 
 static char *byte_at(const fx_engine *eng, const fxi_seq *s, int position, int plane, int byte)
 {
-    const fxi_kv_view v = fxi_kv_get_view(eng->kv, s->kv);
-    return fxi_kv_plane(&v, plane) + (size_t)position * v.tok_stride_bytes + byte;
+    const fxi_kv_views v = fxi_kv_get_views(eng->kv, s->kv);
+    return fxi_kv_row(&v.group[0], plane, position) + byte;
 }
 
 static void expect_diff(rig *r, const fxi_seq *s, int first, bits_diff want)

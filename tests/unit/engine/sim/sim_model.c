@@ -25,7 +25,13 @@ typedef struct run {
 
 static char *row_at(const run *r, int plane, int pos)
 {
-    return fxi_kv_plane(&r->b->view, plane) + (size_t)pos * r->b->view.tok_stride_bytes;
+    return fxi_kv_row(&r->b->views.group[0], plane, pos);
+}
+
+static bool is_view_of(const fxi_kv *kv, const fxi_seq *s, const fxi_batch_seq *b)
+{
+    const fxi_kv_view v = fxi_kv_get_views(kv, s->kv).group[0], *w = &b->views.group[0];
+    return v.base == w->base && v.table == w->table;
 }
 
 static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
@@ -33,8 +39,7 @@ static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
     const fxi_kv *kv = m->eng->kv;
     for (const fxi_group *g = m->eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++)
-            if (g->seq[i].kv && fxi_kv_get_view(kv, g->seq[i].kv).base == b->view.base)
-                return &g->seq[i];
+            if (g->seq[i].kv && is_view_of(kv, &g->seq[i], b)) return &g->seq[i];
     return NULL;
 }
 
@@ -182,6 +187,7 @@ sim_model *sim_model_make(int n_layer, size_t bytes)
                                        .n_kv_head = 1,
                                        .head_dim = (int)(bytes / sizeof(uint16_t)),
                                        .n_vocab = SIM_N_VOCAB,
+                                       .kv = {1, {{2 * n_layer, bytes, 0}}},
                                        .is_causal = true,
                                        .generates = true,
                                        .train_ctx_tok = SIM_MAX_CTX};

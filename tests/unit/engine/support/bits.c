@@ -140,13 +140,14 @@ bool bits_same_answer(const bits_answer *a, const bits_answer *b, char what[128]
 enum { N_SLOT = 1 << 16 };
 
 struct bits_ledger {
-    int n_plane;
-    size_t row_bytes;
-    char *row; // [cap][n_plane][row_bytes]
+    fxi_kv_layout layout;
+    size_t tok_bytes;
+    char *row; // [cap][tok_bytes] the planes of a token, group after group
     size_t n, cap;
     struct slot {
         uint64_t key; // of the tokens up to the row's; 0: free
         size_t row;
+        unsigned groups; // whose planes have been seen: a window may have passed the others
     } slot[N_SLOT];
 };
 
@@ -154,8 +155,8 @@ bits_ledger *bits_ledger_make(const fx_engine *eng)
 {
     bits_ledger *l = calloc(1, sizeof *l);
     assert_non_null(l);
-    l->n_plane = 2 * eng->info.n_layer;
-    l->row_bytes = fxi_model_kv_row_bytes(eng->model);
+    l->layout = fxi_model_get_shape(eng->model)->kv;
+    l->tok_bytes = fxi_kv_tok_bytes(&l->layout);
     return l;
 }
 
@@ -178,53 +179,59 @@ static struct slot *find_slot(bits_ledger *l, uint64_t key)
     return &l->slot[i];
 }
 
-static char *row_at(bits_ledger *l, size_t row, int plane)
-{
-    return l->row + (row * (size_t)l->n_plane + (size_t)plane) * l->row_bytes;
-}
-
-static const char *cached_row(const fxi_kv_view *v, int plane, int position)
-{
-    return fxi_kv_plane(v, plane) + (size_t)position * v->tok_stride_bytes;
-}
-
-static void take_down(bits_ledger *l, struct slot *to, uint64_t key, const fxi_kv_view *v,
-                      int position)
+static void add_row(bits_ledger *l, struct slot *to, uint64_t key)
 {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 256;
         assert_true(l->cap <= N_SLOT / 2);
-        l->row = realloc(l->row, l->cap * (size_t)l->n_plane * l->row_bytes);
+        l->row = realloc(l->row, l->cap * l->tok_bytes);
         assert_non_null(l->row);
     }
-    *to = (struct slot){key, l->n++};
-    for (int p = 0; p < l->n_plane; p++)
-        memcpy(row_at(l, to->row, p), cached_row(v, p, position), l->row_bytes);
+    *to = (struct slot){.key = key, .row = l->n++};
 }
 
-static bool same_rows(bits_ledger *l, const struct slot *of, const fxi_kv_view *v, int position,
+// Compares the planes of one group at a position with those that were seen first, at `seen`.
+static bool same_planes(const fxi_kv_group *g, bool is_first, char *seen, const fxi_kv_view *v,
+                        int position, bits_diff *diff)
+{
+    for (int p = 0; p < g->n_plane; p++, seen += g->row_bytes) {
+        const char *row = fxi_kv_row(v, p, position);
+        if (is_first) memcpy(seen, row, g->row_bytes);
+        if (memcmp(seen, row, g->row_bytes) == 0) continue;
+        *diff = (bits_diff){position, diff->layer + p / 2, p % 2};
+        return false;
+    }
+    return true;
+}
+
+static bool same_rows(bits_ledger *l, struct slot *of, const fxi_kv_views *v, int position,
                       bits_diff *diff)
 {
-    for (int p = 0; p < l->n_plane; p++)
-        if (memcmp(row_at(l, of->row, p), cached_row(v, p, position), l->row_bytes) != 0) {
-            *diff = (bits_diff){position, p / 2, p % 2};
+    char *seen = l->row + of->row * l->tok_bytes;
+    diff->layer = 0; // counted group after group
+    for (int g = 0; g < l->layout.n_group; g++) {
+        const fxi_kv_group *gr = &l->layout.group[g];
+        const bool is_there = position >= v->group[g].first_tok;
+        const bool is_first = !(of->groups & 1u << g);
+        if (is_there && !same_planes(gr, is_first, seen, &v->group[g], position, diff))
             return false;
-        }
+        if (is_there) of->groups |= 1u << g;
+        seen += (size_t)gr->n_plane * gr->row_bytes;
+        diff->layer += gr->n_plane / 2;
+    }
     return true;
 }
 
 bool bits_ledger_check(bits_ledger *l, fx_engine *eng, const fxi_seq *s, int first, bits_diff *diff)
 {
-    const fxi_kv_view v = fxi_kv_get_view(eng->kv, s->kv);
+    const fxi_kv_views v = fxi_kv_get_views(eng->kv, s->kv);
     uint64_t key = 1;
     for (int i = 0; i < s->n_computed; i++) {
         key = next_key(key, s->tok[i]);
         if (i < first) continue;
         struct slot *at = find_slot(l, key);
-        if (!at->key)
-            take_down(l, at, key, &v, i);
-        else if (!same_rows(l, at, &v, i, diff))
-            return false;
+        if (!at->key) add_row(l, at, key);
+        if (!same_rows(l, at, &v, i, diff)) return false;
     }
     return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "swap_now.h"
 
 static family f;
 
@@ -396,8 +397,8 @@ static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
     assert_true(family_stats(&f).unmap_calls > before.unmap_calls);
     assert_int_equal(family_stats(&f).chunks_shared, 0);
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[0].s, 0), 3 * 4096);
-    assert_ok(vt_seq_swap_out(f.kin[0].s)); // waits for it
-    assert_ok(vt_seq_swap_in(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s)); // waits for it
+    assert_ok(swap_in_now(f.kin[0].s));
 }
 
 // A sequence that becomes shorter leaves rows that a kernel may read still: they are neither
@@ -459,13 +460,13 @@ static void test_misuse_is_refused(void **state)
     assert_int_equal(family_record(&f, 0, 40, &odd), VT_EINVAL);
     assert_int_equal(vt_domain_open(f.m, key, sizeof key, &d), VT_EINVAL);
     assert_int_equal(vt_set_budget(f.m, f.chunk_bytes - 1), VT_EINVAL);
-    assert_ok(vt_seq_swap_out(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s));
     assert_int_equal(vt_seq_extend(f.kin[0].s, 41), VT_EINVAL);
     assert_int_equal(vt_seq_truncate(f.kin[0].s, 4), VT_EINVAL);
     assert_int_equal(vt_seq_fork(f.kin[0].s, 4, &s), VT_EINVAL);
     assert_int_equal(family_record(&f, 0, 40, NULL), VT_EINVAL);
     assert_int_equal(vt_seq_prepare(f.kin[0].s, 80, 1), VT_EINVAL);
-    assert_ok(vt_seq_swap_in(f.kin[0].s));
+    assert_ok(swap_in_now(f.kin[0].s));
 }
 
 // ---- Ends of prefixes in use

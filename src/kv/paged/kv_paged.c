@@ -1,0 +1,419 @@
+// kv_paged.c - the KV manager with blocks and tables (paged.h): its life, its sequences, and what
+// they cost.
+#include "kv/kv_managers.h"
+#include "kv/paged/paged.h"
+
+#include <stdlib.h>
+
+enum { BLOCK_TOK = 16, MIN_BLOCK_TOK = 16, MAX_BLOCK_TOK = 256, AGE_MS = 1000 };
+
+// ---- life --------------------------------------------------------------------------------------
+
+static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+{
+    const int n = shape->block_tok ? shape->block_tok : BLOCK_TOK;
+    if (n < MIN_BLOCK_TOK || n > MAX_BLOCK_TOK || (n & (n - 1)))
+        return fxi_fail(err, FX_EINVAL, "KV cache: blocks of %d tokens; %d to %d, a power of two",
+                        n, MIN_BLOCK_TOK, MAX_BLOCK_TOK);
+    while (fxi_paged_block_tok(k) < n) k->block_shift++;
+    return FX_OK;
+}
+
+static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+{
+    const uint64_t n_block = k->pool.size_bytes / k->block_bytes;
+    const uint64_t n_slot = shape->swap_bytes / k->block_bytes;
+    if (!n_block) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no block");
+    if (n_block + n_slot > INT32_MAX)
+        return fxi_fail(err, FX_EINVAL, "KV cache: more than %d blocks", INT32_MAX);
+    k->n_block = (uint32_t)n_block;
+    k->n_slot = (uint32_t)n_slot;
+    size_t at = 0;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const fxi_kv_group *gr = &k->layout.group[g];
+        k->region[g] = at;
+        at += ((size_t)gr->n_plane * k->n_block << k->block_shift) * gr->row_bytes;
+    }
+    if (fxi_page_store_open(k)) return FX_OK;
+    fxi_page_store_close(k);
+    return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+}
+
+static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+{
+    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
+                                   .budget_bytes = shape->budget_bytes,
+                                   .swap_bytes = shape->swap_bytes,
+                                   .swap_dir = shape->swap_dir};
+    FX_TRY(read_block_tok(k, shape, err));
+    k->layout = shape->layout;
+    k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
+    k->block_bytes = k->tok_bytes << k->block_shift;
+    k->budget_bytes = shape->budget_bytes;
+    k->ctx_tok = shape->ctx_tok;
+    k->max_seq = shape->max_seq;
+    k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
+    FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
+    const fx_status st = lay_out_blocks(k, shape, err);
+    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape->vmm);
+    return st;
+}
+
+static fx_status paged_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    *out = NULL;
+    fxi_paged *k = calloc(1, sizeof *k);
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    k->kv.ops = &fxi_kv_paged;
+    const fx_status st = open_blocks(k, shape, err);
+    if (st == FX_OK)
+        *out = &k->kv;
+    else
+        free(k);
+    return st;
+}
+
+static void paged_release(fxi_kv *kv, fxi_kv_seq *seq);
+
+static void paged_close(fxi_kv *kv)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    while (k->first) paged_release(kv, (fxi_kv_seq *)k->first);
+    fxi_page_evict_all(k);
+    for (fxi_page_domain *d = k->domain, *next; d; d = next) {
+        next = d->next;
+        free(d);
+    }
+    fxi_page_store_close(k);
+    fxi_kv_pool_close(&k->pool);
+    free(k);
+}
+
+// ---- sequences ---------------------------------------------------------------------------------
+
+static void free_seq(fxi_paged_seq *s)
+{
+    if (!s) return;
+    free(s->page);
+    free(s->table);
+    free(s);
+}
+
+static fx_status make_seq(fxi_paged *k, fxi_paged_seq **out)
+{
+    *out = NULL;
+    if (k->n_seq == k->max_seq) return FX_ENOSPACE;
+    fxi_paged_seq *s = calloc(1, sizeof *s);
+    if (s) s->page = malloc((size_t)k->max_page * sizeof *s->page);
+    if (s) s->table = malloc((size_t)k->max_page * sizeof *s->table);
+    if (!s || !s->page || !s->table) {
+        free_seq(s);
+        return FX_ENOMEM;
+    }
+    s->next = k->first;
+    if (s->next) s->next->prev = s;
+    k->first = s;
+    k->n_seq++;
+    *out = s;
+    return FX_OK;
+}
+
+static void set_len(fxi_paged *k, fxi_paged_seq *s, int len_tok)
+{
+    k->live_tok += (uint64_t)(len_tok - s->len_tok);
+    if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
+    s->len_tok = len_tok;
+}
+
+static void put_page_at(const fxi_paged *k, fxi_paged_seq *s, int i, uint32_t page)
+{
+    s->page[i] = page;
+    s->table[i] = (int32_t)k->page[page].block;
+}
+
+static fx_status paged_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
+{
+    fxi_paged_seq *s;
+    (void)expect; // nothing is reserved
+    const fx_status st = make_seq(fxi_paged_of(kv), &s);
+    *out = (fxi_kv_seq *)s;
+    return st;
+}
+
+// The pages of the longest recorded prefix; pages may be NULL.
+static int find_pages(const fxi_paged *k, const fxi_kv_domain *domain, const int32_t *tok,
+                      int n_tok, uint32_t *pages)
+{
+    uint64_t parent = ((const fxi_page_domain *)domain)->serial;
+    int n = 0;
+    for (; n < n_tok >> k->block_shift && n < k->max_page; n++) {
+        const uint32_t page = fxi_page_find(k, parent, tok + ((size_t)n << k->block_shift));
+        if (page == FXI_PAGE_NONE) break;
+        parent = k->page[page].serial;
+        if (pages) pages[n] = page;
+    }
+    return n;
+}
+
+static int paged_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    return find_pages(k, d, tok, n_tok, NULL) << k->block_shift;
+}
+
+static fx_status paged_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                             const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    *n_hit = 0;
+    FX_TRY(paged_create(kv, expect, out));
+    fxi_paged_seq *s = fxi_paged_seq_of(*out);
+    s->n_page = find_pages(k, d, tok, n_tok, s->page);
+    for (int i = 0; i < s->n_page; i++) {
+        fxi_page_hold(k, s->page[i]);
+        put_page_at(k, s, i, s->page[i]);
+    }
+    *n_hit = s->n_page << k->block_shift;
+    set_len(k, s, *n_hit);
+    return FX_OK;
+}
+
+static fx_status paged_fork(fxi_kv *kv, fxi_kv_seq *seq, int len_tok, fxi_kv_seq **out)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    const fxi_paged_seq *from = fxi_paged_seq_of(seq);
+    fxi_paged_seq *s;
+    *out = NULL;
+    if (from->is_out || len_tok > from->len_tok) return FX_EINVAL;
+    FX_TRY(make_seq(k, &s));
+    s->n_page = (int)fxi_paged_n_page(k, len_tok);
+    for (int i = 0; i < s->n_page; i++) {
+        fxi_page_hold(k, from->page[i]);
+        put_page_at(k, s, i, from->page[i]);
+    }
+    set_len(k, s, len_tok);
+    *out = (fxi_kv_seq *)s;
+    return FX_OK;
+}
+
+// ---- growing -----------------------------------------------------------------------------------
+
+static int tail_tok(const fxi_paged *k, const fxi_paged_seq *s)
+{
+    return s->len_tok & (fxi_paged_block_tok(k) - 1);
+}
+
+// Whether the sequence would write to a page that others read.
+static bool tail_is_shared(const fxi_paged *k, const fxi_paged_seq *s)
+{
+    return tail_tok(k, s) && k->page[s->page[s->n_page - 1]].n_ref > 1;
+}
+
+static fx_status copy_rows_of(fxi_paged *k, uint32_t to, uint32_t from, int n_tok)
+{
+    for (int g = 0; g < k->layout.n_group; g++)
+        for (int p = 0; p < k->layout.group[g].n_plane; p++)
+            FX_TRY(fxi_kv_pool_copy(&k->pool, fxi_paged_byte(k, g, p, to),
+                                    fxi_paged_byte(k, g, p, from),
+                                    (size_t)n_tok * k->layout.group[g].row_bytes));
+    return FX_OK;
+}
+
+// Copy-on-write. Pre: there is room.
+static fx_status copy_tail(fxi_paged *k, fxi_paged_seq *s)
+{
+    const uint32_t old = s->page[s->n_page - 1], page = fxi_page_take(k);
+    const fx_status st = copy_rows_of(k, k->page[page].block, k->page[old].block, tail_tok(k, s));
+    if (st == FX_OK) put_page_at(k, s, s->n_page - 1, page);
+    fxi_page_let_go(k, st == FX_OK ? old : page);
+    return st;
+}
+
+// Makes the tail one that the sequence alone holds, and nobody matches.
+static fx_status own_tail(fxi_paged *k, fxi_paged_seq *s)
+{
+    if (!tail_tok(k, s)) return FX_OK;
+    const uint32_t tail = s->page[s->n_page - 1];
+    if (k->page[tail].n_ref > 1) return copy_tail(k, s);
+    if (k->page[tail].serial) fxi_page_unrecord(k, tail);
+    return FX_OK;
+}
+
+static fx_status paged_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    if (s->is_out || len_tok > k->ctx_tok) return FX_EINVAL;
+    if (len_tok <= s->len_tok) return FX_OK;
+    const uint32_t n_page = fxi_paged_n_page(k, len_tok);
+    const uint32_t n_new = n_page - (uint32_t)s->n_page + tail_is_shared(k, s);
+    if (n_new > fxi_page_n_room(k)) return FX_ENOSPACE;
+    FX_TRY(own_tail(k, s));
+    while ((uint32_t)s->n_page < n_page) {
+        put_page_at(k, s, s->n_page, fxi_page_take(k));
+        s->n_page++;
+    }
+    set_len(k, s, len_tok);
+    return FX_OK;
+}
+
+// Memory is there from the start.
+static void paged_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
+{
+    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
+}
+
+// The end first: it is evicted first.
+static void paged_release(fxi_kv *kv, fxi_kv_seq *seq)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    for (int i = s->n_page - 1; i >= 0; i--) {
+        k->page[s->page[i]].n_out -= s->is_out;
+        fxi_page_let_go(k, s->page[i]);
+    }
+    if (!s->is_out) set_len(k, s, 0);
+    if (s->next) s->next->prev = s->prev;
+    *(s->prev ? &s->prev->next : &k->first) = s->next;
+    k->n_seq--;
+    free_seq(s);
+}
+
+static int paged_whole_tok(const fxi_kv *kv, int n_tok)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    return n_tok >> k->block_shift << k->block_shift;
+}
+
+static void paged_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const size_t row_bytes = k->layout.group[g].row_bytes;
+        out->group[g] = (fxi_kv_view){
+            .base = (char *)k->pool.addr + k->region[g],
+            .plane_stride_bytes = ((size_t)k->n_block << k->block_shift) * row_bytes,
+            .tok_stride_bytes = row_bytes,
+            .table = fxi_paged_seq_of(s)->table,
+            .block_shift = k->block_shift,
+            .block_stride_bytes = row_bytes << k->block_shift,
+        };
+    }
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static uint64_t paged_bytes_for(const fxi_kv *kv, int len_tok)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    return fxi_paged_n_page(k, len_tok) * (uint64_t)k->block_bytes;
+}
+
+// Sequences hold no more pages together than each would on its own, less what is shared for good:
+// the full pages of what they begin with.
+static uint64_t paged_cost(const fxi_kv *kv, const fxi_kv_need *need)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    const uint64_t n = (uint64_t)need->n_seq, whole = fxi_paged_n_page(k, need->end_tok);
+    const uint64_t hit = (uint64_t)(need->hit_tok >> k->block_shift);
+    const uint64_t begin = (uint64_t)(need->each.begin_tok >> k->block_shift);
+    uint64_t n_page = n * whole;
+    if (n == 1)
+        n_page = whole - (hit < whole ? hit : whole);
+    else if (!need->is_apart && begin < whole)
+        n_page = begin + n * (whole - begin);
+    return n_page * k->block_bytes;
+}
+
+static uint64_t paged_growth(const fxi_kv *kv, const fxi_kv_seq *seq, int end_tok)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    const fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    if (end_tok <= s->len_tok) return 0;
+    return (fxi_paged_n_page(k, end_tok) - (uint64_t)s->n_page + tail_is_shared(k, s)) *
+           k->block_bytes;
+}
+
+static void paged_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    (void)ahead_tok;
+    k->now_ms = now_ms;
+    if (now_ms < k->age_ms) return;
+    fxi_page_age(k);
+    k->age_ms = now_ms + AGE_MS;
+}
+
+static fx_status paged_forget_idle(fxi_kv *kv)
+{
+    fxi_page_evict_all(fxi_paged_of(kv));
+    return FX_OK;
+}
+
+// The empty part of the tails in memory. A page that is the tail of some of its sequences only is
+// full.
+static uint64_t slack_tok(const fxi_paged *k)
+{
+    uint64_t sum = 0;
+    for (const fxi_paged_seq *s = k->first; s; s = s->next)
+        if (tail_tok(k, s)) k->page[s->page[s->n_page - 1]].n_seen = 0;
+    for (const fxi_paged_seq *s = k->first; s; s = s->next) {
+        const int n_tok = tail_tok(k, s);
+        if (!n_tok) continue;
+        fxi_page *p = &k->page[s->page[s->n_page - 1]];
+        if (!p->n_seen++ || n_tok > p->fill_tok) p->fill_tok = n_tok;
+        if (p->n_seen == p->n_ref && p->block != FXI_PAGE_NONE)
+            sum += (uint64_t)(fxi_paged_block_tok(k) - p->fill_tok);
+    }
+    return sum;
+}
+
+static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
+    const uint64_t n_held = k->n_block - k->n_free_block - k->n_idle;
+    const uint64_t internal = slack_tok(k) * k->tok_bytes, held = n_held * k->block_bytes;
+    *out = (fxi_kv_stats){
+        .budget_bytes = k->budget_bytes,
+        .usable_bytes = k->n_block * (uint64_t)k->block_bytes,
+        .mapped_bytes = mapped,
+        .used_bytes = held - internal,
+        .internal_bytes = internal,
+        .cached_bytes = k->n_idle * (uint64_t)k->block_bytes,
+        .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,
+        .held_bytes = held,
+        .live_bytes = k->live_tok * k->tok_bytes,
+        .swapped_bytes = (k->n_slot - k->n_free_slot) * (uint64_t)k->block_bytes,
+        .peak_mapped_bytes = mapped,
+        .peak_live_bytes = k->peak_live_tok * k->tok_bytes,
+    };
+}
+
+const fxi_kv_ops fxi_kv_paged = {
+    .name = "paged",
+    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
+    .open = paged_open,
+    .close = paged_close,
+    .domain_open = fxi_page_domain_open,
+    .domain_close = fxi_page_domain_close,
+    .peek = paged_peek,
+    .seq_create = paged_create,
+    .seq_match = paged_match,
+    .seq_fork = paged_fork,
+    .seq_extend = paged_extend,
+    .seq_prepare = paged_prepare,
+    .seq_record = fxi_page_record,
+    .whole_tok = paged_whole_tok,
+    .seq_swap_out = fxi_page_swap_out,
+    .seq_swap_in = fxi_page_swap_in,
+    .seq_release = paged_release,
+    .seq_views = paged_views,
+    .bytes_for = paged_bytes_for,
+    .cost = paged_cost,
+    .seq_growth = paged_growth,
+    .step = paged_step,
+    .forget_idle = paged_forget_idle,
+    .stats = paged_stats,
+    .check = fxi_page_check,
+};

@@ -1,0 +1,165 @@
+// page_store.c - pages, blocks and slots: who has what, and which idle page goes first.
+#include "kv/paged/paged.h"
+
+#include <stdlib.h>
+
+// ---- life --------------------------------------------------------------------------------------
+
+static void fill_stack(uint32_t *stack, uint32_t *n, uint32_t n_all)
+{
+    for (*n = 0; *n < n_all; ++*n) stack[*n] = n_all - 1 - *n; // the lowest is taken first
+}
+
+static uint32_t power_above(uint32_t n)
+{
+    uint32_t p = 1;
+    while (p < n && p < UINT32_C(1) << 31) p *= 2;
+    return p;
+}
+
+bool fxi_page_store_open(fxi_paged *k)
+{
+    k->n_all_page = k->n_block + k->n_slot;
+    k->n_bucket = power_above(k->n_block);
+    k->page = calloc(k->n_all_page, sizeof *k->page);
+    k->tok = malloc(((size_t)k->n_all_page << k->block_shift) * sizeof *k->tok);
+    k->free_page = malloc(k->n_all_page * sizeof *k->free_page);
+    k->free_block = malloc(k->n_block * sizeof *k->free_block);
+    k->free_slot = malloc((k->n_slot + 1) * sizeof *k->free_slot);
+    k->bucket = malloc(k->n_bucket * sizeof *k->bucket);
+    if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket)
+        return false;
+    fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
+    fill_stack(k->free_block, &k->n_free_block, k->n_block);
+    fill_stack(k->free_slot, &k->n_free_slot, k->n_slot);
+    for (uint32_t i = 0; i < k->n_bucket; i++) k->bucket[i] = FXI_PAGE_NONE;
+    for (int i = 0; i < FXI_PAGE_N_PRIORITY; i++)
+        k->idle[i] = (fxi_page_list){FXI_PAGE_NONE, FXI_PAGE_NONE};
+    return true;
+}
+
+void fxi_page_store_close(fxi_paged *k)
+{
+    free(k->page);
+    free(k->tok);
+    free(k->free_page);
+    free(k->free_block);
+    free(k->free_slot);
+    free(k->bucket);
+}
+
+// ---- idle pages --------------------------------------------------------------------------------
+
+static void add_idle(fxi_paged *k, uint32_t page, uint8_t list)
+{
+    fxi_page *p = &k->page[page];
+    fxi_page_list *l = &k->idle[list];
+    p->list = list;
+    p->older = l->newest;
+    p->newer = FXI_PAGE_NONE;
+    *(l->newest == FXI_PAGE_NONE ? &l->oldest : &k->page[l->newest].newer) = page;
+    l->newest = page;
+    k->n_idle++;
+}
+
+static void remove_idle(fxi_paged *k, uint32_t page)
+{
+    const fxi_page *p = &k->page[page];
+    fxi_page_list *l = &k->idle[p->list];
+    *(p->older == FXI_PAGE_NONE ? &l->oldest : &k->page[p->older].newer) = p->newer;
+    *(p->newer == FXI_PAGE_NONE ? &l->newest : &k->page[p->newer].older) = p->older;
+    k->n_idle--;
+}
+
+static uint8_t priority_now(const fxi_paged *k, const fxi_page *p)
+{
+    return p->until_ms && p->until_ms <= k->now_ms ? 0 : p->priority;
+}
+
+void fxi_page_age(fxi_paged *k)
+{
+    for (int i = 1; i < FXI_PAGE_N_PRIORITY; i++)
+        for (uint32_t page = k->idle[i].oldest, next; page != FXI_PAGE_NONE; page = next) {
+            next = k->page[page].newer;
+            if (priority_now(k, &k->page[page])) continue;
+            remove_idle(k, page);
+            add_idle(k, page, 0);
+        }
+}
+
+static void free_page_of(fxi_paged *k, uint32_t page)
+{
+    k->free_page[k->n_free_page++] = page;
+}
+
+static void evict_page(fxi_paged *k, uint32_t page)
+{
+    const uint32_t block = k->page[page].block;
+    remove_idle(k, page);
+    fxi_page_unrecord(k, page);
+    free_page_of(k, page);
+    fxi_page_give_block(k, block);
+}
+
+static void evict_least(fxi_paged *k)
+{
+    int i = 0;
+    while (k->idle[i].oldest == FXI_PAGE_NONE) i++;
+    evict_page(k, k->idle[i].oldest);
+}
+
+void fxi_page_evict_all(fxi_paged *k)
+{
+    while (k->n_idle) evict_least(k);
+}
+
+// ---- blocks and slots --------------------------------------------------------------------------
+
+uint32_t fxi_page_n_room(const fxi_paged *k)
+{
+    return k->n_free_block + k->n_idle;
+}
+
+uint32_t fxi_page_take_block(fxi_paged *k)
+{
+    if (!k->n_free_block) evict_least(k);
+    return k->free_block[--k->n_free_block];
+}
+
+void fxi_page_give_block(fxi_paged *k, uint32_t block)
+{
+    k->free_block[k->n_free_block++] = block;
+}
+
+void fxi_page_give_slot(fxi_paged *k, uint32_t slot)
+{
+    fxi_kv_pool_swap_drop(&k->pool, slot * (uint64_t)k->block_bytes, k->block_bytes);
+    k->free_slot[k->n_free_slot++] = slot;
+}
+
+// ---- holders -----------------------------------------------------------------------------------
+
+uint32_t fxi_page_take(fxi_paged *k)
+{
+    const uint32_t block = fxi_page_take_block(k), page = k->free_page[--k->n_free_page];
+    k->page[page] = (fxi_page){.n_ref = 1, .block = block, .slot = FXI_PAGE_NONE};
+    return page;
+}
+
+void fxi_page_hold(fxi_paged *k, uint32_t page)
+{
+    if (!k->page[page].n_ref++) remove_idle(k, page);
+}
+
+void fxi_page_let_go(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (--p->n_ref) return;
+    if (p->serial) {
+        add_idle(k, page, priority_now(k, p));
+        return;
+    }
+    if (p->block != FXI_PAGE_NONE) fxi_page_give_block(k, p->block);
+    if (p->slot != FXI_PAGE_NONE) fxi_page_give_slot(k, p->slot);
+    free_page_of(k, page);
+}

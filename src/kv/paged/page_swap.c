@@ -1,0 +1,161 @@
+// page_swap.c - pages whose sequences are all swapped out, in slots of the swap as large as a
+// block. Nothing changes before all bytes have been written, or read.
+#include "kv/paged/paged.h"
+
+// ---- bytes -------------------------------------------------------------------------------------
+
+static uint64_t mix_sums(uint64_t a, uint64_t b)
+{
+    return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+}
+
+static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t *sum)
+{
+    uint64_t at = slot * (uint64_t)k->block_bytes;
+    *sum = 0;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const size_t n = k->layout.group[g].row_bytes << k->block_shift;
+        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
+            uint64_t part;
+            FX_TRY(fxi_kv_pool_swap_out(&k->pool, at, fxi_paged_byte(k, g, p, block), n, &part));
+            *sum = mix_sums(*sum, part);
+        }
+    }
+    return FX_OK;
+}
+
+static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t want)
+{
+    uint64_t at = slot * (uint64_t)k->block_bytes, sum = 0;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const size_t n = k->layout.group[g].row_bytes << k->block_shift;
+        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
+            uint64_t part;
+            FX_TRY(fxi_kv_pool_swap_in(&k->pool, fxi_paged_byte(k, g, p, block), at, n, &part));
+            sum = mix_sums(sum, part);
+        }
+    }
+    return sum == want ? FX_OK : FX_EIO;
+}
+
+// ---- out ---------------------------------------------------------------------------------------
+
+// Whether the page leaves memory when s is out: nobody else needs it there.
+static bool will_leave(const fxi_paged_seq *s, const fxi_page *p)
+{
+    return p->block != FXI_PAGE_NONE && p->n_ref == p->n_out + !s->is_out;
+}
+
+static uint32_t n_leaving(const fxi_paged *k, const fxi_paged_seq *s)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < s->n_page; i++) n += will_leave(s, &k->page[s->page[i]]);
+    return n;
+}
+
+// The pages in slots of their own, still in the pool. On an error none has one.
+static fx_status write_pages(fxi_paged *k, const fxi_paged_seq *s)
+{
+    fx_status st = FX_OK;
+    for (int i = 0; i < s->n_page && st == FX_OK; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        if (!will_leave(s, p)) continue;
+        p->slot = k->free_slot[--k->n_free_slot];
+        st = write_page(k, p->block, p->slot, &p->sum);
+    }
+    for (int i = 0; i < s->n_page && st != FX_OK; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE) continue;
+        fxi_page_give_slot(k, p->slot);
+        p->slot = FXI_PAGE_NONE;
+    }
+    return st;
+}
+
+static void leave_blocks(fxi_paged *k, const fxi_paged_seq *s)
+{
+    for (int i = 0; i < s->n_page; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE) continue;
+        if (p->serial) fxi_page_unrecord(k, s->page[i]);
+        fxi_page_give_block(k, p->block);
+        p->block = FXI_PAGE_NONE;
+    }
+}
+
+static void mark_out(fxi_paged *k, fxi_paged_seq *s)
+{
+    if (s->is_out) return;
+    for (int i = 0; i < s->n_page; i++) k->page[s->page[i]].n_out++;
+    s->is_out = true;
+    k->live_tok -= (uint64_t)s->len_tok;
+}
+
+fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
+{
+    *is_moving = false;
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    if (n_leaving(k, s) > k->n_free_slot) return FX_ENOSPACE;
+    FX_TRY(fxi_kv_pool_settle(&k->pool));
+    FX_TRY(write_pages(k, s));
+    leave_blocks(k, s);
+    mark_out(k, s);
+    return FX_OK;
+}
+
+// ---- in ----------------------------------------------------------------------------------------
+
+static uint32_t n_absent(const fxi_paged *k, const fxi_paged_seq *s)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < s->n_page; i++) n += k->page[s->page[i]].block == FXI_PAGE_NONE;
+    return n;
+}
+
+// The pages in blocks of their own, still in the swap. On an error none has one.
+static fx_status read_pages(fxi_paged *k, const fxi_paged_seq *s)
+{
+    fx_status st = FX_OK;
+    for (int i = 0; i < s->n_page && st == FX_OK; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        if (p->block != FXI_PAGE_NONE) continue;
+        p->block = fxi_page_take_block(k);
+        st = read_page(k, p->block, p->slot, p->sum);
+    }
+    for (int i = 0; i < s->n_page && st != FX_OK; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE) continue;
+        fxi_page_give_block(k, p->block);
+        p->block = FXI_PAGE_NONE;
+    }
+    return st;
+}
+
+static void leave_slots(fxi_paged *k, fxi_paged_seq *s)
+{
+    for (int i = 0; i < s->n_page; i++) {
+        fxi_page *p = &k->page[s->page[i]];
+        p->n_out--;
+        s->table[i] = (int32_t)p->block;
+        if (p->slot == FXI_PAGE_NONE) continue;
+        fxi_page_give_slot(k, p->slot);
+        p->slot = FXI_PAGE_NONE;
+    }
+}
+
+fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
+{
+    *is_moving = false;
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    if (!s->is_out) return FX_OK;
+    if (n_absent(k, s) > fxi_page_n_room(k)) return FX_ENOSPACE;
+    FX_TRY(fxi_kv_pool_settle(&k->pool));
+    FX_TRY(read_pages(k, s));
+    leave_slots(k, s);
+    s->is_out = false;
+    k->live_tok += (uint64_t)s->len_tok;
+    if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
+    return FX_OK;
+}

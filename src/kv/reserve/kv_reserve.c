@@ -1,0 +1,416 @@
+// kv_reserve.c - KV managers that reserve contiguous memory for a sequence when it begins, as
+// FasterTransformer and Orca do (compared with in arXiv 2309.06180):
+//
+//   reserve-max     for the longest sequence that there may be
+//   reserve-pow2    for what is there, and the expected output rounded up to a power of two
+//   reserve-oracle  for what is there, and the expected output exactly
+//
+// Where no output is expected, the last two reserve for the longest that this sequence may become.
+// A pool of token slots is allocated at start. A buddy allocator divides it into blocks of 2^order
+// units of unit_tok slots; a sequence has one block, at the same slots in every plane:
+//
+//     group 0: plane 0 [n_slot][row]  plane 1 [n_slot][row] ...  group 1: ...
+//
+// A sequence that outgrows its block moves to one twice as large. Nothing is shared, swapped or
+// given back to the system.
+#include "kv/kv_managers.h"
+#include "kv/pool/kv_pool.h"
+#include "kv/reserve/buddy.h"
+
+#include <stdlib.h>
+
+#define MAX_UNIT (1u << 20) // units are larger where there were more
+
+typedef struct reserved_seq {
+    struct reserved_seq *prev, *next;
+    int len_tok, expect_tok; // expect_tok: when it will probably end
+    int kept_tok;            // what was reserved: at most what the block holds
+    uint32_t at;             // first unit of its block
+    int order;
+} reserved_seq;
+
+typedef struct kv_reserve kv_reserve;
+
+struct kv_reserve {
+    fxi_kv kv;
+    int (*kept_tok)(const kv_reserve *k, const fxi_kv_expect *e); // the policy
+    fxi_kv_pool pool;
+    fxi_buddy buddy;
+    fxi_kv_layout layout;
+    size_t tok_bytes;
+    size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
+    uint64_t n_slot;
+    int unit_tok, ctx_tok, max_seq, n_seq;
+    reserved_seq *first;
+    uint64_t budget_bytes, live_tok, peak_live_tok;
+};
+
+static kv_reserve *reserve_of(const fxi_kv *kv)
+{
+    return (kv_reserve *)kv;
+}
+
+static reserved_seq *kept_of(const fxi_kv_seq *s)
+{
+    return (reserved_seq *)s;
+}
+
+static int min_tok(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+// ---- how much is reserved ----------------------------------------------------------------------
+
+static int kept_max(const kv_reserve *k, const fxi_kv_expect *e)
+{
+    (void)e;
+    return k->ctx_tok;
+}
+
+static int kept_unknown(const kv_reserve *k, const fxi_kv_expect *e)
+{
+    const int most = e->most_tok ? e->most_tok : k->ctx_tok;
+    return most > e->begin_tok ? most : e->begin_tok;
+}
+
+static int kept_pow2(const kv_reserve *k, const fxi_kv_expect *e)
+{
+    if (!e->output_tok) return kept_unknown(k, e);
+    const int64_t output = (int64_t)1 << fxi_buddy_order_of((uint64_t)e->output_tok);
+    return min_tok(e->begin_tok + output, INT32_MAX);
+}
+
+static int kept_oracle(const kv_reserve *k, const fxi_kv_expect *e)
+{
+    return e->output_tok ? min_tok((int64_t)e->begin_tok + e->output_tok, INT32_MAX)
+                         : kept_unknown(k, e);
+}
+
+// At least one token; no more than a sequence may have, unless more is there already.
+static int kept_tok_of(const kv_reserve *k, const fxi_kv_expect *e)
+{
+    const int most = k->ctx_tok > e->begin_tok ? k->ctx_tok : e->begin_tok;
+    const int kept = min_tok(k->kept_tok(k, e), most);
+    return kept > 0 ? kept : 1;
+}
+
+static int order_for(const kv_reserve *k, int n_tok)
+{
+    return fxi_buddy_order_of(((uint64_t)n_tok + (uint64_t)k->unit_tok - 1) /
+                              (uint64_t)k->unit_tok);
+}
+
+static uint64_t block_tok(const kv_reserve *k, int order)
+{
+    return (uint64_t)k->unit_tok << order;
+}
+
+static uint64_t block_bytes(const kv_reserve *k, int order)
+{
+    return block_tok(k, order) * k->tok_bytes;
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+static void lay_out_pool(kv_reserve *k)
+{
+    size_t at = 0;
+    k->n_slot = k->pool.size_bytes / k->tok_bytes;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const fxi_kv_group *gr = &k->layout.group[g];
+        k->region[g] = at;
+        at += (size_t)k->n_slot * (size_t)gr->n_plane * gr->row_bytes;
+    }
+    k->unit_tok = 1;
+    while (k->n_slot / (uint64_t)k->unit_tok > MAX_UNIT) k->unit_tok *= 2;
+}
+
+// The longest sequence is as long as the largest block.
+static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
+{
+    const uint64_t n_unit = k->n_slot / (uint64_t)k->unit_tok;
+    if (!n_unit) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no token");
+    if (!fxi_buddy_open(&k->buddy, (uint32_t)n_unit))
+        return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    int order = FXI_BUDDY_N_ORDER - 1;
+    while (k->buddy.head[order] == FXI_BUDDY_NONE) order--;
+    const uint64_t most = block_tok(k, order);
+    k->ctx_tok = most < (uint64_t)ctx_tok ? (int)most : ctx_tok;
+    return FX_OK;
+}
+
+static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *err)
+{
+    const fxi_kv_pool_spec spec = {.vmm = shape->vmm, .budget_bytes = shape->budget_bytes};
+    k->layout = shape->layout;
+    k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
+    k->max_seq = shape->max_seq;
+    k->budget_bytes = shape->budget_bytes;
+    FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
+    lay_out_pool(k);
+    const fx_status st = divide_pool(k, shape->ctx_tok, err);
+    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape->vmm);
+    return st;
+}
+
+static fx_status open_reserve(kv_reserve as, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    *out = NULL;
+    kv_reserve *k = malloc(sizeof *k);
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    *k = as;
+    const fx_status st = open_pool(k, shape, err);
+    if (st == FX_OK)
+        *out = &k->kv;
+    else
+        free(k);
+    return st;
+}
+
+static fx_status open_max(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    const kv_reserve as = {.kv = {&fxi_kv_reserve_max}, .kept_tok = kept_max};
+    return open_reserve(as, shape, out, err);
+}
+
+static fx_status open_pow2(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    const kv_reserve as = {.kv = {&fxi_kv_reserve_pow2}, .kept_tok = kept_pow2};
+    return open_reserve(as, shape, out, err);
+}
+
+static fx_status open_oracle(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    const kv_reserve as = {.kv = {&fxi_kv_reserve_oracle}, .kept_tok = kept_oracle};
+    return open_reserve(as, shape, out, err);
+}
+
+static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq);
+
+static void reserve_close(fxi_kv *kv)
+{
+    kv_reserve *k = reserve_of(kv);
+    while (k->first) reserve_release(kv, (fxi_kv_seq *)k->first);
+    fxi_buddy_close(&k->buddy);
+    fxi_kv_pool_close(&k->pool);
+    free(k);
+}
+
+// ---- sequences ---------------------------------------------------------------------------------
+
+static void list_seq(kv_reserve *k, reserved_seq *s)
+{
+    s->next = k->first;
+    if (s->next) s->next->prev = s;
+    k->first = s;
+    k->n_seq++;
+}
+
+static void unlist_seq(kv_reserve *k, reserved_seq *s)
+{
+    if (s->next) s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        k->first = s->next;
+    k->n_seq--;
+}
+
+static fx_status reserve_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
+{
+    kv_reserve *k = reserve_of(kv);
+    *out = NULL;
+    if (expect->begin_tok > k->ctx_tok) return FX_EINVAL;
+    if (k->n_seq == k->max_seq) return FX_ENOSPACE;
+    const int kept = kept_tok_of(k, expect), order = order_for(k, kept);
+    const uint32_t at = fxi_buddy_take(&k->buddy, order);
+    if (at == FXI_BUDDY_NONE) return FX_ENOSPACE;
+    reserved_seq *s = malloc(sizeof *s);
+    if (!s) {
+        fxi_buddy_give(&k->buddy, at, order);
+        return FX_ENOMEM;
+    }
+    *s = (reserved_seq){.kept_tok = kept, .at = at, .order = order};
+    s->expect_tok = min_tok((int64_t)expect->begin_tok + expect->output_tok, kept);
+    list_seq(k, s);
+    *out = (fxi_kv_seq *)s;
+    return FX_OK;
+}
+
+static void set_len(kv_reserve *k, reserved_seq *s, int len_tok)
+{
+    k->live_tok += (uint64_t)(len_tok - s->len_tok);
+    if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
+    s->len_tok = len_tok;
+    if (s->kept_tok < len_tok) s->kept_tok = len_tok;
+}
+
+static size_t first_byte(const kv_reserve *k, int group, int plane, uint32_t unit)
+{
+    const size_t row_bytes = k->layout.group[group].row_bytes;
+    const size_t slot = (size_t)unit * (size_t)k->unit_tok;
+    return k->region[group] + ((size_t)plane * (size_t)k->n_slot + slot) * row_bytes;
+}
+
+static fx_status copy_rows(kv_reserve *k, const reserved_seq *s, uint32_t to)
+{
+    for (int g = 0; g < k->layout.n_group; g++)
+        for (int p = 0; p < k->layout.group[g].n_plane; p++)
+            FX_TRY(fxi_kv_pool_copy(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
+                                    (size_t)s->len_tok * k->layout.group[g].row_bytes));
+    return FX_OK;
+}
+
+static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)
+{
+    const uint32_t to = fxi_buddy_take(&k->buddy, order);
+    if (to == FXI_BUDDY_NONE) return FX_ENOSPACE;
+    const fx_status st = copy_rows(k, s, to);
+    fxi_buddy_give(&k->buddy, st == FX_OK ? s->at : to, st == FX_OK ? s->order : order);
+    if (st != FX_OK) return st;
+    s->at = to;
+    s->order = order;
+    return FX_OK;
+}
+
+static fx_status reserve_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
+{
+    kv_reserve *k = reserve_of(kv);
+    reserved_seq *s = kept_of(seq);
+    if (len_tok > k->ctx_tok) return FX_EINVAL;
+    if (len_tok <= s->len_tok) return FX_OK;
+    if ((uint64_t)len_tok > block_tok(k, s->order)) FX_TRY(move_seq(k, s, order_for(k, len_tok)));
+    set_len(k, s, len_tok);
+    return FX_OK;
+}
+
+// Memory is there from the start.
+static void reserve_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
+{
+    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
+}
+
+static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
+{
+    kv_reserve *k = reserve_of(kv);
+    reserved_seq *s = kept_of(seq);
+    set_len(k, s, 0);
+    fxi_buddy_give(&k->buddy, s->at, s->order);
+    unlist_seq(k, s);
+    free(s);
+}
+
+static void reserve_views(const fxi_kv *kv, const fxi_kv_seq *seq, fxi_kv_views *out)
+{
+    const kv_reserve *k = reserve_of(kv);
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const size_t row_bytes = k->layout.group[g].row_bytes;
+        out->group[g] = (fxi_kv_view){
+            .base = (char *)k->pool.addr + first_byte(k, g, 0, kept_of(seq)->at),
+            .plane_stride_bytes = (size_t)k->n_slot * row_bytes,
+            .tok_stride_bytes = row_bytes,
+        };
+    }
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static uint64_t reserve_bytes_for(const fxi_kv *kv, int len_tok)
+{
+    const kv_reserve *k = reserve_of(kv);
+    const fxi_kv_expect e = {.begin_tok = len_tok, .most_tok = len_tok};
+    return block_bytes(k, order_for(k, kept_tok_of(k, &e)));
+}
+
+// Whoever moves holds two blocks. With one block more of the largest size than there are sequences,
+// one of that size is always free, however the others lie.
+static uint64_t reserve_cost(const fxi_kv *kv, const fxi_kv_need *need)
+{
+    const kv_reserve *k = reserve_of(kv);
+    const uint64_t n = (uint64_t)need->n_seq;
+    const int begin = order_for(k, kept_tok_of(k, &need->each)), end = order_for(k, need->end_tok);
+    return end > begin ? (n + 1) * block_bytes(k, end) : n * block_bytes(k, begin);
+}
+
+static uint64_t reserve_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
+{
+    const kv_reserve *k = reserve_of(kv);
+    const int end = order_for(k, end_tok);
+    return end > kept_of(s)->order ? block_bytes(k, end) : 0;
+}
+
+// There is nothing to do ahead.
+static void reserve_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+{
+    (void)kv, (void)ahead_tok, (void)now_ms;
+}
+
+static void add_waste(const kv_reserve *k, const reserved_seq *s, fxi_kv_stats *out)
+{
+    const int wanted = s->expect_tok > s->len_tok ? s->expect_tok : s->len_tok;
+    out->used_bytes += (uint64_t)s->len_tok * k->tok_bytes;
+    out->reserved_bytes += (uint64_t)(wanted - s->len_tok) * k->tok_bytes;
+    out->internal_bytes += (uint64_t)(s->kept_tok - wanted) * k->tok_bytes;
+    out->external_bytes += block_bytes(k, s->order) - (uint64_t)s->kept_tok * k->tok_bytes;
+    out->held_bytes += block_bytes(k, s->order);
+}
+
+static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
+{
+    const kv_reserve *k = reserve_of(kv);
+    const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
+    *out = (fxi_kv_stats){.budget_bytes = k->budget_bytes,
+                          .usable_bytes = k->buddy.n_unit * block_bytes(k, 0),
+                          .mapped_bytes = mapped};
+    for (const reserved_seq *s = k->first; s; s = s->next) add_waste(k, s, out);
+    out->spare_bytes = mapped - out->held_bytes;
+    out->live_bytes = k->live_tok * k->tok_bytes;
+    out->peak_mapped_bytes = mapped;
+    out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
+}
+
+static const char *check_blocks(const kv_reserve *k)
+{
+    uint64_t n_unit = k->buddy.n_free, live_tok = 0;
+    int n_seq = 0;
+    for (const reserved_seq *s = k->first; s; s = s->next, n_seq++) {
+        const uint32_t size = (uint32_t)1 << s->order;
+        n_unit += size;
+        live_tok += (uint64_t)s->len_tok;
+        if (s->at % size || s->at + (uint64_t)size > k->buddy.n_unit)
+            return "a block lies where none may";
+        if (s->len_tok > s->kept_tok || (uint64_t)s->kept_tok > block_tok(k, s->order))
+            return "a sequence is longer than its block";
+        for (uint32_t i = s->at; i < s->at + size; i++)
+            if (k->buddy.order[i] >= 0) return "a free block lies in that of a sequence";
+        for (const reserved_seq *t = s->next; t; t = t->next)
+            if (t->at < s->at + size && s->at < t->at + ((uint32_t)1 << t->order))
+                return "two sequences have the same memory";
+    }
+    if (n_unit != k->buddy.n_unit) return "units are lost";
+    return n_seq != k->n_seq || live_tok != k->live_tok ? "the sequences are counted wrong" : NULL;
+}
+
+static fx_status reserve_check(fxi_kv *kv, const char **what)
+{
+    kv_reserve *k = reserve_of(kv);
+    *what = fxi_buddy_check(&k->buddy);
+    if (!*what) *what = check_blocks(k);
+    if (!*what && !fxi_kv_pool_is_resident(&k->pool)) *what = "the system holds another amount";
+    return *what ? FX_EINVAL : FX_OK;
+}
+
+#define RESERVE_OPS(name_, open_)                                                         \
+    {                                                                                     \
+        .name = name_, .caps = 0, .open = open_, .close = reserve_close,                  \
+        .seq_create = reserve_create, .seq_extend = reserve_extend,                       \
+        .seq_prepare = reserve_prepare, .seq_release = reserve_release,                   \
+        .seq_views = reserve_views, .bytes_for = reserve_bytes_for, .cost = reserve_cost, \
+        .seq_growth = reserve_growth, .step = reserve_step, .stats = reserve_stats,       \
+        .check = reserve_check,                                                           \
+    }
+
+const fxi_kv_ops fxi_kv_reserve_max = RESERVE_OPS("reserve-max", open_max);
+const fxi_kv_ops fxi_kv_reserve_pow2 = RESERVE_OPS("reserve-pow2", open_pow2);
+const fxi_kv_ops fxi_kv_reserve_oracle = RESERVE_OPS("reserve-oracle", open_oracle);

@@ -1,0 +1,321 @@
+// kv_world.c - see kv_world.h.
+#include "unit/kv/support/kv_world.h"
+
+#include "unit/cmocka_all.h"
+
+#include <string.h>
+
+enum { ROW_BYTES = 192, WINDOW_TOK = 40 };
+
+// ---- rows --------------------------------------------------------------------------------------
+
+static uint64_t mix_hash(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t next_state(uint64_t state, int32_t tok)
+{
+    return mix_hash(state, (uint64_t)tok + 1);
+}
+
+static uint64_t row_word(uint64_t state, int group, int plane)
+{
+    return mix_hash(state, (uint64_t)(group * 64 + plane) + 1000);
+}
+
+static void fill_row(char *row, uint64_t word)
+{
+    for (size_t i = 0; i < ROW_BYTES; i += sizeof word) memcpy(row + i, &word, sizeof word);
+}
+
+static bool is_filled(const char *row, uint64_t word)
+{
+    uint64_t got;
+    for (size_t i = 0; i < ROW_BYTES; i += sizeof got) {
+        memcpy(&got, row + i, sizeof got);
+        if (got != word) return false;
+    }
+    return true;
+}
+
+static void write_rows(kv_world *w, const kv_world_seq *s, int from)
+{
+    const fxi_kv_views v = fxi_kv_get_views(w->kv, s->kv);
+    uint64_t state = 1;
+    for (int t = 0; t < s->len_tok; t++) {
+        state = next_state(state, s->tok[t]);
+        for (int g = 0; t >= from && g < w->layout.n_group; g++)
+            for (int p = 0; p < w->layout.group[g].n_plane; p++) {
+                char *row = fxi_kv_row(&v.group[g], p, t);
+                if (fxi_kv_can(w->kv, FXI_KV_ZEROED)) assert_true(is_filled(row, 0));
+                fill_row(row, row_word(state, g, p));
+            }
+    }
+}
+
+// A token of a windowed group is not needed once window_tok - 1 others have come.
+static bool must_be_there(const fxi_kv_group *g, int len_tok, int t)
+{
+    return !g->window_tok || t > len_tok - g->window_tok;
+}
+
+static void verify_rows(kv_world *w, int i)
+{
+    const kv_world_seq *s = &w->seq[i];
+    const fxi_kv_views v = fxi_kv_get_views(w->kv, s->kv);
+    uint64_t state = 1;
+    for (int t = 0; t < s->len_tok; t++) {
+        state = next_state(state, s->tok[t]);
+        for (int g = 0; g < w->layout.n_group; g++) {
+            const fxi_kv_group *gr = &w->layout.group[g];
+            if (t < v.group[g].first_tok) {
+                assert_false(must_be_there(gr, s->len_tok, t));
+                continue;
+            }
+            for (int p = 0; p < gr->n_plane; p++)
+                if (!is_filled(fxi_kv_row(&v.group[g], p, t), row_word(state, g, p)))
+                    fail_msg("%s: sequence %d: token %d in plane %d of group %d is not its own",
+                             w->kv->ops->name, i, t, p, g);
+        }
+    }
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
+{
+    fxi_kv_shape s = {.layout = {1, {{4, ROW_BYTES, 0}}},
+                      .ctx_tok = KV_WORLD_CTX,
+                      .step_tok = 64,
+                      .max_seq = KV_WORLD_MAX_SEQ,
+                      .budget_bytes = budget_bytes,
+                      .swap_dir = "/tmp",
+                      .swap_bytes = 4 << 20,
+                      .single_thread = true};
+    if (windows) {
+        s.layout.n_group = 2;
+        s.layout.group[1] = (fxi_kv_group){2, ROW_BYTES, WINDOW_TOK};
+    }
+    return s;
+}
+
+void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
+{
+    fx_error err = {0};
+    fxi_kv_shape s = *shape;
+    memset(w, 0, sizeof *w);
+    if (!s.vmm) {
+        vt_vmm *host;
+        assert_int_equal(vt_vmm_host_open(&host), VT_OK);
+        s.vmm = w->fault = vt_fault_open(host);
+    }
+    w->layout = s.layout;
+    if (fxi_kv_open(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
+    if (!fxi_kv_can(w->kv, FXI_KV_PREFIX)) return;
+    for (int d = 0; d < KV_WORLD_N_DOMAIN; d++) {
+        const char key = (char)('a' + d);
+        assert_int_equal(fxi_kv_domain_open(w->kv, &key, 1, &w->domain[d]), FX_OK);
+    }
+}
+
+void kv_world_close(kv_world *w)
+{
+    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
+        if (w->seq[i].kv) kv_world_release(w, i);
+    kv_world_verify(w);
+    fxi_kv_stats st;
+    fxi_kv_get_stats(w->kv, &st);
+    assert_int_equal(st.held_bytes, 0);
+    assert_int_equal(st.live_bytes, 0);
+    assert_int_equal(st.swapped_bytes, 0);
+    for (int d = 0; d < KV_WORLD_N_DOMAIN; d++)
+        if (w->domain[d]) fxi_kv_domain_close(w->kv, w->domain[d]);
+    fxi_kv_close(w->kv);
+}
+
+// ---- calls -------------------------------------------------------------------------------------
+
+fx_status kv_world_create(kv_world *w, int i, const fxi_kv_expect *expect)
+{
+    kv_world_seq *s = &w->seq[i];
+    assert_null(s->kv);
+    const fx_status st = fxi_kv_create(w->kv, expect, &s->kv);
+    assert_int_equal(st == FX_OK, s->kv != NULL);
+    s->len_tok = 0;
+    return st;
+}
+
+static bool begins_with(const int32_t *a, const int32_t *b, int n_tok)
+{
+    return memcmp(a, b, (size_t)n_tok * sizeof *a) == 0;
+}
+
+int kv_world_longest(const kv_world *w, int domain, const int32_t *tok, int n_tok)
+{
+    int longest = 0;
+    for (int r = 0; r < w->n_record; r++) {
+        const kv_world_record *rec = &w->record[r];
+        int n = 0;
+        if (rec->domain != domain) continue;
+        while (n < rec->n_tok && n < n_tok && rec->tok[n] == tok[n]) n++;
+        if (n > longest) longest = n;
+    }
+    return longest;
+}
+
+static bool any_alive(const kv_world *w)
+{
+    bool any = false;
+    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++) any |= w->seq[i].kv && w->seq[i].len_tok;
+    return any;
+}
+
+// Less than a block may be missing at the end, if the manager is not EXACT, or if a sequence may
+// still write there.
+static void check_hit(const kv_world *w, int domain, const int32_t *tok, int n_tok, int hit)
+{
+    enum { BLOCK_TOK = 64 };
+    const int longest = kv_world_longest(w, domain, tok, n_tok);
+    assert_true(hit >= 0 && hit <= longest);
+    if (w->is_lossy || w->layout.n_group > 1) return;
+    assert_true(longest - hit < BLOCK_TOK);
+    if (fxi_kv_can(w->kv, FXI_KV_EXACT) && !any_alive(w)) assert_int_equal(hit, longest);
+}
+
+fx_status kv_world_match(kv_world *w, int i, int domain, const int32_t *tok, int n_tok, int *n_hit)
+{
+    kv_world_seq *s = &w->seq[i];
+    const fxi_kv_expect expect = {.begin_tok = n_tok};
+    assert_null(s->kv);
+    const int peek = fxi_kv_peek(w->kv, w->domain[domain], tok, n_tok);
+    const fx_status st = fxi_kv_match(w->kv, w->domain[domain], tok, n_tok, &expect, &s->kv, n_hit);
+    assert_int_equal(st == FX_OK, s->kv != NULL);
+    s->len_tok = 0;
+    if (st != FX_OK) return st;
+    assert_true(*n_hit <= peek);
+    check_hit(w, domain, tok, n_tok, *n_hit);
+    memcpy(s->tok, tok, (size_t)*n_hit * sizeof *tok);
+    s->len_tok = *n_hit;
+    return FX_OK;
+}
+
+fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok)
+{
+    kv_world_seq *s = &w->seq[i];
+    const int from = s->len_tok;
+    const fx_status st = fxi_kv_extend(w->kv, s->kv, len_tok);
+    if (st != FX_OK || len_tok <= from) return st;
+    assert_true(begins_with(tok, s->tok, from));
+    memcpy(s->tok, tok, (size_t)len_tok * sizeof *tok);
+    s->len_tok = len_tok;
+    write_rows(w, s, from);
+    return FX_OK;
+}
+
+fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok)
+{
+    kv_world_seq *s = &w->seq[to];
+    assert_null(s->kv);
+    const fx_status st = fxi_kv_fork(w->kv, w->seq[from].kv, len_tok, &s->kv);
+    assert_int_equal(st == FX_OK, s->kv != NULL);
+    if (st != FX_OK) return st;
+    memcpy(s->tok, w->seq[from].tok, (size_t)len_tok * sizeof *s->tok);
+    s->len_tok = len_tok;
+    return FX_OK;
+}
+
+fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok)
+{
+    const kv_world_seq *s = &w->seq[i];
+    const fxi_kv_keep keep = {0};
+    const fx_status st = fxi_kv_record(w->kv, s->kv, w->domain[domain], s->tok, n_tok, &keep);
+    if (st != FX_OK) return st;
+    if (w->n_record == KV_WORLD_MAX_RECORD) { // the oldest make room
+        memmove(w->record, w->record + 1, sizeof w->record - sizeof *w->record);
+        w->n_record--;
+        w->is_lossy = true;
+    }
+    kv_world_record *rec = &w->record[w->n_record++];
+    *rec = (kv_world_record){.domain = domain, .n_tok = n_tok};
+    memcpy(rec->tok, s->tok, (size_t)n_tok * sizeof *s->tok);
+    return FX_OK;
+}
+
+void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms)
+{
+    w->now_ms = now_ms;
+    fxi_kv_step(w->kv, ahead_tok, now_ms);
+}
+
+// Goes on until the sequence has arrived.
+static fx_status swap_whole(kv_world *w, int i,
+                            fx_status (*swap)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving))
+{
+    bool is_moving = false;
+    fx_status st = swap(w->kv, w->seq[i].kv, &is_moving);
+    while (st == FX_OK && is_moving) {
+        fxi_kv_step(w->kv, 0, w->now_ms);
+        st = swap(w->kv, w->seq[i].kv, &is_moving);
+    }
+    return st;
+}
+
+fx_status kv_world_swap_out(kv_world *w, int i)
+{
+    const fx_status st = swap_whole(w, i, fxi_kv_swap_out);
+    if (st == FX_OK) w->seq[i].is_out = true;
+    return st;
+}
+
+fx_status kv_world_swap_in(kv_world *w, int i)
+{
+    const fx_status st = swap_whole(w, i, fxi_kv_swap_in);
+    if (st == FX_OK) w->seq[i].is_out = false;
+    return st;
+}
+
+void kv_world_release(kv_world *w, int i)
+{
+    fxi_kv_release(w->kv, w->seq[i].kv);
+    w->seq[i] = (kv_world_seq){0};
+}
+
+fx_status kv_world_forget(kv_world *w)
+{
+    w->is_lossy = true;
+    return fxi_kv_forget_idle(w->kv);
+}
+
+// ---- what holds at any time --------------------------------------------------------------------
+
+static void verify_sums(kv_world *w)
+{
+    fxi_kv_stats st;
+    uint64_t live_tok = 0, out_tok = 0; // of what is out, a part may still be in memory
+    fxi_kv_get_stats(w->kv, &st);
+    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
+        *(w->seq[i].is_out ? &out_tok : &live_tok) += (uint64_t)w->seq[i].len_tok;
+    const uint64_t held = st.used_bytes + st.reserved_bytes + st.internal_bytes + st.external_bytes;
+    assert_int_equal(st.held_bytes, held);
+    assert_int_equal(st.mapped_bytes, held + st.cached_bytes + st.spare_bytes);
+    assert_true(st.usable_bytes <= st.budget_bytes);
+    assert_true(st.mapped_bytes <= st.budget_bytes);
+    assert_true(held + st.cached_bytes <= st.usable_bytes);
+    assert_true(st.peak_mapped_bytes >= st.mapped_bytes);
+    assert_true(st.peak_live_bytes >= st.live_bytes);
+    if (w->layout.n_group > 1) return; // rows behind a window are not counted
+    const uint64_t tok_bytes = fxi_kv_tok_bytes(&w->layout);
+    assert_in_range(st.live_bytes, live_tok * tok_bytes, (live_tok + out_tok) * tok_bytes);
+    if (!out_tok) assert_true(st.used_bytes <= st.live_bytes);
+}
+
+void kv_world_verify(kv_world *w)
+{
+    const char *what = "no answer";
+    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
+        if (w->seq[i].kv && !w->seq[i].is_out) verify_rows(w, i);
+    verify_sums(w);
+    if (fxi_kv_check(w->kv, &what) != FX_OK) fail_msg("%s: %s", w->kv->ops->name, what);
+}

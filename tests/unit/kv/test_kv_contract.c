@@ -1,0 +1,526 @@
+// test_kv_contract.c - what kv.h promises, of every manager that the registry lists.
+#include "unit/cmocka_all.h"
+
+#include "unit/kv/support/kv_world.h"
+
+#include <string.h>
+
+enum { BUDGET = 1 << 20, PAGE = 4096 };
+
+static kv_world world; // too large for a stack
+static int32_t text[4][KV_WORLD_CTX];
+
+static void make_texts(void)
+{
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < KV_WORLD_CTX; i++) text[k][i] = (i * 7 + k * (i > 100) * 13) % 97;
+}
+
+typedef void (*case_fn)(const char *manager);
+
+static void each_manager(case_fn fn)
+{
+    make_texts();
+    for (int i = 0; fxi_kv_manager_name(i); i++) fn(fxi_kv_manager_name(i));
+}
+
+static fxi_kv_expect of_length(int n_tok)
+{
+    return (fxi_kv_expect){.begin_tok = n_tok, .most_tok = n_tok};
+}
+
+static void open_world(const char *manager, uint64_t budget_bytes)
+{
+    const fxi_kv_shape shape = kv_world_shape(budget_bytes, false);
+    kv_world_open(&world, manager, &shape);
+}
+
+// A sequence with the first n_tok tokens of a text.
+static void begin(int i, int n_tok)
+{
+    const fxi_kv_expect e = of_length(n_tok);
+    assert_int_equal(kv_world_create(&world, i, &e), FX_OK);
+    assert_int_equal(kv_world_extend(&world, i, n_tok, text[0]), FX_OK);
+}
+
+static fxi_kv_stats stats_now(void)
+{
+    fxi_kv_stats st;
+    fxi_kv_get_stats(world.kv, &st);
+    return st;
+}
+
+// ---- every manager -----------------------------------------------------------------------------
+
+static void unknown_is_refused(const char *manager)
+{
+    const fxi_kv_shape shape = kv_world_shape(BUDGET, false);
+    fxi_kv *kv;
+    fx_error err = {0};
+    assert_int_equal(fxi_kv_open("none", &shape, &kv, &err), FX_EINVAL);
+    assert_null(kv);
+    assert_non_null(strstr(err.text, manager)); // all are listed
+}
+
+static void slots_follow_capabilities(const char *manager)
+{
+    open_world(manager, BUDGET);
+    const fxi_kv_ops *o = world.kv->ops;
+    const bool prefix = fxi_kv_can(world.kv, FXI_KV_PREFIX);
+    assert_string_equal(o->name, manager);
+    assert_int_equal(prefix, o->domain_open && o->domain_close && o->peek && o->seq_match &&
+                                 o->seq_record && o->whole_tok && o->forget_idle);
+    assert_true(prefix || !fxi_kv_can(world.kv, FXI_KV_EXACT));
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_FORK), o->seq_fork != NULL);
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_SWAP), o->seq_swap_out && o->seq_swap_in);
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_ELASTIC), o->set_budget && o->trim);
+    kv_world_close(&world);
+}
+
+static void small_budgets_are_refused(const char *manager)
+{
+    const fxi_kv_shape shape = kv_world_shape(1, false);
+    fxi_kv *kv;
+    fx_error err = {0};
+    const fx_status st = fxi_kv_open(manager, &shape, &kv, &err);
+    if (st == FX_OK) { // then nothing fits
+        const fxi_kv_need one = {.n_seq = 1, .each = of_length(1), .end_tok = 1};
+        assert_true(fxi_kv_cost(kv, &one) > 1);
+        fxi_kv_close(kv);
+        return;
+    }
+    assert_int_equal(st, FX_ENOSPACE);
+    assert_true(err.text[0]);
+    assert_null(kv);
+}
+
+static void rows_stay(const char *manager)
+{
+    for (int windows = 0; windows < 2; windows++) {
+        const fxi_kv_shape shape = kv_world_shape(4 * BUDGET, windows);
+        kv_world_open(&world, manager, &shape);
+        for (int i = 0; i < 4; i++) {
+            const fxi_kv_expect e = {.begin_tok = 10, .output_tok = 20, .most_tok = 300};
+            assert_int_equal(kv_world_create(&world, i, &e), FX_OK);
+        }
+        for (int n = 1; n <= 260; n += 37) {
+            for (int i = 0; i < 4; i++)
+                if (world.seq[i].kv)
+                    assert_int_equal(kv_world_extend(&world, i, n + i, text[i]), FX_OK);
+            kv_world_verify(&world);
+            if (n > 100 && world.seq[1].kv) kv_world_release(&world, 1);
+        }
+        kv_world_close(&world);
+    }
+}
+
+static void limits_are_kept(const char *manager)
+{
+    open_world(manager, 8 * BUDGET);
+    begin(0, 20);
+    assert_int_equal(kv_world_extend(&world, 0, KV_WORLD_CTX + 1, text[0]), FX_EINVAL);
+    for (int i = 1; i < KV_WORLD_MAX_SEQ; i++) begin(i, 20);
+    fxi_kv_seq *more;
+    const fxi_kv_expect e = of_length(1);
+    assert_int_equal(fxi_kv_create(world.kv, &e, &more), FX_ENOSPACE);
+    assert_null(more);
+    kv_world_close(&world);
+}
+
+// Creates and fills a sequence; ENOSPACE of either leaves none.
+static fx_status try_begin(int i, int n_tok)
+{
+    const fxi_kv_expect e = of_length(n_tok);
+    FX_TRY(kv_world_create(&world, i, &e));
+    const fx_status st = kv_world_extend(&world, i, n_tok, text[0]);
+    if (st != FX_OK) kv_world_release(&world, i);
+    return st;
+}
+
+static void full_is_a_normal_answer(const char *manager)
+{
+    open_world(manager, BUDGET);
+    int n = 0;
+    fx_status st = FX_OK;
+    while (n < KV_WORLD_MAX_SEQ && (st = try_begin(n, 290)) == FX_OK) n++;
+    assert_int_equal(st, FX_ENOSPACE);
+    assert_true(n >= 2);
+    kv_world_verify(&world);
+    kv_world_release(&world, 0);
+    assert_int_equal(try_begin(0, 290), FX_OK);
+    kv_world_verify(&world);
+    kv_world_close(&world);
+}
+
+static void bytes_for_is_what_is_held(const char *manager)
+{
+    for (int n = 1; n <= KV_WORLD_CTX; n += 41) {
+        open_world(manager, BUDGET);
+        begin(0, n);
+        assert_int_equal(stats_now().held_bytes, fxi_kv_bytes_for(world.kv, n));
+        kv_world_close(&world);
+    }
+}
+
+static void growth_is_enough(const char *manager)
+{
+    for (int end = 30; end <= KV_WORLD_CTX; end += 45) {
+        const fxi_kv_expect e = {.begin_tok = 20, .output_tok = 40};
+        open_world(manager, BUDGET);
+        assert_int_equal(kv_world_create(&world, 0, &e), FX_OK);
+        assert_int_equal(kv_world_extend(&world, 0, 20, text[0]), FX_OK);
+        const uint64_t held = stats_now().held_bytes;
+        const uint64_t growth = fxi_kv_growth(world.kv, world.seq[0].kv, end);
+        for (int n = 21; n <= end; n++)
+            assert_int_equal(kv_world_extend(&world, 0, n, text[0]), FX_OK);
+        assert_true(stats_now().held_bytes <= held + growth);
+        kv_world_close(&world);
+    }
+}
+
+// The first one of `need` is computed; the others share it, or begin on their own.
+static void begin_all(const fxi_kv_need *need)
+{
+    const bool forks = !need->is_apart && fxi_kv_can(world.kv, FXI_KV_FORK);
+    for (int i = 0; i < need->n_seq; i++) {
+        if (i && forks) {
+            assert_int_equal(kv_world_fork(&world, 0, i, need->each.begin_tok), FX_OK);
+            continue;
+        }
+        assert_int_equal(kv_world_create(&world, i, &need->each), FX_OK);
+        assert_int_equal(kv_world_extend(&world, i, need->each.begin_tok, text[0]), FX_OK);
+    }
+}
+
+// A budget of what is asked for is enough for it, in whatever order the sequences grow.
+static void check_cost(const char *manager, const fxi_kv_need *need)
+{
+    open_world(manager, 32 * BUDGET);
+    const uint64_t cost = fxi_kv_cost(world.kv, need);
+    kv_world_close(&world);
+    uint64_t budget = cost + 2 * PAGE; // a pool has a page of its own
+    open_world(manager, budget);
+    while (stats_now().usable_bytes < cost) {
+        kv_world_close(&world);
+        open_world(manager, budget += PAGE);
+    }
+    begin_all(need);
+    for (int n = need->each.begin_tok; n < need->end_tok; n++)
+        for (int k = 0; k < need->n_seq; k++) {
+            const int i = n % 2 ? k : need->n_seq - 1 - k;
+            const int len = n + 1 + (k % 3 == 0 ? 5 : 0);
+            const int32_t *own = world.seq[i].tok;
+            int32_t tok[KV_WORLD_CTX];
+            memcpy(tok, text[0], sizeof tok);
+            memcpy(tok, own, (size_t)world.seq[i].len_tok * sizeof *tok);
+            for (int t = world.seq[i].len_tok; t < KV_WORLD_CTX; t++) tok[t] = t + i;
+            const int want = len < need->end_tok ? len : need->end_tok;
+            assert_int_equal(kv_world_extend(&world, i, want, tok), FX_OK);
+        }
+    kv_world_verify(&world);
+    kv_world_close(&world);
+}
+
+static void cost_is_enough(const char *manager)
+{
+    for (int n_seq = 1; n_seq <= 4; n_seq++)
+        for (int k = 0; k < 8; k++) {
+            const int begin_tok = 1 + k * 23, end_tok = begin_tok + 10 + (k * 31) % 100;
+            const fxi_kv_need need = {
+                .n_seq = n_seq,
+                .each = {begin_tok, k % 2 ? 40 : 0, k % 3 ? end_tok : 0},
+                .end_tok = end_tok,
+                .is_apart = k % 4 == 3,
+            };
+            check_cost(manager, &need);
+        }
+}
+
+static void idle_memory_goes_back(const char *manager)
+{
+    open_world(manager, BUDGET);
+    begin(0, 200);
+    kv_world_release(&world, 0);
+    kv_world_step(&world, 0, 1);
+    if (fxi_kv_can(world.kv, FXI_KV_ELASTIC)) {
+        assert_int_equal(fxi_kv_trim(world.kv, 0), FX_OK);
+        assert_int_equal(stats_now().mapped_bytes, 0);
+    } else {
+        assert_true(stats_now().mapped_bytes > BUDGET - 2 * PAGE); // the whole pool
+        assert_int_equal(stats_now().spare_bytes, stats_now().mapped_bytes);
+    }
+    kv_world_close(&world);
+}
+
+static void budget_can_change(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_ELASTIC)) {
+        begin(0, 200);
+        const uint64_t least = fxi_kv_bytes_for(world.kv, 200);
+        assert_int_equal(fxi_kv_set_budget(world.kv, least / 2), FX_ENOSPACE);
+        assert_int_equal(stats_now().budget_bytes, BUDGET);
+        assert_int_equal(fxi_kv_set_budget(world.kv, least), FX_OK);
+        assert_int_equal(stats_now().budget_bytes, least);
+        assert_int_equal(try_begin(1, 20), FX_ENOSPACE);
+        assert_int_equal(fxi_kv_set_budget(world.kv, 2 * BUDGET), FX_OK);
+        assert_int_equal(try_begin(1, 290), FX_OK);
+    }
+    kv_world_close(&world);
+}
+
+// ---- capabilities ------------------------------------------------------------------------------
+
+static void prefixes_are_shared(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_PREFIX)) {
+        int hit;
+        begin(0, 200);
+        assert_int_equal(kv_world_record_seq(&world, 0, 0, 150), FX_OK);
+        assert_int_equal(kv_world_match(&world, 1, 0, text[1], 200, &hit), FX_OK);
+        assert_true(hit > 64 && hit <= 101); // the texts part there
+        assert_int_equal(kv_world_extend(&world, 1, 180, text[1]), FX_OK);
+        assert_int_equal(kv_world_match(&world, 2, 0, text[0], 200, &hit), FX_OK);
+        assert_true(hit > 100 && hit <= 150);
+        assert_int_equal(kv_world_extend(&world, 2, 180, text[0]), FX_OK);
+        assert_int_equal(kv_world_match(&world, 3, 1, text[0], 200, &hit), FX_OK);
+        assert_int_equal(hit, 0); // another domain
+        kv_world_verify(&world);
+        assert_true(stats_now().used_bytes < stats_now().live_bytes);
+        for (int i = 0; i < 4; i++) kv_world_release(&world, i);
+        assert_true(stats_now().cached_bytes > 0);
+        assert_int_equal(kv_world_match(&world, 0, 0, text[0], 140, &hit), FX_OK);
+        assert_true(hit >= 128);
+        kv_world_verify(&world);
+        kv_world_release(&world, 0);
+        assert_int_equal(kv_world_forget(&world), FX_OK);
+        assert_int_equal(stats_now().cached_bytes, 0);
+        assert_int_equal(fxi_kv_peek(world.kv, world.domain[0], text[0], 200), 0);
+    }
+    kv_world_close(&world);
+}
+
+// Memory for a new sequence comes from what is recorded: first from what is worth least.
+static void prefixes_make_room_by_worth(const char *manager)
+{
+    open_world(manager, BUDGET);
+    world.is_lossy = true;
+    if (fxi_kv_can(world.kv, FXI_KV_PREFIX)) {
+        static int32_t other[KV_WORLD_CTX];
+        const fxi_kv_keep keep = {.priority = 5, .until_ms = 1000};
+        for (int i = 0; i < KV_WORLD_CTX; i++) other[i] = 500 + i;
+        begin(0, 290);
+        assert_int_equal(
+            fxi_kv_record(world.kv, world.seq[0].kv, world.domain[0], text[0], 290, &keep), FX_OK);
+        kv_world_release(&world, 0);
+        const fxi_kv_expect e = of_length(290);
+        for (int round = 0; round < 6; round++) {
+            assert_int_equal(kv_world_create(&world, 1, &e), FX_OK);
+            other[0] = 1000 + round;
+            assert_int_equal(kv_world_extend(&world, 1, 290, other), FX_OK);
+            assert_int_equal(kv_world_record_seq(&world, 1, 0, 290), FX_OK);
+            kv_world_release(&world, 1);
+            kv_world_step(&world, 0, 10);
+        }
+        assert_true(fxi_kv_peek(world.kv, world.domain[0], text[0], 290) >= 272);
+        other[0] = 1000;
+        assert_true(fxi_kv_peek(world.kv, world.domain[0], other, 290) < 200);
+        kv_world_step(&world, 0, 2000); // it is no longer worth more than others
+        for (int round = 0; round < 6; round++) {
+            assert_int_equal(kv_world_create(&world, 1, &e), FX_OK);
+            other[0] = 2000 + round;
+            assert_int_equal(kv_world_extend(&world, 1, 290, other), FX_OK);
+            assert_int_equal(kv_world_record_seq(&world, 1, 0, 290), FX_OK);
+            kv_world_release(&world, 1);
+        }
+        assert_true(fxi_kv_peek(world.kv, world.domain[0], text[0], 290) < 200);
+    }
+    kv_world_close(&world);
+}
+
+static void forks_share_and_part(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_FORK)) {
+        begin(0, 105);
+        const uint64_t held = stats_now().held_bytes;
+        assert_int_equal(kv_world_fork(&world, 0, 1, 105), FX_OK);
+        assert_int_equal(kv_world_fork(&world, 0, 2, 77), FX_OK);
+        kv_world_verify(&world);
+        assert_true(stats_now().held_bytes < 2 * held);
+        assert_int_equal(kv_world_extend(&world, 1, 130, text[0]), FX_OK);
+        assert_int_equal(kv_world_extend(&world, 0, 130, text[0]), FX_OK);
+        kv_world_verify(&world);
+        kv_world_release(&world, 0);
+        assert_int_equal(kv_world_extend(&world, 2, 130, text[1]), FX_OK);
+        kv_world_verify(&world);
+    }
+    kv_world_close(&world);
+}
+
+static void swapped_bytes_come_back(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_SWAP)) {
+        begin(0, 290);
+        const uint64_t held = stats_now().held_bytes;
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        assert_true(stats_now().held_bytes < held / 4);
+        assert_true(stats_now().swapped_bytes > 0);
+        begin(1, 290), begin(2, 290);
+        fx_status st = kv_world_swap_in(&world, 0);
+        if (st == FX_OK) begin(3, 290); // more room than this test has thought
+        kv_world_release(&world, 1);
+        if (st != FX_OK) assert_int_equal(kv_world_swap_in(&world, 0), FX_OK);
+        kv_world_verify(&world);
+        assert_int_equal(kv_world_swap_in(&world, 0), FX_OK); // no effect
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        kv_world_release(&world, 0); // where it is
+    }
+    kv_world_close(&world);
+}
+
+// What two sequences share leaves memory once both are out.
+static void shared_memory_is_swapped(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_SWAP) && fxi_kv_can(world.kv, FXI_KV_FORK)) {
+        begin(0, 200);
+        const uint64_t held = stats_now().held_bytes;
+        assert_int_equal(kv_world_fork(&world, 0, 1, 200), FX_OK);
+        assert_int_equal(kv_world_extend(&world, 1, 230, text[0]), FX_OK);
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        kv_world_verify(&world);
+        assert_int_equal(kv_world_swap_in(&world, 0), FX_OK);
+        kv_world_verify(&world);
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        kv_world_release(&world, 1);
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        assert_true(stats_now().held_bytes < held / 4);
+        assert_int_equal(kv_world_swap_in(&world, 0), FX_OK);
+        kv_world_verify(&world);
+    }
+    kv_world_close(&world);
+}
+
+// ---- one test for each -------------------------------------------------------------------------
+
+static void test_unknown_is_refused(void **state)
+{
+    (void)state;
+    each_manager(unknown_is_refused);
+}
+
+static void test_slots_follow_capabilities(void **state)
+{
+    (void)state;
+    each_manager(slots_follow_capabilities);
+}
+
+static void test_small_budgets_are_refused(void **state)
+{
+    (void)state;
+    each_manager(small_budgets_are_refused);
+}
+
+static void test_rows_stay(void **state)
+{
+    (void)state;
+    each_manager(rows_stay);
+}
+
+static void test_limits_are_kept(void **state)
+{
+    (void)state;
+    each_manager(limits_are_kept);
+}
+
+static void test_full_is_a_normal_answer(void **state)
+{
+    (void)state;
+    each_manager(full_is_a_normal_answer);
+}
+
+static void test_bytes_for_is_what_is_held(void **state)
+{
+    (void)state;
+    each_manager(bytes_for_is_what_is_held);
+}
+
+static void test_growth_is_enough(void **state)
+{
+    (void)state;
+    each_manager(growth_is_enough);
+}
+
+static void test_cost_is_enough(void **state)
+{
+    (void)state;
+    each_manager(cost_is_enough);
+}
+
+static void test_idle_memory_goes_back(void **state)
+{
+    (void)state;
+    each_manager(idle_memory_goes_back);
+}
+
+static void test_budget_can_change(void **state)
+{
+    (void)state;
+    each_manager(budget_can_change);
+}
+
+static void test_prefixes_are_shared(void **state)
+{
+    (void)state;
+    each_manager(prefixes_are_shared);
+}
+
+static void test_prefixes_make_room_by_worth(void **state)
+{
+    (void)state;
+    each_manager(prefixes_make_room_by_worth);
+}
+
+static void test_forks_share_and_part(void **state)
+{
+    (void)state;
+    each_manager(forks_share_and_part);
+}
+
+static void test_swapped_bytes_come_back(void **state)
+{
+    (void)state;
+    each_manager(swapped_bytes_come_back);
+}
+
+static void test_shared_memory_is_swapped(void **state)
+{
+    (void)state;
+    each_manager(shared_memory_is_swapped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unknown_is_refused),
+        cmocka_unit_test(test_slots_follow_capabilities),
+        cmocka_unit_test(test_small_budgets_are_refused),
+        cmocka_unit_test(test_rows_stay),
+        cmocka_unit_test(test_limits_are_kept),
+        cmocka_unit_test(test_full_is_a_normal_answer),
+        cmocka_unit_test(test_bytes_for_is_what_is_held),
+        cmocka_unit_test(test_growth_is_enough),
+        cmocka_unit_test(test_cost_is_enough),
+        cmocka_unit_test(test_idle_memory_goes_back),
+        cmocka_unit_test(test_budget_can_change),
+        cmocka_unit_test(test_prefixes_are_shared),
+        cmocka_unit_test(test_prefixes_make_room_by_worth),
+        cmocka_unit_test(test_forks_share_and_part),
+        cmocka_unit_test(test_swapped_bytes_come_back),
+        cmocka_unit_test(test_shared_memory_is_swapped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+// test_kv_trace.c - random calls to every manager, beside the reference of kv_world.h, which knows
+// each byte: with much memory and with little, with and without windows, and while calls of the
+// backend fail at random. Whatever fails, nothing that the reference knows has changed.
+//
+//   KV_TRACE_STEPS=n test_kv_trace   more steps for each seed
+#include "unit/cmocka_all.h"
+
+#include "unit/kv/support/kv_world.h"
+
+#include <stdlib.h>
+
+enum { N_STEP = 1200, N_TEXT = 6, ALL_CHECKED = 16 };
+
+typedef struct trace {
+    kv_world w;
+    const char *manager;
+    uint64_t rng, budget_bytes, now_ms;
+    bool windows, faults;
+    int32_t text[N_TEXT][KV_WORLD_CTX];
+    int32_t own[KV_WORLD_MAX_SEQ][KV_WORLD_CTX]; // what each sequence grows into
+    int domain[KV_WORLD_MAX_SEQ];                // where it is recorded
+} trace;
+
+static trace t; // too large for a stack
+
+static int draw(int lo, int hi)
+{
+    t.rng ^= t.rng << 13;
+    t.rng ^= t.rng >> 7;
+    t.rng ^= t.rng << 17;
+    return lo + (int)(t.rng % (uint64_t)(hi - lo + 1));
+}
+
+static bool one_in(int n)
+{
+    return draw(1, n) == 1;
+}
+
+// Texts that begin alike, so that prefixes branch.
+static void make_texts(void)
+{
+    for (int k = 0; k < N_TEXT; k++)
+        for (int i = 0; i < KV_WORLD_CTX; i++) t.text[k][i] = draw(0, 50);
+    for (int k = 1; k < N_TEXT; k++)
+        for (int i = 0; i < k * 40; i++) t.text[k][i] = t.text[0][i];
+}
+
+static void take_text(int i)
+{
+    const int32_t *from = t.text[draw(0, N_TEXT - 1)];
+    const int n = draw(0, KV_WORLD_CTX);
+    for (int k = 0; k < KV_WORLD_CTX; k++) t.own[i][k] = k < n ? from[k] : draw(0, 50);
+}
+
+static bool is_normal(fx_status st)
+{
+    return st == FX_OK || st == FX_ENOSPACE || (t.faults && st == FX_EIO);
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+static void do_begin(int i)
+{
+    const fxi_kv_expect e = {draw(0, 150), one_in(2) ? draw(0, 100) : 0,
+                             one_in(2) ? draw(150, KV_WORLD_CTX) : 0};
+    int hit;
+    if (t.w.seq[i].kv) return;
+    take_text(i);
+    t.domain[i] = draw(0, KV_WORLD_N_DOMAIN - 1);
+    const bool match = fxi_kv_can(t.w.kv, FXI_KV_PREFIX) && !one_in(3);
+    assert_true(is_normal(
+        match ? kv_world_match(&t.w, i, t.domain[i], t.own[i], draw(0, KV_WORLD_CTX), &hit)
+              : kv_world_create(&t.w, i, &e)));
+}
+
+static bool is_in(int i)
+{
+    return t.w.seq[i].kv && !t.w.seq[i].is_out;
+}
+
+static bool fits_alone(int n_tok)
+{
+    const fxi_kv_need one = {.n_seq = 1, .each = {n_tok, 0, n_tok}, .end_tok = n_tok};
+    fxi_kv_stats st;
+    fxi_kv_get_stats(t.w.kv, &st);
+    return n_tok <= KV_WORLD_CTX && fxi_kv_cost(t.w.kv, &one) <= st.usable_bytes;
+}
+
+static void do_extend(int i)
+{
+    if (!is_in(i)) return;
+    const int more = one_in(2) ? 1 : draw(0, 64), len = t.w.seq[i].len_tok + more;
+    const fx_status st = kv_world_extend(&t.w, i, len, t.own[i]);
+    assert_true(fits_alone(len) ? is_normal(st) : st != FX_OK);
+}
+
+static void do_fork(int i)
+{
+    const int to = draw(0, KV_WORLD_MAX_SEQ - 1), n = t.w.seq[i].len_tok;
+    if (!fxi_kv_can(t.w.kv, FXI_KV_FORK) || !is_in(i) || t.w.seq[to].kv) return;
+    const int len = one_in(2) ? n : draw(0, n);
+    const fx_status st = kv_world_fork(&t.w, i, to, len);
+    assert_true(is_normal(st) || (t.windows && st == FX_EINVAL && len < n));
+    if (st != FX_OK) return;
+    take_text(to);
+    for (int k = 0; k < len; k++) t.own[to][k] = t.w.seq[i].tok[k];
+    t.domain[to] = t.domain[i];
+}
+
+static void do_record(int i)
+{
+    if (!fxi_kv_can(t.w.kv, FXI_KV_PREFIX) || !is_in(i)) return;
+    const int n = one_in(2) ? t.w.seq[i].len_tok : draw(0, t.w.seq[i].len_tok);
+    const fx_status st = kv_world_record_seq(&t.w, i, t.domain[i], n);
+    assert_true(is_normal(st) || (t.windows && st == FX_EINVAL));
+}
+
+static void do_swap(int i)
+{
+    if (!fxi_kv_can(t.w.kv, FXI_KV_SWAP) || !t.w.seq[i].kv) return;
+    const bool out = t.w.seq[i].is_out ? one_in(4) : true;
+    assert_true(is_normal(out ? kv_world_swap_out(&t.w, i) : kv_world_swap_in(&t.w, i)));
+}
+
+static void do_release(int i)
+{
+    if (t.w.seq[i].kv) kv_world_release(&t.w, i);
+}
+
+static void do_memory(int i)
+{
+    (void)i;
+    const bool elastic = fxi_kv_can(t.w.kv, FXI_KV_ELASTIC);
+    const int what = draw(0, 9);
+    if (what == 0 && elastic)
+        assert_true(
+            is_normal(fxi_kv_set_budget(t.w.kv, t.budget_bytes * (uint64_t)draw(2, 8) / 8)));
+    else if (what == 1 && elastic)
+        assert_true(is_normal(fxi_kv_trim(t.w.kv, (uint64_t)draw(0, 1 << 18))));
+    else if (what == 2 && fxi_kv_can(t.w.kv, FXI_KV_PREFIX) && one_in(5))
+        assert_true(is_normal(kv_world_forget(&t.w)));
+    else if (what == 3 && elastic)
+        (void)fxi_kv_set_budget(t.w.kv, t.budget_bytes);
+    else
+        kv_world_step(&t.w, draw(0, 2) * 8, t.now_ms += 10);
+}
+
+static void do_prepare(int i)
+{
+    if (is_in(i) && t.w.seq[i].len_tok + 40 <= KV_WORLD_CTX)
+        fxi_kv_prepare(t.w.kv, t.w.seq[i].kv, t.w.seq[i].len_tok + draw(0, 40), draw(0, 2));
+}
+
+static const struct step_row {
+    void (*act)(int i);
+    int weight;
+} steps[] = {
+    {do_begin, 5}, {do_extend, 12}, {do_fork, 2},   {do_record, 3},
+    {do_swap, 3},  {do_release, 2}, {do_memory, 4}, {do_prepare, 1},
+};
+
+static void take_step(void)
+{
+    int k = 0, at = draw(1, 32);
+    while ((at -= steps[k].weight) > 0) k++;
+    steps[k].act(draw(0, KV_WORLD_MAX_SEQ - 1));
+}
+
+// ---- traces ------------------------------------------------------------------------------------
+
+// One of the next calls of the backend.
+static void fail_one_call(void)
+{
+    vt_fault_arm(t.w.fault, (uint64_t)draw(0, one_in(2) ? 2 : 12), 0,
+                 one_in(2) ? VT_NOSPACE : VT_EDEVICE);
+}
+
+static void run_trace(uint64_t seed, int n_step)
+{
+    const fxi_kv_shape shape = kv_world_shape(t.budget_bytes, t.windows);
+    t.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    t.now_ms = 0;
+    print_message("%s, seed %llu\n", t.manager, (unsigned long long)seed);
+    make_texts();
+    kv_world_open(&t.w, t.manager, &shape);
+    t.w.is_lossy = true;
+    for (int i = 0; i < n_step; i++) {
+        const bool armed = t.faults && one_in(3);
+        if (armed) fail_one_call();
+        take_step();
+        if (armed) vt_fault_disarm(t.w.fault);
+        if (i % ALL_CHECKED == 0) kv_world_verify(&t.w);
+    }
+    kv_world_step(&t.w, 0, t.now_ms + 10); // puts right what failed
+    kv_world_close(&t.w);
+}
+
+static void run_traces(bool windows, bool faults)
+{
+    static const uint64_t budgets[] = {300 << 10, 700 << 10, 4 << 20};
+    const char *more = getenv("KV_TRACE_STEPS");
+    const int n_step = more ? atoi(more) : N_STEP;
+    t.windows = windows;
+    t.faults = faults;
+    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            t.budget_bytes = budgets[seed % 3];
+            run_trace(seed, n_step);
+        }
+}
+
+static void test_random_calls(void **state)
+{
+    (void)state;
+    run_traces(false, false);
+}
+
+static void test_random_calls_with_windows(void **state)
+{
+    (void)state;
+    run_traces(true, false);
+}
+
+static void test_random_failures(void **state)
+{
+    (void)state;
+    run_traces(false, true);
+}
+
+static void test_random_failures_with_windows(void **state)
+{
+    (void)state;
+    run_traces(true, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_calls),
+        cmocka_unit_test(test_random_calls_with_windows),
+        cmocka_unit_test(test_random_failures),
+        cmocka_unit_test(test_random_failures_with_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
