@@ -112,6 +112,19 @@ static const struct row {
      "line 3: no"},
     {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"a \\\"b\"}]}", 200,
      "{\"prompt\":\"a \\\"b\"}"},
+    {"GET", "/metrics", NULL, 200, "# TYPE"},
+    {"GET", "/openapi.json", NULL, 200, "\"openapi\":\"3.1"},
+    {"POST", "/tokenize", "{\"prompt\":\"ab\",\"return_token_strs\":true}", 200, "\"count\":3"},
+    {"POST", "/detokenize", "{\"tokens\":[97,98]}", 200, "\"prompt\":\"ab\""},
+    {"POST", "/v1/embeddings", "{\"input\":[\"a\",\"b\"]}", 200, "\"embedding\":["},
+    {"POST", TEXT,
+     "{\"prompt\":\"say a b\",\"echo\":true,\"logprobs\":2,\"prompt_logprobs\":1,\"bad_words\":["
+     "\"x\"],\"return_token_ids\":true}",
+     200, "\"finish_reason\":\"stop\""},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"count 3\"}],\"logprobs\":true,"
+     "\"top_logprobs\":2,\"stream\":true}",
+     200, "\"finish_reason\":\"stop\""},
 };
 
 static bool body_has(const http_reply *r, const char *text)
@@ -124,11 +137,14 @@ static bool is_stream(const http_reply *r)
     return r->status == 200 && strstr(r->head.p, "text/event-stream");
 }
 
-// Whether it is the answer of a request for which there was memory, or an error that says that
-// there was none: a stream may also break off.
-static bool is_honest(const struct row *row, const http_reply *r)
+static bool is_usual(const struct row *row, const http_reply *r)
 {
-    if (r->status == row->status && !r->cut && body_has(r, row->in_body)) return true;
+    return r->status == row->status && !r->cut && body_has(r, row->in_body);
+}
+
+// Whether it says that there was no memory: a stream may also break off.
+static bool is_honest(const http_reply *r)
+{
     if (is_stream(r))
         return r->cut || body_has(r, "data: {\"error\":{\"message\":\"out of memory\"");
     return r->status == 503 && !r->cut && body_has(r, "\"code\":\"overloaded\"") &&
@@ -152,7 +168,7 @@ static bool try_request(const fixture *f, const struct row *row, long at, bool a
     wait_quiet(f);
     const long n_failed = failing_heap_disarm(&ours);
     const bool none = !r.status || (!is_stream(&r) && r.cut); // no answer, or part of one
-    if (!is_honest(row, &r) && !(none && n_failed && (!ours || and_later)))
+    if (!is_usual(row, &r) && !(n_failed && (is_honest(&r) || (none && (!ours || and_later)))))
         fail_msg("%s %s, allocation %ld%s%s: %d%s: %s", row->path, row->body ? row->body : "", at,
                  and_later ? " and later" : "", ours ? ", ours" : "", r.status,
                  r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");

@@ -57,6 +57,15 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
+// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
+// comes in the next 10 seconds, one unit of priority.
+static int priority_of(int priority, int index)
+{
+    enum { FIRST_PROMPTS = 16 };
+    const int behind = index / FIRST_PROMPTS;
+    return priority - behind > -FX_MAX_PRIORITY ? priority - behind : -FX_MAX_PRIORITY;
+}
+
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
 // this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
@@ -70,6 +79,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     }
     fx_request req = fxi_params_request(par, random_u64());
     req.tenant = domain.p;
+    req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
@@ -116,9 +126,12 @@ static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *to
                         fxi_http_error *err)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
-    return fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
-           fxi_reply_set_prompt(&part->job->reply, part->index, tok, p ? p->text : NULL,
-                                p ? p->n_bytes : 0, err);
+    fxi_reply *r = &part->job->reply;
+    bool ok =
+        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
+    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
+    return ok;
 }
 
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
@@ -200,7 +213,7 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    return ok || fxi_http_fail_memory(err);
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)
@@ -210,14 +223,24 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
-bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+fxi_limits fxi_http_job_limits(fxi_http_job *job)
 {
     fxi_limits lim = job->srv->lim;
     lim.bill = &job->bill;
+    return lim;
+}
+
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
     fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);
-    return ok;
+    if (!ok) return false;
+    pthread_mutex_lock(&job->mu);
+    memcpy(job->ignored, par->ignored, sizeof job->ignored);
+    pthread_mutex_unlock(&job->mu);
+    return true;
 }
 
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)

@@ -29,8 +29,6 @@ enum MHD_Result fxi_serve_metrics(fxi_http_job *job)
 {
     const fxi_server_gauges g = read_gauges(job->srv);
     fxi_buf b = {0};
-    if (fxi_metrics_page(&b, job->metrics, job->eng, &g))
-        return fxi_http_send(job, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
+    return fxi_http_send_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
