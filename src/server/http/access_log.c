@@ -2,6 +2,8 @@
 //
 // Failures of the server are errors, of clients warnings; what only looks whether the server lives
 // is for debugging, so that probes do not fill the log.
+#include <stdio.h>
+
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
 #include "server/log/log_line.h"
@@ -41,6 +43,14 @@ static void add_usage(fxi_line *l, const fxi_reply *r)
     fxi_line_int(l, "generated_tokens", use.n_generated);
 }
 
+static bool copy_ignored(fxi_http_job *job, char *dst, size_t cap)
+{
+    pthread_mutex_lock(&job->mu);
+    snprintf(dst, cap, "%s", job->ignored);
+    pthread_mutex_unlock(&job->mu);
+    return dst[0];
+}
+
 // Of several prompts: the longest wait, and the first token of all. The engine's thread may still
 // be at work on them.
 static void add_times(fxi_line *l, fxi_http_job *job)
@@ -60,7 +70,10 @@ static void add_times(fxi_line *l, fxi_http_job *job)
 
 void fxi_log_job(fxi_http_job *job, int status)
 {
-    const fxi_level level = level_for(job, status);
+    char ignored[sizeof job->ignored];
+    const bool ignores = copy_ignored(job, ignored, sizeof ignored);
+    fxi_level level = level_for(job, status);
+    if (ignores && level < FXI_LEVEL_WARN) level = FXI_LEVEL_WARN;
     const char *code = job->code ? job->code : job->reply.err.code;
     if (!is_wanted(job->srv, level)) return;
     fxi_line l = fxi_line_begin(job->srv->opt.log_json, level, "request");
@@ -74,6 +87,7 @@ void fxi_log_job(fxi_http_job *job, int status)
     fxi_line_str(&l, "tenant", job->tenant->id);
     if (job->reply.choice) add_usage(&l, &job->reply);
     if (code) fxi_line_str(&l, "error", code);
+    if (ignores) fxi_line_str(&l, "ignored", ignored);
     add_times(&l, job);
     fxi_line_seconds(&l, "total_s", fxi_now_s() - job->started_s);
     write_line(job->srv, &l);

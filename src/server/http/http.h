@@ -154,7 +154,8 @@ struct fxi_http_job {
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
     bool suspended;
-    bool gone; // the client hung up
+    bool gone;        // the client hung up
+    char ignored[96]; // fxi_params.ignored
     double last_out_s;
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
