@@ -66,8 +66,9 @@ typedef struct fxi_cli_options {
     bool log_prompts, check_config;
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
-    const char *key_file, *cors, *allowed_hosts; // NULL: not given
-    const char *tls_cert, *tls_key;              // NULL: not given
+    const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
+    int cache_idle_s;
+    const char *tls_cert, *tls_key; // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;

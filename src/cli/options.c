@@ -25,6 +25,7 @@ static const fxi_opt rows[] = {
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
+    {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(alias), FXI_CMD_SERVE, "further names that clients may call the model by, like gpt-4o,default"},
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(key_file), FXI_CMD_SERVE, "API keys, a line each: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
     {"cors", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(cors), FXI_CMD_SERVE, "origins of web pages that may use the server, like https://example.org; *: any (default: its own)"},
     {"allowed-host", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(allowed_hosts), FXI_CMD_SERVE, "names that clients may call the server by; *: any (default: localhost and its addresses)"},
@@ -77,6 +78,7 @@ static const fxi_opt rows[] = {
     {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE, "manager of the KV cache's memory; a wrong name lists them"},
     {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
     {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
+    {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server forgets cached prefixes; 0: 600; -1: it keeps them"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH, "folder of the swap file (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},

@@ -53,7 +53,7 @@ fx_status fx_detokenize(const fx_engine *eng, const int32_t *id, size_t n, bool 
     for (size_t i = 0, show; ok && i < n; i++) {
         size_t len;
         const char *bytes = fxi_text_token(&t, eng->vocab, id[i], &len);
-        ok = fxi_text_add(&t, bytes, len, NULL, 0, &show);
+        ok = fxi_text_add(&t, bytes, len, NULL, &show);
         if (at) at[i] = t.token_at;
     }
     *n_bytes = 0;

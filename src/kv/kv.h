@@ -324,8 +324,8 @@ static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_movi
     return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
 }
 
-// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round, as
-// fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round,
+// as fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
 static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();

@@ -78,6 +78,24 @@ static void set_up_peers(fxi_server *srv)
     ps->deadline_s[FXI_PEER_IDLE] = o->idle_timeout_s;
 }
 
+// Cuts the names apart. Empty ones are skipped.
+static fx_status take_aliases(fxi_server *srv, fx_error *err)
+{
+    const char *all = srv->opt.alias ? srv->opt.alias : "";
+    char *rest = srv->alias_text;
+    if (strlen(all) >= sizeof srv->alias_text)
+        return fxi_fail(err, FX_EINVAL, "the model's names have more than %zu characters",
+                        sizeof srv->alias_text - 1);
+    snprintf(rest, sizeof srv->alias_text, "%s", all);
+    for (char *name = strtok_r(rest, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        if (srv->n_alias == FXI_MAX_ALIAS)
+            return fxi_fail(err, FX_EINVAL, "the model has more than %d further names",
+                            FXI_MAX_ALIAS);
+        srv->alias[srv->n_alias++] = name;
+    }
+    return FX_OK;
+}
+
 static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     fxi_server_options *o = &srv->opt;
@@ -91,7 +109,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
     set_up_peers(srv);
-    return FX_OK;
+    return take_aliases(srv, err);
 }
 
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
@@ -145,6 +163,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
+    if (!fxi_http_make_no_memory(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     return fxi_daemon_start(srv, err);
 }
 
@@ -170,6 +189,7 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
     if (srv->listen_fd >= 0) close(srv->listen_fd);
@@ -204,8 +224,8 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
-                            .alias = srv->opt.alias,
-                            .n_alias = srv->opt.n_alias,
+                            .alias = srv->alias,
+                            .n_alias = srv->n_alias,
                             .n_vocab = m->n_vocab,
                             .max_choice = MAX_CHOICE,
                             .n_embd = m->n_embd};

@@ -112,6 +112,20 @@ static void name_stop(const fake_request *r, fx_event *ev)
         ev->stop_token = r->last_stop_token;
 }
 
+static _Thread_local bool is_own; // this thread runs the fake's code, not a callback
+
+bool fake_engine_is_own(void)
+{
+    return is_own;
+}
+
+static void call_back(const fake_request *r, const fx_event *ev)
+{
+    is_own = false;
+    r->req.on_event(r->req.ud, ev);
+    is_own = true;
+}
+
 static void end_all(fake_request *r, fx_finish finish, const char *error)
 {
     for (int c = 0; c < r->req.n_choice; c++) {
@@ -120,7 +134,7 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
         ev.error = error;
         if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
         ev.last = c == r->req.n_choice - 1;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
     }
 }
 
@@ -197,7 +211,7 @@ static void emit_all(fake_request *r)
         ev.n_generated = r->pos + 1;
         ev.position = (int)r->n_prompt + r->pos;
         ev.gap_us = r->pos ? FAKE_GAP_US : 0;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
         fxi_buf_free(&b);
     }
     r->pos++;
@@ -270,6 +284,7 @@ static void sleep_locked(fx_engine *e, double until_s)
 static void *engine_main(void *ud)
 {
     fx_engine *e = ud;
+    is_own = true;
     pthread_mutex_lock(&e->mu);
     while (!e->closing || e->list) {
         double next_s;
@@ -391,14 +406,16 @@ fx_status fx_set_kv_memory(fx_engine *e, uint64_t kv_memory_bytes, fx_error *err
     return FX_OK;
 }
 
-static void add_token(fx_tokens *t, int32_t id)
+static bool add_token(fx_tokens *t, int32_t id)
 {
     if (t->n == t->cap) {
+        int32_t *more = realloc(t->id, (t->cap * 2 + 64) * sizeof *more);
+        if (!more) return false;
+        t->id = more;
         t->cap = t->cap * 2 + 64;
-        t->id = realloc(t->id, t->cap * sizeof *t->id);
-        if (!t->id) abort();
     }
     t->id[t->n++] = id;
+    return true;
 }
 
 static void grind(fx_engine *e)
@@ -416,13 +433,13 @@ fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsign
     if (n >= 5 && !memcmp(text, "grind", 5)) grind((fx_engine *)e); // only the lock changes
     if (max_tok && n > max_tok)
         return fxi_fail(err, FX_ECONTEXT, "the text has more than %zu tokens", max_tok);
-    if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
-    for (size_t i = 0; i < n; i++) {
+    bool ok = !(flags & FX_TOKENIZE_BOS) || add_token(out, BOS);
+    for (size_t i = 0; ok && i < n; i++) {
         const bool eot = flags & FX_TOKENIZE_CONTROL && n - i >= 5 && !memcmp(text + i, "<eot>", 5);
-        add_token(out, eot ? EOT : (unsigned char)text[i]);
+        ok = add_token(out, eot ? EOT : (unsigned char)text[i]);
         if (eot) i += 4;
     }
-    return FX_OK;
+    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
 fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned flags,
@@ -445,6 +462,7 @@ fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, cha
 {
     (void)e;
     *out = last_text(q->messages);
+    if (!*out) return fxi_fail(err, FX_ENOMEM, "out of memory");
     *n = strlen(*out);
     if (strcmp(*out, "refuse") != 0) return FX_OK;
     free(*out);
@@ -570,6 +588,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
 {
     FX_TRY(check(e, req, err));
     fake_request *r = calloc(1, sizeof *r);
+    if (!r) return fxi_fail(err, FX_ENOMEM, "out of memory");
     r->req = *req;
     if (req->task == FX_TASK_EMBED) r->req.max_tok = -1, r->req.n_choice = 1;
     r->n_prompt = req->n_prompt;

@@ -68,6 +68,9 @@ void fake_engine_open(fx_engine *eng, int n_token);
 // Lets "grind" texts through, from now on; those that are being tokenized now.
 void fake_engine_release(fx_engine *eng);
 int fake_engine_grinding(fx_engine *eng);
+// Whether the calling thread is the engine's, outside its callbacks: what it allocates is no part
+// of what is tested.
+bool fake_engine_is_own(void);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -41,10 +42,27 @@ static void blank(fxi_buf *b, const char *key, const char *stop, const char *val
     *b = out;
 }
 
+static http_reply call_with_key(const fixture *f, const char *method, const char *path,
+                                const char *body)
+{
+    const int fd = http_open(f->port);
+    fxi_buf b = {0};
+    fxi_buf_fmt(&b,
+                "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                method, path, f->key, body ? strlen(body) : 0, body ? body : "");
+    assert_int_equal(write(fd, b.p, b.n), b.n);
+    fxi_buf_free(&b);
+    const http_reply r = http_read(fd);
+    close(fd);
+    return r;
+}
+
 fxi_buf fixture_call(const fixture *f, const char *method, const char *path, const char *body,
                      int status)
 {
-    http_reply r = http_call(f->port, method, path, body);
+    http_reply r =
+        f->key ? call_with_key(f, method, path, body) : http_call(f->port, method, path, body);
     fxi_buf b = r.body;
     if (r.status != status || r.cut)
         fail_msg("%s %s\nwant %d, got %d%s: %s", path, body ? body : "", status, r.status,

@@ -10,6 +10,7 @@ typedef struct fixture {
     fx_engine *eng;
     fxi_server *srv;
     int port;
+    const char *key; // sent with each call; NULL: none
 } fixture;
 
 fixture fixture_open(fxi_server_options opt); // opt.model_id NULL: "m"

@@ -185,9 +185,8 @@ static void test_token_ids(void **state)
 // The answer has the name that the client used, and its own id.
 static void test_names(void **state)
 {
-    static const char *const alias[] = {"gpt-4o", "other"};
     (void)state;
-    fixture g = fixture_open((fxi_server_options){.alias = alias, .n_alias = 2});
+    fixture g = fixture_open((fxi_server_options){.alias = "gpt-4o,other"});
     fxi_buf b =
         fixture_call(&g, "POST", TEXT,
                      "{\"model\":\"other\",\"prompt\":\"say a\",\"request_id\":\"mine_7\"}", 200);

@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/system/pages.h" // defines: fxi_heap_map_large
 #include "server/log/log.h"
 #include "server/log/log_line.h" // defines: fxi_level_named
 #include "server/server.h"
@@ -85,6 +86,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
 {
     return (fxi_server_options){.host = o->host,
                                 .port = o->port,
+                                .alias = o->alias,
                                 .n_worker = o->n_worker,
                                 .max_conn = o->max_conn,
                                 .max_per_address = o->max_per_address,
@@ -179,6 +181,7 @@ int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     serve_run r = {.o = o, .opt = server_options(o)};
     if (o->check_config) return fxi_serve_check(o, rest, &r.opt);
+    fxi_heap_map_large();
     signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
     return run_server(&r);
 }

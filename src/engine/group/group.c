@@ -21,6 +21,26 @@ static bool copy_bytes(const void **list, size_t n, size_t elem_bytes)
     return copy != NULL;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Replaces a set of ids by a sorted copy without repetitions: what is done for each of them takes
+// no longer than for each of the vocabulary.
+static bool copy_set(const int32_t **set, size_t *n)
+{
+    if (!copy_bytes((const void **)set, *n, sizeof **set)) return false;
+    int32_t *id = (int32_t *)*set;
+    size_t n_kept = 0;
+    if (*n) qsort(id, *n, sizeof *id, compare_ids);
+    for (size_t i = 0; i < *n; i++)
+        if (!n_kept || id[i] != id[n_kept - 1]) id[n_kept++] = id[i];
+    *n = n_kept;
+    return true;
+}
+
 static bool copy_stops(fx_request *req)
 {
     const char *const *from = req->stop;
@@ -58,10 +78,10 @@ static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;
     bool ok = copy_bytes((const void **)&req->prompt, req->n_prompt, sizeof *req->prompt);
-    ok &= copy_bytes((const void **)&req->stop_token, req->n_stop_token, sizeof *req->stop_token);
+    ok &= copy_set(&req->stop_token, &req->n_stop_token);
     ok &= copy_bytes((const void **)&s->bias, s->n_bias, sizeof *s->bias);
-    ok &= copy_bytes((const void **)&s->allow, s->n_allow, sizeof *s->allow);
-    ok &= copy_bytes((const void **)&s->ban, s->n_ban, sizeof *s->ban);
+    ok &= copy_set(&s->allow, &s->n_allow);
+    ok &= copy_set(&s->ban, &s->n_ban);
     ok &= copy_runs(s);
     ok &= copy_tenant(req);
     return copy_stops(req) && ok;
@@ -142,7 +162,8 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->submit_us = fxi_now_us(eng);
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
-    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g);
+    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g) &&
+              fxi_stops_make(&g->stops, g->req.stop, g->req.n_stop);
     return ok && (!g->req.beam_width || fxi_beam_make(g));
 }
 
@@ -166,6 +187,7 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
 
 void fxi_group_free(fxi_group *g)
 {
+    fxi_stops_free(&g->stops);
     disown_request(&g->req);
     for (int i = 0; i < g->n_seq; i++) fxi_seq_clear(&g->seq[i]);
     fxi_beam_free(g->beam);

@@ -83,6 +83,7 @@ struct fxi_group {
     fx_request req; // its pointers are to copies that the group owns
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
+    fxi_stops stops;          // over req.stop
     int max_tok;              // clamped to the context
     int n_seq;                // sequences: choices to compute, or beams
     fxi_decoder begins;       // decoder state where an answer begins; holds no bytes

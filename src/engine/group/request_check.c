@@ -7,6 +7,9 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
+
+#define MAX_STOP_BYTES ((size_t)2 << 30) // lengths of stop strings fit in 32 bits
 
 // ---- numbers -----------------------------------------------------------------------------------
 
@@ -156,8 +159,11 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     FX_TRY(check_ids(eng, "stop", req->stop_token, req->n_stop_token, err));
     FX_TRY(check_bias(eng, s, err));
     FX_TRY(check_something_left(eng, req, err));
-    for (size_t i = 0; i < req->n_stop; i++)
+    for (size_t i = 0; i < req->n_stop; i++) {
         if (!req->stop[i][0]) return fxi_fail(err, FX_EINVAL, "a stop string is empty");
+        if (strnlen(req->stop[i], MAX_STOP_BYTES) == MAX_STOP_BYTES)
+            return fxi_fail(err, FX_EINVAL, "a stop string has 2 GiB or more");
+    }
     return check_prompt(eng, req, err);
 }
 

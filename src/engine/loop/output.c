@@ -109,8 +109,15 @@ void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
 
 static bool is_stop_token(const fx_request *req, int32_t tok)
 {
-    for (size_t i = 0; i < req->n_stop_token; i++)
-        if (req->stop_token[i] == tok) return true;
+    size_t from = 0, to = req->n_stop_token; // they are sorted
+    while (from < to) {
+        const size_t mid = from + (to - from) / 2;
+        if (req->stop_token[mid] == tok) return true;
+        if (req->stop_token[mid] < tok)
+            from = mid + 1;
+        else
+            to = mid;
+    }
     return false;
 }
 
@@ -129,7 +136,7 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     size_t n_bytes = 0;
     const char *bytes = "";
     if (!ends || req->include_stop) bytes = fxi_text_token(&s->text, eng->vocab, tok, &n_bytes);
-    return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
+    return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
 }
 
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
@@ -190,10 +197,7 @@ static void emit_answer(const fx_engine *eng, const emitter *e, double score)
     fxi_seq *s = e->s;
     const int n_prompt = (int)e->group->req.n_prompt;
     size_t show = 0;
-    fxi_buf_clear(&s->text.bytes.raw);
-    fxi_buf_clear(&s->text.clean);
-    s->text.stopped = false;
-    s->text.n_char = 0;
+    fxi_text_restart(&s->text);
     s->text.bytes.strip_space = e->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;

@@ -4,9 +4,16 @@
 #include "server/endpoint/endpoint.h"
 #include "server/reply/json_out.h"
 
+// Bills what is made of the text, too, until the answer has been sent.
 static bool read_call(const fxi_call *c, fxi_api api, fxi_params *par, fxi_http_error *err)
 {
-    return fxi_params_parse(par, api, c->body, c->n_body, c->lim, err);
+    fxi_bill *bill = c->lim->bill;
+    if (!fxi_params_parse(par, api, c->body, c->n_body, c->lim, err)) return false;
+    if (!bill ||
+        fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, FXI_TEXT_COPIES * c->n_body)))
+        return true;
+    fxi_params_free(par);
+    return false;
 }
 
 // ---- /tokenize ----------------------------------------------------------------------------------

@@ -108,9 +108,9 @@ static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, c
                                  const char *url, const char *version, void **con_cls)
 {
     fxi_peer *peer = fxi_peer_of(conn);
-    if (!peer || !fxi_peer_move(srv, peer, FXI_PEER_BODY)) return MHD_NO;
-    fxi_http_job *job = fxi_http_job_new(srv, conn);
-    if (!job) return MHD_NO;
+    if (peer && !fxi_peer_move(srv, peer, FXI_PEER_BODY)) return MHD_NO;
+    fxi_http_job *job = peer ? fxi_http_job_new(srv, conn) : NULL;
+    if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
     job->peer = peer;
     take_request_id(job);

@@ -42,6 +42,8 @@
 #include "server/work/body.h"
 #include "server/work/workers.h"
 
+#define FXI_MAX_ALIAS 16 // further names of the model
+
 typedef struct fxi_http_job fxi_http_job;
 
 // ---- the server -------------------------------------------------------------------------------
@@ -61,6 +63,9 @@ struct fxi_server {
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
     char host[64], model_id[256];
+    char alias_text[1024]; // the names of the next, each with its NUL
+    const char *alias[FXI_MAX_ALIAS];
+    size_t n_alias;
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
@@ -69,7 +74,8 @@ struct fxi_server {
     fxi_keyring *keys;
     struct MHD_Daemon *mhd;
     fxi_peers peers;
-    fxi_metrics *metrics; // a reference
+    fxi_metrics *metrics;           // a reference
+    struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -235,8 +241,15 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- http_send.c: responses -------------------------------------------------------------------
 
-// Sends *body (taken over) as the whole response.
+// Makes srv->no_memory. False: out of memory.
+bool fxi_http_make_no_memory(fxi_server *srv);
+// Sends it on a connection: 503, without allocating.
+enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *conn);
+// Sends *body (taken over) as the whole response. Where memory is short, these
+// send 503.
 enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+// Sends *body (taken over) with 200, if it could be made.
+enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
 // Sends what a page of this origin may send: a request with any headers.
 enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);

@@ -11,10 +11,10 @@
 #include "base/fail.h"         // defines: fxi_fail
 #include "base/system/clock.h" // defines: fxi_now_s
 
-#define TEXT_COPIES   4    // of a prompt's text while it is rendered and normalized
 #define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
 #define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
 #define SEQ_BYTES     1024 // and for each of its sequences
+#define VALUE_BYTES   64   // of a JSON value, without its text
 
 static uint64_t random_u64(void)
 {
@@ -40,7 +40,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
     size_t n_bytes = p ? p->n_bytes : par->n_body_bytes;
     size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
-    return TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
+    return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }
 
 // ---- the engine -------------------------------------------------------------------------------
@@ -146,6 +146,14 @@ static void name_reply(fxi_reply *r, const fxi_params *par)
         fxi_random_id(r->id, sizeof r->id, prefix);
 }
 
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+static size_t copied_bytes(const fxi_params *par)
+{
+    size_t n = par->stop_token.n * VALUE_BYTES;
+    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
+    return n;
+}
+
 // Makes the reply and its parts aside.
 static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
@@ -185,12 +193,14 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
 {
     fxi_reply r = {0};
     fxi_job_part *part = NULL;
+    fxi_take taken = fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
+    if (!fxi_bytes_granted(err, taken)) return false;
     bool ok = make_reply(job, par, &r, &part);
     *wanted = ok && move_reply(job, par, &r, part);
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)

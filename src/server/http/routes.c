@@ -39,8 +39,11 @@ static fxi_call call_of(const fxi_http_job *job)
 // Of routes with an endpoint that reads the body.
 static bool work_endpoint(fxi_http_job *job, fxi_http_error *err)
 {
-    const fxi_call c = call_of(job);
+    fxi_limits lim = job->srv->lim;
+    fxi_call c = call_of(job);
     fxi_buf b = {0};
+    lim.bill = &job->bill;
+    c.lim = &lim;
     bool ok = job->route->endpoint(&c, &b, err);
     if (ok) fxi_http_job_answer(job, &b);
     fxi_buf_free(&b);
@@ -64,11 +67,9 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
 
 // ---- handlers: on the I/O thread --------------------------------------------------------------
 
-static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
+static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
 {
-    if (ok) return fxi_http_send(job, 200, "application/json", b);
-    fxi_buf_free(b);
-    return MHD_NO;
+    return fxi_http_send_made(job, made, "application/json", b);
 }
 
 // Of routes with an endpoint that costs nothing.
@@ -108,7 +109,7 @@ static enum MHD_Result serve_ready(fxi_http_job *job)
 static enum MHD_Result serve_openapi(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    return send_json(job, fxi_openapi_write(&b, fx_version()), &b);
+    return send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
 static enum MHD_Result serve_index(fxi_http_job *job);
@@ -138,8 +139,8 @@ static const fxi_route routes[] = {
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
-    {"GET", "/openapi.json", false, serve_openapi, KEY, NULL, NULL},
-    {"GET", "/", false, serve_index, KEY, NULL, NULL},
+    {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
+    {"GET", "/", false, serve_index, MODEL, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
     {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
     {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
@@ -171,9 +172,7 @@ static enum MHD_Result serve_index(fxi_http_job *job)
                           job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
-    if (ok) return fxi_http_send(job, 200, "text/plain; charset=utf-8", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
 }
 
 static bool path_matches(const fxi_route *r, const char *path)

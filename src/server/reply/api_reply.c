@@ -142,7 +142,7 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
     if (!check_prompt_probs(r, tok->n, err)) return false;
     bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
     if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok)) return true;
-    return fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
 }
 
 static bool is_of_prompt(const fx_event *ev)
@@ -254,7 +254,7 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
         fail_with_finish(r, ev);
     } else if (!(is_of_prompt(ev) ? add_prompt_token(r, prompt, ev) : add_event(r, k, ev))) {
         r->out.n = before; // drop a partial chunk
-        fail_with_text(r, 500, NULL, "out of memory");
+        fail_with_text(r, 503, "overloaded", "out of memory");
     }
     check_backlog(r);
 }
@@ -262,8 +262,12 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
 {
     if (r->ended) return;
+    size_t before = r->out.n;
     r->err = *e;
-    if (r->begun) (void)fxi_stream_error(r, e); // out of memory: the stream just ends
+    if (r->begun && !fxi_stream_error(r, e)) {
+        r->out.n = before;
+        r->cut = true;
+    }
     r->ended = true;
 }
 

@@ -94,6 +94,7 @@ typedef struct fxi_reply {
     size_t n_sent, max_out_bytes;
     bool begun; // streams: something is or was in out
     bool ended;
+    bool cut; // ended, and there was no memory to say why: the stream must not look complete
     fxi_http_error err;
 } fxi_reply;
 

@@ -32,6 +32,7 @@ static const struct engine_row {
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
+    {FX_ENOMEM, 503, "overloaded", false},
     {FX_EFORMAT, 400, "unsupported_chat_template", false}, // at a request: of the template
     {FX_OK, 500, NULL, false},                             // last: all others
 };

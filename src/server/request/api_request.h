@@ -73,6 +73,9 @@ typedef struct fxi_params {
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 
+// What to bill for a text while it is rendered and normalized: times its bytes.
+#define FXI_TEXT_COPIES 4
+
 typedef struct fxi_limits { // what a request is checked against
     const char *model_id;
     const char *const *alias; // [n_alias] further names of the model
@@ -102,8 +105,8 @@ void fxi_params_free(fxi_params *par);
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
 // Tokens beyond which a prompt is of no use, as it cannot fit the context; 0: there is no limit.
 size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
-// The ids of prompt i, at least one, appended to the empty *out, which the caller frees. False:
-// *err says why.
+// The ids of prompt i, appended to the empty *out, which the caller frees; there is at least one,
+// but for FXI_API_TOKENIZE. False: *err says why.
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
 

@@ -65,7 +65,7 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     fx_error e = {0};
     if (encode_input(par, eng, i, out, &e) != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
     truncate_tokens(par, eng, out);
-    if (out->n) return true;
+    if (out->n || par->api == FXI_API_TOKENIZE) return true;
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
 
@@ -112,7 +112,7 @@ bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *e
     const size_t n = json_array_size(par->bad_words);
     if (!n) return true;
     par->ban = calloc(2 * n, sizeof *par->ban);
-    if (!par->ban) return fxi_http_fail(err, 500, NULL, NULL, "out of memory");
+    if (!par->ban) return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
     for (size_t i = 0; i < n; i++)
         if (!ban_word(par, eng, json_string_value(json_array_get(par->bad_words, i)), err))
             return false;

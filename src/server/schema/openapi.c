@@ -120,8 +120,17 @@ static const char *neutral_shape(const fxi_field *f)
     return NULL;
 }
 
-static bool add_shape(fxi_buf *b, const fxi_field *f)
+static bool add_models(fxi_buf *b, const fxi_limits *lim)
 {
+    bool ok = fxi_buf_str(b, "\"enum\":[null,") && fxi_json_cstr(b, lim->model_id);
+    for (size_t i = 0; ok && i < lim->n_alias; i++)
+        ok = fxi_buf_str(b, ",") && fxi_json_cstr(b, lim->alias[i]);
+    return ok && fxi_buf_str(b, "]");
+}
+
+static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
+{
+    if (f->set == fxi_set_model) return add_models(b, lim);
     const char *neutral = neutral_shape(f);
     if (neutral) return fxi_buf_str(b, neutral);
     if (f->words) return add_words(b, f);
@@ -131,16 +140,16 @@ static bool add_shape(fxi_buf *b, const fxi_field *f)
            add_bounds(b, f);
 }
 
-static bool add_field(fxi_buf *b, const fxi_field *f)
+static bool add_field(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
-    return fxi_buf_fmt(b, "\"%s\":{", f->name) && add_shape(b, f) &&
+    return fxi_buf_fmt(b, "\"%s\":{", f->name) && add_shape(b, f, lim) &&
            fxi_buf_str(b, ",\"description\":") && fxi_json_cstr(b, f->about) &&
            (!f->preset || fxi_buf_fmt(b, ",\"default\":%s", f->preset)) && fxi_buf_str(b, "}");
 }
 
 // ---- bodies -------------------------------------------------------------------------------------
 
-static bool add_body(fxi_buf *b, fxi_api api)
+static bool add_body(fxi_buf *b, fxi_api api, const fxi_limits *lim)
 {
     size_t n;
     const fxi_field *rows = fxi_field_rows(&n);
@@ -148,7 +157,7 @@ static bool add_body(fxi_buf *b, fxi_api api)
     bool ok = fxi_buf_fmt(b, "\"%s\":{\"type\":\"object\",\"properties\":{", body_names[api]);
     for (const fxi_field *f = rows; ok && f < rows + n; f++) {
         if (!(f->apis & 1u << api)) continue;
-        ok = fxi_buf_str(b, comma) && add_field(b, f);
+        ok = fxi_buf_str(b, comma) && add_field(b, f, lim);
         comma = ",";
     }
     ok = ok && fxi_buf_str(b, "},\"required\":[");
@@ -161,13 +170,13 @@ static bool add_body(fxi_buf *b, fxi_api api)
     return ok && fxi_buf_str(b, "]}");
 }
 
-static bool add_components(fxi_buf *b)
+static bool add_components(fxi_buf *b, const fxi_limits *lim)
 {
     bool ok = fxi_buf_str(b, "\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\","
                              "\"scheme\":\"bearer\"}},\"schemas\":{") &&
               fxi_openapi_answers(b);
     for (int api = 0; ok && api < FXI_N_API; api++)
-        ok = fxi_buf_str(b, ",") && add_body(b, (fxi_api)api);
+        ok = fxi_buf_str(b, ",") && add_body(b, (fxi_api)api, lim);
     return ok && fxi_buf_str(b, "}}");
 }
 
@@ -229,12 +238,12 @@ static bool is_first_of_path(size_t i)
     return true;
 }
 
-bool fxi_openapi_write(fxi_buf *b, const char *version)
+bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim)
 {
     bool ok =
         fxi_buf_str(b, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"flexinfer\",\"version\":") &&
         fxi_json_cstr(b, version) && fxi_buf_str(b, "},\"paths\":{");
     for (size_t i = 0; ok && i < sizeof operations / sizeof operations[0]; i++)
         if (is_first_of_path(i)) ok = (!i || fxi_buf_str(b, ",")) && add_path(b, i);
-    return ok && fxi_buf_str(b, "},") && add_components(b) && fxi_buf_str(b, "}");
+    return ok && fxi_buf_str(b, "},") && add_components(b, lim) && fxi_buf_str(b, "}");
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/text/buf.h"
-#include "server/reply/api_reply.h"
+#include "server/request/api_request.h" // defines: fxi_limits
 
 // What is done to a path, and what is sent and answered.
 typedef struct fxi_operation {
@@ -16,7 +16,7 @@ typedef struct fxi_operation {
 } fxi_operation;
 
 const fxi_operation *fxi_openapi_operations(size_t *n);
-// Appends the document. False: out of memory.
-bool fxi_openapi_write(fxi_buf *b, const char *version);
+// Appends the document of a server with these models. False: out of memory.
+bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim);
 
 #endif

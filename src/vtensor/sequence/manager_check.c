@@ -89,7 +89,7 @@ static const char *check_swapped(const vt_seq *s, const vti_swapped *e)
     HOLDS(e->position >= l->front && e->position < l->n_owned,
           "the swap has a chunk that its sequence does not own");
     HOLDS(!rests || !is_mapped, "what is in the swap of a sequence at rest is mapped");
-    HOLDS(e->is_out || (leaves && (is_mapped || s->move->phase == VTI_MOVE_UNMAP)),
+    HOLDS(e->is_out || (leaves && (is_mapped || s->move->phase != VTI_MOVE_FENCE)),
           "rows are neither in memory nor in the swap");
     return NULL;
 }

@@ -205,7 +205,9 @@ vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
     if (len_tok <= s->len_tok && !vti_seq_is_away(s) && !s->span->is_lost) return VT_OK;
     if (len_tok < s->len_tok) len_tok = s->len_tok;
-    return vti_tally_answer(s->m, extend_seq(s, len_tok));
+    vt_status st = extend_seq(s, len_tok);
+    while (st == VT_BUSY && vti_moves_yield(s->m)) st = extend_seq(s, len_tok);
+    return vti_tally_answer(s->m, st);
 }
 
 vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok, uint32_t n,

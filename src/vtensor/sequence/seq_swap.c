@@ -11,9 +11,12 @@
 //   swap_out    FENCE --device is done--> WRITE --all--> UNMAP --none is mapped--> DONE
 //   swap_in     BACK --all are mapped--> READ --all--> DONE
 //
+// Memory comes free while the rest is written: in WRITE, too, entries are unmapped that the swap
+// has whole. Who needs memory at once unmaps them itself (vti_moves_yield).
+//
 //   a failure, or the caller takes it back:
-//     FENCE, WRITE   memory still has the rows: the new entries are dropped
-//     UNMAP          what is mapped still is dropped from the list; the rest goes BACK and READ
+//     FENCE          memory has the rows: the new entries are dropped
+//     WRITE, UNMAP   what is mapped still is dropped from the list; the rest goes BACK and READ
 //     BACK, READ     UNMAP: it stays in the swap
 //     again UNMAP    a device that fails so often: the span is quarantined
 //
@@ -82,11 +85,12 @@ static bool is_mapped(const vt_seq *s, const vti_swapped *e)
     return s->span->lane[e->group].at[e->position] != VTI_NO_CHUNK;
 }
 
-// What is not mapped any more is in the swap alone.
+// What is not mapped any more is in the swap alone. (The mapper may be reading entries that it has
+// not written yet.)
 static void list_note_out(vt_seq *s)
 {
     for (uint32_t i = 0; i < s->n_swapped; i++)
-        if (!is_mapped(s, &s->swapped[i])) s->swapped[i].is_out = true;
+        if (!s->swapped[i].is_out && !is_mapped(s, &s->swapped[i])) s->swapped[i].is_out = true;
 }
 
 // Drops the entries whose rows memory still has.
@@ -102,12 +106,13 @@ static void list_drop_in(vt_seq *s)
     if (n == 0) vti_swap_forget(s);
 }
 
-// The first entries of a group at neighbouring positions that are mapped, or are not: how many;
-// *first is the position of the first.
-static uint32_t list_stretch(const vt_seq *s, uint32_t group, bool mapped, uint32_t *first)
+// Of the first `end` entries, the first of a group at neighbouring positions that are mapped, or are
+// not: how many; *first is the position of the first.
+static uint32_t list_stretch(const vt_seq *s, uint32_t group, uint32_t end, bool mapped,
+                             uint32_t *first)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_swapped; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         const vti_swapped *e = &s->swapped[i];
         if (e->group != group || is_mapped(s, e) != mapped) continue;
         if (n == 0) *first = e->position;
@@ -212,15 +217,6 @@ static bool pass_fence(vt_seq *s)
     return end_move(s, st);
 }
 
-static bool write_rows(vt_seq *s)
-{
-    vti_copy *c = &s->move->copy;
-    if (!copy_ended(s)) return false;
-    if (c->job.st == VT_OK) return go_to(s, VTI_MOVE_UNMAP);
-    list_drop_in(s);
-    return end_move(s, c->job.st);
-}
-
 // How the lane jobs of this phase ended: a failure of one of them, once.
 static vt_status lanes_status(vt_seq *s)
 {
@@ -242,19 +238,51 @@ static bool unmapping_failed(vt_seq *s, vt_status st)
     return s->move->had_none && s->n_swapped > 0 ? begin_back(s) : end_move(s, st);
 }
 
+// Entries that the swap has whole, from the first on.
+static uint32_t n_written(const vt_seq *s)
+{
+    vti_move *mv = s->move;
+    if (mv->phase == VTI_MOVE_UNMAP) return s->n_swapped;
+    return mv->phase == VTI_MOVE_WRITE
+               ? atomic_load_explicit(&mv->copy.n_moved, memory_order_acquire)
+               : 0;
+}
+
+// *is_done: nothing of it is mapped any more.
+static vt_status post_unmaps(vt_seq *s, bool *is_done)
+{
+    vt_manager *m = s->m;
+    vt_status st = lanes_status(s);
+    uint32_t end = n_written(s);
+    *is_done = true;
+    for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
+        vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
+        bool is_lent = s->span->lane[g].is_lent;
+        if (!is_lent) form.n = list_stretch(s, g, end, true, &form.first);
+        if (form.n > 0) st = vti_job_post(m, s->span, g, &form);
+        if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
+        *is_done &= !is_lent && form.n == 0;
+    }
+    return st;
+}
+
+static bool write_rows(vt_seq *s)
+{
+    vti_copy *c = &s->move->copy;
+    bool has_unmapped, has_ended = copy_ended(s);
+    vt_status st = has_ended ? c->job.st : VT_OK;
+    if (st == VT_OK) st = post_unmaps(s, &has_unmapped);
+    list_note_out(s);
+    if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
+    vti_copy_stop(s->m, c);
+    return unmapping_failed(s, st);
+}
+
 static bool unmap_rows(vt_seq *s)
 {
     vt_manager *m = s->m;
-    bool is_done = true;
-    vt_status st = lanes_status(s);
-    for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
-        vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SWAP};
-        bool is_lent = s->span->lane[g].is_lent;
-        if (!is_lent) form.n = list_stretch(s, g, true, &form.first);
-        if (form.n > 0) st = vti_job_post(m, s->span, g, &form);
-        if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
-        is_done &= !is_lent && form.n == 0;
-    }
+    bool is_done;
+    vt_status st = post_unmaps(s, &is_done);
     if (st != VT_OK) return unmapping_failed(s, st);
     if (!is_done) return false;
     list_note_out(s);
@@ -327,7 +355,7 @@ static bool back_rows(vt_seq *s)
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         uint32_t first = 0, n = 0;
         bool is_lent = s->span->lane[g].is_lent;
-        if (!is_lent) n = list_stretch(s, g, false, &first);
+        if (!is_lent) n = list_stretch(s, g, s->n_swapped, false, &first);
         if (n > 0) st = back_stretch(s, g, first, n);
         if (st == VT_BUSY) st = s->move->is_hasty ? VT_NOSPACE : VT_OK;
         is_done &= !is_lent && n == 0;
@@ -376,6 +404,29 @@ void vti_moves_go_on(vt_manager *m)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
         if (sp->seq && sp->seq->move) move_on(sp->seq);
+}
+
+static bool yield_lane(vt_seq *s, uint32_t group)
+{
+    vti_order_form form = {.kind = VTI_JOB_UNMAP};
+    uint32_t most = portion_chunks(s->m, group);
+    form.n = list_stretch(s, group, n_written(s), true, &form.first);
+    if (form.n > most) form.n = most;
+    return form.n > 0 && vti_job_now(s->m, s->span, group, &form) == VT_OK;
+}
+
+bool vti_moves_yield(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        vt_seq *s = sp->seq;
+        if (!s || !s->move || sp->is_lost || n_written(s) == 0) continue;
+        uint64_t had = vti_pool_bytes(m);
+        vti_span_settle(m, sp);
+        for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
+        list_note_out(s);
+        if (vti_pool_bytes(m) > had) return true;
+    }
+    return false;
 }
 
 // ---- Waiting
@@ -524,13 +575,12 @@ static vt_status begin_in(vt_seq *s)
 static void turn_in(vt_seq *s)
 {
     vti_move *mv = s->move;
-    bool was_whole = mv->phase <= VTI_MOVE_WRITE;
     mv->is_out = false;
     mv->st = VT_OK;
     if (mv->phase > VTI_MOVE_UNMAP) return;
     vti_copy_stop(s->m, &mv->copy);
     vti_span_settle(s->m, s->span);
-    if (!was_whole) list_note_out(s);
+    list_note_out(s);
     list_drop_in(s);
     (void)(s->n_swapped > 0 ? begin_back(s) : end_move(s, VT_OK));
 }

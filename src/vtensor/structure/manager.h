@@ -108,6 +108,7 @@
 #define VTI_MANAGER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "geometry.h"
 #include "pset.h"
@@ -130,9 +131,10 @@ typedef struct vti_copy {
     vti_lane_job job; // first
     bool is_lent;
     const vti_span *span;
-    vti_swapped *list; // [job.n]
-    uint64_t sum;      // of the slices of the current chunk so far
-    bool is_corrupt;   // READ: other bytes were found than were written
+    vti_swapped *list;        // [job.n]
+    uint64_t sum;             // of the slices of the current chunk so far
+    bool is_corrupt;          // READ: other bytes were found than were written
+    _Atomic uint32_t n_moved; // entries done so far; the owner may read it at any time
 } vti_copy;
 
 enum { VTI_DROP_SLOTS = 16 }; // that the mapper returns to the system in one job
@@ -164,7 +166,7 @@ typedef struct vti_tally {
 // A sequence on its way to the swap or back; seq_swap.c has the transitions.
 typedef enum vti_move_phase {
     VTI_MOVE_FENCE = 0, // the device may still write its rows
-    VTI_MOVE_WRITE,     // they are written to the swap
+    VTI_MOVE_WRITE,     // they are written to the swap; what is written is given up
     VTI_MOVE_UNMAP,     // what is mapped of the list is given up
     VTI_MOVE_BACK,      // what is not mapped of the list gets memory
     VTI_MOVE_READ,      // the rows are read

@@ -43,6 +43,7 @@ static bool chunk_done(vti_copy *c)
     c->sum = 0;
     c->job.n_view = 0;
     c->job.n_done++;
+    atomic_store_explicit(&c->n_moved, c->job.n_done, memory_order_release);
     return true;
 }
 
