@@ -46,7 +46,8 @@ class Package(unittest.TestCase):
         cls.scratch.cleanup()
 
     def test_files(self):
-        self.assertEqual({"/" + str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}, FILES)
+        found = {f"/{path.relative_to(self.root)}" for path in self.root.rglob("*") if path.is_file()}
+        self.assertEqual(found, FILES)
         for line in run("dpkg-deb", "-c", self.package).splitlines():
             self.assertRegex(line, r"^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root/root ")
         self.assertEqual((self.control / "conffiles").read_text(), "/etc/flexinfer/flexinfer.conf\n")
