@@ -72,18 +72,21 @@ fx_status fxi_key_set_add(fxi_key_set *set, const fxi_tenant *t, fxi_str key, co
     return FX_OK;
 }
 
-void fxi_tenant_release(const fxi_tenant *t)
+static void release_key(fxi_key *k)
 {
-    if (t == fxi_tenant_anonymous()) return;
-    fxi_key *k = (fxi_key *)(void *)t;
     if (atomic_fetch_sub(&k->refs, 1) > 1) return;
     explicit_bzero(k, sizeof *k);
     free(k);
 }
 
+void fxi_tenant_release(const fxi_tenant *t)
+{
+    if (t != fxi_tenant_anonymous()) release_key((fxi_key *)(void *)t);
+}
+
 void fxi_key_set_clear(fxi_key_set *set)
 {
-    for (int i = 0; i < set->n; i++) fxi_tenant_release(&set->key[i]->tenant);
+    for (int i = 0; i < set->n; i++) release_key(set->key[i]);
     set->n = 0;
 }
 

@@ -57,6 +57,15 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
+// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
+// comes in the next 10 seconds, one unit of priority.
+static int priority_of(int priority, int index)
+{
+    enum { FIRST_PROMPTS = 16 };
+    const int behind = index / FIRST_PROMPTS;
+    return priority - behind > -FX_MAX_PRIORITY ? priority - behind : -FX_MAX_PRIORITY;
+}
+
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
 // this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
@@ -70,6 +79,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     }
     fx_request req = fxi_params_request(par, random_u64());
     req.tenant = domain.p;
+    req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;

@@ -59,11 +59,22 @@ static void truncate_tokens(const fxi_params *par, const fx_engine *eng, fx_toke
     t->n = keep;
 }
 
+// Clients know a prompt that is too long by OpenAI's words.
+static bool fail_input(const fxi_params *par, const fx_engine *eng, const fx_error *e,
+                       fxi_http_error *err)
+{
+    if (e->status != FX_ECONTEXT) return fxi_http_fail_fx(err, e, par->input);
+    return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
+                         "This model's maximum context length is %zu tokens. However, '%s' has "
+                         "more.",
+                         fxi_params_max_prompt(par, eng), par->input);
+}
+
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err)
 {
     fx_error e = {0};
-    if (encode_input(par, eng, i, out, &e) != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
+    if (encode_input(par, eng, i, out, &e) != FX_OK) return fail_input(par, eng, &e, err);
     truncate_tokens(par, eng, out);
     if (out->n || par->api == FXI_API_TOKENIZE) return true;
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
