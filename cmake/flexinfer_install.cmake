@@ -8,3 +8,10 @@ include(GNUInstallDirs)
 
 install(TARGETS flexinfer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT flexinfer)
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/flexinfer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flexinfer)
+
+set(completion ${PROJECT_SOURCE_DIR}/dist/completion)
+install(FILES ${completion}/flexinfer.bash RENAME flexinfer COMPONENT flexinfer
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${completion}/_flexinfer DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT flexinfer)
+install(FILES ${completion}/flexinfer.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+  COMPONENT flexinfer)

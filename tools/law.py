@@ -34,8 +34,10 @@ LAW = {
 
     "base": [ERROR],
     "base/text": ["base", ERROR],
+    "base/option": ["base/text", "base", ERROR],
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
+    "base/json": ["base/system", "base", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
@@ -76,34 +78,43 @@ LAW = {
     # The model: a plan as data, the blocks that run it, and the loading that makes it.
     "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
     "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "format", "kernels",
-                   "base/...", ERROR],
+    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
+                   "kernels", "base/...", ERROR],
     "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "format", "base/...", "include/flexinfer"],
+    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+                     "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
     "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
-               "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
+               "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there.
     "replay/trace": ["base/...", ERROR],
     "replay": ["replay/trace/trace.h", "engine/engine.h", "engine/loop", "model/model_base.h", "model/model.h", "kv/kv.h", "format/gguf/gguf_made.h", "format",
                "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", "include/flexinfer"],
 
-    # The server: http -> request -> reply.
+    # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
+    # work is below all: bytes held and threads that work, without a word of HTTP.
+    "server/work": ["base/...", "include/flexinfer"],
+    "server/guard": ["base/...", "include/flexinfer"],
+    # Lines that hold nobody up; the program logs through it, too.
+    "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
-    "server/request": ["server/reply", "base/...", "include/flexinfer"],
-    "server/http": ["server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/reply", "base/...", "include/flexinfer"],
+    "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["cli/terminal", "cli/cli.h", "replay", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
-    "cli/command": ["replay", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "format", "base/...",
+    "cli/command": ["replay", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
@@ -112,7 +123,7 @@ LAW = {
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
-    "jansson.h": ["format/...", "server/...", "cli/...", "replay/trace"],
+    "jansson.h": ["base/json", "format/...", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }
@@ -121,7 +132,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "seq", "text"],
+               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text"],
 }
 
 # Files that may call each other in a circle: (files, reason).

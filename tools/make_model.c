@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/number/rng.h"
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 #include "base/system/pool.h"
 #include "format/gguf_write.h"
 #include "make_vocab.h"
@@ -65,7 +65,8 @@ static const fxi_opt opts[] = {
      "the embedding is the output matrix"},
 };
 
-static const fxi_opt_table opt_table = {opts, sizeof opts / sizeof *opts, "MAKE_MODEL_"};
+static const fxi_opt_table opt_table = {
+    .opt = opts, .n_opt = sizeof opts / sizeof *opts, .env_prefix = "MAKE_MODEL_"};
 
 typedef struct mix { // a value of --type
     const char *name;

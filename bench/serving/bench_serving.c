@@ -12,12 +12,10 @@
 // needs a longer context than the model was trained for, it uses one: the text gets worse, but the
 // cost does not change.
 #include "bench_serving.h"
-#include "base/system/opt.h"
+#include "base/option/opt.h"
+#include "parts.h"
 
-static const struct part {
-    const char *name;
-    void (*run)(bench *b);
-} parts[] = {
+static const bench_part parts[] = {
     {"outside", bench_outside}, {"ttft", bench_ttft},     {"prepare", bench_prepare},
     {"chat", bench_chat},       {"prefix", bench_prefix}, {"preempt", bench_preempt},
 };
@@ -92,32 +90,8 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "BENCH_SERVING_"};
-
-// Whether the n bytes at `name` are one of the names in `list`.
-static bool is_listed(const char *list, const char *name, size_t n)
-{
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strcspn(at, ",") == n && !strncmp(at, name, n)) return true;
-    return false;
-}
-
-static bool is_part(const char *name, size_t n)
-{
-    for (int i = 0; i < N_PART; i++)
-        if (strlen(parts[i].name) == n && !strncmp(parts[i].name, name, n)) return true;
-    return false;
-}
-
-static fx_status check_only(const char *list, fx_error *err)
-{
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t n = strcspn(at, ",");
-        if (!is_part(at, n))
-            return fxi_fail(err, FX_EINVAL, "--only: '%.*s' is no part of this bench", (int)n, at);
-    }
-    return FX_OK;
-}
+static const fxi_opt_table table = {
+    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVING_"};
 
 static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
 {
@@ -125,7 +99,7 @@ static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_er
     FX_TRY(fxi_opt_parse(&table, 1, argc - 1, argv + 1, b, &rest, err));
     *help = rest.help;
     if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
-    return check_only(b->only, err);
+    return parts_check(parts, N_PART, b->only, err);
 }
 
 static int print_help(void)
@@ -144,12 +118,12 @@ static void print_setup(bench *b)
     world w;
     world_open(&w, b, (world_size){.ctx_tok = 64, .max_seq = 1});
     const fx_model_info *info = &w.eng->info;
-    snprintf(b->model_name, sizeof b->model_name, "%s", info->name);
+    snprintf(b->out.model_name, sizeof b->out.model_name, "%s", info->name);
     b->n_param = info->n_param;
     b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
     if (b->n_repeat) b->size.n_repeat = b->n_repeat;
-    if (b->table)
-        fprintf(b->table,
+    if (b->out.table)
+        fprintf(b->out.table,
                 "%s, %.4g M parameters, %s, %s, %d threads; medians of %d (least..most)\n",
                 info->name, (double)b->n_param / 1e6, info->type, info->kernel_path, info->n_thread,
                 b->size.n_repeat);
@@ -172,24 +146,9 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "KV memory of a step, prepared, over not prepared, p99", f->spike_ratio, 0.1, "x");
 }
 
-static bool open_csv(bench *b)
-{
-    if (!b->csv_path) return true;
-    b->csv = !strcmp(b->csv_path, "-") ? stdout : fopen(b->csv_path, "w");
-    if (b->csv == stdout) b->table = NULL;
-    if (b->csv) fprintf(b->csv, "section,case,model,what,value,unit\n");
-    return b->csv != NULL;
-}
-
-static bool close_csv(bench *b)
-{
-    if (!b->csv || b->csv == stdout) return fflush(stdout) == 0;
-    return fclose(b->csv) == 0;
-}
-
 int main(int argc, char **argv)
 {
-    bench b = {.table = stdout, .found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+    bench b = {.found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
     fx_error err = {0};
     bool help = false;
     if (take_options(&b, argc, argv, &help, &err) != FX_OK) {
@@ -197,13 +156,12 @@ int main(int argc, char **argv)
         return 1;
     }
     if (help) return print_help();
-    if (!open_csv(&b)) {
+    if (!results_open(&b.out, b.csv_path)) {
         fprintf(stderr, "bench_serving: %s: cannot be written\n", b.csv_path);
         return 1;
     }
     print_setup(&b);
-    for (int i = 0; i < N_PART; i++)
-        if (!b.only || is_listed(b.only, parts[i].name, strlen(parts[i].name))) parts[i].run(&b);
-    print_goals(b.table ? b.table : stderr, &b);
-    return close_csv(&b) ? 0 : 1;
+    parts_run(parts, N_PART, b.only, &b);
+    print_goals(b.out.table ? b.out.table : stderr, &b);
+    return results_close(&b.out) ? 0 : 1;
 }

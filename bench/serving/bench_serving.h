@@ -9,8 +9,8 @@
 
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
-#include "figures.h"
 #include "model/model_base.h"
+#include "results.h" // defines: results, samples, now_ns
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,11 +46,8 @@ typedef struct bench {
     int n_thread, n_repeat;
     bool quick;
     bench_sizes size;
-    char model_name[128];
     uint64_t n_param;
-    FILE *table, *csv;   // NULL: not wanted
-    const char *section; // of the rows
-    char row[80];        // name of the current row
+    results out;
     bench_findings found;
 } bench;
 
@@ -135,14 +132,5 @@ double client_ttft_ms(const client *c);
 // n_tok tokens of real text, a different part for each `which`.
 int32_t *text_tokens(const world *w, unsigned which, int n_tok);
 int32_t *random_tokens(const world *w, uint64_t seed, int n_tok);
-
-// ---- rows.c: rows of results: a name, then cells
-
-void section(bench *b, const char *name, const char *title);
-void row_begin(bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void row_cell(bench *b, const char *what, double value, const char *unit);
-// The median of the repeats, with their minimum and maximum. Empties s.
-void row_spread(bench *b, const char *what, samples *s, const char *unit);
-void row_end(bench *b);
 
 #endif

@@ -93,16 +93,16 @@ static void run_chat(const bench *b, world *w, chat_result *o)
 
 static void chat_row(bench *b, chat_result *o)
 {
-    row_begin(b, "%d conversations of %d turns, %s", b->size.n_conv, b->size.n_talk, o->name);
-    row_spread(b, "answers", &o->tok_per_s, "tokens/s");
-    row_spread(b, "first token p50", &o->p50, "ms");
-    row_spread(b, "p99", &o->p99, "ms");
-    row_spread(b, "last turns p50", &o->last_p50, "ms");
-    row_cell(b, "prompts", (double)o->n_prompt, "tokens");
-    row_cell(b, "cached", (double)o->n_cached, "tokens");
-    row_cell(b, "share", 100.0 * (double)o->n_cached / (double)o->n_prompt, "%");
-    row_cell(b, "computed", (double)o->n_computed, "tokens");
-    row_end(b);
+    row_begin(&b->out, "%d conversations of %d turns, %s", b->size.n_conv, b->size.n_talk, o->name);
+    row_spread(&b->out, "answers", &o->tok_per_s, "tokens/s");
+    row_spread(&b->out, "first token p50", &o->p50, "ms");
+    row_spread(&b->out, "p99", &o->p99, "ms");
+    row_spread(&b->out, "last turns p50", &o->last_p50, "ms");
+    row_cell(&b->out, "prompts", (double)o->n_prompt, "tokens");
+    row_cell(&b->out, "cached", (double)o->n_cached, "tokens");
+    row_cell(&b->out, "share", 100.0 * (double)o->n_cached / (double)o->n_prompt, "%");
+    row_cell(&b->out, "computed", (double)o->n_computed, "tokens");
+    row_end(&b->out);
     samples_free(&o->tok_per_s), samples_free(&o->last_p50);
     samples_free(&o->p50), samples_free(&o->p99);
 }
@@ -111,7 +111,7 @@ void bench_chat(bench *b)
 {
     world w;
     chat_result o[] = {{.name = "cache"}, {.name = "no cache", .no_cache = true}};
-    section(b, "chat", "turns of 40 tokens, answers of 32, after all that was said before");
+    section(&b->out, "chat", "turns of 40 tokens, answers of 32, after all that was said before");
     world_open(&w, b, (world_size){.ctx_tok = b->size.n_talk * TALK_TOK + 1});
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < 2; i++) run_chat(b, &w, &o[i]);

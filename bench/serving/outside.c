@@ -125,14 +125,14 @@ static void case_row(bench *b, const struct mode *m, int batch, outside *o)
 {
     double *worst = (double *)((char *)&b->found + m->found);
     *worst = fmax(*worst, samples_at(&o->share, 0.5));
-    row_begin(b, "%d sequence%s, %s", batch, batch == 1 ? "" : "s", m->name);
-    row_cell(b, "tokens", (double)o->n_tok / (double)o->n_step, "per step");
-    row_spread(b, "step", &o->ms, "ms");
-    row_spread(b, "outside", &o->us, "us");
-    row_spread(b, "of it KV memory", &o->kv_us, "us");
-    row_spread(b, "share", &o->share, "%");
-    row_spread(b, "of all steps", &o->total, "%");
-    row_end(b);
+    row_begin(&b->out, "%d sequence%s, %s", batch, batch == 1 ? "" : "s", m->name);
+    row_cell(&b->out, "tokens", (double)o->n_tok / (double)o->n_step, "per step");
+    row_spread(&b->out, "step", &o->ms, "ms");
+    row_spread(&b->out, "outside", &o->us, "us");
+    row_spread(&b->out, "of it KV memory", &o->kv_us, "us");
+    row_spread(&b->out, "share", &o->share, "%");
+    row_spread(&b->out, "of all steps", &o->total, "%");
+    row_end(&b->out);
 }
 
 static void one_batch(bench *b, world *w, int batch)
@@ -152,7 +152,7 @@ void bench_outside(bench *b)
 {
     static const int batches[] = {1, 8, 32, MAX_BATCH};
     world w;
-    section(b, "outside", "what of a step is not the model's, every sequence decoding");
+    section(&b->out, "outside", "what of a step is not the model's, every sequence decoding");
     world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = MAX_BATCH});
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
         if (batches[i] <= b->size.max_batch) one_batch(b, &w, batches[i]);

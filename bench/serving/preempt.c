@@ -90,12 +90,12 @@ static void run_squeeze(const bench *b, world *w, const fresh *f, way how, squee
 
 static void squeeze_row(bench *b, const char *name, squeeze *o)
 {
-    row_begin(b, "%s", name);
-    row_spread(b, "answers", &o->tok_per_s, "tokens/s");
-    row_spread(b, "computed again", &o->again, "%");
-    row_spread(b, "recomputed", &o->n_recompute, "requests");
-    row_spread(b, "swapped", &o->n_swap, "requests");
-    row_end(b);
+    row_begin(&b->out, "%s", name);
+    row_spread(&b->out, "answers", &o->tok_per_s, "tokens/s");
+    row_spread(&b->out, "computed again", &o->again, "%");
+    row_spread(&b->out, "recomputed", &o->n_recompute, "requests");
+    row_spread(&b->out, "swapped", &o->n_swap, "requests");
+    row_end(&b->out);
     samples_free(&o->tok_per_s), samples_free(&o->again);
     samples_free(&o->n_recompute), samples_free(&o->n_swap);
 }
@@ -107,7 +107,7 @@ void bench_preempt(bench *b)
     char title[80];
     snprintf(title, sizeof title, "%d requests, prompts of %d tokens, answers of %d",
              b->size.n_squeezed, PROMPT_TOK, b->size.squeezed_tok);
-    section(b, "preempt", title);
+    section(&b->out, "preempt", title);
     world_open(&w, b,
                (world_size){.ctx_tok = PROMPT_TOK + b->size.squeezed_tok,
                             .swap_bytes = (uint64_t)2 << 30});

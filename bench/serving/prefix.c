@@ -76,15 +76,15 @@ static void run_prefix(const bench *b, world *w, prefix *o)
 static void prefix_row(bench *b, prefix *o)
 {
     const int n_prompt = b->size.n_share * (b->size.system_tok + QUESTION_TOK);
-    row_begin(b, "%d requests %s", b->size.n_share, o->name);
-    row_spread(b, "answers", &o->tok_per_s, "tokens/s");
-    row_spread(b, "first token p50", &o->p50, "ms");
-    row_spread(b, "p99", &o->p99, "ms");
-    row_spread(b, "peak memory", &o->peak_mib, "MiB");
-    row_cell(b, "prompts", n_prompt, "tokens");
-    row_cell(b, "cached", (double)o->n_cached, "tokens");
-    row_cell(b, "computed", (double)o->n_computed, "tokens");
-    row_end(b);
+    row_begin(&b->out, "%d requests %s", b->size.n_share, o->name);
+    row_spread(&b->out, "answers", &o->tok_per_s, "tokens/s");
+    row_spread(&b->out, "first token p50", &o->p50, "ms");
+    row_spread(&b->out, "p99", &o->p99, "ms");
+    row_spread(&b->out, "peak memory", &o->peak_mib, "MiB");
+    row_cell(&b->out, "prompts", n_prompt, "tokens");
+    row_cell(&b->out, "cached", (double)o->n_cached, "tokens");
+    row_cell(&b->out, "computed", (double)o->n_computed, "tokens");
+    row_end(&b->out);
     samples_free(&o->tok_per_s), samples_free(&o->peak_mib);
     samples_free(&o->p50), samples_free(&o->p99);
 }
@@ -102,7 +102,7 @@ void bench_prefix(bench *b)
     };
     snprintf(title, sizeof title, "%d tokens that all begin with, questions of 20, answers of 32",
              b->size.system_tok);
-    section(b, "prefix", title);
+    section(&b->out, "prefix", title);
     world_open(&w, b, (world_size){.ctx_tok = b->size.system_tok + QUESTION_TOK + ANSWER_TOK});
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < N; i++) run_prefix(b, &w, &o[i]);

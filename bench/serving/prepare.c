@@ -72,27 +72,27 @@ static int n_slow(const samples *s)
 
 static void step_rows(bench *b, growth *o)
 {
-    row_begin(b, "%s, whole step", o->name);
-    row_spread(b, "p50", &o->step_p50, "us");
-    row_spread(b, "p99", &o->step_p99, "us");
-    row_spread(b, "max", &o->step_max, "us");
-    row_end(b);
-    row_begin(b, "%s, outside the model", o->name);
-    row_spread(b, "p50", &o->out_p50, "us");
-    row_spread(b, "p99", &o->out_p99, "us");
-    row_spread(b, "max", &o->out_max, "us");
-    row_end(b);
+    row_begin(&b->out, "%s, whole step", o->name);
+    row_spread(&b->out, "p50", &o->step_p50, "us");
+    row_spread(&b->out, "p99", &o->step_p99, "us");
+    row_spread(&b->out, "max", &o->step_max, "us");
+    row_end(&b->out);
+    row_begin(&b->out, "%s, outside the model", o->name);
+    row_spread(&b->out, "p50", &o->out_p50, "us");
+    row_spread(&b->out, "p99", &o->out_p99, "us");
+    row_spread(&b->out, "max", &o->out_max, "us");
+    row_end(&b->out);
 }
 
 static void times_row(bench *b, const char *name, const char *which, samples *s)
 {
-    row_begin(b, "%s, %s", name, which);
-    row_cell(b, "n", (double)s->n, "calls");
-    row_cell(b, "p50", samples_at(s, 0.5) / 1e3, "us");
-    row_cell(b, "p99", samples_at(s, 0.99) / 1e3, "us");
-    row_cell(b, "max", samples_at(s, 1) / 1e3, "us");
-    row_cell(b, "over 20 us", n_slow(s), "calls");
-    row_end(b);
+    row_begin(&b->out, "%s, %s", name, which);
+    row_cell(&b->out, "n", (double)s->n, "calls");
+    row_cell(&b->out, "p50", samples_at(s, 0.5) / 1e3, "us");
+    row_cell(&b->out, "p99", samples_at(s, 0.99) / 1e3, "us");
+    row_cell(&b->out, "max", samples_at(s, 1) / 1e3, "us");
+    row_cell(&b->out, "over 20 us", n_slow(s), "calls");
+    row_end(&b->out);
 }
 
 static void growth_free(growth *o)
@@ -105,7 +105,8 @@ static void growth_free(growth *o)
 void bench_prepare(bench *b)
 {
     world w;
-    section(b, "prepare", "32 sequences decode and grow, with memory made ready ahead and without");
+    section(&b->out, "prepare",
+            "32 sequences decode and grow, with memory made ready ahead and without");
     world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = N_SEQ, .step_ms = 1 << 20});
     growth o[] = {{.name = "not ahead"}, {.name = "ahead", .ahead_tok = w.eng->ahead_tok}};
     for (int r = 0; r < b->size.n_repeat; r++)

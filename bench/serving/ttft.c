@@ -166,14 +166,14 @@ static void run_pass(const bench *b, world *w, const struct load *l, waits *o)
 static void load_row(bench *b, const struct load *l, waits *o)
 {
     if (l->has_goal) b->found.ttft_steps = samples_at(&o->steps, 1);
-    row_begin(b, "%s of %d", l->name, b->size.long_tok);
-    row_cell(b, "n", (double)o->steps.n, "requests");
-    row_cell(b, "most", samples_at(&o->steps, 1), "steps");
-    row_spread(b, "first token", &o->ms, "ms");
-    row_spread(b, "of the long", &o->long_ms, "ms");
-    row_spread(b, "slowest step over decoding alone", &o->slower, "x");
-    row_cell(b, "tokens missed by those that decode", (double)o->n_missed, "tokens");
-    row_end(b);
+    row_begin(&b->out, "%s of %d", l->name, b->size.long_tok);
+    row_cell(&b->out, "n", (double)o->steps.n, "requests");
+    row_cell(&b->out, "most", samples_at(&o->steps, 1), "steps");
+    row_spread(&b->out, "first token", &o->ms, "ms");
+    row_spread(&b->out, "of the long", &o->long_ms, "ms");
+    row_spread(&b->out, "slowest step over decoding alone", &o->slower, "x");
+    row_cell(&b->out, "tokens missed by those that decode", (double)o->n_missed, "tokens");
+    row_end(&b->out);
     samples_free(&o->steps), samples_free(&o->ms);
     samples_free(&o->slower), samples_free(&o->long_ms);
 }
@@ -182,7 +182,7 @@ void bench_ttft(bench *b)
 {
     world w;
     waits o[N_LOAD] = {{.ms = {0}}};
-    section(b, "ttft", "requests of 32 tokens come while a long prompt is read and 8 decode");
+    section(&b->out, "ttft", "requests of 32 tokens come while a long prompt is read and 8 decode");
     world_open(&w, b, (world_size){.ctx_tok = b->size.long_tok + ROOM_TOK});
     for (int r = 0; r < b->size.n_long_repeat; r++)
         for (int i = 0; i < b->size.n_load; i++) run_pass(b, &w, &loads[i], &o[i]);

@@ -17,6 +17,9 @@
 //     fx_tokens_free(&prompt);
 //     fx_engine_close(eng);
 //
+// An embedding model turns a text into a vector instead: req.task = FX_TASK_EMBED, the prompt from
+// fx_tokenize with FX_TOKENIZE_EMBED, and the one event of the request carries the vector.
+//
 // Threads: fx_engine_open starts one engine thread, which owns the scheduler, the KV cache and
 // every sequence. All functions here may be called from any thread; fx_engine_close must be the
 // last call and must not come from a callback. Callbacks run on the engine thread: they must be
@@ -52,6 +55,9 @@ typedef struct fx_options {
     // name of one of the model's templates, or the path of a Jinja template; NULL: the model's own,
     // or else a built-in one chosen by the vocabulary.
     const char *chat_template;
+    // How the rows of a text's tokens become its embedding: "mean", "first" (also "cls") or "last";
+    // NULL: as the model's file says, and where it says nothing the model embeds no texts.
+    const char *pooling;
     int n_thread;             // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
@@ -70,6 +76,8 @@ typedef struct fx_options {
     const char *swap_dir; // directory of the swap file for preempted sequences; NULL: $TMPDIR or
                           // /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
+    int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
+                      // at the earliest; 0: 600; < 0: it keeps them
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -108,6 +116,12 @@ typedef struct fx_model_info {
     int ctx_tok;             // prompt + answer in this engine
     size_t kv_bytes_per_tok; // over all layers
     int n_thread;
+    bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
+                            // directions, or has no output matrix
+    bool embeds;            // takes requests with FX_TASK_EMBED
+    int n_embd;             // length of an embedding; 0: it does not embed
+    int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
+    char pooling[8];        // "mean", "first", "last"; "" where it does not embed
     bool has_chat_template; // false: messages are rendered in a plain form
     const char
         *chat_template_error; // why the model's template cannot be used: one line, the error of
@@ -124,6 +138,11 @@ const fx_model_info *fx_engine_info(const fx_engine *eng);
 fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,
                            fx_error *err);
 
+// Checks everything that fx_engine_open would, except what takes the weights or memory for them:
+// options, model header, vocabulary, chat template, and that swap_dir can be written to. *out is as
+// from fx_model_inspect. Errors: those of fx_engine_open.
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err);
+
 // ---- tokens ------------------------------------------------------------------------------------
 
 typedef struct fx_tokens {
@@ -138,7 +157,11 @@ enum {
     FX_TOKENIZE_BOS = 1,     // put BOS first, where the vocabulary wants it
     FX_TOKENIZE_CONTROL = 2, // control tokens spelled out in the text become their ids: never for
                              // text from users
+    FX_TOKENIZE_EOS = 4,     // put EOS last, where the vocabulary wants it after a text
+    FX_TOKENIZE_INNER = 8,   // the text goes on from another one: it gets no space in front, where
+                             // the vocabulary puts one in front of a text
     FX_TOKENIZE_PROMPT = FX_TOKENIZE_BOS,
+    FX_TOKENIZE_EMBED = FX_TOKENIZE_BOS | FX_TOKENIZE_EOS, // a text to be embedded
 };
 
 // Appends the ids of text[0..n_bytes) (UTF-8) to *out, which the caller frees with fx_tokens_free.
@@ -146,6 +169,11 @@ enum {
 // unchanged.
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err);
+
+// The same for a text that is of no use with more than max_tok tokens, BOS included (0: no limit):
+// FX_ECONTEXT as soon as that is certain, for most vocabularies by the length of the text alone.
+fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err);
 
 typedef struct fx_message { // of plain text
     const char *role;       // "system", "user" or "assistant"
@@ -177,6 +205,7 @@ typedef struct fx_chat_request {
                                    // false}; NULL: none
     bool no_answer; // the text does not end with the header of the assistant's answer
     int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
+    size_t max_tok; // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
 } fx_chat_request;
 
 // Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
@@ -185,7 +214,7 @@ typedef struct fx_chat_request {
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
 // FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
 // take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
-// FX_ENOMEM; then *out is unchanged.
+// FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
@@ -197,6 +226,16 @@ fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, c
 // The bytes that token `id` adds to a text, not always whole UTF-8 characters; "" and 0 for control
 // tokens and ids outside the vocabulary. The pointer lives as long as the engine.
 const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
+
+// The same, but a control token is what it is spelled like ("</s>").
+const char *fx_token_text(const fx_engine *eng, int32_t id, size_t *n_bytes);
+
+// The text of id[0..n): *out has *n_bytes of UTF-8 and a NUL; the caller frees it with free().
+// Invalid bytes become U+FFFD; ids outside the vocabulary add nothing, nor do control tokens unless
+// show_control. at: NULL, or [n] for the number of characters that come before the text of each
+// token. Any thread. Errors: FX_ENOMEM; then *out is NULL.
+fx_status fx_detokenize(const fx_engine *eng, const int32_t *id, size_t n, bool show_control,
+                        size_t *at, char **out, size_t *n_bytes, fx_error *err);
 
 // ---- requests ----------------------------------------------------------------------------------
 
@@ -212,6 +251,11 @@ typedef struct fx_bias {
     float bias; // added to the logit
 } fx_bias;
 
+typedef struct fx_id_run {
+    const int32_t *id; // [n]
+    size_t n;
+} fx_id_run;
+
 // How a token is chosen. The stages apply in this order: allow, ban, bias, min_tok, the three
 // penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token is never drawn.
 // Lists may be NULL where their count is 0; fx_submit copies them.
@@ -221,6 +265,8 @@ typedef struct fx_sampling {
     float top_p;       // (0, 1]; 1: off
     float min_p;       // [0, 1]; 0: off
     float typical_p;   // (0, 1]; 0 or 1: off (arXiv 2202.00666)
+    bool cut_first;    // those four cut by the probabilities at temperature 1, and the temperature
+                       // counts among what they keep, as in llama.cpp; false: it counts before
     // > 0, once for each token of prompt and answer: positive logits are divided by it, others
     // multiplied; 0 or 1: off
     float repetition_penalty;
@@ -233,6 +279,8 @@ typedef struct fx_sampling {
     size_t n_allow;
     const int32_t *ban; // [n_ban] these are never drawn
     size_t n_ban;
+    const fx_id_run *ban_run; // [n_ban_run] the answer never has these tokens in a row; none empty
+    size_t n_ban_run;
     int min_tok; // nothing ends the answer before it has this many tokens: end-of-text and stop
                  // tokens are not drawn, stop strings are ignored
 } fx_sampling;
@@ -242,7 +290,8 @@ typedef struct fx_logprob {
     float logprob;
 } fx_logprob;
 
-// Probability of one token: log-softmax of the model's logits, before any stage of fx_sampling.
+// Probability of one token: log-softmax of the model's logits, before any stage of fx_sampling, or
+// with `processed_logprobs` after its masks, biases, penalties and temperature.
 typedef struct fx_token_prob {
     float logprob;
     int rank;              // 1: the likeliest
@@ -267,6 +316,7 @@ typedef struct fx_event {
     const char *text;  // text that has become safe to show: whole UTF-8 characters, no part of a
                        // stop string
     size_t text_bytes; // may be 0
+    int text_at;       // with a token of the answer: characters of the choice's text before its own
     int32_t token;     // the token drawn; -1: this event only flushes text or ends the choice
     int position;      // of that token in the sequence. Below n_prompt: a token of the prompt, with
                        // prompt_logprobs; these come first, in order, as choice 0
@@ -282,6 +332,14 @@ typedef struct fx_event {
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far
     int n_discarded;           // with `last`: tokens of choices that n_best did not choose
+    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP; else NULL
+    int n_embd;
+    // Where the request's time went, in microseconds; they add up to the time since fx_submit.
+    uint64_t queued_us;  // until it was admitted for the first time
+    uint64_t prefill_us; // from then on until its first token was drawn
+    uint64_t decode_us;  // since then
+    uint64_t gap_us;     // with a token of an answer: since the choice's token before; 0 with its
+                         // first one, and where answers are emitted at their end (n_best, beams)
 } fx_event;
 
 // When a beam search ends, once it has beam_width finished answers:
@@ -291,11 +349,32 @@ typedef enum fx_early_stop {
     FX_STOP_NEVER,         // when no beam can beat the worst of them, however long it grows
 } fx_early_stop;
 
+typedef enum fx_task {
+    FX_TASK_GENERATE = 0,
+    // The prompt becomes one vector. Of fx_request only prompt, n_dim, norm, priority, tenant,
+    // no_cache, keep_priority, keep_s, on_event and ud are read. There is one event: its finish is
+    // FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not depend on
+    // other requests, nor on what the cache held.
+    FX_TASK_EMBED,
+} fx_task;
+
+// Whether an embedding is divided by its Euclidean length.
+typedef enum fx_embd_norm {
+    FX_NORM_MODEL = 0, // as the model's file says; where it says nothing, as FX_NORM_UNIT
+    FX_NORM_UNIT,      // it is
+    FX_NORM_NONE,      // it is not
+} fx_embd_norm;
+
 typedef struct fx_request {
+    fx_task task;
+    int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
+               // arXiv 2205.13147), cut before they are divided by their length; 0: all
+    fx_embd_norm norm;     // of an embedding
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;    // most tokens to generate per choice; < 0: as many as the context and the KV
-                    // budget hold; 0: none
+                    // budget hold; 0: none, and the prompt is computed only to be kept
+                    // (keep_priority) or for its logprobs
     int expect_tok; // tokens that each choice will probably get; 0: unknown. A hint for KV managers
                     // that reserve memory ahead
     int n_choice;   // 1 .. FX_MAX_CHOICE; they share the prompt, which is computed once
@@ -311,12 +390,14 @@ typedef struct fx_request {
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;
-    bool include_stop;    // emit the stop string, or the text of the stop token, as well
-    bool ignore_eos;      // go on after an end-of-text token
-    bool logprobs;        // emit `prob` with each token, and
-    int n_top;            // this many likeliest tokens in it, up to FX_MAX_TOP
-    bool prompt_logprobs; // the same for each token of the prompt but the first, and
-    int n_prompt_top;     // this many; then the whole prompt is computed, cached or not
+    bool include_stop;       // emit the stop string, or the text of the stop token, as well
+    bool ignore_eos;         // go on after an end-of-text token
+    bool show_control;       // control tokens are part of the text, as they are spelled
+    bool logprobs;           // emit `prob` with each token, and
+    int n_top;               // this many likeliest tokens in it, up to FX_MAX_TOP
+    bool processed_logprobs; // of the answer's tokens, see fx_token_prob; not of beams
+    bool prompt_logprobs;    // the same for each token of the prompt but the first, and
+    int n_prompt_top;        // this many; then the whole prompt is computed, cached or not
     int priority;       // -FX_MAX_PRIORITY .. FX_MAX_PRIORITY, higher goes first; one unit is worth
                         // 10 s of waiting, so that no request waits for ever
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
@@ -327,19 +408,25 @@ typedef struct fx_request {
     void *ud;
 } fx_request;
 
-// n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest zero.
+// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest
+// zero.
 fx_request fx_request_default(void);
 
 // Checks and copies the request and queues it; its events may come before this returns. A max_tok
 // that does not fit the context is clamped. Errors: FX_EINVAL (no prompt, an id outside the
-// vocabulary, a parameter out of range), FX_ECONTEXT (the prompt alone fills the context or the KV
-// budget), FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue
-// or max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events.
+// vocabulary, a parameter out of range, a task that the model does not do), FX_ECONTEXT (the prompt
+// alone fills the context or the KV budget, or a text to be embedded is longer than embd_tok),
+// FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue or
+// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and
 // finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
+
+// Forgets every recorded prefix that no sequence uses, kept ones too, before the next step, and
+// returns the memory to the system.
+void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
 // use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even
@@ -358,6 +445,7 @@ const char *fx_kv_manager_name(int i);
     X(n_prompt_tok, "prompt tokens computed so far")                                      \
     X(n_generated_tok, "tokens generated so far")                                         \
     X(n_step, "forward passes so far")                                                    \
+    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
     X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
     X(n_preempt_recompute, "requests preempted so far, to be computed again")             \
     X(n_preempt_swap, "requests preempted so far, swapped out")                           \
@@ -368,11 +456,15 @@ const char *fx_kv_manager_name(int i);
     X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
     X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
     X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
+    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
     X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")             \
     X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")       \
     X(kv_internal_bytes, "part kept for sequences that nobody is expected to use")        \
     X(kv_external_bytes, "part lost to the allocator's rounding")                         \
     X(kv_spare_bytes, "part kept for whoever comes next")                                 \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
+    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")
@@ -385,6 +477,56 @@ typedef struct fx_stats {
 
 // A snapshot, taken at the end of the last step.
 void fx_engine_stats(const fx_engine *eng, fx_stats *out);
+
+// Values by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1, and the last
+// element counts all larger ones.
+#define FX_N_BUCKET 24
+typedef struct fx_histogram {
+    uint64_t count[FX_N_BUCKET + 1];
+    uint64_t sum; // of the values
+} fx_histogram;
+
+typedef struct fx_op_stats {
+    uint64_t n_call;    // so far
+    uint64_t n_failure; // of them, that did not succeed; running out of memory counts
+    uint64_t ns;        // time spent in all of them
+} fx_op_stats;
+
+// X(name): what the KV cache asked of the system or driver; calls of its own thread count too.
+#define FX_DRIVER_OPS(X) \
+    X(reserve)           \
+    X(unreserve)         \
+    X(create)            \
+    X(destroy)           \
+    X(map)               \
+    X(protect)           \
+    X(unmap)             \
+    X(zero)              \
+    X(fetch)             \
+    X(store)             \
+    X(swap_write)        \
+    X(swap_read)
+// X(name): what the engine asked of the KV cache.
+#define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
+
+#define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
+#define FX_NAME_KV_OP(name)     FX_KV_##name,
+enum { FX_DRIVER_OPS(FX_NAME_DRIVER_OP) FX_N_DRIVER_OP };
+enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
+#undef FX_NAME_DRIVER_OP
+#undef FX_NAME_KV_OP
+
+typedef struct fx_details {
+    fx_histogram step_tok;              // tokens of each forward pass
+    fx_histogram block_life_ms;         // of cached prefixes: from recording to eviction,
+    fx_histogram block_idle_ms;         // from their last use to eviction,
+    fx_histogram block_reuse_ms;        // and between one use and the next
+    fx_op_stats driver[FX_N_DRIVER_OP]; // by FX_DRIVER_*
+    fx_op_stats kv[FX_N_KV_OP];         // by FX_KV_*
+} fx_details;
+
+// A snapshot, taken at the end of the last step.
+void fx_engine_details(const fx_engine *eng, fx_details *out);
 
 // The limits of this machine, as measured: what speeds are compared with.
 typedef struct fx_machine {

@@ -16,8 +16,7 @@
 //     (VT_VMM_QUEUED: after the work submitted so far, before any submitted later; the call does
 //     not wait for the device; if that is impossible because the user's stream is being captured
 //     into a graph, it answers VT_EDEVICE and has changed nothing);
-//   - no call waits for work that the user submitted to the device, but for swap_write, and passed
-//     with `wait`;
+//   - no call waits for work that the user submitted to the device, but for passed with `wait`;
 //   - VT_ENOMEM (no host memory for bookkeeping) comes only from configure, reserve, create and
 //     swap_open;
 //   - a call may take long (it enters the system); the manager holds no lock during it;
@@ -159,15 +158,17 @@ typedef struct vt_vmm_ops {
     // while it is open. On a GPU: host memory; dir is not used and may be NULL.
     vt_status (*swap_open)(vt_vmm *vmm, const char *dir, uint64_t size_bytes);
 
-    // Copies mapped bytes to byte `offset` of the swap, and back; *sum is the checksum
+    // Copies mapped bytes to byte `offset` of the swap, and back, at once; *sum is the checksum
     // (vt_vmm_checksum) of the bytes written, or found. Any size.
-    // Pre: swap_open; within its size.
+    // Pre: swap_open; within its size; nothing that runs on the device writes the bytes that
+    // swap_write reads, or uses those that swap_read writes (see fence).
     vt_status (*swap_write)(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                             uint64_t *sum);
     vt_status (*swap_read)(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                            uint64_t *sum);
 
     // The bytes of the swap are no longer needed: their room returns to the system if possible.
+    // They need not have been written.
     void (*swap_drop)(vt_vmm *vmm, uint64_t offset, size_t size_bytes);
 
     // Frees the backend itself. Pre: everything is destroyed and unreserved, unless a failing call

@@ -379,8 +379,8 @@ VT_API uint64_t vt_domain_id(const vt_domain *d);
 // ---- Memory
 
 // Returns spare chunks to the system until at most keep_bytes of them remain, the longest idle
-// first; *freed_bytes (may be NULL) is how much was returned.
-// Errors: VT_EDEVICE (what was returned before the failure stays returned and counted).
+// first; *freed_bytes (may be NULL) is how much was returned. So is room of the swap that nobody
+// uses. Errors: VT_EDEVICE (what was returned before the failure stays returned and counted).
 VT_API VT_NODISCARD vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes);
 
 // Evicts prefixes that no sequence uses, the least valuable first, until want_bytes are returned to
@@ -436,7 +436,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(swap_bytes, "room in the swap")                                            \
     X(swap_out_chunks, "chunks written to the swap so far")                      \
     X(swap_in_chunks, "chunks read back so far")                                 \
-    X(swap_corrupt, "chunks that came back with other bytes so far")
+    X(swap_corrupt, "chunks that came back with other bytes so far")             \
+    X(coming_bytes, "of owned_bytes, what sequences on their way to the swap give back")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most
@@ -461,6 +462,36 @@ static inline void vt_read_stats(vt_manager *m, vt_stats *out)
 {
     out->struct_bytes = sizeof *out;
     vt_stats_read(m, out);
+}
+
+// Times in milliseconds, by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1,
+// and the last element counts all longer ones.
+#define VT_N_AGE 24
+typedef struct vt_ages {
+    uint64_t count[VT_N_AGE + 1];
+    uint64_t sum_ms;
+} vt_ages;
+
+// How long parts of prefixes live, by the clock of vt_step: when a part is evicted, the time since
+// it was recorded (life) and since it was used last (idle); when a sequence matches it, the time
+// since it was used before (reuse).
+typedef struct vt_prefix_ages {
+    size_t struct_bytes; // sizeof(vt_prefix_ages) of the caller: what is filled in at most
+    vt_ages life, idle, reuse;
+} vt_prefix_ages;
+
+// Sets the clock of vt_step between steps, for retention and ages; it never goes back. Owner
+// thread.
+VT_API void vt_tick(vt_manager *m, uint64_t now_ms);
+
+// Fills *out with the ages so far. Owner thread.
+VT_API void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out);
+
+// The same, with struct_bytes set.
+static inline void vt_get_prefix_ages(const vt_manager *m, vt_prefix_ages *out)
+{
+    out->struct_bytes = sizeof *out;
+    vt_prefix_ages_get(m, out);
 }
 
 // Proves the invariants: owned + shared + cached + spare = created, the count of holders of every

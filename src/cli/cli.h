@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
 
 // ---- command_table.c --------------------------------------------------------------------------
@@ -50,9 +50,11 @@ enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 };
 // ---- options.c --------------------------------------------------------------------------------
 
 typedef struct fxi_cli_options {
+    const char *config;                    // NULL: not given
     const char *model;                     // NULL: not given
     const char *tokenizer, *tokenizer_pre; // NULL: not given
     const char *chat_template;             // NULL: not given
+    const char *pooling;                   // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_manager;   // NULL: not given
@@ -63,7 +65,20 @@ typedef struct fxi_cli_options {
     // serve
     const char *host;
     int port, max_seq, max_queue;
-    uint64_t max_queue_tok;
+    const char *log_format, *log_level;
+    bool log_prompts, check_config;
+    uint64_t max_queue_tok, max_queue_bytes;
+    int n_worker;
+    const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
+    int cache_idle_s, max_logprobs;
+    const char *logprobs, *sampling_order;
+    bool refuse_excess;
+    const char *tls_cert, *tls_key; // NULL: not given
+    const char *isolate;
+    bool allow_priority, open_metrics;
+    int max_conn, max_per_address, idle_timeout_s;
+    float header_timeout_s, body_timeout_s, drain_timeout_s;
+    uint64_t max_body_bytes;
     // run
     const char *prompt; // NULL: chat
     int max_tok;

@@ -69,8 +69,9 @@ static int print_command(const fxi_cli_command *cmd)
         return fxi_cli_fail("no memory for the help text");
     printf("flexinfer %s %s\n%s\n", cmd->name, cmd->synopsis, cmd->about);
     if (rows.n)
-        printf("\n%s\nEach can also be set in the environment: --kv-memory is FLEXINFER_KV_MEMORY. "
-               "A flag wins.\n",
+        printf("\n%s\nEach can also be set in the environment (--kv-memory is FLEXINFER_KV_MEMORY) "
+               "and in\n"
+               "the file that --config names. A flag wins, then the environment.\n",
                rows.p);
     fxi_buf_free(&rows);
     if (cmd->note) printf("\n%s", cmd->note);
@@ -119,13 +120,20 @@ static int run_command(const fxi_cli_command *cmd, int argc, char **argv)
 {
     fx_error err;
     fxi_opt_rest rest;
+    const char *wrong;
     char text[128];
     fxi_cli_options o = fxi_cli_options_start();
+    int rc;
     if (fxi_opt_parse(&fxi_cli_table, cmd->bit, argc, argv, &o, &rest, &err) != FX_OK)
-        return usage_error(cmd->name, err.text);
-    if (rest.help) return print_command(cmd);
-    const char *wrong = find_complaint(cmd, &o, &rest, text);
-    return wrong ? usage_error(cmd->name, wrong) : call_command(cmd->bit, &o, &rest);
+        rc = usage_error(cmd->name, err.text);
+    else if (rest.help)
+        rc = print_command(cmd);
+    else if ((wrong = find_complaint(cmd, &o, &rest, text)))
+        rc = usage_error(cmd->name, wrong);
+    else
+        rc = call_command(cmd->bit, &o, &rest);
+    fxi_opt_rest_free(&rest);
+    return rc;
 }
 
 static bool is_one_of(const char *arg, const char *a, const char *b)

@@ -9,6 +9,7 @@
 enum {
     ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE,
     TRACE = FXI_CMD_REPLAY | FXI_CMD_SERVE_TRACE,
+    ALL = ENGINE | FXI_CMD_TOKENIZE | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE,
 };
 
 // clang-format off
@@ -18,9 +19,38 @@ static const fxi_opt rows[] = {
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
+    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
+
+    {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
+
+    {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(alias), FXI_CMD_SERVE, "further names that clients may call the model by, like gpt-4o,default"},
+    {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(max_logprobs), FXI_CMD_SERVE, "likeliest tokens that a request may ask for; 0: 20"},
+    {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
+    {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "what counts first: the temperature, as in vLLM, or top_k, top_p, min_p and typical_p, as in llama.cpp"},
+    {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
+    {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(key_file), FXI_CMD_SERVE, "API keys, a line each: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
+    {"cors", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(cors), FXI_CMD_SERVE, "origins of web pages that may use the server, like https://example.org; *: any (default: its own)"},
+    {"allowed-host", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(allowed_hosts), FXI_CMD_SERVE, "names that clients may call the server by; *: any (default: localhost and its addresses)"},
+    {"tls-cert", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tls_cert), FXI_CMD_SERVE, "certificate chain, PEM, to serve https; needs --tls-key"},
+    {"tls-key", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tls_key), FXI_CMD_SERVE, "the certificate's private key, PEM"},
+    {"isolate", 0, "address|connection|none", FXI_OPT_CHOICE, 0, 0, "address", AT(isolate), FXI_CMD_SERVE, "clients without keys that share cached prefixes: those of one address, of one connection, or all"},
+    {"allow-priority", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(allow_priority), FXI_CMD_SERVE, "let every request raise its priority, whatever its key may"},
+    {"open-metrics", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(open_metrics), FXI_CMD_SERVE, "answer /metrics without a key"},
+    {"max-connections", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_conn), FXI_CMD_SERVE, "most open connections; 0: 1000, fewer if few files may be open"},
+    {"max-per-address", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_per_address), FXI_CMD_SERVE, "most of them from one address; 0: half of them, all from this machine"},
+    {"header-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(header_timeout_s), FXI_CMD_SERVE, "seconds in which a request's head must arrive; 0: 10"},
+    {"body-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(body_timeout_s), FXI_CMD_SERVE, "seconds in which its body must follow; 0: 60"},
+    {"idle-timeout", 0, "S", FXI_OPT_INT, 0, 86400, "0", AT(idle_timeout_s), FXI_CMD_SERVE, "seconds after which a silent connection is closed; 0: 60"},
+    {"drain-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "30", AT(drain_timeout_s), FXI_CMD_SERVE, "seconds that running answers have after SIGTERM; a second signal ends them at once"},
+    {"max-body", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p40, "0", AT(max_body_bytes), FXI_CMD_SERVE, "largest body of a request; 0: 8M"},
+
+    {"log-format", 0, "text|json", FXI_OPT_CHOICE, 0, 0, "text", AT(log_format), FXI_CMD_SERVE, "form of the log's lines"},
+    {"log-level", 0, "debug|info|warn|error", FXI_OPT_CHOICE, 0, 0, "info", AT(log_level), FXI_CMD_SERVE, "least level of the log's lines; debug shows probes, too"},
+    {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(log_prompts), FXI_CMD_SERVE, "log the bodies of requests, up to 16 KiB of each"},
+    {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate; -1: until the text or the context ends"},
@@ -73,7 +103,8 @@ static const fxi_opt rows[] = {
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G; 0: half of the free memory"},
     {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE & ~FXI_CMD_SERVE_TRACE, "manager of the KV cache's memory; a wrong name lists them"},
     {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE | FXI_CMD_REPLAY, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
-    {"kv-type", 0, "TYPE", FXI_OPT_STR, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache: f16, bf16, f32 or q8_0"},
+    {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
+    {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server forgets cached prefixes; 0: 600; -1: it keeps them"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "folder of the swap file (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},
@@ -82,10 +113,18 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
+    {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
+    {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},
 };
 // clang-format on
 
-const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_"};
+static const fxi_opt_section sections[] = {
+    {"serve", FXI_CMD_SERVE},     {"run", FXI_CMD_RUN},           {"tokenize", FXI_CMD_TOKENIZE},
+    {"convert", FXI_CMD_CONVERT}, {"quantize", FXI_CMD_QUANTIZE}, {"bench", FXI_CMD_BENCH},
+};
+
+const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_", sections,
+                                     sizeof sections / sizeof sections[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

@@ -1,5 +1,6 @@
 // api.c - the small public calls: defaults, model info, tokens, conversations, machine limits.
 #include "engine/engine.h"
+#include "engine/group/text.h"
 #include "kernels/probe.h"
 
 #include <stdlib.h>
@@ -38,10 +39,35 @@ const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes)
     return fxi_vocab_bytes(eng->vocab, id, n_bytes);
 }
 
-// fx_tokens is the public form of fxi_ids.
-static fxi_ids ids_of(const fx_tokens *t)
+const char *fx_token_text(const fx_engine *eng, int32_t id, size_t *n_bytes)
 {
-    return (fxi_ids){t->id, t->n, t->cap};
+    if (fxi_vocab_control(eng->vocab, id)) return fxi_vocab_piece(eng->vocab, id, n_bytes);
+    return fxi_vocab_bytes(eng->vocab, id, n_bytes);
+}
+
+fx_status fx_detokenize(const fx_engine *eng, const int32_t *id, size_t n, bool show_control,
+                        size_t *at, char **out, size_t *n_bytes, fx_error *err)
+{
+    fxi_text t = {.bytes = fxi_decoder_begin(eng->vocab, true), .show_control = show_control};
+    bool ok = fxi_buf_reserve(&t.clean, 1); // an empty text has a buffer too
+    for (size_t i = 0, show; ok && i < n; i++) {
+        size_t len;
+        const char *bytes = fxi_text_token(&t, eng->vocab, id[i], &len);
+        ok = fxi_text_add(&t, bytes, len, NULL, &show);
+        if (at) at[i] = t.token_at;
+    }
+    *n_bytes = 0;
+    ok = ok && fxi_text_end(&t, n_bytes);
+    *out = ok ? t.clean.p : NULL;
+    if (ok) t.clean = (fxi_buf){0};
+    fxi_text_free(&t);
+    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the text of %zu tokens", n);
+}
+
+// fx_tokens is the public form of fxi_ids.
+static fxi_ids ids_of(const fx_tokens *t, size_t max_tok)
+{
+    return (fxi_ids){t->id, t->n, t->cap, max_tok ? t->n + max_tok : 0};
 }
 
 static void return_ids(fx_tokens *t, const fxi_ids *ids)
@@ -52,13 +78,23 @@ static void return_ids(fx_tokens *t, const fxi_ids *ids)
 fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                       fx_tokens *out, fx_error *err)
 {
+    return fx_tokenize_max(eng, text, n_bytes, flags, 0, out, err);
+}
+
+fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err)
+{
     const bool bos = (flags & FX_TOKENIZE_BOS) && fxi_vocab_adds_bos(eng->vocab);
-    const unsigned how = FXI_ENCODE_SPACE | (flags & FX_TOKENIZE_CONTROL ? FXI_ENCODE_CONTROL : 0);
-    fxi_ids ids = ids_of(out);
+    const bool eos = (flags & FX_TOKENIZE_EOS) && fxi_vocab_adds_eos(eng->vocab);
+    const unsigned how = (flags & FX_TOKENIZE_INNER ? 0 : FXI_ENCODE_SPACE) |
+                         (flags & FX_TOKENIZE_CONTROL ? FXI_ENCODE_CONTROL : 0);
+    fxi_ids ids = ids_of(out, max_tok);
     fx_status st = FX_OK;
     if (bos && !fxi_ids_add(&ids, fxi_vocab_bos(eng->vocab)))
         st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st == FX_OK) st = fxi_vocab_encode(eng->vocab, text, n_bytes, how, &ids, err);
+    if (st == FX_OK && eos && !fxi_ids_add(&ids, fxi_vocab_eos(eng->vocab)))
+        st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
     if (st != FX_OK) ids.n = out->n;
     return_ids(out, &ids);
     return st;
@@ -84,9 +120,9 @@ static fxi_conversation conversation_of(const fx_chat_request *q)
 }
 
 static fx_status encode_conversation(const fx_engine *eng, const fxi_conversation *q,
-                                     fx_tokens *out, fx_error *err)
+                                     size_t max_tok, fx_tokens *out, fx_error *err)
 {
-    fxi_ids ids = ids_of(out);
+    fxi_ids ids = ids_of(out, max_tok);
     fx_status st = fxi_chat_encode(eng->chat, eng->vocab, q, &ids, err);
     return_ids(out, &ids);
     return st;
@@ -96,7 +132,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
                                    fx_error *err)
 {
     const fxi_conversation conversation = conversation_of(q);
-    return encode_conversation(eng, &conversation, out, err);
+    return encode_conversation(eng, &conversation, q->max_tok, out, err);
 }
 
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
@@ -127,7 +163,7 @@ fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n
         plain[i] = (fxi_chat_msg){msg[i].role, {msg[i].content, msg[i].content_bytes}};
     const fxi_conversation conversation = {
         .plain = plain, .n_plain = n_msg, .add_generation_prompt = true, .now = local_time(0)};
-    fx_status st = encode_conversation(eng, &conversation, out, err);
+    fx_status st = encode_conversation(eng, &conversation, 0, out, err);
     free(plain);
     return st;
 }

@@ -4,11 +4,16 @@
 
 #include <stdlib.h>
 
+#define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back
+
 static void *engine_main(void *arg)
 {
     fx_engine *eng = arg;
     while (!fxi_inbox_is_closing(eng))
-        if (!fxi_turn_run(eng)) fxi_inbox_wait(eng, fxi_idle_wait_s(eng));
+        if (!fxi_turn_run(eng))
+            fxi_inbox_wait(eng, 1000 * fxi_idle_wait_s(eng));
+        else if (fxi_turn_is_blocked(eng))
+            fxi_inbox_wait(eng, MOVE_WAIT_MS);
     fxi_turn_end_all(eng, FX_FINISH_ABORT);
     return NULL;
 }
@@ -35,6 +40,17 @@ fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
     }
     *out = eng;
     return FX_OK;
+}
+
+fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err)
+{
+    *out = (fx_model_info){.n_layer = 0};
+    fx_engine *eng = calloc(1, sizeof *eng);
+    if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    fx_status st = fxi_engine_init(eng, err);
+    if (st == FX_OK) st = fxi_engine_check(eng, opt, out, err);
+    fxi_engine_unload(eng);
+    return st;
 }
 
 void fx_engine_close(fx_engine *eng)

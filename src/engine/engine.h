@@ -18,7 +18,7 @@
 //   group/                      requests as data
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
-//     beam, seq, text             beams, sequences, text that may be shown
+//     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
 //   sampling/                   from a row of logits to a token
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
@@ -57,12 +57,14 @@ struct fx_engine {
     fxi_model *model;
     fxi_kv *kv;
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
-    int n_swapped;                   // sequences in the swap
+    int n_swapped;                   // sequences in the swap, or on their way there or back
+    int n_leaving, n_coming;         // those on their way
+    int n_planned_tok;               // in the last turn
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
     uint64_t n_freed;          // grows whenever a group that found no room may find some
     double us_per_tok;         // measured time of a prompt token; 0: not yet
-    double swap_us_per_byte;   // measured, one way
+    double swap_us_per_byte;   // measured, from beginning to end, one way
     uint64_t idle_since_us;    // 0: busy
     int n_idle_done;           // idle.c: actions taken since then
     struct fxi_step *step;     // step_scratch.c
@@ -79,9 +81,11 @@ struct fx_engine {
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
+    bool must_clear;      // the same: prefixes are to be forgotten
     uint64_t next_id;
     bool closing;
     fx_stats stats;
+    fx_details details;
 };
 
 static inline uint64_t fxi_now_us(const fx_engine *eng)
@@ -101,6 +105,9 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
 // The last part of that, once model and vocabulary are loaded: end tokens, KV manager, scratch.
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
+// Checks options and files without loading weights. Errors: those of fx_engine_open.
+fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out,
+                           fx_error *err);
 // Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 

@@ -6,6 +6,7 @@
 
 #include "format/model_file.h"
 #include "format/vocab.h"
+#include "model/pooling.h"
 
 static const char *base_name(const char *path)
 {
@@ -23,6 +24,16 @@ static void fill_name(fx_model_info *info, const fxi_gguf *g, const char *path)
         name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
     }
     snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
+}
+
+static void fill_abilities(fx_model_info *info, const fxi_model_shape *s)
+{
+    info->generates = s->generates;
+    info->embeds = s->pooling != FXI_POOL_NONE;
+    snprintf(info->pooling, sizeof info->pooling, "%s", fxi_pooling_name(s->pooling));
+    if (!info->embeds) return;
+    info->n_embd = s->dim;
+    info->embd_tok = s->train_ctx_tok;
 }
 
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path)
@@ -48,6 +59,7 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->n_ffn = s->n_ffn;
     info->n_vocab = s->n_vocab;
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
+    fill_abilities(info, s);
     info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
 }
 

@@ -8,9 +8,11 @@
 #include "format/model_file.h"
 #include "format/vocab.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_CTX_TOK      (1 << 24)
 #define MAX_THREAD       1024
@@ -72,6 +74,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (o->step_tok < o->max_seq) o->step_tok = o->max_seq; // every sequence decodes in every step
     if (!o->step_ms) o->step_ms = 250;
     if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
+    if (!o->cache_idle_s) o->cache_idle_s = 600;
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = "/tmp";
     return FX_OK;
@@ -94,6 +97,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .pool = eng->pool,
         .ctx_tok = o->ctx_tok,
         .kv_type = o->kv_type,
+        .pooling = o->pooling,
         .max_batch_tok = o->step_tok,
         .max_batch_logit = o->max_seq + fxi_step_prompt_rows(),
         .on_progress = o->on_progress,
@@ -119,6 +123,16 @@ static void default_budget(fx_engine *eng)
     eng->budget_bytes = eng->opt.kv_memory_bytes;
 }
 
+// A model that reads in both directions computes a text in one step.
+static void fit_embeddings(fx_engine *eng)
+{
+    fx_model_info *info = &eng->info;
+    const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
+    if (!info->embeds) return;
+    info->embd_tok = info->ctx_tok;
+    if (is_whole && info->embd_tok > eng->opt.step_tok) info->embd_tok = eng->opt.step_tok;
+}
+
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     default_budget(eng);
@@ -139,13 +153,14 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
     fxi_kv_stats stats;
     fxi_kv_get_stats(eng->kv, &stats);
     eng->opt.kv_memory_bytes = eng->budget_bytes = stats.usable_bytes;
-    int n_tok = fxi_budget_tok(eng);
+    int n_tok = fxi_request_longest_tok(eng, eng->opt.kv_memory_bytes);
     if (n_tok < fxi_budget_least_tok(eng))
         return fxi_fail(err, FX_ENOSPACE,
                         "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
                         (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
                         (unsigned long long)fxi_budget_least_bytes(eng), fxi_budget_least_tok(eng));
     eng->info.ctx_tok = n_tok;
+    fit_embeddings(eng);
     return FX_OK;
 }
 
@@ -215,7 +230,37 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
     eng->opt.kv_manager = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
+    eng->opt.pooling = NULL;
     return st;
+}
+
+// ---- checking without loading -------------------------------------------------------------------
+
+static fx_status check_swap_dir(const fx_options *o, fx_error *err)
+{
+    if (!o->swap_bytes || access(o->swap_dir, W_OK | X_OK) == 0) return FX_OK;
+    return fxi_fail(err, FX_EIO, "swap: cannot write to %.200s: %s", o->swap_dir, strerror(errno));
+}
+
+static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_error *err)
+{
+    fxi_gguf *g;
+    FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
+    fx_status st = load_text(eng, g, err);
+    fxi_gguf_close(g);
+    if (st == FX_OK && fxi_vocab_size(eng->vocab) > info->n_vocab)
+        st = fxi_fail(err, FX_EFORMAT, "the vocabulary has %d tokens, the embedding %d rows",
+                      fxi_vocab_size(eng->vocab), info->n_vocab);
+    return st;
+}
+
+fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
+{
+    eng->opt = *opt;
+    FX_TRY(fill_options(&eng->opt, err));
+    FX_TRY(check_swap_dir(&eng->opt, err));
+    FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
+    return check_model_text(eng, out, err);
 }
 
 void fxi_engine_unload(fx_engine *eng)

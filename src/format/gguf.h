@@ -14,6 +14,7 @@
 
 #include "base/fail.h"
 #include "base/number/dtype.h"
+#include "base/system/pool.h"
 #include "base/text/str.h"
 
 typedef struct fxi_gguf fxi_gguf;
@@ -72,10 +73,10 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
 fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err);
 void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
 // Before bytes [from, from + n_bytes) of a tensor are read: makes those of a computed tensor;
-// nothing to do for others. One thread at a time. Pre: within the tensor. Errors: FX_ENOMEM,
-// FX_EFORMAT.
+// nothing to do for others. pool: threads to do it with; NULL: the caller alone. One call at a
+// time. Pre: within the tensor. Errors: FX_ENOMEM.
 fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t from,
-                         uint64_t n_bytes, fx_error *err);
+                         uint64_t n_bytes, fxi_pool *pool, fx_error *err);
 // Drops n_bytes at p, part of a tensor, from the process's resident memory: they are not needed
 // soon. They may be fetched and read again later. Other threads may read meanwhile.
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes);

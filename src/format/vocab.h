@@ -18,6 +18,7 @@ typedef struct fxi_vocab fxi_vocab;
 typedef struct fxi_ids { // all zero: empty
     int32_t *id;
     size_t n, cap;
+    size_t max; // encoding fails with FX_ECONTEXT where n would be more; 0: no limit
 } fxi_ids;
 
 bool fxi_ids_add(fxi_ids *ids, int32_t id); // false: out of memory, *ids is as before
@@ -90,7 +91,8 @@ enum {
 
 // Appends the ids of text[0..n_bytes), without BOS and EOS, in O(n log n) time. Errors: FX_EINVAL
 // ("bad UTF-8 at byte N"; a text over 256 MiB; a pattern of the vocabulary that takes too many
-// steps), FX_ENOMEM; *out is as before then. A character that no token spells becomes byte tokens
+// steps), FX_ECONTEXT (more than out->max ids, found before a word is encoded wherever its length
+// tells), FX_ENOMEM; *out is as before then. A character that no token spells becomes byte tokens
 // or the unknown token, or is dropped where the vocabulary has neither.
 fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes, unsigned flags,
                            fxi_ids *out, fx_error *err);

@@ -64,32 +64,10 @@ fxi_qpanel fxi_qpanel_of(fxi_dtype type)
     return q;
 }
 
-// Stores the plane of the bits from `shift` on of a block's 32 codes. Pre: the plane is zero.
-static void pack_plane(uint8_t *plane, int bits, int lane, const uint8_t *code, int shift)
-{
-    const uint32_t mask = 0x01010101u * ((1u << bits) - 1); // of four codes at once
-    for (int up = 0; up < FXI_Q_BLOCK / 4; up += bits)
-        for (int v = 0; v < bits; v++) { // vector g = up + v
-            uint8_t *at = plane + v * 64 + 4 * lane;
-            uint32_t four, there;
-            memcpy(&four, code + 4 * (up + v), sizeof four);
-            memcpy(&there, at, sizeof there);
-            there |= (four >> shift & mask) << up;
-            memcpy(at, &there, sizeof there);
-        }
-}
-
 static int packed_bits(const uint8_t *plane, int bits, int lane, int k)
 {
     int g = k / 4;
     return plane[g % bits * 64 + 4 * lane + k % 4] >> g / bits * bits & ((1 << bits) - 1);
-}
-
-// at: the block's codes in the panel
-static void pack_codes(const fxi_qpanel *q, uint8_t *at, int lane, const uint8_t *code)
-{
-    pack_plane(at, q->lo_bits, lane, code, 0);
-    if (q->hi_bits) pack_plane(at + 64 * q->lo_bits, q->hi_bits, lane, code, q->lo_bits);
 }
 
 static int packed_code(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
@@ -97,34 +75,6 @@ static int packed_code(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
     int lo = packed_bits(at, q->lo_bits, lane, k);
     if (!q->hi_bits) return lo;
     return lo | packed_bits(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
-}
-
-static void pack_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
-{
-    memcpy(at + 2 * lane, &blk->d, 2);
-    if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
-    at += q->head_bytes + lane;
-    for (int s = 0; s < q->n_sub; s++, at += FXI_PANEL) {
-        *at = (uint8_t)blk->sc[s];
-        if (!q->f->has_min) continue;
-        if (q->nibbles)
-            *at |= (uint8_t)(blk->mn[s] << 4);
-        else
-            *(at += FXI_PANEL) = blk->mn[s];
-    }
-}
-
-static void pack_quant_row(const fxi_qpanel *q, uint8_t *panel, int lane, const char *row, int n_in)
-{
-    size_t block_bytes = fxi_dtype_find(q->f->type)->block_bytes;
-    for (int g = 0; g < n_in / q->f->n; g++) {
-        fxi_qblock blk = {0};
-        q->f->read(row + (size_t)g * block_bytes, &blk);
-        pack_scales(q, panel + fxi_qpanel_scale_at(q, n_in, g), lane, &blk);
-        for (int k = 0; k < q->f->n; k += FXI_Q_BLOCK)
-            pack_codes(q, panel + fxi_qpanel_code_at(q, (g * q->f->n + k) / FXI_Q_BLOCK), lane,
-                       blk.code + k);
-    }
 }
 
 static uint16_t half_at(const uint8_t *at, int i)
@@ -159,32 +109,7 @@ fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, 
     return n;
 }
 
-// ---- all types ---------------------------------------------------------------------------------
-
-// Stores number k of the row at [k][lane]. elem: bytes of a number, 2 or 4.
-static void pack_float_row(char *panel, int lane, const char *row, int n_in, size_t elem)
-{
-    for (int k = 0; k < n_in; k++)
-        memcpy(panel + ((size_t)k * FXI_PANEL + (size_t)lane) * elem, row + (size_t)k * elem, elem);
-}
-
-void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
-{
-    const fxi_dtype_info *t = fxi_dtype_find(w->type);
-    const bool quant = fxi_linear_reads_q8(w);
-    const fxi_qpanel q = quant ? fxi_qpanel_of(w->type) : (fxi_qpanel){0};
-    size_t row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes;
-    char *panel = fxi_linear_panel(w, p);
-    // Outputs that do not exist get scales of 0.
-    memset(panel, 0, fxi_linear_panel_bytes(w->type, w->n_in));
-    for (int o = 0; o < FXI_PANEL && p * FXI_PANEL + o < w->n_out; o++) {
-        const char *row = (const char *)rows + (size_t)(p * FXI_PANEL + o) * row_bytes;
-        if (quant)
-            pack_quant_row(&q, (uint8_t *)panel, o, row, w->n_in);
-        else
-            pack_float_row(panel, o, row, w->n_in, t->block_bytes);
-    }
-}
+// ---- rows -------------------------------------------------------------------------------------
 
 static void unpack_quant_row(const fxi_linear *w, const uint8_t *panel, int lane, float *dst)
 {

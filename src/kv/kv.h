@@ -25,6 +25,7 @@
 #define FXI_KV_H
 
 #include "base/fail.h"
+#include "base/system/clock.h" // defines: fxi_now_ns
 #include "kernels/kv_view.h"
 
 #include <stdbool.h>
@@ -79,13 +80,63 @@ typedef struct fxi_kv_stats {
     uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
     uint64_t external_bytes; // lost between sequences: the allocator's rounding
     uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
+    uint64_t shared_bytes;   // of used and cached: what several holders share
     uint64_t spare_bytes;    // for whoever comes next
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
+    uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
+    uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
+    uint64_t max_mapping;    // most of them at once
     uint64_t swapped_bytes;  // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
+
+// Calls so far, how many did not return FX_OK, and the time they took.
+typedef struct fxi_kv_calls {
+    uint64_t n_call, n_failure, ns;
+} fxi_kv_calls;
+
+// Times in milliseconds by size, as in fx_histogram, whose shape this is.
+enum { FXI_KV_N_AGE = 24 };
+typedef struct fxi_kv_ages {
+    uint64_t count[FXI_KV_N_AGE + 1];
+    uint64_t sum_ms;
+} fxi_kv_ages;
+
+typedef struct fxi_kv_prefix_ages {
+    fxi_kv_ages life, idle,
+        reuse; // of recorded prefixes: to eviction, unused before it, to a match
+} fxi_kv_prefix_ages;
+
+typedef enum fxi_kv_op {
+    FXI_KV_OP_CREATE,
+    FXI_KV_OP_MATCH,
+    FXI_KV_OP_FORK,
+    FXI_KV_OP_EXTEND,
+    FXI_KV_OP_RECORD,
+    FXI_KV_OP_SWAP_OUT,
+    FXI_KV_OP_SWAP_IN,
+    FXI_KV_OP_TRIM,
+    FXI_KV_N_OP
+} fxi_kv_op;
+
+// What the manager asked of the memory below it.
+typedef enum fxi_kv_driver_op {
+    FXI_KV_DRV_RESERVE,
+    FXI_KV_DRV_UNRESERVE,
+    FXI_KV_DRV_CREATE,
+    FXI_KV_DRV_DESTROY,
+    FXI_KV_DRV_MAP,
+    FXI_KV_DRV_PROTECT,
+    FXI_KV_DRV_UNMAP,
+    FXI_KV_DRV_ZERO,
+    FXI_KV_DRV_FETCH,
+    FXI_KV_DRV_STORE,
+    FXI_KV_DRV_SWAP_WRITE,
+    FXI_KV_DRV_SWAP_READ,
+    FXI_KV_N_DRIVER_OP
+} fxi_kv_driver_op;
 
 // How long a recorded prefix is worth keeping when memory is short.
 typedef struct fxi_kv_keep {
@@ -123,8 +174,8 @@ typedef struct fxi_kv_ops {
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
-    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s);
-    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s);
+    fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+    fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
     void (*seq_views)(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out);
 
@@ -132,17 +183,31 @@ typedef struct fxi_kv_ops {
     uint64_t (*cost)(const fxi_kv *kv, const fxi_kv_need *need);
     uint64_t (*seq_growth)(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok);
     void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
+    void (*tick)(fxi_kv *kv, uint64_t now_ms);
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
     fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
     fx_status (*forget_idle)(fxi_kv *kv);
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
+    void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
+    void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
 // A manager's own struct begins with this one.
 struct fxi_kv {
     const fxi_kv_ops *ops;
+    fxi_kv_calls calls[FXI_KV_N_OP]; // filled by the inline functions below
 };
+
+// Counts a call of `op` that began at start_ns, and returns its status.
+static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns, fx_status st)
+{
+    fxi_kv_calls *c = &kv->calls[op];
+    c->n_call++;
+    c->n_failure += st != FX_OK;
+    c->ns += fxi_now_ns() - start_ns;
+    return st;
+}
 
 // ---- life --------------------------------------------------------------------------------------
 
@@ -192,7 +257,8 @@ static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const in
 // A new, empty sequence.
 static inline fx_status fxi_kv_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
-    return kv->ops->seq_create(kv, expect, out);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_CREATE, start_ns, kv->ops->seq_create(kv, expect, out));
 }
 
 // PREFIX. A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit
@@ -201,14 +267,17 @@ static inline fx_status fxi_kv_create(fxi_kv *kv, const fxi_kv_expect *expect, f
 static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
                                      const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
-    return kv->ops->seq_match(kv, d, tok, n_tok, expect, out, n_hit);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_MATCH, start_ns,
+                        kv->ops->seq_match(kv, d, tok, n_tok, expect, out, n_hit));
 }
 
 // FORK. A new sequence that begins with the first len_tok tokens of s and shares their memory.
 // FX_EINVAL: a window has passed rows that it needs.
 static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
-    return kv->ops->seq_fork(kv, s, len_tok, out);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_FORK, start_ns, kv->ops->seq_fork(kv, s, len_tok, out));
 }
 
 // Backs tokens [0, len_tok) with memory that s alone may write beyond its current length; rows that
@@ -216,7 +285,8 @@ static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_
 // freed.
 static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    return kv->ops->seq_extend(kv, s, len_tok);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_EXTEND, start_ns, kv->ops->seq_extend(kv, s, len_tok));
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the
@@ -232,7 +302,9 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {
-    return kv->ops->seq_record(kv, s, d, tok, n_tok, keep);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_RECORD, start_ns,
+                        kv->ops->seq_record(kv, s, d, tok, n_tok, keep));
 }
 
 // PREFIX. The largest part of n_tok tokens that ends where blocks end in every plane: it can be
@@ -242,17 +314,22 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// SWAP. Writes the memory that s alone holds to the swap and frees it. Until fxi_kv_swap_in, s may
-// only be swapped out again, which also frees what is no longer shared, and released.
-static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
+// s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
+// again, says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped
+// out, which also frees what is no longer shared, and released.
+static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return kv->ops->seq_swap_out(kv, s);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
 }
 
-// SWAP. Reads it back, bit for bit. No effect on a sequence that is in memory.
-static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round,
+// as fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return kv->ops->seq_swap_in(kv, s);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
 // Ends the sequence, swapped out or not.
@@ -299,6 +376,12 @@ static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     kv->ops->step(kv, ahead_tok, now_ms);
 }
 
+// Sets the clock of fxi_kv_step between steps: before a turn's matches.
+static inline void fxi_kv_tick(fxi_kv *kv, uint64_t now_ms)
+{
+    if (kv->ops->tick) kv->ops->tick(kv, now_ms);
+}
+
 // ELASTIC. FX_ENOSPACE: sequences hold more than that.
 static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
@@ -308,7 +391,8 @@ static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 // ELASTIC. Returns spare memory beyond keep_bytes to the system.
 static inline fx_status fxi_kv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return kv->ops->trim(kv, keep_bytes);
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_TRIM, start_ns, kv->ops->trim(kv, keep_bytes));
 }
 
 // PREFIX. Evicts every recorded prefix that no sequence uses.
@@ -320,6 +404,19 @@ static inline fx_status fxi_kv_forget_idle(fxi_kv *kv)
 static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     kv->ops->stats(kv, out);
+}
+
+static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
+{
+    *out = (fxi_kv_prefix_ages){0};
+    if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
+}
+
+// Calls of the memory below, those of the manager's own thread too.
+static inline void fxi_kv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+{
+    for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) out[i] = (fxi_kv_calls){0};
+    if (kv->ops->driver_calls) kv->ops->driver_calls(kv, out);
 }
 
 // For tests: proves the manager's invariants. On failure *what is the first one that is broken.

@@ -12,9 +12,11 @@
 #include "kv/kv_managers.h"
 #include "kv/kv_status.h"
 
+#include "kv/kv_meter.h"
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 // Tokens that a slice holds at least, unless the caller says how many.
@@ -36,6 +38,7 @@ typedef struct chunk_shape { // of a group
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
+    vt_vmm *meter;  // owned by vt
     fxi_kv_layout layout;
     vt_layout packing;
     vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor was told
@@ -122,7 +125,6 @@ static vt_config config_of(const kv_vtensor *k, const fxi_kv_shape *shape)
     cfg.budget_bytes = shape->budget_bytes;
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
-    cfg.vmm = shape->vmm;
     cfg.no_guard = shape->is_unguarded;
     cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
     return cfg;
@@ -151,8 +153,11 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     fill_groups(k, shape);
     vt_config cfg = config_of(k, shape);
-    const vt_status st = vt_manager_create(&cfg, &k->vt);
+    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    cfg.vmm = k->meter;
+    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
+        fxi_meter_cancel(k->meter, shape->vmm);
         free(k);
         return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
     }
@@ -271,19 +276,22 @@ static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
     (void)st; // a hint: extend works without it
 }
 
-static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status move_status_of(vt_status st, bool *is_moving)
 {
-    (void)kv;
-    return fxi_kv_status_of(vt_seq_swap_out(vt_of(s)));
+    *is_moving = st == VT_BUSY;
+    return *is_moving ? FX_OK : fxi_kv_status_of(st);
 }
 
-static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    vt_status st;
-    int n_try = 0;
-    do st = vt_seq_swap_in(vt_of(s));
-    while (may_try_again(kv, st, &n_try));
-    return fxi_kv_status_of(st);
+    (void)kv;
+    return move_status_of(vt_seq_swap_out(vt_of(s)), is_moving);
+}
+
+static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
+{
+    (void)kv;
+    return move_status_of(vt_seq_swap_in(vt_of(s)), is_moving);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
@@ -392,6 +400,11 @@ static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     if (k->single_thread) vt_work(k->vt, MAX_JOB_PER_STEP, NULL);
 }
 
+static void kvv_tick(fxi_kv *kv, uint64_t now_ms)
+{
+    vt_tick(manager_of(kv)->vt, now_ms);
+}
+
 static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     vt_status st;
@@ -425,13 +438,37 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .internal_bytes = slack,
         .external_bytes = st.quarantined_bytes,
         .cached_bytes = st.cached_bytes,
+        .shared_bytes = st.shared_bytes,
         .spare_bytes = st.spare_bytes,
         .held_bytes = held + st.quarantined_bytes,
         .live_bytes = st.live_bytes,
+        .retired_bytes = st.quarantined_bytes,
+        .n_mapping = st.mappings,
+        .max_mapping = st.max_mappings,
         .swapped_bytes = st.swapped_bytes,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };
+}
+
+static fxi_kv_ages ages_of(const vt_ages *a)
+{
+    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(to.count, a->count, sizeof to.count);
+    return to;
+}
+
+static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
+{
+    vt_prefix_ages a;
+    vt_get_prefix_ages(manager_of(kv)->vt, &a);
+    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
+}
+
+static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+{
+    fxi_meter_read(manager_of(kv)->meter, out);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -463,9 +500,12 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .cost = kvv_cost,
     .seq_growth = kvv_seq_growth,
     .step = kvv_step,
+    .tick = kvv_tick,
     .set_budget = kvv_set_budget,
     .trim = kvv_trim,
     .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
+    .prefix_ages = kvv_prefix_ages,
+    .driver_calls = kvv_driver_calls,
     .check = kvv_check,
 };

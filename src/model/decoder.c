@@ -33,14 +33,6 @@ fx_status fxi_decoder_forward(fxi_model *model, const fxi_batch *batch, float *l
 {
     (void)err; // the host's kernels cannot fail
     fxi_pass p = {.m = (fxi_transformer *)model, .batch = batch};
-    if (run_layers(&p)) fxi_stream_logits(&p, logits);
-    return FX_OK;
-}
-
-fx_status fxi_decoder_embed(fxi_model *model, const fxi_batch *batch, float *rows, fx_error *err)
-{
-    (void)err;
-    fxi_pass p = {.m = (fxi_transformer *)model, .batch = batch};
-    if (run_layers(&p)) fxi_stream_rows(&p, rows);
+    if (run_layers(&p)) fxi_stream_finish(&p, logits);
     return FX_OK;
 }

@@ -4,9 +4,8 @@
 
 #include "model/model_base.h"
 
-// model: an fxi_transformer. As fxi_model_forward and fxi_model_embed.
+// model: an fxi_transformer. As fxi_model_forward.
 fx_status fxi_decoder_forward(fxi_model *model, const fxi_batch *batch, float *logits,
                               fx_error *err);
-fx_status fxi_decoder_embed(fxi_model *model, const fxi_batch *batch, float *rows, fx_error *err);
 
 #endif

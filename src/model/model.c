@@ -7,7 +7,7 @@ static void free_decoder(fxi_model *m)
     fxi_transformer_free((fxi_transformer *)m);
 }
 
-static const fxi_model_ops decoder_ops = {free_decoder, fxi_decoder_forward, fxi_decoder_embed};
+static const fxi_model_ops decoder_ops = {free_decoder, fxi_decoder_forward};
 
 fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                          fx_error *err)
@@ -39,11 +39,6 @@ void fxi_model_free(fxi_model *m)
 fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
 {
     return m->ops->forward(m, batch, logits, err);
-}
-
-fx_status fxi_model_embed(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err)
-{
-    return m->ops->embed(m, batch, rows, err);
 }
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)

@@ -18,7 +18,7 @@ typedef struct fxi_model fxi_model;
 
 // How the rows of a text become its embedding (pooling.h).
 typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
-    FXI_POOL_NONE,         // the file does not say; as LAST
+    FXI_POOL_NONE,         // the file does not say: it does not embed
     FXI_POOL_MEAN,
     FXI_POOL_FIRST,
     FXI_POOL_LAST
@@ -29,6 +29,8 @@ typedef struct fxi_model_shape {
     int train_ctx_tok;
     const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
     fxi_kv_layout kv;      // of its cache. A window as long as the context counts as none
+    bool is_causal;        // a token sees those before it; otherwise all of its text
+    bool generates;        // it has an output matrix
     fxi_pooling pooling;
     bool has_unit_length; // embeddings are divided by their length
     uint64_t n_param;
@@ -44,6 +46,7 @@ typedef struct fxi_model_options {
     int max_batch_logit;     // most rows of logits of one forward pass
     const char *kernel_path; // NULL: the best that this machine runs
     const char *kv_type;     // of the cache: "f16" (NULL), "bf16", "f32", "q8_0"
+    const char *pooling;     // its name (pooling.h); NULL: as the file says
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes); // may be NULL
     void *progress_ud;
 } fxi_model_options;
@@ -54,6 +57,7 @@ typedef struct fxi_batch_seq {
     int pos;            // of the first token; everything before it is in the cache
     int n_tok;
     int n_logit; // rows wanted, for its last n_logit tokens
+    bool embeds; // they are what the last norm leaves, not logits; such sequences come last
 } fxi_batch_seq;
 
 typedef struct fxi_batch {
@@ -61,6 +65,7 @@ typedef struct fxi_batch {
     int n_tok;
     const fxi_batch_seq *seq; // [n_seq]
     int n_seq;
+    float *rows; // [n][dim] the rows of sequences that embed, in batch order; NULL: none does
 } fxi_batch;
 
 // Checks the file against its architecture and packs the weights; the file may be closed
@@ -80,11 +85,11 @@ const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
-// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order.
-// Pre: counts within the options, token ids within the vocabulary, positions within the context.
-// Errors: FX_EINTERNAL, if a device fails; what the pass wrote is then undefined.
+// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order; of
+// sequences that embed, all rows may be wanted. A model that is not causal gets whole texts, from
+// position 0 on. Pre: counts within the options, token ids within the vocabulary, positions within
+// the context; logits only of a model that generates. Errors: FX_EINTERNAL, if a device fails; what
+// the pass wrote is then undefined.
 fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
-// The same up to the last norm. rows: [n][dim], those that the sequences want; all may be wanted.
-fx_status fxi_model_embed(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err);
 
 #endif

@@ -11,7 +11,6 @@
 typedef struct fxi_model_ops {
     void (*free)(fxi_model *m);
     fx_status (*forward)(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
-    fx_status (*embed)(fxi_model *m, const fxi_batch *batch, float *rows, fx_error *err);
 } fxi_model_ops;
 
 // The first member of every model.

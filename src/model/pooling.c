@@ -4,6 +4,29 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fail.h"
+
+static const char *const names[] = {[FXI_POOL_NONE] = "",
+                                    [FXI_POOL_MEAN] = "mean",
+                                    [FXI_POOL_FIRST] = "first",
+                                    [FXI_POOL_LAST] = "last"};
+
+const char *fxi_pooling_name(fxi_pooling p)
+{
+    return names[p];
+}
+
+fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err)
+{
+    if (!strcmp(name, "cls")) name = "first";
+    for (int p = FXI_POOL_MEAN; p <= FXI_POOL_LAST; p++)
+        if (!strcmp(name, names[p])) {
+            *out = (fxi_pooling)p;
+            return FX_OK;
+        }
+    return fxi_fail(err, FX_EINVAL, "pooling '%s' is none of mean, first, last", name);
+}
+
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last)
 {
     if (s->pooling == FXI_POOL_MEAN || s->pooling == FXI_POOL_FIRST) return n_tok;
@@ -21,12 +44,19 @@ void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end
         memcpy(sum, rows + (size_t)(n - 1) * dim, dim * sizeof *sum);
 }
 
-void fxi_pooling_finish(const fxi_model_shape *s, int n_tok, float *sum)
+static void divide_by_length(float *x, int n)
 {
     double squares = 0;
-    if (s->pooling == FXI_POOL_MEAN)
-        for (int i = 0; i < s->dim; i++) sum[i] /= (float)n_tok;
-    for (int i = 0; i < s->dim; i++) squares += (double)sum[i] * (double)sum[i];
-    for (int i = 0; s->has_unit_length && squares > 0 && i < s->dim; i++)
-        sum[i] = (float)((double)sum[i] / sqrt(squares));
+    for (int i = 0; i < n; i++) squares += (double)x[i] * (double)x[i];
+    for (int i = 0; squares > 0 && i < n; i++) x[i] = (float)((double)x[i] / sqrt(squares));
+}
+
+bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
+{
+    for (int i = 0; i < n_dim; i++) {
+        if (s->pooling == FXI_POOL_MEAN) sum[i] /= (float)n_tok;
+        if (!isfinite(sum[i])) return false;
+    }
+    if (is_unit) divide_by_length(sum, n_dim);
+    return true;
 }

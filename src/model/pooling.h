@@ -8,6 +8,11 @@
 
 #include "model/model.h"
 
+// "mean", "first", "last"; "" for FXI_POOL_NONE.
+const char *fxi_pooling_name(fxi_pooling p);
+// The one of this name; "cls" is "first". FX_EINVAL: there is none.
+fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err);
+
 // How many of the last rows of n_tok tokens are needed. is_last: the text ends with them.
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last);
 
@@ -15,7 +20,8 @@ int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last);
 // before the first.
 void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum);
 
-// sum becomes the embedding of a text of n_tok tokens.
-void fxi_pooling_finish(const fxi_model_shape *s, int n_tok, float *sum);
+// sum becomes the first n_dim numbers of the embedding of a text of n_tok tokens, divided by their
+// length if is_unit. False: they are not all finite.
+bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum);
 
 #endif

@@ -5,40 +5,98 @@
 //     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) ...
 //     printf("listening on http://127.0.0.1:%d\n", fxi_server_port(srv));
 //     ... wait for a signal ...
+//     fxi_server_drain(srv, 30);                    // running answers may end
 //     fxi_server_stop(srv);
 //     fx_engine_close(eng);                         // the engine outlives the server
 #ifndef FXI_SERVER_H
 #define FXI_SERVER_H
 
 #include "flexinfer/flexinfer.h" // defines: fx_engine, fx_status, fx_error
+#include "server/guard/origin.h" // defines: fxi_name_list
 
 typedef struct fxi_server fxi_server;
 
+// Clients without keys that share cached prefixes, and see from cached_tokens and from the time to
+// the first token what others have sent: those of one address; of one connection; all.
+typedef enum fxi_isolation {
+    FXI_ISOLATE_ADDRESS,
+    FXI_ISOLATE_CONNECTION,
+    FXI_ISOLATE_NONE,
+} fxi_isolation;
+
+// Texts and lists must live until fxi_server_stop.
 typedef struct fxi_server_options {
-    const char *host;      // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
-    int port;              // 0: any free one, see fxi_server_port
-    const char *model_id;  // the name that clients use; NULL or "": the model's own name
-    int n_io_thread;       // threads that read, parse, tokenize and write; 0: 2
-    int max_conn;          // open connections; 0: 1000, less if the limit of open files is low
-    size_t max_body_bytes; // larger bodies get 413; 0: 8 MiB
-    size_t max_out_bytes;  // unsent text of a stream beyond which its reader is cut off; 0: 4 MiB
-    int idle_timeout_s;    // a connection without traffic is closed after this time; 0: 60
-    double ping_s;         // a silent stream gets a comment line after this time; 0: 15
-    double grace_s;        // how long fxi_server_stop waits for clients to take replies; 0: 1
-    // Gets one line, without a newline, per finished request; never text of prompts or answers. May
-    // be NULL. Called on the server's threads, one at a time; must not call back into the server.
+    const char *host;        // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
+    int port;                // 0: any free one, see fxi_server_port
+    const char *model_id;    // the name that clients use; NULL or "": the model's own name
+    const char *alias;       // its further names, separated by commas, at most 16; NULL: none
+    int n_io_thread;         // threads that read and write; 0: 2
+    int n_worker;            // threads that parse, render and tokenize; 0: 2
+    int max_conn;            // open connections; 0: 1000, less if the limit of open files is low
+    int max_per_address;     // of them from one address; 0: half, but all from this machine
+    size_t max_body_bytes;   // larger bodies get 413; 0: 8 MiB
+    size_t max_queue_bytes;  // of all that waits or is held for requests; beyond it they get 503;
+                             // 0: an eighth of the free memory, 64 MiB to 1 GiB
+    size_t max_out_bytes;    // unsent text of a stream beyond which its reader is cut off; 0: 4 MiB
+    int idle_timeout_s;      // a connection without traffic is closed after this time; 0: 60
+    double header_timeout_s; // a request's head must be complete by then; 0: 10
+    double body_timeout_s;   // and its body so long after the head; 0: 60
+    double ping_s;           // a silent stream gets a comment line after this time; 0: 15
+    double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
+    const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
+    int max_logprobs;               // likeliest tokens that a request may ask for; 0: 20, the most
+    bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
+    bool cut_first;          // of fx_sampling
+    bool processed_logprobs; // of fx_request
+    fxi_isolation isolate;
+    bool allow_priority;            // requests without a key may raise their priority
+    bool open_metrics;              // /metrics needs no key
+    fxi_name_list hosts, cors;      // origin.h: more names of the server; pages that may use it
+    const char *tls_cert, *tls_key; // PEM files; both NULL: no TLS
+    bool log_json;                  // lines are JSON objects
+    int log_level;                  // an fxi_level (log_line.h): what is below it is not written
+    bool log_prompts;               // the bodies of requests are written, too, up to 16 KiB of each
+    // Gets one line, without a newline, per finished request; text of prompts only with
+    // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
+    // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
+    // Lines that `log` has lost so far, for /metrics. May be NULL.
+    uint64_t (*log_dropped)(void *ud);
 } fxi_server_options;
 
+// Checks what can be checked of *opt without an engine: limits, address, keys, certificate. Errors:
+// those of fxi_server_start.
+fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
+
 // Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies
-// *opt. Errors: FX_EINVAL (host, port or a limit), FX_EIO ("cannot listen on 127.0.0.1:8080:
-// Address already in use"), FX_ENOMEM, FX_EINTERNAL. On error *out is NULL.
+// *opt. Errors: FX_EINVAL (host, port, a limit, keys, a certificate), FX_EIO ("cannot listen on
+// 127.0.0.1:8080: Address already in use"), FX_ENOMEM, FX_EINTERNAL. On error *out is NULL.
 fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_server **out,
                            fx_error *err);
 
+// The same in two steps, for models that take long to load: until fxi_server_serve, /health and
+// /ready are answered with 503, everything else is refused with it. An engine is given once.
+fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_error *err);
+void fxi_server_serve(fxi_server *srv, fx_engine *eng);
+
+// Reads the key file again; *n_key: how many keys there are now. After an error the old ones stay.
+fx_status fxi_server_reload_keys(fxi_server *srv, int *n_key, fx_error *err);
+
+typedef struct fxi_key_facts {
+    int n_key;
+    bool is_exposed; // others than its owner can read or change the key file
+} fxi_key_facts;
+
+fxi_key_facts fxi_server_look_at_keys(fxi_server *srv);
+
 // The port that the server listens on.
 int fxi_server_port(const fxi_server *srv);
+
+// Refuses new work with 503 from now on and waits for the answers that run, at most timeout_s.
+// Connections are still accepted, so that probes of /ready learn of it. Returns whether all have
+// ended.
+bool fxi_server_drain(fxi_server *srv, double timeout_s);
 
 // Stops accepting, cancels running requests, ends open streams with an error event, waits at most
 // grace_s for clients to take it, closes and frees everything. Call it from any thread but a

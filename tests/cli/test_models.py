@@ -11,6 +11,7 @@ import time
 import cli
 
 FOLDERS = cli.Path(__file__).resolve().parents[1] / "vectors" / "folders"
+MODELS = FOLDERS.parent / "models"
 ALIGNMENT = 32
 
 
@@ -169,6 +170,18 @@ class Models(cli.TestCase):
         self.assertIn("does not run: ", self.inspect(folder))
         self.fails(1, "has no vocabulary", "run", "-p", "x", "-m", folder)
         self.ok("convert", folder, "-o", cli.scratch("bare.gguf"))
+
+    def test_a_model_that_embeds_only(self):
+        text = self.inspect(MODELS / "bert.gguf")[-300:]
+        self.assertIn("runs: bert", text)
+        self.assertIn("embeds texts of up to 300 tokens: 24 numbers, pooling first", text)
+        self.assertIn("generates no text", text)
+        self.assertIn("embeds texts of up to 512 tokens: 28 numbers, pooling last",
+                      self.inspect(MODELS / "qwen3-embedding.gguf"))
+        self.assertNotIn("embeds texts", self.inspect(MODELS / "qwen3.gguf"))
+        for command in (("run", "-p", "x"), ("run",), ("bench",)):
+            self.fails(1, "embeds texts and generates none: start 'flexinfer serve'", *command, "-m",
+                       MODELS / "bert.gguf")
 
     # ---- convert and quantize ----
 

@@ -64,7 +64,7 @@ class Run(cli.TestCase):
             self.assertGreater(len(self.text("--temperature", "0", "--kv-type", kind)), 8)
         self.fails(1, "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not 16",
                    "run", "-m", cli.tiny_model(), "-p", "x", "--kv-type", "q8_0")
-        self.fails(1, "'q4_0' is none of f16, bf16, f32, q8_0", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-type",
+        self.fails(2, "'q4_0' is not one of f16|bf16|f32|q8_0", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-type",
                    "q4_0")
 
     def test_budget_too_small(self):

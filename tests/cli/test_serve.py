@@ -58,8 +58,9 @@ class Serve(cli.TestCase):
     @staticmethod
     def post(url, **fields):
         """The status and the body's JSON."""
+        request = urllib.request.Request(url, json.dumps(fields).encode(), {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 return reply.status, json.load(reply)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -96,7 +97,7 @@ class Serve(cli.TestCase):
         _, lines, url = self.serve(model=model)
         self.assertEqual(lines[4:], [f"warning: chats will fail: {why} (--chat-template takes another)"])
         status, reply = self.post(url + "/v1/chat/completions", messages=[{"role": "user", "content": "x"}])
-        self.assertEqual((status, reply["error"]["message"]), (501, why))
+        self.assertEqual((status, reply["error"]["message"]), (400, why))
         status, reply = self.post(url + "/v1/completions", prompt="x", max_tokens=2)
         self.assertEqual(status, 200, reply)
         _, lines, url = self.serve("--chat-template", "chatml", model=model)
@@ -133,7 +134,7 @@ class Serve(cli.TestCase):
 
     def test_open_address_is_warned_about(self):
         _, lines, _ = self.serve("--host", "0.0.0.0")
-        self.assertIn("warning: 0.0.0.0 can be reached from other machines, and there is no authentication yet", lines)
+        self.assertIn("warning: 0.0.0.0 can be reached from other machines, and no API key is needed (--api-key-file)", lines)
 
 
 cli.main()

@@ -25,7 +25,7 @@ class Usage(cli.TestCase):
             text = self.ok(*args).stdout.decode()
             for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
                            "--top-k K", "--top-p P", "--min-p P", "--seed S", "--ignore-eos", "--threads N", "--ctx N",
-                           "--kv-memory SIZE", "--kv-type TYPE", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
+                           "--kv-memory SIZE", "--kv-type f16|bf16|f32|q8_0", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
                 self.assertIn(option, text)
             self.assertNotIn("--port", text)
             self.assertNotIn("--swap", text)
@@ -33,7 +33,7 @@ class Usage(cli.TestCase):
     def test_help_of_serve(self):
         text = self.ok("help", "serve").stdout.decode()
         for option in ("--kv-memory SIZE", "--swap SIZE", "--swap-dir DIR", "--step-tokens N", "--max-seq N",
-                       "--max-queue N", "--max-queue-tokens N"):
+                       "--max-queue N", "--max-queue-tokens N", "--max-queue-bytes SIZE", "--workers N"):
             self.assertIn(option, text)
 
     def test_every_command_has_help(self):

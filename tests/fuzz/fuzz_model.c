@@ -19,16 +19,14 @@ static const void *no_place(void *ud, uint64_t i)
 }
 
 // Small numbers in any type: bytes below 16 have no large exponent.
-static fx_status make_rows(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst,
-                           fx_error *err)
+static void make_rows(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst)
 {
     const fxi_gguf *g = *(const fxi_gguf **)ud;
     const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
     const size_t row_bytes = (size_t)(t->ne[0] / t->type->block_elems * t->type->block_bytes);
     unsigned char *p = dst;
-    (void)row, (void)err;
+    (void)row;
     for (size_t b = 0; b < n_row * row_bytes; b++) p[b] = (unsigned char)(b * 7 % 16);
-    return FX_OK;
 }
 
 static void no_close(void *ud)
@@ -63,13 +61,17 @@ static void run_pass(fxi_model *m)
     const size_t row = fxi_model_kv_row_bytes(m), plane = N_TOK * row;
     const int32_t tok[N_TOK] = {0, s->n_vocab - 1, s->n_vocab / 2};
     char *cache = calloc(2 * (size_t)s->n_layer, plane);
-    float *logits = malloc((size_t)s->n_vocab * sizeof *logits);
-    FUZZ_CHECK(cache && logits);
-    const fxi_batch_seq seq = {
-        .views = views_of(cache, s, plane, row), .n_tok = N_TOK, .n_logit = 1};
-    FUZZ_CHECK(fxi_model_forward(m, &(fxi_batch){tok, N_TOK, &seq, 1}, logits, NULL) == FX_OK);
-    for (int i = 0; i < s->n_vocab; i++) sink += logits[i];
-    free(cache), free(logits);
+    const int n_out = s->generates ? s->n_vocab : s->dim;
+    float *out = malloc((size_t)n_out * sizeof *out);
+    FUZZ_CHECK(cache && out);
+    const fxi_batch_seq seq = {.views = views_of(cache, s, plane, row),
+                               .n_tok = N_TOK,
+                               .n_logit = 1,
+                               .embeds = !s->generates};
+    const fxi_batch batch = {.token = tok, .n_tok = N_TOK, .seq = &seq, .n_seq = 1, .rows = out};
+    FUZZ_CHECK(fxi_model_forward(m, &batch, out, NULL) == FX_OK);
+    for (int i = 0; i < n_out; i++) sink += out[i];
+    free(cache), free(out);
 }
 
 static void load_and_run(const fxi_gguf *g, fxi_model_options opt)
@@ -137,9 +139,9 @@ static void add_head(const char *path, fxi_buf *out)
 
 bool fuzz_seed(unsigned i, fxi_buf *out)
 {
-    static const char *const names[] = {"gemma2",     "gpt-oss",  "qwen2moe", "phi3-long",
-                                        "falcon-40b", "stablelm", "gpt2",     "llama-yarn",
-                                        "smollm3",    "olmo3"};
+    static const char *const names[] = {
+        "gemma2",     "gpt-oss", "qwen2moe", "phi3-long", "falcon-40b", "stablelm",     "gpt2",
+        "llama-yarn", "smollm3", "olmo3",    "bert",      "nomic-bert", "opt-post-norm"};
     char path[512];
     if (i >= sizeof names / sizeof *names) return false;
     snprintf(path, sizeof path, FX_SOURCE_DIR "/tests/vectors/models/%s.gguf", names[i]);

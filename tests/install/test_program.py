@@ -12,6 +12,8 @@ BUILD, CMAKE = os.environ["VT_BUILD"], os.environ["VT_CMAKE"]
 BIN = Path(BUILD) / "bin"
 PAGE = ROOT / "docs" / "man" / "flexinfer.1"
 VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
+FILES = {"bin/flexinfer", "share/man/man1/flexinfer.1", "share/bash-completion/completions/flexinfer",
+         "share/zsh/vendor-completions/_flexinfer", "share/fish/vendor_completions.d/flexinfer.fish"}
 COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]
 
 
@@ -49,7 +51,7 @@ class Program(unittest.TestCase):
 
     def test_the_program_alone(self):
         prefix = self.install("--component", "flexinfer")
-        self.assertEqual(self.files(prefix), {"bin/flexinfer", "share/man/man1/flexinfer.1"})
+        self.assertEqual(self.files(prefix), FILES)
 
     def test_the_installed_program_runs(self):
         program = self.install("--component", "flexinfer") / "bin" / "flexinfer"
@@ -62,7 +64,7 @@ class Program(unittest.TestCase):
 
     def test_everything(self):
         found = self.files(self.install())
-        self.assertLessEqual({"bin/flexinfer", "share/man/man1/flexinfer.1", "share/man/man3/libvtensor.3",
+        self.assertLessEqual(FILES | {"share/man/man3/libvtensor.3",
                               "include/vtensor/vtensor.h"}, found)
         self.assertEqual({name for name in found if name.startswith("bin/")}, {"bin/flexinfer"})
 
@@ -71,6 +73,11 @@ class Manual(unittest.TestCase):
     def test_the_page_is_current(self):
         """After a change to the tables: cmake --build BUILD --target manual"""
         self.assertEqual(run(BIN / "make_manual"), PAGE.read_text(encoding="utf-8"))
+
+    def test_the_completions_are_current(self):
+        for shell, name in (("bash", "flexinfer.bash"), ("zsh", "_flexinfer"), ("fish", "flexinfer.fish")):
+            text = (ROOT / "dist" / "completion" / name).read_text(encoding="utf-8")
+            self.assertEqual(run(BIN / "make_completion", shell), text)
 
     def test_every_option_of_every_command(self):
         """What help prints is on the page, under its command, with its variable."""

@@ -2,6 +2,7 @@
 #include "server/fake_engine.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,17 @@
 #include "base/number/rng.h"
 #include "base/system/clock.h"
 #include "base/text/buf.h"
+#include "base/text/utf8.h"
 
-#define N_VOCAB    257
+#define WORD       257 // the first
+#define N_WORD     7
+#define EOT        (WORD + 6)
+#define N_VOCAB    (WORD + N_WORD)
 #define BOS        256
 #define CTX        4096
 #define MAX_CHOICE 64
+#define N_EMBD     8
+#define EMBD_TOK   512
 
 typedef struct fake_request {
     struct fake_request *next;
@@ -27,6 +34,8 @@ typedef struct fake_request {
     char kind[16];           // the order's first word
     char text[CTX + 1];      // the order
     int n_token;             // of each choice
+    int32_t prompt[CTX];
+    int n_char; // of the text that each choice has emitted
     double every_s, due_s;
     int pos; // tokens emitted by each choice
     bool cancelled;
@@ -34,12 +43,15 @@ typedef struct fake_request {
 
 struct fx_engine {
     fx_model_info info;
+    char bytes[256]; // each its own value
     pthread_t thread;
     pthread_mutex_t mu; // guards all below; never held during a callback
-    pthread_cond_t cond;
+    pthread_cond_t cond, release;
     fake_request *list;
     bool closing;
-    int n_open; // tokens that "gate" requests may emit
+    bool released;
+    int n_grinding; // texts that are being tokenized
+    int n_open;     // tokens that "gate" requests may emit
     fake_counts counts;
     fake_seen seen;
 };
@@ -47,6 +59,13 @@ struct fx_engine {
 // ---- the engine thread ------------------------------------------------------------------------
 
 static char flood_text[64 << 10];
+
+static const char *const words[N_WORD] = {"A", " b", " c", " x", "\xc3", "\xa9", "<eot>"};
+
+static bool is_word(int32_t id)
+{
+    return id >= WORD && id < WORD + N_WORD;
+}
 
 // The text of token `pos` of a choice.
 static void token_text(const fake_request *r, int choice, fxi_buf *b)
@@ -56,6 +75,10 @@ static void token_text(const fake_request *r, int choice, fxi_buf *b)
         fxi_buf_fmt(b, "%c", (int)('a' + x % 26));
     } else if (!strcmp(r->kind, "flood")) {
         fxi_buf_add(b, flood_text, sizeof flood_text);
+    } else if (!strcmp(r->kind, "words")) {
+        const int32_t id = r->prompt[r->n_prompt - 1] + 1 + r->pos;
+        if (id == WORD + 5) fxi_buf_str(b, "\xc3\xa9"); // its first byte was held back
+        if (id < WORD + 4) fxi_buf_str(b, words[id - WORD]);
     } else if (!strcmp(r->kind, "say")) {
         const char *w = r->text + (strncmp(r->text, "say ", 4) ? 0 : 4);
         for (int i = 0; i < r->pos; i++) w += strcspn(w + 1, " ") + 1;
@@ -75,7 +98,10 @@ static fx_event event_of(const fake_request *r, int choice)
                       .text = "",
                       .n_prompt = (int)r->n_prompt,
                       .n_cached = 0,
-                      .n_generated = r->pos};
+                      .n_generated = r->pos,
+                      .queued_us = FAKE_QUEUED_US,
+                      .prefill_us = FAKE_PREFILL_US,
+                      .decode_us = (uint64_t)(r->pos > 1 ? r->pos - 1 : 0) * FAKE_GAP_US};
 }
 
 static void name_stop(const fake_request *r, fx_event *ev)
@@ -86,6 +112,20 @@ static void name_stop(const fake_request *r, fx_event *ev)
         ev->stop_token = r->last_stop_token;
 }
 
+static _Thread_local bool is_own; // this thread runs the fake's code, not a callback
+
+bool fake_engine_is_own(void)
+{
+    return is_own;
+}
+
+static void call_back(const fake_request *r, const fx_event *ev)
+{
+    is_own = false;
+    r->req.on_event(r->req.ud, ev);
+    is_own = true;
+}
+
 static void end_all(fake_request *r, fx_finish finish, const char *error)
 {
     for (int c = 0; c < r->req.n_choice; c++) {
@@ -94,24 +134,88 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
         ev.error = error;
         if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
         ev.last = c == r->req.n_choice - 1;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
+    }
+}
+
+// The vector of a text: fake_engine.h.
+static void embed_text(const fake_request *r, float *v)
+{
+    const int n_dim = r->req.n_dim ? r->req.n_dim : N_EMBD;
+    float squares = 0;
+    for (int i = 0; i < N_EMBD; i++) v[i] = 0;
+    for (const char *c = r->text; *c; c++) v[(unsigned char)*c % N_EMBD] += 1;
+    for (int i = 0; i < n_dim; i++) squares += v[i] * v[i];
+    for (int i = 0; i < n_dim && r->req.norm != FX_NORM_NONE && squares > 0; i++)
+        v[i] /= sqrtf(squares);
+}
+
+static void end_embedding(fake_request *r)
+{
+    float v[N_EMBD];
+    fx_event ev = event_of(r, 0);
+    embed_text(r, v);
+    ev.finish = FX_FINISH_STOP;
+    ev.last = true;
+    ev.embedding = v;
+    ev.n_embd = r->req.n_dim ? r->req.n_dim : N_EMBD;
+    call_back(r, &ev);
+}
+
+// The token with this text; a byte stands for all other texts.
+static int32_t token_of(const fake_request *r, const fxi_buf *text)
+{
+    if (!strcmp(r->kind, "words")) return r->prompt[r->n_prompt - 1] + 1 + r->pos;
+    for (int i = 0; i < N_WORD && text->n; i++)
+        if (!strcmp(words[i], text->p)) return WORD + i;
+    return text->n ? (unsigned char)text->p[text->n - 1] : 'x';
+}
+
+static void fill_prob(fx_token_prob *p, fx_logprob top[FX_MAX_TOP], int32_t token, int n_top)
+{
+    *p = (fx_token_prob){.logprob = -0.5F, .rank = 1, .top = top, .n_top = n_top};
+    for (int i = 0; i < n_top; i++) top[i] = (fx_logprob){(token + i) % N_VOCAB, -0.5F - (float)i};
+}
+
+static void emit_prompt(const fake_request *r)
+{
+    for (size_t i = 1; i < r->n_prompt && r->req.prompt_logprobs; i++) {
+        fx_logprob top[FX_MAX_TOP] = {{WORD + 3, -1.5F}, {r->prompt[i], -3.25F}};
+        for (int k = 2; k < FX_MAX_TOP; k++) top[k] = (fx_logprob){k, -4.5F};
+        const fx_token_prob p = {-3.25F, 2, top, r->req.n_prompt_top};
+        fx_event ev = event_of(r, 0);
+        ev.token = r->prompt[i];
+        ev.position = (int)i;
+        ev.prob = &p;
+        call_back(r, &ev);
     }
 }
 
 static void emit_all(fake_request *r)
 {
+    size_t n_char = 0;
     for (int c = 0; c < r->req.n_choice; c++) {
         fxi_buf b = {0};
+        fx_token_prob p;
+        fx_logprob top[FX_MAX_TOP];
         token_text(r, c, &b);
         fx_event ev = event_of(r, c);
-        ev.token = 'x';
+        ev.token = token_of(r, &b);
+        ev.position = (int)r->n_prompt + r->pos;
+        ev.text_at = r->n_char;
+        fill_prob(&p, top, ev.token, r->req.n_top);
+        ev.prob = r->req.logprobs ? &p : NULL;
+        n_char = fxi_utf8_count(b.p ? b.p : "", b.n);
         ev.text = b.p ? b.p : "";
         ev.text_bytes = b.n;
         ev.n_generated = r->pos + 1;
-        r->req.on_event(r->req.ud, &ev);
+        ev.position = (int)r->n_prompt + r->pos;
+        ev.gap_us = r->pos ? FAKE_GAP_US : 0;
+        call_back(r, &ev);
         fxi_buf_free(&b);
     }
     r->pos++;
+    r->n_char += (int)n_char;
     r->due_s += r->every_s;
 }
 
@@ -119,6 +223,7 @@ static void emit_all(fake_request *r)
 static bool step(fake_request *r, bool cancelled, bool closing)
 {
     bool cut = r->req.max_tok >= 0 && r->pos >= r->req.max_tok;
+    if (!r->pos && !cancelled && !closing) emit_prompt(r);
     if (cancelled)
         end_all(r, FX_FINISH_CANCEL, NULL);
     else if (closing)
@@ -129,6 +234,8 @@ static bool step(fake_request *r, bool cancelled, bool closing)
         return emit_all(r), false;
     else if (!strcmp(r->kind, "fail"))
         end_all(r, FX_FINISH_ERROR, "the script says so");
+    else if (r->req.task == FX_TASK_EMBED)
+        end_embedding(r);
     else
         end_all(r, FX_FINISH_STOP, NULL);
     return true;
@@ -177,6 +284,7 @@ static void sleep_locked(fx_engine *e, double until_s)
 static void *engine_main(void *ud)
 {
     fx_engine *e = ud;
+    is_own = true;
     pthread_mutex_lock(&e->mu);
     while (!e->closing || e->list) {
         double next_s;
@@ -202,12 +310,15 @@ fx_engine *fake_engine_new(void)
     fx_engine *e = calloc(1, sizeof *e);
     pthread_condattr_t attr;
     memset(flood_text, 'f', sizeof flood_text);
+    for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
     e->info = (fx_model_info){.name = "fake", .n_vocab = N_VOCAB, .ctx_tok = CTX};
+    fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&e->cond, &attr);
     pthread_condattr_destroy(&attr);
+    pthread_cond_init(&e->release, NULL);
     if (pthread_create(&e->thread, NULL, engine_main, e)) abort();
     return e;
 }
@@ -220,6 +331,7 @@ void fx_engine_close(fx_engine *e)
     pthread_mutex_unlock(&e->mu);
     pthread_join(e->thread, NULL);
     pthread_cond_destroy(&e->cond);
+    pthread_cond_destroy(&e->release);
     pthread_mutex_destroy(&e->mu);
     free(e);
 }
@@ -235,6 +347,14 @@ void fx_engine_stats(const fx_engine *e, fx_stats *out)
     *out = (fx_stats){.kv_mapped_bytes = 123456789012};
 }
 
+void fx_engine_details(const fx_engine *e, fx_details *out)
+{
+    (void)e;
+    *out = (fx_details){.kv[FX_KV_extend] = {5, 1, 2500000000}};
+    out->step_tok.count[3] = 7;
+    out->step_tok.sum = 50;
+}
+
 const char *fx_version(void)
 {
     return "0.0.0-fake";
@@ -246,23 +366,89 @@ void fx_tokens_free(fx_tokens *t)
     *t = (fx_tokens){0};
 }
 
-static void add_token(fx_tokens *t, int32_t id)
+const char *fx_token_text(const fx_engine *e, int32_t id, size_t *n)
+{
+    const char *s = id == BOS ? "<s>" : is_word(id) ? words[id - WORD] : &e->bytes[id & 255];
+    *n = id < BOS ? 1 : strlen(s);
+    return s;
+}
+
+fx_status fx_detokenize(const fx_engine *e, const int32_t *id, size_t n, bool show_control,
+                        size_t *at, char **out, size_t *n_bytes, fx_error *err)
+{
+    fxi_buf b = {0};
+    bool ok = fxi_buf_str(&b, "");
+    for (size_t i = 0; ok && i < n; i++) {
+        size_t len;
+        const char *s = fx_token_text(e, id[i], &len);
+        if (at) at[i] = fxi_utf8_count(b.p ? b.p : "", b.n);
+        if (show_control || (id[i] != BOS && id[i] != EOT)) ok = fxi_buf_add(&b, s, len);
+    }
+    if (!ok) {
+        fxi_buf_free(&b);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
+    *n_bytes = b.n;
+    *out = b.p;
+    return FX_OK;
+}
+
+void fx_clear_cache(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    e->counts.n_cleared++;
+    pthread_mutex_unlock(&e->mu);
+}
+
+fx_status fx_set_kv_memory(fx_engine *e, uint64_t kv_memory_bytes, fx_error *err)
+{
+    if (kv_memory_bytes < 1000) return fxi_fail(err, FX_EINVAL, "too small");
+    pthread_mutex_lock(&e->mu);
+    e->counts.kv_memory_bytes = kv_memory_bytes;
+    pthread_mutex_unlock(&e->mu);
+    return FX_OK;
+}
+
+static bool add_token(fx_tokens *t, int32_t id)
 {
     if (t->n == t->cap) {
+        int32_t *more = realloc(t->id, (t->cap * 2 + 64) * sizeof *more);
+        if (!more) return false;
+        t->id = more;
         t->cap = t->cap * 2 + 64;
-        t->id = realloc(t->id, t->cap * sizeof *t->id);
-        if (!t->id) abort();
     }
     t->id[t->n++] = id;
+    return true;
+}
+
+static void grind(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    e->n_grinding++;
+    while (!e->released) pthread_cond_wait(&e->release, &e->mu);
+    e->n_grinding--;
+    pthread_mutex_unlock(&e->mu);
+}
+
+fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsigned flags,
+                          size_t max_tok, fx_tokens *out, fx_error *err)
+{
+    if (n >= 5 && !memcmp(text, "grind", 5)) grind((fx_engine *)e); // only the lock changes
+    if (max_tok && n > max_tok)
+        return fxi_fail(err, FX_ECONTEXT, "the text has more than %zu tokens", max_tok);
+    bool ok = !(flags & FX_TOKENIZE_BOS) || add_token(out, BOS);
+    for (size_t i = 0; ok && i < n; i++) {
+        const bool eot = flags & FX_TOKENIZE_CONTROL && n - i >= 5 && !memcmp(text + i, "<eot>", 5);
+        ok = add_token(out, eot ? EOT : (unsigned char)text[i]);
+        if (eot) i += 4;
+    }
+    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
 fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned flags,
                       fx_tokens *out, fx_error *err)
 {
-    (void)e, (void)err;
-    if (flags & FX_TOKENIZE_BOS) add_token(out, BOS);
-    for (size_t i = 0; i < n; i++) add_token(out, (unsigned char)text[i]);
-    return FX_OK;
+    return fx_tokenize_max(e, text, n, flags, 0, out, err);
 }
 
 // The text of a conversation is that of its last message.
@@ -279,6 +465,7 @@ fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, cha
 {
     (void)e;
     *out = last_text(q->messages);
+    if (!*out) return fxi_fail(err, FX_ENOMEM, "out of memory");
     *n = strlen(*out);
     if (strcmp(*out, "refuse") != 0) return FX_OK;
     free(*out);
@@ -292,7 +479,7 @@ fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q,
     char *text;
     size_t n;
     FX_TRY(fx_chat_request_text(e, q, &text, &n, err));
-    fx_status st = fx_tokenize(e, text, n, FX_TOKENIZE_BOS, out, err);
+    fx_status st = fx_tokenize_max(e, text, n, FX_TOKENIZE_BOS, q->max_tok, out, err);
     free(text);
     return st;
 }
@@ -338,18 +525,37 @@ static void read_order(fake_request *r)
         if (!strcmp(word, kinds[i])) snprintf(r->kind, sizeof r->kind, "%s", word);
     r->n_token = n;
     r->every_s = ms * 1e-3;
+    const int32_t last = r->prompt[r->n_prompt - 1];
+    if (is_word(last) && r->req.task == FX_TASK_GENERATE) {
+        snprintf(r->kind, sizeof r->kind, "words");
+        r->n_token = EOT - last;
+    }
     if (!strcmp(r->kind, "say"))
         r->n_token = count_words(r->text + (strncmp(r->text, "say ", 4) ? 0 : 4));
     r->due_s = fxi_now_s() + r->every_s;
 }
 
-static fx_status check(const fx_request *req, fx_error *err)
+static fx_status check_task(const fx_model_info *info, const fx_request *req, fx_error *err)
+{
+    if (req->task == FX_TASK_GENERATE)
+        return info->generates ? FX_OK : fxi_fail(err, FX_EINVAL, "the model does not generate");
+    if (!info->embeds) return fxi_fail(err, FX_EINVAL, "the model does not embed");
+    if (req->n_dim < 0 || req->n_dim > N_EMBD) return fxi_fail(err, FX_EINVAL, "dimensions");
+    if (req->n_prompt > EMBD_TOK)
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, the model embeds %d",
+                        req->n_prompt, EMBD_TOK);
+    return FX_OK;
+}
+
+static fx_status check(const fx_engine *e, const fx_request *req, fx_error *err)
 {
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+    FX_TRY(check_task(&e->info, req, err));
     if (req->n_prompt > CTX)
         return fxi_fail(err, FX_ECONTEXT, "the prompt has %zu tokens, the context %d",
                         req->n_prompt, CTX);
-    if (req->n_choice < 1 || req->n_choice > MAX_CHOICE) return fxi_fail(err, FX_EINVAL, "choices");
+    if (req->task == FX_TASK_GENERATE && (req->n_choice < 1 || req->n_choice > MAX_CHOICE))
+        return fxi_fail(err, FX_EINVAL, "choices");
     return FX_OK;
 }
 
@@ -360,6 +566,13 @@ static void remember_locked(fx_engine *e, const fx_request *req)
     to->req = *req;
     if (s->n_bias > 8 || s->n_allow > 8 || req->n_stop_token > 8 || req->n_stop > 8) abort();
     for (size_t i = 0; i < s->n_bias; i++) to->bias[i] = s->bias[i];
+    for (size_t i = 0; i < s->n_ban_run && i < 8; i++) {
+        to->run[i] = (fx_id_run){to->run_id[i], s->ban_run[i].n};
+        memcpy(to->run_id[i], s->ban_run[i].id, s->ban_run[i].n * sizeof(int32_t));
+    }
+    for (size_t i = 0; i < 8 && i < req->n_prompt; i++) to->prompt[i] = req->prompt[i];
+    to->req.prompt = to->prompt;
+    to->req.sampling.ban_run = to->run;
     for (size_t i = 0; i < s->n_allow; i++) to->allow[i] = s->allow[i];
     for (size_t i = 0; i < req->n_stop_token; i++) to->stop_token[i] = req->stop_token[i];
     for (size_t i = 0; i < req->n_stop; i++) {
@@ -376,19 +589,23 @@ static void remember_locked(fx_engine *e, const fx_request *req)
 
 fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error *err)
 {
-    FX_TRY(check(req, err));
+    FX_TRY(check(e, req, err));
     fake_request *r = calloc(1, sizeof *r);
+    if (!r) return fxi_fail(err, FX_ENOMEM, "out of memory");
     r->req = *req;
+    if (req->task == FX_TASK_EMBED) r->req.max_tok = -1, r->req.n_choice = 1;
     r->n_prompt = req->n_prompt;
     r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;
+    memcpy(r->prompt, req->prompt, req->n_prompt * sizeof *r->prompt);
     for (size_t i = 0, n = 0; i < req->n_prompt; i++)
-        if (req->prompt[i] != BOS) r->text[n++] = (char)req->prompt[i];
+        if (req->prompt[i] < BOS) r->text[n++] = (char)req->prompt[i];
     fx_status st = refuse(r, err);
     if (st != FX_OK) {
         free(r);
         return st;
     }
     read_order(r);
+    if (req->task == FX_TASK_EMBED) r->n_token = 0;
     pthread_mutex_lock(&e->mu);
     r->id = *id = (uint64_t)++e->counts.n_submitted;
     e->counts.n_running++;
@@ -426,12 +643,37 @@ const fake_seen *fake_engine_last(fx_engine *e)
     return &e->seen;
 }
 
+void fake_engine_abilities(fx_engine *e, bool generates, bool embeds)
+{
+    e->info.generates = generates;
+    e->info.embeds = embeds;
+    e->info.n_embd = embeds ? N_EMBD : 0;
+    e->info.embd_tok = embeds ? EMBD_TOK : 0;
+    snprintf(e->info.pooling, sizeof e->info.pooling, "%s", embeds ? "mean" : "");
+}
+
 void fake_engine_open(fx_engine *e, int n_token)
 {
     pthread_mutex_lock(&e->mu);
     e->n_open = n_token;
     pthread_cond_signal(&e->cond);
     pthread_mutex_unlock(&e->mu);
+}
+
+void fake_engine_release(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    e->released = true;
+    pthread_cond_broadcast(&e->release);
+    pthread_mutex_unlock(&e->mu);
+}
+
+int fake_engine_grinding(fx_engine *e)
+{
+    pthread_mutex_lock(&e->mu);
+    int n = e->n_grinding;
+    pthread_mutex_unlock(&e->mu);
+    return n;
 }
 
 bool fake_engine_wait_idle(fx_engine *e, double s)

@@ -1,6 +1,9 @@
 // fake_engine.h - an engine without a model, for tests of code above flexinfer.h.
 //
-// It has the real one's functions, events and thread. A token is a byte (id = value, id 256 = BOS).
+// It has the real one's functions, events and thread. A token is a byte (id = value), BOS (256,
+// spelled "<s>"), or a word: 257 "A", 258 " b", 259 " c", 260 " x", 261 and 262 the two bytes of
+// U+00E9, 263 the control token "<eot>". Words are made from ids only, "<eot>" from text with
+// FX_TOKENIZE_CONTROL, too. A prompt that ends with a word is answered by the words after it.
 // The prompt's text (of a conversation: the last message) is an order that says what to answer:
 //     "say a b c"        the words, one token each, then STOP
 //     "count N"          "1 2 .. N", one token each, then STOP
@@ -13,19 +16,32 @@
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
+//     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
+// With FX_TASK_EMBED the prompt's text becomes a vector of 8 numbers: number i is the count of its
+// bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
+// "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too.
+// Texts of more than 512 tokens are too long to embed; fake_engine_abilities switches tasks off.
+// Logprobs: a token of an answer has -0.5 and is the likeliest, before the ids that follow it with
+// one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
+//
+// The times in events are made up: each request queues for FAKE_QUEUED_US and so on.
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
 #include "flexinfer/flexinfer.h"
 
+enum { FAKE_QUEUED_US = 2000, FAKE_PREFILL_US = 3000, FAKE_GAP_US = 1000 };
+
 fx_engine *fake_engine_new(void);
 
 typedef struct fake_counts {
-    int n_running;   // requests
-    int n_submitted; // so far
-    int n_cancelled; // so far: those ended by fx_cancel
+    int n_running;            // requests
+    int n_submitted;          // so far
+    int n_cancelled;          // so far: those ended by fx_cancel
+    int n_cleared;            // calls of fx_clear_cache
+    uint64_t kv_memory_bytes; // of the last fx_set_kv_memory
 } fake_counts;
 
 fake_counts fake_engine_counts(fx_engine *eng);
@@ -35,6 +51,9 @@ fake_counts fake_engine_counts(fx_engine *eng);
 typedef struct fake_seen {
     fx_request req; // except prompt, on_event, ud
     fx_bias bias[8];
+    fx_id_run run[8];
+    int32_t run_id[8][8];
+    int32_t prompt[8]; // its first ids
     int32_t allow[8], stop_token[8];
     char stop[8][32];
     const char *stop_list[8];
@@ -42,8 +61,16 @@ typedef struct fake_seen {
 } fake_seen;
 
 const fake_seen *fake_engine_last(fx_engine *eng);
+// What fx_model_info says, and fx_submit obeys: both are true at the start.
+void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // Lets every "gate" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
+// Lets "grind" texts through, from now on; those that are being tokenized now.
+void fake_engine_release(fx_engine *eng);
+int fake_engine_grinding(fx_engine *eng);
+// Whether the calling thread is the engine's, outside its callbacks: what it allocates is no part
+// of what is tested.
+bool fake_engine_is_own(void);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

@@ -59,7 +59,7 @@ void http_post(int fd, const char *path, const char *body)
 {
     size_t n = strlen(body);
     http_send(fd,
-              "POST %s HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+              "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
               "Content-Length: %zu\r\n\r\n",
               path, n);
     send_all(fd, body, n);
@@ -163,7 +163,7 @@ http_reply http_call(int port, const char *method, const char *path, const char 
     if (body)
         http_post(fd, path, body);
     else
-        http_send(fd, "%s %s HTTP/1.1\r\nHost: t\r\n\r\n", method, path);
+        http_send(fd, "%s %s HTTP/1.1\r\nHost: localhost\r\n\r\n", method, path);
     http_reply r = {0};
     if (strcmp(method, "HEAD"))
         r = http_read(fd);

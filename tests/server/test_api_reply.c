@@ -34,6 +34,7 @@ static fxi_reply reply_of(fxi_api api, const char *members, size_t max_out_bytes
 static void give(fxi_reply *r, int choice, const char *text, int n_generated, fx_finish finish)
 {
     fx_event ev = {.choice = choice,
+                   .token = -1,
                    .text = text,
                    .text_bytes = strlen(text),
                    .finish = finish,
@@ -77,10 +78,9 @@ static void test_chat_stream_golden(void **state)
                "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
                "{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"logprobs\":null,"
                "\"finish_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
-               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
-               "\"stop_reason\":null}],\"usage\":null}\n\n" CHAT_HEAD
-               "]," USAGE(9, 2, 11) "}\n\n"
-                                    "data: [DONE]\n\n");
+               "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":"
+               "null}\n\n" CHAT_HEAD "]," USAGE(9, 2, 11) "}\n\n"
+                                                          "data: [DONE]\n\n");
     fxi_reply_free(&r);
 }
 
@@ -97,10 +97,8 @@ static void test_text_stream(void **state)
         &r, TEXT_HEAD
         "{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
         "{\"index\":1,\"text\":\"b\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" TEXT_HEAD
-        "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\","
-        "\"stop_reason\":null}]}\n\n" TEXT_HEAD
-        "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\","
-        "\"stop_reason\":null}]}\n\n"
+        "{\"index\":1,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\"}]}\n\n" TEXT_HEAD
+        "{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
         "data: [DONE]\n\n");
     fxi_reply_free(&r);
 }
@@ -179,7 +177,9 @@ static void test_stop_reason(void **state)
             fxi_buf b = {0};
             snprintf(members, sizeof members, ",%s%s", rows[i].members,
                      stream ? ",\"stream\":true" : "");
-            snprintf(want, sizeof want, "\",\"stop_reason\":%s}", rows[i].want);
+            const bool silent = stream && !strcmp(rows[i].want, "null");
+            snprintf(want, sizeof want, "\"%s%s}",
+                     silent ? "" : ",\"stop_reason\":", silent ? "" : rows[i].want);
             fxi_reply r = reply_of(FXI_API_CHAT, members, 1000000);
             fx_event ev = {.text = "",
                            .finish = rows[i].finish,

@@ -79,7 +79,7 @@ static const struct bad {
      400, "messages[1].content", "invalid_type"},
     {H,
      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]}",
-     501, "messages[0].content", "unsupported_parameter"},
+     400, "messages[0].content", "unsupported_parameter"},
     {H, "{\"messages\":[{\"role\":\"user\",\"name\":1,\"content\":\"a\"}]}", 400,
      "messages[0].name", "invalid_type"},
     {H, "{\"messages\":[{\"role\":\"tool\",\"tool_call_id\":1,\"content\":\"a\"}]}", 400,
@@ -216,24 +216,39 @@ static const struct bad_field {
     {"\"chat_template_kwargs\":{\"tools\":1}", 400, "chat_template_kwargs", "invalid_value", 2},
     {"\"add_generation_prompt\":1", 400, "add_generation_prompt", "invalid_type", 2},
     // known, not supported
-    {"\"logprobs\":0", 501, "logprobs", "unsupported_parameter", 1},
-    {"\"logprobs\":true", 501, "logprobs", "unsupported_parameter", 2},
-    {"\"logprobs\":true,\"top_logprobs\":2", 501, "logprobs", "unsupported_parameter", 2},
-    {"\"echo\":true", 501, "echo", "unsupported_parameter", 3},
-    {"\"echo\":true,\"max_tokens\":0", 501, "echo", "unsupported_parameter", 3},
-    {"\"suffix\":\"x\"", 501, "suffix", "unsupported_parameter", 1},
-    {"\"response_format\":{\"type\":\"json_object\"}", 501, "response_format",
+    {"\"echo\":true", 400, "echo", "unsupported_parameter", 2},
+    {"\"suffix\":\"x\"", 400, "suffix", "unsupported_parameter", 1},
+    {"\"add_special_tokens\":true", 400, "add_special_tokens", "unsupported_parameter", 2},
+    {"\"response_format\":{\"type\":\"json_object\"}", 400, "response_format",
      "unsupported_parameter", 3},
-    {"\"tool_choice\":\"required\"", 501, "tool_choice", "unsupported_parameter", 2},
-    {"\"tool_choice\":{\"type\":\"function\"}", 501, "tool_choice", "unsupported_parameter", 2},
-    {"\"structured_outputs\":{\"regex\":\"a\"}", 501, "structured_outputs", "unsupported_parameter",
+    {"\"tool_choice\":\"required\"", 400, "tool_choice", "unsupported_parameter", 2},
+    {"\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice", "unsupported_parameter", 2},
+    {"\"structured_outputs\":{\"regex\":\"a\"}", 400, "structured_outputs", "unsupported_parameter",
      3},
-    {"\"bad_words\":[\"a\"]", 501, "bad_words", "unsupported_parameter", 3},
-    {"\"prompt_logprobs\":1", 501, "prompt_logprobs", "unsupported_parameter", 3},
-    {"\"chat_template\":\"x\"", 501, "chat_template", "unsupported_parameter", 2},
+    {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
+    {"\"continue_final_message\":true", 400, "continue_final_message", "unsupported_parameter", 2},
+    {"\"chat_template\":\"x\"", 400, "chat_template", "unsupported_parameter", 2},
+    // what an answer says
+    {"\"echo\":1", 400, "echo", "invalid_type", 1},
+    {"\"logprobs\":21", 400, "logprobs", "invalid_value", 1},
+    {"\"logprobs\":true", 400, "logprobs", "invalid_type", 1},
+    {"\"logprobs\":true,\"top_logprobs\":21", 400, "top_logprobs", "invalid_value", 2},
+    {"\"prompt_logprobs\":21", 400, "prompt_logprobs", "invalid_value", 3},
+    {"\"prompt_logprobs\":-1", 400, "prompt_logprobs", "invalid_value", 3},
+    {"\"prompt_logprobs\":0,\"stream\":true", 400, "prompt_logprobs", "invalid_value", 3},
+    {"\"return_token_ids\":\"yes\"", 400, "return_token_ids", "invalid_type", 3},
+    {"\"truncate_prompt_tokens\":-2", 400, "truncate_prompt_tokens", "invalid_value", 3},
+    {"\"bad_words\":\"a\"", 400, "bad_words", "invalid_type", 3},
+    {"\"bad_words\":[1]", 400, "bad_words", "invalid_type", 3},
+    {"\"bad_words\":[\"a\",\"\"]", 400, "bad_words", "invalid_value", 3},
+    {"\"request_id\":\"a/b\"", 400, "request_id", "invalid_value", 3},
+    {"\"request_id\":\"\"", 400, "request_id", "invalid_value", 3},
+    {"\"keep_priority\":8", 400, "keep_priority", "invalid_value", 3},
+    {"\"keep_seconds\":-1", 400, "keep_seconds", "invalid_value", 3},
+    {"\"tool_choice\":\"none auto\"", 400, "tool_choice", "invalid_value", 2},
     // a wrong value outranks what is not supported
-    {"\"echo\":true,\"use_beam_search\":\"x\"", 400, "use_beam_search", "invalid_type", 3},
-    {"\"echo\":true,\"model\":\"other\"", 404, "model", "model_not_found", 3},
+    {"\"mirostat\":1,\"use_beam_search\":\"x\"", 400, "use_beam_search", "invalid_type", 3},
+    {"\"mirostat\":1,\"model\":\"other\"", 404, "model", "model_not_found", 3},
 };
 
 static void expect_error(fxi_api api, const char *body, int status, const char *param,
@@ -522,20 +537,26 @@ static void test_blame(void **state)
         fxi_api api;
         const char *members;
         fx_status st;
-        const char *want;
+        const char *want, *line;
     } rows[] = {
-        {C, "", FX_ECONTEXT, "prompt"},
-        {H, "", FX_ECONTEXT, "messages"},
-        {C, "", FX_EINVAL, "n"},
-        {C, ",\"n\":2,\"best_of\":4", FX_EINVAL, "best_of"},
-        {H, "", FX_ENOSPACE, "max_tokens"},
-        {H, ",\"max_completion_tokens\":5", FX_ENOSPACE, "max_completion_tokens"},
+        {C, "", FX_ECONTEXT, "prompt", ""},
+        {H, "", FX_ECONTEXT, "messages", ""},
+        {C, "", FX_EINVAL, "n", "9 sequences are asked for"},
+        {C, "", FX_EINVAL, "min_tokens", "min_tok: every token"},
+        {C, "", FX_EINVAL, "allowed_token_ids", "allow: every token"},
+        {C, "", FX_EINVAL, "repetition_penalty", "repetition_penalty: 1e31"},
+        {C, "", FX_EINVAL, "model", "the model embeds texts"},
+        {C, ",\"n\":2,\"best_of\":4", FX_EINVAL, "best_of", ""},
+        {H, "", FX_ENOSPACE, "max_tokens", ""},
+        {H, ",\"max_completion_tokens\":5", FX_ENOSPACE, "max_completion_tokens", ""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_params par;
         (void)request_of(&par, rows[i].api, rows[i].members);
-        assert_string_equal(fxi_params_blame(&par, rows[i].st), rows[i].want);
+        fx_error e = {rows[i].st, ""};
+        snprintf(e.text, sizeof e.text, "%s", rows[i].line);
+        assert_string_equal(fxi_params_blame(&par, &e), rows[i].want);
         fxi_params_free(&par);
     }
 }

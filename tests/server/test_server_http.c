@@ -122,6 +122,7 @@ static const struct plain_row {
     const char *in_body;
 } plain_rows[] = {
     {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
+    {"GET", "/ready", NULL, 200, "{\"status\":\"ready\"}"},
     {"HEAD", "/health", NULL, 200, NULL},
     {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
     {"GET", "/stats", NULL, 200, "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
@@ -151,7 +152,7 @@ static const struct plain_row {
     {"POST", TEXT, "nonsense", 400, "invalid_json"},
     {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
     {"POST", TEXT, "{\"prompt\":\"a\",\"model\":\"x\"}", 404, "model_not_found"},
-    {"POST", TEXT, "{\"prompt\":\"a\",\"echo\":true}", 501, "not_supported_error"},
+    {"POST", TEXT, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "\"param\":\"suffix\""},
     {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
     {"POST", TEXT, "{\"prompt\":\"closed\"}", 503, "draining"},
     {"POST", TEXT, "{\"prompt\":\"nospace\"}", 400, "the script says 'nospace'"},
@@ -198,7 +199,7 @@ static void test_request_fields(void **state)
         http_call(f->port, "POST", TEXT,
                   "{\"prompt\":\"say a\",\"logit_bias\":{\"65\":-7.5},"
                   "\"allowed_token_ids\":[65,66],\"stop_token_ids\":[67],\"stop\":[\"x\",\"yz\"],"
-                  "\"cache_salt\":\"pepper\",\"priority\":-7,\"best_of\":3,\"n\":2}"),
+                  "\"cache_salt\":\"pepper\",\"priority\":7,\"best_of\":3,\"n\":2}"),
         200, NULL);
     const fx_request *r = &fake_engine_last(f->eng)->req;
     assert_int_equal(r->sampling.n_bias, 1);
@@ -210,8 +211,8 @@ static void test_request_fields(void **state)
     assert_int_equal(r->stop_token[0], 67);
     assert_int_equal(r->n_stop, 2);
     assert_string_equal(r->stop[1], "yz");
-    assert_string_equal(r->tenant, "pepper");
-    assert_int_equal(r->priority, 7);
+    assert_string_equal(r->tenant, "anonymous/127.0.0.1/pepper");
+    assert_int_equal(r->priority, -7);
     assert_int_equal(r->n_choice, 2);
     assert_int_equal(r->n_best, 3);
     end(f);
@@ -233,7 +234,7 @@ static void test_headers(void **state)
     assert_true(has(&r.head, "X-Request-Id: req-"));
     http_reply_free(&r);
     int fd = http_open(f->port);
-    http_send(fd, "GET /health HTTP/1.1\r\nHost: t\r\nX-Request-Id: mine-7\r\n\r\n");
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n");
     r = http_read(fd);
     assert_true(has(&r.head, "X-Request-Id: mine-7\r\n"));
     http_reply_free(&r);
@@ -259,11 +260,12 @@ static void test_limits(void **state)
     expect(http_call(f->port, "POST", TEXT, fits), 400, "context_length_exceeded");
     expect(http_call(f->port, "POST", TEXT, large), 413, "invalid_request_error");
     int fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: 900000\r\n\r\n");
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: 900000\r\n\r\n");
     expect(http_read(fd), 413, "invalid_request_error"); // at once, without the body
     close(fd);
     fd = http_open(f->port);
-    http_send(fd, "GET /health HTTP/1.1\r\nHost: t\r\nX-Long: %.1500s\r\n", huge);
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: %.1500s\r\n", huge);
     for (int i = 0; i < 12; i++) http_send(fd, "X-Long%d: %.1500s\r\n", i, huge);
     http_send(fd, "\r\n");
     expect(http_read(fd), 431, "invalid_request_error");
@@ -278,19 +280,25 @@ static void test_content_types(void **state)
         const char *header;
         int status;
     } rows[] = {
-        {"X-None: 1", 200},
-        {"Content-Type: application/json; charset=utf-8", 200},
-        {"Content-Type: application/x-www-form-urlencoded", 200},
-        {"Content-Type: text/plain", 200},
+        {"Content-Type: application/json", 200},
+        {"Content-Type: Application/JSON; charset=utf-8", 200},
+        {"Content-Type: application/json\r\nContent-Encoding: identity", 200},
+        {"X-None: 1", 415},
+        {"Content-Type:", 415},
+        {"Content-Type: application/x-www-form-urlencoded", 415},
+        {"Content-Type: text/plain", 415},
+        {"Content-Type: text/plain; application/json", 415},
+        {"Content-Type: application/jsonx", 415},
         {"Content-Type: text/xml", 415},
         {"Content-Type: multipart/form-data; boundary=x", 415},
-        {"Content-Encoding: gzip", 415},
+        {"Content-Type: application/json\r\nContent-Encoding: gzip", 415},
     };
     (void)state;
     fixture *f = begin((fxi_server_options){0});
     int fd = http_open(f->port); // all on one connection
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\n%s\r\nContent-Length: 18\r\n\r\n%s",
+        http_send(fd,
+                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: 18\r\n\r\n%s",
                   rows[i].header, "{\"prompt\":\"say a\"}");
         expect(http_read(fd), rows[i].status, rows[i].status == 200 ? "\"text\":\"a\"" : "error");
     }
@@ -303,15 +311,21 @@ static void test_expect_continue(void **state)
     (void)state;
     fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
-                  "Content-Length: 18\r\n\r\n");
+    http_send(
+        fd,
+        "POST " TEXT
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        "Content-Length: 18\r\n\r\n");
     expect(http_read(fd), 100, NULL);
     http_send(fd, "{\"prompt\":\"say a\"}");
     expect(http_read(fd), 200, "\"text\":\"a\"");
     close(fd);
     fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
-                  "Content-Length: 1001\r\n\r\n");
+    http_send(
+        fd,
+        "POST " TEXT
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        "Content-Length: 1001\r\n\r\n");
     expect(http_read(fd), 413, "error");
     close(fd);
     end(f);
@@ -343,18 +357,21 @@ static void test_chunked_body(void **state)
     (void)state;
     fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     http_send(fd, "9\r\n{\"prompt\"\r\n");
     nap(0.02);
     http_send(fd, "9\r\n:\"say a\"}\r\n0\r\n\r\n");
     expect(http_read(fd), 200, "\"text\":\"a\"");
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 3; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
     http_send(fd, "0\r\n\r\n");
     expect(http_read(fd), 413, "error");
     close(fd);
     fd = http_open(f->port); // one that never ends is cut off
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 20; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
     http_reply r = http_read(fd);
     assert_int_equal(r.status, 0);
@@ -390,8 +407,7 @@ static void test_golden_stream(void **state)
     static const char want[] = HEAD
         "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," NULLS HEAD
         "{\"index\":0,\"delta\":{\"content\":\"Hi\"}," NULLS HEAD
-        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
-        "\"stop_reason\":null}],\"usage\":null}"
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}"
         "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
     (void)state;
@@ -595,7 +611,8 @@ static void test_stop(void **state)
     http_post(whole, TEXT, "{\"prompt\":\"stuck\"}");
     http_post(fresh, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
     http_post(stream, TEXT, "{\"prompt\":\"slow 999999 5\",\"max_tokens\":999999,\"stream\":true}");
-    http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: t\r\nContent-Length: 99\r\n\r\n{");
+    http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                    "application/json\r\nContent-Length: 99\r\n\r\n{");
     http_reply r = http_read_until(stream, "\" 3\"");
     http_reply_free(&r);
     wait_running(f, 3);
@@ -641,7 +658,7 @@ static void test_stop_at_once(void **state)
     for (int i = 0; i < 400; i++) {
         fixture *f = begin((fxi_server_options){0});
         int fd = http_open(f->port);
-        http_send(fd, "GET /health HTTP/1.0\r\nHost: t\r\n\r\n");
+        http_send(fd, "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n");
         for (volatile int spin = 0; spin < i % 200 * 100; spin++) continue;
         end(f);
         close(fd);

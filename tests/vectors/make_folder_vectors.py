@@ -51,6 +51,9 @@ def pack(source, name):
     else:
         save_file(tensors, os.path.join(folder, "model.safetensors"), {"format": "pt"})
     shutil.copy(os.path.join(source, name, "config.json"), folder)
+    if os.path.exists(os.path.join(source, name, "modules.json")):
+        shutil.copy(os.path.join(source, name, "modules.json"), folder)
+        shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
 
 
 for case in sorted(set(os.listdir(sys.argv[1])) - SKIPPED):

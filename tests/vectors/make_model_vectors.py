@@ -21,7 +21,7 @@ import re
 import gguf
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, CONFIG_MAPPING
+from transformers import AutoModel, AutoModelForCausalLM, CONFIG_MAPPING
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 VOCAB = 48
@@ -53,6 +53,8 @@ LONGROPE = rope("longrope", 10000.0, short_factor=SHORT, long_factor=LONG, origi
 PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=256,
             original_max_position_embeddings=64, rope_parameters={**LONGROPE, "partial_rotary_factor": 0.5},
             partial_rotary_factor=0.5)
+ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
+               max_position_embeddings=300, type_vocab_size=2)
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 
 CASES = [
@@ -63,6 +65,15 @@ CASES = [
          keys={"context_length": 192}, rope_parameters=rope("dynamic", factor=4.0)),
     case("llama-llama3", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=LLAMA3),
     case("llama-mean", "llama", "llama", num_hidden_layers=1, keys={"pooling_type": 1}),
+    case("qwen2-both-ways", "qwen2", "qwen2", num_hidden_layers=1, tie_word_embeddings=True,
+         keys={"pooling_type": 3, "attention.causal": False}),
+    case("bert", "bert", "bert", n_prompt=300, **ENCODER, keys={"pooling_type": 2, "attention.causal": False}),
+    case("bert-mean", "bert", "bert", n_prompt=33, **{**ENCODER, "max_position_embeddings": 64},
+         keys={"pooling_type": 1, "attention.causal": False}),
+    case("xlm-roberta", "xlm-roberta", "bert", n_prompt=47, **{**ENCODER, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
+         keys={"pooling_type": 1, "attention.causal": False}),
+    case("nomic-bert", "nomic_bert", "nomic-bert", n_prompt=150, **ENCODER,
+         rope_parameters=rope("default", 1000.0), keys={"pooling_type": 1, "attention.causal": False}),
     case("qwen3-embedding", "qwen3", "qwen3", num_hidden_layers=1, hidden_size=28, head_dim=6, num_attention_heads=4,
          num_key_value_heads=2, keys={"pooling_type": 3}),
     case("llama-yarn", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=YARN),
@@ -109,6 +120,8 @@ CASES = [
          use_parallel_residual=False, rope_parameters=rope("default", partial_rotary_factor=0.5), rotary_pct=0.5),
     case("opt", "opt", "opt", num_key_value_heads=3, ffn_dim=40, max_position_embeddings=80,
          word_embed_proj_dim=30, tie_word_embeddings=True),
+    case("opt-post-norm", "opt", "opt", hidden_size=64, num_attention_heads=4, num_key_value_heads=4, ffn_dim=32,
+         max_position_embeddings=80, word_embed_proj_dim=32, do_layer_norm_before=False, tie_word_embeddings=True),
     case("starcoder2", "starcoder2", "starcoder2", sliding_window=None, tie_word_embeddings=True),
     case("phi2", "phi", "phi2", num_key_value_heads=3, rope_parameters=rope("default", partial_rotary_factor=0.4),
          partial_rotary_factor=0.4),
@@ -129,12 +142,13 @@ CASES = [
          rope_parameters=rope("default", 15000.0)),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
+ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
 
 # ---- the model -------------------------------------------------------------------------------------------------
 
 
 def is_norm(name):
-    return "norm" in name or re.search(r"\bln_|layernorm", name) is not None
+    return "norm" in name.lower() or re.search(r"\bln_", name) is not None
 
 
 def randomise(model, config):
@@ -172,8 +186,9 @@ def round_experts(model):
 def make_model(c, seed):
     torch.manual_seed(seed)
     config = CONFIG_MAPPING[c["hf"]](**c["config"])
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager",
-                                             experts_implementation="eager").eval()
+    auto = AutoModel if c["arch"] in ENCODERS else AutoModelForCausalLM
+    model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager",
+                             experts_implementation="eager").eval()
     randomise(model, config)
     if c["name"].endswith("mxfp4"):
         round_experts(model)
@@ -183,9 +198,11 @@ def make_model(c, seed):
 
 def embedding(c, model, prompt):
     """What the rows of the prompt are pooled to, divided by its length."""
+    n = len(prompt)
+    both = {"attention_mask": torch.zeros(1, 1, n, n)} if c["name"].endswith("both-ways") else {}
     with torch.no_grad():
-        rows = model.model(torch.tensor([prompt])).last_hidden_state[0]
-    v = rows.mean(0) if c["keys"]["pooling_type"] == 1 else rows[-1]
+        rows = getattr(model, "model", model)(torch.tensor([prompt]), **both).last_hidden_state[0]
+    v = {1: rows.mean(0), 2: rows[0], 3: rows[-1]}[c["keys"]["pooling_type"]]
     return numbers(v / v.norm())
 
 
@@ -212,7 +229,8 @@ TOP = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output",
        "token_embd", "transformer.ln_f": "output_norm", "transformer.wte": "token_embd", "transformer.wpe":
        "position_embd", "embed_in": "token_embd", "final_layer_norm": "output_norm", "embed_out": "output",
        "decoder.embed_tokens": "token_embd", "decoder.embed_positions": "position_embd",
-       "decoder.final_layer_norm": "output_norm", "final_layernorm": "output_norm"}
+       "decoder.final_layer_norm": "output_norm", "final_layernorm": "output_norm",
+       "decoder.project_in": "project_in", "decoder.project_out": "project_out"}
 LAYER = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "self_attn.out_proj": "attn_output", "self_attn.dense": "attn_output",
@@ -237,6 +255,12 @@ POST = {  # families whose names of norms mean something else
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
 POST["gemma3"] = POST["gemma2"]
+TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
+            "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm"})
+POST["bert"] = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+                "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+                "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
+POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
 PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
 
 
@@ -260,7 +284,7 @@ def heads_of(config, name):
 def rename(c, key):
     """(layer or None, GGUF name, kind) of a tensor."""
     key = re.sub(r"^(model|gpt_neox)\.", "", key)
-    m = re.match(r"(?:transformer\.h|decoder\.layers|layers)\.(\d+)\.(.*)$", key)
+    m = re.match(r"(?:transformer\.h|decoder\.layers|encoder\.layer|layers)\.(\d+)\.(.*)$", key)
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
     table = {**LAYER, **POST.get(c["arch"], {})} if m else TOP
@@ -307,7 +331,7 @@ def tensors(c, model, config):
     for key, t in model.state_dict().items():
         w = t.float().numpy()
         layer, name, kind = rename(c, key)
-        if key == "lm_head.weight" and config.tie_word_embeddings:
+        if key == "lm_head.weight" and config.tie_word_embeddings or key.startswith("pooler."):
             continue
         if ".experts." in key:
             experts(c, layer, key, w, out)
@@ -318,7 +342,7 @@ def tensors(c, model, config):
             continue
         if c["arch"] == "command-r" and name in ("attn_q_norm", "attn_k_norm"):
             raise ValueError("not made")
-        if c["arch"] == "opt" and name == "position_embd":
+        if c["hf"] in ("opt", "xlm-roberta") and name == "position_embd":
             w = w[2:]
         w = fix_attention(c, config, name, w)
         if gemma and "norm" in name:
@@ -354,7 +378,7 @@ def rope_keys(c, config, keys, extra):
         sliding, p = dict(p["sliding_attention"]), dict(p["full_attention"])
         if c["arch"] == "gemma3":
             keys["rope.freq_base_swa"] = float(sliding["rope_theta"])
-    if not p or c["arch"] in ("gpt2", "opt"):
+    if not p or c["arch"] in ("gpt2", "opt", "bert"):
         return
     keys["rope.freq_base"] = float(p.get("rope_theta", 10000.0))
     kind = p.get("rope_type", "default")
@@ -425,6 +449,12 @@ def family_keys(c, config):
     if c["arch"].startswith("granite"):
         keys.update({"embedding_scale": config.embedding_multiplier, "residual_scale": config.residual_multiplier,
                      "attention.scale": config.attention_multiplier, "logit_scale": config.logits_scaling})
+    if c["hf"] == "xlm-roberta":
+        keys["context_length"] = config.max_position_embeddings - 2
+    if c["name"] == "opt-post-norm":
+        keys["do_layer_norm_before"] = False
+    if c["name"] == "bert-mean":
+        keys["pooling_normalize"] = True
     if c["arch"] == "command-r":
         keys["logit_scale"] = config.logit_scale
     if c["arch"] in ("gptneox", "stablelm"):
@@ -480,11 +510,42 @@ def numbers(row):
     return [float(f"{x:.6g}") for x in row.tolist()]
 
 
+def embeds_only(c):
+    return c["arch"] in ENCODERS or not c["keys"].get("attention.causal", True)
+
+
+def write_modules(folder, keys):
+    """How Sentence Transformers says what is done with a model's rows."""
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    modules = [dict(idx=i, name=str(i), path=f"{i}_{k}" if i else "", type=f"sentence_transformers.models.{k}")
+               for i, k in enumerate(kinds)]
+    os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
+    with open(os.path.join(folder, "modules.json"), "w") as f:
+        json.dump(modules, f, indent=1)
+        f.write("\n")
+    with open(os.path.join(folder, "1_Pooling", "config.json"), "w") as f:
+        json.dump({"pooling_mode_mean_tokens": keys["pooling_type"] == 1,
+                   "pooling_mode_cls_token": keys["pooling_type"] == 2}, f, indent=1)
+        f.write("\n")
+
+
+def make_embedding(c, model, config, prompt, folders):
+    write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
+    if folders and c["arch"] == "bert":
+        model.save_pretrained(os.path.join(folders, c["name"]))
+        write_modules(os.path.join(folders, c["name"]), c["keys"])
+    print(f"{c['name']}: an embedding")
+    return {"embedding": embedding(c, model, prompt), "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"],
+            "prompt": prompt}
+
+
 def make_case(c, folders):
     for seed in range(100):  # until no greedy step is near a tie
         model, config = make_model(c, seed)
         torch.manual_seed(1000 + seed)
         prompt = torch.randint(3, VOCAB, (c["n_prompt"],)).tolist()
+        if embeds_only(c):
+            return make_embedding(c, model, config, prompt, folders)
         ref = reference(model, prompt)
         if ref and (c["file"] == c["name"] or seed == 0):
             break

@@ -54,10 +54,24 @@ static void get_8_bytes(const uint8_t *b, int bit, uint8_t mask, int shift, uint
     memcpy(v, &to, sizeof to);
 }
 
+// Sets the bits of 8 integers at v from those of a byte, the lowest bit first.
+static void get_8_bits(uint8_t byte, int shift, uint8_t *v)
+{
+    const uint64_t each = byte * 0x0101010101010101u & 0x8040201008040201u; // bit i of byte i
+    uint64_t to;
+    memcpy(&to, v, sizeof to);
+    to |= ((each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u) << shift;
+    memcpy(v, &to, sizeof to);
+}
+
 // Sets the plane's bits of v [n].
 static void get_plane(const uint8_t *block, const bit_plane *p, int n, uint8_t *v)
 {
     const uint8_t *b = block + p->at, mask = (uint8_t)((1 << p->width) - 1);
+    if (p->width == 1 && p->run == 1) {
+        for (int i = 0; i < n; i += 8) get_8_bits(*b++, p->shift, v + i);
+        return;
+    }
     for (int i = 0; i < n; b += p->run)
         for (int bit = 0; bit < 8; bit += p->width, i += p->run) {
             int k = 0;
@@ -76,10 +90,20 @@ static void put_plane(uint8_t *block, const bit_plane *p, int n, const uint8_t *
                 b[k] |= (uint8_t)((v[i + k] >> p->shift & mask) << bit);
 }
 
+// d, and everything else 0, as far as blocks of n codes have it.
+static void begin_block(fxi_qblock *out, uint16_t d, int n)
+{
+    out->d = d;
+    out->m = 0;
+    memset(out->sc, 0, sizeof out->sc);
+    memset(out->mn, 0, sizeof out->mn);
+    memset(out->code, 0, (size_t)n);
+}
+
 static void read_block(const block_layout *l, const void *block, fxi_qblock *out)
 {
     const uint8_t *b = block;
-    *out = (fxi_qblock){.d = get_u16(b + l->d_at)};
+    begin_block(out, get_u16(b + l->d_at), l->n);
     if (l->m_at >= 0) out->m = get_u16(b + l->m_at);
     if (l->pack) l->pack->get(b + l->sc_at, out);
     for (int i = 0; i < 2; i++)
@@ -225,7 +249,7 @@ CODEC(iq4_xs, 136)
 static void q8_0_read(const void *block, fxi_qblock *out)
 {
     const uint8_t *b = block;
-    *out = (fxi_qblock){.d = get_u16(b)};
+    begin_block(out, get_u16(b), FXI_Q8_0_ELEMS);
     for (int i = 0; i < FXI_Q8_0_ELEMS; i++) out->code[i] = b[2 + i] ^ 0x80;
 }
 
@@ -242,7 +266,7 @@ static void mxfp4_read(const void *block, fxi_qblock *out)
 {
     static const bit_plane codes = {1, 4, 16, 0};
     const uint8_t *b = block;
-    *out = (fxi_qblock){.d = (uint16_t)(b[0] < 2 ? 0x20 << b[0] : (b[0] - 1) << 7)};
+    begin_block(out, (uint16_t)(b[0] < 2 ? 0x20 << b[0] : (b[0] - 1) << 7), 32);
     get_plane(b, &codes, 32, out->code);
 }
 

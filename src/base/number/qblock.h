@@ -16,7 +16,7 @@
 
 #define FXI_QBLOCK_MAX 256 // numbers in a block at most
 
-// A block's fields; those its type does not have are 0.
+// A block's fields; those its type does not have are 0, except codes from its n on.
 typedef struct fxi_qblock {
     uint16_t d, m;                // f16; MXFP4: d is a power of two as bf16
     int8_t sc[16];                // scales of the runs of `sub` numbers, _K types

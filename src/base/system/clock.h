@@ -2,6 +2,13 @@
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
-double fxi_now_s(void); // seconds since an arbitrary moment
+#include <stdint.h>
+#include <time.h>
+
+// Since one arbitrary moment.
+double fxi_now_s(void);
+uint64_t fxi_now_ns(void);
+// The moment in s >= 0 seconds, for waits on CLOCK_MONOTONIC.
+struct timespec fxi_clock_after(double s);
 
 #endif

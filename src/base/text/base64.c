@@ -1,4 +1,4 @@
-// base64.c - four characters to three bytes, strictly.
+// base64.c - four characters to three bytes, strictly, and back.
 #include "base/text/base64.h"
 
 #include <stdint.h>
@@ -40,6 +40,27 @@ bool fxi_base64_decode(const char *s, size_t n, unsigned char *dst, size_t *n_by
         for (int k = 0; k < n_digit - 1; k++)
             dst[(*n_bytes)++] = (unsigned char)(bits >> (16 - 8 * k));
         if (n_digit < 4 && bits & ((1u << (32 - 8 * n_digit)) - 1)) return false;
+    }
+    return true;
+}
+
+// Up to three bytes as four characters.
+static void spell_group(const unsigned char *p, size_t n, char four[4])
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint32_t bits =
+        (uint32_t)p[0] << 16 | (n > 1 ? (uint32_t)p[1] << 8 : 0) | (n > 2 ? (uint32_t)p[2] : 0);
+    for (size_t k = 0; k < 4; k++) four[k] = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
+}
+
+bool fxi_base64_add(fxi_buf *b, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    if (!fxi_buf_reserve(b, (n + 2) / 3 * 4)) return false;
+    for (size_t i = 0; i < n; i += 3) {
+        char four[4];
+        spell_group(p + i, n - i < 3 ? n - i : 3, four);
+        if (!fxi_buf_add(b, four, 4)) return false;
     }
     return true;
 }

@@ -47,6 +47,13 @@ size_t fxi_utf8_check(const char *s, size_t n)
     return n;
 }
 
+size_t fxi_utf8_count(const char *s, size_t n)
+{
+    size_t n_char = 0;
+    for (size_t i = 0; i < n; i++) n_char += (s[i] & 0xc0) != 0x80;
+    return n_char;
+}
+
 size_t fxi_utf8_broken(const char *s, size_t n)
 {
     size_t valid = valid_prefix((const unsigned char *)s, n);

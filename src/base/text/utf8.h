@@ -25,6 +25,9 @@ int fxi_utf8_len(unsigned char first);
 // included).
 size_t fxi_utf8_check(const char *s, size_t n);
 
+// Characters of s[0..n), which is valid.
+size_t fxi_utf8_count(const char *s, size_t n);
+
 // For an invalid sequence at s[0..n), n > 0: the length of its longest prefix that could still have
 // become valid, at least 1.
 size_t fxi_utf8_broken(const char *s, size_t n);

@@ -88,7 +88,7 @@ static fx_status measure_all(fxi_bench *b, fx_error *err)
 {
     fx_engine *eng;
     const fxi_cli_options with = with_room(b->o);
-    FX_TRY(fxi_cli_open(&with, &eng, err));
+    FX_TRY(fxi_cli_open_generator(&with, &eng, err));
     fx_status st = run_engine(b, eng, err);
     fx_engine_close(eng);
     FX_TRY(st);

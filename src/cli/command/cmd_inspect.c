@@ -207,6 +207,14 @@ static void print_error_text(const char *text)
         if ((unsigned char)*text >= 0x20 && *text != 0x7F) putchar(*text);
 }
 
+static void print_abilities(const fx_model_info *info)
+{
+    if (info->embeds)
+        printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info->embd_tok,
+               info->n_embd, info->pooling);
+    if (!info->generates) printf("  generates no text\n");
+}
+
 static void print_runs(const char *path)
 {
     fx_error err;
@@ -215,6 +223,7 @@ static void print_runs(const char *path)
     if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
         printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
                fxi_cli_count(info.n_param, n), info.type);
+        print_abilities(&info);
         return;
     }
     printf("\ndoes not run: ");

@@ -38,7 +38,7 @@ int fxi_cmd_run(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)rest;
     fx_error err;
     fx_engine *eng;
-    if (fxi_cli_open(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    if (fxi_cli_open_generator(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     int rc = !fxi_signals_catch() ? fxi_cli_fail("out of file descriptors")
              : o->prompt          ? run_once(eng, o)
                                   : fxi_conversation_run(eng, o);

@@ -1,95 +1,191 @@
-// cmd_serve.c - runs the server until a signal: its start message and its log go to stderr.
+// cmd_serve.c - runs the server until a signal: it listens, loads the model, serves, drains, stops.
+//
+// Whatever it says goes through a log that holds nobody up (log.h), to stderr. SIGHUP reads the key
+// file again. The first SIGTERM or Ctrl-C lets running answers end; a second one ends the process.
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
+#include "base/system/pages.h" // defines: fxi_heap_map_large
+#include "server/log/log.h"
+#include "server/log/log_line.h" // defines: fxi_level_named
 #include "server/server.h"
+
+#define LOG_WAIT_S 1 // for the last lines
+
+typedef struct serve_run {
+    const fxi_cli_options *o;
+    fxi_server_options opt;
+    fxi_log *log;
+    fxi_say say;
+    fxi_server *srv;
+} serve_run;
+
+// ---- the log ----------------------------------------------------------------------------------
 
 static void log_line(void *ud, const char *line)
 {
-    (void)ud;
-    fprintf(stderr, "%s\n", line);
+    fxi_log_add(ud, line);
 }
 
-static void print_model(const fx_model_info *m)
+static uint64_t count_dropped(void *ud)
 {
-    char params[FXI_SIZE_TEXT_BYTES], file[FXI_SIZE_TEXT_BYTES];
-    fprintf(stderr,
-            "model      %s (%s, %s, %s parameters, %s)\n"
-            "kernels    %s, %d threads\n"
-            "context    %d tokens\n",
-            m->name, m->arch, m->type, fxi_cli_count(m->n_param, params),
-            fxi_cli_size(m->file_bytes, file), m->kernel_path, m->n_thread, m->ctx_tok);
+    return fxi_log_n_dropped(ud);
 }
 
-static void print_memory(const fx_engine *eng, const fxi_cli_options *o)
+static void tell_json(char *dst, size_t cap, uint64_t n_dropped)
 {
-    size_t tok_bytes = fx_engine_info(eng)->kv_bytes_per_tok;
-    fx_stats st;
-    fx_engine_stats(eng, &st);
-    char size[FXI_SIZE_TEXT_BYTES], n_tok[FXI_SIZE_TEXT_BYTES];
-    fprintf(stderr, "KV cache   %zu bytes per token, budget %s (%s): %s tokens\n", tok_bytes,
-            fxi_cli_size(st.kv_budget_bytes, size),
-            o->kv_memory_bytes ? "as given" : "half of what was free",
-            fxi_cli_count(st.kv_budget_bytes / tok_bytes, n_tok));
-    if (o->swap_bytes)
-        fprintf(stderr, "swap       %s in %s\n", fxi_cli_size(o->swap_bytes, size),
-                fxi_cli_swap_dir(o));
+    fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
+    fxi_line_int(&l, "lines", (long long)n_dropped);
+    const char *text = fxi_line_end(&l);
+    snprintf(dst, cap, "%s", text ? text : "{}");
+    fxi_line_free(&l);
 }
 
-static void print_chat(const fx_model_info *m)
+static bool logs_json(const fxi_cli_options *o)
 {
-    if (m->chat_template_error)
-        fprintf(stderr, "warning: chats will fail: %s (--chat-template takes another)\n",
-                m->chat_template_error);
+    return strcasecmp(o->log_format, "json") == 0;
 }
 
-static bool is_loopback(const char *host)
+static fx_status open_log(serve_run *r, fx_error *err)
 {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-           strcmp(host, "localhost") == 0;
+    const bool is_json = logs_json(r->o);
+    const fx_status st = fxi_log_open(STDERR_FILENO, 0, is_json ? tell_json : NULL, &r->log, err);
+    r->say = (fxi_say){.is_json = is_json, .line = log_line, .ud = r->log};
+    r->opt.log = log_line;
+    r->opt.log_ud = r->log;
+    r->opt.log_dropped = count_dropped;
+    return st;
 }
 
-static void print_address(const char *host, int port)
+// ---- options ----------------------------------------------------------------------------------
+
+static fxi_isolation isolation_named(const char *name)
 {
-    if (!is_loopback(host))
-        fprintf(
-            stderr,
-            "warning: %s can be reached from other machines, and there is no authentication yet\n",
-            host);
-    fprintf(stderr,
-            strchr(host, ':') ? "listening on http://[%s]:%d\n" : "listening on http://%s:%d\n",
-            host, port);
+    static const char *const names[] = {[FXI_ISOLATE_ADDRESS] = "address",
+                                        [FXI_ISOLATE_CONNECTION] = "connection",
+                                        [FXI_ISOLATE_NONE] = "none"};
+    int i = FXI_ISOLATE_ADDRESS;
+    while (i < FXI_ISOLATE_NONE && strcasecmp(name, names[i]) != 0) i++;
+    return (fxi_isolation)i;
 }
 
-static int run_server(fx_engine *eng, const fxi_cli_options *o)
+// A text of names, separated by commas; NULL: none.
+static fxi_name_list names_of(const char *const *text)
+{
+    return (fxi_name_list){.text = text, .n = *text != NULL};
+}
+
+static fxi_server_options server_options(const fxi_cli_options *o)
+{
+    return (fxi_server_options){.host = o->host,
+                                .port = o->port,
+                                .alias = o->alias,
+                                .max_logprobs = o->max_logprobs,
+                                .refuse_excess = o->refuse_excess,
+                                .cut_first = !strcasecmp(o->sampling_order, "cuts"),
+                                .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
+                                .n_worker = o->n_worker,
+                                .max_conn = o->max_conn,
+                                .max_per_address = o->max_per_address,
+                                .max_body_bytes = (size_t)o->max_body_bytes,
+                                .max_queue_bytes = (size_t)o->max_queue_bytes,
+                                .idle_timeout_s = o->idle_timeout_s,
+                                .header_timeout_s = (double)o->header_timeout_s,
+                                .body_timeout_s = (double)o->body_timeout_s,
+                                .key_file = o->key_file,
+                                .isolate = isolation_named(o->isolate),
+                                .allow_priority = o->allow_priority,
+                                .open_metrics = o->open_metrics,
+                                .hosts = names_of(&o->allowed_hosts),
+                                .cors = names_of(&o->cors),
+                                .tls_cert = o->tls_cert,
+                                .tls_key = o->tls_key,
+                                .log_json = logs_json(o),
+                                .log_level = fxi_level_named(o->log_level),
+                                .log_prompts = o->log_prompts};
+}
+
+// ---- running ----------------------------------------------------------------------------------
+
+static void reload_keys(const serve_run *r)
+{
+    char text[FX_ERROR_TEXT_BYTES + 64];
+    int n_key = 0;
+    fx_error err;
+    const bool ok = fxi_server_reload_keys(r->srv, &n_key, &err) == FX_OK;
+    if (ok)
+        snprintf(text, sizeof text, "%d API keys read", n_key);
+    else
+        snprintf(text, sizeof text, "warning: the API keys stay as they were: %s", err.text);
+    fxi_say_event(&r->say, ok ? FXI_LEVEL_INFO : FXI_LEVEL_WARN, "keys", text);
+}
+
+static void wait_for_end(const serve_run *r)
+{
+    while (!fxi_signals_stop()) {
+        if (fxi_signals_take_hup())
+            reload_keys(r);
+        else
+            fxi_signals_wait();
+    }
+    fxi_signals_let_kill();
+}
+
+static void end_server(const serve_run *r)
+{
+    fxi_say_event(&r->say, FXI_LEVEL_INFO, "stop", "stopping");
+    if (!fxi_server_drain(r->srv, (double)r->o->drain_timeout_s))
+        fxi_say_event(&r->say, FXI_LEVEL_WARN, "drain", "warning: answers were cut off");
+    fxi_server_stop(r->srv);
+}
+
+// The log is closed before a last word, so that the lines stay in order.
+static int fail_run(serve_run *r, const char *text)
+{
+    fxi_server_stop(r->srv);
+    fxi_log_close(r->log, LOG_WAIT_S);
+    return fxi_cli_fail("%s", text);
+}
+
+static int serve_engine(serve_run *r, fx_engine *eng)
+{
+    fxi_server_serve(r->srv, eng);
+    fxi_say_start(&r->say, eng, r->o);
+    fxi_say_address(&r->say, &r->opt, r->srv);
+    fxi_notify_manager("READY=1");
+    wait_for_end(r);
+    fxi_notify_manager("STOPPING=1");
+    end_server(r);
+    fxi_log_close(r->log, LOG_WAIT_S);
+    return 0;
+}
+
+static int run_server(serve_run *r)
 {
     fx_error err;
-    fxi_server *srv;
-    fxi_server_options opt = {.host = o->host, .port = o->port, .log = log_line};
-    if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    print_model(fx_engine_info(eng));
-    print_memory(eng, o);
-    print_chat(fx_engine_info(eng));
-    print_address(o->host, fxi_server_port(srv));
-    while (!fxi_signals_stop()) fxi_signals_wait();
-    fxi_signals_let_kill(); // a second signal ends it without waiting
-    fprintf(stderr, "stopping\n");
-    fxi_server_stop(srv);
-    return 0;
+    fx_engine *eng;
+    if (open_log(r, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    if (fxi_server_open(&r->opt, &r->srv, &err) != FX_OK) return fail_run(r, err.text);
+    if (r->o->key_file || fxi_manager_waits()) fxi_signals_catch_hup();
+    if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
+    // Until now a signal ended the process: nothing was running.
+    const int rc = fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "no file descriptors");
+    fx_engine_close(eng);
+    return rc;
 }
 
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    (void)rest;
-    fx_error err;
-    fx_engine *eng;
+    serve_run r = {.o = o, .opt = server_options(o)};
+    if (o->check_config) return fxi_serve_check(o, rest, &r.opt);
+    fxi_heap_map_large();
     signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
-    if (fxi_cli_open(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    int rc = fxi_signals_catch() ? run_server(eng, o) : fxi_cli_fail("out of file descriptors");
-    fx_engine_close(eng);
-    return rc;
+    return run_server(&r);
 }

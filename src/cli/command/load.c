@@ -1,4 +1,5 @@
 // load.c - opening the engine that the options describe.
+#include "base/fail.h"
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
@@ -30,14 +31,14 @@ static void warn_of_context(const fx_model_info *m, int wanted)
                 wanted, m->ctx_tok);
 }
 
-fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+fx_options fxi_cli_engine_options(const fxi_cli_options *o)
 {
-    fxi_progress bar = fxi_progress_begin("loading");
     fx_options opt = fx_options_default();
     opt.model_path = o->model;
     opt.tokenizer_path = o->tokenizer;
     opt.tokenizer_pre = o->tokenizer_pre;
     opt.chat_template = o->chat_template;
+    opt.pooling = o->pooling;
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;
@@ -49,8 +50,16 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     opt.max_queue_tok = (int64_t)o->max_queue_tok;
     opt.step_tok = o->step_tok;
     opt.step_ms = o->step_ms;
+    opt.cache_idle_s = o->cache_idle_s;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
+    return opt;
+}
+
+fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+{
+    fxi_progress bar = fxi_progress_begin("loading");
+    fx_options opt = fxi_cli_engine_options(o);
     opt.on_progress = draw_load;
     opt.progress_ud = &bar;
     fx_status st = fx_engine_open(&opt, out, err);
@@ -60,4 +69,15 @@ fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
     if (info->warning) fprintf(stderr, "warning: %s\n", info->warning);
     warn_of_context(info, o->ctx_tok);
     return st;
+}
+
+fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err)
+{
+    FX_TRY(fxi_cli_open(o, out, err));
+    if (fx_engine_info(*out)->generates) return FX_OK;
+    fx_engine_close(*out);
+    return fxi_fail(err, FX_EINVAL,
+                    "%s embeds texts and generates none: start 'flexinfer serve' with it and ask "
+                    "/v1/embeddings",
+                    o->model);
 }

@@ -1,4 +1,4 @@
-// signals.c - Ctrl-C and SIGTERM as a flag, and a place to sleep until something happens.
+// signals.c - Ctrl-C, SIGTERM and SIGHUP as flags, and a place to sleep until something happens.
 //
 // A handler reaches nothing but static data, so this file has some: the flag and an eventfd.
 // Writing to an eventfd is one of the few things a handler may do. Signals and the events of other
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static atomic_int caught; // the signal, 0 if none came
+static atomic_bool hung_up;
 static int wake_fd = -1;
 
 void fxi_signals_wake(void)
@@ -44,6 +45,26 @@ bool fxi_signals_catch(void)
     if (wake_fd < 0) return false;
     set_handler(on_signal);
     return true;
+}
+
+static void on_hup(int number)
+{
+    int saved = errno;
+    (void)number;
+    atomic_store(&hung_up, true);
+    fxi_signals_wake();
+    errno = saved;
+}
+
+void fxi_signals_catch_hup(void)
+{
+    struct sigaction act = {.sa_handler = on_hup};
+    sigaction(SIGHUP, &act, NULL);
+}
+
+bool fxi_signals_take_hup(void)
+{
+    return atomic_exchange(&hung_up, false);
 }
 
 void fxi_signals_let_kill(void)

@@ -33,13 +33,21 @@ void fxi_progress_end(fxi_progress *p); // removes the bar
 
 // Makes SIGINT and SIGTERM set a flag instead of ending the process. False: out of descriptors.
 bool fxi_signals_catch(void);
-int fxi_signals_stop(void);      // the signal that came since the last fxi_signals_clear, or 0
-void fxi_signals_clear(void);    // forgets it
-void fxi_signals_let_kill(void); // lets the next signal end the process
+int fxi_signals_stop(void);       // the signal that came since the last fxi_signals_clear, or 0
+void fxi_signals_clear(void);     // forgets it
+void fxi_signals_catch_hup(void); // makes SIGHUP set a flag of its own
+bool fxi_signals_take_hup(void);  // whether it came since the last call
+void fxi_signals_let_kill(void);  // lets the next signal end the process
 // Sleeps until a signal or fxi_signals_wake, even one that came before the call.
 void fxi_signals_wait(void);
 bool fxi_signals_wait_input(int fd); // sleeps until fd can be read; false: a signal came first
 void fxi_signals_wake(void);         // from any thread
+
+// ---- notify.c -----------------------------------------------------------------------------------
+
+// Tells a service manager that waits for it: "READY=1", "STOPPING=1". Without one it does nothing.
+void fxi_notify_manager(const char *state);
+bool fxi_manager_waits(void); // there is one
 
 // ---- completion.c: one request ----------------------------------------------------------------
 

@@ -21,6 +21,26 @@ static bool copy_bytes(const void **list, size_t n, size_t elem_bytes)
     return copy != NULL;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Replaces a set of ids by a sorted copy without repetitions: what is done for each of them takes
+// no longer than for each of the vocabulary.
+static bool copy_set(const int32_t **set, size_t *n)
+{
+    if (!copy_bytes((const void **)set, *n, sizeof **set)) return false;
+    int32_t *id = (int32_t *)*set;
+    size_t n_kept = 0;
+    if (*n) qsort(id, *n, sizeof *id, compare_ids);
+    for (size_t i = 0; i < *n; i++)
+        if (!n_kept || id[i] != id[n_kept - 1]) id[n_kept++] = id[i];
+    *n = n_kept;
+    return true;
+}
+
 static bool copy_stops(fx_request *req)
 {
     const char *const *from = req->stop;
@@ -30,6 +50,20 @@ static bool copy_stops(fx_request *req)
     for (size_t i = 0; i < req->n_stop; i++)
         if (!(copy[i] = strdup(from[i]))) return false;
     return true;
+}
+
+// Each list is a copy or NULL after a failure.
+static bool copy_runs(fx_sampling *s)
+{
+    const fx_id_run *from = s->ban_run;
+    fx_id_run *copy = calloc(s->n_ban_run ? s->n_ban_run : 1, sizeof *copy);
+    bool ok = copy != NULL;
+    s->ban_run = copy;
+    for (size_t i = 0; ok && i < s->n_ban_run; i++) {
+        copy[i] = from[i];
+        ok = copy_bytes((const void **)&copy[i].id, copy[i].n, sizeof *copy[i].id);
+    }
+    return ok;
 }
 
 static bool copy_tenant(fx_request *req)
@@ -44,10 +78,11 @@ static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;
     bool ok = copy_bytes((const void **)&req->prompt, req->n_prompt, sizeof *req->prompt);
-    ok &= copy_bytes((const void **)&req->stop_token, req->n_stop_token, sizeof *req->stop_token);
+    ok &= copy_set(&req->stop_token, &req->n_stop_token);
     ok &= copy_bytes((const void **)&s->bias, s->n_bias, sizeof *s->bias);
-    ok &= copy_bytes((const void **)&s->allow, s->n_allow, sizeof *s->allow);
-    ok &= copy_bytes((const void **)&s->ban, s->n_ban, sizeof *s->ban);
+    ok &= copy_set(&s->allow, &s->n_allow);
+    ok &= copy_set(&s->ban, &s->n_ban);
+    ok &= copy_runs(s);
     ok &= copy_tenant(req);
     return copy_stops(req) && ok;
 }
@@ -61,6 +96,9 @@ static void disown_request(fx_request *req)
     free((void *)req->sampling.bias);
     free((void *)req->sampling.allow);
     free((void *)req->sampling.ban);
+    for (size_t i = 0; req->sampling.ban_run && i < req->sampling.n_ban_run; i++)
+        free((void *)req->sampling.ban_run[i].id);
+    free((void *)req->sampling.ban_run);
     free((void *)req->tenant);
 }
 
@@ -93,6 +131,18 @@ static bool make_first(fxi_group *g)
     return true;
 }
 
+// Where both directions are read, keys and values belong to this text alone.
+static bool make_embedding(const fx_engine *eng, fxi_group *g)
+{
+    const fxi_model_shape *s = fxi_model_get_shape(eng->model);
+    if (!fxi_group_embeds(g)) return true;
+    g->is_whole = !s->is_causal;
+    g->req.no_cache |= g->is_whole;
+    g->seq[0].pools_all = s->pooling != FXI_POOL_LAST;
+    g->seq[0].embd = calloc((size_t)s->dim, sizeof *g->seq[0].embd);
+    return g->seq[0].embd != NULL;
+}
+
 static bool make_end(const fx_engine *eng, fxi_group *g)
 {
     const int n_eot = eng->n_end_tok, n_stop = (int)g->req.n_stop_token;
@@ -109,9 +159,11 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->max_tok = fxi_request_max_tok(eng, &g->req);
     g->n_left = g->req.n_choice;
     g->is_hidden = g->req.beam_width || g->n_seq > g->req.n_choice;
+    g->submit_us = fxi_now_us(eng);
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
-    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g);
+    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g) &&
+              fxi_stops_make(&g->stops, g->req.stop, g->req.n_stop);
     return ok && (!g->req.beam_width || fxi_beam_make(g));
 }
 
@@ -135,6 +187,7 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
 
 void fxi_group_free(fxi_group *g)
 {
+    fxi_stops_free(&g->stops);
     disown_request(&g->req);
     for (int i = 0; i < g->n_seq; i++) fxi_seq_clear(&g->seq[i]);
     fxi_beam_free(g->beam);

@@ -6,10 +6,15 @@
 //
 //               collected            admitted                    last sequence ended
 //   NEW (inbox) ---------> WAITING ------------> RUNNING ------------------------------> ENDED
-//                           ^  ^                  |  |
-//                           |  +--- recompute ----+  |  caches recorded and released; matched
-//                           |                        |  later, and the rest computed again
-//                        SWAPPED <------ swap -------+  caches in the swap
+//                           ^  ^                |  |   ^
+//                           |  +-- recompute ---+  |   |  caches recorded and released; matched
+//                           |                      |   |  later, and the rest computed again
+//                           |        LEAVING <-----+   |  caches on their way to the swap
+//                           |         |   ^            |
+//                           |         v   |            |
+//                        SWAPPED --> COMING -----------+  and back
+//
+// From LEAVING, SWAPPED and COMING a failure leads to WAITING, like recompute.
 //
 // A sequence is UNBORN until it is forked, LIVE while tokens are added to it, DONE when it has
 // ended. In a running group, a LIVE sequence without a cache (`kv` NULL) waits to be matched.
@@ -24,6 +29,7 @@
 #include "engine/sampling/prob_log.h"
 #include "flexinfer/flexinfer.h"
 #include "kv/kv.h"
+#include "model/model.h"
 
 #include <stdatomic.h>
 
@@ -37,7 +43,7 @@ typedef struct fxi_seq {
     fxi_seq_state state;
     int32_t *tok; // [cap_tok] prompt, then answer
     int n_tok, cap_tok;
-    fxi_kv_seq *kv;        // while LIVE in a group that is RUNNING or SWAPPED
+    fxi_kv_seq *kv;        // while LIVE in a group that runs or is swapped, or between
     int n_computed;        // tokens whose keys and values are in the cache; < n_tok while it runs
     int n_step;            // tokens of this sequence in the step being planned; 0: none
     int n_recorded;        // tokens of it that are known to be in the prefix cache
@@ -51,6 +57,11 @@ typedef struct fxi_seq {
     double sum_logprob; // of the answer, if choices are ranked by it
     double beam_sum;    // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;  // of the answer, if it is emitted later
+    float *embd;        // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
+    bool pools_all;     // the rows of all its tokens are needed, not only the last one's
+    int n_pooled;       // tokens whose rows are in it
+    int n_embd;         // numbers of it that are emitted, once it has ended
+    uint64_t last_us;   // when its last token was drawn; 0: none yet
     fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
@@ -59,7 +70,9 @@ typedef struct fxi_seq {
 typedef enum fxi_group_state {
     FXI_NEW,
     FXI_WAITING,
+    FXI_LEAVING,
     FXI_SWAPPED,
+    FXI_COMING,
     FXI_RUNNING,
     FXI_ENDED,
     FXI_N_STATE
@@ -70,23 +83,29 @@ struct fxi_group {
     fx_request req; // its pointers are to copies that the group owns
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
-    int max_tok;            // clamped to the context
-    int n_seq;              // sequences: choices to compute, or beams
-    fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
-    bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
-    int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first
-    fxi_group_state state;  // lists.c
-    fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
-    bool is_counted;        // it has been admitted: n_cached is known
-    int n_cached;           // prompt tokens found in the cache at the first admission
-    int again_tok;          // tokens it had when it last restarted to free memory; 0: never
-    int fork_fail_tok;      // tokens of its longest sequence when a fork last failed
-    int n_fork_fail;        // forks that failed since it last grew
-    int n_fork_fail_alone;  // part of them that failed while no other group ran
-    uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
-    struct fxi_beam *beam;  // beam.h; NULL: no beam search
-    int n_left;             // choices whose end has not been emitted
-    fxi_group *prev, *next; // in the waiting or running list
+    fxi_stops stops;          // over req.stop
+    int max_tok;              // clamped to the context
+    int n_seq;                // sequences: choices to compute, or beams
+    fxi_decoder begins;       // decoder state where an answer begins; holds no bytes
+    bool is_whole;            // its prompt is computed in one step: a token sees all of them
+    bool is_hidden;           // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;       // fx_submit,
+    uint64_t admit_us;        // its first admission,
+    uint64_t first_us;        // and its first token; 0: not yet
+    int64_t order_ms;         // arrival minus the worth of its priority; the lowest goes first
+    fxi_group_state state;    // lists.c
+    fxi_kv_domain *domain;    // of its tenant, from its first admission on; NULL with no_cache
+    bool is_counted;          // it has been admitted: n_cached is known
+    int n_cached;             // prompt tokens found in the cache at the first admission
+    int again_tok;            // tokens it had when it last restarted to free memory; 0: never
+    int fork_fail_tok;        // tokens of its longest sequence when a fork last failed
+    int n_fork_fail;          // forks that failed since it last grew
+    int n_fork_fail_alone;    // part of them that failed while no other group ran
+    uint64_t tried_at;        // eng->n_freed when it last found no room; 0: never
+    uint64_t moving_since_us; // LEAVING, COMING
+    struct fxi_beam *beam;    // beam.h; NULL: no beam search
+    int n_left;               // choices whose end has not been emitted
+    fxi_group *prev, *next;   // in the waiting or running list
     atomic_bool cancelled;
     fxi_group *next_inbox;            // guarded by mu
     fxi_group *prev_live, *next_live; // guarded by mu
@@ -104,9 +123,15 @@ typedef struct fxi_group_list {
 // Refuses a request that could never be served. Errors: FX_EINVAL, FX_ECONTEXT, FX_ENOSPACE, as in
 // fx_submit.
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err);
+// The request without the fields that its task does not read.
+fx_request fxi_request_clean(const fx_request *req);
 int fxi_request_n_seq(const fx_request *req);
 // KV memory of all its sequences at prompt + max_tok tokens each.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok);
+// Of one sequence of n_tok tokens, alone. From any thread.
+uint64_t fxi_request_alone_bytes(const fx_engine *eng, int n_tok);
+// The longest sequence, up to the context, that a budget holds when it is alone. From any thread.
+int fxi_request_longest_tok(const fx_engine *eng, uint64_t budget_bytes);
 // Its max_tok, clamped to the context; if it has none, the largest that the budget holds.
 int fxi_request_max_tok(const fx_engine *eng, const fx_request *req);
 
@@ -134,6 +159,11 @@ static inline int fxi_seq_n_left(const fxi_seq *s)
     return s->n_tok - s->n_computed;
 }
 
+static inline bool fxi_group_embeds(const fxi_group *g)
+{
+    return g->req.task == FX_TASK_EMBED;
+}
+
 // Whether probabilities of its prompt are still to be emitted.
 static inline bool fxi_seq_emits_prompt(const fxi_seq *s)
 {
@@ -154,11 +184,21 @@ void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it w
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE
 
+// ---- embedding.c -------------------------------------------------------------------------------
+
+// Rows of s that are needed of the step being planned: of its last tokens.
+int fxi_embedding_n_row(const fxi_seq *s, const fxi_model_shape *shape);
+// Pools these rows, once s->n_computed has grown by the step.
+void fxi_embedding_add(fxi_seq *s, const fxi_model_shape *shape, const float *rows, int n_row);
+// All tokens are pooled: completes the vector and decides the end of s.
+void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape);
+
 // ---- lists.c -----------------------------------------------------------------------------------
 
 // Changes the state of a group, and with it its list and every counter of the engine that depends
 // on states: n_swapped, and under the lock n_queued and n_queued_tok.
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
+bool fxi_lists_goes_before(const fxi_group *a, const fxi_group *b); // a is served first
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);
 

@@ -5,18 +5,21 @@
 
 // The list and the counters that each state belongs to.
 static const struct state_row {
-    bool waits, runs; // it is on that list
-    bool is_queued;   // it counts in n_queued and n_queued_tok
-    bool is_swapped;  // it counts in n_swapped
+    bool waits, runs;           // it is on that list
+    bool is_queued;             // it counts in n_queued and n_queued_tok
+    bool is_swapped;            // it counts in n_swapped
+    bool is_leaving, is_coming; // it counts in n_leaving, n_coming
 } state_rows[FXI_N_STATE] = {
     [FXI_NEW] = {.is_queued = true},
     [FXI_WAITING] = {.waits = true, .is_queued = true},
+    [FXI_LEAVING] = {.waits = true, .is_queued = true, .is_swapped = true, .is_leaving = true},
     [FXI_SWAPPED] = {.waits = true, .is_queued = true, .is_swapped = true},
+    [FXI_COMING] = {.waits = true, .is_queued = true, .is_swapped = true, .is_coming = true},
     [FXI_RUNNING] = {.runs = true},
     [FXI_ENDED] = {0},
 };
 
-static bool goes_before(const fxi_group *a, const fxi_group *b)
+bool fxi_lists_goes_before(const fxi_group *a, const fxi_group *b)
 {
     return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id < b->id);
 }
@@ -24,7 +27,7 @@ static bool goes_before(const fxi_group *a, const fxi_group *b)
 static void insert_group(fxi_group_list *l, fxi_group *g)
 {
     fxi_group *prev = l->tail; // most groups go last
-    while (prev && goes_before(g, prev)) prev = prev->prev;
+    while (prev && fxi_lists_goes_before(g, prev)) prev = prev->prev;
     g->prev = prev;
     g->next = prev ? prev->next : l->head;
     *(prev ? &prev->next : &l->head) = g;
@@ -71,5 +74,7 @@ void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
     if (from != into && into) insert_group(into, g);
     if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);
     eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
+    eng->n_leaving += (new->is_leaving - old->is_leaving) * g->n_seq;
+    eng->n_coming += (new->is_coming - old->is_coming) * g->n_seq;
     g->state = to;
 }

@@ -7,6 +7,9 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
+
+#define MAX_STOP_BYTES ((size_t)2 << 30) // lengths of stop strings fit in 32 bits
 
 // ---- numbers -----------------------------------------------------------------------------------
 
@@ -25,11 +28,11 @@ typedef struct number_rule {
 #define RULE(field) offsetof(fx_request, sampling.field)
 
 static const number_rule number_rules[] = {
-    {"temperature", FLOAT, RULE(temperature), 0, 1e30, false, false},
+    {"temperature", FLOAT, RULE(temperature), 0, 1e30F, false, false},
     {"top_p", FLOAT, RULE(top_p), 0, 1, true, false},
     {"min_p", FLOAT, RULE(min_p), 0, 1, false, false},
     {"typical_p", FLOAT, RULE(typical_p), 0, 1, true, true},
-    {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30, true, true},
+    {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30F, true, true},
     {"presence_penalty", FLOAT, RULE(presence_penalty), -2, 2, false, false},
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
@@ -99,22 +102,51 @@ static bool has_id(const int32_t *id, size_t n, int32_t what)
     return false;
 }
 
-static fx_status check_something_left(const fx_sampling *s, fx_error *err)
+static bool is_banned(const fx_sampling *s, int32_t tok)
 {
-    for (size_t i = 0; i < s->n_allow; i++)
-        if (!has_id(s->ban, s->n_ban, s->allow[i])) return FX_OK;
-    return s->n_allow ? fxi_fail(err, FX_EINVAL, "every token that is allowed is banned too")
-                      : FX_OK;
+    for (size_t i = 0; i < s->n_ban_run; i++)
+        if (s->ban_run[i].n == 1 && s->ban_run[i].id[0] == tok) return true;
+    return has_id(s->ban, s->n_ban, tok);
+}
+
+// Of the tokens that are allowed, one must not be banned, and one must go on before min_tok.
+static fx_status check_something_left(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_sampling *s = &req->sampling;
+    bool some = !s->n_allow, goes_on = some || !s->min_tok;
+    for (size_t i = 0; i < s->n_allow; i++) {
+        const int32_t tok = s->allow[i];
+        if (is_banned(s, tok)) continue;
+        some = true;
+        if (!has_id(eng->end_tok, (size_t)eng->n_end_tok, tok) &&
+            !has_id(req->stop_token, req->n_stop_token, tok))
+            goes_on = true;
+    }
+    if (!some) return fxi_fail(err, FX_EINVAL, "allow: every token that is allowed is banned too");
+    if (!goes_on)
+        return fxi_fail(err, FX_EINVAL,
+                        "min_tok: every token that is allowed ends the answer, which must have %d",
+                        s->min_tok);
+    return FX_OK;
+}
+
+static fx_status check_runs(const fx_engine *eng, const fx_sampling *s, fx_error *err)
+{
+    for (size_t i = 0; i < s->n_ban_run; i++) {
+        if (!s->ban_run[i].n) return fxi_fail(err, FX_EINVAL, "a banned run of tokens is empty");
+        FX_TRY(check_ids(eng, "banned", s->ban_run[i].id, s->ban_run[i].n, err));
+    }
+    return FX_OK;
 }
 
 static fx_status check_prompt(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-    if (req->n_prompt >= (size_t)eng->info.ctx_tok)
-        return fxi_fail(
-            err, FX_ECONTEXT,
-            "the prompt has %zu tokens, the context holds %d with at least one to answer",
-            req->n_prompt, eng->info.ctx_tok);
+    if (req->task == FX_TASK_GENERATE && req->n_prompt >= (size_t)eng->info.ctx_tok)
+        return fxi_fail(err, FX_ECONTEXT,
+                        "This model's maximum context length is %d tokens, one of them at least "
+                        "for the answer. However, the prompt has %zu tokens.",
+                        eng->info.ctx_tok, req->n_prompt);
     return check_ids(eng, "prompt", req->prompt, req->n_prompt, err);
 }
 
@@ -123,12 +155,68 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     const fx_sampling *s = &req->sampling;
     FX_TRY(check_ids(eng, "allowed", s->allow, s->n_allow, err));
     FX_TRY(check_ids(eng, "banned", s->ban, s->n_ban, err));
+    FX_TRY(check_runs(eng, s, err));
     FX_TRY(check_ids(eng, "stop", req->stop_token, req->n_stop_token, err));
     FX_TRY(check_bias(eng, s, err));
-    FX_TRY(check_something_left(s, err));
-    for (size_t i = 0; i < req->n_stop; i++)
+    FX_TRY(check_something_left(eng, req, err));
+    for (size_t i = 0; i < req->n_stop; i++) {
         if (!req->stop[i][0]) return fxi_fail(err, FX_EINVAL, "a stop string is empty");
+        if (strnlen(req->stop[i], MAX_STOP_BYTES) == MAX_STOP_BYTES)
+            return fxi_fail(err, FX_EINVAL, "a stop string has 2 GiB or more");
+    }
     return check_prompt(eng, req, err);
+}
+
+// ---- tasks -------------------------------------------------------------------------------------
+
+static fx_status check_embedding(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const fx_model_info *info = &eng->info;
+    if (!info->embeds)
+        return fxi_fail(err, FX_EINVAL,
+                        "this model is not made to embed texts: its file does not say how their "
+                        "tokens' rows are pooled, and no pooling was chosen when it was opened");
+    if (req->n_dim < 0 || req->n_dim > info->n_embd)
+        return fxi_fail(err, FX_EINVAL, "dimensions: %d is not from 1 to %d", req->n_dim,
+                        info->n_embd);
+    if (req->norm < FX_NORM_MODEL || req->norm > FX_NORM_NONE)
+        return fxi_fail(err, FX_EINVAL, "norm: %d is not from 0 to 2", (int)req->norm);
+    if (req->n_prompt > (size_t)info->embd_tok)
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, at most %d are embedded",
+                        req->n_prompt, info->embd_tok);
+    return FX_OK;
+}
+
+static fx_status check_task(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    if (req->task == FX_TASK_EMBED) return check_embedding(eng, req, err);
+    if (req->task != FX_TASK_GENERATE)
+        return fxi_fail(err, FX_EINVAL, "task: %d is not from 0 to 1", (int)req->task);
+    if (!eng->info.generates)
+        return fxi_fail(err, FX_EINVAL, "this model (%s) embeds texts, it does not generate any",
+                        eng->info.arch);
+    return FX_OK;
+}
+
+// Of an embedding, the fields that it reads; the rest as fx_request_default has them.
+fx_request fxi_request_clean(const fx_request *req)
+{
+    if (req->task != FX_TASK_EMBED) return *req;
+    fx_request r = fx_request_default();
+    r.task = req->task;
+    r.n_dim = req->n_dim;
+    r.norm = req->norm;
+    r.prompt = req->prompt;
+    r.n_prompt = req->n_prompt;
+    r.max_tok = 0;
+    r.priority = req->priority;
+    r.tenant = req->tenant;
+    r.no_cache = req->no_cache;
+    r.keep_priority = req->keep_priority;
+    r.keep_s = req->keep_s;
+    r.on_event = req->on_event;
+    r.ud = req->ud;
+    return r;
 }
 
 // ---- counts and memory -------------------------------------------------------------------------
@@ -184,16 +272,35 @@ int fxi_request_max_tok(const fx_engine *eng, const fx_request *req)
     return low;
 }
 
+uint64_t fxi_request_alone_bytes(const fx_engine *eng, int n_tok)
+{
+    const fxi_kv_expect e = {.begin_tok = n_tok, .most_tok = n_tok};
+    return fxi_kv_cost(eng->kv, &(fxi_kv_need){.n_seq = 1, .each = e, .end_tok = n_tok});
+}
+
+int fxi_request_longest_tok(const fx_engine *eng, uint64_t budget_bytes)
+{
+    int low = 0, high = eng->info.ctx_tok;
+    while (low < high) {
+        const int mid = low + (high - low + 1) / 2;
+        if (fxi_request_alone_bytes(eng, mid) <= budget_bytes)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
 static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
-    const int alone_tok = (int)req->n_prompt + 1;
-    const fxi_kv_need one = {.n_seq = 1, .each = {alone_tok, 0, alone_tok}, .end_tok = alone_tok};
-    const uint64_t alone = fxi_kv_cost(eng->kv, &one);
+    const int answer = req->task == FX_TASK_GENERATE; // at least one token
+    const uint64_t alone = fxi_request_alone_bytes(eng, (int)req->n_prompt + answer);
     if (alone > eng->budget_bytes)
-        return fxi_fail(
-            err, FX_ECONTEXT,
-            "the prompt of %zu tokens needs %llu bytes of KV memory, the budget is %llu",
-            req->n_prompt, (unsigned long long)alone, (unsigned long long)eng->budget_bytes);
+        return fxi_fail(err, FX_ECONTEXT,
+                        "This model's maximum context length is %d tokens with %llu bytes of KV "
+                        "memory. However, the prompt has %zu tokens.",
+                        fxi_request_longest_tok(eng, eng->budget_bytes),
+                        (unsigned long long)eng->budget_bytes, req->n_prompt);
     const int room = eng->info.ctx_tok - (int)req->n_prompt;
     int max_tok = req->max_tok < 0 ? 1 : req->max_tok < room ? req->max_tok : room;
     uint64_t need = fxi_request_bytes(eng, req, max_tok);
@@ -209,6 +316,7 @@ static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_er
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->on_event) return fxi_fail(err, FX_EINVAL, "a request needs an on_event");
+    FX_TRY(check_task(eng, req, err));
     FX_TRY(check_numbers(req, err));
     FX_TRY(check_n_seq(eng, req, err));
     FX_TRY(check_token_lists(eng, req, err));

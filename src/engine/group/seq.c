@@ -50,8 +50,10 @@ void fxi_seq_clear(fxi_seq *s)
     free(s->tok);
     fxi_text_free(&s->text);
     fxi_prob_log_free(&s->prob);
+    free(s->embd);
     const fxi_group *g = s->group;
     *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};
     s->text.bytes = g->begins;
     s->text.include_stop = g->req.include_stop;
+    s->text.show_control = g->req.show_control;
 }

@@ -9,6 +9,7 @@
 #define FXI_ENGINE_TEXT_H
 
 #include "base/text/buf.h"
+#include "engine/group/stops.h"
 #include "format/vocab.h"
 
 #include <stdbool.h>
@@ -20,15 +21,25 @@ typedef struct fxi_text {
     bool include_stop; // the stop string is shown too
     bool stopped;      // a stop string was found: `clean` ends before it, or after it
     int stop_string;   // its index
+    bool show_control; // control tokens are text, as they are spelled
+    size_t n_char;     // characters that have gone into `clean`
+    size_t token_at;   // the same before the token that was added last
+    uint32_t *matched; // [n_stop]: bytes at the end of the text that begin this stop string; NULL:
+                       // none has been looked for
+    size_t n_stop;
 } fxi_text;
 
-// Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stop[n_stop] are
-// NUL-terminated and not empty. False: no memory.
-bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const char *const *stop, size_t n_stop,
-                  size_t *show);
+// The bytes that this token adds as the next one, for fxi_text_add.
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes);
+
+// Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stops: the same in
+// each call, or NULL while none counts. False: no memory.
+bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const fxi_stops *stops, size_t *show);
 // Ends the text: what was held back may be shown; an incomplete character becomes U+FFFD. False: no
 // memory.
 bool fxi_text_end(fxi_text *t, size_t *show);
+// As if nothing had been added; what the decoder strips is for the caller to say.
+void fxi_text_restart(fxi_text *t);
 // Copies into an empty `to`. False: no memory.
 bool fxi_text_copy(fxi_text *to, const fxi_text *from);
 void fxi_text_free(fxi_text *t);

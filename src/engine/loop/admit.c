@@ -4,7 +4,8 @@
 // what all running sequences hold, what their known tokens still need, and headroom_tok more for
 // each, so that an admission does not soon cause a preemption. headroom_tok doubles with each
 // preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
-// Groups that wait for a prefix that another one computes (join.c) are skipped.
+// Groups that wait for a prefix that another one computes (join.c) are skipped. A group that comes
+// back from the swap has its place and its memory, and runs once it has arrived.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -63,12 +64,21 @@ static uint64_t promised_bytes(const fx_engine *eng)
     fxi_kv_get_stats(eng->kv, &st);
     uint64_t sum = st.held_bytes;
     for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g, 0);
+    for (const fxi_group *g = eng->n_coming ? eng->waiting.head : NULL; g; g = g->next)
+        if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
     return sum;
+}
+
+// A smaller budget that is not in effect yet counts.
+static uint64_t promise_limit(const fx_engine *eng)
+{
+    const uint64_t next = eng->budget_bytes;
+    return next < eng->opt.kv_memory_bytes ? next : eng->opt.kv_memory_bytes;
 }
 
 // ---- one group ---------------------------------------------------------------------------------
 
-typedef enum verdict { ADMITTED, SKIPPED, NO_ROOM } verdict;
+typedef enum verdict { ADMITTED, SKIPPED, NO_ROOM, LEAVES } verdict;
 
 static fxi_seq *first_live(fxi_group *g)
 {
@@ -81,8 +91,9 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
 {
     if (g->is_counted) return;
     g->is_counted = true;
+    g->admit_us = fxi_now_us(eng);
     g->n_cached = s->n_computed;
-    fxi_inbox_count_hit(eng, s->n_computed);
+    fxi_inbox_count_lookup(eng, g->req.no_cache ? 0 : (int)g->req.n_prompt, s->n_computed);
 }
 
 // The group's need is known once its first sequence is matched. If that is too much, the group goes
@@ -92,7 +103,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
     fxi_seq *s = first_live(g);
     if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
     fxi_lists_move(eng, g, FXI_RUNNING);
-    if (!is_alone && promised_bytes(eng) > eng->opt.kv_memory_bytes) {
+    if (!is_alone && promised_bytes(eng) > promise_limit(eng)) {
         fxi_cache_release(eng, s);
         fxi_lists_move(eng, g, FXI_WAITING);
         return NO_ROOM;
@@ -105,7 +116,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
 static bool may_fit(const fx_engine *eng, fxi_group *g)
 {
     const uint64_t need = group_growth(eng, g, fxi_cache_hit(eng, first_live(g)));
-    return promised_bytes(eng) + need <= eng->opt.kv_memory_bytes;
+    return promised_bytes(eng) + need <= promise_limit(eng);
 }
 
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
@@ -119,16 +130,18 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
-    if (!is_alone && promised_bytes(eng) + need > eng->opt.kv_memory_bytes) return NO_ROOM;
-    if (fxi_preempt_swap_in(eng, g) != FX_OK) return NO_ROOM;
-    fxi_lists_move(eng, g, FXI_RUNNING);
-    return ADMITTED;
+    if (!is_alone && promised_bytes(eng) + need > promise_limit(eng)) return NO_ROOM;
+    fxi_preempt_swap_in(eng, g);
+    if (g->state == FXI_COMING) return SKIPPED;
+    return g->state == FXI_RUNNING ? ADMITTED : NO_ROOM;
 }
 
 static verdict admit_group(fx_engine *eng, fxi_group *g)
 {
-    const bool is_alone = !eng->running.head;
-    if (eng->running.n_seq + g->n_seq > eng->opt.max_seq) return NO_ROOM;
+    const bool is_alone = !eng->running.head && !eng->n_coming;
+    if (g->state == FXI_COMING) return SKIPPED;
+    if (g->state == FXI_LEAVING) return LEAVES;
+    if (eng->running.n_seq + eng->n_coming + g->n_seq > eng->opt.max_seq) return NO_ROOM;
     if (!is_alone && g->tried_at == eng->n_freed) return NO_ROOM; // nothing has changed since
     const bool is_swapped = g->state == FXI_SWAPPED;
     verdict v = is_swapped ? admit_swapped(eng, g, is_alone) : admit_waiting(eng, g, is_alone);
@@ -143,7 +156,8 @@ static verdict admit_group(fx_engine *eng, fxi_group *g)
 // will become free.
 static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 {
-    if (eng->running.head || was_swapped || fxi_preempt_drop_swapped(eng)) return;
+    if (eng->running.head || eng->n_leaving || eng->n_coming) return;
+    if (was_swapped || fxi_preempt_drop_swapped(eng)) return;
     fxi_group_fail(g, "no memory to start the request");
 }
 
@@ -151,8 +165,8 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
-    for (fxi_group *g = eng->waiting.head, *next; g && v != NO_ROOM && n_look < MAX_LOOK;
-         g = next) {
+    for (fxi_group *g = eng->waiting.head, *next;
+         g && (v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK; g = next) {
         const bool was_swapped = g->state == FXI_SWAPPED;
         next = g->next;
         v = admit_group(eng, g);

@@ -23,7 +23,8 @@ static int longest_seq_tok(const fxi_group *g)
 // Counts a failed fork. False: no tries are left.
 static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
 {
-    const bool is_alone = eng->running.head == eng->running.tail;
+    const bool is_alone =
+        eng->running.head == eng->running.tail && !eng->n_leaving && !eng->n_coming;
     const int n_tok = longest_seq_tok(g);
     if (n_tok > g->fork_fail_tok) g->n_fork_fail = g->n_fork_fail_alone = 0;
     g->fork_fail_tok = n_tok;

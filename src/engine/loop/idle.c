@@ -19,20 +19,41 @@ static void forget_prefixes(fx_engine *eng)
     if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) (void)fxi_kv_trim(eng->kv, 0);
 }
 
+static int trim_after_s(const fx_engine *eng)
+{
+    (void)eng;
+    return 5;
+}
+
+static int forget_after_s(const fx_engine *eng)
+{
+    return eng->opt.cache_idle_s;
+}
+
 static const struct idle_row {
-    int after_s;
+    int (*after_s)(const fx_engine *eng); // < 0: never
     void (*act)(fx_engine *eng);
 } idle_rows[] = {
-    {5, trim_spare},
-    {600, forget_prefixes},
+    {trim_after_s, trim_spare},
+    {forget_after_s, forget_prefixes},
 };
 enum { N_IDLE = sizeof idle_rows / sizeof idle_rows[0] };
 
+// Of the next action; < 0: there is none.
+static int next_after_s(const fx_engine *eng)
+{
+    return eng->n_idle_done < N_IDLE ? idle_rows[eng->n_idle_done].after_s(eng) : -1;
+}
+
 static bool is_due(const fx_engine *eng, uint64_t now_us)
 {
-    return eng->n_idle_done < N_IDLE &&
-           now_us - eng->idle_since_us >=
-               1000000ull * (uint64_t)idle_rows[eng->n_idle_done].after_s;
+    const int after_s = next_after_s(eng);
+    return after_s >= 0 && now_us - eng->idle_since_us >= 1000000ull * (uint64_t)after_s;
+}
+
+void fxi_idle_clear(fx_engine *eng)
+{
+    if (fxi_inbox_take_clear(eng)) forget_prefixes(eng);
 }
 
 void fxi_idle_act(fx_engine *eng)
@@ -47,5 +68,6 @@ void fxi_idle_act(fx_engine *eng)
 
 int fxi_idle_wait_s(const fx_engine *eng)
 {
-    return eng->n_idle_done < N_IDLE ? idle_rows[eng->n_idle_done].after_s : 0;
+    const int after_s = next_after_s(eng);
+    return after_s < 0 ? 0 : after_s ? after_s : 1;
 }

@@ -5,6 +5,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
+#include <string.h>
 #include <time.h>
 
 // ---- from any thread ---------------------------------------------------------------------------
@@ -48,8 +49,9 @@ static fx_status post_group(fx_engine *eng, fxi_group *g, uint64_t *id, fx_error
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err)
 {
     fxi_group *g;
-    FX_TRY(fxi_request_check(eng, req, err));
-    FX_TRY(fxi_group_make(eng, req, fxi_now_ms(eng), &g, err));
+    const fx_request clean = fxi_request_clean(req);
+    FX_TRY(fxi_request_check(eng, &clean, err));
+    FX_TRY(fxi_group_make(eng, &clean, fxi_now_ms(eng), &g, err));
     fx_status st = post_group(eng, g, id, err);
     if (st != FX_OK) fxi_group_free(g);
     return st;
@@ -75,11 +77,27 @@ fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *e
     return FX_OK;
 }
 
+void fx_clear_cache(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->must_clear = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+}
+
 void fx_engine_stats(const fx_engine *eng, fx_stats *out)
 {
     fx_engine *e = (fx_engine *)eng; // only the lock changes
     pthread_mutex_lock(&e->mu);
     *out = eng->stats;
+    pthread_mutex_unlock(&e->mu);
+}
+
+void fx_engine_details(const fx_engine *eng, fx_details *out)
+{
+    fx_engine *e = (fx_engine *)eng; // only the lock changes
+    pthread_mutex_lock(&e->mu);
+    *out = eng->details;
     pthread_mutex_unlock(&e->mu);
 }
 
@@ -103,6 +121,15 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     return g;
 }
 
+bool fxi_inbox_take_clear(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    const bool must = eng->must_clear;
+    eng->must_clear = false;
+    pthread_mutex_unlock(&eng->mu);
+    return must;
+}
+
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
 {
     pthread_mutex_lock(&eng->mu);
@@ -112,14 +139,17 @@ void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
     fxi_group_free(g);
 }
 
-void fxi_inbox_wait(fx_engine *eng, int max_s)
+void fxi_inbox_wait(fx_engine *eng, int max_ms)
 {
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
-    const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget;
-    if (nothing && max_s) {
+    const bool nothing =
+        !eng->closing && !eng->inbox_head && !eng->has_new_budget && !eng->must_clear;
+    if (nothing && max_ms) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += max_s;
+        until.tv_nsec += max_ms % 1000 * 1000000l;
+        until.tv_sec += max_ms / 1000 + until.tv_nsec / 1000000000l;
+        until.tv_nsec %= 1000000000l;
         pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
     } else if (nothing) {
         pthread_cond_wait(&eng->wake, &eng->mu);
@@ -137,20 +167,67 @@ bool fxi_inbox_is_closing(fx_engine *eng)
 
 // ---- statistics --------------------------------------------------------------------------------
 
-void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok)
+static int histogram_bucket(uint64_t value)
+{
+    int i = 0;
+    while (i < FX_N_BUCKET && value > (uint64_t)1 << i) i++;
+    return i;
+}
+
+static void count_value(fx_histogram *h, uint64_t value)
+{
+    h->count[histogram_bucket(value)]++;
+    h->sum += value;
+}
+
+void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok)
 {
     pthread_mutex_lock(&eng->mu);
+    count_value(&eng->details.step_tok, (uint64_t)n_tok);
     eng->stats.n_step++;
     eng->stats.n_prompt_tok += (uint64_t)n_prompt_tok;
     eng->stats.n_generated_tok += (uint64_t)n_generated_tok;
     pthread_mutex_unlock(&eng->mu);
 }
 
-void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok)
+void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok)
 {
     pthread_mutex_lock(&eng->mu);
+    eng->stats.n_lookup_tok += (uint64_t)n_tok;
     eng->stats.n_cached_tok += (uint64_t)n_cached_tok;
     pthread_mutex_unlock(&eng->mu);
+}
+
+static fx_op_stats op_stats_of(const fxi_kv_calls *c)
+{
+    return (fx_op_stats){.n_call = c->n_call, .n_failure = c->n_failure, .ns = c->ns};
+}
+
+static fx_histogram histogram_of(const fxi_kv_ages *a)
+{
+    fx_histogram h = {.sum = a->sum_ms};
+    _Static_assert(sizeof h.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(h.count, a->count, sizeof h.count);
+    return h;
+}
+
+static void publish_ages_locked(fx_engine *eng)
+{
+    fxi_kv_prefix_ages ages;
+    fxi_kv_get_prefix_ages(eng->kv, &ages);
+    eng->details.block_life_ms = histogram_of(&ages.life);
+    eng->details.block_idle_ms = histogram_of(&ages.idle);
+    eng->details.block_reuse_ms = histogram_of(&ages.reuse);
+}
+
+static void publish_calls_locked(fx_engine *eng)
+{
+    _Static_assert((int)FX_N_KV_OP == (int)FXI_KV_N_OP, "one list, in two rooms");
+    _Static_assert((int)FX_N_DRIVER_OP == (int)FXI_KV_N_DRIVER_OP, "one list, in two rooms");
+    fxi_kv_calls driver[FXI_KV_N_DRIVER_OP];
+    fxi_kv_driver_calls(eng->kv, driver);
+    for (int i = 0; i < FX_N_KV_OP; i++) eng->details.kv[i] = op_stats_of(&eng->kv->calls[i]);
+    for (int i = 0; i < FX_N_DRIVER_OP; i++) eng->details.driver[i] = op_stats_of(&driver[i]);
 }
 
 void fxi_inbox_publish(fx_engine *eng)
@@ -158,6 +235,8 @@ void fxi_inbox_publish(fx_engine *eng)
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
     pthread_mutex_lock(&eng->mu);
+    publish_calls_locked(eng);
+    publish_ages_locked(eng);
     eng->stats.n_running = (uint64_t)eng->running.n_seq;
     eng->stats.n_waiting = (uint64_t)eng->n_queued;
     eng->stats.n_waiting_tok = (uint64_t)eng->n_queued_tok;
@@ -165,11 +244,15 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_mapped_bytes = kv.mapped_bytes;
     eng->stats.kv_live_bytes = kv.live_bytes;
     eng->stats.kv_cached_bytes = kv.cached_bytes;
+    eng->stats.kv_shared_bytes = kv.shared_bytes;
     eng->stats.kv_used_bytes = kv.used_bytes;
     eng->stats.kv_reserved_bytes = kv.reserved_bytes;
     eng->stats.kv_internal_bytes = kv.internal_bytes;
     eng->stats.kv_external_bytes = kv.external_bytes;
     eng->stats.kv_spare_bytes = kv.spare_bytes;
+    eng->stats.kv_retired_bytes = kv.retired_bytes;
+    eng->stats.kv_mappings = kv.n_mapping;
+    eng->stats.kv_max_mappings = kv.max_mapping;
     eng->stats.kv_swapped_bytes = kv.swapped_bytes;
     eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
     eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;

@@ -8,28 +8,35 @@
 
 // ---- turn.c ------------------------------------------------------------------------------------
 
-// One turn: collect the inbox, end cancelled groups, plan, compute one step, end finished groups,
-// publish the statistics. Without groups it takes the idle actions that are due. False: there were
-// no groups.
+// One turn: collect the inbox, go on with swapping, end cancelled groups, plan, compute one step,
+// end finished groups, publish the statistics. Without groups it takes the idle actions that are
+// due. False: there were no groups.
 bool fxi_turn_run(fx_engine *eng);
+// After a turn: nothing could be computed in it, and rows are on their way to the swap or back.
+bool fxi_turn_is_blocked(const fx_engine *eng);
 // Ends every group, including those in the inbox, with its events.
 void fxi_turn_end_all(fx_engine *eng, fx_finish why);
 
 // ---- idle.c ------------------------------------------------------------------------------------
 
 void fxi_idle_act(fx_engine *eng);         // takes the actions that are due
+void fxi_idle_clear(fx_engine *eng);       // what fx_clear_cache asks for
 int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 0: none is left
 
-// ---- inbox.c: and fx_submit, fx_cancel, fx_set_kv_memory, fx_engine_stats ----------------------
+// ---- inbox.c: and fx_submit, fx_cancel, fx_clear_cache, fx_set_kv_memory, fx_engine_stats ------
 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
-void fxi_inbox_wait(fx_engine *eng, int max_s);      // for work, at most max_s seconds; 0: no limit
+void fxi_inbox_wait(fx_engine *eng, int max_ms);     // for work, at most so long; 0: no limit
 bool fxi_inbox_is_closing(fx_engine *eng);
-void fxi_inbox_close(fx_engine *eng);   // from any thread: fx_submit refuses from now on
-void fxi_inbox_publish(fx_engine *eng); // what fx_engine_stats returns
-void fxi_inbox_count_step(fx_engine *eng, int n_prompt_tok, int n_generated_tok);
-void fxi_inbox_count_hit(fx_engine *eng, int n_cached_tok);
+void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
+bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called
+void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
+// A forward pass over n_tok tokens, n_prompt_tok of them of prompts, after which n_generated_tok
+// were drawn.
+void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok);
+// A prompt of n_tok tokens was looked up in the prefix cache, which had n_cached_tok of them.
+void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok);
 
 // ---- plan.c, prompts.c, admit.c, join.c --------------------------------------------------------
 
@@ -71,11 +78,12 @@ typedef struct fxi_step {
     int32_t *token;       // [step_tok]
     fxi_batch_seq *batch; // [max_seq]
     fxi_seq **seq;        // [max_seq] the sequence of each element of `batch`
-    int *row;             // [max_seq] its first row of logits
+    int *row;             // [max_seq] its first row of logits, or of `rows`
     int n_seq;
     fxi_draw *draw; // [n_row]
     int n_draw;
     float *logits;               // [n_row][n_vocab]
+    float *rows;                 // [step_tok][dim] of texts to be embedded; NULL: none can be
     fxi_sample_scratch *scratch; // [n_thread]
 } fxi_step;
 
@@ -87,8 +95,8 @@ int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
 // tokens are appended and emitted, choices and beams forked, ends decided.
 void fxi_step_run(fx_engine *eng, int n_tok);
 
-fxi_batch fxi_step_batch(fx_engine *eng);  // the planned tokens; fills step->seq and ->row
-int fxi_step_n_logit(const fxi_seq *s);    // rows of logits that s has in the batch
+fxi_batch fxi_step_batch(fx_engine *eng); // the planned tokens; fills step->seq and ->row
+int fxi_step_n_row(const fx_engine *eng, const fxi_seq *s); // rows that s has in the batch
 int fxi_step_n_prompt(const fxi_step *st); // tokens of the batch that belong to prompts
 
 // Adds the draw of a token, or of the next tokens of a beam, from this row.
@@ -116,8 +124,10 @@ void fxi_fork_beams(fx_engine *eng, fxi_group *g, int n);
 // Appends a drawn token, emits it unless the group is hidden, and decides s->finish if it is the
 // last one. prob may be NULL.
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob);
-void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob);
-void fxi_output_end(fxi_seq *s); // emits the end of a choice of a group that is not hidden
+void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
+                            const fx_token_prob *prob);
+void fxi_output_end(const fx_engine *eng,
+                    fxi_seq *s); // emits the end of a choice of a group that is not hidden
 // Emits the best answers of a hidden group whose sequences are all DONE.
 void fxi_output_hidden(const fx_engine *eng, fxi_group *g);
 

@@ -16,10 +16,21 @@ static const char no_text_memory[] = "no memory for the text";
 
 // A sequence, and the number of the choice that its tokens are emitted as.
 typedef struct emitter {
+    const fx_engine *eng;
     fxi_group *group;
     fxi_seq *s;
     int choice;
 } emitter;
+
+// Splits the time since fx_submit at the first admission and at the first token.
+static void fill_times(const fx_engine *eng, const fxi_group *g, fx_event *ev)
+{
+    const uint64_t now = fxi_now_us(eng), admit = g->admit_us ? g->admit_us : now,
+                   first = g->first_us ? g->first_us : now;
+    ev->queued_us = admit - g->submit_us;
+    ev->prefill_us = first - admit;
+    ev->decode_us = now - first;
+}
 
 static void emit_event(const emitter *e, fx_event ev)
 {
@@ -30,18 +41,22 @@ static void emit_event(const emitter *e, fx_event ev)
     ev.text = text->clean.p ? text->clean.p : "";
     ev.n_prompt = (int)g->req.n_prompt;
     ev.n_cached = g->n_cached;
+    fill_times(e->eng, g, &ev);
     g->req.on_event(g->req.ud, &ev);
     fxi_buf_drop_front(&text->clean, ev.text_bytes);
 }
 
-static void emit_token(const emitter *e, int position, size_t show, const fx_token_prob *prob)
+static void emit_token(const emitter *e, int position, size_t show, const fx_token_prob *prob,
+                       uint64_t gap_us)
 {
     emit_event(e, (fx_event){.text_bytes = show,
+                             .text_at = (int)e->s->text.token_at,
                              .token = e->s->tok[position],
                              .position = position,
                              .prob = prob,
                              .stop_token = -1,
                              .stop_string = -1,
+                             .gap_us = gap_us,
                              .n_generated = position + 1 - (int)e->group->req.n_prompt});
 }
 
@@ -68,18 +83,21 @@ static void emit_end(const emitter *e, double score)
                              .stop_string = s->stop_string,
                              .score = score,
                              .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
+                             .embedding = s->finish == FX_FINISH_STOP ? s->embd : NULL,
+                             .n_embd = s->finish == FX_FINISH_STOP ? s->n_embd : 0,
                              .n_generated = fxi_seq_n_generated(s),
                              .n_discarded = e->group->n_left == 0 ? n_discarded_tok(e->group) : 0});
 }
 
-void fxi_output_end(fxi_seq *s)
+void fxi_output_end(const fx_engine *eng, fxi_seq *s)
 {
-    emit_end(&(emitter){s->group, s, s->choice}, 0);
+    emit_end(&(emitter){eng, s->group, s, s->choice}, 0);
 }
 
-void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
+void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
+                            const fx_token_prob *prob)
 {
-    const emitter e = {s->group, s, 0};
+    const emitter e = {eng, s->group, s, 0};
     emit_event(&e, (fx_event){.token = s->tok[position],
                               .position = position,
                               .prob = prob,
@@ -91,8 +109,15 @@ void fxi_output_prompt_prob(fxi_seq *s, int position, const fx_token_prob *prob)
 
 static bool is_stop_token(const fx_request *req, int32_t tok)
 {
-    for (size_t i = 0; i < req->n_stop_token; i++)
-        if (req->stop_token[i] == tok) return true;
+    size_t from = 0, to = req->n_stop_token; // they are sorted
+    while (from < to) {
+        const size_t mid = from + (to - from) / 2;
+        if (req->stop_token[mid] == tok) return true;
+        if (req->stop_token[mid] < tok)
+            from = mid + 1;
+        else
+            to = mid;
+    }
     return false;
 }
 
@@ -110,9 +135,8 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
     size_t n_bytes = 0;
     const char *bytes = "";
-    if (!ends || req->include_stop)
-        bytes = fxi_decoder_bytes(&s->text.bytes, eng->vocab, tok, &n_bytes);
-    return fxi_text_add(&s->text, bytes, n_bytes, req->stop, may_stop ? req->n_stop : 0, show);
+    if (!ends || req->include_stop) bytes = fxi_text_token(&s->text, eng->vocab, tok, &n_bytes);
+    return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
 }
 
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
@@ -131,10 +155,20 @@ static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
     }
 }
 
+// Notes the time of a token, and returns how long the one before it is ago; 0: it is the first.
+static uint64_t time_token(const fx_engine *eng, fxi_seq *s)
+{
+    const uint64_t now = fxi_now_us(eng), gap = s->last_us ? now - s->last_us : 0;
+    s->last_us = now;
+    if (!s->group->first_us) s->group->first_us = now;
+    return gap;
+}
+
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
 {
     const fxi_group *g = s->group;
-    const emitter e = {s->group, s, s->choice};
+    const emitter e = {eng, s->group, s, s->choice};
+    const uint64_t gap_us = time_token(eng, s);
     size_t show;
     if (!fxi_seq_reserve(s, s->n_tok + 1)) {
         fxi_seq_fail(s, "no memory for the answer");
@@ -151,7 +185,7 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
     if (g->is_hidden)
         fxi_buf_drop_front(&s->text.clean, show);
     else
-        emit_token(&e, s->n_tok - 1, show, g->req.logprobs ? prob : NULL);
+        emit_token(&e, s->n_tok - 1, show, g->req.logprobs ? prob : NULL, gap_us);
     decide_finish(eng, s, tok);
 }
 
@@ -163,9 +197,7 @@ static void emit_answer(const fx_engine *eng, const emitter *e, double score)
     fxi_seq *s = e->s;
     const int n_prompt = (int)e->group->req.n_prompt;
     size_t show = 0;
-    fxi_buf_clear(&s->text.bytes.raw);
-    fxi_buf_clear(&s->text.clean);
-    s->text.stopped = false;
+    fxi_text_restart(&s->text);
     s->text.bytes.strip_space = e->group->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;
@@ -174,7 +206,7 @@ static void emit_answer(const fx_engine *eng, const emitter *e, double score)
             fxi_seq_fail(s, no_text_memory);
             break;
         }
-        emit_token(e, i, show, e->group->req.logprobs ? &p : NULL);
+        emit_token(e, i, show, e->group->req.logprobs ? &p : NULL, 0);
     }
     emit_end(e, score);
 }
@@ -221,6 +253,6 @@ void fxi_output_hidden(const fx_engine *eng, fxi_group *g)
             s = take_best(g); // also where a beam search was cut short
             score = mean_logprob(s);
         }
-        emit_answer(eng, &(emitter){g, s, k}, fxi_seq_ended_well(s) ? score : 0);
+        emit_answer(eng, &(emitter){eng, g, s, k}, fxi_seq_ended_well(s) ? score : 0);
     }
 }

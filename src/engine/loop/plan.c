@@ -27,13 +27,25 @@ static bool is_level(const fxi_group *g)
     return true;
 }
 
+// Beams wait together. How many tokens were planned.
+static int unplan_group(fxi_group *g)
+{
+    int n_tok = 0;
+    for (int i = 0; i < g->n_seq; i++) {
+        n_tok += g->seq[i].n_step;
+        g->seq[i].n_step = 0;
+    }
+    return n_tok;
+}
+
 static int decode_group(fx_engine *eng, fxi_group *g, int left)
 {
+    if (g->is_whole) return left; // computed as prompts, so that none waits for ever
     if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
     for (int i = 0; i < g->n_seq && left > 0; i++) {
         fxi_seq *s = &g->seq[i];
         if (!fxi_seq_may_compute(s) || s->n_step || fxi_seq_n_left(s) != 1) continue;
-        if (!fxi_room_grow(eng, s, 1)) break;
+        if (!fxi_room_grow(eng, s, 1)) return g->beam ? left + unplan_group(g) : left;
         left--;
     }
     return left;

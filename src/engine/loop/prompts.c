@@ -62,9 +62,11 @@ static int by_order(const void *a, const void *b)
 }
 
 // Raises the share of one reader by up to `most` of the `left` tokens; returns how many remain.
+// Whole texts get all or nothing; they fit a step (embd_tok).
 static int add_share(fxi_reader *r, int most, int left)
 {
     int n = r->need - r->share;
+    if (r->s->group->is_whole) most = n <= left ? n : 0;
     if (n > most) n = most;
     if (n > left) n = left;
     r->share += n;

@@ -77,7 +77,7 @@ static void settle_draw(fx_engine *eng, const fxi_draw *d)
 {
     if (d->s->finish == FX_FINISH_ERROR) return; // another draw has ended its group
     if (d->position)
-        fxi_output_prompt_prob(d->s, d->position, &d->prob);
+        fxi_output_prompt_prob(eng, d->s, d->position, &d->prob);
     else if (d->tok < 0)
         fxi_seq_fail(d->s, "the request's rules leave no token to go on with");
     else

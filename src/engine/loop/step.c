@@ -7,6 +7,7 @@
 //                                                                               (cache.c, fork.c)
 //   draw       a token for each sequence at its end, the likeliest next tokens for each beam, on
 //              all threads, one draw each                                       (draw.c)
+//              rows of texts to be embedded are pooled                          (embedding.c)
 //   settle     tokens appended and emitted in the order of the groups, beams chosen  (settle.c)
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
@@ -26,7 +27,9 @@ static bool has_unborn_choices(const fxi_group *g)
 static void reach_end(fx_engine *eng, fxi_seq *s, int row)
 {
     fxi_group *g = s->group;
-    if (!g->max_tok)
+    if (s->embd)
+        fxi_embedding_end(s, fxi_model_get_shape(eng->model));
+    else if (!g->max_tok)
         fxi_group_finish(g, FX_FINISH_LENGTH);
     else if (!has_unborn_choices(g))
         fxi_draw_add(eng->step, s, row);
@@ -34,16 +37,25 @@ static void reach_end(fx_engine *eng, fxi_seq *s, int row)
         draw_choices(eng, g, row);
 }
 
+static void pool_rows(fx_engine *eng, fxi_seq *s, int row, int n_row)
+{
+    const fxi_model_shape *shape = fxi_model_get_shape(eng->model);
+    fxi_embedding_add(s, shape, eng->step->rows + (size_t)row * (size_t)shape->dim, n_row);
+}
+
 static void advance_seq(fx_engine *eng, int i)
 {
     fxi_step *st = eng->step;
     fxi_seq *s = st->seq[i];
-    const int first_pos = s->n_computed, n_row = fxi_step_n_logit(s), row = st->row[i];
+    const int first_pos = s->n_computed, n_row = fxi_step_n_row(eng, s), row = st->row[i];
     s->n_computed += s->n_step;
     s->n_step = 0;
     if (s->finish != FX_FINISH_NONE) return; // cancelled while the model computed
     const bool at_end = s->n_computed == s->n_tok;
-    fxi_draw_add_prompt(st, s, row, first_pos);
+    if (s->embd)
+        pool_rows(eng, s, row, n_row);
+    else
+        fxi_draw_add_prompt(st, s, row, first_pos);
     fxi_cache_record_progress(eng, s);
     if (at_end) reach_end(eng, s, row + n_row - 1);
 }
@@ -78,5 +90,5 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
     fxi_draw_run(eng);
-    fxi_inbox_count_step(eng, n_prompt_tok, fxi_settle_draws(eng));
+    fxi_inbox_count_step(eng, n_tok, n_prompt_tok, fxi_settle_draws(eng));
 }

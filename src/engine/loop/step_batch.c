@@ -1,11 +1,13 @@
 // step_batch.c - the batch of a step: the planned tokens of all running sequences, one run each.
 //
 // A sequence has a row of logits for its last known token, and with prompt_logprobs one for each
-// token while its prompt is computed.
+// token while its prompt is computed. Texts to be embedded have rows of the last norm instead; they
+// come last.
 #include "engine/loop/loop.h"
 
-int fxi_step_n_logit(const fxi_seq *s)
+int fxi_step_n_row(const fx_engine *eng, const fxi_seq *s)
 {
+    if (s->embd) return fxi_embedding_n_row(s, fxi_model_get_shape(eng->model));
     return fxi_seq_emits_prompt(s) ? s->n_step : s->n_computed + s->n_step == s->n_tok;
 }
 
@@ -22,20 +24,27 @@ static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
         .views = fxi_kv_get_views(eng->kv, s->kv),
         .pos = s->n_computed,
         .n_tok = s->n_step,
-        .n_logit = fxi_step_n_logit(s),
+        .n_logit = fxi_step_n_row(eng, s),
+        .embeds = s->embd != NULL,
     };
     st->seq[b->n_seq] = s;
     st->row[b->n_seq++] = *n_row;
-    *n_row += fxi_step_n_logit(s);
+    *n_row += fxi_step_n_row(eng, s);
+}
+
+static void put_task(const fx_engine *eng, fxi_batch *b, bool embeds)
+{
+    int n_row = 0;
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq && fxi_group_embeds(g) == embeds; i++)
+            if (g->seq[i].n_step) put_seq(eng, b, &g->seq[i], &n_row);
 }
 
 fxi_batch fxi_step_batch(fx_engine *eng)
 {
-    fxi_batch b = {.token = eng->step->token, .seq = eng->step->batch};
-    int n_row = 0;
-    for (fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++)
-            if (g->seq[i].n_step) put_seq(eng, &b, &g->seq[i], &n_row);
+    fxi_batch b = {.token = eng->step->token, .seq = eng->step->batch, .rows = eng->step->rows};
+    put_task(eng, &b, false);
+    put_task(eng, &b, true);
     eng->step->n_seq = b.n_seq;
     return b;
 }

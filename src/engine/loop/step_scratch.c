@@ -35,7 +35,8 @@ static void free_samplers(fxi_step *st, int n_thread)
 
 fx_status fxi_step_make(fx_engine *eng, fx_error *err)
 {
-    const size_t n_seq = (size_t)eng->opt.max_seq, n_vocab = (size_t)eng->info.n_vocab;
+    const size_t n_seq = (size_t)eng->opt.max_seq;
+    const size_t n_logit = eng->info.generates ? (size_t)eng->info.n_vocab : 1;
     const size_t n_row = n_seq + PROMPT_ROWS;
     fxi_step *st = calloc(1, sizeof *st);
     eng->step = st;
@@ -45,9 +46,11 @@ fx_status fxi_step_make(fx_engine *eng, fx_error *err)
     st->seq = malloc(n_seq * sizeof *st->seq);
     st->row = malloc(n_seq * sizeof *st->row);
     st->draw = malloc(n_row * sizeof *st->draw);
-    st->logits = malloc(n_row * n_vocab * sizeof *st->logits);
-    if (!st->token || !st->batch || !st->seq || !st->row || !st->draw || !st->logits ||
-        !make_samplers(st, (size_t)eng->opt.n_thread, n_vocab))
+    st->logits = malloc(n_row * n_logit * sizeof *st->logits);
+    const size_t n_embd = (size_t)eng->opt.step_tok * (size_t)eng->info.n_embd;
+    st->rows = n_embd ? malloc(n_embd * sizeof *st->rows) : NULL;
+    if ((n_embd && !st->rows) || !st->token || !st->batch || !st->seq || !st->row || !st->draw ||
+        !st->logits || !make_samplers(st, (size_t)eng->opt.n_thread, n_logit))
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
     return FX_OK;
@@ -63,6 +66,7 @@ void fxi_step_free(fx_engine *eng)
     free(st->row);
     free(st->draw);
     free(st->logits);
+    free(st->rows);
     free_samplers(st, eng->opt.n_thread);
     free(st);
 }

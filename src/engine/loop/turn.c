@@ -1,6 +1,6 @@
 // turn.c - the engine's loop, and the one place where groups end.
 //
-//   collect the inbox -> new budget -> end -> plan -> compute one step -> end -> publish
+//   collect the inbox -> swap -> new budget -> end -> plan -> compute one step -> end -> publish
 //
 // All other files only decide ends (`finish` of a sequence). The turn acts on them, so that a group
 // stays valid from the beginning of a plan to the end of its step.
@@ -17,7 +17,7 @@ static void end_seq(fx_engine *eng, fxi_seq *s)
     if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !g->beam) fxi_cache_record_all(eng, s);
     fxi_cache_release(eng, s);
     s->state = FXI_SEQ_DONE;
-    if (!g->is_hidden) fxi_output_end(s);
+    if (!g->is_hidden) fxi_output_end(eng, s);
 }
 
 // Ends the sequences whose finish is decided. False: there are none.
@@ -73,7 +73,8 @@ static void collect_new(fx_engine *eng)
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
         fxi_lists_move(eng, g, FXI_WAITING);
-        if (!g->max_tok && !g->req.prompt_logprobs) fxi_group_finish(g, FX_FINISH_LENGTH);
+        if (!g->max_tok && !g->req.prompt_logprobs && !g->req.keep_priority && !fxi_group_embeds(g))
+            fxi_group_finish(g, FX_FINISH_LENGTH);
     }
 }
 
@@ -88,8 +89,9 @@ static void relax_admission(fx_engine *eng)
 static void compute_step(fx_engine *eng)
 {
     eng->idle_since_us = 0;
-    const int n_tok = fxi_plan_step(eng);
-    if (n_tok) fxi_step_run(eng, n_tok);
+    fxi_kv_tick(eng->kv, fxi_now_ms(eng));
+    eng->n_planned_tok = fxi_plan_step(eng);
+    if (eng->n_planned_tok) fxi_step_run(eng, eng->n_planned_tok);
     end_decided(eng, &eng->running);
     if (!eng->running.head) end_decided(eng, &eng->waiting); // one may have failed to start
 }
@@ -97,7 +99,9 @@ static void compute_step(fx_engine *eng)
 bool fxi_turn_run(fx_engine *eng)
 {
     collect_new(eng);
+    fxi_preempt_go_on(eng);
     fxi_budget_apply(eng);
+    fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
     end_cancelled(eng, &eng->waiting);
     relax_admission(eng);
@@ -108,6 +112,11 @@ bool fxi_turn_run(fx_engine *eng)
         fxi_idle_act(eng);
     fxi_inbox_publish(eng);
     return busy;
+}
+
+bool fxi_turn_is_blocked(const fx_engine *eng)
+{
+    return !eng->n_planned_tok && (eng->n_leaving || eng->n_coming);
 }
 
 static void finish_all(fxi_group_list *l, fx_finish why)

@@ -3,25 +3,6 @@
 
 #define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
 
-static uint64_t alone_bytes(const fx_engine *eng, int n_tok)
-{
-    const fxi_kv_expect e = {.begin_tok = n_tok, .most_tok = n_tok};
-    return fxi_kv_cost(eng->kv, &(fxi_kv_need){.n_seq = 1, .each = e, .end_tok = n_tok});
-}
-
-int fxi_budget_tok(const fx_engine *eng)
-{
-    int low = 0, high = eng->info.ctx_tok;
-    while (low < high) {
-        int mid = low + (high - low + 1) / 2;
-        if (alone_bytes(eng, mid) <= eng->opt.kv_memory_bytes)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    return low;
-}
-
 int fxi_budget_least_tok(const fx_engine *eng)
 {
     return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
@@ -29,7 +10,7 @@ int fxi_budget_least_tok(const fx_engine *eng)
 
 uint64_t fxi_budget_least_bytes(const fx_engine *eng)
 {
-    return alone_bytes(eng, fxi_budget_least_tok(eng));
+    return fxi_request_alone_bytes(eng, fxi_budget_least_tok(eng));
 }
 
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
@@ -45,12 +26,11 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
     return FX_OK;
 }
 
-// Frees memory that sequences hold. False: no sequence holds any.
+// Frees memory that sequences hold. False: it is on its way, or no sequence holds any.
 static bool shed_last(fx_engine *eng)
 {
-    if (!eng->running.tail) return fxi_preempt_drop_swapped(eng);
-    fxi_preempt_group(eng, eng->running.tail, FXI_PREEMPT_CHEAPER);
-    return true;
+    if (fxi_preempt_drop_late(eng)) return true;
+    return !eng->n_leaving && fxi_preempt_last(eng, true);
 }
 
 void fxi_budget_apply(fx_engine *eng)

@@ -4,9 +4,19 @@
 //               prefixes are evicted only as memory is needed, the least recently used first
 //   swap        the caches are written to the swap and read back later
 //
-// The cheaper way is chosen: tokens to compute again, at the measured rate of prompts, against
-// bytes to write and read, at the measured rate of the swap. After a preemption, admissions leave
-// more headroom (headroom_tok, admit.c), so that groups do not move in and out all the time.
+// Swapping goes on beside the engine: a group is LEAVING or COMING for some turns, in which others
+// are served (group.h has the states). Memory comes free while it leaves. Whatever fails on the way
+// ends in recompute.
+//
+// The cheaper way is chosen, by the time that it takes from sequences, this one and those that run:
+//
+//   recompute   tokens x the measured rate of prompts, from everyone, since all share the steps
+//   swap        bytes there and back x the measured rate of the swap, from this one; and from the
+//               others the share of a thread that copies
+//
+// Where memory is still short and a group that leaves takes longer than recompute, it changes over.
+// After a preemption, admissions leave more headroom (headroom_tok, admit.c), so that groups do not
+// move in and out all the time.
 #include "engine/memory/room.h"
 
 #define MAX_HEADROOM_TOK 1024
@@ -47,12 +57,18 @@ static bool swap_has_room(const fx_engine *eng, const fxi_group *g)
            st.swapped_bytes + fxi_preempt_bytes(eng, g) <= eng->opt.swap_bytes;
 }
 
+static double recompute_us(const fx_engine *eng, const fxi_group *g)
+{
+    return eng->us_per_tok * n_tok_in_caches(g);
+}
+
 static bool should_swap(const fx_engine *eng, const fxi_group *g)
 {
     if (!swap_has_room(eng, g)) return false;
-    double recompute_us = eng->us_per_tok * n_tok_in_caches(g);
-    double swap_us = 2 * eng->swap_us_per_byte * (double)fxi_preempt_bytes(eng, g);
-    return swap_us < recompute_us;
+    const int n_others = eng->running.n_seq - (g->state == FXI_RUNNING ? g->n_seq : 0);
+    const double swap_us = 2 * eng->swap_us_per_byte * (double)fxi_preempt_bytes(eng, g);
+    const double of_others = (double)n_others / eng->opt.n_thread;
+    return swap_us * (1 + of_others) < recompute_us(eng, g) * (1 + n_others);
 }
 
 uint64_t fxi_preempt_bytes(const fx_engine *eng, const fxi_group *g)
@@ -60,31 +76,76 @@ uint64_t fxi_preempt_bytes(const fx_engine *eng, const fxi_group *g)
     return fxi_kv_bytes_for(eng->kv, n_tok_in_caches(g));
 }
 
+// ---- on the way --------------------------------------------------------------------------------
+
+typedef fx_status move_fn(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+
+// Every sequence of the group goes on. The first failure; *is_moving: some have not arrived.
+static fx_status move_each(fx_engine *eng, fxi_group *g, move_fn *fn, bool *is_moving)
+{
+    fx_status first = FX_OK;
+    *is_moving = false;
+    for (int i = 0; i < g->n_seq; i++) {
+        bool moves = false;
+        g->seq[i].n_step = 0;
+        const fx_status st = g->seq[i].kv ? fn(eng->kv, g->seq[i].kv, &moves) : FX_OK;
+        if (first == FX_OK) first = st;
+        *is_moving |= moves;
+    }
+    return first;
+}
+
+static void set_moving(fx_engine *eng, fxi_group *g, fxi_group_state way)
+{
+    if (g->state != way) g->moving_since_us = fxi_now_us(eng);
+    fxi_lists_move(eng, g, way);
+}
+
+// What arrives at once had nothing to move. A group that has left waits for the memory of others.
+static void arrive_at(fx_engine *eng, fxi_group *g, fxi_group_state way, fxi_group_state at)
+{
+    const uint64_t bytes = fxi_preempt_bytes(eng, g);
+    const double us = (double)(fxi_now_us(eng) - g->moving_since_us);
+    if (g->state == way && bytes) smooth_rate(&eng->swap_us_per_byte, us / (double)bytes);
+    fxi_lists_move(eng, g, at);
+    eng->n_freed++;
+    g->tried_at = at == FXI_SWAPPED ? eng->n_freed : 0;
+}
+
 // ---- out ---------------------------------------------------------------------------------------
 
-static fx_status swap_each(fx_engine *eng, fxi_group *g, fx_status (*op)(fxi_kv *kv, fxi_kv_seq *s))
+// The caches are lost; the tokens are not.
+static void drop_caches(fx_engine *eng, fxi_group *g)
 {
-    for (int i = 0; i < g->n_seq; i++) {
-        g->seq[i].n_step = 0;
-        if (g->seq[i].kv) FX_TRY(op(eng->kv, g->seq[i].kv));
-    }
-    return FX_OK;
+    fxi_cache_release_all(eng, g);
+    fxi_lists_move(eng, g, FXI_WAITING);
+    eng->n_freed++;
 }
 
-static bool swap_group_out(fx_engine *eng, fxi_group *g)
-{
-    const uint64_t bytes = fxi_preempt_bytes(eng, g), start_us = fxi_now_us(eng);
-    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return false;
-    if (swap_each(eng, g, fxi_kv_swap_out) != FX_OK) return false;
-    double us = (double)(fxi_now_us(eng) - start_us);
-    if (bytes) smooth_rate(&eng->swap_us_per_byte, us / (double)bytes);
-    return true;
-}
-
+// What is still in memory, and whole, is recorded first.
 static void drop_computed(fx_engine *eng, fxi_group *g)
 {
-    for (int i = 0; i < g->n_seq; i++) fxi_cache_record_all(eng, &g->seq[i]);
-    fxi_cache_release_all(eng, g);
+    const bool can_swap = fxi_kv_can(eng->kv, FXI_KV_SWAP);
+    for (int i = 0; i < g->n_seq; i++) {
+        fxi_seq *s = &g->seq[i];
+        bool is_away = false;
+        if (!s->kv || (can_swap && fxi_kv_swap_in(eng->kv, s->kv, &is_away) != FX_OK)) continue;
+        if (!is_away) fxi_cache_record_all(eng, s);
+    }
+    drop_caches(eng, g);
+}
+
+// False: it failed, and the caches are where they happen to be.
+static bool go_out(fx_engine *eng, fxi_group *g)
+{
+    bool is_moving;
+    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return false;
+    if (move_each(eng, g, fxi_kv_swap_out, &is_moving) != FX_OK) return false;
+    if (is_moving)
+        set_moving(eng, g, FXI_LEAVING);
+    else
+        arrive_at(eng, g, FXI_LEAVING, FXI_SWAPPED);
+    return true;
 }
 
 static void note_preemption(fx_engine *eng, fxi_group *g)
@@ -93,43 +154,93 @@ static void note_preemption(fx_engine *eng, fxi_group *g)
     if (eng->headroom_tok > MAX_HEADROOM_TOK) eng->headroom_tok = MAX_HEADROOM_TOK;
     g->tried_at = ++eng->n_freed; // others may find room; the group itself waits for more
     pthread_mutex_lock(&eng->mu);
-    eng->stats.n_preempt_swap += g->state == FXI_SWAPPED;
+    eng->stats.n_preempt_swap += g->state != FXI_WAITING;
     eng->stats.n_preempt_recompute += g->state == FXI_WAITING;
     pthread_mutex_unlock(&eng->mu);
 }
 
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how)
 {
+    if (g->state == FXI_COMING) how = FXI_SWAP;
     if (how == FXI_PREEMPT_CHEAPER) how = should_swap(eng, g) ? FXI_SWAP : FXI_RECOMPUTE;
-    bool swapped = how == FXI_SWAP && swap_group_out(eng, g);
-    if (!swapped) drop_computed(eng, g);
-    fxi_lists_move(eng, g, swapped ? FXI_SWAPPED : FXI_WAITING);
+    if (how == FXI_RECOMPUTE || !go_out(eng, g)) drop_computed(eng, g);
     note_preemption(eng, g);
+}
+
+static fxi_group *last_waiting(const fx_engine *eng, fxi_group_state state)
+{
+    fxi_group *g = eng->waiting.tail;
+    while (g && g->state != state) g = g->prev;
+    return g;
+}
+
+bool fxi_preempt_last(fx_engine *eng, bool may_be_only)
+{
+    fxi_group *last = eng->running.tail, *coming = last_waiting(eng, FXI_COMING);
+    const bool is_only = !coming && last == eng->running.head;
+    if (!last || (coming && fxi_lists_goes_before(last, coming))) last = coming;
+    if (!last || (is_only && !may_be_only)) return fxi_preempt_drop_swapped(eng);
+    fxi_preempt_group(eng, last, FXI_PREEMPT_CHEAPER);
+    return true;
+}
+
+bool fxi_preempt_drop_late(fx_engine *eng)
+{
+    const uint64_t now_us = fxi_now_us(eng);
+    for (fxi_group *g = eng->n_leaving ? eng->waiting.tail : NULL; g; g = g->prev) {
+        const double us = (double)(now_us - g->moving_since_us), limit_us = recompute_us(eng, g);
+        if (g->state != FXI_LEAVING || limit_us <= 0 || us <= limit_us) continue;
+        drop_computed(eng, g);
+        return true;
+    }
+    return false;
 }
 
 // ---- back --------------------------------------------------------------------------------------
 
-// The caches are lost; the tokens are not.
-static void drop_swapped(fx_engine *eng, fxi_group *g)
-{
-    fxi_cache_release_all(eng, g);
-    fxi_lists_move(eng, g, FXI_WAITING);
-    eng->n_freed++;
-}
-
 bool fxi_preempt_drop_swapped(fx_engine *eng)
 {
-    fxi_group *g = eng->waiting.tail;
-    while (g && g->state != FXI_SWAPPED) g = g->prev;
-    if (g) drop_swapped(eng, g);
+    fxi_group *g = last_waiting(eng, FXI_SWAPPED);
+    if (g) drop_caches(eng, g);
     return g != NULL;
 }
 
-fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g)
+// Where others run, it waits in the swap until there is more room.
+static void coming_failed(fx_engine *eng, fxi_group *g, fx_status st)
 {
-    fx_status st = swap_each(eng, g, fxi_kv_swap_in);
-    if (st == FX_OK) return FX_OK;
-    const bool stays = st == FX_ENOSPACE && eng->running.head;
-    if (!stays || swap_each(eng, g, fxi_kv_swap_out) != FX_OK) drop_swapped(eng, g);
-    return st;
+    const int n_coming = eng->n_coming - (g->state == FXI_COMING ? g->n_seq : 0);
+    const bool has_others = eng->running.head || eng->n_leaving || n_coming;
+    if (st != FX_ENOSPACE || !has_others || !go_out(eng, g)) drop_caches(eng, g);
+}
+
+static void go_on_in(fx_engine *eng, fxi_group *g)
+{
+    bool is_moving;
+    const fx_status st = move_each(eng, g, fxi_kv_swap_in, &is_moving);
+    if (st != FX_OK)
+        coming_failed(eng, g, st);
+    else if (is_moving)
+        set_moving(eng, g, FXI_COMING);
+    else
+        arrive_at(eng, g, FXI_COMING, FXI_RUNNING);
+}
+
+static void go_on_out(fx_engine *eng, fxi_group *g)
+{
+    if (!go_out(eng, g)) drop_computed(eng, g);
+}
+
+void fxi_preempt_swap_in(fx_engine *eng, fxi_group *g)
+{
+    go_on_in(eng, g);
+}
+
+void fxi_preempt_go_on(fx_engine *eng)
+{
+    if (!eng->n_leaving && !eng->n_coming) return;
+    for (fxi_group *g = eng->waiting.head, *next; g; g = next) {
+        next = g->next;
+        if (g->state == FXI_LEAVING) go_on_out(eng, g);
+        if (g->state == FXI_COMING) go_on_in(eng, g);
+    }
 }

@@ -1,21 +1,12 @@
 // room.c - memory for a sequence that grows.
 //
 // If memory is short, the manager evicts idle prefixes. Then the groups served last are preempted,
-// one by one, until the extension fits. The group served first is never preempted for another one,
+// one by one, until the extension fits; while one is on its way to the swap, the sequence waits for
+// what that frees, and the others go on. The group served first is never preempted for another one,
 // so that the engine always makes progress: any single group fits the budget.
 #include "engine/memory/room.h"
 
 static const char no_kv_memory[] = "the request needs more KV memory than there is";
-
-// Frees memory: preempts the group served last; if only one runs, the swapped group served last
-// loses what it shares. False: no other group is left.
-static bool push_out_last(fx_engine *eng)
-{
-    fxi_group *last = eng->running.tail;
-    if (last == eng->running.head) return fxi_preempt_drop_swapped(eng);
-    fxi_preempt_group(eng, last, FXI_PREEMPT_CHEAPER);
-    return true;
-}
 
 static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 {
@@ -45,11 +36,19 @@ static bool start_again(fx_engine *eng, fxi_group *g)
     return true;
 }
 
+// One group at a time leaves: what it gives may suffice. False: nothing is left to free.
+static bool free_some(fx_engine *eng)
+{
+    if (fxi_preempt_drop_late(eng)) return true;
+    return !eng->n_leaving && fxi_preempt_last(eng, false);
+}
+
 bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
 {
     fx_status st;
-    while ((st = extend_cache(eng, s, n_step)) == FX_ENOSPACE && push_out_last(eng))
+    while ((st = extend_cache(eng, s, n_step)) == FX_ENOSPACE && free_some(eng))
         if (s->group->state != FXI_RUNNING) return false;
+    if (st == FX_ENOSPACE && eng->n_leaving) return false;
     if (st == FX_ENOSPACE) st = extend_alone(eng, s, n_step);
     if (st == FX_ENOSPACE && start_again(eng, s->group)) return false;
     if (st != FX_OK) {
@@ -64,6 +63,8 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
 bool fxi_room_unblock(fx_engine *eng)
 {
     fxi_group *last = eng->running.tail;
+    if (eng->n_leaving) return fxi_preempt_drop_late(eng);
+    if (eng->n_coming) return fxi_preempt_last(eng, false);
     if (last != eng->running.head) {
         fxi_preempt_group(eng, last, FXI_RECOMPUTE);
         return true;

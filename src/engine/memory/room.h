@@ -8,16 +8,15 @@
 
 // Extends the cache of s for n_step more tokens and sets s->n_step. If memory is short, the manager
 // evicts idle prefixes, then the groups served last are preempted. False: the group of s itself was
-// preempted, or its failure is decided.
+// preempted, or its failure is decided, or the memory is on its way (s waits for a later step).
 bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
 // Call when no token could be planned although groups run, because each waits for memory that the
-// others hold. Preempts one. False: the only running group cannot go on; its failure is decided.
+// others hold. Preempts one. False: memory is on its way, or the only running group cannot go on;
+// its failure is decided.
 bool fxi_room_unblock(fx_engine *eng);
 
 // ---- budget.c ----------------------------------------------------------------------------------
 
-// The longest sequence, up to the context, that the budget in effect holds when it is alone.
-int fxi_budget_tok(const fx_engine *eng);
 int fxi_budget_least_tok(const fx_engine *eng);        // tokens that any budget must hold
 uint64_t fxi_budget_least_bytes(const fx_engine *eng); // and the memory that they need
 // FX_EINVAL: `bytes` hold fewer, or the manager cannot change its budget. From any thread.
@@ -30,12 +29,22 @@ void fxi_budget_apply(fx_engine *eng);
 
 typedef enum fxi_preempt_how { FXI_PREEMPT_CHEAPER, FXI_RECOMPUTE, FXI_SWAP } fxi_preempt_how;
 
-// Takes a running group out of memory and back to the waiting list; no other function does.
+// Takes a group that runs, or is coming, out of memory and back to the waiting list. Its memory is
+// free at once, or while it is LEAVING.
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how);
-// Brings a swapped group's caches back; the caller then changes its state. On FX_ENOSPACE while
-// other groups run it stays SWAPPED. On any other error, or if no group runs, it loses its caches
-// and is WAITING.
-fx_status fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
+// The same with the group that is served last. If it is the only one and may not be taken, the
+// swapped group served last loses what it shares. False: there is none.
+bool fxi_preempt_last(fx_engine *eng, bool may_be_only);
+// Begins to bring a swapped group's caches back: it is COMING, or RUNNING already. On FX_ENOSPACE
+// while other groups run it stays in the swap. On any other error, or if no group runs, it loses
+// its caches and is WAITING.
+void fxi_preempt_swap_in(fx_engine *eng, fxi_group *g);
+// Call once in a turn: groups on their way go on, and those that have arrived are SWAPPED or
+// RUNNING; after a failure as above.
+void fxi_preempt_go_on(fx_engine *eng);
+// Call when memory is short. Of the groups that have been leaving for longer than their tokens take
+// to compute, the one served last loses its caches. False: there is none.
+bool fxi_preempt_drop_late(fx_engine *eng);
 // The swapped group served last loses its caches, which frees what they shared in memory. False: no
 // group is swapped.
 bool fxi_preempt_drop_swapped(fx_engine *eng);
@@ -49,8 +58,8 @@ fx_status fxi_cache_open_domain(fx_engine *eng, fxi_group *g); // no effect with
 void fxi_cache_close_domain(fx_engine *eng, fxi_group *g);
 // Tokens of s that are in the prefix cache and may come from there.
 int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
-// The most that may come from there: the last token is computed for its logits, and a prompt from
-// where its probabilities are still to be emitted.
+// The most that may come from there: the last token is computed for its logits, a prompt from where
+// its probabilities are still to be emitted, and a text from where its rows are still to be pooled.
 int fxi_cache_max_hit(const fxi_seq *s);
 // Gives s a cache that begins with its longest recorded prefix. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);

@@ -1,6 +1,7 @@
 // rules.c - applies the rules of a request to a row of logits before a token is drawn.
 //
-//   allow, ban    tokens that are not allowed, or are banned, are masked: -inf
+//   allow, ban    tokens that are not allowed, or are banned, or would complete a banned run of
+//                 tokens in the answer, are masked: -inf
 //   bias          added; a token listed more than once gets each bias, in the order of the list
 //   min_tok       tokens that end the answer are masked while it is too short
 //   repetition    each token of prompt and answer, once: logit / r if positive, else logit * r
@@ -37,7 +38,7 @@ static bool has_answer_penalty(const fx_sampling *r)
 static bool any_applies(const fxi_sample_view *v)
 {
     const fx_sampling *r = v->rule;
-    return r->n_allow || r->n_ban || r->n_bias || is_too_short_to_end(v) ||
+    return r->n_allow || r->n_ban || r->n_ban_run || r->n_bias || is_too_short_to_end(v) ||
            (has_repetition(r) && v->n_tok > 0) || (has_answer_penalty(r) && v->n_tok > v->n_prompt);
 }
 
@@ -50,6 +51,18 @@ static void set_logit(float *logit, float value)
 static void mask_ids(float *logit, const int32_t *id, size_t n)
 {
     for (size_t i = 0; i < n; i++) logit[id[i]] = -INFINITY;
+}
+
+// Masks the last token of each run whose other tokens end the answer.
+static void mask_runs(const fxi_sample_view *v, float *logit)
+{
+    const fx_sampling *r = v->rule;
+    for (const fx_id_run *run = r->ban_run; run < r->ban_run + r->n_ban_run; run++) {
+        const size_t n_before = run->n - 1;
+        if ((size_t)(v->n_tok - v->n_prompt) < n_before) continue;
+        if (!memcmp(v->tok + v->n_tok - n_before, run->id, n_before * sizeof *run->id))
+            logit[run->id[n_before]] = -INFINITY;
+    }
 }
 
 static void copy_allowed(const fx_sampling *r, const float *logits, int n_vocab, float *logit)
@@ -107,6 +120,7 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     if (!any_applies(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
     mask_ids(logit, r->ban, r->n_ban);
+    if (r->n_ban_run) mask_runs(v, logit);
     apply_bias(r, logit);
     if (is_too_short_to_end(v)) mask_ids(logit, v->end, (size_t)v->n_end);
     if (has_repetition(r)) penalise_repetition(v, logit, scratch->count);

@@ -8,6 +8,8 @@
 
 #include "format/gguf/gguf_impl.h"
 
+#define TASK_BYTES ((uint64_t)256 << 10) // that a thread makes at a time
+
 fx_status fxi_gguf_new(const char *name, fxi_gguf **out, fx_error *err)
 {
     fxi_gguf *g = calloc(1, sizeof *g);
@@ -120,15 +122,48 @@ static fx_status back_pages(const fxi_gguf *g, uintptr_t from, uintptr_t to, fx_
     return fxi_fail(err, FX_ENOMEM, "%s: no memory for a part of a tensor", g->name);
 }
 
+// Rows [first, end) of tensor i; a task makes some of them.
+typedef struct make_job {
+    const fxi_gguf_maker *maker;
+    uint64_t i, first, end, task_rows, row_bytes;
+    char *dst; // of row `first`
+} make_job;
+
+static void make_task(void *arg, int task)
+{
+    const make_job *j = arg;
+    const uint64_t at = (uint64_t)task * j->task_rows, rest = j->end - j->first - at;
+    j->maker->make(j->maker->ud, j->i, j->first + at, rest < j->task_rows ? rest : j->task_rows,
+                   j->dst + at * j->row_bytes);
+}
+
+static void run_make(make_job *j, fxi_pool *pool)
+{
+    const uint64_t n_row = j->end - j->first;
+    j->task_rows = j->row_bytes < TASK_BYTES ? TASK_BYTES / j->row_bytes : 1;
+    if (!pool || n_row / j->task_rows >= INT32_MAX) j->task_rows = n_row;
+    const int n_task = (int)((n_row + j->task_rows - 1) / j->task_rows);
+    if (n_task == 1)
+        make_task(j, 0);
+    else
+        fxi_pool_run(pool, make_task, j, n_task);
+    if (j->maker->made) j->maker->made(j->maker->ud, j->i);
+}
+
 fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t from,
-                         uint64_t n_bytes, fx_error *err)
+                         uint64_t n_bytes, fxi_pool *pool, fx_error *err)
 {
     if (!n_bytes || !is_made(g, t->data)) return FX_OK;
     const uint64_t row_bytes = t->ne[0] / t->type->block_elems * t->type->block_bytes;
-    const uint64_t first = from / row_bytes, end = (from + n_bytes + row_bytes - 1) / row_bytes;
-    char *dst = (char *)(uintptr_t)t->data + first * row_bytes;
-    FX_TRY(back_pages(g, (uintptr_t)dst, (uintptr_t)dst + (end - first) * row_bytes, err));
-    return g->maker.make(g->maker.ud, (uint64_t)(t - g->tensor), first, end - first, dst, err);
+    make_job j = {.maker = &g->maker,
+                  .i = (uint64_t)(t - g->tensor),
+                  .first = from / row_bytes,
+                  .end = (from + n_bytes + row_bytes - 1) / row_bytes,
+                  .row_bytes = row_bytes};
+    j.dst = (char *)(uintptr_t)t->data + j.first * row_bytes;
+    FX_TRY(back_pages(g, (uintptr_t)j.dst, (uintptr_t)j.dst + (j.end - j.first) * row_bytes, err));
+    run_make(&j, pool);
+    return FX_OK;
 }
 
 // Whole pages only: the others hold bytes that may be wanted.

@@ -10,6 +10,8 @@ const char *const fxi_hf_prefixes[] = {"model.language_model.",
                                        "decoder.",
                                        "transformer.",
                                        "gpt_neox.",
+                                       "bert.",
+                                       "roberta.",
                                        "model.",
                                        NULL};
 
@@ -163,8 +165,36 @@ static const fxi_hf_name opt_names[] = {
     {"layers.#.self_attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
     {"layers.#.fc1", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"project_in", "project_in", FXI_HF_SAME},
+    {"project_out", "project_out", FXI_HF_SAME},
     END_NAMES,
 };
+
+// The pooler and the heads for masked words are of no use to an embedding.
+#define BERT_NAMES(how_positions)                                                              \
+    {"embeddings.word_embeddings", "token_embd", FXI_HF_SAME},                                 \
+        {"embeddings.position_embeddings", "position_embd", how_positions},                    \
+        {"embeddings.token_type_embeddings", "token_types", FXI_HF_SAME},                      \
+        {"embeddings.LayerNorm", "token_embd_norm", FXI_HF_SAME},                              \
+        {"embeddings.position_ids", "", FXI_HF_SKIP},                                          \
+        {"encoder.layer.#.attention.self.query", "blk.#.attn_q", FXI_HF_SAME},                 \
+        {"encoder.layer.#.attention.self.key", "blk.#.attn_k", FXI_HF_SAME},                   \
+        {"encoder.layer.#.attention.self.value", "blk.#.attn_v", FXI_HF_SAME},                 \
+        {"encoder.layer.#.attention.output.dense", "blk.#.attn_output", FXI_HF_SAME},          \
+        {"encoder.layer.#.attention.output.LayerNorm", "blk.#.attn_output_norm", FXI_HF_SAME}, \
+        {"encoder.layer.#.intermediate.dense", "blk.#.ffn_up", FXI_HF_SAME},                   \
+        {"encoder.layer.#.output.dense", "blk.#.ffn_down", FXI_HF_SAME},                       \
+        {"encoder.layer.#.output.LayerNorm", "blk.#.layer_output_norm", FXI_HF_SAME},          \
+        {"pooler.dense", "", FXI_HF_SKIP}, {"cls.predictions", "", FXI_HF_SKIP},               \
+        {"cls.predictions.decoder", "", FXI_HF_SKIP},                                          \
+        {"cls.predictions.transform.dense", "", FXI_HF_SKIP},                                  \
+        {"cls.predictions.transform.LayerNorm", "", FXI_HF_SKIP},                              \
+        {"cls.seq_relationship", "", FXI_HF_SKIP}, {"lm_head", "", FXI_HF_SKIP},               \
+        {"lm_head.dense", "", FXI_HF_SKIP}, {"lm_head.layer_norm", "", FXI_HF_SKIP},           \
+        {"lm_head.decoder", "", FXI_HF_SKIP}, END_NAMES
+
+static const fxi_hf_name bert_names[] = {BERT_NAMES(FXI_HF_SAME)};
+static const fxi_hf_name roberta_names[] = {BERT_NAMES(FXI_HF_FROM_2)};
 
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
@@ -220,6 +250,11 @@ static const fxi_hf_key parallel_keys[] = {
     END_KEYS,
 };
 
+static const fxi_hf_key opt_keys[] = {
+    {"do_layer_norm_before", "do_layer_norm_before", FXI_HF_BOOL},
+    END_KEYS,
+};
+
 static const fxi_hf_key cohere_keys[] = {
     {"logit_scale", "logit_scale", FXI_HF_F32},
     END_KEYS,
@@ -238,8 +273,9 @@ static const fxi_hf_key gptoss_keys[] = {
         NULL, NULL  \
     }
 
-static const fxi_hf_neutral opt_neutral[] = {
-    {"do_layer_norm_before", "true"}, {"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral bert_neutral[] = {
+    {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
@@ -247,6 +283,7 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUT
 // ---- families ----------------------------------------------------------------------------------
 
 #define HALVES 0
+#define BERT   (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
 static const fxi_hf_family families[] = {
     {"llama", "llama", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL, NULL},
@@ -284,9 +321,14 @@ static const fxi_hf_family families[] = {
     {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "gelu", FXI_HF_NO_WINDOW,
      gptneox_names, parallel_keys, NULL, "gpt-2"},
     {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_MUST_TIE, "relu", FXI_HF_NO_WINDOW,
-     opt_names, NULL, opt_neutral, "gpt-2"},
+     opt_names, opt_keys, opt_neutral, "gpt-2"},
     {"cohere", "command-r", FXI_HF_LAYER_NORM | FXI_HF_MUST_TIE, "silu", FXI_HF_NO_WINDOW, NULL,
      cohere_keys, cohere_neutral, NULL},
+    {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral, NULL},
+    {"roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
+     NULL, bert_neutral, "gpt-2"},
+    {"xlm-roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
+     NULL, bert_neutral, NULL},
     {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL, "gpt-4o"},
 };
 

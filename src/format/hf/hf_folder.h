@@ -59,6 +59,7 @@ void fxi_hf_free_recipes(fxi_folder *f);
 fx_status fxi_hf_read_numbers(fxi_folder *f);
 fx_status fxi_hf_write_keys(fxi_folder *f);
 fx_status fxi_hf_write_rope(fxi_folder *f);
+fx_status fxi_hf_write_pooling(const fxi_folder *f);
 
 // hf_vocab.c: writes tokenizer.* from the tokenizer's files.
 fx_status fxi_hf_write_vocab(fxi_folder *f);

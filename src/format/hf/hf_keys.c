@@ -67,6 +67,18 @@ static fx_status set_falcon_heads(fxi_folder *f)
     return FX_OK;
 }
 
+// Positions begin behind that of padding; those before it are left out of the file.
+static fx_status cut_positions(fxi_folder *f)
+{
+    uint32_t pad = 1;
+    if (!(f->family->flags & FXI_HF_FROM_POSITION_2)) return FX_OK;
+    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad, f->err));
+    if (pad != 1 || f->ctx_tok < 3)
+        return fxi_config_fail(&f->config, "pad_token_id", f->err, "only 1 is supported");
+    f->ctx_tok -= 2;
+    return FX_OK;
+}
+
 // 71 heads share one KV head in Falcon: heads need not be a power of two.
 static fx_status check_shape_numbers(fxi_folder *f)
 {
@@ -80,7 +92,7 @@ static fx_status check_shape_numbers(fxi_folder *f)
         return fxi_config_fail(&f->config, "num_key_value_heads", f->err,
                                "%u heads for %u KV heads", f->n_head, f->n_kv_head);
     if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
-    return FX_OK;
+    return cut_positions(f);
 }
 
 static fx_status read_tie(fxi_folder *f)
@@ -341,58 +353,6 @@ static fx_status write_no_rope_layers(const fxi_folder *f)
     return FX_OK;
 }
 
-// ---- embeddings --------------------------------------------------------------------------------
-
-// What Sentence Transformers does with the rows of a text, in its words and in GGUF's numbers.
-static const struct pooling_mode {
-    const char *member;
-    uint32_t type;
-} pooling_modes[] = {
-    {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
-
-static fx_status read_pooling(const fxi_folder *f, const fxi_config *c, uint32_t *type)
-{
-    for (size_t i = 0; i < sizeof pooling_modes / sizeof *pooling_modes; i++) {
-        bool on = false;
-        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on, f->err));
-        if (on && *type)
-            return fxi_config_fail(c, pooling_modes[i].member, f->err, "a second mode of pooling");
-        if (on) *type = pooling_modes[i].type;
-    }
-    if (*type || !json_object_size(c->root)) return FX_OK;
-    return fxi_config_fail(c, "pooling_mode", f->err, "only mean, cls and lasttoken are supported");
-}
-
-static bool says_normalize(const fxi_config *modules)
-{
-    for (size_t i = 0; i < json_array_size(modules->root); i++) {
-        const json_t *type = json_object_get(json_array_get(modules->root, i), "type");
-        if (json_is_string(type) && strstr(json_string_value(type), "Normalize")) return true;
-    }
-    return false;
-}
-
-static fx_status write_normalize(const fxi_folder *f)
-{
-    fxi_config modules;
-    fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
-    if (st == FX_OK) write_bool(f, "pooling_normalize", says_normalize(&modules));
-    fxi_config_close(&modules);
-    return st;
-}
-
-static fx_status write_pooling(const fxi_folder *f)
-{
-    fxi_config c;
-    uint32_t type = 0;
-    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
-    if (st == FX_OK) st = read_pooling(f, &c, &type);
-    fxi_config_close(&c);
-    if (st != FX_OK || !type) return st;
-    write_u32(f, "pooling_type", type);
-    return write_normalize(f);
-}
-
 // ---- the whole ---------------------------------------------------------------------------------
 
 static void write_shape(const fxi_folder *f)
@@ -424,6 +384,7 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_windows(f));
     FX_TRY(write_no_rope_layers(f));
     FX_TRY(write_activation(f));
-    FX_TRY(write_pooling(f));
+    if (f->family->flags & FXI_HF_ENCODER) write_bool(f, "attention.causal", false);
+    FX_TRY(fxi_hf_write_pooling(f));
     return fxi_hf_write_rope(f);
 }

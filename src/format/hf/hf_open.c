@@ -24,16 +24,18 @@ static void drop_tensor(void *ud, const void *p, size_t n_bytes)
             fxi_mapping_drop(&f->files.file[i].map, p, n_bytes);
 }
 
-static fx_status make_tensor(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst,
-                             fx_error *err)
+static void make_tensor(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst)
+{
+    const fxi_folder *f = ud;
+    fxi_recipe_make(&f->recipe[i], row, n_row, dst);
+}
+
+static void drop_sources(void *ud, uint64_t i)
 {
     const fxi_folder *f = ud;
     const fxi_recipe *r = &f->recipe[i];
-    (void)err;
-    fxi_recipe_make(r, row, n_row, dst);
     for (size_t k = 0; k < r->n_src; k++)
         drop_tensor(ud, r->src[k].t->data, r->src[k].t->size_bytes);
-    return FX_OK;
 }
 
 static void close_folder(void *ud)
@@ -152,6 +154,7 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
                                   .file_bytes = f->files.size_bytes,
                                   .place = place_tensor,
                                   .make = make_tensor,
+                                  .made = drop_sources,
                                   .drop = drop_tensor,
                                   .close = close_folder};
     return fxi_gguf_present(folder, &head, &maker, out, err);

@@ -67,8 +67,8 @@ fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uin
 // Small tensors that must be exact, as converters to GGUF leave them.
 static bool is_kept_f32(const fxi_recipe *r)
 {
-    static const char *const part[] = {"norm", "ffn_gate_inp", "position_embd", "attn_sinks",
-                                       ".bias"};
+    static const char *const part[] = {"norm",        "ffn_gate_inp", "position_embd",
+                                       "token_types", "attn_sinks",   ".bias"};
     if (r->n_dim == 1) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (strstr(r->name, part[i])) return true;

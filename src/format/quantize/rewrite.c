@@ -105,7 +105,7 @@ static fx_status tell_progress(rewrite_job *j, uint64_t n_bytes)
 static fx_status copy_part(rewrite_job *j, const fxi_gguf_tensor *t, uint64_t at, uint64_t n_bytes)
 {
     const char *src = (const char *)t->data + at;
-    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->err));
+    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->how->pool, j->err));
     fxi_gguf_write_data(j->w, src, n_bytes);
     fxi_gguf_drop(j->g, src, n_bytes);
     return tell_progress(j, n_bytes);
@@ -128,7 +128,7 @@ static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_enco
     fxi_buf_clear(&j->out);
     if (!fxi_buf_reserve(&j->out, out_bytes))
         return fxi_fail(j->err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(j->g));
-    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->err));
+    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->how->pool, j->err));
     e->src = (const char *)t->data + at;
     e->dst = j->out.p;
     FX_TRY(fxi_rows_encode(e, j->how->pool, &bad_row, j->err));

@@ -82,7 +82,7 @@ typedef struct fxi_paged {
     fxi_kv_layout layout;
     size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
     size_t tok_bytes, block_bytes;
-    uint64_t budget_bytes;
+    uint64_t budget_bytes, slot_bytes;
     int block_shift, ctx_tok, max_seq, max_page;
     uint32_t n_block, n_slot, n_all_page; // n_all_page: as many as both
 
@@ -164,8 +164,9 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 
 // ---- page_swap.c -------------------------------------------------------------------------------
 
-fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s);
-fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s);
+// At once, by the caller: *is_moving is always false.
+fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 
 // ---- page_check.c ------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ static int index_batch(fxi_transformer *m, const fxi_batch *batch, int kv_group,
                 .row = row + t,
                 .n_tok = left < most ? left : most,
                 .pos = seq->pos + t,
+                .n_pos = m->model.shape.is_causal ? 0 : seq->pos + seq->n_tok,
             };
         }
         row += seq->n_tok;
@@ -106,8 +107,11 @@ static void keep_attn_rows(fxi_pass *p, fxi_attn_pass *attn, fxi_attn_block *blo
         while (next < p->n_row && p->x_row[next] < b.row) next++;
         const int skip = next < p->n_row ? p->x_row[next] - b.row : b.n_tok;
         if (skip >= b.n_tok) continue;
-        block[n++] =
-            (fxi_attn_block){b.view, b.row + skip, b.n_tok - skip, b.pos + skip, .n_head = 0};
+        block[n++] = (fxi_attn_block){.view = b.view,
+                                      .row = b.row + skip,
+                                      .n_tok = b.n_tok - skip,
+                                      .pos = b.pos + skip,
+                                      .n_pos = b.n_pos};
     }
     attn->n_block = n;
     fxi_compute_attn_plan(&p->m->compute, attn, block);
@@ -120,6 +124,7 @@ void fxi_pass_keep_wanted(fxi_pass *p)
     for (int i = 0; i < p->batch->n_seq; i++) {
         row += p->batch->seq[i].n_tok;
         for (int k = p->batch->seq[i].n_logit; k > 0; k--) list[n++] = row - k;
+        if (!p->batch->seq[i].embeds) p->n_logit = n;
     }
     p->n_row = n;
     p->x_row = list;

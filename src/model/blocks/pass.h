@@ -22,6 +22,7 @@ typedef struct fxi_pass {
     fxi_attn_pass attn[2]; // of layers without and with windows
     int n_row;             // rows that are computed
     const int *x_row;      // [n_row] where they are in x; NULL: the same
+    int n_logit;           // rows of logits that are wanted, before those of sequences that embed
     bool has_begun;        // x is filled
     bool holds;            // `held` has the result of attention
     fxi_branch branch;     // the last one
@@ -59,8 +60,8 @@ void fxi_pass_keep_wanted(fxi_pass *p); // from here on, only the rows that are 
 void fxi_stream_next(fxi_pass *p, const fxi_rownorm *norm, bool q8);
 // Keeps the last branch for the next call of fxi_stream_next.
 void fxi_stream_hold(fxi_pass *p, const fxi_rownorm *norm, bool q8);
-void fxi_stream_logits(fxi_pass *p, float *logits);
-void fxi_stream_rows(fxi_pass *p, float *rows); // what logits are made of
+// The last norm: logits of the first rows that are wanted, the other rows as they are.
+void fxi_stream_finish(fxi_pass *p, float *logits);
 
 // attend.c
 void fxi_attend_project(fxi_pass *p); // q, k, v of all rows; the cache has k and v

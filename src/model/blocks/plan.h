@@ -1,15 +1,17 @@
 // plan.h - a transformer as data: what each layer does, in the order in which it does it.
 //
-//   x = embedding[token] (x a scale, + a learned position)
+//   x = embedding[token] (Win, where it is narrower) (x a scale, + the type of a text, + a learned
+//       position)
 //   per layer:  h = norm(x);  q, k, v = h W + b
 //               q, k = norm(q), norm(k), rotated;  the K, V rows are stored in the cache
 //               x += norm(attention(q) Wo + bo)
 //               h = norm(x);  x += norm(feed(h))
-//   logits = norm(x) Woutput (x a scale, limited)
+//   logits = norm(x) (Wout) Woutput (x a scale, limited)
 //
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
 //   parallel layers add both branches at their end, so that feed does not see attention's result
+//   post-norm layers: where a norm is read, its result replaces x: x = norm(x), h = x
 //
 // Every norm, bias and scale may be absent: families.h says which family has what. A norm before a
 // branch that is absent copies; a norm after a branch that is absent does nothing.
@@ -85,7 +87,7 @@ typedef struct fxi_rules {
     fxi_rownorm_kind norm;
     float eps;
     fxi_activation act;
-    bool is_parallel;
+    bool is_parallel, is_post_norm;
     float embd_scale, residual_scale, attn_scale, logit_scale;
     float attn_cap, logit_cap; // 0: none
     int window;                // of windowed layers; 0: there are none
@@ -102,6 +104,7 @@ typedef struct fxi_scratch {
     float *x;          // [n_tok][dim] the residual stream
     float *h;          // [n_tok][dim] normalised, or what a branch adds to x
     float *held;       // [n_tok][dim] the result of attention in parallel layers
+    float *narrow;     // [n_tok][width of embeddings] before Win and after Wout
     float *q, *att;    // [n_tok][n_head][head_dim]
     float *k, *v;      // [n_tok][n_kv_head][head_dim]
     float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
@@ -142,9 +145,12 @@ typedef struct fxi_transformer {
     fxi_arena mem;      // of all weights
     fxi_rows embd;      // no data: the embedding is the rows of output
     fxi_rows positions; // no data: none are learned
+    float *token_type;  // [dim] NULL: none
     fxi_rownorm out_norm;
-    fxi_affine output;
-    fxi_layer *layer; // [n_layer]
+    fxi_affine output; // no data: the model does not generate
+    fxi_layer *layer;  // [n_layer]
+    // Between embeddings and x, where their widths differ; no data: they are as wide.
+    fxi_linear embd_in, embd_out;
     fxi_scratch s;
 } fxi_transformer;
 

@@ -66,6 +66,7 @@ typedef struct fxi_attn_block {
     int row;   // of the first token in the batch
     int n_tok; // at most FXI_ATTN_MAX_TOK
     int pos;   // of the first token
+    int n_pos; // 0: a token sees the positions up to its own; otherwise those below n_pos
 
     // Filled in by fxi_compute_attn_plan.
     int segment0; // the first segment that a token of it sees

@@ -24,7 +24,7 @@ int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head)
 
 static int block_segments(const fxi_attn_block *b)
 {
-    return fxi_attn_n_segment(b->pos + b->n_tok);
+    return fxi_attn_n_segment(b->n_pos ? b->n_pos : b->pos + b->n_tok);
 }
 
 static int block_first(const fxi_attn_pass *p, const fxi_attn_block *b)
@@ -99,7 +99,12 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
-        *b = (fxi_attn_block){b->view,           b->row, b->n_tok, b->pos, .segment0 = b->segment0,
+        *b = (fxi_attn_block){.view = b->view,
+                              .row = b->row,
+                              .n_tok = b->n_tok,
+                              .pos = b->pos,
+                              .n_pos = b->n_pos,
+                              .segment0 = b->segment0,
                               .item0 = p->n_item};
         b->part0 = pl.used;
         if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
@@ -149,6 +154,7 @@ static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int
         .group = p->n_head / p->n_kv_head,
         .n_tok = b->n_tok,
         .pos = b->pos,
+        .n_pos = b->n_pos,
         .q = p->q + row,
         .out = p->out + row,
         .window = p->window,

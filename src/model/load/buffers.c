@@ -87,12 +87,15 @@ fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx
     const size_t n = (size_t)opt->max_batch_tok, dim = (size_t)s->dim;
     const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
-    const size_t n_act = n * (dim > n_q ? dim : n_q), n_logit = (size_t)opt->max_batch_logit;
+    const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
+    const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
+                 n_logit = (size_t)opt->max_batch_logit;
     const needs need = count_needs(m, n);
     const buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
         {(void **)&b->h, n * dim, sizeof(float)},
         {(void **)&b->held, need.parallel ? n * dim : 0, sizeof(float)},
+        {(void **)&b->narrow, n * n_narrow, sizeof(float)},
         {(void **)&b->q, n * n_q, sizeof(float)},
         {(void **)&b->att, n * n_q, sizeof(float)},
         {(void **)&b->k, n * n_kv, sizeof(float)},
@@ -126,6 +129,7 @@ void fxi_buffers_free(fxi_scratch *b)
         b->mid,      b->mid_q,     b->mid_d,  b->mid_sum, b->tok_pos,   b->block[0],
         b->block[1], b->logit_row, b->router, b->share,   b->sh_gate,   b->chosen,
         b->place,    b->expert0,   b->ex,     b->ex_q,    b->place_row, b->ex_d,
-        b->ex_sum,   b->ex_out,    b->sh_out, b->part,    b->job,       (void *)b->tok_seq};
+        b->ex_sum,   b->ex_out,    b->sh_out, b->part,    b->job,       (void *)b->tok_seq,
+        b->narrow};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) free(part[i]);
 }

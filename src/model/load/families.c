@@ -9,6 +9,8 @@
 #define PRE  .attn_in = "attn_norm", .ffn_in = "ffn_norm"
 #define POST .attn_out = "post_attention_norm", .ffn_out = "post_ffw_norm"
 
+#define ENCODER (FXI_POST_NORM | FXI_EMBD_NORM | FXI_TOKEN_TYPES | FXI_READS_ALL)
+
 static const fxi_family families[] = {
     {"llama", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
     {"mistral3", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
@@ -38,7 +40,8 @@ static const fxi_family families[] = {
 
     // With layer norms.
     {"gpt2", FXI_NORM_LAYER, .act = FXI_ACT_GELU, .flags = FXI_LEARNED_POSITIONS, PRE},
-    {"opt", FXI_NORM_LAYER, .act = FXI_ACT_RELU, .flags = FXI_LEARNED_POSITIONS, PRE},
+    {"opt", FXI_NORM_LAYER, .act = FXI_ACT_RELU, .flags = FXI_LEARNED_POSITIONS | FXI_SMALL_OPT,
+     PRE},
     {"gptneox", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF, PRE},
     {"starcoder2", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU, PRE},
     {"stablelm", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE,
@@ -49,6 +52,12 @@ static const fxi_family families[] = {
      .qk_norm = FXI_QK_MAYBE},
     {"falcon", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF,
      .flags = FXI_PARALLEL, .attn_in = "attn_norm_2", .ffn_in = "attn_norm"},
+
+    // Those that embed texts and generate none.
+    {"bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
+     .act = FXI_ACT_GELU_ERF, .flags = ENCODER | FXI_LEARNED_POSITIONS},
+    {"nomic-bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
+     .rope = FXI_ROPE_HALVES, .flags = ENCODER | FXI_GATED},
 };
 
 const fxi_family *fxi_family_find(fxi_str name)

@@ -30,7 +30,16 @@ enum { // fxi_family.flags
     FXI_SINKS = 32,            // attn_sinks.weight
     FXI_SUMS_TO_1 = 64,        // the chosen experts' weights, unless a key says otherwise
     FXI_ROUGH_YARN = 128,      // the ramp between frequencies does not begin at whole pairs
-    FXI_PLAIN_WINDOWS = 256    // rope scaling is not for windowed layers
+    FXI_PLAIN_WINDOWS = 256,   // rope scaling is not for windowed layers
+    // attn_out and ffn_out name the norms of x after attention's result and the feed-forward
+    // block's are added to it; there is no output_norm.
+    FXI_POST_NORM = 512,
+    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
+    FXI_TOKEN_TYPES = 2048, // token_types.weight: every token is of the first type
+    FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
+    // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
+    // embeddings may be of another width, which project_in.weight and project_out.weight change.
+    FXI_SMALL_OPT = 8192,
 };
 
 typedef struct fxi_family {

@@ -65,6 +65,7 @@ static const key_row arch_keys[] = {
     {"attention.temperature_scale", KEY_REAL, AT(log_scale), false, ANY},
     {"attention.temperature_length", KEY_INT, AT(log_tok), false, 0, 1 << 30},
     {"use_parallel_residual", KEY_BOOL, AT(is_parallel), false, 0, 1},
+    {"do_layer_norm_before", KEY_BOOL, AT(norm_before), false, 0, 1},
     {"attention.causal", KEY_BOOL, AT(is_causal), false, 0, 1},
     {"attention.clamp_kqv", KEY_REAL, AT(clamp_kqv), false, ANY},
     {"attention.max_alibi_bias", KEY_REAL, AT(alibi), false, ANY},
@@ -217,7 +218,6 @@ static fx_status refuse_values(const fxi_gguf *g, const fxi_keys *k, fx_error *e
 {
     const char *what = k->clamp_kqv != 0 ? "attention.clamp_kqv"
                        : k->alibi != 0   ? "attention.max_alibi_bias"
-                       : !k->is_causal   ? "attention.causal = false"
                                          : NULL;
     if (what) return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(g), what);
     return FX_OK;
@@ -230,7 +230,8 @@ fx_status fxi_keys_read(const fxi_gguf *g, fxi_str arch, fxi_keys *out, fx_error
                       .beta_fast = 32,
                       .beta_slow = 1,
                       .ext_factor = 1,
-                      .is_causal = true,
+                      .is_causal = -1,
+                      .norm_before = -1,
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};

@@ -21,9 +21,10 @@ typedef struct fxi_keys {
 
     int window;
     float attn_scale, attn_cap, logit_cap, embd_scale, residual_scale, logit_scale;
-    float log_scale; // attention.temperature_scale
-    int log_tok;     // attention.temperature_length
-    int is_parallel, is_causal;
+    float log_scale;            // attention.temperature_scale
+    int log_tok;                // attention.temperature_length
+    int is_parallel, is_causal; // is_causal: -1: absent
+    int norm_before;            // do_layer_norm_before; -1: absent
     float clamp_kqv, alibi;
 
     int n_expert, n_used, n_expert_ffn, n_shared_ffn, gating, sums_to_1; // sums_to_1: -1 absent

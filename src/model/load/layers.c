@@ -24,9 +24,23 @@ static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, f
 
 // ---- norms of a layer --------------------------------------------------------------------------
 
+// A norm after the feed-forward block is what the next layer reads, or the model's last norm.
+static fx_status load_post_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const fxi_family *f = l->family;
+    const bool is_last = i == m->model.shape.n_layer - 1;
+    if (!i && (f->flags & FXI_EMBD_NORM))
+        FX_TRY(load_stream_norm(l, "token_embd_norm", -1, &out->attn_in, err));
+    FX_TRY(load_stream_norm(l, f->attn_out ? f->attn_out : f->attn_in, i, &out->ffn_in, err));
+    return load_stream_norm(l, f->ffn_out ? f->ffn_out : f->ffn_in, i,
+                            is_last ? &m->out_norm : &out[1].attn_in, err);
+}
+
 static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_family *f = l->family;
+    if (l->m->rules.is_post_norm) return load_post_norms(l, i, out, err);
     const struct {
         const char *name, *other; // of the two before, in parallel models
         fxi_rownorm *dst;
@@ -148,6 +162,38 @@ static fx_status load_positions(fxi_loading *l, fx_error *err)
     return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
 }
 
+static fx_status load_token_type(fxi_loading *l, fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const fxi_tensor_key key = fxi_weight_key("token_types", -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    if (!(l->family->flags & FXI_TOKEN_TYPES) || !t) return FX_OK;
+    if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
+        return fxi_loading_fail(l, "tensor 'token_types.weight' has an implausible number of rows",
+                                err);
+    fxi_rows types;
+    void *first;
+    FX_TRY(fxi_load_rows(l->ld, key, dim, (int)t->ne[1], &types, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)dim * sizeof(float), &first, err));
+    if (!l->ld->is_dry) fxi_row_to_f32(types.type, types.data, (size_t)dim, first);
+    l->m->token_type = first;
+    return FX_OK;
+}
+
+// Where embeddings are of another width than x. What is pooled would have to be narrowed, too.
+static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    const int dim = m->model.shape.dim;
+    const fxi_part_of in = {.key = fxi_weight_key("project_in", -1), .n_in = width, .n_out = dim},
+                      out = {.key = fxi_weight_key("project_out", -1), .n_in = dim, .n_out = width};
+    if (width == dim || !(l->family->flags & FXI_SMALL_OPT)) return FX_OK;
+    if (m->model.shape.pooling != FXI_POOL_NONE || !m->model.shape.generates)
+        return fxi_loading_fail(l, "pooling of a model with project_out is not supported", err);
+    FX_TRY(fxi_load_linear(l->ld, &in, &m->embd_in, err));
+    return fxi_load_linear(l->ld, &out, &m->embd_out, err);
+}
+
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
     const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
@@ -160,9 +206,14 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         return fxi_loading_fail(l, "tensor 'token_embd.weight' has an implausible number of rows",
                                 err);
     s->n_vocab = (int)t->ne[1];
-    fxi_part_of out = {.key = embd, .n_in = s->dim, .n_out = s->n_vocab};
+    const bool may_differ =
+        l->family->flags & FXI_SMALL_OPT && t->ne[0] >= 1 && t->ne[0] <= 1 << 17;
+    const int width = may_differ ? (int)t->ne[0] : s->dim;
+    FX_TRY(load_projections(l, width, err));
+    if (!s->generates) return fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err);
+    fxi_part_of out = {.key = embd, .n_in = width, .n_out = s->n_vocab};
     if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
-    FX_TRY(fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err));
+    FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));
     out.key = output;
     return fxi_affine_load(l, &out, &m->output, err);
 }
@@ -204,7 +255,8 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
     void *layers, *windows;
     FX_TRY(load_embedding(l, err));
     FX_TRY(load_positions(l, err));
-    FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
+    FX_TRY(load_token_type(l, err));
+    if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;

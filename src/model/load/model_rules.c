@@ -4,6 +4,7 @@
 
 #include "format/show.h"
 #include "model/load/loading.h"
+#include "model/pooling.h"
 
 #define WINDOW_LAYERS "attention.sliding_window_pattern"
 #define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
@@ -32,6 +33,31 @@ static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *
     return FX_OK;
 }
 
+// How the model embeds. Encoders whose file does not say it pool the mean, as Sentence Transformers
+// does then.
+static fx_status read_pooling(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    const char *wanted = l->ld->opt->pooling;
+    s->has_unit_length = k->normalizes != 0;
+    s->pooling = (fxi_pooling)k->pooling;
+    if (k->pooling > FXI_POOL_LAST)
+        return fxi_loading_fail(l, "pooling_type is none of 0 to 3 (none, mean, first, last)", err);
+    if (!k->pooling && !s->is_causal) s->pooling = FXI_POOL_MEAN;
+    return wanted ? fxi_pooling_find(wanted, &s->pooling, err) : FX_OK;
+}
+
+static fx_status read_direction(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
+{
+    const int said = l->keys.is_causal;
+    s->is_causal = said < 0 ? !(l->family->flags & FXI_READS_ALL) : said;
+    s->generates = s->is_causal;
+    if (!s->is_causal && l->keys.window)
+        return fxi_loading_fail(l, "windows of attention in both directions are not supported",
+                                err);
+    return FX_OK;
+}
+
 static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
@@ -39,10 +65,8 @@ static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
-    s->pooling = (fxi_pooling)k->pooling;
-    s->has_unit_length = k->normalizes != 0;
-    if (k->pooling > FXI_POOL_LAST)
-        return fxi_loading_fail(l, "pooling_type is none of 0 to 3 (none, mean, first, last)", err);
+    FX_TRY(read_direction(l, s, err));
+    FX_TRY(read_pooling(l, s, err));
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
 }
@@ -187,6 +211,9 @@ fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
     if (r->log_scale != 0 && !r->log_tok)
         return missing_key(l, "attention.temperature_length", err);
     r->is_parallel = (l->family->flags & FXI_PARALLEL) || l->keys.is_parallel;
+    r->is_post_norm = (l->family->flags & FXI_POST_NORM) || !l->keys.norm_before;
+    if (!l->keys.norm_before && !(l->family->flags & FXI_SMALL_OPT))
+        return fxi_loading_fail(l, "do_layer_norm_before false is not supported", err);
     r->window = l->keys.window;
     return FX_OK;
 }

@@ -223,7 +223,7 @@ static fx_status fetch_part(const fxi_loader *ld, const load_job *job, int n, fx
     const uint64_t from = (uint64_t)job->first * task_bytes, rest = job->size_bytes - from;
     const uint64_t n_bytes = (uint64_t)n * task_bytes;
     return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data) + from,
-                          n_bytes < rest ? n_bytes : rest, err);
+                          n_bytes < rest ? n_bytes : rest, ld->opt->pool, err);
 }
 
 // Runs the n_task tasks that together read all of the job's bytes, part by part.
@@ -261,7 +261,7 @@ static fx_status order_rows(fxi_loader *ld, load_job *job, int n_panel, fx_error
     FX_TRY(reserve_rows(ld, rows * job->row_bytes, err));
     job->rows = ld->rows;
     return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data),
-                          job->size_bytes, err);
+                          job->size_bytes, ld->opt->pool, err);
 }
 
 // Packs a matrix; slice: which one of its tensor's.
@@ -311,7 +311,7 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
                               float *v, fx_error *err)
 {
     const size_t n = (size_t)m->n_out, n_row = (size_t)(m->n_row ? m->n_row : m->n_out);
-    FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, err));
+    FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, ld->opt->pool, err));
     for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
         const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
         v[i] = number_at(t, i / n * n_row + row);

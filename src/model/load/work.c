@@ -41,5 +41,7 @@ void fxi_work_count(fxi_transformer *m)
         count_ffn(s, &l->ffn, n_mul);
         if (l->experts) count_experts(m, l->experts, n_mul);
     }
+    count_linear(s, &m->embd_in, 1, &s->layer_mul);
+    count_linear(s, &m->embd_out, 1, &s->output_mul);
     count_linear(s, &m->output.w, 1, &s->output_mul);
 }

@@ -45,19 +45,24 @@ static bool check_header_bytes(fxi_http_job *job)
                          MAX_HEADER_BYTES);
 }
 
-// Many clients send JSON under another type, or under none: refuse only what is clearly something
-// else.
+// Bodies of the types that a page may send anywhere without being asked about (text/plain, forms,
+// none) are not accepted, JSON or not.
 static bool check_content_type(fxi_http_job *job)
 {
-    static const char *const fine[] = {"json", "text/plain", "x-www-form-urlencoded",
-                                       "octet-stream"};
+    static const char json[] = "application/json";
+    const size_t n = sizeof json - 1;
     const char *type = header_of(job, "Content-Type"), *coding = header_of(job, "Content-Encoding");
-    if (coding && strcasecmp(coding, "identity"))
+    if (coding && strcasecmp(coding, "identity") != 0)
         return fxi_http_fail(&job->early, 415, NULL, NULL, "compressed bodies are not accepted");
-    if (!type || !*type) return true;
-    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++)
-        if (strcasestr(type, fine[i])) return true;
-    return fxi_http_fail(&job->early, 415, NULL, NULL, "the body must be application/json");
+    if (type && !strncasecmp(type, json, n) && (!type[n] || strchr("; \t", type[n]))) return true;
+    return fxi_http_fail(&job->early, 415, NULL, NULL,
+                         "the body must be JSON, with the header Content-Type: application/json");
+}
+
+static bool has_body(const fxi_http_job *job)
+{
+    const char *length = header_of(job, "Content-Length");
+    return header_of(job, "Transfer-Encoding") || (length && strspn(length, "0") != strlen(length));
 }
 
 static bool refuse_large_body(fxi_http_job *job)
@@ -73,30 +78,42 @@ static uint64_t announced_bytes(const fxi_http_job *job)
     return length ? strtoumax(length, NULL, 10) : 0;
 }
 
-static bool check_head(fxi_http_job *job, const char *method, const char *url)
+static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
 {
-    if (!check_header_bytes(job)) return false;
-    job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
-    if (!job->route) return false;
-    if (!strcmp(method, "POST") && !check_content_type(job)) return false;
-    if (announced_bytes(job) > job->srv->opt.max_body_bytes) return refuse_large_body(job);
-    return true;
+    static const fxi_take why[] = {
+        [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
+    if (st == FXI_BODY_OK) return true;
+    fxi_body_free(&job->body, &job->bill);
+    if (st == FXI_BODY_NO_MEMORY) return fxi_http_fail_memory(&job->early);
+    return fxi_bytes_granted(&job->early, why[st]);
+}
+
+static bool check_head(fxi_http_job *job, const char *method, const char *url, const char *version)
+{
+    if (!check_header_bytes(job) || !fxi_doors_pass(job, method, url, version)) return false;
+    if (!strcmp(method, "POST") && has_body(job) && !check_content_type(job)) return false;
+    uint64_t n_bytes = announced_bytes(job);
+    if (n_bytes > job->srv->opt.max_body_bytes) return refuse_large_body(job);
+    return refuse_bytes(job, fxi_body_reserve(&job->body, &job->bill, n_bytes));
 }
 
 static bool must_answer_now(const fxi_http_job *job)
 {
-    return header_of(job, "Expect") ||
+    return job->at_once || header_of(job, "Expect") ||
            announced_bytes(job) / MAX_DROPPED > job->srv->opt.max_body_bytes;
 }
 
 static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, const char *method,
-                                 const char *url, void **con_cls)
+                                 const char *url, const char *version, void **con_cls)
 {
-    fxi_http_job *job = fxi_http_job_new(srv, conn);
-    if (!job) return MHD_NO;
+    fxi_peer *peer = fxi_peer_of(conn);
+    if (peer && !fxi_peer_move(srv, peer, FXI_PEER_BODY)) return MHD_NO;
+    fxi_http_job *job = peer ? fxi_http_job_new(srv, conn) : NULL;
+    if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
+    job->peer = peer;
     take_request_id(job);
-    if (check_head(job, method, url) || !must_answer_now(job)) return MHD_YES;
+    if (check_head(job, method, url, version) || !must_answer_now(job)) return MHD_YES;
     return fxi_http_send_error(job, &job->early);
 }
 
@@ -108,9 +125,8 @@ static enum MHD_Result take_body(fxi_http_job *job, const char *data, size_t n)
     job->n_body_bytes += n;
     if (job->n_body_bytes / MAX_DROPPED > max) return MHD_NO;
     if (!job->early.status && job->n_body_bytes > max) refuse_large_body(job);
-    if (!job->early.status && !fxi_buf_add(&job->body, data, n))
-        fxi_http_fail(&job->early, 500, NULL, NULL, "out of memory");
-    if (job->early.status) fxi_buf_free(&job->body);
+    if (!job->early.status) refuse_bytes(job, fxi_body_add(&job->body, &job->bill, data, n));
+    if (job->early.status) fxi_body_free(&job->body, &job->bill);
     return MHD_YES;
 }
 
@@ -119,28 +135,49 @@ enum MHD_Result fxi_http_on_request(void *ud, struct MHD_Connection *conn, const
                                     size_t *n_data, void **con_cls)
 {
     fxi_http_job *job = *con_cls;
-    (void)version;
-    if (!job) return begin_job(ud, conn, method, url, con_cls);
+    if (!job) return begin_job(ud, conn, method, url, version, con_cls);
     if (*n_data) {
         size_t n = *n_data;
         *n_data = 0;
         return take_body(job, data, n);
     }
     if (job->phase == FXI_PHASE_WAIT) return fxi_http_send_reply(job);
+    if (!fxi_peer_move(job->srv, job->peer, FXI_PEER_BUSY)) return MHD_NO;
     if (job->early.status) return fxi_http_send_error(job, &job->early);
+    if (job->preflight) return fxi_http_send_preflight(job);
     job->path = url;
-    return job->route->run(job);
+    return job->route->run ? job->route->run(job) : fxi_http_job_post(job);
 }
 
 // ---- the end ----------------------------------------------------------------------------------
 
-static int logged_status(const fxi_http_job *job, enum MHD_RequestTerminationCode why)
+// The status with which MHD itself refused what came, or 0.
+static int refused_by_mhd(struct MHD_Connection *conn)
 {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_HTTP_STATUS);
+    return info ? (int)info->http_status : 0;
+}
+
+// Of a request that got no answer of ours.
+static int unanswered_status(const fxi_http_job *job, struct MHD_Connection *conn,
+                             enum MHD_RequestTerminationCode why)
+{
+    const int cut = fxi_peers_cut_status(&job->srv->peers, job->peer);
+    const int refused = cut ? cut : refused_by_mhd(conn);
+    if (refused) return refused;
+    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED) return 408;
+    return why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? 503 : 499;
+}
+
+static int logged_status(const fxi_http_job *job, struct MHD_Connection *conn,
+                         enum MHD_RequestTerminationCode why)
+{
+    const bool whole =
+        why == MHD_REQUEST_TERMINATED_COMPLETED_OK || why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN;
     if (job->gone) return 499;
-    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED && !job->status) return 408;
-    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) return job->status;
-    if (why == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN) return job->status ? job->status : 503;
-    return 499;
+    if (!job->status) return unanswered_status(job, conn, why);
+    return whole ? job->status : 499;
 }
 
 void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls,
@@ -148,7 +185,8 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
 {
     fxi_http_job *job = *con_cls;
     fxi_http_error gone;
-    (void)ud, (void)conn;
+    fxi_peer *peer = fxi_peer_of(conn);
+    if (peer) fxi_peer_move(ud, peer, FXI_PEER_IDLE);
     if (!job) return;
     *con_cls = NULL;
     fxi_watch_remove(job);
@@ -157,6 +195,8 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
     pthread_mutex_lock(&job->mu);
     job->conn = NULL;
     pthread_mutex_unlock(&job->mu);
-    fxi_log_job(job, logged_status(job, why));
+    const int status = logged_status(job, conn, why);
+    fxi_account_request(job, fxi_route_index(job->route), status);
+    fxi_log_job(job, status);
     fxi_http_job_unref(job);
 }

@@ -1,15 +1,24 @@
 // http.h - connections: what the files of this shelf share, in the order of their calls.
 //
-//   client -> http.c -> routes.c -> job_submit.c (parse, tokenize, submit)
-//                                -> http_send.c  (send, or suspend the connection until it can)
-//             watch.c: one thread that sees clients hang up and keeps silent streams alive
+//   client -> conn.c (its place and deadlines: peers.h)
+//          -> http.c -> doors.c -> framing.c, routes.c, permits.c
+//                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
+//                    -> http_send.c  (send, or suspend the connection until it can)
+//             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
+//                      connections that are late
 //             job.c:   one request; the engine's thread enters here with its events
 //
-// Threads. MHD's I/O threads run http.c and routes.c; each request stays on one of them. The
-// engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c. Locks, in the
-// order in which they are taken: server.mu, then job.mu, then those inside MHD. Neither is ever
-// held across fx_submit, fx_tokenize or a system call that may block; server.mu may be held across
-// fx_cancel, job.mu may not.
+// Threads. MHD's I/O threads run http.c, http_send.c and the `run` of routes; each request stays on
+// one of them. They move bytes and do nothing whose cost grows with a body. Worker threads run
+// job_submit.c and the `work` of routes, one piece of work per request, while its connection is
+// suspended. The engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c.
+//
+// Locks, in the order in which they are taken: server.mu, then job.mu, then those inside MHD; the
+// locks of the workers' queue and of the table of connections are leaves. None is ever held across
+// fx_submit, fx_tokenize, a parse, a rendering or a system call that may block; server.mu may be
+// held across fx_cancel, job.mu may not. What a worker makes for a job (reply, parts, answer) it
+// makes aside and moves in under job.mu, unless the reply has ended meanwhile: then it drops it.
+// Bytes are counted (ledger.h) without a lock, under any.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
 
@@ -21,9 +30,19 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/endpoint/endpoint.h"
+#include "server/guard/key_ring.h"
+#include "server/guard/origin.h"
+#include "server/guard/peers.h"
+#include "server/guard/tenant.h"
+#include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
+#include "server/work/body.h"
+#include "server/work/workers.h"
+
+#define FXI_MAX_ALIAS 16 // further names of the model
 
 typedef struct fxi_http_job fxi_http_job;
 
@@ -36,16 +55,30 @@ typedef struct fxi_watch {
 } fxi_watch;
 
 struct fxi_server {
+    // NULL while the model loads. What depends on it, model_id, fingerprint and lim, is complete
+    // before it is set.
+    _Atomic(fx_engine *) eng;
+    atomic_bool draining; // no new work is taken
+
     // Immutable after start.
-    fx_engine *eng;
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
     char host[64], model_id[256];
+    char alias_text[1024]; // the names of the next, each with its NUL
+    const char *alias[FXI_MAX_ALIAS];
+    size_t n_alias;
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
     fxi_limits lim;
+    fxi_origins origins;
+    fxi_keyring *keys;
     struct MHD_Daemon *mhd;
+    fxi_peers peers;
+    fxi_metrics *metrics;           // a reference
+    struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
     fxi_watch watch;
+    fxi_ledger *ledger; // what all requests hold
+    fxi_workers *workers;
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -60,7 +93,7 @@ struct fxi_server {
 
 typedef enum fxi_phase {
     FXI_PHASE_BODY,  // the body is arriving
-    FXI_PHASE_WAIT,  // submitted; suspended until there is something to send
+    FXI_PHASE_WAIT,  // handed to a worker; suspended until there is something to send
     FXI_PHASE_REPLY, // a response is queued
 } fxi_phase;
 
@@ -70,33 +103,47 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     uint64_t id;    // guarded by job.mu, with:
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
+    double first_s; // when its first token came; 0: not yet
+    uint64_t queued_us;
+    size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
-// is held for each part that the engine holds, from before fx_submit to its last event. Whoever
-// drops the last one frees the job. The engine's references may outlive connection and server; by
-// then they touch neither.
+// is the worker's, from before its work is posted until it has run. One is held for each part that
+// the engine holds, from before fx_submit to its last event. Whoever drops the last one frees the
+// job. The worker's reference may outlive the connection, not the server; the engine's may outlive
+// both, and by then touch neither.
 struct fxi_http_job {
     atomic_int refs;
 
-    fx_engine *eng; // immutable; outlives the job
+    fx_engine *eng; // immutable once the head has been read; outlives the job
+    // A reference, since the engine's events may outlive the server. Immutable.
+    fxi_metrics *metrics;
+    fxi_bill bill; // what the request holds; any thread
+    // Immutable once the head has been read, and never NULL; valid as long as the job.
+    const fxi_tenant *tenant;
+    char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
 
     // The I/O thread's own.
-    fxi_server *srv; // valid while the connection's reference is held
+    fxi_server *srv; // valid while the connection's or the worker's reference is held
     const struct fxi_route *route;
+    fxi_peer *peer;       // its connection; valid as long as that
     const char *path;     // the request's, during a callback of MHD
+    const char *origin;   // the Origin header, if pages of it may use the server, or NULL
+    bool preflight;       // a browser asks what it may send
+    bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
     fxi_phase phase;
-    fxi_buf body;
+    fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
     fxi_http_error early;  // found before the whole body arrived; answered after it
     char allow[32];        // with 405: the methods that the path allows
     const char *code;      // of the error that was sent, for the log; static text
     int status;            // sent; 0: none yet
-    fxi_job_part *part;    // [n_part]
-    int n_part;
-    bool listed; // in server.jobs and watched
+    bool listed;           // in server.jobs and watched
+
+    fxi_work work; // the workers' queue's own
 
     // Guarded by server.mu.
     uint64_t serial;
@@ -107,22 +154,64 @@ struct fxi_http_job {
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
     bool suspended;
-    bool gone; // the client hung up
+    bool gone;        // the client hung up
+    char ignored[96]; // fxi_params.ignored
     double last_out_s;
     fxi_reply reply;
+    size_t text_bytes;  // billed for the reply's text
+    fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
+    fxi_job_part *part; // [n_part]; constant once it is set
+    int n_part;
 };
 
 fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Takes up to max bytes of a stream. job.mu is held.
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
+// Ends the job with *body as its whole answer, application/json, unless it has ended already.
+// *body is taken over in either case. On a worker.
+void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// Whether the reply has ended: a worker need not go on.
+bool fxi_http_job_is_over(fxi_http_job *job);
 // Ends the job with an error from outside the engine: wakes the connection, cancels the parts.
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+// Whether the request came with an admin's key. Any thread that holds a reference.
+bool fxi_http_job_is_admin(const fxi_http_job *job);
 
-// ---- watch.c: hang-ups and pings --------------------------------------------------------------
+// ---- conn.c: connections -----------------------------------------------------------------------
+
+// The connection's place in the table; NULL: there was no memory for one.
+fxi_peer *fxi_peer_of(struct MHD_Connection *conn);
+// Moves it on; wakes the watcher if its deadline is the next one. False: it has been cut.
+bool fxi_peer_move(fxi_server *srv, fxi_peer *p, fxi_peer_phase phase);
+
+// Callbacks of MHD (ud: the server). A connection comes or goes; *context is its fxi_peer.
+void fxi_conn_notify(void *ud, struct MHD_Connection *conn, void **context,
+                     enum MHD_ConnectionNotificationCode code);
+// The request line has been read; headers follow. Returns the request's first context, NULL.
+void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *conn);
+
+// ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
+
+// False: *err says why the request's end, and so the next one's beginning, is in doubt.
+bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
+                       fxi_http_error *err);
+// Finds the route and the tenant. False: job->early is the answer.
+bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, const char *version);
+
+// ---- permits.c: what is granted now. Any thread -------------------------------------------------
+
+// Whether the server takes work: it has a model and does not shut down.
+bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
+// Whether the tenant's requests may have this fx_request.priority.
+bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err);
+
+// ---- watch.c: hang-ups, pings and deadlines ----------------------------------------------------
 
 fx_status fxi_watch_start(fxi_server *srv, fx_error *err);
 // The two halves of the end, both allowed after a failed start: joins the thread; closes the files,
@@ -132,41 +221,91 @@ void fxi_watch_close(fxi_server *srv);
 // Lists the job and watches its socket. False: the server is closing.
 bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
-bool fxi_watch_is_closing(fxi_server *srv); // no more jobs are taken
+// Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
+int fxi_watch_abort(const fxi_http_job *but, const char *id);
+void fxi_watch_wake(fxi_server *srv); // something is due earlier: a ping, a deadline
 
-// ---- job_submit.c: from the body to the engine ------------------------------------------------
+// ---- job_work.c: from the I/O thread to a worker ----------------------------------------------
 
-// Parses the body, lists the job and submits one engine request per prompt. False: *err says why,
-// and nothing was submitted. Later failures end the reply with an error.
+// Lists the job, posts its route's `work` and suspends the connection until there is an answer.
+enum MHD_Result fxi_http_job_post(fxi_http_job *job);
+
+// ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
+
+// The server's limits, with the job's bill.
+fxi_limits fxi_http_job_limits(fxi_http_job *job);
+// Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
+// Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
+// submitted. Later failures end the reply with an error.
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);
 // "PREFIX-" and 24 random hexadecimal digits.
 void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- http_send.c: responses -------------------------------------------------------------------
 
-// Sends *body (taken over) as the whole response.
+// Makes srv->no_memory. False: out of memory.
+bool fxi_http_make_no_memory(fxi_server *srv);
+// Sends it on a connection: 503, without allocating.
+enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *conn);
+// Sends *body (taken over) as the whole response. Where memory is short, these
+// send 503.
 enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+// Sends *body (taken over) with 200, if it could be made.
+enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
+// Sends what a page of this origin may send: a request with any headers.
+enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 
+// Who may use a route, and when.
+typedef enum fxi_access {
+    FXI_ACCESS_MODEL,   // with a key, if the server has keys, once the model is loaded
+    FXI_ACCESS_KEY,     // with a key, if the server has keys; even while the model loads
+    FXI_ACCESS_METRICS, // as MODEL, and during a shutdown; the option open_metrics: without a key
+    FXI_ACCESS_PROBE,   // anyone, at any time
+    FXI_ACCESS_ADMIN,   // as MODEL, with an admin's key; nobody without such a key
+} fxi_access;
+
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
     const char *path;
     bool prefix; // path is only the start of what it serves
+    // On the I/O thread: for answers that cost nothing. NULL: `work`.
     enum MHD_Result (*run)(fxi_http_job *job);
+    fxi_access access;
+    // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
+    // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
+    bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
+// The number of the first route with its path; -1: NULL. And the paths of all, as many as fit;
+// returns how many.
+int fxi_route_index(const fxi_route *r);
+int fxi_route_paths(const char **path, int max);
+
+// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+
+// An event, with job.mu held. On the engine's thread.
+void fxi_account_event(fxi_job_part *part, const fx_event *ev);
+// A finished request of the route with this number, -1: none.
+void fxi_account_request(const fxi_http_job *job, int route, int status);
+enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
+
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// With the option log_prompts: the body of a request for a generation, or the start of it.
+void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 
 // ---- http.c: the callbacks of MHD -------------------------------------------------------------
 

@@ -7,17 +7,70 @@
 
 #define STREAM_BLOCK (16u << 10)
 
-// Queues *r with the headers that all responses share, and drops our reference to it.
-static enum MHD_Result send_response(fxi_http_job *job, int status, const char *type,
-                                     struct MHD_Response *r)
+// ---- whole responses --------------------------------------------------------------------------
+
+bool fxi_http_make_no_memory(fxi_server *srv)
+{
+    fxi_http_error e;
+    fxi_buf b = {0};
+    char seconds[16];
+    (void)fxi_http_fail_memory(&e);
+    snprintf(seconds, sizeof seconds, "%d", fxi_http_retry_after(e.status));
+    if (fxi_http_error_body(&b, &e))
+        srv->no_memory = MHD_create_response_from_buffer(b.n, b.p, MHD_RESPMEM_MUST_FREE);
+    if (!srv->no_memory) fxi_buf_free(&b);
+    return srv->no_memory &&
+           MHD_add_response_header(srv->no_memory, "Content-Type", "application/json") &&
+           MHD_add_response_header(srv->no_memory, "Retry-After", seconds);
+}
+
+enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *conn)
+{
+    return MHD_queue_response(conn, 503, srv->no_memory);
+}
+
+static enum MHD_Result send_no_memory(fxi_http_job *job)
+{
+    job->phase = FXI_PHASE_REPLY;
+    job->status = 503;
+    job->code = "overloaded";
+    return fxi_http_send_no_memory(job->srv, job->conn);
+}
+
+// What lets a page read the answer. Answers differ by origin, so caches must keep them apart.
+static bool add_cors_headers(const fxi_http_job *job, struct MHD_Response *r)
+{
+    return !job->origin ||
+           (MHD_add_response_header(r, "Access-Control-Allow-Origin", job->origin) &&
+            MHD_add_response_header(r, "Access-Control-Expose-Headers",
+                                    "X-Request-Id, Retry-After") &&
+            MHD_add_response_header(r, "Vary", "Origin"));
+}
+
+// The headers that all responses share.
+static bool add_headers(const fxi_http_job *job, int status, const char *type,
+                        struct MHD_Response *r)
 {
     char seconds[16];
     int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     snprintf(seconds, sizeof seconds, "%d", retry_s);
-    MHD_add_response_header(r, "Content-Type", type);
-    MHD_add_response_header(r, "X-Request-Id", job->request_id);
-    if (retry_s) MHD_add_response_header(r, "Retry-After", seconds);
-    if (job->allow[0]) MHD_add_response_header(r, "Allow", job->allow);
+    return (!type || MHD_add_response_header(r, "Content-Type", type)) &&
+           MHD_add_response_header(r, "X-Request-Id", job->request_id) &&
+           (!retry_s || MHD_add_response_header(r, "Retry-After", seconds)) &&
+           (status != 401 || MHD_add_response_header(r, "WWW-Authenticate", "Bearer")) &&
+           (!job->allow[0] || MHD_add_response_header(r, "Allow", job->allow)) &&
+           (!job->at_once || MHD_add_response_header(r, "Connection", "close")) &&
+           add_cors_headers(job, r);
+}
+
+// Queues *r and drops our reference to it.
+static enum MHD_Result send_response(fxi_http_job *job, int status, const char *type,
+                                     struct MHD_Response *r)
+{
+    if (!add_headers(job, status, type, r)) {
+        MHD_destroy_response(r);
+        return send_no_memory(job);
+    }
     job->phase = FXI_PHASE_REPLY;
     job->status = status;
     enum MHD_Result res = MHD_queue_response(job->conn, (unsigned)status, r);
@@ -31,10 +84,17 @@ enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, f
         MHD_create_response_from_buffer(body->n, body->p, MHD_RESPMEM_MUST_FREE);
     if (!r) {
         fxi_buf_free(body);
-        return MHD_NO;
+        return send_no_memory(job);
     }
     *body = (fxi_buf){0};
     return send_response(job, status, type, r);
+}
+
+enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body)
+{
+    if (made) return fxi_http_send(job, 200, type, body);
+    fxi_buf_free(body);
+    return send_no_memory(job);
 }
 
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
@@ -43,8 +103,32 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
     job->code = e->code;
     if (fxi_http_error_body(&b, e)) return fxi_http_send(job, e->status, "application/json", &b);
     fxi_buf_free(&b);
-    return MHD_NO;
+    return send_no_memory(job);
 }
+
+static bool add_preflight_headers(const fxi_http_job *job, struct MHD_Response *r)
+{
+    const char *headers =
+        MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "Access-Control-Request-Headers");
+    const bool is_private = MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND,
+                                                        "Access-Control-Request-Private-Network");
+    return MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS") &&
+           MHD_add_response_header(r, "Access-Control-Max-Age", "600") &&
+           (!headers || MHD_add_response_header(r, "Access-Control-Allow-Headers", headers)) &&
+           (!is_private ||
+            MHD_add_response_header(r, "Access-Control-Allow-Private-Network", "true"));
+}
+
+enum MHD_Result fxi_http_send_preflight(fxi_http_job *job)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (!r) return send_no_memory(job);
+    if (add_preflight_headers(job, r)) return send_response(job, 204, NULL, r);
+    MHD_destroy_response(r);
+    return send_no_memory(job);
+}
+
+// ---- replies ----------------------------------------------------------------------------------
 
 // MHD wants the next bytes of a stream.
 static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
@@ -53,12 +137,13 @@ static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
     ssize_t res = 0;
     (void)pos;
     pthread_mutex_lock(&job->mu);
-    size_t n = job->gone ? 0 : fxi_reply_take(&job->reply, dst, max);
+    size_t n = job->gone ? 0 : fxi_http_job_take(job, dst, max);
     if (n) {
         res = (ssize_t)n;
         job->last_out_s = fxi_now_s();
     } else if (job->reply.ended) {
-        res = job->gone ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+        res = job->gone || job->reply.cut ? MHD_CONTENT_READER_END_WITH_ERROR
+                                          : MHD_CONTENT_READER_END_OF_STREAM;
     } else {
         job->suspended = true;
         MHD_suspend_connection(job->conn);
@@ -71,20 +156,23 @@ static enum MHD_Result send_stream(fxi_http_job *job)
 {
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
                                                                read_stream_bytes, job, NULL);
-    if (!r) return MHD_NO;
-    MHD_add_response_header(r, "Cache-Control", "no-cache");
-    MHD_add_response_header(r, "X-Accel-Buffering", "no");
-    return send_response(job, 200, "text/event-stream", r);
+    if (!r) return send_no_memory(job);
+    if (MHD_add_response_header(r, "Cache-Control", "no-cache") &&
+        MHD_add_response_header(r, "X-Accel-Buffering", "no"))
+        return send_response(job, 200, "text/event-stream", r);
+    MHD_destroy_response(r);
+    return send_no_memory(job);
 }
 
 // The reply has ended, so no other thread touches it.
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
     fxi_buf b = {0};
+    if (job->answer.p) return fxi_http_send(job, 200, "application/json", &job->answer);
     if (job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
-    if (fxi_whole_body(&b, &job->reply)) return fxi_http_send(job, 200, "application/json", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    bool ok = fxi_whole_body(&b, &job->reply);
+    if (ok) fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, b.cap);
+    return fxi_http_send_made(job, ok, "application/json", &b);
 }
 
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job)

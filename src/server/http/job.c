@@ -1,8 +1,8 @@
-// job.c - one HTTP request: submitted by its I/O thread, advanced by the engine's thread, ended by
-// either, by the watcher, or by the server's stop.
+// job.c - one HTTP request: received by its I/O thread, submitted by a worker, advanced by the
+// engine's thread, ended by any of them, by the watcher, or by the server's stop.
 //
-//   BODY --fxi_http_job_submit--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
-//   engine has dropped its references too
+//   BODY --fxi_http_job_post--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
+//   worker and the engine have dropped their references too
 //
 // While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
 // resumes the connection under job.mu; `suspended` says whether there is one to resume.
@@ -24,8 +24,11 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
         return NULL;
     }
     atomic_init(&job->refs, 1);
+    fxi_bill_open(&job->bill, srv->ledger);
     job->srv = srv;
     job->eng = srv->eng;
+    job->metrics = fxi_metrics_ref(srv->metrics);
+    job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
     job->started_s = fxi_now_s();
     return job;
@@ -35,10 +38,38 @@ void fxi_http_job_unref(fxi_http_job *job)
 {
     if (atomic_fetch_sub(&job->refs, 1) > 1) return;
     fxi_reply_free(&job->reply);
-    fxi_buf_free(&job->body);
+    fxi_tenant_release(job->tenant);
+    fxi_metrics_unref(job->metrics);
+    fxi_buf_free(&job->answer);
+    fxi_body_free(&job->body, &job->bill);
     free(job->part);
+    fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
+}
+
+bool fxi_http_job_is_admin(const fxi_http_job *job)
+{
+    return job->tenant->is_admin;
+}
+
+// ---- bytes ------------------------------------------------------------------------------------
+
+// Bills the reply's text as it is now. False: the ledger is beyond its limit.
+static bool bill_text_locked(fxi_http_job *job)
+{
+    size_t was = job->text_bytes, now = job->reply.out.cap + job->reply.kept_bytes;
+    job->text_bytes = now;
+    if (now > was) return fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, now - was);
+    fxi_bill_give(&job->bill, FXI_BYTES_ANSWER, was - now);
+    return true;
+}
+
+size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
+{
+    size_t n = fxi_reply_take(&job->reply, dst, max);
+    bill_text_locked(job);
+    return n;
 }
 
 // ---- waking and ending ------------------------------------------------------------------------
@@ -51,16 +82,60 @@ static void wake_locked(fxi_http_job *job)
     MHD_resume_connection(job->conn);
 }
 
+// The id of part i. False: there is no such part.
+static bool part_id(fxi_http_job *job, int i, bool *live, uint64_t *id)
+{
+    pthread_mutex_lock(&job->mu);
+    bool found = i < job->n_part;
+    *live = found && job->part[i].submitted && !job->part[i].over;
+    if (*live) *id = job->part[i].id;
+    pthread_mutex_unlock(&job->mu);
+    return found;
+}
+
 // Copies the ids out one by one: the engine must not be called with the lock held.
 static void cancel_parts(fxi_http_job *job)
 {
-    for (int i = 0; i < job->n_part; i++) {
-        pthread_mutex_lock(&job->mu);
-        bool live = job->part[i].submitted && !job->part[i].over;
-        uint64_t id = job->part[i].id;
-        pthread_mutex_unlock(&job->mu);
+    bool live;
+    uint64_t id;
+    for (int i = 0; part_id(job, i, &live, &id); i++)
         if (live) fx_cancel(job->eng, id);
+}
+
+bool fxi_http_job_is_over(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    bool over = job->reply.ended;
+    pthread_mutex_unlock(&job->mu);
+    return over;
+}
+
+void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
+{
+    pthread_mutex_lock(&job->mu);
+    if (!job->reply.ended) {
+        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, body->cap);
+        job->answer = *body;
+        *body = (fxi_buf){0};
+        job->reply.ended = true;
+        wake_locked(job);
     }
+    pthread_mutex_unlock(&job->mu);
+    fxi_buf_free(body);
+}
+
+// Where the ledger is beyond its limit, an answer that holds more than a little is the one to go.
+static void add_event_locked(fxi_job_part *part, const fx_event *ev)
+{
+    fxi_http_job *job = part->job;
+    fxi_http_error e;
+    fxi_reply_event(&job->reply, part->index, ev);
+    fxi_account_event(part, ev);
+    part->over = ev->last;
+    if (ev->last) fxi_bill_give(&job->bill, FXI_BYTES_QUEUE, part->n_bytes);
+    if (bill_text_locked(job) || job->text_bytes <= FXI_SMALL_BILL_BYTES) return;
+    fxi_http_fail(&e, 503, "overloaded", NULL, "answers that wait take all the memory there is");
+    fxi_reply_fail(&job->reply, &e);
 }
 
 void fxi_http_job_on_event(void *ud, const fx_event *ev)
@@ -69,8 +144,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     fxi_http_job *job = part->job;
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
-    fxi_reply_event(&job->reply, part->index, ev);
-    part->over = ev->last;
+    add_event_locked(part, ev);
     bool failed = !was_ended && job->reply.err.status;
     if (!was_ended && fxi_reply_has_news(&job->reply)) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
@@ -83,6 +157,7 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
     fxi_reply_fail(&job->reply, e);
+    bill_text_locked(job);
     if (!was_ended) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (!was_ended) cancel_parts(job);
@@ -108,6 +183,7 @@ double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s)
         job->last_out_s = now_s; // silent from now on at the earliest
     if (streams && job->last_out_s + ping_s <= now_s) {
         fxi_reply_ping(&job->reply);
+        bill_text_locked(job);
         wake_locked(job);
     }
     double due_s = streams ? job->last_out_s + ping_s : INFINITY;

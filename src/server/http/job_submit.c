@@ -1,5 +1,5 @@
 // job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
-// per prompt. Runs on the I/O thread.
+// per prompt. Runs on a worker.
 #include "server/http/http.h"
 
 #include <stdio.h>
@@ -10,6 +10,11 @@
 
 #include "base/fail.h"         // defines: fxi_fail
 #include "base/system/clock.h" // defines: fxi_now_s
+
+#define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
+#define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
+#define SEQ_BYTES     1024 // and for each of its sequences
+#define VALUE_BYTES   64   // of a JSON value, without its text
 
 static uint64_t random_u64(void)
 {
@@ -24,33 +29,41 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
              (unsigned)random_u64());
 }
 
-static fx_status copy_ids(const fxi_id_list *ids, fx_tokens *tok, fx_error *err)
+// ---- ids --------------------------------------------------------------------------------------
+
+// What it takes to turn a prompt into ids: the ids, of which there are no more than the context
+// holds, in a list that doubles; a few copies of the text while it is rendered and normalized.
+static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
 {
-    tok->id = malloc(ids->n * sizeof *tok->id);
-    if (!tok->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(tok->id, ids->id, ids->n * sizeof *tok->id);
-    tok->n = tok->cap = ids->n;
-    return FX_OK;
+    const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
+    if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
+    size_t n_bytes = p ? p->n_bytes : par->n_body_bytes;
+    size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
+    size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
+    return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }
 
-static fx_status encode_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                               fx_error *err)
+// ---- the engine -------------------------------------------------------------------------------
+
+// What the engine copies of a request: for each sequence its state and the prompt's ids, and one
+// copy of all lists.
+static size_t queued_bytes(const fxi_params *par, size_t n_tok)
 {
-    if (par->api == FXI_API_CHAT) {
-        const fx_chat_request q = fxi_params_chat(par);
-        return fx_chat_request_tokenize(eng, &q, tok, err);
-    }
-    const fxi_prompt *p = &par->prompt[i];
-    if (!p->text) return copy_ids(&p->ids, tok, err);
-    return fx_tokenize(eng, p->text, p->n_bytes, FX_TOKENIZE_PROMPT, tok, err);
+    size_t n = REQUEST_BYTES + (par->stop_token.n + par->allow.n) * sizeof(int32_t) +
+               par->n_bias * sizeof(fx_bias);
+    for (size_t i = 0; i < par->n_stop; i++) n += STOP_COPIES * strlen(par->stop[i]);
+    for (size_t i = 0; i < par->n_ban; i++) n += sizeof *par->ban + par->ban[i].n * sizeof(int32_t);
+    return n + (n_tok + 1) * sizeof(int32_t) +
+           (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
-// The ids of prompt i. Ids from the client are copied, so that the caller frees either alike.
-static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, fx_tokens *tok,
-                                 fx_error *err)
+// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
+// comes in the next 10 seconds, one unit of priority.
+static int priority_of(int priority, int index)
 {
-    FX_TRY(encode_prompt(eng, par, i, tok, err));
-    return tok->n ? FX_OK : fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+    enum { FIRST_PROMPTS = 16 };
+    const int behind = index / FIRST_PROMPTS;
+    return priority - behind > -FX_MAX_PRIORITY ? priority - behind : -FX_MAX_PRIORITY;
 }
 
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
@@ -58,14 +71,23 @@ static fx_status tokenize_prompt(fx_engine *eng, const fxi_params *par, int i, f
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
+    fxi_http_job *job = part->job;
+    fxi_buf domain = {0};
+    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt)) {
+        fxi_buf_free(&domain);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
     fx_request req = fxi_params_request(par, random_u64());
+    req.tenant = domain.p;
+    req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
-    atomic_fetch_add(&part->job->refs, 1);
-    fx_status st = fx_submit(part->job->eng, &req, id, err);
-    if (st != FX_OK) fxi_http_job_unref(part->job);
+    atomic_fetch_add(&job->refs, 1);
+    fx_status st = fx_submit(job->eng, &req, id, err);
+    if (st != FX_OK) fxi_http_job_unref(job);
+    fxi_buf_free(&domain);
     return st;
 }
 
@@ -81,60 +103,154 @@ static void mark_submitted(fxi_job_part *part, uint64_t id)
     if (unwanted) fx_cancel(part->job->eng, id);
 }
 
-static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
+// The last event gives the bytes back; if the engine refuses, this function does.
+static bool submit_billed(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
+                          fxi_http_error *err)
 {
-    static const char *const input[] = {"prompt", "messages"};
-    fx_tokens tok = {0};
     fx_error e = {0};
     uint64_t id = 0;
-    const char *param = input[par->api];
-    fx_status st = tokenize_prompt(part->job->eng, par, part->index, &tok, &e);
-    if (st == FX_OK) {
-        st = submit_tokens(part, par, &tok, &id, &e);
-        param = fxi_params_blame(par, st);
+    fxi_bill *bill = &part->job->bill;
+    part->n_bytes = queued_bytes(par, tok->n);
+    fxi_take taken = fxi_bill_take(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    if (!fxi_bytes_granted(err, taken)) return false;
+    if (submit_tokens(part, par, tok, &id, &e) == FX_OK) {
+        mark_submitted(part, id);
+        return true;
     }
+    fxi_bill_give(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+}
+
+// Prompt i's ids, once the reply knows what it will say of them.
+static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *tok,
+                        fxi_http_error *err)
+{
+    const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
+    fxi_reply *r = &part->job->reply;
+    bool ok =
+        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
+    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
+    return ok;
+}
+
+static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
+{
+    fx_tokens tok = {0};
+    fxi_bill *bill = &part->job->bill;
+    size_t n_bytes = encoding_bytes(part->job->eng, par, part->index);
+    if (!fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes))) return false;
+    bool ok = encode_part(part, par, &tok, err) &&
+              (fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err));
     fx_tokens_free(&tok);
-    if (st != FX_OK) return fxi_http_fail_fx(err, &e, param);
-    mark_submitted(part, id);
-    return true;
+    fxi_bill_give(bill, FXI_BYTES_PROMPT, n_bytes);
+    return ok;
 }
 
-static bool prepare_reply(fxi_http_job *job, const fxi_params *par)
+// ---- the reply --------------------------------------------------------------------------------
+
+static void name_reply(fxi_reply *r, const fxi_params *par)
 {
-    static const char *const prefixes[] = {"cmpl", "chatcmpl"};
+    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd", "keep"};
+    const char *prefix = prefixes[par->api];
+    if (par->request_id)
+        snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
+    else
+        fxi_random_id(r->id, sizeof r->id, prefix);
+}
+
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+static size_t copied_bytes(const fxi_params *par)
+{
+    size_t n = par->stop_token.n * VALUE_BYTES;
+    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
+    return n;
+}
+
+// Makes the reply and its parts aside.
+static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
+{
     const fxi_reply_spec spec = fxi_params_reply(par);
-    fxi_reply *r = &job->reply;
-    fxi_random_id(r->id, sizeof r->id, prefixes[par->api]);
+    name_reply(r, par);
     r->created = time(NULL);
-    r->model = job->srv->model_id;
+    r->eng = job->eng;
+    r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
-    job->part = calloc(par->n_prompt, sizeof *job->part);
-    if (!job->part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
-    job->n_part = (int)par->n_prompt;
-    for (int i = 0; i < job->n_part; i++) job->part[i] = (fxi_job_part){.job = job, .index = i};
-    job->last_out_s = fxi_now_s();
+    *part = calloc(par->n_prompt, sizeof **part);
+    if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
+    for (size_t i = 0; i < par->n_prompt; i++)
+        (*part)[i] = (fxi_job_part){.job = job, .index = (int)i};
     return true;
 }
 
-static bool start_job(fxi_http_job *job, const fxi_params *par, fxi_http_error *err)
+// Moves them into the job. False: the reply has ended meanwhile, and they are the caller's still.
+static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part *part)
 {
-    if (!prepare_reply(job, par)) return fxi_http_fail(err, 500, NULL, NULL, "out of memory");
-    if (!fxi_watch_add(job))
-        return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
-    for (int i = 0; i < job->n_part; i++) {
-        if (submit_part(&job->part[i], par, err)) continue;
-        fxi_http_job_end(job, err);
-        break;
+    pthread_mutex_lock(&job->mu);
+    bool wanted = !job->reply.ended;
+    if (wanted) {
+        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, fxi_reply_base_bytes(r));
+        job->reply = *r;
+        job->part = part;
+        job->n_part = (int)par->n_prompt;
+        job->last_out_s = fxi_now_s();
     }
+    pthread_mutex_unlock(&job->mu);
+    if (wanted && r->spec.stream) fxi_watch_wake(job->srv);
+    return wanted;
+}
+
+// *wanted: nobody has ended the job yet. False: *err says why.
+static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted,
+                          fxi_http_error *err)
+{
+    fxi_reply r = {0};
+    fxi_job_part *part = NULL;
+    fxi_take taken = fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
+    if (!fxi_bytes_granted(err, taken)) return false;
+    bool ok = make_reply(job, par, &r, &part);
+    *wanted = ok && move_reply(job, par, &r, part);
+    if (*wanted) return true;
+    free(part);
+    fxi_reply_free(&r);
+    return ok || fxi_http_fail_memory(err);
+}
+
+static void submit_parts(fxi_http_job *job, const fxi_params *par)
+{
+    fxi_http_error err;
+    for (int i = 0; i < (int)par->n_prompt && !fxi_http_job_is_over(job); i++)
+        if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
+}
+
+fxi_limits fxi_http_job_limits(fxi_http_job *job)
+{
+    fxi_limits lim = job->srv->lim;
+    lim.bill = &job->bill;
+    return lim;
+}
+
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
+    fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
+    bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
+    fxi_body_free(&job->body, &job->bill);
+    if (!ok) return false;
+    pthread_mutex_lock(&job->mu);
+    memcpy(job->ignored, par->ignored, sizeof job->ignored);
+    pthread_mutex_unlock(&job->mu);
     return true;
 }
 
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
-    if (!fxi_params_parse(&par, api, job->body.p, job->body.n, &job->srv->lim, err)) return false;
-    fxi_buf_free(&job->body);
-    bool ok = start_job(job, &par, err);
+    bool wanted = false;
+    if (!fxi_http_job_parse(job, api, &par, err)) return false;
+    bool ok = fxi_permit_priority(job, fxi_params_request(&par, 0).priority, err) &&
+              fxi_params_resolve(&par, job->eng, err) && prepare_reply(job, &par, &wanted, err);
+    if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;
 }

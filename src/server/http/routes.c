@@ -1,133 +1,169 @@
 // routes.c - the table of paths, and what is served under each.
 #include "server/http/http.h"
+#include "server/schema/openapi.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-// ---- handlers: run on the I/O thread once the whole body has arrived --------------------------
+// ---- work: on a worker ------------------------------------------------------------------------
 
-static enum MHD_Result serve_generation(fxi_http_job *job, fxi_api api)
+static bool work_completions(fxi_http_job *job, fxi_http_error *err)
 {
-    fxi_http_error err;
-    if (!fxi_http_job_submit(job, api, &err)) return fxi_http_send_error(job, &err);
-    job->phase = FXI_PHASE_WAIT;
-    return fxi_http_send_reply(job);
+    return fxi_http_job_submit(job, FXI_API_COMPLETIONS, err);
 }
 
-static enum MHD_Result serve_completions(fxi_http_job *job)
+static bool work_chat(fxi_http_job *job, fxi_http_error *err)
 {
-    return serve_generation(job, FXI_API_COMPLETIONS);
+    return fxi_http_job_submit(job, FXI_API_CHAT, err);
 }
 
-static enum MHD_Result serve_chat(fxi_http_job *job)
+static bool work_embeddings(fxi_http_job *job, fxi_http_error *err)
 {
-    return serve_generation(job, FXI_API_CHAT);
+    return fxi_http_job_submit(job, FXI_API_EMBEDDINGS, err);
 }
 
-static enum MHD_Result send_json(fxi_http_job *job, bool ok, fxi_buf *b)
+static bool work_retain(fxi_http_job *job, fxi_http_error *err)
 {
-    if (ok) return fxi_http_send(job, 200, "application/json", b);
-    fxi_buf_free(b);
-    return MHD_NO;
+    return fxi_http_job_submit(job, FXI_API_RETAIN, err);
 }
 
-// Appends {"prompt": text}, with the text that the model would get for a chat. False: *err says
-// why.
-static bool render_chat(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
+static fxi_call call_of(const fxi_http_job *job, const fxi_limits *lim)
 {
-    fxi_params par;
-    fx_error e;
-    char *text = NULL;
-    size_t n = 0;
-    if (!fxi_params_parse(&par, FXI_API_CHAT, job->body.p, job->body.n, &job->srv->lim, err))
-        return false;
-    const fx_chat_request q = fxi_params_chat(&par);
-    bool ok = fx_chat_request_text(job->eng, &q, &text, &n, &e) == FX_OK ||
-              fxi_http_fail_fx(err, &e, "messages");
-    fxi_params_free(&par);
-    if (ok && !fxi_whole_prompt(b, text, n))
-        ok = fxi_http_fail(err, 500, NULL, NULL, "out of memory");
-    free(text);
+    return (fxi_call){.eng = job->eng,
+                      .lim = lim,
+                      .created_s = job->srv->created,
+                      .body = job->body.p,
+                      .n_body = job->body.n};
+}
+
+// Of routes with an endpoint that reads the body.
+static bool work_endpoint(fxi_http_job *job, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
+    const fxi_call c = call_of(job, &lim);
+    fxi_buf b = {0};
+    bool ok = job->route->endpoint(&c, &b, err);
+    if (ok) fxi_http_job_answer(job, &b);
+    fxi_buf_free(&b);
     return ok;
 }
 
-static enum MHD_Result serve_apply_template(fxi_http_job *job)
+static bool work_abort(fxi_http_job *job, fxi_http_error *err)
 {
+    fxi_params par;
     fxi_buf b = {0};
+    if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
+    const int n = fxi_watch_abort(job, par.abort_id);
+    bool ok = n > 0 || fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
+    fxi_params_free(&par);
+    ok = ok && fxi_endpoint_end(fxi_buf_fmt(&b, "{\"aborted\":%d}", n), err);
+    if (ok) fxi_http_job_answer(job, &b);
+    fxi_buf_free(&b);
+    return ok;
+}
+
+// ---- handlers: on the I/O thread --------------------------------------------------------------
+
+static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
+{
+    return fxi_http_send_made(job, made, "application/json", b);
+}
+
+// Of routes with an endpoint that costs nothing.
+static enum MHD_Result serve_endpoint(fxi_http_job *job)
+{
+    fxi_call c = call_of(job, &job->srv->lim);
     fxi_http_error err;
-    if (render_chat(job, &b, &err)) return fxi_http_send(job, 200, "application/json", &b);
+    fxi_buf b = {0};
+    c.tail = job->path + strlen(job->route->path);
+    if (job->route->endpoint(&c, &b, &err)) return send_json(job, true, &b);
     fxi_buf_free(&b);
     return fxi_http_send_error(job, &err);
 }
 
-static bool add_model(fxi_http_job *job, fxi_buf *b)
-{
-    const fxi_server *srv = job->srv;
-    return fxi_whole_model(b, srv->model_id, srv->created, fx_engine_info(srv->eng)->ctx_tok);
-}
-
-static enum MHD_Result serve_models(fxi_http_job *job)
-{
-    fxi_buf b = {0};
-    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && add_model(job, &b) &&
-              fxi_buf_str(&b, "]}");
-    return send_json(job, ok, &b);
-}
-
-static enum MHD_Result serve_model(fxi_http_job *job)
-{
-    const char *id = job->path + strlen(job->route->path);
-    fxi_buf b = {0};
-    if (!strcmp(id, job->srv->model_id)) return send_json(job, add_model(job, &b), &b);
-    fxi_http_error err;
-    fxi_http_fail(&err, 404, "model_not_found", "model",
-                  "the model '%.100s' does not exist; this server has '%.100s'", id,
-                  job->srv->model_id);
-    return fxi_http_send_error(job, &err);
-}
-
+// Whether the process lives and has its model; a shutdown is no illness.
 static enum MHD_Result serve_health(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_watch_is_closing(job->srv))
-        return send_json(job, fxi_buf_str(&b, "{\"status\":\"ok\"}"), &b);
-    fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+    const bool drains = job->srv->draining;
+    if (job->eng)
+        return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
+                         &b);
+    fxi_http_fail(&err, 503, "loading", NULL, "the model is loading");
     return fxi_http_send_error(job, &err);
 }
 
-// The engine's figures, as one flat object with the names of FX_STATS.
-static enum MHD_Result serve_stats(fxi_http_job *job)
+// Whether it takes requests.
+static enum MHD_Result serve_ready(fxi_http_job *job)
 {
-    fx_stats st;
-    fx_engine_stats(job->srv->eng, &st);
     fxi_buf b = {0};
-    bool ok = fxi_buf_str(&b, "{");
-#define ADD_STAT(name, help) \
-    ok = ok && fxi_buf_fmt(&b, "%s\"" #name "\":%" PRIu64, b.n > 1 ? "," : "", st.name);
-    FX_STATS(ADD_STAT)
-#undef ADD_STAT
-    return send_json(job, ok && fxi_buf_str(&b, "}"), &b);
+    fxi_http_error err;
+    if (!fxi_permit_work(job->srv, &err)) return fxi_http_send_error(job, &err);
+    return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
+}
+
+static enum MHD_Result serve_openapi(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    return send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
 static enum MHD_Result serve_index(fxi_http_job *job);
 
 // ---- the table --------------------------------------------------------------------------------
 
+#define MODEL   FXI_ACCESS_MODEL
+#define KEY     FXI_ACCESS_KEY
+#define PROBE   FXI_ACCESS_PROBE
+#define METRICS FXI_ACCESS_METRICS
+#define ADMIN   FXI_ACCESS_ADMIN
+
+// clang-format off
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", false, serve_completions},
-    {"POST", "/v1/chat/completions", false, serve_chat},
-    {"POST", "/apply-template", false, serve_apply_template},
-    {"GET", "/v1/models", false, serve_models},
-    {"GET", "/v1/models/", true, serve_model},
-    {"GET", "/health", false, serve_health},
-    {"GET", "/stats", false, serve_stats},
-    {"GET", "/", false, serve_index},
+    {"POST", "/v1/completions", false, NULL, MODEL, work_completions, NULL},
+    {"POST", "/v1/chat/completions", false, NULL, MODEL, work_chat, NULL},
+    {"POST", "/v1/embeddings", false, NULL, MODEL, work_embeddings, NULL},
+    {"GET", "/v1/models", false, serve_endpoint, MODEL, NULL, fxi_endpoint_models},
+    {"GET", "/v1/models/", true, serve_endpoint, MODEL, NULL, fxi_endpoint_model},
+    {"POST", "/tokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_tokenize},
+    {"POST", "/detokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_detokenize},
+    {"POST", "/apply-template", false, NULL, MODEL, work_endpoint, fxi_endpoint_apply_template},
+    {"GET", "/health", false, serve_health, PROBE, NULL, NULL},
+    {"GET", "/ready", false, serve_ready, PROBE, NULL, NULL},
+    {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
+    {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
+    {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
+    {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
+    {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
+    {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
+    {"GET", "/", false, serve_index, KEY, NULL, NULL},
+    {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
+    {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
+    {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
+    {"POST", "/admin/cache/retain", false, NULL, ADMIN, work_retain, NULL},
+    {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
+    {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
+    {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
 };
+// clang-format on
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
+
+int fxi_route_index(const fxi_route *r)
+{
+    int i = 0;
+    if (!r) return -1;
+    while (strcmp(routes[i].path, r->path) != 0) i++;
+    return i;
+}
+
+int fxi_route_paths(const char **path, int max)
+{
+    int n = 0;
+    for (const fxi_route *r = routes; r < routes_end && n < max; r++) path[n++] = r->path;
+    return n;
+}
 
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
@@ -135,9 +171,7 @@ static enum MHD_Result serve_index(fxi_http_job *job)
     bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
-    if (ok) return fxi_http_send(job, 200, "text/plain; charset=utf-8", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
 }
 
 static bool path_matches(const fxi_route *r, const char *path)
@@ -157,7 +191,9 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
     for (const fxi_route *r = routes; r < routes_end; r++) {
         if (!path_matches(r, path)) continue;
         if (method_matches(r, method)) return r;
-        snprintf(allow, cap, "%s", strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+        const size_t n = strlen(allow);
+        snprintf(allow + n, cap - n, "%s%s", n ? ", " : "",
+                 strcmp(r->method, "GET") ? r->method : "GET, HEAD");
     }
     if (allow[0])
         fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);

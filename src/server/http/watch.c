@@ -1,10 +1,11 @@
 // watch.c - one thread that sees what MHD does not see while a connection is suspended: that the
-// client has gone, and that the stream has been silent for too long.
+// client has gone, and that the stream has been silent for too long; and what MHD never sees: that
+// a client takes too long for its request (peers.h).
 //
 // The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
-// eventfd, until the next ping is due. A socket is armed once (EPOLLONESHOT) and carries its job's
-// serial number instead of its address: an event fetched before the job was removed finds nothing.
-// A half-closed connection counts as a hang-up.
+// eventfd, until the next ping or deadline is due. A socket is armed once (EPOLLONESHOT) and
+// carries its job's serial number instead of its address: an event fetched before the job was
+// removed finds nothing. A half-closed connection counts as a hang-up.
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -40,10 +41,11 @@ static void hang_up_locked(fxi_server *srv, uint64_t serial)
         if (j->serial == serial) fxi_http_job_hangup(j);
 }
 
-// Pings the streams that are due. Returns the seconds until the next one; < 0: nothing to wait for.
-static double ping_locked(fxi_server *srv)
+// Pings the streams that are due and cuts the connections that are late. Returns the seconds until
+// the next one; < 0: nothing to wait for.
+static double do_what_is_due_locked(fxi_server *srv)
 {
-    double now_s = fxi_now_s(), next_s = INFINITY;
+    double now_s = fxi_now_s(), next_s = fxi_peers_expire(&srv->peers, now_s);
     for (fxi_http_job *j = srv->jobs; j; j = j->next)
         next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
     return isinf(next_s) ? -1 : fmax(next_s - now_s, 0);
@@ -69,7 +71,7 @@ static void *watch_main(void *ud)
             else
                 hang_up_locked(srv, ev[i].data.u64);
         }
-        wait_ms = timeout_ms(ping_locked(srv));
+        wait_ms = timeout_ms(do_what_is_due_locked(srv));
         stop = srv->watch.stop;
         pthread_mutex_unlock(&srv->mu);
     }
@@ -135,8 +137,12 @@ bool fxi_watch_add(fxi_http_job *job)
     if (!ok) return false;
     // Hang-ups and errors are always reported, whatever the events asked for.
     arm_socket(&srv->watch, job->fd, job->serial, EPOLLRDHUP | EPOLLONESHOT);
-    if (job->reply.spec.stream) wake_watcher(&srv->watch);
     return true;
+}
+
+void fxi_watch_wake(fxi_server *srv)
+{
+    wake_watcher(&srv->watch);
 }
 
 void fxi_watch_remove(fxi_http_job *job)
@@ -150,15 +156,33 @@ void fxi_watch_remove(fxi_http_job *job)
         job->prev->next = job->next;
     else
         srv->jobs = job->next;
-    if (!srv->jobs) pthread_cond_signal(&srv->empty);
+    bool empty = !srv->jobs;
+    if (empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
     job->listed = false;
+    if (empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
 }
 
-bool fxi_watch_is_closing(fxi_server *srv)
+static bool goes_by_id(fxi_http_job *job, const char *id)
 {
+    pthread_mutex_lock(&job->mu);
+    bool same = !strcmp(job->reply.id, id) || !strcmp(job->request_id, id);
+    pthread_mutex_unlock(&job->mu);
+    return same;
+}
+
+int fxi_watch_abort(const fxi_http_job *but, const char *id)
+{
+    fxi_server *srv = but->srv;
+    int n = 0;
+    fxi_http_error e;
+    fxi_http_fail(&e, 410, "aborted", NULL, "the request was ended by an operator");
     pthread_mutex_lock(&srv->mu);
-    bool closing = srv->closing;
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
+        if (j == but || !goes_by_id(j, id) || fxi_http_job_is_over(j)) continue;
+        fxi_http_job_end(j, &e);
+        n++;
+    }
     pthread_mutex_unlock(&srv->mu);
-    return closing;
+    return n;
 }

@@ -1,4 +1,4 @@
-// api_parts.c - what streams and whole bodies share: token counts, and how a choice ended.
+// api_parts.c - what streams and whole bodies share: token counts, ids, and how a choice ended.
 #include "server/reply/api_reply.h"
 #include "server/reply/json_out.h"
 
@@ -27,17 +27,29 @@ bool fxi_usage_add(fxi_buf *b, const fxi_reply *r)
 // The client's string or integer, or NULL.
 static bool add_stop_reason(fxi_buf *b, const json_t *v)
 {
+    if (!fxi_buf_str(b, ",\"stop_reason\":")) return false;
     if (json_is_string(v)) return fxi_json_str(b, json_string_value(v), json_string_length(v));
     if (!v) return fxi_buf_str(b, "null");
     return fxi_buf_fmt(b, "%lld", (long long)json_integer_value(v));
 }
 
-bool fxi_finish_add(fxi_buf *b, const fxi_choice *c, fx_finish f)
+bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f)
 {
     static const char *const words[FX_N_FINISH] = {
         [FX_FINISH_STOP] = "\"stop\"",
         [FX_FINISH_LENGTH] = "\"length\"",
     };
-    return fxi_buf_fmt(b, "\"finish_reason\":%s,\"stop_reason\":", words[f] ? words[f] : "null") &&
-           add_stop_reason(b, c->stop_reason);
+    return fxi_buf_fmt(b, "\"finish_reason\":%s", words[f] ? words[f] : "null") &&
+           ((r->spec.stream && !c->stop_reason) || add_stop_reason(b, c->stop_reason));
+}
+
+bool fxi_list_add_int(fxi_buf *list, int64_t v)
+{
+    return fxi_buf_fmt(list, "%s%lld", list->n ? "," : "", (long long)v);
+}
+
+bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list)
+{
+    return fxi_buf_fmt(b, ",\"%s\":[", name) && (!list->n || fxi_buf_add(b, list->p, list->n)) &&
+           fxi_buf_str(b, "]");
 }

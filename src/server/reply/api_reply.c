@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_doc.h" // defines: fxi_json_copy
+#include "base/text/utf8.h"     // defines: fxi_utf8_count
+
+#define KEPT_BYTES (64u << 10) // of memory for text that a stream keeps when all has been taken
+
 // The error for each way in which a choice can end badly.
 static const struct bad_end {
     int status;
@@ -21,19 +26,39 @@ static const struct bad_end {
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
-    json_incref(r->spec.stop);
-    json_incref(r->spec.stop_token_id);
+    r->spec.stop = fxi_json_copy(spec->stop);
+    r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
     r->n_left = spec->n_prompt * spec->n_per_prompt;
     r->max_out_bytes = max_out_bytes;
     r->use = calloc((size_t)spec->n_prompt, sizeof *r->use);
+    r->prompt = calloc((size_t)spec->n_prompt, sizeof *r->prompt);
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
-    return r->use && r->choice && (!spec->stream || fxi_stream_head(r));
+    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id;
+    return copied && r->use && r->prompt && r->choice && (!spec->stream || fxi_stream_head(r));
+}
+
+static void free_prompt(fxi_prompt_part *p)
+{
+    fxi_buf_free(&p->echo);
+    fxi_buf_free(&p->logprobs);
+    fxi_buf_free(&p->ids);
+    fxi_probs_free(&p->probs);
+    free(p->at);
+}
+
+static void free_choice(fxi_choice *c)
+{
+    fxi_buf_free(&c->text);
+    fxi_buf_free(&c->ids);
+    fxi_probs_free(&c->probs);
 }
 
 void fxi_reply_free(fxi_reply *r)
 {
+    for (int i = 0; r->prompt && i < r->spec.n_prompt; i++) free_prompt(&r->prompt[i]);
     for (int k = 0; r->choice && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
-        fxi_buf_free(&r->choice[k].text);
+        free_choice(&r->choice[k]);
+    free(r->prompt);
     free(r->choice);
     free(r->use);
     json_decref(r->spec.stop);
@@ -43,10 +68,111 @@ void fxi_reply_free(fxi_reply *r)
     *r = (fxi_reply){0};
 }
 
+// ---- prompts ------------------------------------------------------------------------------------
+
+// Whether the reply tells logprobs of its prompts in lists like those of the answer.
+static bool echoes_probs(const fxi_reply *r)
+{
+    return r->spec.echo && r->spec.logprobs;
+}
+
+// Moves the offsets in a decoded text to those in the client's own, with which it ends unless the
+// vocabulary changed it: in front may be BOS and a space.
+static void move_offsets(fxi_prompt_part *p, const fxi_buf *decoded)
+{
+    const size_t n_char = fxi_utf8_count(p->echo.p, p->echo.n);
+    const size_t n_decoded = fxi_utf8_count(decoded->p, decoded->n);
+    const size_t n_front = n_decoded > n_char ? n_decoded - n_char : 0;
+    for (size_t i = 0; i < p->n_tok; i++) {
+        p->at[i] = p->at[i] > n_front ? p->at[i] - n_front : 0;
+        if (p->at[i] > n_char) p->at[i] = n_char;
+    }
+    p->n_char = (int)n_char;
+}
+
+// The text as the client sent it; for ids, what they stand for.
+static bool set_echo(fxi_reply *r, fxi_prompt_part *p, const fx_tokens *tok, const char *text,
+                     size_t n_bytes)
+{
+    const bool show = text || r->spec.show_control;
+    fxi_buf decoded = {0};
+    p->at = calloc(tok->n, sizeof *p->at);
+    p->n_tok = tok->n;
+    if (!p->at ||
+        fx_detokenize(r->eng, tok->id, tok->n, show, p->at, &decoded.p, &decoded.n, NULL) != FX_OK)
+        return false;
+    bool ok = fxi_buf_add(&p->echo, text ? text : decoded.p, text ? n_bytes : decoded.n);
+    if (ok) move_offsets(p, &decoded);
+    fxi_buf_free(&decoded);
+    return ok;
+}
+
+// The first token has no logprob.
+static bool set_first(fxi_reply *r, fxi_prompt_part *p, int32_t token)
+{
+    return (!r->spec.prompt_logprobs || fxi_prompt_probs_add(r, &p->logprobs, token, NULL)) &&
+           (!echoes_probs(r) || fxi_probs_add(r, &p->probs, token, NULL, 0));
+}
+
+static bool set_ids(fxi_reply *r, fxi_prompt_part *p, const fx_tokens *tok)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && r->spec.return_ids && i < tok->n; i++)
+        ok = fxi_list_add_int(&p->ids, tok->id[i]);
+    return ok;
+}
+
+static bool check_prompt_probs(fxi_reply *r, size_t n_tok, fxi_http_error *err)
+{
+    const bool listed = r->spec.prompt_logprobs, echoed = echoes_probs(r);
+    const size_t each =
+        (listed ? (size_t)r->spec.n_prompt_top + 1 : 0) + (echoed ? (size_t)r->spec.n_top + 1 : 0);
+    r->n_prompt_prob += n_tok * each;
+    if (r->n_prompt_prob <= FXI_MAX_PROMPT_PROB) return true;
+    return fxi_http_fail(err, 400, "invalid_value", listed ? "prompt_logprobs" : "logprobs",
+                         "the prompts would have more than %u logprobs: ask for fewer of each "
+                         "token, or send shorter prompts",
+                         FXI_MAX_PROMPT_PROB);
+}
+
+bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const char *text,
+                          size_t n_bytes, fxi_http_error *err)
+{
+    fxi_prompt_part *p = &r->prompt[prompt];
+    if (!check_prompt_probs(r, tok->n, err)) return false;
+    bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
+    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok)) return true;
+    return fxi_http_fail_memory(err);
+}
+
+static bool is_of_prompt(const fx_event *ev)
+{
+    return ev->token >= 0 && ev->position < ev->n_prompt;
+}
+
+static bool add_prompt_token(fxi_reply *r, int prompt, const fx_event *ev)
+{
+    fxi_prompt_part *p = &r->prompt[prompt];
+    if (!ev->prob) return true;
+    return (!r->spec.prompt_logprobs ||
+            fxi_prompt_probs_add(r, &p->logprobs, ev->token, ev->prob)) &&
+           (!echoes_probs(r) || (size_t)ev->position >= p->n_tok ||
+            fxi_probs_add(r, &p->probs, ev->token, ev->prob, p->at[ev->position]));
+}
+
+// ---- ends ---------------------------------------------------------------------------------------
+
 static void fail_with_text(fxi_reply *r, int status, const char *code, const char *message)
 {
     fxi_http_error e;
     fxi_http_fail(&e, status, code, NULL, "%s", message);
+    fxi_reply_fail(r, &e);
+}
+
+static void fail_without_memory(fxi_reply *r)
+{
+    fxi_http_error e;
+    (void)fxi_http_fail_memory(&e);
     fxi_reply_fail(r, &e);
 }
 
@@ -83,10 +209,30 @@ static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
     return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
 }
 
+// ---- events -------------------------------------------------------------------------------------
+
+// Its logprob and its id; its text is in the event too, or in a later one.
+static bool add_token(fxi_reply *r, int k, const fx_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
+    if (ev->token < 0) return true;
+    if (r->spec.return_ids && !fxi_list_add_int(&c->ids, ev->token)) return false;
+    return !r->spec.logprobs || !ev->prob ||
+           fxi_probs_add(r, &c->probs, ev->token, ev->prob, (size_t)(p->n_char + ev->text_at));
+}
+
+static bool add_vector(fxi_reply *r, int k, const fx_event *ev)
+{
+    return !ev->embedding || fxi_buf_add(&r->choice[k].text, ev->embedding,
+                                         (size_t)ev->n_embd * sizeof *ev->embedding);
+}
+
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
+    if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
     if (!(r->spec.stream ? fxi_stream_event(r, k, ev)
                          : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
         return false;
@@ -98,27 +244,38 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
     return true;
 }
 
+static size_t choice_bytes(const fxi_choice *c)
+{
+    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs);
+}
+
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
 {
     int k = prompt * r->spec.n_per_prompt + ev->choice;
     size_t before = r->out.n;
+    const size_t kept = fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]);
     if (r->ended || r->choice[k].finish != FX_FINISH_NONE) return;
     r->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached, ev->n_discarded};
     r->choice[k].n_generated = ev->n_generated;
     if (bad_ends[ev->finish].status) {
         fail_with_finish(r, ev);
-    } else if (!add_event(r, k, ev)) {
+    } else if (!(is_of_prompt(ev) ? add_prompt_token(r, prompt, ev) : add_event(r, k, ev))) {
         r->out.n = before; // drop a partial chunk
-        fail_with_text(r, 500, NULL, "out of memory");
+        fail_without_memory(r);
     }
+    r->kept_bytes += fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]) - kept;
     check_backlog(r);
 }
 
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
 {
     if (r->ended) return;
+    size_t before = r->out.n;
     r->err = *e;
-    if (r->begun) (void)fxi_stream_error(r, e); // out of memory: the stream just ends
+    if (r->begun && !fxi_stream_error(r, e)) {
+        r->out.n = before;
+        r->cut = true;
+    }
     r->ended = true;
 }
 
@@ -134,6 +291,7 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
         fxi_buf_drop_front(&r->out, r->n_sent);
         r->n_sent = 0;
     }
+    if (!r->out.n && r->out.cap > KEPT_BYTES) fxi_buf_free(&r->out);
     return n;
 }
 
@@ -146,4 +304,17 @@ void fxi_reply_ping(fxi_reply *r)
 bool fxi_reply_has_news(const fxi_reply *r)
 {
     return r->ended || r->out.n > r->n_sent;
+}
+
+size_t fxi_reply_base_bytes(const fxi_reply *r)
+{
+    const size_t n = (size_t)r->spec.n_prompt, n_choice = n * (size_t)r->spec.n_per_prompt;
+    return r->head.cap + n * (sizeof *r->use + sizeof *r->prompt) + n_choice * sizeof *r->choice;
+}
+
+size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt)
+{
+    const fxi_prompt_part *p = &r->prompt[prompt];
+    return p->echo.cap + p->logprobs.cap + p->ids.cap + p->n_tok * sizeof *p->at +
+           fxi_probs_bytes(&p->probs);
 }

@@ -3,7 +3,8 @@
 //
 //   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
 //                                       -> api_whole.c   a whole reply: the body, at the end
-//   api_parts.c   what both share: token counts, how a choice ended
+//   api_parts.c   what both share: token counts, token ids, how a choice ended
+//   api_probs.c   logprobs, rendered as they come
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
@@ -14,10 +15,29 @@
 #include "flexinfer/flexinfer.h"
 #include "server/reply/http_error.h"
 
-typedef enum fxi_api { FXI_API_COMPLETIONS, FXI_API_CHAT } fxi_api;
+typedef enum fxi_api {
+    FXI_API_COMPLETIONS,
+    FXI_API_CHAT,
+    FXI_API_EMBEDDINGS,
+    FXI_API_RETAIN, // prompts to be kept in the prefix cache
+    // Without a reply of the engine:
+    FXI_API_TOKENIZE,
+    FXI_API_DETOKENIZE,
+    FXI_API_BUDGET,
+    FXI_API_ABORT,
+    FXI_N_API
+} fxi_api;
+
+// Logprobs that are not sent yet: the members of JSON lists, separated by commas.
+typedef struct fxi_probs {
+    fxi_buf token;              // of completions names, of chats whole objects
+    fxi_buf value, top, offset; // completions only
+} fxi_probs;
 
 typedef struct fxi_choice {
-    fxi_buf text; // whole replies only
+    fxi_buf text;    // whole replies: the text; of embeddings, the vector's floats
+    fxi_probs probs; // whole replies: all; streams: those of tokens whose text is still to come
+    fxi_buf ids;     // the same for token ids, as members of a JSON list
     fx_finish finish;
     const json_t *stop_reason; // the client's stop string or token id that ended it, or NULL
     int n_generated;
@@ -29,10 +49,28 @@ typedef struct fxi_prompt_use {
     int n_discarded;        // tokens of the choices that best_of dropped
 } fxi_prompt_use;
 
+// What a reply says of a prompt. Set before the prompt is submitted; after that only its events
+// change it.
+typedef struct fxi_prompt_part {
+    fxi_buf echo;     // its text
+    int n_char;       // of echo
+    size_t *at;       // [n_tok] characters of echo before each token
+    size_t n_tok;     // of `at`
+    fxi_probs probs;  // with echo
+    fxi_buf logprobs; // of `prompt_logprobs`: members of a JSON list
+    fxi_buf ids;      // members of a JSON list
+} fxi_prompt_part;
+
 // What the client asked for.
 typedef struct fxi_reply_spec {
     fxi_api api;
     bool stream, include_usage, continuous_usage;
+    bool echo, logprobs, prompt_logprobs;
+    int n_top, n_prompt_top;      // likeliest tokens beside each
+    bool return_ids;              // token ids of prompts and choices
+    bool tokens_as_ids;           // tokens in logprobs are named by their ids
+    bool show_control;            // control tokens are part of the text
+    bool base64;                  // embeddings
     int n_prompt, n_per_prompt;   // prompts; choices of each
     json_t *stop, *stop_token_id; // the request's `stop` and `stop_token_ids`, or NULL
 } fxi_reply_spec;
@@ -40,28 +78,40 @@ typedef struct fxi_reply_spec {
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
 // FX_FINISH_NONE; once `ended`, nothing is added to `out`; err.status != 0 implies ended.
 typedef struct fxi_reply {
-    fxi_reply_spec spec; // holds references to the JSON values in it
-    char id[48];
+    fxi_reply_spec spec; // with copies of the JSON values in it
+    char id[96];
     int64_t created;
+    const fx_engine *eng;            // names tokens
     const char *model, *fingerprint; // the server's
     int n_left;
-    fxi_prompt_use *use; // [n_prompt]
-    fxi_choice *choice;  // [n_prompt * n_per_prompt]
-    fxi_buf head;        // streams: the start of every chunk, up to "choices":[
-    fxi_buf out;         // streams: SSE text; out.p[0 .. n_sent) has been taken
+    size_t kept_bytes;       // memory of what events have added to prompts and choices
+    fxi_prompt_use *use;     // [n_prompt]
+    fxi_prompt_part *prompt; // [n_prompt]
+    fxi_choice *choice;      // [n_prompt * n_per_prompt]
+    size_t n_prompt_prob;    // logprobs of prompts, promised so far
+    fxi_buf head;            // streams: the start of every chunk, up to "choices":[
+    fxi_buf out;             // streams: SSE text; out.p[0 .. n_sent) has been taken
     size_t n_sent, max_out_bytes;
     bool begun; // streams: something is or was in out
     bool ended;
+    bool cut; // ended, and there was no memory to say why: the stream must not look complete
     fxi_http_error err;
 } fxi_reply;
 
+// Logprobs of prompts in one reply, the likeliest tokens included: each takes some 60 bytes.
+#define FXI_MAX_PROMPT_PROB (256u << 10)
+
 // ---- api_reply.c ------------------------------------------------------------------------------
 
-// The caller has set id, created, model and fingerprint. max_out_bytes: unsent text of a stream
-// beyond which the reader counts as too slow. False: out of memory. Free with fxi_reply_free in
-// either case.
+// The caller has set id, created, eng, model and fingerprint. max_out_bytes: unsent text of a
+// stream beyond which the reader counts as too slow. False: out of memory. Free with fxi_reply_free
+// in either case.
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes);
 void fxi_reply_free(fxi_reply *r);
+// Keeps what the reply will say of a prompt, before it is submitted: its ids, and its text if the
+// client sent text, otherwise NULL. False: *err says why.
+bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const char *text,
+                          size_t n_bytes, fxi_http_error *err);
 // Adds an event of the engine request that computes this prompt. Ignored once ended.
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev);
 // Ends the reply with an error: an error event if a stream has begun, otherwise only r->err.
@@ -71,6 +121,10 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 // Adds a comment line to a stream that has nothing else to send.
 void fxi_reply_ping(fxi_reply *r);
+// Bytes of memory that a reply has from the beginning.
+size_t fxi_reply_base_bytes(const fxi_reply *r);
+// Bytes of memory that it keeps for a prompt.
+size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt);
 // Whether there is something to send.
 bool fxi_reply_has_news(const fxi_reply *r);
 
@@ -84,8 +138,23 @@ bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e);   // error, [DONE]
 // ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
 
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
-bool fxi_whole_prompt(fxi_buf *b, const char *text, size_t n_bytes);
-bool fxi_whole_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok);
+
+// ---- api_probs.c: false: out of memory --------------------------------------------------------
+
+// Adds a token. prob NULL: it has none (the first of a prompt). at: characters of the returned text
+// before it.
+bool fxi_probs_add(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_token_prob *prob,
+                   size_t at);
+// The whole value of "logprobs": first, then second; each may be NULL.
+bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
+                     const fxi_probs *second);
+bool fxi_probs_are_empty(const fxi_probs *p);
+size_t fxi_probs_bytes(const fxi_probs *p); // of memory
+void fxi_probs_clear(fxi_probs *p);
+void fxi_probs_free(fxi_probs *p);
+// Adds a token to a list of `prompt_logprobs`.
+bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,
+                          const fx_token_prob *prob);
 
 // ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
 
@@ -96,7 +165,10 @@ typedef struct fxi_usage {  // tokens
 
 fxi_usage fxi_usage_of(const fxi_reply *r);
 bool fxi_usage_add(fxi_buf *b, const fxi_reply *r); // {"prompt_tokens":..}
-// "finish_reason":..,"stop_reason":.. of a choice that ended with f
-bool fxi_finish_add(fxi_buf *b, const fxi_choice *c, fx_finish f);
+// "finish_reason":..,"stop_reason":.. of a choice that ended with f. Streams leave out a
+// stop_reason that is null.
+bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f);
+bool fxi_list_add_int(fxi_buf *list, int64_t v);                        // a member of a JSON list
+bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list); // ,"name":[..]
 
 #endif

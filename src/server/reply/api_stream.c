@@ -1,10 +1,13 @@
 // api_stream.c - one reply as server-sent events.
 //
-//   chat:        {"role"} -> {"content"} ... -> {} with finish_reason and stop_reason
-//   completions:             "text" ...      -> "" with finish_reason and stop_reason
+//   chat:        {"role"} -> {"content"} ... -> {} with finish_reason
+//   completions: [echo]   -> "text" ...      -> "" with finish_reason
 //
 // per choice, and choices interleave; then the usage chunk if the client asked for it, then [DONE].
 // After an error, an error event replaces the rest.
+//
+// Logprobs and token ids ride in the chunk with the text of their token: those of tokens without
+// text, or whose text is held back, wait in the choice for the next chunk.
 //
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
 #include "server/reply/api_reply.h"
@@ -37,50 +40,112 @@ typedef struct chunk_part {
     const char *before, *after; // JSON
     const char *text;           // NULL: none
     size_t n_bytes;
+    const fxi_probs *probs; // NULL: none
+    const fxi_buf *ids;     // NULL: none
+    bool first;             // of the choice
 } chunk_part;
 
 static bool add_chunk_finish(fxi_reply *r, int k, fx_finish finish)
 {
     if (finish == FX_FINISH_NONE) return fxi_buf_str(&r->out, "\"finish_reason\":null");
-    return fxi_finish_add(&r->out, &r->choice[k], finish);
+    return fxi_finish_add(&r->out, r, &r->choice[k], finish);
+}
+
+static bool add_chunk_probs(fxi_reply *r, const fxi_probs *p)
+{
+    if (!p || fxi_probs_are_empty(p)) return fxi_buf_str(&r->out, "\"logprobs\":null,");
+    return fxi_buf_str(&r->out, "\"logprobs\":") && fxi_probs_write(&r->out, r, p, NULL) &&
+           fxi_buf_str(&r->out, ",");
+}
+
+static bool add_chunk_ids(fxi_reply *r, const fxi_buf *ids)
+{
+    return !r->spec.return_ids || !ids || fxi_list_write(&r->out, "token_ids", ids);
+}
+
+// The prompt's ids come once per choice; of completions inside of it.
+static bool add_prompt_ids(fxi_reply *r, int k, bool here)
+{
+    return !r->spec.return_ids || !here ||
+           fxi_list_write(&r->out, "prompt_token_ids", &r->prompt[k / r->spec.n_per_prompt].ids);
 }
 
 static bool add_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
 {
     fxi_buf *b = &r->out;
+    const bool chat = r->spec.api == FXI_API_CHAT;
     return begin_chunk(r) && fxi_buf_fmt(b, "{\"index\":%d,%s", k, s.before) &&
-           (!s.text || fxi_json_str(b, s.text, s.n_bytes)) &&
-           fxi_buf_fmt(b, "%s,\"logprobs\":null,", s.after) && add_chunk_finish(r, k, finish) &&
-           fxi_buf_str(b, "}]") && add_chunk_usage(r) && fxi_buf_str(b, "}\n\n");
+           (!s.text || fxi_json_str(b, s.text, s.n_bytes)) && fxi_buf_fmt(b, "%s,", s.after) &&
+           add_chunk_probs(r, s.probs) && add_chunk_finish(r, k, finish) &&
+           add_chunk_ids(r, s.ids) && add_prompt_ids(r, k, s.first && !chat) &&
+           fxi_buf_str(b, "}]") && add_prompt_ids(r, k, s.first && chat) && add_chunk_usage(r) &&
+           fxi_buf_str(b, "}\n\n");
 }
 
 static bool add_role_chunk(fxi_reply *r, int k)
 {
-    static const chunk_part role = {"\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", "", NULL,
-                                    0};
+    static const chunk_part role = {.before = "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}",
+                                    .after = "",
+                                    .first = true};
+    return add_chunk(r, k, role, FX_FINISH_NONE);
+}
+
+static bool add_echo_chunk(fxi_reply *r, int k)
+{
+    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
+    const chunk_part echo = {.before = "\"text\":",
+                             .after = "",
+                             .text = p->echo.p ? p->echo.p : "",
+                             .n_bytes = p->echo.n,
+                             .probs = &p->probs,
+                             .first = true};
+    return add_chunk(r, k, echo, FX_FINISH_NONE);
+}
+
+static bool begin_choice(fxi_reply *r, int k)
+{
     if (r->choice[k].begun) return true;
-    r->choice[k].begun = true;
-    return r->spec.api != FXI_API_CHAT || add_chunk(r, k, role, FX_FINISH_NONE);
+    const bool chat = r->spec.api == FXI_API_CHAT;
+    if (chat || r->spec.echo) r->choice[k].begun = true;
+    return chat ? add_role_chunk(r, k) : !r->spec.echo || add_echo_chunk(r, k);
+}
+
+// A chunk with what waits in the choice.
+static bool add_choice_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
+{
+    fxi_choice *c = &r->choice[k];
+    s.probs = &c->probs;
+    s.ids = &c->ids;
+    s.first = !c->begun;
+    c->begun = true;
+    if (!add_chunk(r, k, s, finish)) return false;
+    fxi_probs_clear(&c->probs);
+    fxi_buf_clear(&c->ids);
+    return true;
 }
 
 static bool add_text_chunk(fxi_reply *r, int k, const char *text, size_t n_bytes)
 {
     if (!n_bytes) return true;
-    chunk_part chat = {"\"delta\":{\"content\":", "}", text, n_bytes};
-    chunk_part plain = {"\"text\":", "", text, n_bytes};
-    return add_chunk(r, k, r->spec.api == FXI_API_CHAT ? chat : plain, FX_FINISH_NONE);
+    const bool chat = r->spec.api == FXI_API_CHAT;
+    return add_choice_chunk(r, k,
+                            (chunk_part){.before = chat ? "\"delta\":{\"content\":" : "\"text\":",
+                                         .after = chat ? "}" : "",
+                                         .text = text,
+                                         .n_bytes = n_bytes},
+                            FX_FINISH_NONE);
 }
 
 static bool add_final_chunk(fxi_reply *r, int k, fx_finish finish)
 {
-    static const chunk_part ends[] = {{"\"text\":\"\"", "", NULL, 0},
-                                      {"\"delta\":{}", "", NULL, 0}};
-    return finish == FX_FINISH_NONE || add_chunk(r, k, ends[r->spec.api], finish);
+    static const chunk_part ends[] = {{.before = "\"text\":\"\"", .after = ""},
+                                      {.before = "\"delta\":{}", .after = ""}};
+    return finish == FX_FINISH_NONE || add_choice_chunk(r, k, ends[r->spec.api], finish);
 }
 
 bool fxi_stream_event(fxi_reply *r, int k, const fx_event *ev)
 {
-    return add_role_chunk(r, k) && add_text_chunk(r, k, ev->text, ev->text_bytes) &&
+    return begin_choice(r, k) && add_text_chunk(r, k, ev->text, ev->text_bytes) &&
            add_final_chunk(r, k, ev->finish);
 }
 

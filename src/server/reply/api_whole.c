@@ -1,6 +1,35 @@
-// api_whole.c - whole bodies: a finished reply, a rendered prompt, a model's description.
+// api_whole.c - the body of a finished reply: text, a conversation's answer, embeddings, prompts
+// that are kept.
+#include "base/text/base64.h"
 #include "server/reply/api_reply.h"
 #include "server/reply/json_out.h"
+
+// ---- text and chat ------------------------------------------------------------------------------
+
+static bool add_choice_text(fxi_buf *b, const fxi_choice *c, const fxi_prompt_part *prompt)
+{
+    if (!prompt->echo.n) return fxi_json_str(b, c->text.p, c->text.n);
+    fxi_buf both = {0};
+    bool ok = fxi_buf_add(&both, prompt->echo.p, prompt->echo.n) &&
+              (!c->text.n || fxi_buf_add(&both, c->text.p, c->text.n)) &&
+              fxi_json_str(b, both.p, both.n);
+    fxi_buf_free(&both);
+    return ok;
+}
+
+static bool add_logprobs(fxi_buf *b, const fxi_reply *r, const fxi_choice *c,
+                         const fxi_prompt_part *prompt)
+{
+    if (!r->spec.logprobs) return fxi_buf_str(b, "null");
+    return fxi_probs_write(b, r, &prompt->probs, &c->probs);
+}
+
+// Of completions they are members of each choice, of a chat members of the body.
+static bool add_of_prompt(fxi_buf *b, const fxi_reply *r, const fxi_prompt_part *prompt)
+{
+    return (!r->spec.prompt_logprobs || fxi_list_write(b, "prompt_logprobs", &prompt->logprobs)) &&
+           (!r->spec.return_ids || fxi_list_write(b, "prompt_token_ids", &prompt->ids));
+}
 
 static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
 {
@@ -12,13 +41,16 @@ static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
     };
     const struct frame *f = &frames[r->spec.api];
     const fxi_choice *c = &r->choice[k];
+    const fxi_prompt_part *prompt = &r->prompt[k / r->spec.n_per_prompt];
     return fxi_buf_fmt(b, "%s{\"index\":%d,%s", k ? "," : "", k, f->before) &&
-           fxi_json_str(b, c->text.p, c->text.n) &&
-           fxi_buf_fmt(b, "%s,\"logprobs\":null,", f->after) && fxi_finish_add(b, c, c->finish) &&
-           fxi_buf_str(b, "}");
+           add_choice_text(b, c, prompt) && fxi_buf_fmt(b, "%s,\"logprobs\":", f->after) &&
+           add_logprobs(b, r, c, prompt) && fxi_buf_str(b, ",") &&
+           fxi_finish_add(b, r, c, c->finish) &&
+           (!r->spec.return_ids || fxi_list_write(b, "token_ids", &c->ids)) &&
+           (r->spec.api == FXI_API_CHAT || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");
 }
 
-bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
+static bool write_answer(fxi_buf *b, const fxi_reply *r)
 {
     static const char *const objects[] = {"text_completion", "chat.completion"};
     bool ok = fxi_buf_fmt(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", r->id,
@@ -27,20 +59,57 @@ bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
               fxi_json_cstr(b, r->fingerprint) && fxi_buf_str(b, ",\"choices\":[");
     for (int k = 0; ok && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
         ok = add_choice(b, r, k);
-    return ok && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) && fxi_buf_str(b, "}");
+    return ok && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) &&
+           (r->spec.api != FXI_API_CHAT || add_of_prompt(b, r, &r->prompt[0])) &&
+           fxi_buf_str(b, "}");
 }
 
-bool fxi_whole_prompt(fxi_buf *b, const char *text, size_t n_bytes)
+// ---- embeddings ---------------------------------------------------------------------------------
+
+static bool add_vector(fxi_buf *b, const fxi_reply *r, const fxi_buf *floats)
 {
-    return fxi_buf_str(b, "{\"prompt\":") && fxi_json_str(b, text, n_bytes) && fxi_buf_str(b, "}");
+    const float *v = (const float *)floats->p;
+    if (r->spec.base64)
+        return fxi_buf_str(b, "\"") && fxi_base64_add(b, floats->p, floats->n) &&
+               fxi_buf_str(b, "\"");
+    bool ok = fxi_buf_str(b, "[");
+    for (size_t i = 0; ok && i < floats->n / sizeof *v; i++)
+        ok = (!i || fxi_buf_str(b, ",")) && fxi_json_float(b, v[i]);
+    return ok && fxi_buf_str(b, "]");
 }
 
-bool fxi_whole_model(fxi_buf *b, const char *model_id, int64_t created, int ctx_tok)
+static bool write_embeddings(fxi_buf *b, const fxi_reply *r)
 {
-    return fxi_buf_str(b, "{\"id\":") && fxi_json_cstr(b, model_id) &&
-           fxi_buf_fmt(b,
-                       ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"flexinfer\","
-                       "\"max_model_len\":%d,\"root\":",
-                       (long long)created, ctx_tok) &&
-           fxi_json_cstr(b, model_id) && fxi_buf_str(b, ",\"parent\":null}");
+    const int n_tok = fxi_usage_of(r).n_prompt;
+    bool ok = fxi_buf_str(b, "{\"object\":\"list\",\"data\":[");
+    for (int k = 0; ok && k < r->spec.n_prompt; k++)
+        ok = fxi_buf_fmt(b, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", k ? "," : "",
+                         k) &&
+             add_vector(b, r, &r->choice[k].text) && fxi_buf_str(b, "}");
+    return ok && fxi_buf_str(b, "],\"model\":") && fxi_json_cstr(b, r->model) &&
+           fxi_buf_fmt(b, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", n_tok, n_tok);
+}
+
+// ---- prompts that are kept ----------------------------------------------------------------------
+
+static bool write_retained(fxi_buf *b, const fxi_reply *r)
+{
+    bool ok = fxi_buf_str(b, "{\"object\":\"list\",\"data\":[");
+    for (int k = 0; ok && k < r->spec.n_prompt; k++)
+        ok = fxi_buf_fmt(b,
+                         "%s{\"object\":\"cache.prefix\",\"index\":%d,\"tokens\":%d,"
+                         "\"cached_tokens\":%d}",
+                         k ? "," : "", k, r->use[k].n_prompt, r->use[k].n_cached);
+    return ok && fxi_buf_str(b, "]}");
+}
+
+bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
+{
+    static bool (*const writers[])(fxi_buf * b, const fxi_reply *r) = {
+        [FXI_API_COMPLETIONS] = write_answer,
+        [FXI_API_CHAT] = write_answer,
+        [FXI_API_EMBEDDINGS] = write_embeddings,
+        [FXI_API_RETAIN] = write_retained,
+    };
+    return writers[r->spec.api](b, r);
 }

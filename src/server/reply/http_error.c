@@ -12,11 +12,13 @@ static const struct status_row {
     const char *type;
     int retry_after_s; // 0: no Retry-After
 } status_rows[] = {
-    {400, "invalid_request_error", 0}, {404, "not_found_error", 0},
-    {405, "invalid_request_error", 0}, {413, "invalid_request_error", 0},
-    {415, "invalid_request_error", 0}, {431, "invalid_request_error", 0},
-    {429, "rate_limit_error", 1},      {501, "not_supported_error", 0},
-    {503, "unavailable_error", 2},     {500, "server_error", 0}, // last: all others
+    {400, "invalid_request_error", 0}, {401, "authentication_error", 0},
+    {403, "permission_error", 0},      {404, "not_found_error", 0},
+    {405, "invalid_request_error", 0}, {410, "invalid_request_error", 0},
+    {413, "invalid_request_error", 0}, {415, "invalid_request_error", 0},
+    {431, "invalid_request_error", 0}, {429, "rate_limit_error", 1},
+    {501, "not_supported_error", 0},   {503, "unavailable_error", 2},
+    {500, "server_error", 0}, // last: all others
 };
 
 static const struct engine_row {
@@ -30,7 +32,8 @@ static const struct engine_row {
     {FX_EQUEUE, 429, "queue_full", false},
     {FX_ECLOSED, 503, "draining", false},
     {FX_ENOSPACE, 400, "kv_budget_exceeded", true},
-    {FX_EFORMAT, 501, "unsupported_chat_template", false}, // at a request: of the template
+    {FX_ENOMEM, 503, "overloaded", false},
+    {FX_EFORMAT, 400, "unsupported_chat_template", false}, // at a request: of the template
     {FX_OK, 500, NULL, false},                             // last: all others
 };
 
@@ -59,6 +62,11 @@ bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param)
     const struct engine_row *r = engine_rows;
     while (r->engine != err->status && r->engine != FX_OK) r++;
     return fxi_http_fail(e, r->status, r->code, r->client ? param : NULL, "%s", err->text);
+}
+
+bool fxi_http_fail_memory(fxi_http_error *e)
+{
+    return fxi_http_fail(e, 503, "overloaded", NULL, "out of memory");
 }
 
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)

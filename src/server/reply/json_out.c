@@ -1,6 +1,8 @@
-// json_out.c - escaping strings; text that needs no escape is copied in whole runs.
+// json_out.c - strings and numbers; text that needs no escape is copied in whole runs.
 #include "server/reply/json_out.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/utf8.h" // defines: fxi_utf8_check
@@ -52,4 +54,13 @@ bool fxi_json_str(fxi_buf *b, const char *s, size_t n_bytes)
 bool fxi_json_cstr(fxi_buf *b, const char *s)
 {
     return s ? fxi_json_str(b, s, strlen(s)) : fxi_buf_str(b, "null");
+}
+
+bool fxi_json_float(fxi_buf *b, float v)
+{
+    char text[32];
+    if (isnan(v)) return fxi_buf_str(b, "null");
+    if (isinf(v)) return fxi_buf_str(b, v < 0 ? "-9999.0" : "9999.0");
+    snprintf(text, sizeof text, "%.9g", (double)v);
+    return fxi_buf_str(b, text) && (strpbrk(text, ".e") || fxi_buf_str(b, ".0"));
 }

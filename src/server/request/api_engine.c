@@ -6,10 +6,11 @@
 
 #include <float.h>
 #include <limits.h>
+#include <string.h>
 
 int64_t fxi_params_max_tok(const fxi_params *par)
 {
-    static const int absent[] = {[FXI_API_COMPLETIONS] = 16, [FXI_API_CHAT] = -1};
+    static const int absent[FXI_N_API] = {[FXI_API_COMPLETIONS] = 16, [FXI_API_CHAT] = -1};
     int64_t n = par->max_completion_tok >= 0 ? par->max_completion_tok : par->max_tok;
     return n < 0 ? absent[par->api] : n;
 }
@@ -32,6 +33,7 @@ static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
         .top_k = par->top_k < 0 ? 0 : (int)par->top_k,
         .top_p = above_zero(par->top_p),
         .min_p = (float)par->min_p,
+        .cut_first = par->cut_first,
         .typical_p = above_zero(par->typical_p),
         .repetition_penalty = above_zero(par->repetition_penalty),
         .presence_penalty = (float)par->presence_penalty,
@@ -41,6 +43,8 @@ static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
         .n_bias = par->n_bias,
         .allow = par->allow.id,
         .n_allow = par->allow.n,
+        .ban_run = par->ban,
+        .n_ban_run = par->n_ban,
         .min_tok = (int)par->min_tok,
     };
 }
@@ -67,6 +71,33 @@ static void set_ends(fx_request *req, const fxi_params *par)
     req->n_stop_token = par->stop_token.n;
     req->include_stop = par->include_stop;
     req->ignore_eos = par->ignore_eos;
+    req->show_control = !par->skip_special;
+}
+
+// What the client calls logprobs, and those of the prompt, which an echo has too.
+static bool wants_logprobs(const fxi_params *par)
+{
+    return par->api == FXI_API_CHAT ? par->logprobs : par->n_logprob >= 0;
+}
+
+static void set_logprobs(fx_request *req, const fxi_params *par)
+{
+    const bool echoes = par->echo && wants_logprobs(par);
+    const int64_t n_prompt = par->n_prompt_logprob, n_top = par->n_logprob < 0 ? 0 : par->n_logprob;
+    req->logprobs = wants_logprobs(par);
+    req->n_top = (int)n_top;
+    req->processed_logprobs = par->processed_logprobs;
+    req->prompt_logprobs = n_prompt >= 0 || echoes;
+    req->n_prompt_top = (int)(echoes && n_top > n_prompt ? n_top : n_prompt < 0 ? 0 : n_prompt);
+}
+
+static void set_embedding(fx_request *req, const fxi_params *par)
+{
+    if (par->api != FXI_API_EMBEDDINGS) return;
+    req->task = FX_TASK_EMBED;
+    req->n_dim = (int)par->dimensions;
+    if (json_object_get(par->root, "normalize"))
+        req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
 }
 
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
@@ -75,22 +106,43 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     req.sampling = sampling_of(par, seed);
     set_counts(&req, par);
     set_ends(&req, par);
+    set_logprobs(&req, par);
+    set_embedding(&req, par);
+    req.keep_priority = (int)par->keep_priority;
+    req.keep_s = (uint32_t)par->keep_s;
     req.priority = -(int)par->priority; // as in vLLM, the lower goes first
     req.tenant = par->cache_salt;
     req.no_cache = !par->cache_prompt;
     return req;
 }
 
-// FX_EINVAL: the values have been checked by then, so most likely the request has more sequences
-// than the engine runs together.
-const char *fxi_params_blame(const fxi_params *par, fx_status st)
+// A field that the engine's line begins with, and what clients call it.
+static const struct field_name {
+    const char *engine, *client;
+} field_names[] = {
+    {"min_tok:", "min_tokens"},
+    {"allow:", "allowed_token_ids"},
+    {"temperature:", "temperature"},
+    {"the model ", "model"},
+    {"repetition_penalty:", "repetition_penalty"},
+};
+
+// FX_EINVAL: the values have been checked by then. If the line names none of them, the request has
+// more sequences than the engine runs together.
+static const char *blame_for_value(const fxi_params *par, const char *line)
 {
-    static const char *const input[] = {"prompt", "messages"};
+    for (size_t i = 0; i < sizeof field_names / sizeof field_names[0]; i++)
+        if (!strncmp(line, field_names[i].engine, strlen(field_names[i].engine)))
+            return field_names[i].client;
+    return par->best_of > par->n ? "best_of" : "n";
+}
+
+const char *fxi_params_blame(const fxi_params *par, const fx_error *err)
+{
     static const char *const lengths[] = {"max_tokens", "max_completion_tokens"};
-    static const char *const counts[] = {"n", "best_of"};
-    if (st == FX_EINVAL) return counts[par->best_of > par->n];
-    if (st == FX_ENOSPACE) return lengths[par->max_completion_tok >= 0];
-    return input[par->api];
+    if (err->status == FX_EINVAL) return blame_for_value(par, err->text);
+    if (err->status == FX_ENOSPACE) return lengths[par->max_completion_tok >= 0];
+    return par->input;
 }
 
 fxi_reply_spec fxi_params_reply(const fxi_params *par)
@@ -99,6 +151,15 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .stream = par->stream,
                             .include_usage = par->include_usage,
                             .continuous_usage = par->continuous_usage,
+                            .echo = par->echo,
+                            .logprobs = wants_logprobs(par),
+                            .return_ids = par->return_ids,
+                            .tokens_as_ids = par->tokens_as_ids,
+                            .show_control = !par->skip_special,
+                            .base64 = par->base64,
+                            .n_top = par->n_logprob < 0 ? 0 : (int)par->n_logprob,
+                            .prompt_logprobs = par->n_prompt_logprob >= 0,
+                            .n_prompt_top = (int)par->n_prompt_logprob,
                             .n_prompt = (int)par->n_prompt,
                             .n_per_prompt = (int)par->n,
                             .stop = json_object_get(par->root, "stop"),

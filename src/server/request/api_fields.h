@@ -1,9 +1,9 @@
 // api_fields.h - what the readers of a request's fields share: a row of the table of fields, the
-// setters of structured fields, and the ways to refuse a value.
+// setters, and the ways to refuse a value.
 //
-//   api_request.c -> api_fields.c (the table, run over the body)
+//   api_request.c -> api_fields.c (runs the table over the body) -> api_table.c (the table)
 //                 -> api_checks.c (checks between fields)
-//   api_fields.c  -> api_prompt.c, api_messages.c, api_lists.c (setters)
+//   api_table.c   -> api_set.c, api_prompt.c, api_messages.c, api_lists.c (setters)
 //   all           -> api_refuse.c, json_in.c
 #ifndef FXI_SERVER_API_FIELDS_H
 #define FXI_SERVER_API_FIELDS_H
@@ -16,7 +16,8 @@ typedef struct fxi_parse { // what a field's setter works with
     fxi_http_error *err;
 } fxi_parse;
 
-// A row of the table of fields: what a value must be, and what to do with it.
+// A row of the table of fields: what a value must be, what to do with it, and what it means. The
+// same rows become the schema at /openapi.json.
 typedef struct fxi_field fxi_field;
 struct fxi_field {
     const char *name;
@@ -26,6 +27,10 @@ struct fxi_field {
                     // array; lo == hi: none
     bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
     size_t at; // where in fxi_params, for the plain setters
+    const char *about;
+    const char *preset; // the value by default, as JSON; NULL: none
+    const char *words;  // " a b ": what a string may be; NULL: anything
+    const char *shape;  // its JSON schema, where types and bounds do not say all; NULL: they do
 };
 
 enum {
@@ -39,6 +44,14 @@ enum {
     FXI_T_REQUIRED = 128, // not a type: must be present
 };
 
+#define FXI_NO_MAX 1e300 // as `hi`: there is only a least value
+
+// ---- api_table.c ------------------------------------------------------------------------------
+
+// The rows, one per field and meaning; and those inside of `stream_options`.
+const fxi_field *fxi_field_rows(size_t *n);
+const fxi_field *fxi_stream_field_rows(size_t *n);
+
 // ---- api_fields.c, api_checks.c ---------------------------------------------------------------
 
 // Reads all known fields of p->par->root. False: *p->err says why.
@@ -48,13 +61,35 @@ bool fxi_fields_check(fxi_parse *p);
 
 // ---- setters ----------------------------------------------------------------------------------
 
+// api_set.c: one value into the member at f->at: int64_t, double, bool, const char *
+bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_number(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_bool(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_text(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_json(fxi_parse *p, const fxi_field *f, const json_t *v); // const json_t *
+bool fxi_set_seed(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_model(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const json_t *v); // the value is ignored
+// For what is not supported: every value but the neutral one is refused.
+bool fxi_only_false(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_true(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
+// api_prompt.c
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
 // api_messages.c
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v);
-// api_lists.c: stop strings, ids into the fxi_id_list at f->at, logit_bias
+// api_lists.c: strings, ids into the fxi_id_list at f->at, logit_bias
 bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v);
 // A list of token ids, at least one; `want` says what the field must be, for the message.
@@ -66,14 +101,19 @@ bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type
-bool fxi_no_memory(fxi_parse *p);                                               // 500
-// 501, which every other error outranks: kept in par->unsupported until all fields have been
-// checked. Returns true, so that reading goes on.
+bool fxi_no_memory(fxi_parse *p);                                               // 503
+// Bills a list before it is allocated. False: *p->err says why not.
+bool fxi_bill_list(fxi_parse *p, size_t n_bytes);
+// 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
+// fields have been checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
 
-// The body as an object; NULL: *err says why.
-json_t *fxi_json_body(const char *body, size_t n_bytes, fxi_http_error *err);
+// The body as an object, into an empty document. False: *err says why.
+bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
+                   fxi_http_error *err);
+// Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
+bool fxi_json_is_whole(const json_t *v);
 
 #endif

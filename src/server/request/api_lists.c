@@ -1,6 +1,6 @@
-// api_lists.c - fields that are lists: stop strings, token ids, and biases by token id.
+// api_lists.c - fields that are lists: strings, token ids, and biases by token id.
 //
-// The parameters own the arrays of ids and biases; stop strings stay in the JSON tree.
+// The parameters own the arrays of ids and biases; strings stay in the JSON tree.
 #include "server/request/api_fields.h"
 
 #include <math.h>
@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- stop strings -----------------------------------------------------------------------------
+#include "base/text/utf8.h" // defines: fxi_utf8_count
+
+// ---- strings ------------------------------------------------------------------------------------
 
 static bool append_stop(fxi_parse *p, const json_t *v)
 {
     if (!json_is_string(v)) return fxi_bad_type(p, "stop", "a string or an array of strings");
     if (!json_string_length(v)) return fxi_bad_value(p, "stop", "a stop string is empty");
+    if (fxi_utf8_count(json_string_value(v), json_string_length(v)) > FXI_MAX_STOP_CHARS)
+        return fxi_bad_value(p, "stop", "a stop string has more than %d characters",
+                             FXI_MAX_STOP_CHARS);
     p->par->stop[p->par->n_stop++] = json_string_value(v);
     return true;
 }
@@ -28,12 +33,27 @@ bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v)
     return true;
 }
 
+bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *word = json_array_get(v, i);
+        if (!json_is_string(word)) return fxi_bad_type(p, f->name, "an array of strings");
+        if (!json_string_length(word)) return fxi_bad_value(p, f->name, "a bad word is empty");
+        if (json_string_length(word) > FXI_MAX_STOP_CHARS)
+            return fxi_bad_value(p, f->name, "a bad word has more than %d bytes",
+                                 FXI_MAX_STOP_CHARS);
+    }
+    p->par->bad_words = v;
+    return true;
+}
+
 // ---- token ids --------------------------------------------------------------------------------
 
 bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
                   fxi_id_list *out)
 {
     size_t n = json_array_size(v);
+    if (!fxi_bill_list(p, n * sizeof *out->id)) return false;
     out->id = malloc(n * sizeof *out->id);
     if (!out->id) return fxi_no_memory(p);
     for (; out->n < n; out->n++) {
@@ -82,6 +102,7 @@ bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v)
     const char *key;
     json_t *bias;
     if (!json_object_size(v)) return true;
+    if (!fxi_bill_list(p, json_object_size(v) * sizeof *p->par->bias)) return false;
     p->par->bias = malloc(json_object_size(v) * sizeof *p->par->bias);
     if (!p->par->bias) return fxi_no_memory(p);
     json_object_foreach((json_t *)v, key, bias) if (!append_bias(p, key, bias)) return false;

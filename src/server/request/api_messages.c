@@ -123,7 +123,11 @@ static bool check_message(fxi_parse *p, message_place *w, const json_t *m)
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     if (!json_array_size(v)) return fxi_bad_value(p, f->name, "'messages' is empty");
+    if (p->par->n_prompt)
+        return fxi_bad_value(p, f->name, "'%s' and '%s' exclude each other", p->par->input,
+                             f->name);
     p->par->n_prompt = 1;
+    p->par->input = f->name;
     for (size_t i = 0; i < json_array_size(v); i++) {
         message_place w = {.i = i};
         if (!check_message(p, &w, json_array_get(v, i))) return false;

@@ -1,6 +1,7 @@
-// api_refuse.c - the ways to refuse a field's value.
+// api_refuse.c - the ways to refuse a field's value, and which names the model has.
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "server/request/api_fields.h"
 
@@ -21,14 +22,51 @@ bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
 
 bool fxi_no_memory(fxi_parse *p)
 {
-    return fxi_http_fail(p->err, 500, NULL, NULL, "out of memory");
+    return fxi_http_fail_memory(p->err);
 }
 
 bool fxi_not_supported(fxi_parse *p, const char *param)
 {
     fxi_http_error *e = &p->par->unsupported;
     if (!e->status)
-        fxi_http_fail(e, 501, "unsupported_parameter", param,
+        fxi_http_fail(e, 400, "unsupported_parameter", param,
                       "'%s' is not supported (with this value)", param);
     return true;
+}
+
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
+{
+    if (taken == FXI_TAKE_OK) return true;
+    if (taken == FXI_TAKE_NEVER)
+        return fxi_http_fail(e, 413, "request_too_large", NULL,
+                             "the request needs more memory than all requests may take together");
+    return fxi_http_fail(e, 503, "overloaded", NULL,
+                         "the requests that wait take all the memory there is for them");
+}
+
+bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
+{
+    if (!p->par->bill) return true;
+    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
+        return false;
+    p->par->list_bytes += n_bytes;
+    return true;
+}
+
+// ---- names of the model -------------------------------------------------------------------------
+
+const char *fxi_limits_model(const fxi_limits *lim, const char *name)
+{
+    if (!strcmp(name, lim->model_id)) return lim->model_id;
+    for (size_t i = 0; i < lim->n_alias; i++)
+        if (!strcmp(name, lim->alias[i])) return lim->alias[i];
+    return NULL;
+}
+
+bool fxi_limits_no_model(const fxi_limits *lim, const char *param, const char *name,
+                         fxi_http_error *err)
+{
+    return fxi_http_fail(err, 404, "model_not_found", param,
+                         "the model '%.100s' does not exist; this server has '%.100s'", name,
+                         lim->model_id);
 }

@@ -17,7 +17,13 @@ static fxi_params default_params(fxi_api api)
                         .typical_p = 1,
                         .repetition_penalty = 1,
                         .length_penalty = 1,
+                        .n_logprob = -1,
+                        .n_prompt_logprob = -1,
                         .cache_prompt = true,
+                        .add_special = true,
+                        .parse_special = true,
+                        .skip_special = api != FXI_API_DETOKENIZE,
+                        .keep_priority = api == FXI_API_RETAIN ? 7 : 0,
                         .add_generation_prompt = true};
 }
 
@@ -33,10 +39,15 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
                       const fxi_limits *lim, fxi_http_error *err)
 {
     *par = default_params(api);
-    par->root = fxi_json_body(body, n_bytes, err);
-    if (!par->root) return false;
+    par->bill = lim->bill;
+    par->n_body_bytes = n_bytes;
+    par->cut_first = lim->cut_first;
+    par->processed_logprobs = lim->processed_logprobs;
+    par->refuse_excess = lim->refuse_excess;
     fxi_parse p = {par, lim, err};
-    if (read_params(&p)) return true;
+    bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
+    par->root = par->doc.root;
+    if (ok && read_params(&p)) return true;
     fxi_params_free(par);
     return false;
 }
@@ -44,10 +55,14 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 void fxi_params_free(fxi_params *par)
 {
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
+    for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
     free(par->prompt);
     free(par->stop_token.id);
     free(par->allow.id);
+    free(par->tokens.id);
     free(par->bias);
-    json_decref(par->root);
+    free(par->ban);
+    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, par->doc.held_bytes + par->list_bytes);
+    fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};
 }

@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/json/json_doc.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
+#include "server/work/ledger.h"
 
 typedef struct fxi_id_list {
     int32_t *id; // [n] owned; all inside the vocabulary
@@ -21,42 +23,80 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
     fxi_id_list ids;
 } fxi_prompt;
 
-#define FXI_MAX_STOP 16
+#define FXI_MAX_STOP       16
+#define FXI_MAX_STOP_CHARS 1024 // of one stop string: every stream's text is searched for it
 
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    json_t *root;
-    fxi_prompt *prompt; // [n_prompt], completions
+    fxi_json_doc doc;    // the bill holds its bytes
+    fxi_bill *bill;      // NULL: none
+    size_t n_body_bytes; // of the text that it was parsed from
+    size_t list_bytes;   // of ids and biases: billed like the document
+    json_t *root;        // of doc
+    const char *model;   // the name that the client used, in fxi_limits; NULL: none
+    const char *input;   // name of the field that has the prompts; NULL: there is none
+    fxi_prompt *prompt;  // [n_prompt] texts and ids; of a conversation NULL and 1
     size_t n_prompt;
-    const json_t *messages, *tools, *kwargs; // chat: in root; NULL: absent
+    const json_t *messages, *tools, *kwargs; // in root; NULL: absent
+    const json_t *bad_words;                 // array of strings in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
-    bool add_generation_prompt;
+    bool add_generation_prompt, add_special, parse_special;
+    int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
     int64_t top_k, min_tok, priority;
     double temperature, top_p, min_p, typical_p;
     double repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
     int64_t seed;
-    bool has_seed, stream, has_stream_options, include_usage, continuous_usage;
+    const json_t *stream_options; // in root; NULL: absent
+    bool has_seed, stream, include_usage, continuous_usage;
     bool ignore_eos, include_stop, cache_prompt, beam;
-    bool logprobs, prompt_logprobs; // read for the checks between fields only
-    int64_t top_logprobs;
+    bool echo, logprobs, return_ids, tokens_as_ids, skip_special;
+    int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent
     fx_early_stop early_stop;
     const char *stop[FXI_MAX_STOP];
     size_t n_stop;
-    fxi_id_list stop_token, allow;
+    fxi_id_list stop_token, allow, tokens;
     fx_bias *bias; // [n_bias], owned
     size_t n_bias;
-    const char *cache_salt;     // NULL: none
+    fx_id_run *ban; // [n_ban], owned like their ids: fxi_params_resolve
+    size_t n_ban;
+    const char *cache_salt; // NULL: none
+    const char *request_id; // NULL: none
+    int64_t keep_priority, keep_s;
+    // Of single APIs.
+    int64_t dimensions; // 0: all
+    bool base64, normalize, token_strs;
+    int64_t kv_memory_bytes;
+    const char *abort_id;
+    char ignored[96]; // fields that nobody here knows: their names, separated by commas
+    // As the operator has it: fxi_limits.
+    bool cut_first, processed_logprobs, refuse_excess;
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 
+// What to bill for a text while it is rendered and normalized: times its bytes.
+#define FXI_TEXT_COPIES 4
+
 typedef struct fxi_limits { // what a request is checked against
     const char *model_id;
+    const char *const *alias; // [n_alias] further names of the model
+    size_t n_alias;
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
+    int n_embd;     // length of an embedding; 0: the model does not embed
+    int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
+    bool cut_first, processed_logprobs; // of fx_sampling and fx_request
+    bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
+    fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
+
+// The name as it stands in *lim; NULL: the server has no model of this name.
+const char *fxi_limits_model(const fxi_limits *lim, const char *name);
+// 404: fills *err and returns false.
+bool fxi_limits_no_model(const fxi_limits *lim, const char *param, const char *name,
+                         fxi_http_error *err);
 
 // ---- api_request.c: from JSON -----------------------------------------------------------------
 
@@ -64,6 +104,17 @@ typedef struct fxi_limits { // what a request is checked against
 bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
                       const fxi_limits *lim, fxi_http_error *err);
 void fxi_params_free(fxi_params *par);
+
+// ---- api_tokens.c: what takes the vocabulary or the chat template -------------------------------
+
+// Tokenizes what the fields say of the answer (bad_words). False: *err says why.
+bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Tokens beyond which a prompt is of no use, as it cannot fit the context; 0: there is no limit.
+size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
+// The ids of prompt i, appended to the empty *out, which the caller frees; there is at least one,
+// but for FXI_API_TOKENIZE. False: *err says why.
+bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
+                       fxi_http_error *err);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 
@@ -73,9 +124,14 @@ int64_t fxi_params_max_tok(const fxi_params *par);
 int64_t fxi_params_n_seq(const fxi_params *par);
 // Everything but the prompt and the callback. `seed` is used if the client gave none.
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
-// The field to name when fx_submit refuses with this status.
-const char *fxi_params_blame(const fxi_params *par, fx_status st);
+// The field to name when fx_submit refuses with this error.
+const char *fxi_params_blame(const fxi_params *par, const fx_error *err);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
+
+// ---- api_refuse.c -----------------------------------------------------------------------------
+
+// Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
 
 // ---- api_messages.c ---------------------------------------------------------------------------
 

@@ -129,7 +129,8 @@ static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
 static bool job_goes_on(const vti_mapper_thread *mp, const vti_job *job)
 {
     bool is_first = mp->n_queued == 0 || !is_before(mp->slot[0], job);
-    return is_first && !mp->stop && mp->claimed != job;
+    bool may_go_on = mp->threaded || !job->is_long;
+    return is_first && may_go_on && !mp->stop && mp->claimed != job;
 }
 
 // Runs the job at place i of the heap. The lock is held before and after, but not during a step.

@@ -30,6 +30,7 @@ typedef struct vti_job {
     uint64_t deadline;   // set by the owner, constant while posted: the nearest is first
     vti_job_state state; // guarded by the queue's lock while posted
     uint64_t order;      // of posting
+    bool is_long; // set by the owner: without a thread, vti_mapper_work runs one step of it only
 } vti_job;
 
 typedef struct vti_mapper_thread vti_mapper_thread;
@@ -63,8 +64,8 @@ void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job);
 // Takes the job that finished first; NULL if none is done. Never waits for a job.
 vti_job *vti_mapper_take(vti_mapper_thread *mp);
 
-// Without a thread: runs the most urgent queued job; false: none is queued. With a thread: does
-// nothing and returns false.
+// Without a thread: runs the most urgent queued job, or a step of it if it is long; false: none is
+// queued. With a thread: does nothing and returns false.
 bool vti_mapper_work(vti_mapper_thread *mp);
 
 // For tests: how many jobs are queued or running.

@@ -6,6 +6,7 @@
 // The deadline of a job is a step, counted from the first; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
 //   VTI_SOON             unmapping what is to be used elsewhere, or what others hold
+//   VTI_SWAP             what goes to the swap or comes back, slice by slice
 //   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
 //   VTI_RETURN           spare chunks beyond the high mark
 #include "sequence.h"
@@ -32,7 +33,7 @@ static vt_status post_ahead(vt_seq *s, uint64_t due)
 static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
 {
     vt_manager *m = s->m;
-    if (s->swapped) return VT_EINVAL;
+    if (vti_seq_is_away(s)) return VT_EINVAL;
     if (len_tok > m->geo.max_tok) len_tok = m->geo.max_tok;
     vti_jobs_take(m);
     vt_status earlier = s->ahead;
@@ -75,6 +76,7 @@ static vt_status seq_wait(vt_seq *s)
 
 vt_status vt_seq_wait(vt_seq *s)
 {
+    if (s->move) return vti_tally_answer(s->m, vti_move_wait(s));
     return s->swapped ? VT_OK : vti_tally_answer(s->m, seq_wait(s));
 }
 
@@ -124,7 +126,7 @@ typedef void ahead_fn(vt_seq *s, uint32_t n_tok);
 static void for_each_seq(vt_manager *m, uint32_t n_tok, ahead_fn *fn)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
-        if (!sp->seq || sp->seq->swapped || sp->is_lost) continue;
+        if (!sp->seq || vti_seq_is_away(sp->seq) || sp->is_lost) continue;
         vti_span_guard(m, sp);
         fn(sp->seq, n_tok);
     }
@@ -189,6 +191,13 @@ static void wipe_idle(vt_manager *m)
         }
 }
 
+void vt_tick(vt_manager *m, uint64_t now_ms)
+{
+    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vti_events_clock(m->events, m->now_ms);
+    vti_rtree_tick(m->rtree, m->now_ms);
+}
+
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
     static ahead_fn *const look[] = {
@@ -197,18 +206,19 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
         [VT_AHEAD_SLACK] = ahead_slack,
     };
     if ((unsigned)policy >= sizeof look / sizeof look[0]) return VT_EINVAL;
-    if (now_ms > m->now_ms) m->now_ms = now_ms;
+    vt_tick(m, now_ms);
     m->n_step++;
     m->system_is_full = false;
-    vti_events_clock(m->events, m->now_ms);
     vti_jobs_take(m);
     vti_loans_return(m, false);
+    vti_moves_go_on(m);
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);
     vti_spans_clear(m, true);
     vti_quarantine_retry(m);
     for_each_seq(m, n_tok, look[policy]);
     refill_spare(m);
     vti_spare_return_ahead(m);
+    vti_slots_drop_ahead(m);
     wipe_idle(m);
     vti_stats_publish(m);
     return vti_tally_answer(m, st);

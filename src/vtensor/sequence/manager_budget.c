@@ -28,6 +28,7 @@ static vt_status settle_device(vt_manager *m)
     VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
     VT_TRY(await_live(m));
     vti_spans_clear(m, false);
+    vti_moves_go_on(m);
     return VT_OK;
 }
 
@@ -52,6 +53,7 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
     settle_all(m);
     uint64_t had = vti_pset_created_bytes(&m->pset), spare = all_spare(m);
     vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
+    vti_slots_drop_now(m);
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
 }
@@ -78,8 +80,8 @@ static uint64_t excess_bytes(const vt_manager *m, uint64_t budget_bytes)
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t over = excess_bytes(m, budget_bytes);
-    bool is_waiting = m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0;
-    if (over > all_spare(m) + vti_evictable_bytes(m)) return is_waiting ? VT_BUSY : VT_NOSPACE;
+    if (over > all_spare(m) + vti_evictable_bytes(m))
+        return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);

@@ -17,6 +17,8 @@ typedef struct manager_census {
     const vt_manager *m;
     chunk_census *held[VT_MAX_GROUP]; // by class: [n_region][len]
     uint64_t n_run, live_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
+    uint64_t n_run_moving; // reserved by sequences on their way
+    uint64_t swapped_bytes;
     uint32_t n_live, n_swapped, n_lost, n_in_state[VTI_N_SPAN_STATE];
 } manager_census;
 
@@ -77,6 +79,38 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
     return NULL;
 }
 
+// 9: what an entry of the list says of memory.
+static const char *check_swapped(const vt_seq *s, const vti_swapped *e)
+{
+    const vti_lane *l = &s->span->lane[e->group];
+    bool is_mapped = l->at[e->position] != VTI_NO_CHUNK;
+    bool rests = !s->move || s->move->phase == VTI_MOVE_DONE;
+    bool leaves = s->move && s->move->phase <= VTI_MOVE_UNMAP;
+    HOLDS(e->position >= l->front && e->position < l->n_owned,
+          "the swap has a chunk that its sequence does not own");
+    HOLDS(!rests || !is_mapped, "what is in the swap of a sequence at rest is mapped");
+    HOLDS(e->is_out || (leaves && (is_mapped || s->move->phase != VTI_MOVE_FENCE)),
+          "rows are neither in memory nor in the swap");
+    return NULL;
+}
+
+// 9
+static const char *check_move(const vt_seq *s)
+{
+    const vti_move *mv = s->move;
+    if (mv && mv->phase == VTI_MOVE_DONE)
+        HOLDS(mv->n_run == 0, "a sequence that has arrived reserves mappings");
+    if (mv) {
+        HOLDS(!mv->copy.is_lent, "a copy is still with the mapper");
+        HOLDS(s->n_swapped > 0 || mv->phase == VTI_MOVE_DONE, "a sequence moves without chunks");
+    }
+    for (uint32_t i = 0; i < s->n_swapped; i++) {
+        const char *broken = check_swapped(s, &s->swapped[i]);
+        if (broken) return broken;
+    }
+    return NULL;
+}
+
 static bool in_swap(const vt_seq *s, uint32_t group, uint32_t position)
 {
     for (uint32_t i = 0; i < s->n_swapped; i++)
@@ -121,9 +155,14 @@ static const char *check_seq(manager_census *c, const vti_span *sp)
         const char *broken = check_lane(c, sp, g);
         if (broken) return broken;
     }
+    const char *moves = sp->is_lost ? NULL : check_move(s);
+    if (moves) return moves;
+    if (s->move) c->n_run_moving += s->move->n_run;
     c->n_live++;
     c->live_bytes += s->live_bytes;
     c->n_swapped += s->n_swapped;
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        c->swapped_bytes += c->m->geo.group[s->swapped[i].group].chunk_bytes;
     return NULL;
 }
 
@@ -251,7 +290,8 @@ static const char *check_sums(const manager_census *c)
     const vt_manager *m = c->m;
     uint64_t created = vti_pset_created_bytes(&m->pset);
     HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
-    HOLDS(m->reserved_bytes == 0 && m->runs_reserved == 0 && m->n_lent == 0 && !m->job_is_lent,
+    HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_lent == 0 &&
+              !m->job_is_lent && !m->swap.drop.is_lent,
           "a job has left a reservation");
     HOLDS(created <= m->budget_bytes, "more is created than the budget allows");
     HOLDS(c->n_run == m->vset.n_run, "the count of mappings is wrong");
@@ -271,7 +311,10 @@ static bool slot_taken(uint8_t *taken, const vti_swap *sw, uint32_t slot)
 static const char *check_swap(manager_census *c, uint8_t *taken)
 {
     const vti_swap *sw = &c->m->swap;
-    HOLDS(c->n_swapped + sw->n_free == sw->n_slot, "the swap's slots do not add up");
+    HOLDS(c->n_swapped + sw->n_free == sw->n_slot && sw->drop.job.n == 0,
+          "the swap's slots do not add up");
+    HOLDS(sw->n_stale <= sw->n_free, "more slots are stale than free");
+    HOLDS(c->swapped_bytes == sw->used_bytes, "the bytes in the swap are wrong");
     for (uint32_t i = 0; i < sw->n_free; i++)
         HOLDS(!slot_taken(taken, sw, sw->free_slot[i]),
               "a free slot of the swap is invalid or listed twice");
@@ -290,7 +333,7 @@ static vt_status check_system(const manager_census *c, const char **broken)
     const vt_manager *m = c->m;
     vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset),
                        .mapped_bytes = c->mapped_bytes,
-                       .n_run = c->n_run,
+                       .n_run = c->n_run + c->n_run_moving,
                        .is_torn = c->n_lost > 0};
     return vti_claim_check(m->vmm, &claim, broken);
 }
@@ -321,6 +364,7 @@ vt_status vt_check(vt_manager *m, const char **what)
 {
     const char *broken = NULL;
     vti_jobs_settle(m);
+    vti_copies_stop(m);
     manager_census c = {.m = m};
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);
     vt_status st = taken ? census_alloc(&c) : VT_ENOMEM;

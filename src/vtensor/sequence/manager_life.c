@@ -161,6 +161,7 @@ static void free_copy_homes(vt_manager *m)
 void vt_manager_destroy(vt_manager *m)
 {
     if (!m) return;
+    vti_copies_stop(m);
     vti_jobs_settle(m);
     m->spare_high_bytes = UINT64_MAX; // release posts no more jobs
     release_all(m);

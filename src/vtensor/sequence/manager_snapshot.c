@@ -56,7 +56,7 @@ static void draw_span(const vt_manager *m, picture *pic, const vti_span *sp)
     *info = (vt_span_info){
         .plane0 = (void *)vti_lane_addr(&m->geo, sp, 0, 0, 0),
         .is_live = s != NULL,
-        .is_swapped = s && s->swapped,
+        .is_swapped = s && vti_seq_is_away(s),
         .len_tok = s ? s->len_tok : 0,
     };
     for (uint32_t g = 0; g < m->geo.n_group; g++) {

@@ -21,7 +21,7 @@ static uint64_t slack_bytes(const vt_manager *m)
 {
     uint64_t n = 0;
     for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && !sp->seq->swapped) n += tail_slack(m, sp->seq);
+        if (sp->seq && !vti_seq_is_away(sp->seq)) n += tail_slack(m, sp->seq);
     return n;
 }
 
@@ -68,7 +68,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .chunks_shared = count_chunks(m, VT_CHUNK_SHARED),
         .chunks_cached = count_chunks(m, VT_CHUNK_CACHED),
         .chunks_spare = count_chunks(m, VT_CHUNK_SPARE),
-        .chunks_swapped = m->swap.n_slot - m->swap.n_free,
+        .chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n,
         .mapped_bytes = vti_pset_created_bytes(ps),
         .owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED),
         .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
@@ -87,6 +87,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .prefix_tok = tree.n_tok,
         .prefix_evicted = tree.n_evicted,
         .swap_bytes = m->swap.size_bytes,
+        .coming_bytes = vti_coming_bytes(m),
     };
 }
 
@@ -143,6 +144,12 @@ void vt_stats_read(vt_manager *m, vt_stats *out)
     vt_stats st = m->published;
     pthread_mutex_unlock(&m->mu);
     vti_struct_out(out, &st, sizeof st, out->struct_bytes);
+}
+
+void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out)
+{
+    const vt_prefix_ages *ages = vti_rtree_ages(m->rtree);
+    vti_struct_out(out, ages, sizeof *ages, out->struct_bytes);
 }
 
 const char *vt_status_name(vt_status st)

@@ -163,7 +163,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     uint32_t n_more = 0;
-    if (len_tok > m->geo.max_tok || s->swapped) return VT_EINVAL;
+    if (len_tok > m->geo.max_tok || vti_seq_is_away(s)) return VT_EINVAL;
     if (s->span->is_lost) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         VT_TRY(lane_make_ready(s, g));
@@ -171,6 +171,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     }
     bool is_ready = n_more == 0 || cold_bytes(s, len_tok) == 0;
     if (!is_ready) VT_TRY(back_cold(s, len_tok));
+    if (s->span->is_lost) return VT_EDEVICE; // by a job that has come back meanwhile
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (need_of(s, g, len_tok) > s->span->lane[g].n_owned)
@@ -203,9 +204,11 @@ static vt_status extend_seq(vt_seq *s, uint32_t len_tok)
 
 vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
-    if (len_tok <= s->len_tok && !s->swapped && !s->span->is_lost) return VT_OK;
+    if (len_tok <= s->len_tok && !vti_seq_is_away(s) && !s->span->is_lost) return VT_OK;
     if (len_tok < s->len_tok) len_tok = s->len_tok;
-    return vti_tally_answer(s->m, extend_seq(s, len_tok));
+    vt_status st = extend_seq(s, len_tok);
+    while (st == VT_BUSY && vti_moves_yield(s->m)) st = extend_seq(s, len_tok);
+    return vti_tally_answer(s->m, st);
 }
 
 vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok, uint32_t n,
@@ -233,7 +236,7 @@ static bool can_cut(const vt_seq *s, uint32_t len_tok)
 
 vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok)
 {
-    if (s->swapped || !can_cut(s, len_tok)) return VT_EINVAL;
+    if (vti_seq_is_away(s) || !can_cut(s, len_tok)) return VT_EINVAL;
     return s->span->is_lost ? VT_EDEVICE : VT_OK;
 }
 

@@ -67,12 +67,24 @@ void vti_seq_set_node(vt_seq *s, vti_node *node)
 
 // ---- Release
 
+// On its way to the swap or back: nothing copies its rows any longer, and its lanes are its own.
+static void stop_move(vt_seq *s)
+{
+    if (!s->move) return;
+    vti_copy_stop(s->m, &s->move->copy);
+    vti_span_settle(s->m, s->span);
+    s->m->runs_reserved -= s->move->n_run;
+    free(s->move);
+    s->move = NULL;
+}
+
 void vt_seq_release(vt_seq *s)
 {
     if (!s) return;
     vt_manager *m = s->m;
     vti_jobs_take(m);
     vti_pending_record(s);
+    stop_move(s);
     vti_seq_set_len(s, 0);
     vti_seq_set_node(s, NULL);
     vti_swap_forget(s);
@@ -129,7 +141,7 @@ uint32_t vt_seq_len(const vt_seq *s)
 
 bool vt_seq_is_swapped(const vt_seq *s)
 {
-    return s->swapped != NULL;
+    return vti_seq_is_away(s);
 }
 
 bool vt_seq_is_lost(const vt_seq *s)
@@ -151,7 +163,7 @@ static bool lane_is_ready(const vt_seq *s, uint32_t group)
 uint32_t vt_seq_backed(const vt_seq *s)
 {
     uint32_t least = s->m->geo.max_tok;
-    if (s->swapped || s->span->is_lost) return s->len_tok;
+    if (vti_seq_is_away(s) || s->span->is_lost) return s->len_tok;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
         const vti_lane_geo *gr = &s->m->geo.group[g];
         const vti_lane *l = &s->span->lane[g];

@@ -69,7 +69,7 @@ static bool all_is_mapped(const vt_seq *s)
         const vti_lane *l = &s->span->lane[g];
         if (vti_lane_count_cold(l, l->front, l->n_owned) > 0) return false;
     }
-    return !s->span->is_lost && !s->swapped;
+    return !s->span->is_lost && !vti_seq_is_away(s);
 }
 
 void vti_pending_record(vt_seq *s)

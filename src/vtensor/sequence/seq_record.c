@@ -116,7 +116,7 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
                             const vt_retention *keep)
 {
     vt_manager *m = s->m;
-    if (n_tok > s->len_tok || s->swapped || vti_domain_owner(d) != m) return VT_EINVAL;
+    if (n_tok > s->len_tok || vti_seq_is_away(s) || vti_domain_owner(d) != m) return VT_EINVAL;
     if (keep && keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
     if (s->span->is_lost) return VT_EDEVICE;
     if (n_tok == 0) return VT_OK;

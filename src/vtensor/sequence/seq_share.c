@@ -119,7 +119,8 @@ static vt_status end_failed(vt_seq **out, vt_status st)
 static bool can_fork(const vt_seq *s, uint32_t len_tok)
 {
     const vti_geo *g = &s->m->geo;
-    if (len_tok > s->len_tok || s->swapped || (g->has_state && len_tok < s->len_tok)) return false;
+    if (len_tok > s->len_tok || vti_seq_is_away(s)) return false;
+    if (g->has_state && len_tok < s->len_tok) return false;
     for (uint32_t i = 0; i < g->n_group; i++)
         if (s->span->lane[i].front > vti_group_passed(&g->group[i], len_tok)) return false;
     return true;
@@ -183,6 +184,7 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = hit.n_tok, .last = hit.last};
+    vti_rtree_note_reuse(m->rtree, hit.last);
     vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
     vti_rtree_ref(m->rtree, hit.last);
     vti_rtree_chunks(m->rtree, hit, m->scratch);

@@ -1,14 +1,27 @@
-// seq_swap.c - swap_out and swap_in.
+// seq_swap.c - swap_out and swap_in: a sequence on its way to the swap, or back.
 //
-// The backend's swap is divided into slots, each as large as the largest chunk; slice v of the
-// chunk in slot i lies at i x slot_bytes + v x slice_bytes. Only chunks that are not shared are
-// written: freeing a shared one would free nothing. Each has a checksum, which is compared when it
-// is read back.
+// The backend's swap is divided into slots, each as large as the largest chunk. Only chunks that
+// are not shared are written: freeing a shared one would free nothing. The list of the sequence has
+// an entry for each of them; while the sequence rests, none of them is mapped.
 //
-//   out   wait for the device, write all, unmap run by run     a failure of an unmap: what was
-//         unmapped is brought back; if that fails too, it stays in the swap
-//   in    back the positions run by run, read all              a failure: they are given up, the
-//                                                              slots stay
+// The mapper does what takes long: a vti_copy moves the rows, lane jobs unmap and back positions.
+// The owner only goes from phase to phase, in vt_step or when it is asked again, and waits for
+// nothing:
+//
+//   swap_out    FENCE --device is done--> WRITE --all--> UNMAP --none is mapped--> DONE
+//   swap_in     BACK --all are mapped--> READ --all--> DONE
+//
+// Memory comes free while the rest is written: in WRITE, too, entries are unmapped that the swap
+// has whole. Who needs memory at once unmaps them itself (vti_moves_yield).
+//
+//   a failure, or the caller takes it back:
+//     FENCE          memory has the rows: the new entries are dropped
+//     WRITE, UNMAP   what is mapped still is dropped from the list; the rest goes BACK and READ
+//     BACK, READ     UNMAP: it stays in the swap
+//     again UNMAP    a device that fails so often: the span is quarantined
+//
+// Until a call has told the caller how it ended (DONE), the sequence stays on its way.
+#include "seq_undo.h"
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -16,38 +29,7 @@
 
 #include "vtensor/common/try.h"
 
-// ---- Bytes
-
-typedef vt_status slice_fn(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum);
-
-static vt_status slice_write(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum)
-{
-    vt_status st = vmm->ops->swap_write(vmm, offset, addr, n, sum);
-    return st == VT_NOSPACE ? VT_NOSWAP : st;
-}
-
-static vt_status slice_read(vt_vmm *vmm, uint64_t offset, uintptr_t addr, size_t n, uint64_t *sum)
-{
-    return vmm->ops->swap_read(vmm, addr, offset, n, sum);
-}
-
-// Copies all slices of the chunk at c->position to or from its slot; *sum depends on each slice and
-// on their order.
-static vt_status chunk_move(vt_manager *m, const vti_span *sp, const vti_swapped *c, slice_fn *move,
-                            uint64_t *sum)
-{
-    const vti_lane_geo *gr = &m->geo.group[c->group];
-    *sum = 0;
-    for (uint32_t v = 0; v < gr->n_view; v++) {
-        uint64_t one, offset = c->slot * m->swap.slot_bytes + v * gr->slice_bytes;
-        uintptr_t addr = vti_lane_addr(&m->geo, sp, c->group, v, c->position);
-        VT_TRY(vti_tally_backend(m, move(m->vmm, offset, addr, gr->slice_bytes, &one)));
-        *sum = vt_vmm_checksum(*sum, &one, sizeof one);
-    }
-    return VT_OK;
-}
-
-// ---- Out
+// ---- The list
 
 static bool chunk_goes_out(const vt_seq *s, uint32_t group, uint32_t position)
 {
@@ -72,49 +54,6 @@ static uint32_t count_out(const vt_seq *s, uint64_t *n_hole)
     return n;
 }
 
-// Writes the chunks that go out and appends them to the list; *n counts its entries, each with a
-// slot.
-static vt_status write_chunks(vt_seq *s, vti_swapped *list, uint32_t *n)
-{
-    vt_manager *m = s->m;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        for (uint32_t p = s->span->lane[g].front; p < s->span->lane[g].n_owned; p++) {
-            if (!chunk_goes_out(s, g, p)) continue;
-            vti_swapped *c = &list[(*n)++];
-            *c = (vti_swapped){g, p, vti_slot_take(m, g), 0};
-            VT_TRY(chunk_move(m, s->span, c, slice_write, &c->sum));
-        }
-    return VT_OK;
-}
-
-// How many entries from `i` on are at neighbouring positions of one lane.
-static uint32_t entry_run(const vti_swapped *list, uint32_t i, uint32_t n)
-{
-    uint32_t k = i + 1;
-    while (k < n && list[k].group == list[i].group && list[k].position == list[k - 1].position + 1)
-        k++;
-    return k - i;
-}
-
-// Unmaps the entries, which gives their chunks up. *n_out: how many.
-static vt_status unmap_entries(vt_seq *s, const vti_swapped *list, uint32_t n, uint32_t *n_out)
-{
-    for (uint32_t run; *n_out < n; *n_out += run) {
-        const vti_swapped *c = &list[*n_out];
-        run = entry_run(list, *n_out, n);
-        VT_TRY(vti_job_now(s->m, s->span, c->group,
-                           &(vti_order_form){VTI_JOB_UNMAP, c->position, run, 0, 0}));
-    }
-    return VT_OK;
-}
-
-static void keep_entries(vt_seq *s, vti_swapped *list, uint32_t n)
-{
-    s->swapped = n > 0 ? list : NULL;
-    s->n_swapped = n;
-    if (n == 0) free(list);
-}
-
 static int by_place(const void *a, const void *b)
 {
     const vti_swapped *x = a, *y = b;
@@ -122,122 +61,542 @@ static int by_place(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-// The entries of an earlier swap_out, and the new ones.
-static void merge_entries(vt_seq *s, vti_swapped *list, uint32_t n_new)
-{
-    uint32_t n = n_new + s->n_swapped;
-    if (s->n_swapped > 0) memcpy(list + n_new, s->swapped, s->n_swapped * sizeof *list);
-    free(s->swapped);
-    qsort(list, n, sizeof *list, by_place);
-    keep_entries(s, list, n);
-}
-
-static vt_status swap_in_all(vt_seq *s);
-
-static vt_status write_and_unmap(vt_seq *s, vti_swapped *list)
+// Adds entries for the chunks that go out, n_out of them, each with a slot. Errors: VT_ENOMEM.
+static vt_status list_add(vt_seq *s, uint32_t n_out)
 {
     vt_manager *m = s->m;
-    uint32_t n = 0, n_out = 0;
-    bool had_none = s->n_swapped == 0;
-    vt_status st = write_chunks(s, list, &n);
-    if (st == VT_OK) st = unmap_entries(s, list, n, &n_out);
-    for (uint32_t i = n_out; i < n; i++) vti_slot_put(m, &list[i]);
-    merge_entries(s, list, n_out);
-    if (st == VT_OK) m->tally.swap_out_chunks += n;
-    if (st != VT_OK && had_none && n_out > 0) (void)swap_in_all(s);
+    vti_swapped *list = calloc(s->n_swapped + n_out, sizeof *list);
+    uint32_t n = s->n_swapped;
+    if (!list) return VT_ENOMEM;
+    if (n > 0) memcpy(list, s->swapped, n * sizeof *list);
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        for (uint32_t p = s->span->lane[g].front; p < s->span->lane[g].n_owned; p++)
+            if (chunk_goes_out(s, g, p))
+                list[n++] = (vti_swapped){.group = g, .position = p, .slot = vti_slot_take(m, g)};
+    free(s->swapped);
+    qsort(list, n, sizeof *list, by_place);
+    s->swapped = list;
+    s->n_swapped = n;
+    return VT_OK;
+}
+
+static bool is_mapped(const vt_seq *s, const vti_swapped *e)
+{
+    return s->span->lane[e->group].at[e->position] != VTI_NO_CHUNK;
+}
+
+// What is not mapped any more is in the swap alone. (The mapper may be reading entries that it has
+// not written yet.)
+static void list_note_out(vt_seq *s)
+{
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        if (!s->swapped[i].is_out && !is_mapped(s, &s->swapped[i])) s->swapped[i].is_out = true;
+}
+
+// Drops the entries whose rows memory still has.
+static void list_drop_in(vt_seq *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        if (s->swapped[i].is_out)
+            s->swapped[n++] = s->swapped[i];
+        else
+            vti_slot_put(s->m, &s->swapped[i]);
+    s->n_swapped = n;
+    if (n == 0) vti_swap_forget(s);
+}
+
+// Of the first `end` entries, the first of a group at neighbouring positions that are mapped, or
+// are not: how many; *first is the position of the first.
+static uint32_t list_stretch(const vt_seq *s, uint32_t group, uint32_t end, bool mapped,
+                             uint32_t *first)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < end; i++) {
+        const vti_swapped *e = &s->swapped[i];
+        if (e->group != group || is_mapped(s, e) != mapped) continue;
+        if (n == 0) *first = e->position;
+        if (e->position != *first + n) break;
+        n++;
+    }
+    return n;
+}
+
+// How many entries from `i` on are at neighbouring positions of one lane.
+static uint32_t list_run(const vt_seq *s, uint32_t i)
+{
+    const vti_swapped *e = &s->swapped[i];
+    uint32_t n = 1;
+    while (i + n < s->n_swapped && e[n].group == e->group && e[n].position == e->position + n) n++;
+    return n;
+}
+
+// Mappings that they cost while they can be written although those around them cannot.
+static uint64_t list_guard_runs(const vt_seq *s)
+{
+    uint64_t n_run = 0;
+    for (uint32_t i = 0; i < s->n_swapped; i += list_run(s, i)) {
+        const vti_swapped *e = &s->swapped[i];
+        if (e->position < s->span->lane[e->group].n_ro)
+            n_run += 2 * (uint64_t)s->m->geo.group[e->group].n_view;
+    }
+    return n_run;
+}
+
+static uint64_t list_bytes(const vt_seq *s, bool mapped)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n_swapped; i++)
+        if (is_mapped(s, &s->swapped[i]) == mapped)
+            n += s->m->geo.group[s->swapped[i].group].chunk_bytes;
+    return n;
+}
+
+uint64_t vti_coming_bytes(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        if (sp->seq && sp->seq->move && sp->seq->move->phase <= VTI_MOVE_UNMAP && !sp->is_lost)
+            n += list_bytes(sp->seq, true);
+    return n;
+}
+
+// ---- From phase to phase. Each answers whether it has changed the phase.
+
+static bool go_to(vt_seq *s, vti_move_phase phase)
+{
+    s->move->phase = phase;
+    return true;
+}
+
+static void reserve_runs(vt_seq *s, uint64_t n_run)
+{
+    s->m->runs_reserved += n_run;
+    s->move->n_run += n_run;
+}
+
+static bool end_move(vt_seq *s, vt_status st)
+{
+    s->m->runs_reserved -= s->move->n_run;
+    s->move->n_run = 0;
+    s->move->st = st;
+    return go_to(s, VTI_MOVE_DONE);
+}
+
+static bool begin_back(vt_seq *s)
+{
+    reserve_runs(s, list_guard_runs(s));
+    return go_to(s, VTI_MOVE_BACK);
+}
+
+static bool begin_copy(vt_seq *s, vti_job_kind kind)
+{
+    s->move->copy = (vti_copy){.job = {.kind = kind, .span = s->span->id, .n = s->n_swapped},
+                               .span = s->span,
+                               .list = s->swapped};
+    return go_to(s, kind == VTI_JOB_WRITE ? VTI_MOVE_WRITE : VTI_MOVE_READ);
+}
+
+// True: it has ended, well or not.
+static bool copy_ended(vt_seq *s)
+{
+    vti_copy *c = &s->move->copy;
+    if (c->is_lent) return false;
+    if (c->job.st != VT_OK || c->job.n_done == c->job.n) return true;
+    if (vti_copy_post(s->m, c) == VT_ENOMEM) c->job.st = VT_ENOMEM;
+    return c->job.st != VT_OK; // a full queue: later
+}
+
+static bool pass_fence(vt_seq *s)
+{
+    bool is_passed;
+    vt_status st = vti_fence_passed(s->m, s->move->ticket, &is_passed);
+    if (st == VT_OK && !is_passed) return false;
+    if (st == VT_OK) return begin_copy(s, VTI_JOB_WRITE);
+    list_drop_in(s);
+    return end_move(s, st);
+}
+
+// How the lane jobs of this phase ended: a failure of one of them, once.
+static vt_status lanes_status(vt_seq *s)
+{
+    vt_status st = s->ahead;
+    s->ahead = VT_OK;
+    return s->span->is_lost ? VT_EDEVICE : st;
+}
+
+static bool unmapping_failed(vt_seq *s, vt_status st)
+{
+    vti_span_settle(s->m, s->span);
+    list_note_out(s);
+    for (uint32_t i = 0; i < s->n_swapped && !s->span->is_lost; i++)
+        if (s->swapped[i].is_out && is_mapped(s, &s->swapped[i]))
+            vti_span_quarantine(s->m, s->span);
+    if (s->span->is_lost) return end_move(s, VT_EDEVICE);
+    list_drop_in(s);
+    s->move->st = st;
+    return s->move->had_none && s->n_swapped > 0 ? begin_back(s) : end_move(s, st);
+}
+
+// Entries that the swap has whole, from the first on.
+static uint32_t n_written(const vt_seq *s)
+{
+    vti_move *mv = s->move;
+    if (mv->phase == VTI_MOVE_UNMAP) return s->n_swapped;
+    return mv->phase == VTI_MOVE_WRITE
+               ? atomic_load_explicit(&mv->copy.n_moved, memory_order_acquire)
+               : 0;
+}
+
+// *is_done: nothing of it is mapped any more.
+static vt_status post_unmaps(vt_seq *s, bool *is_done)
+{
+    vt_manager *m = s->m;
+    vt_status st = lanes_status(s);
+    uint32_t end = n_written(s);
+    *is_done = true;
+    for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
+        vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
+        bool is_lent = s->span->lane[g].is_lent;
+        if (!is_lent) form.n = list_stretch(s, g, end, true, &form.first);
+        if (form.n > 0) st = vti_job_post(m, s->span, g, &form);
+        if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
+        *is_done &= !is_lent && form.n == 0;
+    }
     return st;
+}
+
+static bool write_rows(vt_seq *s)
+{
+    vti_copy *c = &s->move->copy;
+    bool has_unmapped, has_ended = copy_ended(s);
+    vt_status st = has_ended ? c->job.st : VT_OK;
+    if (st == VT_OK) st = post_unmaps(s, &has_unmapped);
+    list_note_out(s);
+    if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
+    vti_copy_stop(s->m, c);
+    return unmapping_failed(s, st);
+}
+
+static bool unmap_rows(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    bool is_done;
+    vt_status st = post_unmaps(s, &is_done);
+    if (st != VT_OK) return unmapping_failed(s, st);
+    if (!is_done) return false;
+    list_note_out(s);
+    if (s->move->st == VT_OK) m->tally.swap_out_chunks += s->move->n_new;
+    return end_move(s, s->move->st);
+}
+
+// It stays in the swap. The gaps were there before, but for those of other positions.
+static bool give_up(vt_seq *s, vt_status st)
+{
+    uint64_t n_hole;
+    (void)count_out(s, &n_hole);
+    reserve_runs(s, n_hole);
+    s->move->n_new = 0;
+    s->move->had_none = false;
+    if (s->move->st == VT_OK) s->move->st = st;
+    return go_to(s, VTI_MOVE_UNMAP);
+}
+
+static uint32_t portion_chunks(const vt_manager *m, uint32_t group)
+{
+    size_t n = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes;
+    return n > 1 ? (uint32_t)n : 1;
+}
+
+// Takes chunks for a stretch: what others have left first, which may have to be unmapped by the
+// mapper; then, a portion at a time, what the caller may take at once. VT_BUSY: not yet.
+static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_t *n)
+{
+    vt_manager *m = s->m;
+    uint32_t all = *n;
+    vt_status st = vti_plan_make(m, s->span, group, first, n, VTI_AHEAD);
+    if (st != VT_NOSPACE && st != VT_NOMAPS) return st;
+    if (!s->move->is_hasty && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) return VT_BUSY;
+    *n = portion_chunks(m, group);
+    if (*n > all) *n = all;
+    st = vti_plan_make(m, s->span, group, first, n, VTI_NOW);
+    if (st != VT_BUSY || !s->move->is_hasty) return st;
+    vti_loans_return(m, true);
+    (void)vti_spans_reap(m, VTI_REAP_WAIT);
+    *n = portion_chunks(m, group);
+    if (*n > all) *n = all;
+    return vti_plan_make(m, s->span, group, first, n, VTI_NOW);
+}
+
+// What comes is overwritten at once, so it is not wiped.
+static vt_status back_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_t n)
+{
+    vt_manager *m = s->m;
+    vti_plan *plan = s->span->lane[group].plan;
+    vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, VTI_SWAP};
+    VT_TRY(plan_stretch(s, group, first, &form.n));
+    for (uint32_t i = 0; i < form.n; i++) plan[i].is_dirty = false;
+    vt_status st = vti_job_post(m, s->span, group, &form);
+    if (st == VT_OK) return VT_OK;
+    for (uint32_t i = 0; i < form.n; i++) plan[i].is_dirty = true;
+    vti_plan_drop(m, m->geo.group[group].cls, plan, 0, form.n);
+    return st == VT_NOSPACE ? VT_OK : st; // a full queue: later
+}
+
+static bool back_rows(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    bool is_done = true;
+    vt_status st = lanes_status(s);
+    if (st == VT_NOSPACE && !m->system_is_full) { // the system's: chunks that exist will do
+        m->system_is_full = true;
+        st = VT_OK;
+    }
+    for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
+        uint32_t first = 0, n = 0;
+        bool is_lent = s->span->lane[g].is_lent;
+        if (!is_lent) n = list_stretch(s, g, s->n_swapped, false, &first);
+        if (n > 0) st = back_stretch(s, g, first, n);
+        if (st == VT_BUSY) st = s->move->is_hasty ? VT_NOSPACE : VT_OK;
+        is_done &= !is_lent && n == 0;
+    }
+    if (st != VT_OK) return give_up(s, st);
+    return is_done && begin_copy(s, VTI_JOB_READ);
+}
+
+// What came back may have rows beyond the length, of tokens that were truncated.
+static vt_status run_came_back(vt_seq *s, uint32_t i)
+{
+    const vti_swapped *e = &s->swapped[i];
+    vti_lane *l = &s->span->lane[e->group];
+    uint32_t after = e->position + list_run(s, i);
+    size_t end = after * s->m->geo.group[e->group].slice_bytes;
+    if (end > l->dirty_end) l->dirty_end = end;
+    return vti_lane_guard_again(s->m, s->span, e->group, e->position, after);
+}
+
+static bool read_rows(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    if (!copy_ended(s)) return false;
+    vt_status st = s->move->copy.job.st;
+    m->tally.swap_corrupt += s->move->copy.is_corrupt;
+    for (uint32_t i = 0; i < s->n_swapped && st == VT_OK; i += list_run(s, i))
+        st = run_came_back(s, i);
+    if (st != VT_OK) return give_up(s, st);
+    m->tally.swap_in_chunks += s->n_swapped;
+    vti_swap_forget(s);
+    return end_move(s, s->move->st);
+}
+
+// As far as it goes now.
+static void move_on(vt_seq *s)
+{
+    static bool (*const phase[VTI_N_MOVE_PHASE])(vt_seq *) = {
+        [VTI_MOVE_FENCE] = pass_fence, [VTI_MOVE_WRITE] = write_rows, [VTI_MOVE_UNMAP] = unmap_rows,
+        [VTI_MOVE_BACK] = back_rows,   [VTI_MOVE_READ] = read_rows,
+    };
+    while (s->move->phase != VTI_MOVE_DONE && phase[s->move->phase](s)) {
+    }
+}
+
+void vti_moves_go_on(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        if (sp->seq && sp->seq->move) move_on(sp->seq);
+}
+
+static bool yield_lane(vt_seq *s, uint32_t group)
+{
+    vti_order_form form = {.kind = VTI_JOB_UNMAP};
+    uint32_t most = portion_chunks(s->m, group);
+    form.n = list_stretch(s, group, n_written(s), true, &form.first);
+    if (form.n > most) form.n = most;
+    return form.n > 0 && vti_job_now(s->m, s->span, group, &form) == VT_OK;
+}
+
+bool vti_moves_yield(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        vt_seq *s = sp->seq;
+        if (!s || !s->move || sp->is_lost || n_written(s) == 0) continue;
+        uint64_t had = vti_pool_bytes(m);
+        vti_span_settle(m, sp);
+        for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
+        list_note_out(s);
+        if (vti_pool_bytes(m) > had) return true;
+    }
+    return false;
+}
+
+// ---- Waiting
+
+static void await_fence(vt_seq *s)
+{
+    vt_status st = vti_fence_await(s->m, s->move->ticket);
+    if (st == VT_OK) return;
+    list_drop_in(s);
+    (void)end_move(s, st);
+}
+
+// If nothing is with the mapper, its queue was full.
+static void await_jobs(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    if (!s->move->copy.is_lent && !vti_span_is_lent(&m->vset, s->span)) vti_jobs_settle(m);
+    vti_copy_await(m, &s->move->copy);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
+}
+
+static vt_status tell_end(vt_seq *s)
+{
+    vt_status st = s->move->st;
+    free(s->move);
+    s->move = NULL;
+    return st;
+}
+
+void vti_seq_arrive(vt_seq *s)
+{
+    if (!s->move) return;
+    s->move->is_hasty = true;
+    for (move_on(s); s->move->phase != VTI_MOVE_DONE; move_on(s))
+        if (s->move->phase == VTI_MOVE_FENCE)
+            await_fence(s);
+        else
+            await_jobs(s);
+}
+
+vt_status vti_move_wait(vt_seq *s)
+{
+    vti_seq_arrive(s);
+    return tell_end(s);
+}
+
+// ---- Out
+
+static vt_status move_begin(vt_seq *s, vti_move_phase phase, bool is_out)
+{
+    s->move = calloc(1, sizeof *s->move);
+    if (!s->move) return VT_ENOMEM;
+    s->move->phase = phase;
+    s->move->is_out = is_out;
+    s->ahead = VT_OK; // of an earlier prepare
+    return VT_OK;
+}
+
+static vt_status slots_suffice(vt_manager *m, uint32_t n)
+{
+    if (n > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
+    return n > m->swap.n_free ? VT_NOSWAP : VT_OK;
+}
+
+static vt_status begin_out(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    bool had_none = s->n_swapped == 0;
+    uint64_t n_hole;
+    VT_TRY(vti_swap_open(m));
+    vti_span_settle(m, s->span);
+    if (s->span->is_lost) return VT_EDEVICE;
+    uint32_t n_out = count_out(s, &n_hole);
+    if (n_out == 0) return VT_OK;
+    VT_TRY(slots_suffice(m, n_out));
+    VT_TRY(vti_runs_make(m, s->span, n_hole));
+    VT_TRY(vti_fence_take(m, s->span));
+    VT_TRY(move_begin(s, VTI_MOVE_FENCE, true));
+    vt_status st = list_add(s, n_out);
+    if (st != VT_OK) {
+        (void)tell_end(s);
+        return st;
+    }
+    s->move->had_none = had_none;
+    s->move->n_new = n_out;
+    s->move->ticket = s->span->fence;
+    reserve_runs(s, n_hole);
+    return VT_OK;
+}
+
+// The caller has asked for swap_in, and wants it out again.
+static void turn_out(vt_seq *s)
+{
+    vti_move *mv = s->move;
+    mv->is_out = true;
+    mv->st = VT_OK;
+    if (mv->phase != VTI_MOVE_BACK && mv->phase != VTI_MOVE_READ) return;
+    vti_copy_stop(s->m, &mv->copy);
+    vti_span_settle(s->m, s->span);
+    (void)give_up(s, VT_OK);
+}
+
+static vt_status move_answer(vt_seq *s)
+{
+    move_on(s);
+    return s->move->phase == VTI_MOVE_DONE ? tell_end(s) : VT_BUSY;
 }
 
 static vt_status swap_out_seq(vt_seq *s)
 {
-    vt_manager *m = s->m;
-    if (s->span->is_lost) return VT_EDEVICE;
-    VT_TRY(vti_swap_open(m));
-    vti_span_settle(m, s->span);
-    uint64_t n_hole;
-    uint32_t n_out = count_out(s, &n_hole);
-    if (n_out == 0) return VT_OK;
-    if (n_out > m->swap.n_free) return VT_NOSWAP;
-    VT_TRY(vti_runs_make(m, s->span, n_hole));
-    VT_TRY(vti_fence_take(m, s->span));
-    VT_TRY(vti_fence_await(m, s->span->fence));
-    vti_swapped *list = calloc(s->n_swapped + n_out, sizeof *list);
-    return list ? write_and_unmap(s, list) : VT_ENOMEM;
+    vti_jobs_take(s->m);
+    if (s->move && !s->move->is_out && s->move->phase == VTI_MOVE_DONE) (void)tell_end(s);
+    if (s->move && !s->move->is_out) turn_out(s);
+    if (s->move) VT_TRY(move_answer(s));
+    VT_TRY(begin_out(s));
+    return s->move ? move_answer(s) : VT_OK;
+}
+
+// What is not there yet is no shortage.
+static vt_status tally_move(vt_manager *m, vt_status st)
+{
+    return st == VT_BUSY ? st : vti_tally_answer(m, st);
 }
 
 vt_status vt_seq_swap_out(vt_seq *s)
 {
-    return vti_tally_answer(s->m, swap_out_seq(s));
+    return tally_move(s->m, swap_out_seq(s));
 }
 
 // ---- In
 
-static vt_status read_chunk(vt_seq *s, const vti_swapped *c)
+// Room that is still to come is waited for on the way.
+static vt_status begin_in(vt_seq *s)
 {
-    uint64_t sum;
-    VT_TRY(chunk_move(s->m, s->span, c, slice_read, &sum));
-    if (sum == c->sum) return VT_OK;
-    s->m->tally.swap_corrupt++;
-    return VT_EDEVICE;
-}
-
-// What comes back may have rows beyond the length, of tokens that were truncated.
-static void note_dirty(vt_seq *s, const vti_swapped *last)
-{
-    vti_lane *l = &s->span->lane[last->group];
-    size_t end = (last->position + 1) * s->m->geo.group[last->group].slice_bytes;
-    if (end > l->dirty_end) l->dirty_end = end;
-}
-
-static vt_status read_chunks(vt_seq *s)
-{
-    for (uint32_t i = 0, n; i < s->n_swapped; i += n) {
-        const vti_swapped *c = &s->swapped[i];
-        n = entry_run(s->swapped, i, s->n_swapped);
-        VT_TRY(vti_lane_back_unwiped(s->m, s->span, c->group, c->position, c->position + n));
-        note_dirty(s, c + n - 1);
-        for (uint32_t k = i; k < i + n; k++) VT_TRY(read_chunk(s, &s->swapped[k]));
-        VT_TRY(vti_lane_guard_again(s->m, s->span, c->group, c->position, c->position + n));
-    }
-    return VT_OK;
-}
-
-// Gives up the chunks that were made for entries of the swap.
-static void undo_swap_in(vt_seq *s)
-{
-    for (uint32_t i = 0; i < s->n_swapped; i++) {
-        const vti_swapped *c = &s->swapped[i];
-        if (s->span->is_lost || s->span->lane[c->group].at[c->position] == VTI_NO_CHUNK) continue;
-        vti_order_form one = {VTI_JOB_UNMAP, c->position, 1, 0, 0};
-        if (vti_job_now(s->m, s->span, c->group, &one) != VT_OK) vti_span_quarantine(s->m, s->span);
-    }
-}
-
-static uint64_t swapped_bytes(const vt_seq *s)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < s->n_swapped; i++)
-        n += s->m->geo.group[s->swapped[i].group].chunk_bytes;
-    return n;
-}
-
-static vt_status swap_in_all(vt_seq *s)
-{
-    vt_manager *m = s->m;
+    vti_span_settle(s->m, s->span);
     if (s->span->is_lost) return VT_EDEVICE;
-    vti_span_settle(m, s->span);
-    VT_TRY(vti_seq_room(s, swapped_bytes(s), s->len_tok));
-    vt_status st = read_chunks(s);
-    if (st != VT_OK) {
-        undo_swap_in(s);
-        return st;
-    }
-    m->tally.swap_in_chunks += s->n_swapped;
-    vti_swap_forget(s);
+    vt_status st = vti_seq_room(s, list_bytes(s, false), s->len_tok);
+    if (st != VT_OK && st != VT_BUSY) return st;
+    VT_TRY(vti_runs_make(s->m, s->span, list_guard_runs(s)));
+    VT_TRY(move_begin(s, VTI_MOVE_BACK, false));
+    (void)begin_back(s);
     return VT_OK;
+}
+
+// The caller has asked for swap_out, and wants it back.
+static void turn_in(vt_seq *s)
+{
+    vti_move *mv = s->move;
+    mv->is_out = false;
+    mv->st = VT_OK;
+    if (mv->phase > VTI_MOVE_UNMAP) return;
+    vti_copy_stop(s->m, &mv->copy);
+    vti_span_settle(s->m, s->span);
+    list_note_out(s);
+    list_drop_in(s);
+    (void)(s->n_swapped > 0 ? begin_back(s) : end_move(s, VT_OK));
+}
+
+static vt_status swap_in_seq(vt_seq *s)
+{
+    vti_jobs_take(s->m);
+    if (s->move && s->move->is_out && s->move->phase == VTI_MOVE_DONE) (void)tell_end(s);
+    if (s->move && s->move->is_out) turn_in(s);
+    if (s->move) return move_answer(s);
+    if (!s->swapped) return VT_OK;
+    VT_TRY(begin_in(s));
+    return move_answer(s);
 }
 
 vt_status vt_seq_swap_in(vt_seq *s)
 {
-    return s->swapped ? vti_tally_answer(s->m, swap_in_all(s)) : VT_OK;
+    return tally_move(s->m, swap_in_seq(s));
 }

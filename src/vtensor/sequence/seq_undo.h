@@ -15,6 +15,10 @@ vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok);
 // keeps its bytes. Errors: VT_EDEVICE (the sequence is lost).
 vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok);
 
+// Waits until a sequence on its way to the swap or back has arrived; how it ended is still to be
+// asked. Does nothing otherwise.
+void vti_seq_arrive(vt_seq *s);
+
 // Takes a record back: what it kept for the release is dropped, and the retention that it gave is
 // taken off. What it has shared stays in the tree.
 void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained);

@@ -27,6 +27,16 @@ vt_status vti_seq_room(vt_seq *s, uint64_t bytes, uint32_t len_tok);
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
 // vt_seq_extend.
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);
+
+// seq_swap.c
+void vti_moves_go_on(vt_manager *m); // all sequences on their way, as far as they come now
+// Where memory is short: gives up at once some of what a sequence on its way out has written.
+// False: there is nothing.
+bool vti_moves_yield(vt_manager *m);
+// Waits until the sequence has arrived. Errors: those of the call that it began with.
+vt_status vti_move_wait(vt_seq *s);             // Pre: it is on its way
+uint64_t vti_coming_bytes(const vt_manager *m); // what sequences on their way out hold still
+
 // manager_stats.c
 void vti_stats_publish(vt_manager *m);
 

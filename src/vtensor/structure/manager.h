@@ -39,6 +39,8 @@
 //   lent      a lane whose job is with the mapper
 //   waiting   a position that is still mapped and held, until the device is done with it
 //   borrowed  a chunk that a queued copy still reads; it is held until the copy is done
+//   stale     a free slot of the swap whose room the system has not got back
+//   on its way   a sequence whose rows move to the swap or back, and may not be touched
 //   quarantined  a span that could not be put back after a failure; it is not used until all of it
 //             is unmapped
 //
@@ -96,7 +98,9 @@
 //  7. live bytes = what the lengths say; peaks are at least the current values.
 //  8. Every node's chunks hold the rows of all tokens of its path that lie in them. Of two children
 //     of a node none begins with the other's tokens. n_evictable counts what may be evicted.
-//  9. A slot of the swap is free or belongs to one sequence and position.
+//  9. A slot of the swap is free or belongs to one sequence and position, which the sequence owns.
+//     The rows of that position are in memory, or in the swap; nothing of the list of a sequence at
+//     rest is mapped, and a sequence on its way has a list.
 // 10. Beyond its length a lane reads as zero from dirty_end on. Chunks of the pool that are not
 //     dirty read as zero.
 // 11. What more than one holder can read is mapped for reading only (unless no_guard).
@@ -104,6 +108,7 @@
 #define VTI_MANAGER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "geometry.h"
 #include "pset.h"
@@ -113,14 +118,38 @@ struct vti_rtree; // tree/rtree.h
 struct vti_node;
 struct vti_events; // structure/events.h
 
+// A chunk's content in the swap, or on its way.
+typedef struct vti_swapped {
+    uint32_t group, position, slot;
+    bool is_out;  // the swap alone has its rows; otherwise memory has them still
+    uint64_t sum; // of its slices, one after another
+} vti_swapped;
+
+// What the mapper does for the swap, a slice at a time (swap_copy.c). Its lane_job says the kind,
+// how many entries the list has, and the progress; the rest of that is not used.
+typedef struct vti_copy {
+    vti_lane_job job; // first
+    bool is_lent;
+    const vti_span *span;
+    vti_swapped *list;        // [job.n]
+    uint64_t sum;             // of the slices of the current chunk so far
+    bool is_corrupt;          // READ: other bytes were found than were written
+    _Atomic uint32_t n_moved; // entries done so far; the owner may read it at any time
+} vti_copy;
+
+enum { VTI_DROP_SLOTS = 16 }; // that the mapper returns to the system in one job
+
 // The swap: slots of a chunk each, of the largest class, handed out last in, first out.
 typedef struct vti_swap {
     uint32_t n_slot, n_free;
+    uint32_t n_stale;    // the last of the free ones: their room is still to be returned
     uint32_t *free_slot; // [n_slot], the first n_free of them
     bool open;           // the backend's swap_open was called
     char *dir;           // owned; NULL: not given
     uint64_t slot_bytes, size_bytes;
-    uint64_t used_bytes; // of chunks in it
+    uint64_t used_bytes;                  // of chunks in it
+    vti_copy drop;                        // returns the room of the slots in
+    vti_swapped dropping[VTI_DROP_SLOTS]; // these, drop.job.n of them
 } vti_swap;
 
 // Counters that only grow.
@@ -134,11 +163,28 @@ typedef struct vti_tally {
     uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
 } vti_tally;
 
-// A chunk's content in the swap.
-typedef struct vti_swapped {
-    uint32_t group, position, slot;
-    uint64_t sum; // of its slices, one after another
-} vti_swapped;
+// A sequence on its way to the swap or back; seq_swap.c has the transitions.
+typedef enum vti_move_phase {
+    VTI_MOVE_FENCE = 0, // the device may still write its rows
+    VTI_MOVE_WRITE,     // they are written to the swap; what is written is given up
+    VTI_MOVE_UNMAP,     // what is mapped of the list is given up
+    VTI_MOVE_BACK,      // what is not mapped of the list gets memory
+    VTI_MOVE_READ,      // the rows are read
+    VTI_MOVE_DONE,      // the caller is still to be told
+    VTI_N_MOVE_PHASE
+} vti_move_phase;
+
+typedef struct vti_move {
+    vti_move_phase phase;
+    bool is_out;     // what the caller asked for last: swap_out
+    bool had_none;   // swap_out: nothing was swapped out before
+    bool is_hasty;   // the caller waits for it
+    uint32_t n_new;  // swap_out: entries that were added to the list
+    uint64_t ticket; // FENCE
+    uint64_t n_run;  // mappings reserved for the gaps
+    vt_status st;    // how it ends
+    vti_copy copy;
+} vti_move;
 
 // What a record could not share yet: tokens [first, n_tok) of the sequence.
 typedef struct vti_pending {
@@ -161,6 +207,7 @@ struct vt_seq {
     vti_pending pending;
     vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
     uint32_t n_swapped;
+    vti_move *move;  // owned; NULL: it is not on its way
     bool tail_asked; // span->fence is a ticket after all work that may read the tail
 };
 
@@ -206,6 +253,12 @@ struct vt_manager {
     pthread_mutex_t mu;              // guards published
     vt_stats published;
 };
+
+// Whether its rows may not be touched: it is swapped out, or on its way.
+static inline bool vti_seq_is_away(const vt_seq *s)
+{
+    return s->swapped || s->move;
+}
 
 // tally.c: both count st and return it.
 vt_status vti_tally_backend(vt_manager *m, vt_status st); // a call of the backend: VT_EDEVICE

@@ -21,6 +21,9 @@ typedef enum vti_job_kind {
     VTI_JOB_UNMAP,    // unmap them in every view
     VTI_JOB_WIPE,     // wipe them in every view; they stay mapped
     VTI_JOB_DESTROY,  // chunks of the pool, mapped nowhere: destroy them
+    VTI_JOB_WRITE,    // of a vti_copy, as the next two: chunks that are mapped to their slots
+    VTI_JOB_READ,     // and back
+    VTI_JOB_DROP,     // return the room of slots to the system
     VTI_N_JOB_KIND
 } vti_job_kind;
 

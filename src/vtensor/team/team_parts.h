@@ -4,6 +4,8 @@
 // all or nothing is of three kinds:
 //   asked before    truncate and fork fail for reasons that can be known (sequence/seq_undo.h)
 //   taken back      what is new is released; an extend is undone, since nobody has written yet
+//   turned round    ranks arrive in the swap or back at different times; if one fails, the others
+//                   turn round, and the call answers VT_BUSY until they have arrived
 //   harmless        what a rank has prepared or recorded beyond the others is never seen
 #ifndef VTI_TEAM_H
 #define VTI_TEAM_H
@@ -23,13 +25,18 @@ struct vt_team_domain {
     vt_domain *d[]; // [n]
 };
 
+typedef enum vti_team_way { VTI_TEAM_STAYS = 0, VTI_TEAM_GOES_OUT, VTI_TEAM_COMES_IN } vti_team_way;
+
 struct vt_team_seq {
     vt_team *t;
     vt_team_seq *newer, *older;
     uint32_t len_tok; // in every rank
-    bool is_swapped;
-    bool is_lost;  // ranks differ
-    vt_seq *seq[]; // [n]
+    bool is_swapped;  // or on its way
+    vti_team_way way;
+    bool had_none;  // when a swap_out began, no rank was swapped out
+    vt_status owed; // the failure for which ranks turn round
+    bool is_lost;   // ranks differ
+    vt_seq *seq[];  // [n]
 };
 
 #endif

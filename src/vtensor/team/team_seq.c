@@ -157,34 +157,64 @@ vt_status vt_team_seq_truncate(vt_team_seq *s, uint32_t len_tok)
 
 // ---- Swap
 
+typedef vt_status swap_fn(vt_seq *s);
+
+// Every rank goes on. *st: the first failure. True: some are still on their way.
+static bool ask_ranks(vt_team_seq *s, swap_fn *fn, vt_status *st)
+{
+    bool is_busy = false;
+    *st = VT_OK;
+    for (uint32_t k = 0; k < s->t->n; k++) {
+        vt_status one = fn(s->seq[k]);
+        is_busy |= one == VT_BUSY;
+        if (one != VT_BUSY && *st == VT_OK) *st = one;
+    }
+    return is_busy;
+}
+
+static vt_status team_arrived(vt_team_seq *s, vt_status st)
+{
+    s->way = VTI_TEAM_STAYS;
+    s->is_swapped = false;
+    for (uint32_t k = 0; k < s->t->n; k++) s->is_swapped |= vt_seq_is_swapped(s->seq[k]);
+    return st;
+}
+
+static void set_out(vt_team_seq *s, vti_team_way way)
+{
+    if (s->way == way) return;
+    s->had_none = !s->is_swapped;
+    s->is_swapped = true;
+    s->way = way;
+    s->owed = VT_OK;
+}
+
+// Goes on in one direction; after a failure in the other, as far as ranks can (`turns`: whether
+// they should).
+static vt_status go_on(vt_team_seq *s, swap_fn *forth, swap_fn *back, bool turns)
+{
+    vt_status st;
+    if (s->owed == VT_OK) {
+        bool is_busy = ask_ranks(s, forth, &s->owed);
+        if (s->owed == VT_OK) return is_busy ? VT_BUSY : team_arrived(s, VT_OK);
+    }
+    if (turns && ask_ranks(s, back, &st)) return VT_BUSY;
+    return team_arrived(s, s->owed);
+}
+
 vt_status vt_team_seq_swap_out(vt_team_seq *s)
 {
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    for (uint32_t k = 0; k < s->t->n; k++) {
-        vt_status st = vt_seq_swap_out(s->seq[k]);
-        if (st == VT_OK) continue;
-        while (!s->is_swapped && k-- > 0)
-            if (vt_seq_swap_in(s->seq[k]) != VT_OK) s->is_lost = true;
-        return st;
-    }
-    s->is_swapped = false;
-    for (uint32_t k = 0; k < s->t->n; k++) s->is_swapped |= vt_seq_is_swapped(s->seq[k]);
-    return VT_OK;
+    set_out(s, VTI_TEAM_GOES_OUT);
+    return go_on(s, vt_seq_swap_out, vt_seq_swap_in, s->had_none);
 }
 
 vt_status vt_team_seq_swap_in(vt_team_seq *s)
 {
     if (!s->is_swapped) return VT_OK;
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    for (uint32_t k = 0; k < s->t->n; k++) {
-        vt_status st = vt_seq_swap_in(s->seq[k]);
-        if (st == VT_OK) continue;
-        while (k-- > 0)
-            if (vt_seq_swap_out(s->seq[k]) != VT_OK) continue; // it waits in memory
-        return st;
-    }
-    s->is_swapped = false;
-    return VT_OK;
+    set_out(s, VTI_TEAM_COMES_IN);
+    return go_on(s, vt_seq_swap_in, vt_seq_swap_out, true);
 }
 
 // ---- Ahead of need
@@ -196,8 +226,20 @@ vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok, uint32_t deadlin
     return VT_OK;
 }
 
+static vt_status await_arrival(vt_team_seq *s)
+{
+    swap_fn *forth = s->way == VTI_TEAM_GOES_OUT ? vt_seq_swap_out : vt_seq_swap_in;
+    swap_fn *back = s->way == VTI_TEAM_GOES_OUT ? vt_seq_swap_in : vt_seq_swap_out;
+    bool turns = s->way == VTI_TEAM_COMES_IN || s->had_none;
+    vt_status st;
+    while ((st = go_on(s, forth, back, turns)) == VT_BUSY)
+        for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
+    return st;
+}
+
 vt_status vt_team_seq_wait(vt_team_seq *s)
 {
+    if (s->way != VTI_TEAM_STAYS) return await_arrival(s);
     for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
     return VT_OK;
 }

@@ -169,6 +169,7 @@ static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
     n->id = ++t->n_id;
     n->weight = n->id * UINT64_C(0x9e3779b97f4a7c15) ^ n->id >> 7;
     n->used = t->clock;
+    n->born_ms = n->used_ms = t->now_ms;
     vti_child_add(parent, n);
     vti_list_append(&d->nodes, n);
     vti_worth_settle(t, parent);

@@ -85,6 +85,13 @@ void vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t posit
 // Marks the node as used now, and those above it as far as their windows are needed with it.
 void vti_rtree_touch(vti_rtree *t, vti_node *n);
 
+// rtree_age.c: the clock of ages, and what is noted just before a leaf is evicted and just before a
+// match uses a node.
+void vti_rtree_tick(vti_rtree *t, uint64_t now_ms);
+void vti_rtree_note_eviction(vti_rtree *t, const vti_node *leaf);
+void vti_rtree_note_reuse(vti_rtree *t, const vti_node *n);
+const vt_prefix_ages *vti_rtree_ages(const vti_rtree *t);
+
 // References of sequences: a node with references is not evicted, nor is one above it.
 void vti_rtree_ref(vti_rtree *t, vti_node *n);
 void vti_rtree_unref(vti_rtree *t, vti_node *n);

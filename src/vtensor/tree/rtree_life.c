@@ -232,6 +232,7 @@ static void evict_leaf(vti_rtree *t, vti_node *n)
 {
     vt_domain *d = n->domain;
     assert(n->n_guard == 0 && !n->child);
+    vti_rtree_note_eviction(t, n);
     vti_worth_inherit(t, n->parent, n);
     vti_node_remove(t, n);
     t->n_evicted++;

@@ -50,7 +50,8 @@ struct vti_node {
     vt_domain *domain;       // NULL: removed
     uint32_t start, n_tok;   // tokens [start, start + n_tok) of the path
     uint32_t n_child, n_ref, n_guard, n_pin;
-    vt_retention keep; // as set for this node itself; until_ms = 0 if it is plain
+    vt_retention keep;         // as set for this node itself; until_ms = 0 if it is plain
+    uint64_t born_ms, used_ms; // tree->now_ms when it was made, and with `used`
     uint64_t
         used; // tree->clock when it was used last, or a child that is gone, or a node below that
               // needs its windows
@@ -88,6 +89,8 @@ struct vti_rtree {
     uint64_t n_id, n_domain_id, clock;
     uint64_t pinned_bytes; // of chunks of nodes with n_pin > 0
     uint64_t n_evicted;
+    uint64_t now_ms; // of the last tick
+    vt_prefix_ages ages;
 };
 
 // The chunks of a node in one group: chunk[i] is at position first + i.

@@ -95,6 +95,7 @@ void vti_worth_inherit(vti_rtree *t, vti_node *heir, const vti_node *from)
 {
     if (vti_node_is_root(heir)) return;
     if (from->used > heir->used) heir->used = from->used;
+    if (from->used_ms > heir->used_ms) heir->used_ms = from->used_ms;
     if (is_worth_more(&from->keep, &heir->keep) &&
         (is_plain(&heir->keep) || !ends_before(&from->keep, &heir->keep)))
         retention_set(t, heir, from->keep);
@@ -145,6 +146,7 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
     t->clock++;
     for (; !vti_node_is_root(n); n = n->parent) {
         n->used = t->clock;
+        n->used_ms = t->now_ms;
         vti_worth_settle(t, n);
         if (n->start <= front) break;
     }

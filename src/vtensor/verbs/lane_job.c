@@ -8,6 +8,8 @@
 // vti_job_now does all three. vti_job_post leaves the middle one to the mapper: until vti_jobs_take
 // or vti_lane_settle has committed the job, its lane is lent, and the owner does not touch it.
 //
+// A job of a vti_copy goes the same way; its owner looks at the outcome itself (seq_swap.c).
+//
 // A portion is done in all views, or in none: a failure, which ends the job, is undone. What was
 // done before stays. If the undo fails as well, the span is quarantined.
 #include "verbs.h"
@@ -221,6 +223,7 @@ static bool run_step(void *ctx, vti_job *base)
         [VTI_JOB_DESTROY] = destroy_step,
     };
     vti_lane_job *job = (vti_lane_job *)base;
+    if (job->kind >= VTI_JOB_WRITE) return vti_copy_step(ctx, (vti_copy *)job);
     job_run r = {.m = ctx, .job = job, .begin = job->n_done, .end = job->n};
     r.gr = job->kind == VTI_JOB_DESTROY ? NULL : &r.m->geo.group[job->group];
     if (job->n - job->n_done > job->portion) r.end = job->n_done + job->portion;
@@ -449,14 +452,53 @@ vt_status vti_destroy_post(vt_manager *m, uint32_t n)
     return VT_OK;
 }
 
+vt_status vti_copy_post(vt_manager *m, vti_copy *c)
+{
+    VT_TRY(mapper_get(m));
+    c->job.base.deadline = VTI_SWAP;
+    c->job.base.is_long = true;
+    if (!vti_mapper_post(m->mapper, &c->job.base)) return VT_NOSPACE;
+    c->is_lent = true;
+    m->n_lent++;
+    return VT_OK;
+}
+
+void vti_slots_drop_ahead(vt_manager *m)
+{
+    if (m->swap.drop.is_lent || !vti_slots_pick_stale(&m->swap)) return;
+    if (vti_copy_post(m, &m->swap.drop) != VT_OK) vti_slots_put_picked(&m->swap);
+}
+
+void vti_slots_drop_now(vt_manager *m)
+{
+    vti_copy_stop(m, &m->swap.drop);
+    while (vti_slots_pick_stale(&m->swap)) {
+        while (vti_copy_step(m, &m->swap.drop)) {
+        }
+        vti_slots_put_picked(&m->swap);
+    }
+}
+
+static void commit_copy(vt_manager *m, vti_copy *c)
+{
+    vti_calls_add(&m->tally.calls, &c->job.calls);
+    c->job.calls = (vti_calls){0}; // it may go on
+    c->is_lent = false;
+    if (c == &m->swap.drop) vti_slots_put_picked(&m->swap);
+}
+
 // Commits a job that has come back. A failure is reported to the sequence that asked for it, if it
 // is still alive.
-static void commit_returned(vt_manager *m, const vti_lane_job *job)
+static void commit_returned(vt_manager *m, vti_lane_job *job)
 {
     bool has_run = job->n_done > 0 || job->n_created > 0 || job->n_view > 0 || job->st != VT_OK;
     m->n_lent--;
     m->tally.jobs += has_run; // or it was taken back before it began
     m->tally.job_failures += job->st != VT_OK;
+    if (job->kind >= VTI_JOB_WRITE) {
+        commit_copy(m, (vti_copy *)job);
+        return;
+    }
     if (job == &m->job) {
         m->job_is_lent = false;
         commit_destroy(m);
@@ -470,8 +512,8 @@ static void commit_returned(vt_manager *m, const vti_lane_job *job)
 
 void vti_jobs_take(vt_manager *m)
 {
-    const vti_lane_job *job;
-    while (m->n_lent > 0 && (job = (const vti_lane_job *)vti_mapper_take(m->mapper)) != NULL)
+    vti_lane_job *job;
+    while (m->n_lent > 0 && (job = (vti_lane_job *)vti_mapper_take(m->mapper)) != NULL)
         commit_returned(m, job);
 }
 
@@ -501,4 +543,35 @@ void vti_jobs_settle(vt_manager *m)
     if (m->job_is_lent) claim_job(m, &m->job);
     for (uint32_t i = 0; m->n_lent > 0 && i < m->vset.n_span; i++)
         vti_span_settle(m, m->vset.span[i]);
+}
+
+void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group)
+{
+    vti_lane_job *job = &sp->lane[group].job;
+    if (!sp->lane[group].is_lent) return;
+    vti_mapper_wait(m->mapper, &job->base);
+    commit_returned(m, job);
+}
+
+// ---- Copies
+
+void vti_copy_stop(vt_manager *m, vti_copy *c)
+{
+    if (!c->is_lent) return;
+    (void)vti_mapper_claim(m->mapper, &c->job.base);
+    commit_returned(m, &c->job);
+}
+
+void vti_copy_await(vt_manager *m, vti_copy *c)
+{
+    if (!c->is_lent) return;
+    vti_mapper_wait(m->mapper, &c->job.base);
+    commit_returned(m, &c->job);
+}
+
+void vti_copies_stop(vt_manager *m)
+{
+    vti_copy_stop(m, &m->swap.drop);
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        if (sp->seq && sp->seq->move) vti_copy_stop(m, &sp->seq->move->copy);
 }

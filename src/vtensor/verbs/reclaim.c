@@ -59,20 +59,26 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     return bytes <= vti_budget_left(m) + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
 }
 
-// Whether the device must be done with something before others can hold it.
-static bool device_has_some(const vt_manager *m)
+static bool is_leaving(const vt_seq *s)
+{
+    return s && s->move && s->move->phase <= VTI_MOVE_UNMAP;
+}
+
+bool vti_room_may_come(const vt_manager *m)
 {
     if (m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0) return true;
-    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
+        if (!sp->is_lost && is_leaving(sp->seq)) return true;
         for (uint32_t g = 0; g < m->geo.n_group; g++)
             if (!sp->is_lost && vti_lane_waits(&sp->lane[g])) return true;
+    }
     return false;
 }
 
-// What could not be had: it is not there, or the device still works with it.
+// What could not be had: it is not there, or not yet.
 static vt_status shortage_of(const vt_manager *m)
 {
-    return device_has_some(m) ? VT_BUSY : VT_NOSPACE;
+    return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
 }
 
 vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)

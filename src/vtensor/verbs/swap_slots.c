@@ -1,4 +1,10 @@
 // swap_slots.c - the swap as slots: its size, and who has which slot.
+//
+// A slot that is given back is stale: its room in the system is still taken. It is the first to be
+// handed out again; otherwise the mapper returns its room, since that takes long.
+//
+//   free_slot   fresh .. fresh | stale .. stale |
+//               0                n_free-n_stale n_free
 #include "verbs.h"
 
 #include <stdlib.h>
@@ -39,16 +45,48 @@ void vti_swap_free(vti_swap *sw)
 
 uint32_t vti_slot_take(vt_manager *m, uint32_t group)
 {
-    m->swap.used_bytes += m->geo.group[group].chunk_bytes;
-    return m->swap.free_slot[--m->swap.n_free];
+    vti_swap *sw = &m->swap;
+    sw->used_bytes += m->geo.group[group].chunk_bytes;
+    sw->n_stale -= sw->n_stale > 0;
+    return sw->free_slot[--sw->n_free];
+}
+
+static void put_stale(vti_swap *sw, uint32_t slot)
+{
+    sw->free_slot[sw->n_free++] = slot;
+    sw->n_stale++;
+}
+
+static void put_fresh(vti_swap *sw, uint32_t slot)
+{
+    uint32_t first_stale = sw->n_free - sw->n_stale;
+    sw->free_slot[sw->n_free++] = sw->free_slot[first_stale];
+    sw->free_slot[first_stale] = slot;
 }
 
 void vti_slot_put(vt_manager *m, const vti_swapped *c)
 {
-    m->vmm->ops->swap_drop(m->vmm, c->slot * m->swap.slot_bytes,
-                           m->geo.group[c->group].chunk_bytes);
-    m->swap.free_slot[m->swap.n_free++] = c->slot;
+    put_stale(&m->swap, c->slot);
     m->swap.used_bytes -= m->geo.group[c->group].chunk_bytes;
+}
+
+bool vti_slots_pick_stale(vti_swap *sw)
+{
+    uint32_t n = 0;
+    for (; n < VTI_DROP_SLOTS && sw->n_stale > 0; n++, sw->n_stale--)
+        sw->dropping[n] = (vti_swapped){.slot = sw->free_slot[--sw->n_free]};
+    sw->drop = (vti_copy){.job = {.kind = VTI_JOB_DROP, .n = n}, .list = sw->dropping};
+    return n > 0;
+}
+
+void vti_slots_put_picked(vti_swap *sw)
+{
+    for (uint32_t i = 0; i < sw->drop.job.n; i++)
+        if (i < sw->drop.job.n_done)
+            put_fresh(sw, sw->dropping[i].slot);
+        else
+            put_stale(sw, sw->dropping[i].slot);
+    sw->drop.job.n = 0;
 }
 
 void vti_swap_forget(vt_seq *s)

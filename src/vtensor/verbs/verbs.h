@@ -12,7 +12,8 @@
 
 // Deadlines of jobs: the step in which they are needed, or one of these, which come after all
 // steps.
-#define VTI_SOON   (UINT64_MAX - 3)
+#define VTI_SOON   (UINT64_MAX - 4)
+#define VTI_SWAP   (UINT64_MAX - 3)
 #define VTI_REFILL (UINT64_MAX - 2)
 #define VTI_WIPE   (UINT64_MAX - 1)
 #define VTI_RETURN UINT64_MAX
@@ -32,7 +33,13 @@ void vti_swap_free(vti_swap *sw);
 vt_status vti_swap_open(vt_manager *m); // once. Errors: VT_EINVAL (no swap is configured)
 uint32_t vti_slot_take(vt_manager *m, uint32_t group); // Pre: one is free
 void vti_slot_put(vt_manager *m, const vti_swapped *c);
-void vti_swap_forget(vt_seq *s); // returns the sequence's slots
+void vti_swap_forget(vt_seq *s); // returns the sequence's slots. Pre: it is not on its way
+// Slots whose room is to be returned go into the list of the job; false: there are none.
+bool vti_slots_pick_stale(vti_swap *sw);
+void vti_slots_put_picked(vti_swap *sw); // as far as the job went
+
+// swap_copy.c: runs on either thread
+bool vti_copy_step(const vt_manager *m, vti_copy *c); // true: there is more to do
 
 // fence.c: none of these waits but vti_fence_await
 vt_status vti_fence_take(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
@@ -74,7 +81,15 @@ vt_status vti_destroy_post(vt_manager *m, uint32_t n);             // the same
 void vti_jobs_take(vt_manager *m);                                 // commits what is done
 void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group); // takes its job back
 void vti_span_settle(vt_manager *m, vti_span *sp);
-void vti_jobs_settle(vt_manager *m); // all
+void vti_jobs_settle(vt_manager *m);                              // all, but for copies
+void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group); // waits until its job is done
+// A copy goes on where it stopped. Errors: as vti_job_post.
+vt_status vti_copy_post(vt_manager *m, vti_copy *c);
+void vti_copy_stop(vt_manager *m, vti_copy *c); // takes it back; waits for a slice at most
+void vti_copy_await(vt_manager *m, vti_copy *c);
+void vti_copies_stop(vt_manager *m); // all
+void vti_slots_drop_ahead(vt_manager *m);
+void vti_slots_drop_now(vt_manager *m); // by the caller, not by the mapper
 
 // chunk_take.c
 typedef enum vti_haste {
@@ -99,6 +114,9 @@ uint64_t vti_pool_bytes(const vt_manager *m);
 uint64_t vti_spare_for_newcomers(
     const vt_manager *m); // the pool, and the warm chunks of idle spans
 uint64_t vti_evictable_bytes(const vt_manager *m);
+// Whether others can hold some memory as soon as the device is done with it, or once its rows are
+// in the swap.
+bool vti_room_may_come(const vt_manager *m);
 // Returns spare memory to the system until `bytes` are returned, or there is none.
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
 // Lets the mapper do a portion of it, beyond spare_high.

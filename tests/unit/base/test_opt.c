@@ -5,12 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/system/opt.h"
+#include "base/option/opt.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 
@@ -19,7 +21,7 @@ typedef struct values {
     int port;
     uint64_t seed, memory;
     float top_p;
-    const char *model, *note;
+    const char *model, *note, *style, *config;
     fxi_opt_ints batch;
 } values;
 
@@ -34,9 +36,12 @@ static const fxi_opt rows[] = {
     {"top-p", 0, "P", FXI_OPT_FLOAT, 0.25, 1, "1", AT(top_p), CMD_ALL, "nucleus"},
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), CMD_ALL, "the model"},
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 64, "1,8", AT(batch), CMD_ALL, "sizes"},
+    {"style", 0, "plain|rich", FXI_OPT_CHOICE, 0, 0, "plain", AT(style), CMD_A, "looks"},
+    {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), CMD_ALL, "options"},
     {"secret", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), CMD_A, NULL},
 };
-static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "OPTTEST_"};
+static const fxi_opt_section sections[] = {{"a", CMD_A}, {"b", CMD_B}};
+static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "OPTTEST_", sections, 2};
 
 static values got;
 static fxi_opt_rest rest;
@@ -49,6 +54,7 @@ static fx_status parse(unsigned command, char *const *argv)
     while (argv[argc]) argc++;
     memset(&got, 0, sizeof got);
     memset(&err, 0, sizeof err);
+    fxi_opt_rest_free(&rest);
     return fxi_opt_parse(&table, command, argc, argv, &got, &rest, &err);
 }
 
@@ -215,6 +221,116 @@ static void test_environment(void **state)
     unsetenv("OPTTEST_TOP_P");
 }
 
+static const char *config_file(const char *text)
+{
+    static char path[] = "/tmp/test_opt_XXXXXX";
+    static bool made;
+    if (!made) close(mkstemp(path));
+    made = true;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fputs(text, f) >= 0, 1);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    OK("--style", "rich");
+    assert_string_equal(got.style, "rich");
+    FAILS("--style: 'ric' is not one of plain|rich", "--style", "ric");
+    FAILS("--style: '' is not one of plain|rich", "--style=");
+    FAILS("--style: 'plain|rich' is not one of plain|rich", "--style", "plain|rich");
+}
+
+// A flag wins over the environment, that over the file, that over the default.
+static void test_sources_in_order(void **state)
+{
+    (void)state;
+    char *path =
+        (char *)config_file("port = 1\nseed = 2 # two\n kv-memory=3K\njson = on\n"
+                            "model = \"a \\\"b\\\" # c\\\\\"\n[b]\nseed = 9\n[a]\nport = 5\n");
+    OK("--config", path);
+    assert_int_equal(got.port, 5); // of our section
+    assert_int_equal(got.seed, 2);
+    assert_int_equal(got.memory, 3 << 10);
+    assert_true(got.json);
+    assert_string_equal(got.model, "a \"b\" # c\\");
+    setenv("OPTTEST_PORT", "6", 1);
+    setenv("OPTTEST_CONFIG", path, 1);
+    OK("-s", "4", "rest");
+    assert_int_equal(got.port, 6);
+    assert_int_equal(got.seed, 4);
+    assert_int_equal(rest.n, 1);
+    assert_int_equal(PARSE(CMD_B, "-j"), FX_OK);
+    assert_int_equal(got.seed, 9);
+    unsetenv("OPTTEST_PORT");
+    unsetenv("OPTTEST_CONFIG");
+}
+
+static void test_wrong_files(void **state)
+{
+    static const struct {
+        const char *text, *wrong; // behind the name of the file
+    } file_rows[] = {
+        {"\n\nprot = 1\n", ":3: unknown option 'prot'; did you mean 'port'?"},
+        {"nothing-like-it = 1", ":1: unknown option 'nothing-like-it'"},
+        {"[b]\nstyle = rich", ":2: unknown option 'style'"},
+        {"[c]\nport = 1", ":2: there is no command 'c'"},
+        {"port = 70000", ":1: port: '70000' is not a whole number from 0 to 65535"},
+        {"style = poor", ":1: style: 'poor' is not one of plain|rich"},
+        {"port", ":1: this is not 'key = value': 'port'"},
+        {"port =", ":1: there is no value for 'port'"},
+        {"port = # 7", ":1: there is no value for 'port'"},
+        {"Port = 7", ":1: this is no option: 'Port'"},
+        {"= 7", ":1: this is no option: ''"},
+        {"port = 7\nport = 8", ":2: 'port' is set twice, first in line 1"},
+        {"model = \"a", ":1: the closing '\"' is missing"},
+        {"model = \"a\" b", ":1: unexpected text behind the quotes: 'b'"},
+        {"model = \"\\q\"", ":1: an unknown escape in the quoted text"},
+        {"[a\nport = 1", ":1: a ']' is missing"},
+        {"[]", ":1: this is no section: ''"},
+        {"[a] b", ":1: unexpected text behind ']': 'b'"},
+        {"model = \033[2J", ":1: there is a control character"},
+        {"config = x", ":1: 'config' cannot be set in a file"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof file_rows / sizeof file_rows[0]; i++) {
+        char *path = (char *)config_file(file_rows[i].text), want[256];
+        snprintf(want, sizeof want, "%s%s", path, file_rows[i].wrong);
+        FAILS(want, "--config", path);
+    }
+    assert_int_equal(PARSE(CMD_A, "--config", "/nowhere/x"), FX_EIO);
+    assert_string_equal(err.text, "cannot open /nowhere/x: No such file or directory");
+    assert_int_equal(PARSE(CMD_A, "--config", "/tmp"), FX_EIO);
+}
+
+// What is shown is a file that gives the same values.
+static void test_values_in_effect(void **state)
+{
+    (void)state;
+    char *path = (char *)config_file("# a comment\r\nmodel = \"x \\\"\\t#\"\r\nseed = 11\r\n");
+    fxi_buf text = {0}, again = {0};
+    OK("--config", path, "--port=9");
+    assert_true(fxi_opt_show(&table, CMD_A, &rest, &text));
+    assert_non_null(strstr(text.p, "port = 9  # --port\n"));
+    assert_non_null(strstr(text.p, ":3\n")); // seed
+    assert_non_null(strstr(text.p, "\nbatch = 1,8\n"));
+    assert_non_null(strstr(text.p, "# kv-memory =\n"));
+    assert_non_null(strstr(text.p, "model = \"x \\\"\\t#\"  # "));
+    assert_null(strstr(text.p, "secret"));
+    const values first = got;
+    path = (char *)config_file(text.p);
+    OK("--config", path);
+    assert_int_equal(got.port, 9);
+    assert_int_equal(got.seed, first.seed);
+    assert_string_equal(got.model, "x \"\t#");
+    assert_true(fxi_opt_show(&table, CMD_A, &rest, &again));
+    fxi_buf_free(&text);
+    fxi_buf_free(&again);
+}
+
 static void test_help_text(void **state)
 {
     (void)state;
@@ -239,7 +355,14 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_sources_in_order),
+        cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_values_in_effect),
         cmocka_unit_test(test_help_text),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(config_file(""));
+    fxi_opt_rest_free(&rest);
+    return n_failed;
 }

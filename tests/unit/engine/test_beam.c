@@ -41,8 +41,10 @@ static void logits_of(fx_engine *eng, const int32_t *tok, int n, float *out)
     assert_int_equal(fxi_kv_create(eng->kv, &(fxi_kv_expect){.begin_tok = n}, &s), FX_OK);
     assert_int_equal(fxi_kv_extend(eng->kv, s, n), FX_OK);
     fxi_batch_seq run = {.views = fxi_kv_get_views(eng->kv, s), .n_tok = n, .n_logit = 1};
-    assert_int_equal(fxi_model_forward(eng->model, &(fxi_batch){tok, n, &run, 1}, out, NULL),
-                     FX_OK);
+    assert_int_equal(
+        fxi_model_forward(
+            eng->model, &(fxi_batch){.token = tok, .n_tok = n, .seq = &run, .n_seq = 1}, out, NULL),
+        FX_OK);
     fxi_kv_release(eng->kv, s);
 }
 

@@ -58,14 +58,16 @@ static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, cons
     return fails_now() ? fault.how : fault.real->seq_record(kv, s, d, tok, n_tok, keep);
 }
 
-static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status faulty_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s);
+    *is_moving = false;
+    return fails_now() ? fault.how : fault.real->seq_swap_out(kv, s, is_moving);
 }
 
-static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s)
+static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s);
+    *is_moving = false;
+    return fails_now() ? fault.how : fault.real->seq_swap_in(kv, s, is_moving);
 }
 
 static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)

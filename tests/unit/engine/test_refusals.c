@@ -43,54 +43,64 @@ static const int32_t too_high[] = {5, N_VOCAB}, negative[] = {-1}, some[] = {7, 
                      more[] = {9, 8, 7};
 static const fx_bias bias_outside[] = {{5, 1}, {N_VOCAB, 1}}, bias_nan[] = {{5, NAN}},
                      bias_inf[] = {{5, INFINITY}};
+static const int32_t end_only[] = {2};
+static const fx_id_run empty_run[] = {{some, 1}, {some, 0}}, run_outside[] = {{too_high, 2}},
+                       run_bans[] = {{some, 1}, {some + 1, 1}};
 static const char *const empty_stop[] = {"a", ""};
 
-#define REFUSALS(X)                                                                     \
-    X(FX_ENOSPACE, "budget", r->n_choice = 7, r->max_tok = 250)                         \
-    X(FX_ENOSPACE, "budget", r->n_choice = 7, r->max_tok = 1 << 30)                     \
-    X(FX_ENOSPACE, "budget", r->beam_width = 7, r->max_tok = 250)                       \
-    X(FX_ENOSPACE, "budget", r->n_best = 7, r->max_tok = 250)                           \
-    X(FX_EINVAL, "9 sequences", r->n_choice = MAX_SEQ + 1, r->max_tok = 1)              \
-    X(FX_EINVAL, "9 sequences", r->beam_width = MAX_SEQ + 1, r->max_tok = 1)            \
-    X(FX_EINVAL, "beam_width", r->beam_width = FX_MAX_BEAM + 1)                         \
-    X(FX_EINVAL, "beam_width", r->beam_width = -1)                                      \
-    X(FX_EINVAL, "beam_width", r->beam_width = 2, r->n_choice = 3)                      \
-    X(FX_EINVAL, "n_best", r->n_best = 2, r->n_choice = 3)                              \
-    X(FX_EINVAL, "n_best", r->n_best = 4, r->beam_width = 4)                            \
-    X(FX_EINVAL, "n_best", r->n_best = -1)                                              \
-    X(FX_EINVAL, "n: 0", r->n_choice = 0)                                               \
-    X(FX_EINVAL, "n: 65", r->n_choice = FX_MAX_CHOICE + 1)                              \
-    X(FX_EINVAL, "top logprobs", r->n_top = FX_MAX_TOP + 1)                             \
-    X(FX_EINVAL, "prompt logprobs", r->n_prompt_top = FX_MAX_TOP + 1)                   \
-    X(FX_EINVAL, "no tokens", r->n_prompt = 0)                                          \
-    X(FX_ECONTEXT, "256 tokens", r->n_prompt = CTX_TOK)                                 \
-    X(FX_EINVAL, "prompt token 1: id 320", r->prompt = too_high, r->n_prompt = 2)       \
-    X(FX_EINVAL, "prompt token 0: id -1", r->prompt = negative, r->n_prompt = 1)        \
-    X(FX_EINVAL, "allowed token 1: id 320", s->allow = too_high, s->n_allow = 2)        \
-    X(FX_EINVAL, "banned token 0: id -1", s->ban = negative, s->n_ban = 1)              \
-    X(FX_EINVAL, "stop token 1: id 320", r->stop_token = too_high, r->n_stop_token = 2) \
-    X(FX_EINVAL, "bias token", s->bias = bias_outside, s->n_bias = 2)                   \
-    X(FX_EINVAL, "bias of token 5", s->bias = bias_nan, s->n_bias = 1)                  \
-    X(FX_EINVAL, "bias of token 5", s->bias = bias_inf, s->n_bias = 1)                  \
-    X(FX_EINVAL, "allowed is banned", s->allow = some, s->n_allow = 2, s->ban = more,   \
-      s->n_ban = 3)                                                                     \
-    X(FX_EINVAL, "stop string", r->stop = empty_stop, r->n_stop = 2)                    \
-    X(FX_EINVAL, "temperature", s->temperature = NAN)                                   \
-    X(FX_EINVAL, "temperature", s->temperature = -1)                                    \
-    X(FX_EINVAL, "temperature", s->temperature = INFINITY)                              \
-    X(FX_EINVAL, "top_p", s->top_p = NAN)                                               \
-    X(FX_EINVAL, "top_p", s->top_p = 0)                                                 \
-    X(FX_EINVAL, "min_p", s->min_p = 1.5f)                                              \
-    X(FX_EINVAL, "typical_p", s->typical_p = -0.5f)                                     \
-    X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = NAN)                     \
-    X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = -2)                      \
-    X(FX_EINVAL, "presence_penalty", s->presence_penalty = 2.5f)                        \
-    X(FX_EINVAL, "frequency_penalty", s->frequency_penalty = -INFINITY)                 \
-    X(FX_EINVAL, "length_penalty", r->length_penalty = NAN)                             \
-    X(FX_EINVAL, "top_k", s->top_k = -3)                                                \
-    X(FX_EINVAL, "min_tok", s->min_tok = -1)                                            \
-    X(FX_EINVAL, "priority", r->priority = FX_MAX_PRIORITY + 1)                         \
-    X(FX_EINVAL, "keep_priority", r->keep_priority = 8)                                 \
+#define REFUSALS(X)                                                                            \
+    X(FX_ENOSPACE, "budget", r->n_choice = 7, r->max_tok = 250)                                \
+    X(FX_ENOSPACE, "budget", r->n_choice = 7, r->max_tok = 1 << 30)                            \
+    X(FX_ENOSPACE, "budget", r->beam_width = 7, r->max_tok = 250)                              \
+    X(FX_ENOSPACE, "budget", r->n_best = 7, r->max_tok = 250)                                  \
+    X(FX_EINVAL, "9 sequences", r->n_choice = MAX_SEQ + 1, r->max_tok = 1)                     \
+    X(FX_EINVAL, "9 sequences", r->beam_width = MAX_SEQ + 1, r->max_tok = 1)                   \
+    X(FX_EINVAL, "beam_width", r->beam_width = FX_MAX_BEAM + 1)                                \
+    X(FX_EINVAL, "beam_width", r->beam_width = -1)                                             \
+    X(FX_EINVAL, "beam_width", r->beam_width = 2, r->n_choice = 3)                             \
+    X(FX_EINVAL, "n_best", r->n_best = 2, r->n_choice = 3)                                     \
+    X(FX_EINVAL, "n_best", r->n_best = 4, r->beam_width = 4)                                   \
+    X(FX_EINVAL, "n_best", r->n_best = -1)                                                     \
+    X(FX_EINVAL, "n: 0", r->n_choice = 0)                                                      \
+    X(FX_EINVAL, "n: 65", r->n_choice = FX_MAX_CHOICE + 1)                                     \
+    X(FX_EINVAL, "top logprobs", r->n_top = FX_MAX_TOP + 1)                                    \
+    X(FX_EINVAL, "prompt logprobs", r->n_prompt_top = FX_MAX_TOP + 1)                          \
+    X(FX_EINVAL, "no tokens", r->n_prompt = 0)                                                 \
+    X(FX_ECONTEXT, "This model's maximum context length is 256 tokens", r->n_prompt = CTX_TOK) \
+    X(FX_EINVAL, "prompt token 1: id 320", r->prompt = too_high, r->n_prompt = 2)              \
+    X(FX_EINVAL, "prompt token 0: id -1", r->prompt = negative, r->n_prompt = 1)               \
+    X(FX_EINVAL, "allowed token 1: id 320", s->allow = too_high, s->n_allow = 2)               \
+    X(FX_EINVAL, "banned token 0: id -1", s->ban = negative, s->n_ban = 1)                     \
+    X(FX_EINVAL, "stop token 1: id 320", r->stop_token = too_high, r->n_stop_token = 2)        \
+    X(FX_EINVAL, "bias token", s->bias = bias_outside, s->n_bias = 2)                          \
+    X(FX_EINVAL, "bias of token 5", s->bias = bias_nan, s->n_bias = 1)                         \
+    X(FX_EINVAL, "bias of token 5", s->bias = bias_inf, s->n_bias = 1)                         \
+    X(FX_EINVAL, "allowed is banned", s->allow = some, s->n_allow = 2, s->ban = more,          \
+      s->n_ban = 3)                                                                            \
+    X(FX_EINVAL, "allowed is banned", s->allow = some, s->n_allow = 2, s->ban_run = run_bans,  \
+      s->n_ban_run = 2)                                                                        \
+    X(FX_EINVAL, "run of tokens is empty", s->ban_run = empty_run, s->n_ban_run = 2)           \
+    X(FX_EINVAL, "banned token 1: id 320", s->ban_run = run_outside, s->n_ban_run = 1)         \
+    X(FX_EINVAL, "min_tok: every", s->allow = end_only, s->n_allow = 1, s->min_tok = 1)        \
+    X(FX_EINVAL, "min_tok: every", s->allow = some, s->n_allow = 2, s->min_tok = 3,            \
+      r->stop_token = some, r->n_stop_token = 2)                                               \
+    X(FX_EINVAL, "stop string", r->stop = empty_stop, r->n_stop = 2)                           \
+    X(FX_EINVAL, "temperature", s->temperature = NAN)                                          \
+    X(FX_EINVAL, "temperature", s->temperature = -1)                                           \
+    X(FX_EINVAL, "temperature", s->temperature = INFINITY)                                     \
+    X(FX_EINVAL, "top_p", s->top_p = NAN)                                                      \
+    X(FX_EINVAL, "top_p", s->top_p = 0)                                                        \
+    X(FX_EINVAL, "min_p", s->min_p = 1.5f)                                                     \
+    X(FX_EINVAL, "typical_p", s->typical_p = -0.5f)                                            \
+    X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = NAN)                            \
+    X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = -2)                             \
+    X(FX_EINVAL, "presence_penalty", s->presence_penalty = 2.5f)                               \
+    X(FX_EINVAL, "frequency_penalty", s->frequency_penalty = -INFINITY)                        \
+    X(FX_EINVAL, "length_penalty", r->length_penalty = NAN)                                    \
+    X(FX_EINVAL, "top_k", s->top_k = -3)                                                       \
+    X(FX_EINVAL, "min_tok", s->min_tok = -1)                                                   \
+    X(FX_EINVAL, "priority", r->priority = FX_MAX_PRIORITY + 1)                                \
+    X(FX_EINVAL, "keep_priority", r->keep_priority = 8)                                        \
     X(FX_EINVAL, "on_event", r->on_event = NULL)
 
 static void expect_refusal(const fx_request *req, fx_status want, const char *says)
@@ -143,6 +153,14 @@ static void test_limits_are_allowed(void **state)
     req.n_choice = MAX_SEQ;
     bits_ask(eng, &req, &got);
     assert_int_equal(got.n_choice, MAX_SEQ);
+    req = bits_request(prompt, 3, 2, &got);
+    req.sampling.repetition_penalty = 1e30F;
+    bits_ask(eng, &req, &got);
+    req = bits_request(prompt, 3, 2, &got);
+    req.sampling.allow = end_only;
+    req.sampling.n_allow = 1;
+    bits_ask(eng, &req, &got);
+    assert_int_equal(got.choice[0].tok[1].tok, end_only[0]);
     req = bits_request(prompt, 3, -1, &got); // as many as the memory holds
     req.n_choice = MAX_SEQ;
     bits_ask(eng, &req, &got);

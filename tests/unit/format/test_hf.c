@@ -23,7 +23,7 @@ static float *numbers_of(const fxi_gguf *g, const fxi_gguf_tensor *t, size_t *n)
     fx_error err;
     *n = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     float *v = malloc(*n * sizeof *v);
-    if (fxi_gguf_fetch(g, t, 0, t->size_bytes, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_gguf_fetch(g, t, 0, t->size_bytes, NULL, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_row_to_f32((fxi_dtype)t->type->id, t->data, *n, v);
     fxi_gguf_drop(g, t->data, t->size_bytes);
     return v;
@@ -129,7 +129,7 @@ static void test_parts_of_computed_tensors(void **state)
         float v[256];
         assert_true(t->ne[0] <= 256);
         const char *at = (const char *)t->data + from * row;
-        assert_int_equal(fxi_gguf_fetch(g, t, from * row + row / 2, 1, &err), FX_OK);
+        assert_int_equal(fxi_gguf_fetch(g, t, from * row + row / 2, 1, NULL, &err), FX_OK);
         fxi_row_to_f32((fxi_dtype)t->type->id, at, t->ne[0], v);
         assert_memory_equal(v, all + from * t->ne[0], t->ne[0] * sizeof *v);
         fxi_gguf_drop(g, at, row);
@@ -338,11 +338,15 @@ static void test_pooling_of_sentence_transformers(void **state)
     expect_pooling("{\"pooling_mode_lasttoken\": true}", list, 3, true);
     expect_pooling("{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": false}", "[]",
                    1, false);
+    expect_pooling("{\"pooling_mode\": \"cls\"}", list, 2, true);
     write_text("1_Pooling/config.json", "{\"pooling_mode_max_tokens\": true}");
     expect_refused("only mean, cls and lasttoken are supported");
     write_text("1_Pooling/config.json",
                "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
     expect_refused("a second mode of pooling");
+    write_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\": true}");
+    write_text("modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
+    expect_refused("modules.json: type: module 'Dense' is not supported");
     remove(SCRATCH "/1_Pooling/config.json");
     remove(SCRATCH "/modules.json");
     rmdir(SCRATCH "/1_Pooling");

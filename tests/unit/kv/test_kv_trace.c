@@ -142,7 +142,7 @@ static void do_memory(int i)
     else if (what == 3 && elastic)
         (void)fxi_kv_set_budget(t.w.kv, t.budget_bytes);
     else
-        fxi_kv_step(t.w.kv, draw(0, 2) * 8, t.now_ms += 10);
+        kv_world_step(&t.w, draw(0, 2) * 8, t.now_ms += 10);
 }
 
 static void do_prepare(int i)
@@ -191,7 +191,7 @@ static void run_trace(uint64_t seed, int n_step)
         if (armed) vt_fault_disarm(t.w.fault);
         if (i % ALL_CHECKED == 0) kv_world_verify(&t.w);
     }
-    fxi_kv_step(t.w.kv, 0, t.now_ms + 10); // puts right what failed
+    kv_world_step(&t.w, 0, t.now_ms + 10); // puts right what failed
     kv_world_close(&t.w);
 }
 

@@ -50,6 +50,8 @@ void runner_open(runner *r, runner_model m, const variant *v)
     for (int i = 0; i <= v->n_other; i++)
         assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;
+    r->embeds = !s->generates;
+    r->n_out = r->embeds ? s->dim : s->n_vocab;
 }
 
 void runner_close(runner *r)
@@ -59,37 +61,41 @@ void runner_close(runner *r)
     fxi_pool_destroy(r->pool);
 }
 
-void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, float *logits)
+void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float *out)
 {
     int32_t tok[RUNNER_MAX_TOK * (1 + RUNNER_OTHERS)];
     fxi_batch_seq seq[1 + RUNNER_OTHERS];
-    fxi_batch b = {.token = tok, .seq = seq};
+    fxi_batch b = {.token = tok, .seq = seq, .rows = r->embeds ? out : NULL};
     for (int s = v->n_other; s >= 0; s--) {
         assert_int_equal(fxi_kv_extend(r->kv, r->seq[s], from + n), FX_OK);
         for (int i = 0; i < n; i++) tok[b.n_tok++] = token(r, s, from + i);
-        seq[b.n_seq++] =
-            (fxi_batch_seq){fxi_kv_get_views(r->kv, r->seq[s]), from, n, s == 0 ? n_logit : 0};
+        seq[b.n_seq++] = (fxi_batch_seq){.views = fxi_kv_get_views(r->kv, r->seq[s]),
+                                         .pos = from,
+                                         .n_tok = n,
+                                         .n_logit = s == 0 ? n_row : 0,
+                                         .embeds = r->embeds};
     }
-    assert_int_equal(fxi_model_forward(r->model, &b, logits, NULL), FX_OK);
+    assert_int_equal(fxi_model_forward(r->model, &b, r->embeds ? NULL : out, NULL), FX_OK);
 }
 
-static float *run(runner_model m, const variant *v, int n_tok, int *n_vocab)
+static float *run(runner_model m, const variant *v, int n_tok, int *n_out)
 {
     runner r;
     runner_open(&r, m, v);
-    float *logits = malloc((size_t)r.n_vocab * sizeof *logits);
-    for (int from = 0; from < n_tok; from += v->chunk) {
-        int n = n_tok - from < v->chunk ? n_tok - from : v->chunk;
-        runner_pass(&r, v, from, n, from + n == n_tok, logits); // chunks before the last want none
+    float *out = malloc((size_t)r.n_out * sizeof *out);
+    const int chunk = fxi_model_get_shape(r.model)->is_causal ? v->chunk : n_tok;
+    for (int from = 0; from < n_tok; from += chunk) {
+        int n = n_tok - from < chunk ? n_tok - from : chunk;
+        runner_pass(&r, v, from, n, from + n == n_tok, out); // chunks before the last want none
     }
-    *n_vocab = r.n_vocab;
+    *n_out = r.n_out;
     runner_close(&r);
-    return logits;
+    return out;
 }
 
-float *run_plain(runner_model m, int n_tok, int *n_vocab)
+float *run_plain(runner_model m, int n_tok, int *n_out)
 {
-    return run(m, &plain, n_tok, n_vocab);
+    return run(m, &plain, n_tok, n_out);
 }
 
 static void check_variant(runner_model m, const char *what, const variant *v, int n_tok,
@@ -99,17 +105,17 @@ static void check_variant(runner_model m, const char *what, const variant *v, in
         print_message("%s: not run by this machine\n", v->what);
         return;
     }
-    int n_vocab;
-    float *got = run(m, v, n_tok, &n_vocab);
-    if (memcmp(got, want, (size_t)n_vocab * sizeof *got) != 0)
+    int n_out;
+    float *got = run(m, v, n_tok, &n_out);
+    if (memcmp(got, want, (size_t)n_out * sizeof *got) != 0)
         fail_msg("%s: %s gives other bits", what, v->what);
     free(got);
 }
 
 void check_variants(runner_model m, const char *what, int n_tok, bool with_ref)
 {
-    int n_vocab;
-    float *want = run_plain(m, n_tok, &n_vocab);
+    int n_out;
+    float *want = run_plain(m, n_tok, &n_out);
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         if (with_ref || !variants[i].kernel_path || strcmp(variants[i].kernel_path, "ref"))
             check_variant(m, what, &variants[i], n_tok, want);

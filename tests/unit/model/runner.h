@@ -21,6 +21,8 @@ typedef struct runner {
     fxi_kv *kv;
     fxi_kv_seq *seq[1 + RUNNER_OTHERS];
     int n_vocab;
+    bool embeds; // the model generates nothing: its rows stand for logits
+    int n_out;   // numbers of a row or of its logits
 } runner;
 
 // A model file, and the type of its cache (NULL: f16).
@@ -32,11 +34,12 @@ void runner_open(runner *r, runner_model m, const variant *v);
 void runner_close(runner *r);
 
 // One pass: n tokens of sequence 0, starting at `from`, and as many of the other sequences, which
-// come first in the batch. logits: n_logit rows, of the last tokens of sequence 0.
-void runner_pass(runner *r, const variant *v, int from, int n, int n_logit, float *logits);
+// come first in the batch. out: logits of the last n_row tokens of sequence 0, or their rows.
+void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float *out);
 
-// The logits after the last of n_tok tokens of sequence 0, [n_vocab], freed with free().
-float *run_plain(runner_model m, int n_tok, int *n_vocab);
+// The logits after the last of n_tok tokens of sequence 0, or its row, [n_out], freed with free().
+// Models that are not causal get all of them in one pass, in every variant.
+float *run_plain(runner_model m, int n_tok, int *n_out);
 
 // Fails unless the model gives the same bits in every variant that this machine can run. with_ref:
 // plain C too, which takes minutes with larger models.

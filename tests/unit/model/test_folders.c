@@ -79,11 +79,9 @@ static void test_loaded_directly_or_converted(void **state)
 }
 
 // Q8_0 keeps the logits near; the bound is a few times what 8 bits cost in two layers.
-static void test_quantized_folder(void **state)
+static void check_quantized(const char *folder)
 {
-    (void)state;
     int n, n_same;
-    const char *const folder = VECTORS "folders/gpt-oss";
     convert_folder(folder, "q8_0");
     float *direct = run_plain((runner_model){folder, NULL}, N_TOK, &n);
     float *quantized = run_plain((runner_model){CONVERTED, NULL}, N_TOK, &n_same);
@@ -93,6 +91,13 @@ static void test_quantized_folder(void **state)
     free(direct);
     free(quantized);
     remove(CONVERTED);
+}
+
+static void test_quantized_folder(void **state)
+{
+    (void)state;
+    check_quantized(VECTORS "folders/gpt-oss");
+    check_quantized(VECTORS "folders/opt-post-norm"); // embeddings of another width
 }
 
 int main(void)

@@ -88,7 +88,8 @@ static const struct refusal {
 } refused[] = {
     {{"llama.attention.clamp_kqv", 'f', 8, NULL}, "attention.clamp_kqv"},
     {{"llama.attention.max_alibi_bias", 'f', 8, NULL}, "attention.max_alibi_bias"},
-    {{"llama.attention.causal", 'b', 0, NULL}, "attention.causal"},
+    {{"llama.do_layer_norm_before", 'b', 0, NULL}, "do_layer_norm_before"},
+    {{"llama.pooling_type", 'u', 4, NULL}, "pooling_type"},
     {{"llama.something_new", 'u', 1, NULL}, "'llama.something_new'"},
     {{"llama.something_new", 'f', 0.5, NULL}, "'llama.something_new'"},
     {{"llama.something_new", 's', 0, "yes"}, "'llama.something_new'"},

@@ -177,7 +177,8 @@ static void test_flaws_are_named(void **state)
 static void test_types_we_do_not_run(void **state)
 {
     (void)state;
-    static const uint32_t foreign[] = {17, 34, 35}; // IQ2_XS, TQ1_0, TQ2_0
+    // IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, TQ1_0, TQ2_0
+    static const uint32_t foreign[] = {19, 29, 16, 17, 22, 18, 21, 34, 35};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const fxi_dtype types[9] = {[7] = (fxi_dtype)foreign[i]}; // all others F32
         const small_model m = {

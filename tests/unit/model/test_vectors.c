@@ -72,8 +72,11 @@ static void feed(rig *r, const int32_t *tok, int from, int to)
     while (from < to) {
         int n = to - from < 64 ? to - from : 64;
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, from + n), FX_OK);
-        fxi_batch_seq seq = {fxi_kv_get_views(r->kv, r->seq), from, n, from + n == to};
-        fxi_batch batch = {tok + from, n, &seq, 1};
+        fxi_batch_seq seq = {.views = fxi_kv_get_views(r->kv, r->seq),
+                             .pos = from,
+                             .n_tok = n,
+                             .n_logit = from + n == to};
+        fxi_batch batch = {.token = tok + from, .n_tok = n, .seq = &seq, .n_seq = 1};
         assert_int_equal(fxi_model_forward(r->model, &batch, r->logits, NULL), FX_OK);
         from += n;
     }

@@ -343,6 +343,35 @@ static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
     v->unk = s->unk;
 }
 
+// Whether every character becomes a token of its own at least: none vanishes, none fuses with the
+// next, and no word becomes the unknown token as a whole.
+static bool counts_characters(const fxi_vocab *v)
+{
+    bool units = v->unit_bytes, bytes = v->byte_fallback;
+    for (int i = 0; i < 256; i++) {
+        units &= v->unit[i] >= 0 && v->unit[i] < v->n;
+        bytes &= v->byte_id[i] >= 0;
+    }
+    if (v->kind == FXI_VOCAB_WORDS) return false;
+    return units || bytes || (v->unk >= 0 && !v->fuse_unknown);
+}
+
+static void measure_tokens(fxi_vocab *v)
+{
+    v->loses_text = v->norms.n > 0;
+    for (size_t i = 0; i < v->n_split; i++)
+        v->loses_text |=
+            v->split[i].how == FXI_SPLIT_REMOVED || v->split[i].how == FXI_SPLIT_CHANGE;
+    for (int32_t i = 0; i < v->n; i++) {
+        const fxi_token *t = &v->token[i];
+        const size_t n = t->n_piece > t->n_text ? t->n_piece : t->n_text;
+        if (n > v->longest) v->longest = n;
+        v->loses_text |= t->eats_left || t->eats_right;
+    }
+    if (v->longest < 4) v->longest = 4; // an unknown character is one token, too
+    if (!counts_characters(v)) v->longest = 0;
+}
+
 static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     char *pool;
@@ -355,6 +384,7 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     FX_TRY(make_norms(v, s, &pool, err));
     FX_TRY(make_kept(v, s, err));
     FX_TRY(make_splits(v, s, &pool, err));
+    measure_tokens(v);
     return fxi_specials_make(v, s, err);
 }
 

@@ -57,8 +57,10 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     j.n_before = out->n;
     fxi_utf8_at(text, n_bytes, &j.front);
     j.space = flags & FXI_ENCODE_SPACE;
+    if (!v->loses_text) FX_TRY(fxi_encode_check_max(&j, n_bytes));
     fxi_word_remember(&j, n_bytes);
     fx_status st = encode_text(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
+    if (st == FX_OK) st = fxi_encode_check_max(&j, 0);
     if (st != FX_OK) out->n = j.n_before;
     free_job(&j);
     return st;

@@ -56,6 +56,9 @@ fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n); // vocab_
 // Bytes up to the first place where nothing merges across, or n. Pre: n > 0, units are characters.
 size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n);
 
+// vocab_word.c: whether n_bytes more, of a word or of a text that nothing shortens, may still fit
+// out->max ids. Errors: FX_ECONTEXT.
+fx_status fxi_encode_check_max(const fxi_encode_job *j, size_t n_bytes);
 // vocab_word.c: a word, by the model or from memory.
 void fxi_word_remember(fxi_encode_job *j, size_t n_bytes); // begins: the text has n_bytes
 fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n);

@@ -79,6 +79,7 @@ static fx_status put_found(special_walk *w, size_t at, special_match f)
     if (at >= end) return FX_OK; // white space that the token before it swallowed
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_encode_put(w->j, f.id));
+    FX_TRY(fxi_encode_check_max(w->j, 0));
     w->j->front = 0;
     w->from = end;
     return FX_OK;

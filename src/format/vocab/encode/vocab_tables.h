@@ -118,6 +118,9 @@ struct fxi_vocab {
     fxi_merges merges;     // of kinds SCORES and MERGES
     fxi_trie words;        // of kinds UNIGRAM and WORDS
     fxi_trie inside;       // of kind WORDS: pieces that continue a word, without their prefix
+    size_t longest;        // bytes of the longest token; 0: a word's length says nothing of its
+                           // tokens, because unknown characters fuse or vanish
+    bool loses_text;       // norm or split steps, or tokens that eat spaces, may shorten a text
     size_t max_word;       // of kind WORDS: characters; 0: no limit
     double unknown_score;  // of kind UNIGRAM
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none

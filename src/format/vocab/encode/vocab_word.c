@@ -109,15 +109,25 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
     return FX_OK;
 }
 
+fx_status fxi_encode_check_max(const fxi_encode_job *j, size_t n_bytes)
+{
+    const fxi_ids *out = j->out;
+    size_t least = j->v->longest ? n_bytes / j->v->longest : 0;
+    if (!out->max || (out->n <= out->max && least <= out->max - out->n)) return FX_OK;
+    return fxi_fail(j->err, FX_ECONTEXT, "the text has more than %zu tokens", out->max);
+}
+
 fx_status fxi_word_encode(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
     j->after_unknown = false;
+    FX_TRY(fxi_encode_check_max(j, n));
     if (v->unit_bytes || v->whole_words || v->drops_unknown || v->kind == FXI_VOCAB_UNIGRAM ||
         v->kind == FXI_VOCAB_WORDS)
         return encode_stretch(j, p, n);
     for (size_t at = 0, len; at < n; at += len) {
         len = fxi_merge_cut(v, p + at, n - at);
+        FX_TRY(fxi_encode_check_max(j, len));
         FX_TRY(encode_stretch(j, p + at, len));
     }
     return FX_OK;

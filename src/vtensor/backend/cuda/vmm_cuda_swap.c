@@ -5,6 +5,11 @@
 //                  --(copy)--> stage 1 --(sum, memcpy)--> swap     one is filled while the other
 //   in     swap --(memcpy, sum)--> stage 0 --(copy)--> device      is emptied
 //
+// The copies run in a stream of our own, beside the user's work: the manager has seen the ticket
+// pass behind which nothing writes these bytes (or, on the way back, uses them). The thread that
+// swaps waits for its own copies only. Buffers are small, so that the two halves overlap within a
+// slice.
+//
 // Pinned memory is withdrawn from the whole machine, and pinning is slow: only the buffers are
 // pinned, once, when the swap is opened. The swap itself is one private mapping: pages come with
 // the first write, and drop returns them.
@@ -14,7 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STAGE_BYTES = 8 << 20, HUGE_PAGE_BYTES = 2 << 20 };
+enum { STAGE_BYTES = 512 << 10, HUGE_PAGE_BYTES = 2 << 20 };
 
 static void assert_in_range(const vti_cuda *c, uint64_t offset, size_t size_bytes)
 {
@@ -154,11 +159,8 @@ static vt_status run_move(vti_cuda *c, vt_status (*move)(vti_cuda *, swap_move *
     return vti_cuda_own_finish(c, m->stream, move(c, m));
 }
 
-// Kernels that write what is swapped out may still be queued.
 static vt_status write_swap(vti_cuda *c, uint64_t offset, swap_move *m)
 {
-    bool is_passed;
-    VT_TRY(vti_cuda_fence_passed(c, vti_cuda_fence_take(c), true, &is_passed));
     vt_status st = run_move(c, move_out, m);
     if (st != VT_OK) drop_pages(c, offset, m->size_bytes);
     return st;

@@ -57,10 +57,23 @@ static int clamped_max_tok(const sim *w, const fx_request *req)
     return n;
 }
 
-static bool leaves_something(const fx_sampling *s)
+static bool ends_answers(const sim *w, const fx_request *req, int32_t tok)
 {
+    bool ends = false;
+    for (int i = 0; i < w->eng->n_end_tok; i++) ends |= w->eng->end_tok[i] == tok;
+    for (size_t i = 0; i < req->n_stop_token; i++) ends |= req->stop_token[i] == tok;
+    return ends;
+}
+
+// Whether some token may be drawn that is not banned and, with min_tok, does not end the answer.
+static bool leaves_something(const sim *w, const fx_request *req)
+{
+    const fx_sampling *s = &req->sampling;
     bool some = !s->n_allow;
-    for (size_t i = 0; i < s->n_allow; i++) some |= !s->n_ban || s->allow[i] != s->ban[0];
+    for (size_t i = 0; i < s->n_allow; i++) {
+        const bool is_banned = s->n_ban && s->allow[i] == s->ban[0];
+        some |= !is_banned && !(s->min_tok && ends_answers(w, req, s->allow[i]));
+    }
     return some;
 }
 
@@ -71,17 +84,18 @@ static bool queue_is_full(const sim *w, const fx_request *req)
            (eng->n_queued && eng->n_queued_tok + (int64_t)req->n_prompt > eng->opt.max_queue_tok);
 }
 
-static uint64_t bytes_for(const sim *w, int n_tok)
+static uint64_t alone_bytes(const sim *w, int n_tok)
 {
-    return fxi_kv_bytes_for(w->eng->kv, n_tok);
+    const fxi_kv_need one = {.n_seq = 1, .each = {n_tok, 0, n_tok}, .end_tok = n_tok};
+    return fxi_kv_cost(w->eng->kv, &one);
 }
 
 static fx_status expected_status(const sim *w, const fx_request *req)
 {
     if (fxi_request_n_seq(req) > w->eng->opt.max_seq) return FX_EINVAL;
-    if (!leaves_something(&req->sampling)) return FX_EINVAL;
+    if (!leaves_something(w, req)) return FX_EINVAL;
     if ((int)req->n_prompt >= w->eng->info.ctx_tok) return FX_ECONTEXT;
-    if (bytes_for(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
+    if (alone_bytes(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
     const int max_tok = req->max_tok < 0 ? 1 : clamped_max_tok(w, req);
     if (fxi_request_bytes(w->eng, req, max_tok) > w->eng->budget_bytes) return FX_ENOSPACE;
     return queue_is_full(w, req) ? FX_EQUEUE : FX_OK;
@@ -153,11 +167,19 @@ static void change_budget(sim *w)
     note_budget(w);
 }
 
+static fxi_group *first_in(const fxi_group_list *l, fxi_group_state state)
+{
+    fxi_group *g = l->head;
+    while (g && g->state != state) g = g->next;
+    return g;
+}
+
+// One that runs, or is on its way back.
 static void preempt_one(sim *w)
 {
     fx_engine *eng = w->eng;
-    fxi_group *g = eng->running.head;
-    for (int i = any(w, 0, 5); i > 0 && g && g->next; i--) g = g->next;
+    fxi_group *g = one_in(w, 4) ? first_in(&eng->waiting, FXI_COMING) : eng->running.head;
+    for (int i = any(w, 0, 5); i > 0 && g && g->state == FXI_RUNNING && g->next; i--) g = g->next;
     if (!g) return;
     const bool fits = eng->n_swapped + g->n_seq <= eng->opt.max_seq;
     fxi_preempt_group(eng, g, fits && one_in(w, 2) ? FXI_SWAP : FXI_RECOMPUTE);
@@ -249,8 +271,8 @@ static void check_memory(sim *w)
     fxi_kv_get_stats(w->eng->kv, &kv);
     CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
           (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
-    CHECK(w, kv.budget_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
-    if (!w->is_armed && !w->new_budget)
+    CHECK(w, kv.usable_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
+    if (!w->is_armed && !w->new_budget && !w->eng->n_leaving) // what leaves is waited for
         CHECK(w, w->eng->opt.kv_memory_bytes == w->eng->budget_bytes, "the budget is not applied");
     CHECK(w, !w->model->wrong, "%s", w->model->wrong);
     if (!w->fake) return;
@@ -258,15 +280,31 @@ static void check_memory(sim *w)
     CHECK(w, !fake.n_violation, "the device: %s", fake.violation);
 }
 
-static int n_seq_of(const fxi_group_list *l, int *n_swapped, int *n_group)
+static int n_seq_of(const fxi_group_list *l, int *n_group)
 {
     int n = 0;
-    for (const fxi_group *g = l->head; g; g = g->next) {
-        n += g->n_seq;
-        *n_group += 1;
-        *n_swapped += g->state == FXI_SWAPPED ? g->n_seq : 0;
-    }
+    for (const fxi_group *g = l->head; g; g = g->next) n += g->n_seq, *n_group += 1;
     return n;
+}
+
+static int n_seq_in(const fxi_group_list *l, fxi_group_state state)
+{
+    int n = 0;
+    for (const fxi_group *g = l->head; g; g = g->next) n += g->state == state ? g->n_seq : 0;
+    return n;
+}
+
+static void check_moves(sim *w)
+{
+    const fx_engine *eng = w->eng;
+    const int n_leaving = n_seq_in(&eng->waiting, FXI_LEAVING);
+    const int n_coming = n_seq_in(&eng->waiting, FXI_COMING);
+    const int n_out = n_leaving + n_coming + n_seq_in(&eng->waiting, FXI_SWAPPED);
+    CHECK(w, n_out == eng->n_swapped, "n_swapped is %d, not %d", eng->n_swapped, n_out);
+    CHECK(w, n_leaving == eng->n_leaving, "n_leaving is %d, not %d", eng->n_leaving, n_leaving);
+    CHECK(w, n_coming == eng->n_coming, "n_coming is %d, not %d", eng->n_coming, n_coming);
+    CHECK(w, n_seq_in(&eng->running, FXI_RUNNING) == eng->running.n_seq, "a swapped group runs");
+    w->total->moving += n_leaving + n_coming > 0;
 }
 
 static int n_in_inbox(const fx_engine *eng, int *n_group)
@@ -280,12 +318,12 @@ static int n_in_inbox(const fx_engine *eng, int *n_group)
 static void check_counts(sim *w)
 {
     const fx_engine *eng = w->eng;
-    int n_swapped = 0, n_group = 0;
-    CHECK(w, n_seq_of(&eng->running, &n_swapped, &n_group) == eng->running.n_seq, "running.n_seq");
-    CHECK(w, eng->running.n_seq <= eng->opt.max_seq, "%d sequences run", eng->running.n_seq);
-    CHECK(w, !n_swapped, "a swapped group runs");
-    CHECK(w, n_seq_of(&eng->waiting, &n_swapped, &n_group) == eng->waiting.n_seq, "waiting.n_seq");
-    CHECK(w, n_swapped == eng->n_swapped, "n_swapped is %d, not %d", eng->n_swapped, n_swapped);
+    int n_group = 0;
+    CHECK(w, n_seq_of(&eng->running, &n_group) == eng->running.n_seq, "running.n_seq");
+    CHECK(w, eng->running.n_seq + eng->n_coming <= eng->opt.max_seq, "%d sequences run, %d come",
+          eng->running.n_seq, eng->n_coming);
+    CHECK(w, n_seq_of(&eng->waiting, &n_group) == eng->waiting.n_seq, "waiting.n_seq");
+    check_moves(w);
     CHECK(w, eng->n_queued == eng->waiting.n_seq + n_in_inbox(eng, &n_group), "n_queued is %d",
           eng->n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
@@ -377,9 +415,12 @@ static bool take_turn(sim *w)
 
 static uint64_t turns_left(const sim *w)
 {
+    const bool forks = fxi_kv_can(w->eng->kv, FXI_KV_FORK);
+    const uint64_t again =
+        forks ? 1 : (uint64_t)w->eng->info.ctx_tok; // new beams begin at the prompt
     uint64_t n = DRAIN_SLACK;
     for (int i = 0; i < SIM_MAX_LIVE; i++)
-        if (w->req[i].id) n += 2 * (uint64_t)sim_request_n_left(&w->req[i]);
+        if (w->req[i].id) n += 2 * again * (uint64_t)sim_request_n_left(&w->req[i]);
     return n;
 }
 
@@ -391,6 +432,7 @@ static void drain(sim *w)
     uint64_t left = turns_left(w);
     while (n_live(w) && left-- && !w->what[0]) {
         pass_time(w);
+        finish_work(w);
         (void)take_turn(w);
     }
     CHECK(w, !n_live(w), "%d requests are not served in time", n_live(w));
@@ -416,8 +458,10 @@ static void check_idle(sim *w)
           "idle, but %llu bytes are held, %llu by tokens, %llu in the swap",
           (unsigned long long)kv.held_bytes, (unsigned long long)kv.live_bytes,
           (unsigned long long)kv.swapped_bytes);
-    CHECK(w, !kv.mapped_bytes, "%llu bytes are left when idle",
+    const bool goes_back = fxi_kv_can(w->eng->kv, FXI_KV_ELASTIC);
+    CHECK(w, !goes_back || !kv.mapped_bytes, "%llu bytes are left when idle",
           (unsigned long long)kv.mapped_bytes);
+    CHECK(w, !w->fake || !vt_fake_look(w->fake).swapped_bytes, "the swap keeps its room when idle");
 }
 
 static void end_at_once(sim *w)
@@ -450,7 +494,7 @@ static void close_world(sim *w)
     for (int i = 0; i < SIM_MAX_LIVE; i++) sim_request_end(&w->req[i]);
     const vt_fake_report *e = &w->epitaph;
     CHECK(w, !e->n_violation, "the device at the end: %s", e->violation);
-    CHECK(w, !e->reserved_bytes && !e->n_created && !e->n_mapped && !e->swapped_bytes,
+    CHECK(w, !e->reserved_bytes && !e->n_created && !e->n_mapped,
           "at the end %llu bytes are reserved, %llu chunks created, %llu slices mapped",
           (unsigned long long)e->reserved_bytes, (unsigned long long)e->n_created,
           (unsigned long long)e->n_mapped);
@@ -490,8 +534,8 @@ bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *wha
     }
     const bool ok = !w->what[0];
     if (!ok)
-        snprintf(what, 256, "seed %llu, turn %llu: %.200s", (unsigned long long)seed,
-                 (unsigned long long)w->turn, w->what);
+        snprintf(what, 256, "seed %llu, turn %llu, %s: %.180s", (unsigned long long)seed,
+                 (unsigned long long)w->turn, w->set.opt.kv_manager, w->what);
     free(w);
     return ok;
 }

@@ -33,6 +33,7 @@ enum { SIM_MAX_LIVE = 40 };
     X(cached_tokens)  \
     X(recomputed)     \
     X(swapped)        \
+    X(moving)         \
     X(budgets)        \
     X(faults)         \
     X(checks)

@@ -7,12 +7,14 @@
 
 bool unthreaded_is_unguarded;
 
-static fx_engine *open_engine(const char *model_path, fx_options opt, bool single_thread)
+static fx_engine *open_engine(struct vt_vmm *vmm, const char *model_path, fx_options opt,
+                              bool single_thread)
 {
     fx_error err = {0};
     fx_engine *eng = calloc(1, sizeof *eng);
     assert_non_null(eng);
     opt.model_path = model_path;
+    eng->vmm = vmm;
     eng->single_thread = single_thread;
     eng->is_unguarded = unthreaded_is_unguarded;
     if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
@@ -22,12 +24,17 @@ static fx_engine *open_engine(const char *model_path, fx_options opt, bool singl
 
 fx_engine *unthreaded_open(const char *model_path, fx_options opt)
 {
-    return open_engine(model_path, opt, false);
+    return open_engine(NULL, model_path, opt, false);
 }
 
 fx_engine *unthreaded_open_single(const char *model_path, fx_options opt)
 {
-    return open_engine(model_path, opt, true);
+    return open_engine(NULL, model_path, opt, true);
+}
+
+fx_engine *unthreaded_open_over(struct vt_vmm *vmm, const char *model_path, fx_options opt)
+{
+    return open_engine(vmm, model_path, opt, false);
 }
 
 void unthreaded_close(fx_engine *eng)

@@ -13,6 +13,8 @@ extern bool unthreaded_is_unguarded;
 fx_engine *unthreaded_open(const char *model_path, fx_options opt);
 // The same without the KV manager's thread: released memory is free at once.
 fx_engine *unthreaded_open_single(const char *model_path, fx_options opt);
+// The same as unthreaded_open over this memory, which the engine then owns.
+fx_engine *unthreaded_open_over(struct vt_vmm *vmm, const char *model_path, fx_options opt);
 void unthreaded_close(fx_engine *eng); // ends what still runs
 
 #endif

@@ -47,7 +47,7 @@ static fxi_buf describe_scratch(size_t n_row)
     fxi_gguf_writer *w;
     fxi_buf head = {0};
     int32_t end[] = {3, 2};
-    const fxi_ids ends = {end, 2, 2};
+    const fxi_ids ends = {end, 2, 2, 0};
     assert_int_equal(fxi_gguf_writer_open_memory("head", &w, &err), FX_OK);
     if (fxi_vocab_describe(SCRATCH, "gpt-2", n_row, &ends, w, &err) != FX_OK)
         fail_msg("%s", err.text);

@@ -243,16 +243,35 @@ fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok)
     return FX_OK;
 }
 
+void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms)
+{
+    w->now_ms = now_ms;
+    fxi_kv_step(w->kv, ahead_tok, now_ms);
+}
+
+// Goes on until the sequence has arrived.
+static fx_status swap_whole(kv_world *w, int i,
+                            fx_status (*swap)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving))
+{
+    bool is_moving = false;
+    fx_status st = swap(w->kv, w->seq[i].kv, &is_moving);
+    while (st == FX_OK && is_moving) {
+        fxi_kv_step(w->kv, 0, w->now_ms);
+        st = swap(w->kv, w->seq[i].kv, &is_moving);
+    }
+    return st;
+}
+
 fx_status kv_world_swap_out(kv_world *w, int i)
 {
-    const fx_status st = fxi_kv_swap_out(w->kv, w->seq[i].kv);
+    const fx_status st = swap_whole(w, i, fxi_kv_swap_out);
     if (st == FX_OK) w->seq[i].is_out = true;
     return st;
 }
 
 fx_status kv_world_swap_in(kv_world *w, int i)
 {
-    const fx_status st = fxi_kv_swap_in(w->kv, w->seq[i].kv);
+    const fx_status st = swap_whole(w, i, fxi_kv_swap_in);
     if (st == FX_OK) w->seq[i].is_out = false;
     return st;
 }

@@ -34,7 +34,8 @@ typedef struct kv_world {
     kv_world_seq seq[KV_WORLD_MAX_SEQ];
     kv_world_record record[KV_WORLD_MAX_RECORD];
     int n_record;
-    bool is_lossy; // what was recorded may have been evicted
+    uint64_t now_ms; // of the last step
+    bool is_lossy;   // what was recorded may have been evicted
 } kv_world;
 
 // Planes of one kind; with `windows` others, of which a token reads the last 40 rows.
@@ -51,6 +52,7 @@ fx_status kv_world_match(kv_world *w, int i, int domain, const int32_t *tok, int
 fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok); // tok: of all
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok);
 fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok);
+void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms);
 fx_status kv_world_swap_out(kv_world *w, int i);
 fx_status kv_world_swap_in(kv_world *w, int i);
 void kv_world_release(kv_world *w, int i);

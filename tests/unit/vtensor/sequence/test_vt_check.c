@@ -2,6 +2,7 @@
 // found, told in its words, and restored. (The prefix tree's own: tree/test_vt_rtree.c.)
 #include "assert_vt.h"
 
+#include "swap_now.h"
 #include "vtensor/structure/manager.h"
 #include "world.h"
 
@@ -41,7 +42,7 @@ static int setup(void **state)
     world_release(&w, 5);
     assert_ok(vt_seq_prepare(w.seq[1].s, 32, 1));
     vt_work(w.m, UINT32_MAX, NULL);
-    assert_ok(vt_seq_swap_out(w.seq[4].s));
+    assert_ok(swap_out_now(w.seq[4].s));
     assert_ok(vt_check(w.m, NULL));
     return 0;
 }

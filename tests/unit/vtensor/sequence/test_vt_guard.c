@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "family.h"
+#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -185,8 +186,8 @@ static void test_a_swap_does_not_open_what_is_shared_later(void **state)
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     family_release(&f, 1);
-    assert_ok(vt_seq_swap_out(f.kin[0].s));
-    assert_ok(vt_seq_swap_in(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s));
+    assert_ok(swap_in_now(f.kin[0].s));
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     assert_guarded(0, 3 * CHUNK_TOK);
     assert_guarded(1, 3 * CHUNK_TOK);

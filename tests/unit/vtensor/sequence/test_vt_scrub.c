@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "swap_now.h"
 #include "vtensor/structure/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
@@ -140,13 +141,13 @@ static void test_in_slots_of_the_swap(void **state)
 {
     (void)state;
     vt_seq *a = seq_of_a(3 * CHUNK_TOK), *b;
-    assert_ok(vt_seq_swap_out(a));
+    assert_ok(swap_out_now(a));
     b_sees_nothing(0);
     assert_ok(vt_seq_create(f.m, 0, &b));
     assert_ok(vt_seq_extend(b, 50));
     vt_seq_release(a); // its slots are free
-    assert_ok(vt_seq_swap_out(b));
-    assert_ok(vt_seq_swap_in(b));
+    assert_ok(swap_out_now(b));
+    assert_ok(swap_in_now(b));
     search(b);
     vt_seq_release(b);
 }

@@ -433,14 +433,21 @@ static vt_status step_release(one_seq *q)
     return VT_OK;
 }
 
+// Every other one is left on its way.
+static vt_status swap_some(one_seq *q, vt_status st)
+{
+    if (st == VT_BUSY && draw(2)) st = vt_seq_wait(q->s);
+    return st == VT_BUSY ? VT_OK : st;
+}
+
 static vt_status step_swap_out(one_seq *q)
 {
-    return w.sh->swap ? vt_seq_swap_out(q->s) : VT_OK;
+    return w.sh->swap ? swap_some(q, vt_seq_swap_out(q->s)) : VT_OK;
 }
 
 static vt_status step_swap_in(one_seq *q)
 {
-    return vt_seq_swap_in(q->s);
+    return swap_some(q, vt_seq_swap_in(q->s));
 }
 
 static vt_status step_prepare(one_seq *q)

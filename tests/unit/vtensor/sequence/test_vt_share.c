@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "swap_now.h"
 
 static family f;
 
@@ -303,6 +304,37 @@ static void test_what_was_let_go_of_first_goes_first(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK), 2 * CHUNK_TOK);
 }
 
+static void step_at(uint64_t now_ms)
+{
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, now_ms));
+}
+
+// Recorded at 1000, let go of at 1003, matched at 1503, let go of again at once, evicted at 2003.
+static void test_prefixes_have_ages(void **state)
+{
+    (void)state;
+    vt_prefix_ages a;
+    step_at(1000);
+    family_grown(&f, 0, CHUNK_TOK);
+    assert_ok(family_record(&f, 0, CHUNK_TOK, NULL));
+    step_at(1003);
+    vt_seq_release(f.kin[0].s);
+    f.kin[0].s = NULL;
+    step_at(1503);
+    assert_ok(family_match(&f, 2, f.kin[0].tok, CHUNK_TOK));
+    vt_seq_release(f.kin[2].s);
+    f.kin[2].s = NULL;
+    step_at(2003);
+    assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
+    vt_get_prefix_ages(f.m, &a);
+    assert_int_equal(a.reuse.count[9], 1); // 257 .. 512 ms
+    assert_int_equal(a.reuse.sum_ms, 500);
+    assert_int_equal(a.life.count[10], 1);
+    assert_int_equal(a.life.sum_ms, 1003);
+    assert_int_equal(a.idle.count[9], 1);
+    assert_int_equal(a.idle.sum_ms, 500);
+}
+
 static void test_pins_may_hold_half_of_the_budget(void **state)
 {
     (void)state;
@@ -365,8 +397,8 @@ static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
     assert_true(family_stats(&f).unmap_calls > before.unmap_calls);
     assert_int_equal(family_stats(&f).chunks_shared, 0);
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[0].s, 0), 3 * 4096);
-    assert_ok(vt_seq_swap_out(f.kin[0].s)); // waits for it
-    assert_ok(vt_seq_swap_in(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s)); // waits for it
+    assert_ok(swap_in_now(f.kin[0].s));
 }
 
 // A sequence that becomes shorter leaves rows that a kernel may read still: they are neither
@@ -428,13 +460,13 @@ static void test_misuse_is_refused(void **state)
     assert_int_equal(family_record(&f, 0, 40, &odd), VT_EINVAL);
     assert_int_equal(vt_domain_open(f.m, key, sizeof key, &d), VT_EINVAL);
     assert_int_equal(vt_set_budget(f.m, f.chunk_bytes - 1), VT_EINVAL);
-    assert_ok(vt_seq_swap_out(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s));
     assert_int_equal(vt_seq_extend(f.kin[0].s, 41), VT_EINVAL);
     assert_int_equal(vt_seq_truncate(f.kin[0].s, 4), VT_EINVAL);
     assert_int_equal(vt_seq_fork(f.kin[0].s, 4, &s), VT_EINVAL);
     assert_int_equal(family_record(&f, 0, 40, NULL), VT_EINVAL);
     assert_int_equal(vt_seq_prepare(f.kin[0].s, 80, 1), VT_EINVAL);
-    assert_ok(vt_seq_swap_in(f.kin[0].s));
+    assert_ok(swap_in_now(f.kin[0].s));
 }
 
 // ---- Ends of prefixes in use
@@ -542,6 +574,7 @@ int main(void)
         TEST(test_prefixes_give_way_to_sequences_and_pins_do_not),
         TEST(test_a_pin_holds_what_it_names_and_no_more),
         TEST(test_what_was_let_go_of_first_goes_first),
+        TEST(test_prefixes_have_ages),
         TEST(test_pins_may_hold_half_of_the_budget),
         TEST(test_too_few_mappings_are_told_and_no_harm),
         TEST(test_a_kernel_that_runs_keeps_its_addresses),

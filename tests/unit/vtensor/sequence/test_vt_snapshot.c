@@ -3,6 +3,7 @@
 
 #include "assert_vt.h"
 #include "family.h"
+#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -30,7 +31,7 @@ static int setup(void **state)
     }
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(family_record(&f, 0, 3 * CHUNK_TOK, NULL));
-    assert_ok(vt_seq_swap_out(f.kin[2].s));
+    assert_ok(swap_out_now(f.kin[2].s));
     family_release(&f, 3);
     assert_ok(vt_snapshot_take(f.m, &snap));
     return 0;

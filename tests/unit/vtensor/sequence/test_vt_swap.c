@@ -7,6 +7,7 @@
 
 #include "family.h"
 #include "maps.h"
+#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -44,12 +45,12 @@ static int teardown(void **state)
 
 static vt_status out(uint32_t i)
 {
-    return vt_seq_swap_out(f.kin[i].s);
+    return swap_out_now(f.kin[i].s);
 }
 
 static vt_status in(uint32_t i)
 {
-    return vt_seq_swap_in(f.kin[i].s);
+    return swap_in_now(f.kin[i].s);
 }
 
 // What a failed operation may not change.
@@ -58,7 +59,7 @@ static vt_stats gauges(void)
     vt_stats st = family_stats(&f);
     st.shortages = st.map_calls = st.unmap_calls = st.create_calls = st.destroy_calls = 0;
     st.protect_calls = 0;
-    st.device_errors = st.swap_corrupt = 0;
+    st.device_errors = st.swap_corrupt = st.jobs = st.job_failures = 0;
     return st;
 }
 

@@ -12,6 +12,7 @@
 
 #include "family.h"
 #include "gauges.h"
+#include "swap_now.h"
 
 static family f;
 static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
@@ -75,7 +76,7 @@ static void swapped(void)
 {
     forked_short();
     assert_ok(family_grow(&f, 0, 30));
-    assert_ok(vt_seq_swap_out(f.kin[0].s));
+    assert_ok(swap_out_now(f.kin[0].s));
     assert_true(vt_seq_is_swapped(f.kin[0].s));
 }
 
@@ -147,12 +148,12 @@ static vt_status do_release(void)
 
 static vt_status do_swap_out(void)
 {
-    return vt_seq_swap_out(f.kin[0].s);
+    return swap_out_now(f.kin[0].s);
 }
 
 static vt_status do_swap_in(void)
 {
-    return vt_seq_swap_in(f.kin[0].s);
+    return swap_in_now(f.kin[0].s);
 }
 
 static vt_status do_budget(void)

@@ -298,8 +298,10 @@ void family_release(family *f, uint32_t i)
     kin *k = &f->kin[i];
     bool is_whole = !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
     if (k->n_pending > 0 && is_whole) family_tell(f, k->domain, k->tok, k->n_pending);
-    vt_seq_release(f->kin[i].s);
-    f->kin[i].s = NULL;
+    vt_seq_release(k->s);
+    k->s = NULL;
+    f->n_moving -= k->is_moving;
+    k->is_moving = false;
 }
 
 void family_tell(family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok)

@@ -42,6 +42,7 @@ typedef struct kin {
     uint32_t domain;
     uint32_t len_tok;
     bool is_busy;       // no kernel may read it before it grows
+    bool is_moving;     // on its way to the swap or back, when it was last asked
     uint32_t n_pending; // recorded, at the latest when it is released; 0: nothing
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;
@@ -65,6 +66,7 @@ typedef struct family {
     uint64_t rng;
     uint64_t now_ms; // the clock of vt_step
     kin kin[FAMILY_MAX_SEQ];
+    int n_moving;                // sequences on their way
     bool faulty;                 // calls may fail in this step
     tales told[FAMILY_N_DOMAIN]; // by family_step
 } family;

@@ -39,7 +39,7 @@ static bool fits(const family *f, const before *b)
 static void judge(const family *f, const before *b, vt_status st)
 {
     if (!vt_is_shortage(st) || f->faulty || f->setup.mapper == VT_MAPPER_THREAD) return;
-    if (st == VT_BUSY && f->setup.device) return;
+    if (st == VT_BUSY && (f->setup.device || f->n_moving > 0)) return;
     if (fits(f, b)) fail_msg("no space, where %d chunks more had fit", (int)b->need);
 }
 
@@ -138,21 +138,39 @@ static vt_status step_release(family *f, uint32_t i)
     return VT_OK;
 }
 
+static void note_moving(family *f, kin *k, vt_status st)
+{
+    f->n_moving += (st == VT_BUSY) - (int)k->is_moving;
+    k->is_moving = st == VT_BUSY;
+}
+
+// Every other one waits until it has arrived; the others are on their way for some steps.
+static vt_status swap_some(family *f, uint32_t i, vt_status (*swap)(vt_seq *s))
+{
+    kin *k = &f->kin[i];
+    vt_status st = swap(k->s);
+    if (st == VT_BUSY && draw(f, 2)) st = vt_seq_wait(k->s);
+    note_moving(f, k, st);
+    if (st == VT_BUSY) assert_true(vt_seq_is_swapped(k->s));
+    return st == VT_BUSY ? VT_OK : st;
+}
+
+// What goes out with it and what comes may take each other's place meanwhile.
 static vt_status step_swap_out(family *f, uint32_t i)
 {
     before b = look(f, chunks_for(f, f->kin[i].len_tok));
     b.swaps = true;
-    vt_status st = vt_seq_swap_out(f->kin[i].s);
-    judge(f, &b, st);
+    vt_status st = swap_some(f, i, vt_seq_swap_out);
+    if (f->n_moving == 0) judge(f, &b, st);
     return st;
 }
 
 static vt_status step_swap_in(family *f, uint32_t i)
 {
     before b = look(f, chunks_for(f, f->kin[i].len_tok));
-    vt_status st = vt_seq_swap_in(f->kin[i].s);
-    judge(f, &b, st);
-    if (st == VT_OK) assert_false(vt_seq_is_swapped(f->kin[i].s));
+    vt_status st = swap_some(f, i, vt_seq_swap_in);
+    if (f->n_moving == 0) judge(f, &b, st);
+    if (st == VT_OK && !f->kin[i].is_moving) assert_false(vt_seq_is_swapped(f->kin[i].s));
     return st;
 }
 
@@ -196,8 +214,9 @@ static vt_status step_evict(family *f, uint32_t i)
     vt_stats is = family_stats(f);
     if (f->setup.mapper == VT_MAPPER_OWNER)
         assert_int_equal(freed, was.mapped_bytes - is.mapped_bytes);
-    // Less by what sequences that have ended held still.
-    if (!f->faulty) // else a span may be quarantined, and hold what it maps
+    // Less by what sequences that have ended held still. A span that is quarantined holds what it
+    // maps, and a sequence that comes back gets memory meanwhile.
+    if (!f->faulty && f->n_moving == 0)
         assert_true(is.chunks_owned + is.chunks_shared <= was.chunks_owned + was.chunks_shared);
     return st;
 }

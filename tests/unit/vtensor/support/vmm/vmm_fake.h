@@ -26,11 +26,10 @@ enum { VT_FAKE_PAGE_BYTES = 4096 };
 
 typedef struct vt_fake_report {
     uint64_t n_violation;
-    const char *violation; // the first one
-    uint64_t n_call;       // of the functions that may fail, and swap_drop
-    uint64_t n_wait;       // calls that wait for the device: passed with `wait`, and swap_write of
-                           // bytes that work still writes
-    uint64_t clock_us;     // what they would have cost on a host, about
+    const char *violation;   // the first one
+    uint64_t n_call;         // of the functions that may fail, and swap_drop
+    uint64_t n_wait;         // calls that wait for the device: passed with `wait`
+    uint64_t clock_us;       // what they would have cost on a host, about
     uint64_t reserved_bytes; // now
     uint64_t n_created;      // chunks now
     uint64_t n_mapped;       // slices now, one for each address they are mapped at

@@ -298,7 +298,6 @@ vt_status vt_fake_open_swap(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
     return vt_fake_leave(f, open_swap(f, size_bytes));
 }
 
-// Waits for all work where some of it still writes the bytes.
 static vt_status write_swap(vt_fake *f, uint64_t offset, uintptr_t src, size_t size_bytes,
                             uint64_t *sum)
 {
@@ -306,11 +305,7 @@ static vt_status write_swap(vt_fake *f, uint64_t offset, uintptr_t src, size_t s
     if (wrong) return vt_fake_breach(f, wrong);
     span from;
     if (!span_at(f, src, size_bytes, &from)) return VT_EINVAL;
-    if (span_is_used(f, &from, true)) {
-        count_wait(f);
-        vt_fake_work_end(&f->work);
-        (void)finish(f, f->last_ticket);
-    }
+    if (span_is_used(f, &from, true)) return vt_fake_breach(f, "swap of bytes that work writes");
     vt_place p = place_of(&from);
     *sum = vt_fake_swap_write(&f->swap, offset, &p, size_bytes);
     return VT_OK;

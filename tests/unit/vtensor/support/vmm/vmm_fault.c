@@ -12,13 +12,15 @@ enum {
     CALL_PLAIN = 0,
     CALL_MAY_LACK_SPACE = 1,
     CALL_GATED = 2,
+    CALL_WRITES = 4, // the swap
+    CALL_READS = 8,
 };
 
 typedef struct fault {
     vt_vmm vmm;
     vt_vmm *inner;
     pthread_mutex_t mu;     // guards all below
-    pthread_cond_t changed; // hold, n_held
+    pthread_cond_t changed; // hold.., n_held
     mode mode;
     uint64_t first, n_more; // MODE_COUNT: calls first .. first + n_more fail
     vt_status st;
@@ -27,8 +29,11 @@ typedef struct fault {
     uint64_t n_call, n_fired;
     uint64_t delay_rng;
     uint32_t delay_max_us;
-    bool hold;
+    bool hold, hold_writes, hold_reads;
     uint64_t n_held;
+    pthread_t here; // that called vt_fault_hold_swap
+    bool has_here;
+    uint64_t n_swap_here;
 } fault;
 
 static fault *fault_of(vt_vmm *vmm)
@@ -65,12 +70,25 @@ static void dawdle(vt_vmm *vmm)
     if (us > 0) usleep((useconds_t)us);
 }
 
-static void wait_at_gate(fault *f)
+static void wait_at_gate(fault *f, const bool *hold)
 {
     f->n_held++;
     pthread_cond_broadcast(&f->changed);
-    while (f->hold) pthread_cond_wait(&f->changed, &f->mu);
+    while (*hold) pthread_cond_wait(&f->changed, &f->mu);
     f->n_held--;
+}
+
+// Whether the caller is the thread that holds them up.
+static bool note_swap(fault *f)
+{
+    bool is_here = f->has_here && pthread_equal(f->here, pthread_self());
+    f->n_swap_here += is_here;
+    return is_here;
+}
+
+static void swap_gate(fault *f, const bool *hold)
+{
+    if (!note_swap(f) && *hold) wait_at_gate(f, hold);
 }
 
 static vt_status verdict(fault *f, bool may_lack_space)
@@ -87,7 +105,9 @@ static vt_status strike(vt_vmm *vmm, int how)
 {
     dawdle(vmm);
     fault *f = lock(vmm);
-    if ((how & CALL_GATED) && f->hold) wait_at_gate(f);
+    if ((how & CALL_GATED) && f->hold) wait_at_gate(f, &f->hold);
+    if (how & (CALL_WRITES | CALL_READS))
+        swap_gate(f, how & CALL_READS ? &f->hold_reads : &f->hold_writes);
     vt_status st = verdict(f, how & CALL_MAY_LACK_SPACE);
     f->n_fired += st != VT_OK;
     unlock(f);
@@ -219,18 +239,21 @@ static vt_status fault_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_byt
 static vt_status fault_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                                   uint64_t *sum)
 {
-    PASS(swap_write, CALL_MAY_LACK_SPACE, offset, src, size_bytes, sum);
+    PASS(swap_write, CALL_MAY_LACK_SPACE | CALL_WRITES, offset, src, size_bytes, sum);
 }
 
 static vt_status fault_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                                  uint64_t *sum)
 {
-    PASS(swap_read, CALL_PLAIN, dst, offset, size_bytes, sum);
+    PASS(swap_read, CALL_READS, dst, offset, size_bytes, sum);
 }
 
 static void fault_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 {
     vt_vmm *in = fault_of(vmm)->inner;
+    fault *f = lock(vmm);
+    (void)note_swap(f);
+    unlock(f);
     in->ops->swap_drop(in, offset, size_bytes);
 }
 
@@ -317,6 +340,25 @@ uint64_t vt_fault_calls(const vt_vmm *vmm)
 {
     fault *f = lock(vmm);
     uint64_t n = f->n_call;
+    unlock(f);
+    return n;
+}
+
+void vt_fault_hold_swap(vt_vmm *vmm, bool writes, bool reads)
+{
+    fault *f = lock(vmm);
+    f->hold_writes = writes;
+    f->hold_reads = reads;
+    f->here = pthread_self();
+    f->has_here = true;
+    pthread_cond_broadcast(&f->changed);
+    unlock(f);
+}
+
+uint64_t vt_fault_swap_here(const vt_vmm *vmm)
+{
+    fault *f = lock(vmm);
+    uint64_t n = f->n_swap_here;
     unlock(f);
     return n;
 }

@@ -34,4 +34,9 @@ void vt_fault_hold(vt_vmm *fault, bool hold);
 uint64_t vt_fault_held(const vt_vmm *fault);         // calls that wait now
 void vt_fault_await_held(vt_vmm *fault, uint64_t n); // returns when n calls or more wait
 
+// The same for swap_write, and for swap_read, at gates of their own. The thread that called this
+// last is let through; its calls of these, and of swap_drop, are counted.
+void vt_fault_hold_swap(vt_vmm *fault, bool writes, bool reads);
+uint64_t vt_fault_swap_here(const vt_vmm *fault);
+
 #endif

@@ -1,0 +1,167 @@
+// bench_serve - what the server costs beside the engine alone, what its clients wait for, what it
+// takes while it idles, and what abusers cost others.
+//
+//   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
+//               [--program FILE | --port N]
+//
+// The parts: load, idle, victim. Starts the program `flexinfer` beside this one as a server, or,
+// with --port, measures one that runs already; it should serve the same model, and its CPU is not
+// known. The engine alone runs in this process. Prints a table; --csv writes the same as rows
+// section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals, on
+// stderr with --csv -; the exit status does not depend on them.
+//
+// Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
+// server and engine run in turn, with the same requests. On a machine that does other work, "more
+// CPU" says more than "more time": it is little disturbed, but leaves out waiting. Quantiles of
+// times are over all requests, or all pieces of text, of all repeats. A time between tokens is one
+// between two pieces of text: tokens without text show nothing.
+#include "bench_serve.h"
+#include "base/option/opt.h"
+#include "parts.h"
+
+static const bench_part parts[] = {
+    {"load", bench_load}, {"idle", bench_idle}, {"victim", bench_victim}};
+
+enum { N_PART = sizeof parts / sizeof parts[0] };
+
+static const bench_sizes quick_sizes = {
+    .n_repeat = 1,
+    .max_tok = 8,
+    .n_word = 8,
+    .n_level = 2,
+    .n_each = {2, 2},
+    .n_victim = 4,
+    .n_abuse = 6,
+    .idle_s = 0.3,
+};
+
+static const bench_sizes small_sizes = {
+    .n_repeat = 15,
+    .max_tok = 64,
+    .n_word = 32,
+    .n_level = N_LEVEL,
+    .n_each = {8, 4, 2, 1},
+    .n_victim = 15,
+    .n_abuse = 6,
+    .idle_s = 10,
+};
+
+static const bench_sizes big_sizes = {
+    .n_repeat = 3,
+    .max_tok = 32,
+    .n_word = 32,
+    .n_level = N_LEVEL,
+    .n_each = {3, 1, 1, 1},
+    .n_victim = 3,
+    .n_abuse = 6,
+    .idle_s = 10,
+};
+
+// ---- options -----------------------------------------------------------------------------------
+
+#define AT(field) offsetof(bench, field)
+
+static const fxi_opt rows[] = {
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, "models/storyteller.gguf", AT(model), 1,
+     "the model, a GGUF file"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 1024, "0", AT(n_thread), 1,
+     "threads that compute, on either side; 0: one per core"},
+    {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
+     "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
+    {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
+     "parts to run, separated by commas: load, idle, victim"},
+    {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
+     "the program to start as `FILE serve`; default: flexinfer beside this one"},
+    {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,
+     "measure the server at this port of 127.0.0.1; 0: start one"},
+    {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,
+     "also write rows here; -: to stdout, without the table"},
+    {"quick", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(quick), 1,
+     "the shortest run that shows that it works"},
+};
+
+static const fxi_opt_table table = {
+    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVE_"};
+
+static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
+{
+    fxi_opt_rest rest;
+    FX_TRY(fxi_opt_parse(&table, 1, argc - 1, argv + 1, b, &rest, err));
+    *help = rest.help;
+    if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
+    return parts_check(parts, N_PART, b->only, err);
+}
+
+static int print_help(void)
+{
+    fxi_buf text = {0};
+    if (!fxi_opt_help(&table, 1, &text)) return 1;
+    printf("usage: bench_serve [options]\n%s", text.p);
+    fxi_buf_free(&text);
+    return 0;
+}
+
+// ---- what is measured --------------------------------------------------------------------------
+
+void die(const char *what, const char *why)
+{
+    fprintf(stderr, "bench_serve: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void open_engine(bench *b)
+{
+    fx_options opt = fx_options_default();
+    fx_error err = {0};
+    opt.model_path = b->model;
+    opt.n_thread = b->n_thread;
+    opt.max_seq = MAX_STREAM;
+    if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die(b->model, err.text);
+}
+
+static void set_up(bench *b)
+{
+    open_engine(b);
+    const fx_model_info *info = fx_engine_info(b->eng);
+    results *out = &b->out;
+    snprintf(out->model_name, sizeof out->model_name, "%s", info->name);
+    b->n_param = info->n_param;
+    b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
+    if (b->n_repeat) b->size.n_repeat = b->n_repeat;
+    if (out->table)
+        fprintf(out->table,
+                "%s, %.4g M parameters, %s, %s, %d threads; medians of %d (least..most)\n",
+                info->name, (double)b->n_param / 1e6, info->type, info->kernel_path, info->n_thread,
+                b->size.n_repeat);
+    server_start(&b->srv, b);
+}
+
+static void print_goals(FILE *to, const bench *b)
+{
+    const bench_findings *f = &b->found;
+    const double of_big = b->n_param > BIG_PARAM ? 1 : NAN; // steps of a small model take no time
+    fprintf(to, "\ngoals\n");
+    goal(to, "more time through the server, 1.1 B, worst level", of_big * f->more_time, 3, "%");
+    goal(to, "more CPU through the server, 1.1 B, worst level", of_big * f->more_cpu, 3, "%");
+    goal(to, "CPU of the idle server", f->idle, 0.05, "%");
+    goal(to, "p99 of a victim beside abusers over its own, worst", f->victim, 2, "x");
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.found = {NAN, NAN, NAN, NAN}};
+    fx_error err = {0};
+    bool help = false;
+    if (take_options(&b, argc, argv, &help, &err) != FX_OK) {
+        fprintf(stderr, "bench_serve: %s\n", err.text);
+        return 1;
+    }
+    if (help) return print_help();
+    if (!results_open(&b.out, b.csv_path)) die(b.csv_path, "cannot be written");
+    set_up(&b);
+    parts_run(parts, N_PART, b.only, &b);
+    server_stop(&b.srv);
+    fx_engine_close(b.eng);
+    print_goals(b.out.table ? b.out.table : stderr, &b);
+    return results_close(&b.out) ? 0 : 1;
+}

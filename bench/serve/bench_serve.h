@@ -1,0 +1,152 @@
+// bench_serve.h - shared by the parts of bench_serve: options, the two sides that answer requests,
+// and passes over them.
+//
+// One side is a server, reached over sockets; the other is the engine alone, in this process. A
+// pass runs the same orders on either side in a closed loop: each of n_stream streams sends its
+// next order once the last one is answered. An unexpected failure ends the program with a line on
+// stderr and status 1.
+#ifndef BENCH_SERVE_H
+#define BENCH_SERVE_H
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/buf.h"
+#include "flexinfer/flexinfer.h"
+#include "results.h"
+
+#define BIG_PARAM  300000000ull // larger models are measured with fewer requests
+#define MAX_STREAM 128
+#define N_LEVEL    4
+
+// How much is measured; bench_serve.c has the values.
+typedef struct bench_sizes {
+    int n_repeat, max_tok, n_word; // tokens of an answer, words of a prompt
+    int n_level, n_each[N_LEVEL];  // levels of load; requests of each stream at a level
+    int n_victim, n_abuse;         // requests of the victim in each case; cases
+    double idle_s;
+} bench_sizes;
+
+// The figures that have goals; NaN: not measured.
+typedef struct bench_findings {
+    double more_time, more_cpu; // of the server, at the worst level, in %
+    double idle;                // CPU of the idle server, in %
+    double victim;              // worst p99 of a victim beside abusers over its own
+} bench_findings;
+
+// The server that is measured.
+typedef struct server {
+    int pid, port; // pid 0: not ours
+    int log_fd;
+    pthread_t reader;
+    FILE *log;
+} server;
+
+typedef struct bench {
+    const char *model, *csv_path, *only, *program;
+    int n_thread, n_repeat, port; // port 0: a server is started
+    bool quick;
+    bench_sizes size;
+    uint64_t n_param;
+    results out;
+    bench_findings found;
+    fx_engine *eng;      // the engine alone
+    server srv;          // the other side
+    unsigned next_order; // so that no two prompts begin alike
+} bench;
+
+__attribute__((noreturn)) void die(const char *what, const char *why);
+
+// The parts.
+void bench_load(bench *b);   // load.c
+void bench_idle(bench *b);   // idle.c
+void bench_victim(bench *b); // victim.c
+
+// ---- orders.c: requests as both sides need them
+
+typedef struct order {
+    fxi_buf prompt, http; // the text; the request with its head
+} order;
+
+typedef struct work {
+    int n_stream, n_order, max_tok; // stream i sends orders i, i + n_stream, ...
+    order *order;                   // [n_order]
+} work;
+
+void work_make(work *w, bench *b, int n_stream, int n_each);
+void work_free(work *w);
+
+// ---- wire.c: one response as it arrives, chunked, of server-sent events
+
+typedef enum wire_state {
+    WIRE_HEAD,
+    WIRE_SIZE,
+    WIRE_DATA,
+    WIRE_NEXT,
+    WIRE_TAIL,
+    WIRE_DONE
+} wire_state;
+
+typedef struct wire {
+    wire_state at;
+    int status;
+    bool chunked;
+    size_t n_left; // of the current chunk
+    fxi_buf line, body;
+    size_t n_seen; // bytes of the body that wire_pieces has looked at
+} wire;
+
+void wire_reset(wire *w);
+void wire_free(wire *w);
+// False: this is no chunked response with status 200.
+bool wire_take(wire *w, const char *p, size_t n);
+int wire_pieces(wire *w);                      // events with text since the last call
+bool wire_answer(const wire *w, fxi_buf *out); // appends the text; false: an event is no such JSON
+
+// ---- passes
+
+typedef struct pass {
+    double wall_ns, cpu_ns; // cpu: of the process that answers; NaN: not known
+    samples first_ms, gap_ms, whole_ms;
+    int n_failed;
+    fxi_buf *answer; // [n_order]
+} pass;
+
+void pass_init(pass *p, const work *w);
+void pass_free(pass *p, const work *w);
+
+void http_pass(bench *b, const work *w, pass *p);   // http_side.c
+void engine_pass(bench *b, const work *w, pass *p); // engine_side.c
+
+// ---- server.c: a child that serves, or a server somewhere else
+
+void server_start(server *s, const bench *b);
+void server_stop(server *s);
+double server_cpu_ns(const server *s); // NaN if it is not ours
+int server_connect(const server *s);   // a connected socket; -1: refused
+
+// ---- abusers.c: clients that harm others
+
+typedef struct abuser {
+    const struct abuse *kind;
+    const server *srv;
+    atomic_bool stop;
+    atomic_int n_done; // connections or requests, so that a test can see that it was there
+    pthread_t thread;
+} abuser;
+
+typedef struct abuse {
+    const char *name;
+    void (*run)(abuser *a); // until a->stop
+} abuse;
+
+extern const abuse abuses[];
+extern const int n_abuse_kind;
+void abuser_start(abuser *a, const abuse *kind, const server *srv);
+void abuser_stop(abuser *a);
+
+#endif

@@ -1,0 +1,247 @@
+# Made by make_completion from the tables in src/cli: change those.
+_flexinfer() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words= kind=
+    COMPREPLY=()
+    # --name=value is three words here
+    if [[ $cur == = ]]; then
+        cur=
+    elif [[ $prev == = ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if ((COMP_CWORD == 1)); then
+        words="serve run tokenize inspect convert quantize bench help --help --version"
+    else
+        case ${COMP_WORDS[1]}:$prev in
+        serve:--model | serve:-m) kind=-f ;;
+        serve:--tokenizer) kind=-f ;;
+        serve:--tokenizer-pre) return ;;
+        serve:--chat-template) return ;;
+        serve:--pooling) return ;;
+        serve:--config) kind=-f ;;
+        serve:--host) return ;;
+        serve:--port) return ;;
+        serve:--alias) return ;;
+        serve:--max-logprobs) return ;;
+        serve:--logprobs) words="raw processed" ;;
+        serve:--sampling-order) words="temperature cuts" ;;
+        serve:--api-key-file) kind=-f ;;
+        serve:--cors) return ;;
+        serve:--allowed-host) return ;;
+        serve:--tls-cert) kind=-f ;;
+        serve:--tls-key) kind=-f ;;
+        serve:--isolate) words="address connection none" ;;
+        serve:--max-connections) return ;;
+        serve:--max-per-address) return ;;
+        serve:--header-timeout) return ;;
+        serve:--body-timeout) return ;;
+        serve:--idle-timeout) return ;;
+        serve:--drain-timeout) return ;;
+        serve:--max-body) return ;;
+        serve:--log-format) words="text json" ;;
+        serve:--log-level) words="debug info warn error" ;;
+        serve:--threads | serve:-t) return ;;
+        serve:--ctx | serve:-c) return ;;
+        serve:--kv-memory) return ;;
+        serve:--kv) return ;;
+        serve:--kv-block) return ;;
+        serve:--kv-type) words="f16 bf16 f32 q8_0" ;;
+        serve:--cache-idle) return ;;
+        serve:--swap) return ;;
+        serve:--swap-dir) kind=-d ;;
+        serve:--step-tokens) return ;;
+        serve:--max-seq) return ;;
+        serve:--step-ms) return ;;
+        serve:--max-queue) return ;;
+        serve:--max-queue-tokens) return ;;
+        serve:--max-queue-bytes) return ;;
+        serve:--workers) return ;;
+        run:--model | run:-m) kind=-f ;;
+        run:--tokenizer) kind=-f ;;
+        run:--tokenizer-pre) return ;;
+        run:--chat-template) return ;;
+        run:--config) kind=-f ;;
+        run:--prompt | run:-p) return ;;
+        run:--max-tokens | run:-n) return ;;
+        run:--temperature) return ;;
+        run:--top-k) return ;;
+        run:--top-p) return ;;
+        run:--min-p) return ;;
+        run:--seed) return ;;
+        run:--threads | run:-t) return ;;
+        run:--ctx | run:-c) return ;;
+        run:--kv-memory) return ;;
+        run:--kv) return ;;
+        run:--kv-block) return ;;
+        run:--kv-type) words="f16 bf16 f32 q8_0" ;;
+        run:--step-tokens) return ;;
+        tokenize:--model | tokenize:-m) kind=-f ;;
+        tokenize:--tokenizer-pre) return ;;
+        tokenize:--config) kind=-f ;;
+        convert:--config) kind=-f ;;
+        convert:--output | convert:-o) kind=-f ;;
+        convert:--type) return ;;
+        convert:--threads | convert:-t) return ;;
+        quantize:--config) kind=-f ;;
+        quantize:--imatrix) kind=-f ;;
+        quantize:--threads | quantize:-t) return ;;
+        bench:--model | bench:-m) kind=-f ;;
+        bench:--tokenizer) kind=-f ;;
+        bench:--tokenizer-pre) return ;;
+        bench:--config) kind=-f ;;
+        bench:--batch) return ;;
+        bench:--prompt) return ;;
+        bench:--context) return ;;
+        bench:--gen) return ;;
+        bench:--repeat) return ;;
+        bench:--threads | bench:-t) return ;;
+        bench:--ctx | bench:-c) return ;;
+        bench:--kv-memory) return ;;
+        bench:--kv) return ;;
+        bench:--kv-block) return ;;
+        bench:--kv-type) words="f16 bf16 f32 q8_0" ;;
+        bench:--swap) return ;;
+        bench:--swap-dir) kind=-d ;;
+        bench:--step-tokens) return ;;
+        bench:--step-ms) return ;;
+        serve:*)
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --chat-template
+                --pooling
+                --config
+                --host
+                --port
+                --alias
+                --api-key-file
+                --cors
+                --allowed-host
+                --tls-cert
+                --tls-key
+                --isolate
+                --allow-priority
+                --open-metrics
+                --max-connections
+                --max-per-address
+                --header-timeout
+                --body-timeout
+                --idle-timeout
+                --drain-timeout
+                --max-body
+                --log-format
+                --log-level
+                --log-prompts
+                --check-config
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --cache-idle
+                --swap
+                --swap-dir
+                --step-tokens
+                --max-seq
+                --step-ms
+                --max-queue
+                --max-queue-tokens
+                --max-queue-bytes
+                --workers
+                --help"
+            ;;
+        run:*)
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --chat-template
+                --config
+                --prompt
+                --max-tokens
+                --temperature
+                --top-k
+                --top-p
+                --min-p
+                --seed
+                --ignore-eos
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --step-tokens
+                --help"
+            ;;
+        tokenize:*)
+            words="
+                --model
+                --tokenizer-pre
+                --config
+                --no-bos
+                --decode
+                --help"
+            ;;
+        inspect:*)
+            words="
+                --help"
+            kind=-f
+            ;;
+        convert:*)
+            words="
+                --config
+                --output
+                --type
+                --threads
+                --help"
+            kind=-f
+            ;;
+        quantize:*)
+            words="
+                --config
+                --imatrix
+                --threads
+                --help"
+            kind=-f
+            ;;
+        bench:*)
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --config
+                --batch
+                --prompt
+                --context
+                --gen
+                --repeat
+                --csv
+                --json
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --swap
+                --swap-dir
+                --step-tokens
+                --step-ms
+                --help"
+            ;;
+        help:*)
+            words="serve run tokenize inspect convert quantize bench help
+                --help"
+            ;;
+        esac
+    fi
+    if [[ $kind && $cur != -* ]]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen $kind -- "$cur")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+    fi
+}
+complete -F _flexinfer flexinfer

@@ -1,0 +1,114 @@
+// linear_pack.c - rows as a file holds them become the panels that linear.c describes.
+//
+// The rows of a panel go forward together, a block of each at a time. So a panel is written once,
+// from its start to its end, and what changes places stays in the first-level cache. A file of
+// gigabytes is packed when a model is loaded: this is most of the time that loading takes.
+#include <string.h>
+
+#include "kernels/linear.h"
+
+// A panel's rows in the file; those from n on do not exist, and count as zeros.
+typedef struct panel_rows {
+    const char *row[FXI_PANEL];
+    int n;
+} panel_rows;
+
+// ---- block types -------------------------------------------------------------------------------
+
+enum { N_FOUR = FXI_Q_BLOCK / 4 };
+
+typedef uint32_t code_fours[N_FOUR][FXI_PANEL]; // four codes of each output along k
+
+static void gather_fours(const fxi_qblock *blk, int k, code_fours out)
+{
+    for (int o = 0; o < FXI_PANEL; o++)
+        for (int g = 0; g < N_FOUR; g++) memcpy(&out[g][o], blk[o].code + k + 4 * g, 4);
+}
+
+// Stores the plane of the codes' bits from `shift` on.
+static void store_plane(uint8_t *plane, int bits, const code_fours in, int shift)
+{
+    const uint32_t mask = 0x01010101u * ((1u << bits) - 1); // of four codes at once
+    for (int v = 0; v < bits; v++) {
+        uint32_t line[FXI_PANEL] = {0};
+        for (int up = 0; up < N_FOUR; up += bits)
+            for (int o = 0; o < FXI_PANEL; o++) line[o] |= (in[up + v][o] >> shift & mask) << up;
+        memcpy(plane + v * 64, line, sizeof line);
+    }
+}
+
+static void store_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
+{
+    memcpy(at + 2 * lane, &blk->d, 2);
+    if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
+    at += q->head_bytes + lane;
+    for (int s = 0; s < q->n_sub; s++, at += FXI_PANEL) {
+        *at = (uint8_t)blk->sc[s];
+        if (!q->f->has_min) continue;
+        if (q->nibbles)
+            *at |= (uint8_t)(blk->mn[s] << 4);
+        else
+            *(at += FXI_PANEL) = blk->mn[s];
+    }
+}
+
+// Stores scale group g of all rows, and its codes.
+static void store_group(const fxi_qpanel *q, uint8_t *panel, int n_in, int g, const fxi_qblock *blk)
+{
+    uint8_t *const scales = panel + fxi_qpanel_scale_at(q, n_in, g);
+    uint8_t *at = panel + fxi_qpanel_code_at(q, g * (q->f->n / FXI_Q_BLOCK));
+    code_fours fours;
+    for (int o = 0; o < FXI_PANEL; o++) store_scales(q, scales, o, &blk[o]);
+    for (int k = 0; k < q->f->n; k += FXI_Q_BLOCK, at += q->code_bytes) {
+        gather_fours(blk, k, fours);
+        store_plane(at, q->lo_bits, fours, 0);
+        if (q->hi_bits) store_plane(at + 64 * q->lo_bits, q->hi_bits, fours, q->lo_bits);
+    }
+}
+
+static void pack_block_rows(const fxi_linear *w, const panel_rows *rows, uint8_t *panel)
+{
+    const fxi_qpanel q = fxi_qpanel_of(w->type);
+    const size_t block_bytes = fxi_dtype_find(w->type)->block_bytes;
+    const int n_group = w->n_in / q.f->n;
+    const size_t end = fxi_qpanel_scale_at(&q, w->n_in, n_group);
+    fxi_qblock blk[FXI_PANEL] = {0};
+    for (int g = 0; g < n_group; g++) {
+        for (int o = 0; o < rows->n; o++)
+            q.f->read(rows->row[o] + (size_t)g * block_bytes, &blk[o]);
+        store_group(&q, panel, w->n_in, g, blk);
+    }
+    memset(panel + end, 0, fxi_linear_panel_bytes(w->type, w->n_in) - end);
+}
+
+// ---- floats ------------------------------------------------------------------------------------
+
+static void pack_halves(const panel_rows *rows, int n_in, char *panel)
+{
+    for (int k = 0; k < n_in; k++, panel += 2 * FXI_PANEL)
+        for (int o = 0; o < rows->n; o++) memcpy(panel + 2 * o, rows->row[o] + 2 * k, 2);
+}
+
+static void pack_words(const panel_rows *rows, int n_in, char *panel)
+{
+    for (int k = 0; k < n_in; k++, panel += 4 * FXI_PANEL)
+        for (int o = 0; o < rows->n; o++) memcpy(panel + 4 * o, rows->row[o] + 4 * k, 4);
+}
+
+// ---- all types ---------------------------------------------------------------------------------
+
+void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(w->type);
+    const size_t row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes;
+    const int row0 = p * FXI_PANEL, rest = w->n_out - row0;
+    panel_rows r = {.n = rest < FXI_PANEL ? rest : FXI_PANEL};
+    for (int o = 0; o < r.n; o++) r.row[o] = (const char *)rows + (size_t)(row0 + o) * row_bytes;
+    if (fxi_linear_reads_q8(w)) {
+        pack_block_rows(w, &r, fxi_linear_panel(w, p));
+        return;
+    }
+    if (r.n < FXI_PANEL)
+        memset(fxi_linear_panel(w, p), 0, fxi_linear_panel_bytes(w->type, w->n_in));
+    (t->block_bytes == 2 ? pack_halves : pack_words)(&r, w->n_in, fxi_linear_panel(w, p));
+}

@@ -1,0 +1,266 @@
+// kv_meter.c - the metered backend: the counted operations, then those that are only passed on.
+#include "kv/kv_meter.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct meter_cell {
+    _Atomic uint64_t n_call, n_failure, ns;
+} meter_cell;
+
+typedef struct kv_meter {
+    vt_vmm vmm;
+    vt_vmm_ops ops;
+    vt_vmm *inner; // owned
+    meter_cell cell[FXI_KV_N_DRIVER_OP];
+} kv_meter;
+
+static kv_meter *meter_of(const vt_vmm *vmm)
+{
+    return (kv_meter *)vmm;
+}
+
+static vt_vmm *inner_of(const vt_vmm *vmm)
+{
+    return meter_of(vmm)->inner;
+}
+
+static void add_relaxed(_Atomic uint64_t *to, uint64_t n)
+{
+    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static vt_status count_call(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns, vt_status st)
+{
+    meter_cell *c = &meter_of(vmm)->cell[op];
+    add_relaxed(&c->n_call, 1);
+    if (st != VT_OK) add_relaxed(&c->n_failure, 1);
+    add_relaxed(&c->ns, fxi_now_ns() - start_ns);
+    return st;
+}
+
+// ---- counted ----------------------------------------------------------------------------------
+
+static vt_status meter_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_RESERVE, start_ns, in->ops->reserve(in, size_bytes, addr));
+}
+
+static vt_status meter_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_UNRESERVE, start_ns,
+                      in->ops->unreserve(in, addr, size_bytes));
+}
+
+static vt_status meter_create(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_CREATE, start_ns, in->ops->create(in, index, n));
+}
+
+static vt_status meter_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_DESTROY, start_ns, in->ops->destroy(in, index, n));
+}
+
+static vt_status meter_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
+                           vt_vmm_use use)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_MAP, start_ns, in->ops->map(in, addr, slice, index, n, use));
+}
+
+static vt_status meter_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_PROTECT, start_ns,
+                      in->ops->protect(in, addr, size_bytes, use));
+}
+
+static vt_status meter_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_UNMAP, start_ns, in->ops->unmap(in, addr, size_bytes));
+}
+
+static vt_status meter_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
+                             size_t offset, size_t size_bytes, vt_vmm_order order)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_FETCH, start_ns,
+                      in->ops->fetch(in, dst, slice, index, offset, size_bytes, order));
+}
+
+static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
+                             uintptr_t src, size_t size_bytes)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_STORE, start_ns,
+                      in->ops->store(in, slice, index, offset, src, size_bytes));
+}
+
+static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_ZERO, start_ns, in->ops->zero(in, addr, size_bytes, order));
+}
+
+static vt_status meter_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
+                                  uint64_t *sum)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_SWAP_WRITE, start_ns,
+                      in->ops->swap_write(in, offset, src, size_bytes, sum));
+}
+
+static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
+                                 uint64_t *sum)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_SWAP_READ, start_ns,
+                      in->ops->swap_read(in, dst, offset, size_bytes, sum));
+}
+
+// ---- passed on --------------------------------------------------------------------------------
+
+static size_t meter_granularity(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->granularity(inner_of(vmm));
+}
+
+static uint64_t meter_max_runs(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->max_runs(inner_of(vmm));
+}
+
+static bool meter_can_protect(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->can_protect(inner_of(vmm));
+}
+
+static bool meter_creates_zeroed(vt_vmm *vmm)
+{
+    return inner_of(vmm)->ops->creates_zeroed(inner_of(vmm));
+}
+
+static vt_status meter_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
+{
+    return inner_of(vmm)->ops->configure(inner_of(vmm), geo);
+}
+
+static vt_status meter_fence(vt_vmm *vmm, uint64_t *ticket)
+{
+    return inner_of(vmm)->ops->fence(inner_of(vmm), ticket);
+}
+
+static vt_status meter_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
+{
+    return inner_of(vmm)->ops->passed(inner_of(vmm), ticket, wait, is_passed);
+}
+
+static vt_status meter_resident(vt_vmm *vmm, uint64_t *size_bytes)
+{
+    return inner_of(vmm)->ops->resident(inner_of(vmm), size_bytes);
+}
+
+static vt_status meter_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
+{
+    return inner_of(vmm)->ops->mapped(inner_of(vmm), size_bytes, n_mapping);
+}
+
+static vt_status meter_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
+{
+    return inner_of(vmm)->ops->swap_open(inner_of(vmm), dir, size_bytes);
+}
+
+static void meter_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
+{
+    inner_of(vmm)->ops->swap_drop(inner_of(vmm), offset, size_bytes);
+}
+
+static void meter_close(vt_vmm *vmm)
+{
+    inner_of(vmm)->ops->close(inner_of(vmm));
+    free(meter_of(vmm));
+}
+
+static const vt_vmm_ops meter_ops = {
+    .name = "meter",
+    .granularity = meter_granularity,
+    .max_runs = meter_max_runs,
+    .can_protect = meter_can_protect,
+    .creates_zeroed = meter_creates_zeroed,
+    .reserve = meter_reserve,
+    .unreserve = meter_unreserve,
+    .create = meter_create,
+    .destroy = meter_destroy,
+    .map = meter_map,
+    .protect = meter_protect,
+    .unmap = meter_unmap,
+    .fetch = meter_fetch,
+    .store = meter_store,
+    .zero = meter_zero,
+    .swap_write = meter_swap_write,
+    .swap_read = meter_swap_read,
+    .configure = meter_configure,
+    .fence = meter_fence,
+    .passed = meter_passed,
+    .resident = meter_resident,
+    .mapped = meter_mapped,
+    .swap_open = meter_swap_open,
+    .swap_drop = meter_swap_drop,
+    .close = meter_close,
+};
+
+// ---- life -------------------------------------------------------------------------------------
+
+vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
+{
+    *out = NULL;
+    kv_meter *m = calloc(1, sizeof *m);
+    if (!m) return VT_ENOMEM;
+    m->ops = meter_ops;
+    m->vmm.ops = &m->ops;
+    m->inner = inner;
+    vt_status st = inner ? VT_OK : vt_vmm_host_open(&m->inner);
+    if (st != VT_OK) {
+        free(m);
+        return st;
+    }
+    if (!m->inner->ops->store) m->ops.store = NULL; // the manager asks whether there is one
+    *out = &m->vmm;
+    return VT_OK;
+}
+
+void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner)
+{
+    if (!meter) return;
+    if (!inner) inner_of(meter)->ops->close(inner_of(meter));
+    free(meter_of(meter));
+}
+
+void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+{
+    for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) {
+        meter_cell *c = &meter_of(meter)->cell[i];
+        out[i] =
+            (fxi_kv_calls){.n_call = atomic_load_explicit(&c->n_call, memory_order_relaxed),
+                           .n_failure = atomic_load_explicit(&c->n_failure, memory_order_relaxed),
+                           .ns = atomic_load_explicit(&c->ns, memory_order_relaxed)};
+    }
+}

@@ -1,0 +1,19 @@
+// kv_meter.h - a backend of libvtensor that passes every call on to another one, and counts the
+// calls by operation, with their failures and the time they take. The manager's thread and the
+// engine's call it at the same time, so the counts are atomic.
+#ifndef FXI_KV_METER_H
+#define FXI_KV_METER_H
+
+#include "kv/kv.h"
+#include "vtensor/vmm.h"
+
+// Puts a meter in front of `inner`, or of a new backend on host memory if that is NULL. The meter
+// owns what is behind it: its close closes both. Errors: those of vt_vmm_host_open, VT_ENOMEM; then
+// *out is NULL and `inner` is still the caller's.
+vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out);
+// Frees a meter that no manager took, but not the `inner` that the caller gave it. NULL is allowed.
+void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
+// Any thread.
+void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
+
+#endif

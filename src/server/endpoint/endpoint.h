@@ -1,0 +1,45 @@
+// endpoint.h - answers that need no request to the engine: a call's body to the body of its answer.
+// No threads and no sockets; each may run on any thread.
+//
+//   ep_model.c   what is served: models, properties, version
+//   ep_text.c    text to tokens and back, conversations to text
+//   ep_cache.c   for operators: the KV cache and its budget
+#ifndef FXI_SERVER_ENDPOINT_H
+#define FXI_SERVER_ENDPOINT_H
+
+#include "base/text/buf.h"
+#include "flexinfer/flexinfer.h"
+#include "server/request/api_request.h"
+
+typedef struct fxi_call {
+    fx_engine *eng;
+    const fxi_limits *lim;
+    int64_t created_s; // when the server started, by the clock
+    const char *tail;  // the path behind the route's own
+    const char *body;  // [n_body]
+    size_t n_body;
+} fxi_call;
+
+// Appends the answer, JSON, to *out. False: *err is the answer.
+typedef bool (*fxi_endpoint)(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+
+bool fxi_endpoint_models(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_model(const fxi_call *c, fxi_buf *out, fxi_http_error *err); // its id is the tail
+bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+
+bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+
+bool fxi_endpoint_stats(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_cache_clear(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+
+// Returns ok; if it is false, *err becomes "out of memory".
+bool fxi_endpoint_end(bool ok, fxi_http_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+// permits.c - what the server grants now: work at all, and a priority.
+#include "server/http/http.h"
+
+bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->eng) return fxi_http_fail(err, 503, "loading", NULL, "the model is loading");
+    if (!srv->draining) return true;
+    return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+}
+
+bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err)
+{
+    const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
+    if (priority <= max) return true;
+    return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
+                         "priority must be %d or more here: lower ones go first", -max);
+}

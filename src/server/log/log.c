@@ -1,0 +1,226 @@
+// log.c - the ring of lines and its writer thread.
+//
+// The thread writes only when poll says that the descriptor takes bytes, and then at most PIPE_BUF
+// of them: a pipe that polls as writable has room for those. So it always sleeps in poll, from
+// which an eventfd wakes it, and can be ended whatever the other side does. Only if someone else
+// fills the same pipe between poll and write may a write block; then fxi_log_close gives the thread
+// up after its time.
+#include "server/log/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/system/clock.h" // defines: fxi_clock_after
+
+#define DEFAULT_BYTES (256u << 10)
+#define TOLD_BYTES    256
+
+struct fxi_log {
+    int fd, wake_fd;
+    pthread_t thread;
+    fxi_log_teller *tell;
+    pthread_mutex_t mu;
+    pthread_cond_t moved; // the ring is empty, or the thread has ended
+    char *ring;           // [cap], guarded by mu, as is all below
+    size_t cap, at, n;    // bytes ring[at .. at + n), around the end
+    uint64_t n_dropped, n_told;
+    bool closing, done;
+};
+
+// ---- the ring ---------------------------------------------------------------------------------
+
+static void put_bytes_locked(fxi_log *log, const char *p, size_t n)
+{
+    const size_t to = (log->at + log->n) % log->cap;
+    const size_t first = n < log->cap - to ? n : log->cap - to;
+    memcpy(log->ring + to, p, first);
+    memcpy(log->ring, p + first, n - first);
+    log->n += n;
+}
+
+static bool put_line_locked(fxi_log *log, const char *line)
+{
+    const size_t n = strlen(line);
+    if (n >= log->cap - log->n) return false;
+    put_bytes_locked(log, line, n);
+    put_bytes_locked(log, "\n", 1);
+    return true;
+}
+
+static void default_tell(char *dst, size_t cap, uint64_t n_dropped)
+{
+    snprintf(dst, cap, "warning: %" PRIu64 " log lines were dropped: nobody read them", n_dropped);
+}
+
+// Lines stay in order: what was dropped is told before the next line that has room.
+static bool tell_dropped_locked(fxi_log *log)
+{
+    char line[TOLD_BYTES];
+    if (log->n_told == log->n_dropped) return true;
+    log->tell(line, sizeof line, log->n_dropped - log->n_told);
+    if (!put_line_locked(log, line)) return false;
+    log->n_told = log->n_dropped;
+    return true;
+}
+
+// ---- the writer -------------------------------------------------------------------------------
+
+static void wake_writer(fxi_log *log)
+{
+    const uint64_t one = 1;
+    const ssize_t n = write(log->wake_fd, &one, sizeof one);
+    (void)n; // fails only if the count is full, and then the writer wakes too
+}
+
+static void drain_wakes(fxi_log *log)
+{
+    uint64_t n_wake;
+    const ssize_t n = read(log->wake_fd, &n_wake, sizeof n_wake);
+    (void)n;
+}
+
+// Copies the bytes that are next out of the ring; they leave it once they are written. False: the
+// thread is to end.
+static bool peek_bytes(fxi_log *log, char *piece, size_t *n)
+{
+    pthread_mutex_lock(&log->mu);
+    if (!log->n) tell_dropped_locked(log);
+    const size_t straight = log->cap - log->at < log->n ? log->cap - log->at : log->n;
+    *n = straight < PIPE_BUF ? straight : PIPE_BUF;
+    memcpy(piece, log->ring + log->at, *n);
+    const bool go_on = !log->closing;
+    pthread_mutex_unlock(&log->mu);
+    return go_on;
+}
+
+static void drop_front(fxi_log *log, size_t n)
+{
+    pthread_mutex_lock(&log->mu);
+    log->at = (log->at + n) % log->cap;
+    log->n -= n;
+    if (!log->n) pthread_cond_broadcast(&log->moved);
+    pthread_mutex_unlock(&log->mu);
+}
+
+// Returns the bytes that are done with: written, or lost because nobody will ever read them.
+static size_t write_piece(int fd, const char *p, size_t n)
+{
+    const ssize_t k = write(fd, p, n);
+    if (k >= 0) return (size_t)k;
+    return errno == EINTR || errno == EAGAIN ? 0 : n;
+}
+
+static void *writer_main(void *ud)
+{
+    fxi_log *log = ud;
+    char piece[PIPE_BUF];
+    size_t n;
+    while (peek_bytes(log, piece, &n)) {
+        struct pollfd fds[] = {{.fd = log->wake_fd, .events = POLLIN},
+                               {.fd = log->fd, .events = POLLOUT}};
+        if (poll(fds, n ? 2 : 1, -1) < 0) continue;
+        if (fds[0].revents) drain_wakes(log);
+        if (n && fds[1].revents) drop_front(log, write_piece(log->fd, piece, n));
+    }
+    pthread_mutex_lock(&log->mu);
+    log->done = true;
+    pthread_cond_broadcast(&log->moved);
+    pthread_mutex_unlock(&log->mu);
+    return NULL;
+}
+
+// ---- life -------------------------------------------------------------------------------------
+
+static void free_log(fxi_log *log)
+{
+    if (log->wake_fd >= 0) close(log->wake_fd);
+    pthread_cond_destroy(&log->moved);
+    pthread_mutex_destroy(&log->mu);
+    free(log->ring);
+    free(log);
+}
+
+static fx_status start_log(fxi_log *log, fx_error *err)
+{
+    log->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (log->wake_fd < 0) return fxi_fail(err, FX_EIO, "cannot log: %s", strerror(errno));
+    if (!log->ring) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    const int e = pthread_create(&log->thread, NULL, writer_main, log);
+    if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+    return FX_OK;
+}
+
+fx_status fxi_log_open(int fd, size_t ring_bytes, fxi_log_teller *tell, fxi_log **out,
+                       fx_error *err)
+{
+    pthread_condattr_t attr;
+    fxi_log *log = calloc(1, sizeof *log);
+    *out = NULL;
+    if (!log) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    log->fd = fd;
+    log->tell = tell ? tell : default_tell;
+    log->cap = ring_bytes ? ring_bytes : DEFAULT_BYTES;
+    log->ring = malloc(log->cap);
+    pthread_mutex_init(&log->mu, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&log->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    const fx_status st = start_log(log, err);
+    if (st == FX_OK)
+        *out = log;
+    else
+        free_log(log);
+    return st;
+}
+
+void fxi_log_add(fxi_log *log, const char *line)
+{
+    pthread_mutex_lock(&log->mu);
+    const bool was_empty = !log->n;
+    if (!tell_dropped_locked(log) || !put_line_locked(log, line)) log->n_dropped++;
+    pthread_mutex_unlock(&log->mu);
+    if (was_empty) wake_writer(log);
+}
+
+uint64_t fxi_log_n_dropped(fxi_log *log)
+{
+    pthread_mutex_lock(&log->mu);
+    const uint64_t n = log->n_dropped;
+    pthread_mutex_unlock(&log->mu);
+    return n;
+}
+
+void fxi_log_close(fxi_log *log, double wait_s)
+{
+    if (!log) return;
+    const struct timespec deadline = fxi_clock_after(wait_s);
+    int late = 0;
+    pthread_mutex_lock(&log->mu);
+    while (log->n && !late) late = pthread_cond_timedwait(&log->moved, &log->mu, &deadline);
+    log->closing = true;
+    pthread_mutex_unlock(&log->mu);
+    wake_writer(log);
+    const struct timespec end = fxi_clock_after(wait_s);
+    pthread_mutex_lock(&log->mu);
+    for (late = 0; !log->done && !late;) late = pthread_cond_timedwait(&log->moved, &log->mu, &end);
+    const bool done = log->done;
+    pthread_mutex_unlock(&log->mu);
+    if (!done) {
+        pthread_detach(log->thread); // and its memory: it may still use it
+        return;
+    }
+    pthread_join(log->thread, NULL);
+    free_log(log);
+}

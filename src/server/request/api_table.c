@@ -1,0 +1,199 @@
+// api_table.c - the fields of all requests as one table: name, APIs that have it, JSON types,
+// bounds, effect, meaning.
+//
+// null equals absent. A field that is not in the table is ignored: clients send many. A field that
+// would change the answer, but is not supported, has a row with an only_* setter: its neutral
+// values are accepted, any other is refused. A wrong type or value outranks that.
+#include <stddef.h>
+
+#include "server/request/api_fields.h"
+
+#define TEXT   (1u << FXI_API_COMPLETIONS)
+#define CHAT   (1u << FXI_API_CHAT)
+#define EMBED  (1u << FXI_API_EMBEDDINGS)
+#define TOK    (1u << FXI_API_TOKENIZE)
+#define DETOK  (1u << FXI_API_DETOKENIZE)
+#define RETAIN (1u << FXI_API_RETAIN)
+#define BUDGET (1u << FXI_API_BUDGET)
+#define ABORT  (1u << FXI_API_ABORT)
+#define BOTH   (TEXT | CHAT)
+#define CHATS  (CHAT | TOK | RETAIN) // those that may hold a conversation
+#define RUNS   (BOTH | EMBED | RETAIN)
+
+#define AT(member) offsetof(fxi_params, member)
+#define B          FXI_T_BOOL
+#define I          FXI_T_INT
+#define N          FXI_T_NUM
+#define S          FXI_T_STR
+#define A          FXI_T_ARR
+#define O          FXI_T_OBJ
+#define R          FXI_T_REQUIRED
+#define MAX        FXI_NO_MAX
+
+#define ID      "{\"type\":\"integer\",\"minimum\":0}"
+#define IDS     "{\"type\":\"array\",\"items\":" ID "}"
+#define STRINGS "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+#define INPUTS                                                                                     \
+    "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
+    "]"                                                                                            \
+    "}"
+#define TEXT_PART                                                                                \
+    "{\"type\":\"object\",\"required\":[\"type\",\"text\"],\"properties\":{\"type\":{\"const\":" \
+    "\"text\"},\"text\":{\"type\":\"string\"}}}"
+#define CONTENT                                                                                 \
+    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":" TEXT_PART \
+    "}]}"
+#define CALL                                                                                       \
+    "{\"type\":\"object\",\"required\":[\"function\"],\"properties\":{\"id\":{\"type\":["          \
+    "\"string\","                                                                                  \
+    "\"null\"]},\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\",\"required\":" \
+    "["                                                                                            \
+    "\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"arguments\":{\"type\":["           \
+    "\"string\","                                                                                  \
+    "\"object\",\"null\"]}}}}}"
+#define MESSAGES                                                                                  \
+    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"],"  \
+    "\"properties\":{\"role\":{\"enum\":[\"system\",\"developer\",\"user\",\"assistant\","        \
+    "\"tool\",\"function\"]},\"name\":{\"type\":[\"string\",\"null\"]},\"tool_call_id\":{"        \
+    "\"type\":"                                                                                   \
+    "[\"string\",\"null\"]},\"reasoning_content\":{\"type\":[\"string\",\"null\"]}},\"anyOf\":[{" \
+    "\"required\":[\"content\"],\"properties\":{\"content\":" CONTENT                             \
+    ",\"tool_calls\":{\"anyOf\":[{"                                                               \
+    "\"type\":\"null\"},{\"type\":\"array\",\"items\":" CALL                                      \
+    "}]}}},{\"required\":[\"tool_calls\"],"                                                       \
+    "\"properties\":{\"content\":{\"anyOf\":[{\"type\":\"null\"}," CONTENT "]},\"tool_calls\":{"  \
+    "\"type\":\"array\",\"minItems\":1,\"items\":" CALL "}}}]}}"
+#define TOOLS                                                                                  \
+    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"function\"]," \
+    "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \
+    "\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{"  \
+    "\"type\":[\"object\",\"null\"]}}}}}}"
+
+// clang-format off
+static const fxi_field rows[] = {
+    {"model", RUNS | TOK | DETOK, S, 0, 0, fxi_set_model, 0, "the served model, by any of its names", NULL, NULL, NULL},
+    {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9_.-]{1,64}$\"}"},
+    {"user", RUNS, S, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
+
+    // What the model reads.
+    {"prompt", TEXT, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either; choice k of prompt i has index i * n + k", NULL, NULL, INPUTS},
+    {"input", EMBED, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
+    {"prompt", TOK, S, 0, 0, fxi_set_prompt, 0, "the text", NULL, NULL, NULL},
+    {"content", TOK, S, 0, 0, fxi_set_prompt, 0, "another name of prompt", NULL, NULL, NULL},
+    {"prompt", RETAIN, S | A, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
+    {"tokens", DETOK, A | R, 0, 0, fxi_set_ids, AT(tokens), "token ids", NULL, NULL, IDS},
+    {"messages", CHAT, A | R, 0, 0, fxi_set_messages, 0, "the conversation", NULL, NULL, MESSAGES},
+    {"messages", TOK | RETAIN, A, 0, 0, fxi_set_messages, 0, "a conversation in place of a prompt", NULL, NULL, MESSAGES},
+    {"tools", CHATS, A, 0, 0, fxi_set_tools, 0, "functions that the chat template may describe to the model", NULL, NULL, TOOLS},
+    {"chat_template_kwargs", CHATS, O, 0, 0, fxi_set_kwargs, 0, "variables for the chat template", NULL, NULL, NULL},
+    {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
+    {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
+    {"parse_special", TEXT | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(parse_special), "control tokens spelled out in a raw prompt become those tokens; never in messages", "true", NULL, NULL},
+    {"truncate_prompt_tokens", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only the last so many tokens of a prompt; -1: as many as the context holds; 0: all", NULL, NULL, NULL},
+
+    // When an answer ends.
+    {"max_tokens", TEXT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context; 0 only to score a prompt", "16", NULL, NULL},
+    {"max_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
+    {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same, and goes before max_tokens", NULL, NULL, NULL},
+    {"min_tokens", BOTH, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "until then nothing ends the answer", "0", NULL, NULL},
+    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"anyOf\":[{\"type\":\"string\",\"minLength\":1},{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}]}"},
+    {"stop_token_ids", BOTH, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
+    {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
+    {"ignore_eos", BOTH, B, 0, 0, fxi_set_bool, AT(ignore_eos), "go on after the model's end-of-text token", "false", NULL, NULL},
+
+    // How a token is chosen.
+    {"allowed_token_ids", BOTH, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
+    {"bad_words", BOTH, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
+    {"logit_bias", BOTH, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":-100,\"maximum\":100}}"},
+    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e30, fxi_set_number, AT(repetition_penalty), "over prompt and answer", "1", NULL, NULL},
+    {"presence_penalty", BOTH, N, -2, 2, fxi_set_number, AT(presence_penalty), "over the answer", "0", NULL, NULL},
+    {"frequency_penalty", BOTH, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
+    {"temperature", BOTH, N, 0, 2, fxi_set_number, AT(temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
+    {"min_p", BOTH, N, 0, 1, fxi_set_number, AT(min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
+    {"top_k", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "the likeliest so many; -1 or 0: all", "0", NULL, NULL},
+    {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
+    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
+    {"seed", BOTH, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
+
+    // Several answers.
+    {"n", BOTH, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(n), "choices for each prompt, which is computed once", "1", NULL, NULL},
+    {"best_of", TEXT, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(best_of), "computes this many choices and returns the n with the best mean logprob; not with stream", NULL, NULL, NULL},
+    {"use_beam_search", BOTH, B, 0, 0, fxi_set_bool, AT(beam), "n or best_of beams, at most 32; not with stream", "false", NULL, NULL},
+    {"length_penalty", BOTH, N, -100, 100, fxi_set_number, AT(length_penalty), "of beams: score = sum of logprobs / tokens^length_penalty", "1", NULL, NULL},
+    {"early_stopping", BOTH, B | S, 0, 0, fxi_set_early_stop, 0, "when a beam search ends once it has enough answers", "false", " never ", NULL},
+
+    // What an answer says.
+    {"stream", BOTH, B, 0, 0, fxi_set_bool, AT(stream), "server-sent events", "false", NULL, NULL},
+    {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{\"type\":\"object\",\"properties\":{\"include_usage\":{\"type\":\"boolean\"},\"continuous_usage_stats\":{\"type\":\"boolean\"}}}"},
+    {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
+    {"logprobs", TEXT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "logprobs of the tokens, and this many of the likeliest", NULL, NULL, NULL},
+    {"logprobs", CHAT, B, 0, 0, fxi_set_bool, AT(logprobs), "logprobs of the tokens", "false", NULL, NULL},
+    {"top_logprobs", CHAT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "so many of the likeliest tokens; with logprobs only", "0", NULL, NULL},
+    {"prompt_logprobs", BOTH, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_prompt_logprob), "logprobs of the prompt's tokens, and this many of the likeliest; not with stream", NULL, NULL, NULL},
+    {"return_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(return_ids), "adds token_ids and prompt_token_ids", "false", NULL, NULL},
+    {"return_tokens_as_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(tokens_as_ids), "tokens in logprobs are written token_id:N", "false", NULL, NULL},
+    {"skip_special_tokens", BOTH, B, 0, 0, fxi_set_bool, AT(skip_special), "control tokens add no text; false: they are spelled out", "true", NULL, NULL},
+    {"skip_special_tokens", DETOK, B, 0, 0, fxi_set_bool, AT(skip_special), "control tokens add no text", "false", NULL, NULL},
+    {"spaces_between_special_tokens", BOTH, B, 0, 0, fxi_set_nothing, 0, "ignored: none are put there", NULL, NULL, NULL},
+    {"encoding_format", EMBED, S, 0, 0, fxi_set_encoding, 0, "base64: little-endian 32-bit floats", "\"float\"", " float base64 ", NULL},
+    {"dimensions", EMBED, I, 1, 1 << 20, fxi_set_integer, AT(dimensions), "cut the vector to its first so many numbers", NULL, NULL, NULL},
+    {"normalize", EMBED, B, 0, 0, fxi_set_bool, AT(normalize), "the vector has length 1; false: it is as the model made it", NULL, NULL, NULL},
+    {"return_token_strs", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "adds token_strs, the text of each token", "false", NULL, NULL},
+    {"with_pieces", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "another name of return_token_strs", "false", NULL, NULL},
+
+    // What requests share.
+    {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "the lower goes first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
+    {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
+    {"cache_prompt", BOTH, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
+    {"keep_priority", BOTH, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
+    {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
+    {"keep_seconds", BOTH | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
+
+    // For operators.
+    {"kv_memory_bytes", BUDGET, I | R, 1, 0x1p60, fxi_set_integer, AT(kv_memory_bytes), "new budget of the KV cache", NULL, NULL, NULL},
+    {"id", ABORT, S | R, 1, 128, fxi_set_text, AT(abort_id), "id of an answer, or X-Request-Id of its request", NULL, NULL, NULL},
+
+    // Not supported.
+    {"tool_choice", CHAT, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; a choice that forces a call is not supported", "\"auto\"", " none auto required ", NULL},
+    {"parallel_tool_calls", CHAT, B, 0, 0, fxi_set_nothing, 0, "ignored: calls come back as the text that the model writes", NULL, NULL, NULL},
+    {"echo", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
+    {"suffix", TEXT, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"add_special_tokens", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
+    {"response_format", BOTH, O, 0, 0, fxi_only_text_format, 0, "not supported: only text", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"text\",\"json_object\",\"json_schema\"]}}}"},
+    {"structured_outputs", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"guided_json", BOTH, S | O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"guided_regex", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"guided_choice", BOTH, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"guided_grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"json_schema", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"mirostat", BOTH, I, 0, 2, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
+    {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
+    {"functions", CHAT, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"function_call", CHAT, S | O, 0, 0, fxi_only_free_choice, 0, "not supported: only none and auto", NULL, " none auto required ", NULL},
+    {"reasoning_effort", CHAT, S, 0, 0, fxi_only_absent, 0, "not supported: templates that read it get it from chat_template_kwargs", NULL, NULL, NULL},
+    {"timings_per_token", BOTH, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
+    {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
+    {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
+    {"continue_final_message", CHATS, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
+    {"chat_template", CHATS, S, 0, 0, fxi_only_absent, 0, "not supported: the server has the template", NULL, NULL, NULL},
+    {"truncate_prompt_tokens", EMBED, I, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
+};
+
+static const fxi_field stream_rows[] = {
+    {"include_usage", BOTH, B, 0, 0, fxi_set_bool, AT(include_usage), "a last chunk tells the usage", "false", NULL, NULL},
+    {"continuous_usage_stats", BOTH, B, 0, 0, fxi_set_bool, AT(continuous_usage), "every chunk tells the usage so far", "false", NULL, NULL},
+};
+// clang-format on
+
+const fxi_field *fxi_field_rows(size_t *n)
+{
+    *n = sizeof rows / sizeof rows[0];
+    return rows;
+}
+
+const fxi_field *fxi_stream_field_rows(size_t *n)
+{
+    *n = sizeof stream_rows / sizeof stream_rows[0];
+    return stream_rows;
+}

@@ -1,0 +1,46 @@
+// workers.h - the threads that parse, render and tokenize, and the queue in front of them.
+//
+// Two classes, small and large. Within a class lanes (tenants, or clients' addresses) take turns,
+// and within a lane the first comes first. Where both classes wait they take turns, and with two or
+// more threads one of them never runs large work: a small request waits for small ones only. The
+// queue is intrusive, so posting allocates nothing; it is as long as there are requests, that is,
+// as there may be connections.
+#ifndef FXI_SERVER_WORKERS_H
+#define FXI_SERVER_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "flexinfer/error.h"
+
+typedef struct fxi_work { // one piece of work, inside what it works on
+    void (*run)(struct fxi_work *w);
+    uint64_t lane;
+    bool large;
+    // The queue's own.
+    struct fxi_work *next, *last; // of the lane; `last` is kept by its first
+    struct fxi_work *next_lane;   // kept by the lane's first
+} fxi_work;
+
+typedef struct fxi_workers fxi_workers;
+
+typedef struct fxi_workers_gauges { // for metrics
+    int n_thread, n_busy, n_busy_large;
+    int n_small, n_large; // waiting
+    uint64_t n_done;      // so far
+} fxi_workers_gauges;
+
+// `on_idle` (may be NULL) runs on a worker each time that nothing has been posted for idle_s.
+// Errors: FX_ENOMEM, FX_EINTERNAL (a thread cannot be started).
+fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *ud), void *ud,
+                            fxi_workers **out, fx_error *err);
+// Runs *w on a worker soon. Its memory must stay until then. Never blocks.
+void fxi_workers_post(fxi_workers *ws, fxi_work *w);
+// Makes on_idle run once more, as if something had been posted and run.
+void fxi_workers_touch(fxi_workers *ws);
+void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out);
+// Runs what waits, ends the threads and frees everything. Nothing may be posted any more. NULL is
+// allowed.
+void fxi_workers_stop(fxi_workers *ws);
+
+#endif

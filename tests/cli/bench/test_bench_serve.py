@@ -1,0 +1,101 @@
+"""bench_serve measures every part, server and engine give the same answers, and no victim's request fails."""
+import collections
+import csv
+import io
+import os
+import socket
+import subprocess
+import unittest
+from pathlib import Path
+
+import cli
+
+STORYTELLER = Path(__file__).resolve().parents[3] / "models" / "storyteller.gguf"
+
+# The sizes of --quick.
+LEVELS = {"1 stream": 2, "8 streams": 16}  # requests
+VICTIM = 4
+ABUSES = ["slow heads", "half bodies", "garbage", "huge bodies", "slow readers", "many prompts"]
+
+
+def bench(*args):
+    return subprocess.run([cli.BIN / "bench_serve", "-m", STORYTELLER, *args], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, env=cli.clean_env(), check=False, timeout=280)
+
+
+def measured(done):
+    """{section: {case: {what: value}}} from the rows, read as CSV."""
+    found = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for row in csv.DictReader(io.StringIO(done.stdout)):
+        assert None not in row and None not in row.values(), row
+        found[row["section"]][row["case"]][row["what"]] = float(row["value"])
+    return found
+
+
+class BenchServe(unittest.TestCase):
+    def test_counts(self):
+        done = bench("--quick", "--csv", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = measured(done)
+        self.assertEqual(set(found), {"load", "idle", "victim"})
+        self.check_load(found["load"])
+        self.assertEqual(list(found["idle"]), ["0 connections", "128 connections"])
+        self.check_victim(found["victim"])
+        self.assertIn("not measured  more time through the server, 1.1 B", done.stderr)
+        self.assertIn("CPU of the idle server: ", done.stderr)
+
+    def check_load(self, rows):
+        for level, n in LEVELS.items():
+            for side in ("server", "engine alone"):
+                row = rows[f"{level}, {side}"]
+                self.assertEqual(row["n"], n)
+                for what in ("rate", "first token p50", "first token p99", "between tokens p99", "CPU of a request"):
+                    self.assertGreater(row[what], 0, (level, side, what))
+            row = rows[f"{level}, server over engine"]
+            self.assertEqual((row["different"], row["failed"]), (0, 0), level)
+        self.assertEqual(len(rows), 3 * len(LEVELS))
+
+    def check_victim(self, rows):
+        self.assertEqual(list(rows), ["alone", *ABUSES])
+        for case, row in rows.items():
+            self.assertEqual((row["n"], row["failed"]), (VICTIM, 0), case)
+            if case != "alone":
+                self.assertGreater(row["abuses"], 0, case)
+                self.assertGreater(row["p99 over its own"], 0, case)
+
+    def test_a_server_that_runs_already(self):
+        """Its answers are compared too; its CPU is not known, so there is no part about idling."""
+        with cli.start("serve", "-m", STORYTELLER, "--port", "0", stderr=subprocess.PIPE, text=True) as server:
+            line = next(line for line in server.stderr if line.startswith("listening on "))
+            done = bench("--quick", "--only", "load,idle", "--csv", "-", "--port", line.rsplit(":", 1)[1].strip())
+            server.terminate()
+            server.stderr.read()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = measured(done)
+        self.assertEqual(set(found), {"load"})
+        self.assertEqual(found["load"]["8 streams, server over engine"]["different"], 0)
+        self.assertNotIn("CPU of a request", found["load"]["8 streams, server"])
+        self.assertIn("not measured  CPU of the idle server", done.stderr)
+
+    def test_table(self):
+        done = bench("--quick", "--only", "idle")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("idle: CPU of the server while nothing is asked of it", done.stdout)
+        self.assertNotIn("load:", done.stdout)
+
+    def test_wrong_options(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            port = str(closed.getsockname()[1])
+            for args, why in ((["--only", "load,nothing"], "--only: 'nothing' is no part of this bench"),
+                              (["stray"], "'stray' is not understood"),
+                              (["--csv", "/nowhere/rows.csv"], "/nowhere/rows.csv: cannot be written"),
+                              (["--port", port, "--csv", os.devnull], "--port: no server listens at this port of 127.0.0.1"),
+                              (["--program", "/nowhere/flexinfer", "--csv", os.devnull],
+                               "the server: /nowhere/flexinfer: No such file or directory")):
+                done = bench("--quick", *args)
+                self.assertEqual((done.returncode, done.stderr), (1, f"bench_serve: {why}\n"), args)
+
+
+if __name__ == "__main__":
+    unittest.main()

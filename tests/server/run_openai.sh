@@ -1,7 +1,0 @@
-#!/bin/sh
-# run_openai.sh PYTHON FLEXINFER SOURCE_DIR - runs test_openai.py; exit status 77 if PYTHON does not exist.
-if [ ! -x "$1" ]; then
-    echo "skipped: build/venv not present"
-    exit 77
-fi
-FLEXINFER="$2" FLEXINFER_SOURCE="$3" exec "$1" -m pytest -q -p no:cacheprovider "$3/tests/server/test_openai.py"

@@ -1,0 +1,186 @@
+// test_metrics.c - /metrics after a scripted run over the fake engine: every count is exact.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/system/clock.h"
+#include "server/fake_engine.h"
+#include "server/http_client.h"
+#include "server/metrics/metrics.h"
+#include "server/server.h"
+
+#define TEXT   "/v1/completions"
+#define WAIT_S 60.0 // a guard: whatever is waited for happens at once
+
+typedef struct fixture {
+    fx_engine *eng;
+    fxi_server *srv;
+    int port;
+} fixture;
+
+static fixture begin(void)
+{
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    if (fxi_server_start(f.eng, &(fxi_server_options){0}, &f.srv, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    f.port = fxi_server_port(f.srv);
+    return f;
+}
+
+static void end(fixture *f)
+{
+    fxi_server_stop(f->srv);
+    fx_engine_close(f->eng);
+}
+
+static void call(const fixture *f, const char *method, const char *path, const char *body,
+                 int status)
+{
+    http_reply r = http_call(f->port, method, path, body);
+    assert_int_equal(r.status, status);
+    http_reply_free(&r);
+}
+
+static bool page_has(const fixture *f, const char *line)
+{
+    char whole[200];
+    http_reply r = http_call(f->port, "GET", "/metrics", NULL);
+    snprintf(whole, sizeof whole, "\nflexinfer_%s\n", line);
+    assert_int_equal(r.status, 200);
+    bool found = strstr(r.body.p, whole) != NULL;
+    http_reply_free(&r);
+    return found;
+}
+
+// A request is counted when its connection has finished with it, maybe after its answer has
+// arrived.
+static void await_line(const fixture *f, const char *line)
+{
+    const double end_s = fxi_now_s() + WAIT_S;
+    while (!page_has(f, line)) {
+        if (fxi_now_s() > end_s) fail_msg("/metrics does not say: %s", line);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+static void test_a_scripted_run_is_counted_exactly(void **state)
+{
+    static const char *const lines[] = {
+        "http_requests_total{route=\"/v1/completions\",code=\"200\"} 3",
+        "http_requests_total{route=\"/v1/completions\",code=\"400\"} 1",
+        "http_requests_total{route=\"/v1/completions\",code=\"429\"} 1",
+        "http_requests_total{route=\"/v1/completions\",code=\"500\"} 1",
+        "http_requests_total{route=\"other\",code=\"404\"} 2",
+        "admission_rejections_total{reason=\"queue_full\"} 1",
+        "admission_rejections_total{reason=\"draining\"} 0",
+        "request_success_total{finished_reason=\"stop\"} 3",
+        "request_success_total{finished_reason=\"length\"} 1",
+        "request_success_total{finished_reason=\"error\"} 1",
+        "request_success_total{finished_reason=\"abort\"} 0",
+        "time_to_first_token_seconds_count 4",
+        "e2e_request_latency_seconds_count 4",
+        "inter_token_latency_seconds_count 24",
+        "inter_token_latency_seconds_bucket{le=\"0.0005\"} 0",
+        "inter_token_latency_seconds_bucket{le=\"0.001\"} 24",
+        "inter_token_latency_seconds_bucket{le=\"+Inf\"} 24",
+        "inter_token_latency_seconds_sum 0.024",
+        "request_queue_time_seconds_bucket{le=\"0.001\"} 0",
+        "request_queue_time_seconds_bucket{le=\"0.002\"} 4",
+        "request_queue_time_seconds_sum 0.0080000000000000002",
+        "request_prefill_time_seconds_sum 0.012",
+        "request_decode_time_seconds_sum 0.021999999999999999",
+        "request_prompt_tokens_count 4",
+        "request_prompt_tokens_sum 32",
+        "request_prompt_tokens_bucket{le=\"4\"} 0",
+        "request_prompt_tokens_bucket{le=\"8\"} 3",
+        "request_prompt_tokens_bucket{le=\"16\"} 4",
+        "request_generation_tokens_count 5",
+        "request_generation_tokens_sum 29",
+        // what the fake engine says of itself
+        "kv_mapped_bytes 123456789012",
+        "iteration_tokens_total_bucket{le=\"4\"} 0",
+        "iteration_tokens_total_bucket{le=\"8\"} 7",
+        "iteration_tokens_total_sum 50",
+        "kv_ops_total{op=\"extend\"} 5",
+        "kv_op_failures_total{op=\"extend\"} 1",
+        "kv_extend_wait_seconds_total 2.5",
+        "kv_driver_calls_total{op=\"map\"} 0",
+        "build_info{version=\"0.0.0-fake\",kernels=\"\"} 1",
+        "log_lines_dropped_total 0",
+        "server_held_bytes{of=\"tree\"} 0",
+        "server_workers_busy 0",
+        "server_held_refusals_total 0",
+    };
+    (void)state;
+    fixture f = begin();
+    call(&f, "POST", TEXT, "{\"prompt\":\"count 5\"}", 200);
+    call(&f, "POST", TEXT, "{\"prompt\":\"count 30\"}", 200); // 16 tokens
+    call(&f, "POST", TEXT, "{\"prompt\":\"count 3\",\"n\":2,\"stream\":true}", 200);
+    call(&f, "POST", TEXT, "{\"prompt\":\"fail 2\"}", 500);
+    call(&f, "POST", TEXT, "{\"prompt\":\"full\"}", 429);
+    call(&f, "POST", TEXT, "{}", 400);
+    call(&f, "GET", "/nowhere", NULL, 404);
+    call(&f, "GET", "/no\"where", NULL, 404);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) await_line(&f, lines[i]);
+    end(&f);
+}
+
+static void test_the_page_has_its_type_and_head_works(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    http_reply r = http_call(f.port, "HEAD", "/metrics", NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head.p, "Content-Type: text/plain; version=0.0.4"));
+    assert_int_equal(r.body.n, 0);
+    http_reply_free(&r);
+    call(&f, "POST", "/metrics", "{}", 405);
+    end(&f);
+}
+
+// Every row has a name of its own, in the alphabet of Prometheus, with the unit that its kind asks
+// for, and a help text that needs no escapes.
+static void test_the_table_keeps_the_rules_of_names(void **state)
+{
+    (void)state;
+    for (int i = 0; i < fxi_n_metric; i++) {
+        const fxi_metric *m = &fxi_metric_table[i];
+        const size_t n = strlen(m->name);
+        assert_int_equal(strspn(m->name, "abcdefghijklmnopqrstuvwxyz0123456789_"), n);
+        assert_null(strpbrk(m->help, "\\\n"));
+        const bool total = n > 6 && strcmp(m->name + n - 6, "_total") == 0;
+        if (m->kind == FXI_COUNTER) assert_true(total);
+        if (m->kind == FXI_GAUGE) assert_false(total);
+        for (int k = 0; k < i; k++) assert_string_not_equal(m->name, fxi_metric_table[k].name);
+    }
+}
+
+static void test_the_process_is_what_the_system_says(void **state)
+{
+    (void)state;
+    fxi_process p;
+    fxi_process_read(&p);
+    const double now_s = (double)time(NULL);
+    assert_true(p.resident_bytes > 1 << 20);
+    assert_true(p.start_s > now_s - 3600 && p.start_s < now_s + 2);
+    assert_true(p.cpu_s > 0);
+    assert_true(p.n_file >= 3 && p.n_file < p.max_file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_scripted_run_is_counted_exactly),
+        cmocka_unit_test(test_the_page_has_its_type_and_head_works),
+        cmocka_unit_test(test_the_table_keeps_the_rules_of_names),
+        cmocka_unit_test(test_the_process_is_what_the_system_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

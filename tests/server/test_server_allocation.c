@@ -1,0 +1,170 @@
+// test_server_allocation.c - every allocation of the server fails once, and once together with all
+// later ones: from its start to its stop, on every thread, in libmicrohttpd and jansson too, over a
+// fake engine. See allocation_sweep.h; nothing leaks (ASan checks).
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/allocation_sweep.h"
+#include "server/fake_engine.h"
+
+#define TEXT "/v1/completions"
+#define CHAT "/v1/chat/completions"
+
+typedef struct fixture {
+    fx_engine *eng;
+    fxi_server *srv;
+} fixture;
+
+static void drop_line(void *ud, const char *line)
+{
+    (void)ud, (void)line;
+}
+
+static const fxi_server_options options = {.n_io_thread = 1, .n_worker = 1, .log = drop_line};
+
+static fixture begin(void)
+{
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    if (fxi_server_start(f.eng, &options, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    return f;
+}
+
+static void end(fixture *f)
+{
+    fxi_server_stop(f->srv);
+    fx_engine_close(f->eng);
+}
+
+// ---- requests ---------------------------------------------------------------------------------
+
+static const sweep_row rows[] = {
+    {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
+    {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
+    {"GET", "/stats", NULL, 200, "}"},
+    {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
+    {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
+    {"GET", "/nothing", NULL, 404, "not_found_error"},
+    {"GET", TEXT, NULL, 405, "invalid_request_error"},
+    {"POST", TEXT, "{\"prompt\":\"say a b\"}", 200, "\"text\":\"a b\""},
+    {"POST", TEXT, "{\"prompt\":[115,97,121,32,122],\"stop_token_ids\":[1,2]}", 200,
+     "\"text\":\"z\""},
+    {"POST", TEXT,
+     "{\"prompt\":[\"say a\",\"halt 2\"],\"n\":2,\"stop\":[\"q\\u0041\",\"r\"],\"logit_bias\":"
+     "{\"7\":1.5},\"cache_salt\":\"s\"}",
+     200, "\"stop_reason\":\"r\""},
+    {"POST", TEXT, "{\"prompt\":\"fail 3\"}", 500, "the script says so"},
+    {"POST", TEXT, "{\"prompt\":\"full\"}", 429, "queue_full"},
+    {"POST", TEXT, "{\"prompt\":", 400, "invalid_json"},
+    {"POST", TEXT, "{\"prompt\":\"flood 3\"}", 200, "ffff"},
+    {"POST", TEXT,
+     "{\"prompt\":\"count 4\",\"n\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
+     200, "\"usage\":{"},
+    {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"count 5\"}]}", 200,
+     "\"completion_tokens\":5"},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"count 5\"}]}],"
+     "\"stream\":true}",
+     200, "\"finish_reason\":\"stop\""},
+    {"POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}", 400,
+     "line 3: no"},
+    {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"a \\\"b\"}]}", 200,
+     "{\"prompt\":\"a \\\"b\"}"},
+    {"GET", "/metrics", NULL, 200, "# TYPE"},
+    {"GET", "/openapi.json", NULL, 200, "\"openapi\":\"3.1"},
+    {"POST", "/tokenize", "{\"prompt\":\"ab\",\"return_token_strs\":true}", 200, "\"count\":3"},
+    {"POST", "/detokenize", "{\"tokens\":[97,98]}", 200, "\"prompt\":\"ab\""},
+    {"POST", "/v1/embeddings", "{\"input\":[\"a\",\"b\"]}", 200, "\"embedding\":["},
+    {"POST", TEXT,
+     "{\"prompt\":\"say a b\",\"echo\":true,\"logprobs\":2,\"prompt_logprobs\":1,\"bad_words\":["
+     "\"x\"],\"return_token_ids\":true}",
+     200, "\"finish_reason\":\"stop\""},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"count 3\"}],\"logprobs\":true,"
+     "\"top_logprobs\":2,\"stream\":true}",
+     200, "\"finish_reason\":\"stop\""},
+};
+
+static bool is_fake_idle(const fx_engine *eng)
+{
+    return !fake_engine_counts((fx_engine *)eng).n_running; // only the lock changes
+}
+
+static void sweep_rows(bool and_later)
+{
+    fixture f = begin();
+    const sweep s = {f.eng, f.srv, fake_engine_is_own, is_fake_idle};
+    assert_true(sweep_requests(&s, rows, sizeof rows / sizeof rows[0], and_later) > 200);
+    end(&f);
+}
+
+static void test_requests_survive_each_failed_allocation(void **state)
+{
+    (void)state;
+    sweep_rows(false);
+}
+
+static void test_requests_survive_when_memory_stays_short(void **state)
+{
+    (void)state;
+    sweep_rows(true);
+}
+
+// ---- start and stop ---------------------------------------------------------------------------
+
+static int count_files(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
+}
+
+// False: so many allocations are not made.
+static bool try_start(long at, bool and_later)
+{
+    bool ours;
+    const failing_heap plan = sweep_plan(fake_engine_is_own, at, and_later);
+    fx_error err = {0};
+    fxi_server *srv = NULL;
+    fx_engine *eng = fake_engine_new();
+    const int n_file = count_files();
+    failing_heap_spare(false);
+    failing_heap_arm(&plan);
+    fx_status st = fxi_server_start(eng, &options, &srv, &err);
+    fxi_server_stop(srv);
+    const long n_failed = failing_heap_disarm(&ours);
+    failing_heap_spare(true);
+    if (st != FX_OK) assert_true(!srv && n_failed && err.status == st && err.text[0]);
+    if (!n_failed || ours) assert_int_equal(count_files(), n_file); // libmicrohttpd may lose one
+    fx_engine_close(eng);
+    return n_failed > 0;
+}
+
+static void test_start_and_stop_survive_failed_allocations(void **state)
+{
+    (void)state;
+    long n[2] = {0};
+    while (try_start(n[0], false)) n[0]++;
+    while (try_start(n[1], true)) n[1]++;
+    assert_true(n[0] >= 10 && n[1] >= 10);
+}
+
+int main(void)
+{
+    failing_heap_spare(true);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start_and_stop_survive_failed_allocations),
+        cmocka_unit_test(test_requests_survive_each_failed_allocation),
+        cmocka_unit_test(test_requests_survive_when_memory_stays_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

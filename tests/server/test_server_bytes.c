@@ -1,0 +1,498 @@
+// test_server_bytes.c - what waits is bounded in bytes, and what takes long holds nobody up: half
+// sent bodies, huge requests, deaf readers, a busy tokenizer.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/system/clock.h"
+#include "base/system/pages.h"
+#include "server/fake_engine.h"
+#include "server/http/http.h"
+#include "server/http_client.h"
+
+#define TEXT   "/v1/completions"
+#define WAIT_S 60.0 // a guard: whatever is waited for happens at once
+#define MIB    ((size_t)1 << 20)
+
+typedef struct fixture {
+    fx_engine *eng;
+    fxi_server *srv;
+    int port;
+} fixture;
+
+static fixture begin(fxi_server_options opt)
+{
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    if (fxi_server_start(f.eng, &opt, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    f.port = fxi_server_port(f.srv);
+    return f;
+}
+
+static void end(fixture *f)
+{
+    fxi_server_stop(f->srv);
+    fx_engine_close(f->eng);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+static fxi_ledger_gauges ledger(const fixture *f)
+{
+    fxi_ledger_gauges g;
+    fxi_ledger_read(f->srv->ledger, &g);
+    return g;
+}
+
+// Waits until the ledger holds this much of a kind.
+static void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
+{
+    for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
+        size_t n = ledger(f).of_bytes[of];
+        if (n >= least && n <= most) return;
+        if (fxi_now_s() > end_s) fail_msg("%s: still %zu bytes", fxi_bytes_name(of), n);
+    }
+}
+
+static void wait_empty(const fixture *f)
+{
+    for (double end_s = fxi_now_s() + WAIT_S; ledger(f).used_bytes; nap())
+        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", ledger(f).used_bytes);
+}
+
+static void expect(http_reply r, int status, const char *in_body)
+{
+    if (r.status != status || r.cut || !r.body.p || !strstr(r.body.p, in_body))
+        fail_msg("want %d with '%s', got %d%s: %.300s", status, in_body, r.status,
+                 r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");
+    http_reply_free(&r);
+}
+
+static void expect_small(const fixture *f)
+{
+    expect(http_call(f->port, "POST", TEXT, "{\"prompt\":\"say hi\"}"), 200, "\"text\":\"hi\"");
+    expect(http_call(f->port, "GET", "/health", NULL), 200, "ok");
+}
+
+// ---- bodies -----------------------------------------------------------------------------------
+
+// Announced bytes are taken at once: 150 clients that never send their bodies take no more than the
+// limit, and small requests still have room.
+static void test_half_sent_bodies_are_bounded(void **state)
+{
+    (void)state;
+    int fd[150];
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
+    for (int i = 0; i < 150; i++) {
+        fd[i] = http_open(f.port);
+        http_send(fd[i],
+                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: %zu\r\n\r\n{",
+                  MIB);
+    }
+    wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
+    for (double end_s = fxi_now_s() + WAIT_S; ledger(&f).n_refused < 136; nap())
+        assert_true(fxi_now_s() < end_s);
+    int late = http_open(f.port); // is told before it sends
+    http_send(
+        late,
+        "POST " TEXT
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+        "Content-Length: %zu\r\n\r\n",
+        MIB);
+    http_reply r = http_read(late);
+    assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
+    expect(r, 503, "\"code\":\"overloaded\"");
+    close(late);
+    expect_small(&f);
+    assert_true(ledger(&f).peak_bytes <= 15 * MIB);
+    for (int i = 0; i < 150; i++) close(fd[i]);
+    wait_empty(&f);
+    end(&f);
+}
+
+// A chunked body is billed as it comes.
+static void test_chunked_bodies_are_bounded(void **state)
+{
+    (void)state;
+    static char piece[1001];
+    fixture f = begin((fxi_server_options){.max_queue_bytes = MIB, .max_body_bytes = MIB});
+    int fd[4];
+    memset(piece, ' ', sizeof piece - 1);
+    for (int i = 0; i < 4; i++) {
+        fd[i] = http_open(f.port);
+        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
+    }
+    for (double end_s = fxi_now_s() + WAIT_S; !ledger(&f).n_refused; nap())
+        assert_true(fxi_now_s() < end_s);
+    int n_bad = 0;
+    for (int i = 0; i < 4; i++) {
+        http_send(fd[i], "0\r\n\r\n");
+        http_reply r = http_read(fd[i]);
+        n_bad += r.status == 400; // all of it arrived, and it is not JSON
+        assert_true(r.status == 503 || r.status == 400);
+        http_reply_free(&r);
+    }
+    assert_true(n_bad < 4 && ledger(&f).peak_bytes <= MIB);
+    for (int i = 0; i < 4; i++) close(fd[i]);
+    wait_empty(&f);
+    end(&f);
+}
+
+// ---- many huge requests -----------------------------------------------------------------------
+
+static size_t resident_bytes(void)
+{
+    unsigned long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_int_equal(fscanf(file, "%lu %lu", &size, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// A body of n_bytes: a stop string, a bias, an array, whatever `before` and `after` say.
+static char *huge_body(const char *before, const char *fill, const char *after, size_t n_bytes)
+{
+    fxi_buf b = {0};
+    fxi_buf_reserve(&b, n_bytes);
+    fxi_buf_str(&b, before);
+    while (b.n + strlen(fill) + strlen(after) < n_bytes) fxi_buf_str(&b, fill);
+    fxi_buf_str(&b, after);
+    return b.p;
+}
+
+// Stop strings are held by the engine with what it takes to find them, and by the reply, which
+// names them. All of it is billed for as long as the request runs.
+static void test_stop_strings_are_billed(void **state)
+{
+    (void)state;
+    enum { N = 8, STOP_BYTES = 1000 };
+    char stop[N * (STOP_BYTES + 8)], *at = stop;
+    at += sprintf(at, "{\"prompt\":\"stuck\",\"stop\":[");
+    for (int i = 0; i < N; i++) at += sprintf(at, "%s\"%0*d\"", i ? "," : "", STOP_BYTES, i);
+    sprintf(at, "]}");
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 64 * MIB});
+    int fd = http_open(f.port);
+    http_post(fd, TEXT, stop);
+    wait_held(&f, FXI_BYTES_QUEUE, 5 * N * STOP_BYTES, 6 * N * STOP_BYTES);
+    wait_held(&f, FXI_BYTES_ANSWER, N * STOP_BYTES, 2 * N * STOP_BYTES);
+    wait_held(&f, FXI_BYTES_TREE, 0, 0);
+    wait_held(&f, FXI_BYTES_BODY, 0, 0);
+    http_reset(fd);
+    wait_empty(&f);
+    end(&f);
+}
+
+// Logprobs of prompts, an echo and ids are kept until the answer is whole, and billed as they come.
+static void test_what_a_reply_keeps_is_billed(void **state)
+{
+    (void)state;
+    enum { N_TOK = 3000, PROB_BYTES = 40 };
+    char *body = huge_body("{\"prompt\":\"gate 2 ", "x",
+                           "\",\"echo\":true,\"logprobs\":5,\"prompt_logprobs\":5}", N_TOK + 80);
+    fixture f = begin((fxi_server_options){0});
+    int fd = http_open(f.port);
+    http_post(fd, TEXT, body);
+    wait_held(&f, FXI_BYTES_ANSWER, 9 * N_TOK, 50 * N_TOK); // the echo, and its offsets
+    fake_engine_open(f.eng, 1);
+    wait_held(&f, FXI_BYTES_ANSWER, 6 * N_TOK * PROB_BYTES, (size_t)8 * MIB);
+    fake_engine_open(f.eng, 2);
+    expect(http_read(fd), 200, "prompt_logprobs");
+    close(fd);
+    wait_empty(&f);
+    end(&f);
+    free(body);
+}
+
+// What is held only while a text is rendered, cut into tokens or spelled is billed, too: bodies
+// that fit, with an outcome that does not.
+static void test_outcomes_are_billed(void **state)
+{
+    (void)state;
+    char *chat =
+        huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
+    char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
+    char *ids = huge_body("{\"tokens\":[263", ",263", "]}", MIB / 2);
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 4 * MIB});
+    expect(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/tokenize", text), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/detokenize", ids), 413, "request_too_large");
+    wait_empty(&f);
+    end(&f);
+    free(chat);
+    free(text);
+    free(ids);
+}
+
+typedef struct client {
+    pthread_t thread;
+    int port, n_ok, n_refused, n_other;
+    char *const *body;
+    int n_body;
+} client;
+
+static void *send_bodies(void *ud)
+{
+    client *c = ud;
+    for (int i = 0; i < 25; i++) {
+        http_reply r = http_call(c->port, "POST", TEXT, c->body[i % c->n_body]);
+        c->n_ok += r.status == 200;
+        c->n_refused += r.status == 503 || r.status == 413 || r.status == 400;
+        c->n_other += r.status != 200 && r.status != 503 && r.status != 413 && r.status != 400;
+        http_reply_free(&r);
+    }
+    return NULL;
+}
+
+// What sanitizers keep of freed memory is not the server's.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLACK_MIB = 320, LEFT_MIB = 4096 };
+#else
+enum { SLACK_MIB = 64, LEFT_MIB = 8 };
+#endif
+
+static void wait_resident(size_t most)
+{
+    for (double end_s = fxi_now_s() + WAIT_S; resident_bytes() > most; nap())
+        if (fxi_now_s() > end_s) fail_msg("still %zu MiB", resident_bytes() / MIB);
+}
+
+// 200 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
+// would be gigabytes, stays within the limit, and goes back to where it was.
+static void test_huge_requests_leave_nothing(void **state)
+{
+    (void)state;
+    enum { N_CLIENT = 8, LIMIT_MIB = 48 };
+    char *body[] = {
+        huge_body("{\"prompt\":\"say a\",\"stop\":\"", "stop", "\"}", 4 * MIB),
+        huge_body("{\"prompt\":\"say a\",\"user\":\"", "user", "\"}", 4 * MIB),
+        huge_body("{\"prompt\":\"say a\",\"x\":[1", ",\"abcdefghijklmno\"", "]}", 3 * MIB),
+        huge_body("{\"prompt\":\"say a\",\"x\":[1", ",[1]", "]}", MIB),
+        huge_body("{\"prompt\":\"", "prompt ", "\"}", 4 * MIB),
+    };
+    fixture f = begin((fxi_server_options){.max_queue_bytes = LIMIT_MIB * MIB});
+    client c[N_CLIENT];
+    size_t before = resident_bytes(), most = 0;
+    for (int i = 0; i < N_CLIENT; i++) {
+        c[i] = (client){.port = f.port, .body = body, .n_body = 5};
+        pthread_create(&c[i].thread, NULL, send_bodies, &c[i]);
+    }
+    while (fake_engine_counts(f.eng).n_submitted < 40 && ledger(&f).n_refused < 120) {
+        size_t now = resident_bytes();
+        if (now > most) most = now;
+        nap();
+    }
+    int n_ok = 0, n_refused = 0;
+    for (int i = 0; i < N_CLIENT; i++) {
+        pthread_join(c[i].thread, NULL);
+        assert_int_equal(c[i].n_other, 0);
+        n_ok += c[i].n_ok, n_refused += c[i].n_refused;
+    }
+    assert_int_equal(n_ok + n_refused, 25 * N_CLIENT);
+    assert_true(n_ok > 0);
+    expect_small(&f);
+    wait_empty(&f);
+    wait_resident(before + LEFT_MIB * MIB);
+    if (most > before + (LIMIT_MIB + SLACK_MIB) * MIB)
+        fail_msg("%zu MiB more", (most - before) / MIB);
+    assert_true(ledger(&f).peak_bytes <= LIMIT_MIB * MIB);
+    end(&f);
+    for (size_t i = 0; i < 5; i++) free(body[i]);
+}
+
+// ---- answers ----------------------------------------------------------------------------------
+
+// Readers that do not read: their streams are cut when all of them together hold too much, long
+// before each one alone does.
+static void test_unread_answers_are_bounded(void **state)
+{
+    (void)state;
+    enum { N = 24 };
+    int fd[N];
+    fixture f = begin((fxi_server_options){.max_queue_bytes = 8 * MIB, .max_out_bytes = 64 * MIB});
+    for (int i = 0; i < N; i++) {
+        fd[i] = http_open(f.port);
+        http_post(fd[i], TEXT, "{\"prompt\":\"flood 400\",\"max_tokens\":400,\"stream\":true}");
+    }
+    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f.eng).n_submitted < N; nap())
+        assert_true(fxi_now_s() < end_s);
+    assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
+    assert_true(fake_engine_counts(f.eng).n_cancelled > 0);
+    // Beyond half the limit by one token of each, in a buffer that doubles.
+    assert_true(ledger(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
+    expect_small(&f);
+    http_reply r = http_read(fd[0]);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.body.p, "data: [DONE]\n\n"));
+    http_reply_free(&r);
+    for (int i = 0; i < N; i++) close(fd[i]);
+    wait_empty(&f);
+    end(&f);
+}
+
+// ---- workers ----------------------------------------------------------------------------------
+
+static void wait_grinding(const fixture *f, int n)
+{
+    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_grinding(f->eng) != n; nap())
+        if (fxi_now_s() > end_s) fail_msg("still %d grinding", fake_engine_grinding(f->eng));
+}
+
+// While large prompts are being tokenized, small requests, streams and /health are served.
+static void test_large_work_holds_nobody_up(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    int fd[N];
+    char *large = huge_body("{\"prompt\":\"grind", " 1", "\"}", 200000);
+    fixture f = begin((fxi_server_options){0});
+    int stream = http_open(f.port);
+    http_post(stream, TEXT, "{\"prompt\":\"gate 2\",\"stream\":true}");
+    for (int i = 0; i < N; i++) {
+        fd[i] = http_open(f.port);
+        http_post(fd[i], TEXT, large);
+    }
+    wait_grinding(&f, 1); // one of two workers
+    fake_engine_open(f.eng, 1);
+    http_reply r = http_read_until(stream, "\"text\":\"1\"");
+    assert_int_equal(r.status, 200);
+    http_reply_free(&r);
+    for (int i = 0; i < 5; i++) expect_small(&f);
+    assert_int_equal(fake_engine_grinding(f.eng), 1);
+    fake_engine_release(f.eng);
+    for (int i = 0; i < N; i++) {
+        expect(http_read(fd[i]), 400, "context_length_exceeded");
+        close(fd[i]);
+    }
+    close(stream);
+    wait_empty(&f);
+    end(&f);
+    free(large);
+}
+
+// Clients that leave while their request waits for a worker, or is with one: nothing of it reaches
+// the engine.
+static void test_hang_up_before_submission(void **state)
+{
+    (void)state;
+    fixture f = begin((fxi_server_options){.n_worker = 1});
+    int busy = http_open(f.port), queued = http_open(f.port), last = http_open(f.port);
+    http_post(busy, TEXT, "{\"prompt\":\"grind\",\"stream\":true}");
+    wait_grinding(&f, 1);
+    http_post(queued, TEXT, "{\"prompt\":\"stuck\"}");
+    http_post(last, TEXT, "{\"prompt\":\"say done\"}");
+    fxi_workers_gauges g;
+    do fxi_workers_read(f.srv->workers, &g);
+    while (g.n_small < 2);
+    close(queued);
+    http_reset(busy);
+    for (bool gone = false; !gone; nap()) { // both are off the list of the live
+        pthread_mutex_lock(&f.srv->mu);
+        gone = f.srv->jobs && !f.srv->jobs->next;
+        pthread_mutex_unlock(&f.srv->mu);
+    }
+    fake_engine_release(f.eng);
+    expect(http_read(last), 200, "done");
+    assert_int_equal(fake_engine_counts(f.eng).n_submitted, 1);
+    close(last);
+    wait_empty(&f);
+    end(&f);
+}
+
+static void *stop_server(void *srv)
+{
+    fxi_server_stop(srv);
+    return NULL;
+}
+
+// A stop does not lose what waits for a worker, and does not wait for it longer than it must.
+static void test_stop_while_work_waits(void **state)
+{
+    (void)state;
+    fixture f = begin((fxi_server_options){.n_worker = 1, .grace_s = 30});
+    int busy = http_open(f.port), queued = http_open(f.port);
+    http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
+    wait_grinding(&f, 1);
+    http_post(queued, TEXT, "{\"prompt\":\"say never\"}");
+    fxi_workers_gauges g;
+    do fxi_workers_read(f.srv->workers, &g);
+    while (g.n_small < 1);
+    pthread_t stopper;
+    pthread_create(&stopper, NULL, stop_server, f.srv);
+    expect(http_read(busy), 503, "draining");
+    expect(http_read(queued), 503, "draining");
+    fake_engine_release(f.eng);
+    pthread_join(stopper, NULL);
+    assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
+    close(busy), close(queued);
+    fx_engine_close(f.eng);
+}
+
+// ---- the heap ---------------------------------------------------------------------------------
+
+static atomic_int n_trim;
+
+void __real_fxi_heap_trim(void);
+void __wrap_fxi_heap_trim(void);
+
+void __wrap_fxi_heap_trim(void)
+{
+    atomic_fetch_add(&n_trim, 1);
+    __real_fxi_heap_trim();
+}
+
+// What is free inside the heap goes back to the system once the last request has gone, not while
+// one still runs, and not again and again.
+static void test_heap_is_trimmed_when_idle(void **state)
+{
+    (void)state;
+    fixture f = begin((fxi_server_options){0});
+    int stuck = http_open(f.port);
+    http_post(stuck, TEXT, "{\"prompt\":\"stuck\"}");
+    for (double end_s = fxi_now_s() + WAIT_S; !fake_engine_counts(f.eng).n_running; nap())
+        assert_true(fxi_now_s() < end_s);
+    atomic_store(&n_trim, 0);
+    expect_small(&f);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000},
+              NULL); // long enough to go wrong
+    assert_int_equal(atomic_load(&n_trim), 0);
+    http_reset(stuck);
+    for (double end_s = fxi_now_s() + WAIT_S; !atomic_load(&n_trim); nap())
+        assert_true(fxi_now_s() < end_s);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+    assert_int_equal(atomic_load(&n_trim), 1);
+    end(&f);
+}
+
+int main(void)
+{
+    fxi_heap_map_large();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half_sent_bodies_are_bounded),
+        cmocka_unit_test(test_chunked_bodies_are_bounded),
+        cmocka_unit_test(test_stop_strings_are_billed),
+        cmocka_unit_test(test_what_a_reply_keeps_is_billed),
+        cmocka_unit_test(test_outcomes_are_billed),
+        cmocka_unit_test(test_huge_requests_leave_nothing),
+        cmocka_unit_test(test_unread_answers_are_bounded),
+        cmocka_unit_test(test_large_work_holds_nobody_up),
+        cmocka_unit_test(test_hang_up_before_submission),
+        cmocka_unit_test(test_stop_while_work_waits),
+        cmocka_unit_test(test_heap_is_trimmed_when_idle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

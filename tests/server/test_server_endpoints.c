@@ -1,0 +1,340 @@
+// test_server_endpoints.c - what is served beside completions and chats: models, tokens, templates,
+// embeddings, and what only an admin may do.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "server/server_fixture.h"
+
+#define KEY_FILE "test_server_endpoints.keys"
+#define EMBED    "/v1/embeddings"
+#define RETAIN   "/admin/cache/retain"
+
+static fixture f;
+
+static int open_once(void **state)
+{
+    (void)state;
+    FILE *keys = fopen(KEY_FILE, "w");
+    assert_non_null(keys);
+    fputs("root sk-root admin\nann sk-ann\n", keys);
+    fclose(keys);
+    chmod(KEY_FILE, 0600);
+    f = fixture_open((fxi_server_options){.key_file = KEY_FILE});
+    f.key = "sk-root";
+    return 0;
+}
+
+static int close_once(void **state)
+{
+    (void)state;
+    fixture_close(&f);
+    unlink(KEY_FILE);
+    return 0;
+}
+
+static void expect_get(const char *path, const char *want)
+{
+    fxi_buf b = fixture_call(&f, "GET", path, NULL, 200);
+    if (!strstr(b.p, want)) fail_msg("%s\nwant: %s\n  in: %s", path, want, b.p);
+    fxi_buf_free(&b);
+}
+
+// ---- the model ----------------------------------------------------------------------------------
+
+static void test_models(void **state)
+{
+    (void)state;
+    expect_get("/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\",");
+    expect_get("/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}");
+    fxi_buf b = fixture_call(&f, "GET", "/v1/models/x", NULL, 404);
+    assert_non_null(strstr(b.p, "\"code\":\"model_not_found\""));
+    fxi_buf_free(&b);
+}
+
+static void test_what_is_served(void **state)
+{
+    (void)state;
+    expect_get("/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8");
+    expect_get("/props", "\"default_generation_settings\":{\"n_ctx\":4096}");
+    expect_get("/version", "{\"version\":\"0.0.0-fake\"}");
+    expect_get("/ping", "{\"status\":\"ok\"}");
+    expect_get("/health", "{\"status\":\"ok\"}");
+    expect_get("/ready", "{\"status\":\"ready\"}");
+    expect_get("/stats", "\"kv_mapped_bytes\":123456789012");
+    expect_get("/openapi.json", "{\"openapi\":\"3.1.0\",");
+}
+
+// ---- tokens -------------------------------------------------------------------------------------
+
+static void test_tokenize(void **state)
+{
+    (void)state;
+    fixture_expect(
+        &f, "/tokenize", "{\"prompt\":\"ab\"}",
+        "{\"count\":3,\"max_model_len\":4096,\"tokens\":[256,97,98],\"token_strs\":null}");
+    fixture_expect(&f, "/tokenize",
+                   "{\"content\":\"a<eot>\",\"add_special_tokens\":false,\"with_pieces\":true}",
+                   "{\"count\":2,\"max_model_len\":4096,\"tokens\":[97,263],\"token_strs\":[\"a\","
+                   "\"<eot>\"]}");
+    fixture_expect_in(&f, "/tokenize",
+                      "{\"prompt\":\"a<eot>\",\"parse_special\":false,\"return_token_strs\":true}",
+                      200,
+                      "\"tokens\":[256,97,60,101,111,116,62],\"token_strs\":[\"<s>\",\"a\",\"<\"");
+    fixture_expect_in(&f, "/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
+                      200, "\"tokens\":[256,104,105]");
+    fixture_expect_in(&f, "/tokenize", "{\"prompt\":\"\",\"add_special_tokens\":false}", 200,
+                      "\"count\":0");
+    fixture_expect_in(&f, "/tokenize", "{}", 400, "\"param\":\"prompt\"");
+    fixture_expect_in(&f, "/tokenize", "{\"prompt\":\"a\",\"content\":\"b\"}", 400,
+                      "exclude each other");
+}
+
+// Tokens are counted beyond the context.
+static void test_tokenize_of_a_long_text(void **state)
+{
+    char body[6000];
+    (void)state;
+    snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
+    fixture_expect_in(&f, "/tokenize", body, 200, "{\"count\":5001,");
+}
+
+static void test_detokenize(void **state)
+{
+    (void)state;
+    fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97,258,263]}",
+                   "{\"prompt\":\"<s>a b<eot>\",\"content\":\"<s>a b<eot>\"}");
+    fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97],\"skip_special_tokens\":true}",
+                   "{\"prompt\":\"a\",\"content\":\"a\"}");
+    fixture_expect(&f, "/detokenize", "{\"tokens\":[]}", "{\"prompt\":\"\",\"content\":\"\"}");
+    fixture_expect_in(&f, "/detokenize", "{\"tokens\":[100000]}", 400, "\"param\":\"tokens\"");
+    fixture_expect_in(&f, "/detokenize", "{\"tokens\":\"a\"}", 400, "\"code\":\"invalid_type\"");
+}
+
+static void test_apply_template(void **state)
+{
+    (void)state;
+    fixture_expect_in(&f, "/apply-template",
+                      "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", 200,
+                      "{\"prompt\":\"");
+    fixture_expect_in(&f, "/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\"");
+}
+
+// ---- embeddings ---------------------------------------------------------------------------------
+
+static void test_embeddings(void **state)
+{
+    (void)state;
+    // "a" is 97 and BOS 256: the count of bytes 1 modulo 8 is 1.
+    fixture_expect(&f, EMBED, "{\"input\":\"a\",\"normalize\":false}",
+                   "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
+                   "\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}],\"model\":\"m\",\"usage\":{"
+                   "\"prompt_tokens\":"
+                   "2,\"total_tokens\":2}}");
+    fixture_expect_in(&f, EMBED, "{\"input\":[\"a\",\"bb\"],\"dimensions\":3}", 200,
+                      "\"index\":1,\"embedding\":[0.0,0.0,1.0]}]");
+    fixture_expect_in(&f, EMBED, "{\"input\":[[97],[98]],\"normalize\":false}", 200,
+                      "\"index\":0,\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}");
+    fixture_expect_in(&f, EMBED,
+                      "{\"input\":\"a\",\"encoding_format\":\"base64\",\"dimensions\":2}", 200,
+                      "\"embedding\":\"AAAAAAAAgD8=\"");
+}
+
+static void test_embeddings_that_are_refused(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *want;
+    } rows[] = {
+        {"{}", "\"param\":\"input\""},
+        {"{\"input\":\"a\",\"dimensions\":9}", "\"param\":\"dimensions\""},
+        {"{\"input\":\"a\",\"encoding_format\":\"int8\"}", "\"param\":\"encoding_format\""},
+        {"{\"input\":[]}", "no tokens"},
+        {"{\"input\":\"a\",\"truncate_prompt_tokens\":5}", "\"code\":\"unsupported_parameter\""},
+    };
+    char body[800];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        fixture_expect_in(&f, EMBED, rows[i].body, 400, rows[i].want);
+    snprintf(body, sizeof body, "{\"input\":\"%0600d\"}", 0);
+    fixture_expect_in(&f, EMBED, body, 400, "\"code\":\"context_length_exceeded\"");
+}
+
+static void test_a_model_does_what_it_can(void **state)
+{
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){0});
+    fake_engine_abilities(g.eng, true, false);
+    fixture_expect_in(&g, EMBED, "{\"input\":\"a\"}", 400, "\"param\":\"model\"");
+    fake_engine_abilities(g.eng, false, true);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"a\"}", 400, "\"param\":\"model\"");
+    fixture_close(&g);
+}
+
+// ---- for admins ---------------------------------------------------------------------------------
+
+static void test_admin_endpoints_need_an_admin(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+    } rows[] = {
+        {"GET", "/admin/cache", NULL},
+        {"POST", "/admin/cache/clear", "{}"},
+        {"POST", "/reset_prefix_cache", "{}"},
+        {"POST", RETAIN, "{\"prompt\":\"a\"}"},
+        {"GET", "/admin/budget", NULL},
+        {"POST", "/admin/budget", "{\"kv_memory_bytes\":5000}"},
+        {"POST", "/admin/abort", "{\"id\":\"a\"}"},
+    };
+    (void)state;
+    fixture open = fixture_open((fxi_server_options){0}); // without keys
+    fixture ann = f;
+    ann.key = "sk-ann";
+    const fake_counts before = fake_engine_counts(f.eng);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_buf b = fixture_call(&open, rows[i].method, rows[i].path, rows[i].body, 403);
+        assert_non_null(strstr(b.p, "\"type\":\"permission_error\""));
+        fxi_buf_free(&b);
+        b = fixture_call(&ann, rows[i].method, rows[i].path, rows[i].body, 403);
+        fxi_buf_free(&b);
+    }
+    const fake_counts after = fake_engine_counts(f.eng);
+    assert_memory_equal(&before, &after, sizeof before);
+    fixture_close(&open);
+}
+
+static void test_cache_and_budget(void **state)
+{
+    (void)state;
+    expect_get("/admin/cache", "\"mapped_bytes\":123456789012");
+    fixture_expect(&f, "/admin/cache/clear", "{}", "{\"status\":\"ok\"}");
+    fixture_expect(&f, "/reset_prefix_cache", "", "{\"status\":\"ok\"}");
+    assert_int_equal(fake_engine_counts(f.eng).n_cleared, 2);
+    fixture_expect(&f, "/admin/budget", "{\"kv_memory_bytes\":5000}", "{\"kv_memory_bytes\":5000}");
+    assert_int_equal(fake_engine_counts(f.eng).kv_memory_bytes, 5000);
+    fixture_expect_in(&f, "/admin/budget", "{\"kv_memory_bytes\":5}", 400,
+                      "\"param\":\"kv_memory_bytes\"");
+    fixture_expect_in(&f, "/admin/budget", "{}", 400, "\"code\":\"missing_required_parameter\"");
+}
+
+// A retained prompt is computed and nothing is generated.
+static void test_retain(void **state)
+{
+    (void)state;
+    fixture_expect(&f, RETAIN, "{\"prompt\":[\"abc\",\"d\"],\"keep_seconds\":60}",
+                   "{\"object\":\"list\",\"data\":[{\"object\":\"cache.prefix\",\"index\":0,"
+                   "\"tokens\":4,\"cached_tokens\":0},{\"object\":\"cache.prefix\",\"index\":1,"
+                   "\"tokens\":2,\"cached_tokens\":0}]}");
+    const fx_request *r = &fake_engine_last(f.eng)->req;
+    assert_int_equal(r->max_tok, 0);
+    assert_int_equal(r->keep_priority, 7);
+    assert_int_equal(r->keep_s, 60);
+    fixture_expect_in(&f, RETAIN, "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", 200,
+                      "\"tokens\":3");
+    fixture_expect_in(&f, RETAIN, "{\"keep_priority\":9,\"prompt\":\"a\"}", 400,
+                      "\"param\":\"keep_priority\"");
+}
+
+static void test_abort(void **state)
+{
+    (void)state;
+    const int fd = http_open(f.port);
+    http_send(fd,
+              "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-ann\r\n"
+              "X-Request-Id: lost-7\r\nContent-Type: application/json\r\nContent-Length: 18\r\n"
+              "\r\n{\"prompt\":\"stuck\"}");
+    while (!fake_engine_counts(f.eng).n_running) usleep(1000);
+    fixture_expect_in(&f, "/admin/abort", "{\"id\":\"lost-8\"}", 404, "\"param\":\"id\"");
+    fixture_expect(&f, "/admin/abort", "{\"id\":\"lost-7\"}", "{\"aborted\":1}");
+    http_reply r = http_read(fd);
+    assert_int_equal(r.status, 410);
+    assert_non_null(strstr(r.body.p, "\"code\":\"aborted\""));
+    http_reply_free(&r);
+    close(fd);
+    assert_true(fake_engine_wait_idle(f.eng, 30));
+}
+
+// ---- what operators choose ----------------------------------------------------------------------
+
+static void test_operators_choose(void **state)
+{
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){
+        .max_logprobs = 2, .refuse_excess = true, .cut_first = true, .processed_logprobs = true});
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":2}", 200,
+                      "\"logprobs\":{\"tokens\"");
+    assert_true(fake_engine_last(g.eng)->req.processed_logprobs);
+    assert_true(fake_engine_last(g.eng)->req.sampling.cut_first);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":3}", 400,
+                      "\"param\":\"logprobs\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"prompt_logprobs\":3}", 400,
+                      "\"param\":\"prompt_logprobs\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"max_tokens\":4091}", 400,
+                      "(6 in the prompt, 4091 in the completion).\",\"type\":"
+                      "\"invalid_request_error\",\"param\":\"max_tokens\",\"code\":"
+                      "\"context_length_exceeded\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"max_tokens\":4090}", 200,
+                      "\"text\":\"a\"");
+    fixture_close(&g);
+    fixture_expect_in(&f, "/v1/completions",
+                      "{\"prompt\":\"say a\",\"max_tokens\":9999,\"logprobs\":3}", 200,
+                      "\"text\":\"a\"");
+    assert_false(fake_engine_last(f.eng)->req.processed_logprobs);
+    assert_false(fake_engine_last(f.eng)->req.sampling.cut_first);
+}
+
+static void keep_line(void *ud, const char *line)
+{
+    fxi_buf *b = ud;
+    fxi_buf_str(b, line);
+    fxi_buf_str(b, "\n");
+}
+
+// Fields that nobody knows are ignored, and named in the log; what is no name is not repeated.
+static void test_unknown_fields_are_logged(void **state)
+{
+    fxi_buf lines = {0};
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
+    fixture_expect_in(&g, "/v1/completions",
+                      "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,
+                      "\"text\":\"a\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\"}", 200, "\"text\":\"a\"");
+    fixture_close(&g);
+    assert_non_null(strstr(lines.p, " ignored=store,? "));
+    const char *second = strchr(lines.p, '\n') + 1;
+    assert_non_null(strstr(lines.p, "Z warn POST"));
+    assert_non_null(strstr(second, "Z info POST"));
+    assert_null(strstr(second, "ignored"));
+    fxi_buf_free(&lines);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_what_is_served),
+        cmocka_unit_test(test_tokenize),
+        cmocka_unit_test(test_tokenize_of_a_long_text),
+        cmocka_unit_test(test_detokenize),
+        cmocka_unit_test(test_apply_template),
+        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_embeddings_that_are_refused),
+        cmocka_unit_test(test_a_model_does_what_it_can),
+        cmocka_unit_test(test_admin_endpoints_need_an_admin),
+        cmocka_unit_test(test_cache_and_budget),
+        cmocka_unit_test(test_retain),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_operators_choose),
+        cmocka_unit_test(test_unknown_fields_are_logged),
+    };
+    return cmocka_run_group_tests(tests, open_once, close_once);
+}

@@ -1,0 +1,387 @@
+// test_server_life.c - before the model is loaded, while the server drains, and under TLS.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <pthread.h>
+
+#include "base/system/clock.h"
+#include "server/server_fixture.h"
+
+#define TEXT   "/v1/completions"
+#define SAY    "{\"prompt\":\"say a\"}"
+#define WAIT_S 60.0 // a guard: whatever is waited for happens soon
+
+static void nap(double s)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
+              NULL);
+}
+
+static void expect(http_reply r, int status, const char *in_body)
+{
+    if (r.status != status || r.cut || (in_body && !strstr(r.body.p, in_body)))
+        fail_msg("want %d with '%s', got %d: %s", status, in_body ? in_body : "", r.status,
+                 r.body.p ? r.body.p : "");
+    http_reply_free(&r);
+}
+
+static void wait_running(const fixture *f, int n)
+{
+    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_running != n; nap(0.002))
+        if (fxi_now_s() > end_s) fail_msg("still not %d running", n);
+}
+
+// ---- loading ----------------------------------------------------------------------------------
+
+static void test_while_the_model_loads_probes_say_so(void **state)
+{
+    static const char *const get[] = {"/health", "/ready", "/v1/models", "/stats", "/metrics", "/"};
+    (void)state;
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.model_id = "m"};
+    assert_int_equal(fxi_server_open(&opt, &f.srv, &err), FX_OK);
+    f.port = fxi_server_port(f.srv);
+    const int kept = http_open(f.port);
+    for (size_t i = 0; i < sizeof get / sizeof get[0]; i++)
+        expect(http_call(f.port, "GET", get[i], NULL), 503, "\"code\":\"loading\"");
+    expect(http_call(f.port, "GET", "/version", NULL), 200, "version");
+    http_post(kept, TEXT, SAY);
+    http_reply r = http_read(kept);
+    assert_non_null(strstr(r.head.p, "Retry-After:"));
+    expect(r, 503, "\"code\":\"loading\"");
+    fxi_server_serve(f.srv, f.eng);
+    for (size_t i = 0; i < sizeof get / sizeof get[0]; i++)
+        expect(http_call(f.port, "GET", get[i], NULL), 200, NULL);
+    http_post(kept, TEXT, SAY); // on the connection of before
+    expect(http_read(kept), 200, "\"text\":\"a\"");
+    close(kept);
+    fixture_close(&f);
+}
+
+static void test_a_server_may_end_before_it_has_a_model(void **state)
+{
+    (void)state;
+    fxi_server *srv;
+    fx_error err;
+    assert_int_equal(fxi_server_open(&(fxi_server_options){0}, &srv, &err), FX_OK);
+    const int half = http_open(fxi_server_port(srv));
+    http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\n");
+    expect(http_call(fxi_server_port(srv), "GET", "/health", NULL), 503, "loading");
+    fxi_server_stop(srv);
+    close(half);
+}
+
+// ---- draining ---------------------------------------------------------------------------------
+
+typedef struct drain {
+    pthread_t thread;
+    fxi_server *srv;
+    double timeout_s;
+    bool all_ended;
+} drain;
+
+static void *run_drain(void *ud)
+{
+    drain *d = ud;
+    d->all_ended = fxi_server_drain(d->srv, d->timeout_s);
+    return NULL;
+}
+
+// Running answers end as they would have; what comes meanwhile is refused, and probes tell.
+static void test_a_drain_lets_answers_end(void **state)
+{
+    (void)state;
+    fixture f = fixture_open((fxi_server_options){0});
+    const int whole = http_open(f.port), stream = http_open(f.port), kept = http_open(f.port);
+    http_post(whole, TEXT, "{\"prompt\":\"gate 2\"}");
+    http_post(stream, TEXT, "{\"prompt\":\"gate 2\",\"stream\":true}");
+    wait_running(&f, 2);
+    drain d = {.srv = f.srv, .timeout_s = WAIT_S};
+    pthread_create(&d.thread, NULL, run_drain, &d);
+    for (double end_s = fxi_now_s() + WAIT_S;; nap(0.002)) {
+        http_reply r = http_call(f.port, "GET", "/ready", NULL);
+        const int status = r.status;
+        http_reply_free(&r);
+        if (status == 503) break;
+        if (fxi_now_s() > end_s) fail_msg("it is still ready");
+    }
+    expect(http_call(f.port, "GET", "/health", NULL), 200, "draining");
+    expect(http_call(f.port, "POST", TEXT, SAY), 503, "\"code\":\"draining\"");
+    http_post(kept, TEXT, SAY);
+    expect(http_read(kept), 503, "\"code\":\"draining\"");
+    expect(http_call(f.port, "GET", "/metrics", NULL), 200, NULL);
+    assert_int_equal(fake_engine_counts(f.eng).n_running, 2);
+    fake_engine_open(f.eng, 2);
+    expect(http_read(whole), 200, "\"text\":\"1 2\"");
+    expect(http_read(stream), 200, "data: [DONE]\n\n");
+    pthread_join(d.thread, NULL);
+    assert_true(d.all_ended);
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
+    close(whole), close(stream), close(kept);
+    fixture_close(&f);
+}
+
+static void test_a_drain_has_a_deadline(void **state)
+{
+    (void)state;
+    fixture f = fixture_open((fxi_server_options){0});
+    const int fd = http_open(f.port);
+    http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
+    wait_running(&f, 1);
+    assert_false(fxi_server_drain(f.srv, 0.05));
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
+    fxi_server_stop(f.srv);
+    f.srv = NULL;
+    expect(http_read(fd), 503, "draining");
+    assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
+    close(fd);
+    fixture_close(&f);
+}
+
+static void test_an_idle_server_drains_at_once(void **state)
+{
+    (void)state;
+    fixture f = fixture_open((fxi_server_options){0});
+    const int idle = http_open(f.port);
+    http_post(idle, TEXT, SAY);
+    expect(http_read(idle), 200, NULL);
+    const double start_s = fxi_now_s();
+    assert_true(fxi_server_drain(f.srv, 2 * WAIT_S));
+    assert_true(fxi_now_s() - start_s < WAIT_S);
+    close(idle);
+    fixture_close(&f);
+}
+
+// ---- TLS --------------------------------------------------------------------------------------
+
+static char cert_file[] = "/tmp/test_server_life_cert.XXXXXX";
+static char key_file[] = "/tmp/test_server_life_key.XXXXXX";
+
+static void write_file(const char *name, const gnutls_datum_t *d)
+{
+    FILE *file = fopen(name, "w");
+    assert_int_equal(fwrite(d->data, 1, d->size, file), d->size);
+    fclose(file);
+}
+
+// A certificate for localhost that signs itself.
+static void make_cert(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
+{
+    static const unsigned char serial = 1;
+    assert_int_equal(gnutls_x509_privkey_generate(
+                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+                     0);
+    gnutls_x509_crt_set_version(crt, 3);
+    gnutls_x509_crt_set_serial(crt, &serial, 1);
+    gnutls_x509_crt_set_activation_time(crt, time(NULL) - 3600);
+    gnutls_x509_crt_set_expiration_time(crt, time(NULL) + 3600);
+    gnutls_x509_crt_set_dn(crt, "CN=localhost", NULL);
+    gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_DNSNAME, "localhost", 9, GNUTLS_FSAN_SET);
+    gnutls_x509_crt_set_ca_status(crt, 1);
+    gnutls_x509_crt_set_key(crt, key);
+    assert_int_equal(gnutls_x509_crt_sign2(crt, crt, key, GNUTLS_DIG_SHA256, 0), 0);
+}
+
+static int make_files(void **state)
+{
+    gnutls_x509_crt_t crt;
+    gnutls_x509_privkey_t key;
+    gnutls_datum_t pem;
+    (void)state;
+    close(mkstemp(cert_file)), close(mkstemp(key_file));
+    gnutls_x509_crt_init(&crt);
+    gnutls_x509_privkey_init(&key);
+    make_cert(crt, key);
+    gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem);
+    write_file(cert_file, &pem);
+    gnutls_free(pem.data);
+    gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &pem);
+    write_file(key_file, &pem);
+    gnutls_free(pem.data);
+    gnutls_x509_crt_deinit(crt);
+    gnutls_x509_privkey_deinit(key);
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    return unlink(cert_file) + unlink(key_file);
+}
+
+typedef struct tls_client {
+    int fd;
+    gnutls_session_t session;
+    gnutls_certificate_credentials_t trust;
+} tls_client;
+
+// Connects and checks the certificate and its name. Returns the status of the handshake.
+static int tls_open(tls_client *c, int port, const char *priorities)
+{
+    c->fd = http_open(port);
+    gnutls_certificate_allocate_credentials(&c->trust);
+    gnutls_certificate_set_x509_trust_file(c->trust, cert_file, GNUTLS_X509_FMT_PEM);
+    gnutls_init(&c->session, GNUTLS_CLIENT);
+    assert_int_equal(gnutls_priority_set_direct(c->session, priorities, NULL), 0);
+    gnutls_credentials_set(c->session, GNUTLS_CRD_CERTIFICATE, c->trust);
+    gnutls_session_set_verify_cert(c->session, "localhost", 0);
+    gnutls_transport_set_int(c->session, c->fd);
+    int st;
+    do st = gnutls_handshake(c->session);
+    while (st < 0 && !gnutls_error_is_fatal(st));
+    return st;
+}
+
+static void tls_close(tls_client *c)
+{
+    close(c->fd);
+    gnutls_deinit(c->session);
+    gnutls_certificate_free_credentials(c->trust);
+}
+
+static ssize_t tls_read(tls_client *c, char *dst, size_t n)
+{
+    ssize_t k;
+    do k = gnutls_record_recv(c->session, dst, n);
+    while (k == GNUTLS_E_AGAIN || k == GNUTLS_E_INTERRUPTED);
+    return k;
+}
+
+// Sends a request and reads until `until` has come.
+static void tls_ask(tls_client *c, const char *body, const char *until)
+{
+    char text[8192];
+    size_t n = 0;
+    const int len = snprintf(text, sizeof text,
+                             "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                             "application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                             strlen(body), body);
+    assert_int_equal(gnutls_record_send(c->session, text, (size_t)len), len);
+    text[0] = 0;
+    while (!strstr(text, until)) {
+        const ssize_t k = tls_read(c, text + n, sizeof text - 1 - n);
+        if (k <= 0) fail_msg("no '%s' in: %s", until, text);
+        n += (size_t)k;
+        text[n] = 0;
+    }
+}
+
+static fxi_server_options tls_options(void)
+{
+    return (fxi_server_options){.tls_cert = cert_file, .tls_key = key_file};
+}
+
+static void test_tls_serves_answers_and_streams(void **state)
+{
+    (void)state;
+    fixture f = fixture_open(tls_options());
+    tls_client c;
+    const int st = tls_open(&c, f.port, "NORMAL");
+    if (st < 0) fail_msg("%s", gnutls_strerror(st));
+    tls_ask(&c, SAY, "\"text\":\"a\"");
+    tls_ask(&c, "{\"prompt\":\"say b\",\"stream\":true}", "data: [DONE]\n\n");
+    tls_close(&c);
+    fixture_close(&f);
+}
+
+// A client that leaves is seen through TLS, too, while its connection is suspended.
+static void test_a_hang_up_is_seen_through_tls(void **state)
+{
+    (void)state;
+    fixture f = fixture_open(tls_options());
+    tls_client c;
+    assert_true(tls_open(&c, f.port, "NORMAL") >= 0);
+    static const char head[] = "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                               "application/json\r\nContent-Length: 18\r\n\r\n"
+                               "{\"prompt\":\"stuck\"}";
+    assert_int_equal(gnutls_record_send(c.session, head, sizeof head - 1), sizeof head - 1);
+    wait_running(&f, 1);
+    tls_close(&c);
+    wait_running(&f, 0);
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 1);
+    fixture_close(&f);
+}
+
+static void test_old_versions_of_tls_and_plain_text_are_refused(void **state)
+{
+    (void)state;
+    fixture f = fixture_open(tls_options());
+    tls_client c;
+    assert_true(tls_open(&c, f.port, "NORMAL:-VERS-ALL:+VERS-TLS1.1:+VERS-TLS1.0") < 0);
+    tls_close(&c);
+    http_reply r = http_call(f.port, "GET", "/health", NULL);
+    assert_int_equal(r.status, 0);
+    http_reply_free(&r);
+    assert_true(tls_open(&c, f.port, "NORMAL:-VERS-ALL:+VERS-TLS1.2") >= 0);
+    tls_ask(&c, SAY, "\"text\":\"a\"");
+    tls_close(&c);
+    fixture_close(&f);
+}
+
+// A client that connects and never shakes hands holds a place no longer than any other.
+static void test_a_handshake_has_a_deadline(void **state)
+{
+    (void)state;
+    fxi_server_options opt = tls_options();
+    opt.header_timeout_s = 0.1;
+    fixture f = fixture_open(opt);
+    const int fd = http_open(f.port);
+    char byte;
+    assert_int_equal(read(fd, &byte, 1), 0);
+    close(fd);
+    fixture_close(&f);
+}
+
+static void test_files_that_are_no_certificate_are_refused(void **state)
+{
+    const struct {
+        const char *cert, *key;
+        fx_status st;
+        const char *text;
+    } rows[] = {
+        {cert_file, NULL, FX_EINVAL, "TLS needs both a certificate and its key"},
+        {NULL, key_file, FX_EINVAL, "TLS needs both a certificate and its key"},
+        {"/nonexistent/c", key_file, FX_EIO, "/nonexistent/c: No such file or directory"},
+        {"/dev/null", key_file, FX_EINVAL, "/dev/null: there is nothing in PEM form in it"},
+        {key_file, key_file, FX_EINVAL, "TLS cannot be used with"},
+        {"/dev/zero", key_file, FX_EINVAL, "/dev/zero: "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const fxi_server_options opt = {.tls_cert = rows[i].cert, .tls_key = rows[i].key};
+        fxi_server *srv;
+        fx_error err;
+        const fx_status st = fxi_server_open(&opt, &srv, &err);
+        if (st != rows[i].st || !strstr(err.text, rows[i].text))
+            fail_msg("row %zu: %d %s", i, st, st == FX_OK ? "" : err.text);
+        assert_null(srv);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_the_model_loads_probes_say_so),
+        cmocka_unit_test(test_a_server_may_end_before_it_has_a_model),
+        cmocka_unit_test(test_a_drain_lets_answers_end),
+        cmocka_unit_test(test_a_drain_has_a_deadline),
+        cmocka_unit_test(test_an_idle_server_drains_at_once),
+        cmocka_unit_test(test_tls_serves_answers_and_streams),
+        cmocka_unit_test(test_a_hang_up_is_seen_through_tls),
+        cmocka_unit_test(test_old_versions_of_tls_and_plain_text_are_refused),
+        cmocka_unit_test(test_a_handshake_has_a_deadline),
+        cmocka_unit_test(test_files_that_are_no_certificate_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}

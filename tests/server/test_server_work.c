@@ -1,0 +1,276 @@
+// test_server_work.c - the parts of server/work by themselves: the ledger and its bills, bodies,
+// and the order in which workers take what waits.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "server/work/body.h"
+#include "server/work/workers.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+// ---- the ledger -------------------------------------------------------------------------------
+
+static size_t used_bytes(const fxi_ledger *l)
+{
+    fxi_ledger_gauges g;
+    size_t sum = 0;
+    fxi_ledger_read(l, &g);
+    for (int i = 0; i < FXI_N_BYTES_OF; i++) sum += g.of_bytes[i];
+    assert_int_equal(sum, g.used_bytes);
+    return g.used_bytes;
+}
+
+static void test_ledger_refuses_beyond_its_limit(void **state)
+{
+    (void)state;
+    const size_t mib = 1 << 20;
+    fxi_ledger *l = fxi_ledger_new(8 * mib);
+    fxi_bill a, b, c;
+    fxi_bill_open(&a, l), fxi_bill_open(&b, l), fxi_bill_open(&c, l);
+    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 9 * mib), FXI_TAKE_NEVER);
+    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 8 * mib), FXI_TAKE_NEVER); // 7 are for it
+    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 4 * mib), FXI_TAKE_OK);
+    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_TREE, 4 * mib), FXI_TAKE_NEVER); // with its body
+    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 3 * mib), FXI_TAKE_OK);
+    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, mib), FXI_TAKE_FULL);
+    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, FXI_SMALL_BILL_BYTES), FXI_TAKE_OK);
+    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, 1), FXI_TAKE_FULL); // not small any more
+    assert_int_equal(used_bytes(l), 7 * mib + FXI_SMALL_BILL_BYTES);
+    fxi_bill_give(&b, FXI_BYTES_TREE, 2 * mib);
+    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, mib), FXI_TAKE_OK);
+    assert_false(fxi_bill_force(&b, FXI_BYTES_ANSWER, 8 * mib));
+    fxi_ledger_gauges g;
+    fxi_ledger_read(l, &g);
+    assert_int_equal(g.n_refused, 5);
+    assert_int_equal(g.of_bytes[FXI_BYTES_ANSWER], 8 * mib);
+    assert_int_equal(g.peak_bytes, g.used_bytes);
+    fxi_bill_close(&a), fxi_bill_close(&b);
+    assert_int_equal(used_bytes(l), mib + FXI_SMALL_BILL_BYTES);
+    fxi_ledger_unref(l); // lives on with its last bill
+    fxi_bill_close(&c);
+}
+
+static void *hammer_ledger(void *ud)
+{
+    fxi_ledger *l = ud;
+    for (int i = 0; i < 20000; i++) {
+        fxi_bill b;
+        fxi_bill_open(&b, l);
+        size_t n = (size_t)(i * 7919 % 300000);
+        if (fxi_bill_take(&b, FXI_BYTES_BODY, n) == FXI_TAKE_OK && i % 3)
+            fxi_bill_give(&b, FXI_BYTES_BODY, n / 2);
+        fxi_bill_close(&b);
+    }
+    return NULL;
+}
+
+static void test_ledger_balances_over_threads(void **state)
+{
+    (void)state;
+    pthread_t t[4];
+    fxi_ledger *l = fxi_ledger_new(600000);
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, hammer_ledger, l);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    fxi_ledger_gauges g;
+    fxi_ledger_read(l, &g);
+    assert_int_equal(used_bytes(l), 0);
+    assert_true(g.peak_bytes <= 600000);
+    fxi_ledger_unref(l);
+}
+
+static void test_default_limit_has_bounds(void **state)
+{
+    (void)state;
+    size_t n = fxi_ledger_default_bytes("");
+    assert_true(n >= (64u << 20) && n <= (1u << 30));
+    assert_true(fxi_ledger_default_bytes("/nonexistent") >= 64u << 20);
+}
+
+// ---- bodies -----------------------------------------------------------------------------------
+
+static void test_body_is_billed_before_it_grows(void **state)
+{
+    (void)state;
+    char piece[1000];
+    fxi_ledger *l = fxi_ledger_new(1 << 20);
+    fxi_bill bill;
+    fxi_body b = {0};
+    fxi_bill_open(&bill, l);
+    memset(piece, 'x', sizeof piece);
+    fxi_body_status st = FXI_BODY_OK;
+    while (st == FXI_BODY_OK) {
+        st = fxi_body_add(&b, &bill, piece, sizeof piece);
+        assert_int_equal(used_bytes(l), b.cap);
+    }
+    assert_int_equal(st, FXI_BODY_NEVER);
+    assert_int_equal(b.n, 524000); // half of the limit: the next doubling is too much
+    for (size_t i = 0; i < b.n; i++) assert_int_equal(b.p[i], 'x');
+    fxi_body_free(&b, &bill);
+    assert_int_equal(used_bytes(l), 0);
+    assert_int_equal(fxi_body_reserve(&b, &bill, 900000), FXI_BODY_OK);
+    assert_int_equal(used_bytes(l), 900000);
+    fxi_body_free(&b, &bill);
+    fxi_bill_close(&bill);
+    fxi_ledger_unref(l);
+}
+
+// ---- workers ----------------------------------------------------------------------------------
+
+static struct {
+    pthread_mutex_t mu;
+    pthread_cond_t changed;
+    bool open;      // lets gates through
+    int n_gated;    // gates that run
+    char order[64]; // names of what has run
+    int n_run, n_idle;
+} seen = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+typedef struct item {
+    fxi_work work;
+    char name;
+} item;
+
+static void run_item(fxi_work *w)
+{
+    pthread_mutex_lock(&seen.mu);
+    seen.order[seen.n_run++] = ((item *)w)->name;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.mu);
+}
+
+static void run_gate(fxi_work *w)
+{
+    (void)w;
+    pthread_mutex_lock(&seen.mu);
+    seen.n_gated++;
+    pthread_cond_broadcast(&seen.changed);
+    while (!seen.open) pthread_cond_wait(&seen.changed, &seen.mu);
+    seen.n_gated--;
+    pthread_mutex_unlock(&seen.mu);
+}
+
+static void wait_for(const int *what, int n)
+{
+    pthread_mutex_lock(&seen.mu);
+    while (*what != n) pthread_cond_wait(&seen.changed, &seen.mu);
+    pthread_mutex_unlock(&seen.mu);
+}
+
+static void open_gates(void)
+{
+    pthread_mutex_lock(&seen.mu);
+    seen.open = true;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.mu);
+}
+
+static fxi_workers *begin_workers(int n_thread)
+{
+    fxi_workers *ws;
+    fx_error err;
+    seen.open = false;
+    seen.n_run = 0;
+    memset(seen.order, 0, sizeof seen.order);
+    assert_int_equal(fxi_workers_start(n_thread, 1, NULL, NULL, &ws, &err), FX_OK);
+    return ws;
+}
+
+// "b3": a piece of lane 3, small; upper case: large.
+static void post_items(fxi_workers *ws, item *it, const char *const *what, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool large = what[i][0] < 'a';
+        it[i] = (item){{.run = run_item, .lane = (uint64_t)what[i][1], .large = large}, what[i][0]};
+        fxi_workers_post(ws, &it[i].work);
+    }
+}
+
+static void test_lanes_and_classes_take_turns(void **state)
+{
+    static const char *const what[] = {"a1", "b1", "c1", "d1", "e2", "f3", "g2", "A1", "B1", "C2"};
+    (void)state;
+    item gate = {{.run = run_gate}, 0}, it[COUNT(what)];
+    fxi_workers *ws = begin_workers(1);
+    fxi_workers_post(ws, &gate.work);
+    wait_for(&seen.n_gated, 1);
+    post_items(ws, it, what, COUNT(what));
+    fxi_workers_gauges g;
+    fxi_workers_read(ws, &g);
+    assert_int_equal(g.n_small, 7);
+    assert_int_equal(g.n_large, 3);
+    assert_int_equal(g.n_busy, 1);
+    open_gates();
+    fxi_workers_stop(ws); // runs what waits
+    assert_string_equal(seen.order, "aAeCfBbgcd");
+}
+
+// However much large work there is, one of two threads serves small work.
+static void test_small_work_passes_large_work(void **state)
+{
+    static const char *const what[] = {"a1", "b1", "c2"};
+    (void)state;
+    item gate[8], it[COUNT(what)];
+    fxi_workers *ws = begin_workers(2);
+    for (int i = 0; i < 8; i++) {
+        gate[i] = (item){{.run = run_gate, .lane = (uint64_t)i, .large = true}, 0};
+        fxi_workers_post(ws, &gate[i].work);
+    }
+    wait_for(&seen.n_gated, 1);
+    post_items(ws, it, what, COUNT(what));
+    wait_for(&seen.n_run, 3); // while the gates are shut
+    fxi_workers_gauges g;
+    fxi_workers_read(ws, &g);
+    assert_int_equal(g.n_busy_large, 1);
+    assert_int_equal(g.n_large, 7);
+    open_gates();
+    fxi_workers_stop(ws);
+    assert_string_equal(seen.order, "acb");
+}
+
+static void note_idle(void *ud)
+{
+    (void)ud;
+    pthread_mutex_lock(&seen.mu);
+    seen.n_idle++;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.mu);
+}
+
+// Once after work, however long nothing comes.
+static void test_idle_is_told_once(void **state)
+{
+    (void)state;
+    fxi_workers *ws;
+    item it = {{.run = run_item}, 'a'};
+    seen.n_run = 0;
+    assert_int_equal(fxi_workers_start(2, 0.01, note_idle, NULL, &ws, NULL), FX_OK);
+    for (int i = 1; i <= 2; i++) {
+        fxi_workers_post(ws, &it.work);
+        wait_for(&seen.n_idle, i);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    fxi_workers_stop(ws);
+    assert_int_equal(seen.n_idle, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ledger_refuses_beyond_its_limit),
+        cmocka_unit_test(test_ledger_balances_over_threads),
+        cmocka_unit_test(test_default_limit_has_bounds),
+        cmocka_unit_test(test_body_is_billed_before_it_grows),
+        cmocka_unit_test(test_lanes_and_classes_take_turns),
+        cmocka_unit_test(test_small_work_passes_large_work),
+        cmocka_unit_test(test_idle_is_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
