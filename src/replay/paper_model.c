@@ -72,6 +72,8 @@ fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d)
                                        .head_dim = g->head_dim,
                                        .kv = {1, {{2 * g->n_layer, fxi_geometry_row_bytes(g), 0}}},
                                        .n_vocab = FXI_PAPER_VOCAB,
+                                       .is_causal = true,
+                                       .generates = true,
                                        .train_ctx_tok = g->ctx_tok};
     m->n_candidate = 1;
     m->geometry = *g;

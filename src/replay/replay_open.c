@@ -74,6 +74,7 @@ static void fill_info(fxi_replay *r)
 {
     fx_model_info *info = &r->eng->info;
     const fxi_geometry *g = r->opt->geometry;
+    info->generates = true;
     info->n_layer = g->n_layer;
     info->n_vocab = FXI_PAPER_VOCAB;
     info->train_ctx_tok = g->ctx_tok;

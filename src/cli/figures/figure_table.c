@@ -18,9 +18,8 @@
     .settings = "set yrange [0:1]\n"
 
 // Bars for answers to a prompt, which share it.
-#define CHOICES(way, other)                                                            \
-    .data = "vllm-14-choices", .kind = FXI_FIGURE_BARS, .x = way, .series = "manager", \
-    .only = other "=1"
+#define CHOICES(way, rows) \
+    .data = "vllm-14-choices", .kind = FXI_FIGURE_BARS, .x = way, .series = "manager", .only = rows
 
 const fxi_figure fxi_figures[] = {
     {"vllm-02-waste", .title = "Where the KV memory is (ShareGPT, OPT-13B, full load)",
@@ -39,15 +38,15 @@ const fxi_figure fxi_figures[] = {
     {"vllm-13-batch", .title = "Sequences in a step (OPT-13B, all requests at once)",
      .kind = FXI_FIGURE_BARS, .x = "trace", .x_label = "", .series = "manager",
      .y = {{"mean_batch", NULL}}, .y_label = "mean batch"},
-    {"vllm-14-parallel", CHOICES("choices", "beams"),
+    {"vllm-14-parallel", CHOICES("choices", "beams=0"),
      .title = "Parallel sampling (Alpaca, OPT-13B)", .x_label = "answers to each prompt",
      .y = {{"requests_per_s", NULL}}, .y_label = "requests per second"},
-    {"vllm-14-beam", CHOICES("beams", "choices"), .title = "Beam search (Alpaca, OPT-13B)",
+    {"vllm-14-beam", CHOICES("beams", "choices=1"), .title = "Beam search (Alpaca, OPT-13B)",
      .x_label = "beams", .y = {{"requests_per_s", NULL}}, .y_label = "requests per second"},
-    {"vllm-15-parallel", CHOICES("choices", "beams"),
+    {"vllm-15-parallel", CHOICES("choices", "beams=0"),
      .title = "Memory saved by sharing: parallel sampling", .x_label = "answers to each prompt",
      .y = {{"shared_percent", NULL}}, .y_label = "% of the tokens held"},
-    {"vllm-15-beam", CHOICES("beams", "choices"), .title = "Memory saved by sharing: beam search",
+    {"vllm-15-beam", CHOICES("beams", "choices=1"), .title = "Memory saved by sharing: beam search",
      .x_label = "beams", .y = {{"shared_percent", NULL}}, .y_label = "% of the tokens held"},
     {"vllm-16-prefix-80", .data = "vllm-16-prefix",
      .title = "A shared prefix of 80 tokens (LLaMA-13B)", LATENCY, .only = "prefix_tokens=80"},
