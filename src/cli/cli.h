@@ -93,7 +93,8 @@ typedef struct fxi_cli_options {
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
     // bench replay, bench serve
-    const char *managers, *geometry, *device, *timeline; // timeline NULL: not given
+    const char *managers, *geometry, *device;
+    const char *calibration, *timeline; // NULL: not given
     float rate_per_s, speed, shrink, sample_s;
     int n_choice, beam_width, prefix_tok, max_row;
     uint64_t page_bytes;

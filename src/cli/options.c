@@ -80,6 +80,7 @@ static const fxi_opt rows[] = {
     {"kv", 0, "LIST", FXI_OPT_STR, 0, 0, "vtensor", AT(managers), TRACE, "managers of KV memory, separated by commas: a row for each"},
     {"geometry", 0, "NAME", FXI_OPT_STR, 0, 0, "opt-13b", AT(geometry), FXI_CMD_REPLAY, "the model: opt-13b, opt-66b, opt-175b, llama-13b, llama-3-8b, yi-6b, yi-9b, yi-34b"},
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, "a100-40g", AT(device), FXI_CMD_REPLAY, "a100-40g, 4xa100-40g, a100-80g, 2xa100-80g, 8xa100-80g, h100-80g"},
+    {"calibration", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(calibration), FXI_CMD_REPLAY, "instead of both: a machine and a model as 'flexinfer bench --json' measured them"},
     {"rate", 0, "R", FXI_OPT_FLOAT, 0, 1e6, "0", AT(rate_per_s), TRACE, "requests per second, at random times; 0: as the trace says, or all at once"},
     {"requests", 0, "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(max_row), TRACE, "only the first N; 0: all"},
     {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(speed), TRACE, "the trace's own times pass X times as fast"},

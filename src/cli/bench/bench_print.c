@@ -115,10 +115,12 @@ static json_t *machine_json(const fxi_bench *b)
 
 static json_t *model_json(const fx_model_info *m)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:i}", "name", m->name, "arch", m->arch,
-                     "type", m->type, "file_bytes", (json_int_t)m->file_bytes, "n_param",
-                     (json_int_t)m->n_param, "kv_bytes_per_tok", (json_int_t)m->kv_bytes_per_tok,
-                     "ctx_tok", m->ctx_tok);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "name",
+                     m->name, "arch", m->arch, "type", m->type, "file_bytes",
+                     (json_int_t)m->file_bytes, "n_param", (json_int_t)m->n_param,
+                     "kv_bytes_per_tok", (json_int_t)m->kv_bytes_per_tok, "ctx_tok", m->ctx_tok,
+                     "n_layer", m->n_layer, "dim", m->dim, "n_head", m->n_head, "n_kv_head",
+                     m->n_kv_head, "head_dim", m->head_dim);
 }
 
 int fxi_bench_print_json(const fxi_bench *b)

@@ -1,5 +1,6 @@
 // cmd_trace.c - `flexinfer bench replay` and `bench serve`: a trace of requests in virtual time, or
 // against a model in real time, for each KV manager in turn.
+#include "cli/bench/calibration.h"
 #include "cli/bench/replay_print.h"
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
@@ -24,6 +25,7 @@ struct trace_job {
     fxi_load load;
     const fxi_geometry *geometry; // replay: of the model, and what it runs on
     const fxi_device *device;
+    fxi_calibration calibration;
     fxi_progress bar;
     FILE *timeline; // NULL: none
 };
@@ -50,13 +52,29 @@ static fxi_load load_of(const fxi_cli_options *o)
 
 // ---- in virtual time ---------------------------------------------------------------------------
 
-static fx_status find_setting(trace_job *j, fx_error *err)
+static fx_status find_named(trace_job *j, fx_error *err)
 {
     const fxi_cli_options *o = j->o;
     j->geometry = fxi_geometry_find(o->geometry);
     j->device = fxi_device_find(o->device);
     if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
     if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
+    return FX_OK;
+}
+
+static fx_status find_calibrated(trace_job *j, fx_error *err)
+{
+    FX_TRY(fxi_calibration_read(j->o->calibration, &j->calibration, err));
+    j->geometry = &j->calibration.geometry;
+    j->device = &j->calibration.device;
+    if (j->o->kv_memory_bytes > 0) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "--calibration needs --kv-memory");
+}
+
+static fx_status find_setting(trace_job *j, fx_error *err)
+{
+    const fxi_cli_options *o = j->o;
+    FX_TRY(o->calibration ? find_calibrated(j, err) : find_named(j, err));
     j->setting.model = j->geometry->name;
     j->setting.device = j->device->name;
     j->setting.page_bytes = (size_t)o->page_bytes;
