@@ -61,8 +61,8 @@ typedef struct fxi_server_options {
     // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
-    uint64_t (*log_dropped)(
-        void *ud); // lines that `log` has lost so far, for /metrics; may be NULL
+    // Lines that `log` has lost so far, for /metrics. May be NULL.
+    uint64_t (*log_dropped)(void *ud);
 } fxi_server_options;
 
 // Checks what can be checked of *opt without an engine: limits, address, keys, certificate. Errors:
