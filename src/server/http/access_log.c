@@ -30,7 +30,8 @@ static fxi_level level_for(const fxi_http_job *job, int status)
 {
     if (status >= 500) return FXI_LEVEL_ERROR;
     if (status >= 400 && status != 499) return FXI_LEVEL_WARN;
-    const bool probes = job->route && job->route->access == FXI_ACCESS_PROBE;
+    const bool probes = job->route && (job->route->access == FXI_ACCESS_PROBE ||
+                                       job->route->access == FXI_ACCESS_METRICS);
     return probes ? FXI_LEVEL_DEBUG : FXI_LEVEL_INFO;
 }
 

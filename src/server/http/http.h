@@ -287,7 +287,8 @@ typedef struct fxi_route {
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
-// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+// The number of the first route with its path; -1: NULL. And the paths of all, as many as fit;
+// returns how many.
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 

@@ -152,7 +152,10 @@ static const fxi_route *const routes_end = routes + sizeof routes / sizeof route
 
 int fxi_route_index(const fxi_route *r)
 {
-    return r ? (int)(r - routes) : -1;
+    int i = 0;
+    if (!r) return -1;
+    while (strcmp(routes[i].path, r->path) != 0) i++;
+    return i;
 }
 
 int fxi_route_paths(const char **path, int max)
