@@ -168,7 +168,8 @@ int fxi_route_paths(const char **path, int max)
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
+                          job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
     return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
