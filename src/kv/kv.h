@@ -84,6 +84,9 @@ typedef struct fxi_kv_stats {
     uint64_t spare_bytes;    // for whoever comes next
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
+    uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
+    uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
+    uint64_t max_mapping;    // most of them at once
     uint64_t swapped_bytes;  // in the swap
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
@@ -311,10 +314,10 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving: s is
-// on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call, again,
-// says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped out,
-// which also frees what is no longer shared, and released.
+// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
+// s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
+// again, says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped
+// out, which also frees what is no longer shared, and released.
 static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();

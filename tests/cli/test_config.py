@@ -1,4 +1,5 @@
 """`flexinfer serve --check-config`, options from a file, and the log's two forms."""
+import http.client
 import json
 import os
 import re
@@ -76,6 +77,7 @@ class Notify(unittest.TestCase):
                 process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", env={"NOTIFY_SOCKET": name})
                 try:
                     self.assertEqual(manager.recv(100), b"READY=1")
+                    process.send_signal(signal.SIGHUP)  # a reload does not end it, even without a key file
                     process.send_signal(signal.SIGTERM)
                     self.assertEqual(manager.recv(100), b"STOPPING=1")
                     _, err = process.communicate(timeout=60)
@@ -85,6 +87,25 @@ class Notify(unittest.TestCase):
 
 
 class Log(unittest.TestCase):
+    def test_lost_lines_are_counted(self):
+        """Nobody reads stderr: requests go on, and /metrics tells how many lines are gone."""
+        process, _, url = self.serve("--log-level", "debug")
+        client = http.client.HTTPConnection(url.split("//")[1], timeout=60)
+
+        def get(path):
+            client.request("GET", path, headers={"X-Request-Id": "x" * 131})
+            return client.getresponse().read().decode()
+
+        lost = 0
+        for _ in range(200):
+            for _ in range(50):
+                get("/health")
+            lost = int(re.search(r"^flexinfer_log_lines_dropped_total (\d+)$", get("/metrics"), re.MULTILINE).group(1))
+            if lost:
+                break
+        self.assertGreater(lost, 0)
+        client.close()
+
     def serve(self, *args):
         process = cli.start("serve", "-m", cli.tiny_model(), "--port", "0", *args)
         self.addCleanup(self.end, process)
@@ -124,7 +145,8 @@ class Log(unittest.TestCase):
         start = json.loads(lines[0])
         self.assertEqual((start["event"], start["level"], start["context_tokens"]), ("start", "info", 256))
         self.assertEqual(json.loads(lines[-1])["event"], "listening")
-        urllib.request.urlopen(url + "/health", timeout=30).read()  # gets no line
+        for probe in ("/health", "/metrics"):  # get no line
+            urllib.request.urlopen(url + probe, timeout=30).read()
         self.complete(url, "xyzzy plugh")
         good = json.loads(*self.read(process))
         self.complete(url, 5)

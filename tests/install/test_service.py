@@ -50,6 +50,15 @@ class Service(unittest.TestCase):
         self.assertEqual(run(BIN / "make_model", "-o", path, *shape.split()).returncode, 0)
         return path
 
+    def with_certificate(self, text):
+        """TLS with a certificate that openssl makes; without openssl, no TLS."""
+        if not shutil.which("openssl"):
+            return re.sub(r"^tls-\w+ = .*\n", "", text, flags=re.MULTILINE)
+        done = run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                   "/CN=localhost", "-keyout", self.scratch / "key.pem", "-out", self.scratch / "cert.pem")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return text
+
     def unit(self):
         """The unit with the program of this build."""
         path = self.scratch / "flexinfer.service"
@@ -64,13 +73,18 @@ class Service(unittest.TestCase):
         keys = re.findall(r"^#([\w-]+) = ", text, re.MULTILINE)
         self.assertGreater(len(keys), 8)
         text = re.sub(r"^#([\w-]+ = )", r"\1", text, flags=re.MULTILINE)
-        text = text.replace("/var/lib/flexinfer/model.gguf", str(self.model())).replace("/var/cache/flexinfer",
-                                                                                        str(self.scratch))
+        places = {"/var/lib/flexinfer/model.gguf": self.model(), "/var/cache/flexinfer": self.scratch,
+                  "/etc/flexinfer/": f"{self.scratch}/"}
+        for place, here in places.items():
+            self.assertIn(place, text)
+            text = text.replace(place, str(here))
+        (self.scratch / "keys").write_text("someone sk-1\n")
+        text = self.with_certificate(text)
         path = self.scratch / "all.conf"
         path.write_text(text)
         done = run(BIN / "flexinfer", "serve", "--check-config", "--config", path)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for key in keys:
+        for key in re.findall(r"^([\w-]+) = ", text, re.MULTILINE):
             self.assertRegex(done.stdout, rf"(?m)^{key} = .*  # {path}:\d+$")
 
     def test_the_units_command(self):

@@ -159,7 +159,7 @@ static void end_embedding(fake_request *r)
     ev.last = true;
     ev.embedding = v;
     ev.n_embd = r->req.n_dim ? r->req.n_dim : N_EMBD;
-    r->req.on_event(r->req.ud, &ev);
+    call_back(r, &ev);
 }
 
 // The token with this text; a byte stands for all other texts.
@@ -187,7 +187,7 @@ static void emit_prompt(const fake_request *r)
         ev.token = r->prompt[i];
         ev.position = (int)i;
         ev.prob = &p;
-        r->req.on_event(r->req.ud, &ev);
+        call_back(r, &ev);
     }
 }
 
@@ -378,16 +378,19 @@ fx_status fx_detokenize(const fx_engine *e, const int32_t *id, size_t n, bool sh
                         size_t *at, char **out, size_t *n_bytes, fx_error *err)
 {
     fxi_buf b = {0};
-    (void)err;
-    fxi_buf_str(&b, "");
-    for (size_t i = 0; i < n; i++) {
+    bool ok = fxi_buf_str(&b, "");
+    for (size_t i = 0; ok && i < n; i++) {
         size_t len;
         const char *s = fx_token_text(e, id[i], &len);
         if (at) at[i] = fxi_utf8_count(b.p ? b.p : "", b.n);
-        if (show_control || (id[i] != BOS && id[i] != EOT)) fxi_buf_add(&b, s, len);
+        if (show_control || (id[i] != BOS && id[i] != EOT)) ok = fxi_buf_add(&b, s, len);
+    }
+    if (!ok) {
+        fxi_buf_free(&b);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
     }
     *n_bytes = b.n;
-    *out = b.p ? b.p : strdup("");
+    *out = b.p;
     return FX_OK;
 }
 

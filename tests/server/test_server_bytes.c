@@ -174,8 +174,8 @@ static char *huge_body(const char *before, const char *fill, const char *after, 
     return b.p;
 }
 
-// A stop string is held by the engine with what it takes to find it, and by the reply, which names
-// it. All of it is billed for as long as the request runs.
+// Stop strings are held by the engine with what it takes to find them, and by the reply, which
+// names them. All of it is billed for as long as the request runs.
 static void test_stop_strings_are_billed(void **state)
 {
     (void)state;
@@ -196,19 +196,46 @@ static void test_stop_strings_are_billed(void **state)
     end(&f);
 }
 
-// What is held only while a chat is rendered is billed, too: a body that fits, with a rendering
-// that does not.
-static void test_renderings_are_billed(void **state)
+// Logprobs of prompts, an echo and ids are kept until the answer is whole, and billed as they come.
+static void test_what_a_reply_keeps_is_billed(void **state)
+{
+    (void)state;
+    enum { N_TOK = 3000, PROB_BYTES = 40 };
+    char *body = huge_body("{\"prompt\":\"gate 2 ", "x",
+                           "\",\"echo\":true,\"logprobs\":5,\"prompt_logprobs\":5}", N_TOK + 80);
+    fixture f = begin((fxi_server_options){0});
+    int fd = http_open(f.port);
+    http_post(fd, TEXT, body);
+    wait_held(&f, FXI_BYTES_ANSWER, 9 * N_TOK, 50 * N_TOK); // the echo, and its offsets
+    fake_engine_open(f.eng, 1);
+    wait_held(&f, FXI_BYTES_ANSWER, 6 * N_TOK * PROB_BYTES, (size_t)8 * MIB);
+    fake_engine_open(f.eng, 2);
+    expect(http_read(fd), 200, "prompt_logprobs");
+    close(fd);
+    wait_empty(&f);
+    end(&f);
+    free(body);
+}
+
+// What is held only while a text is rendered, cut into tokens or spelled is billed, too: bodies
+// that fit, with an outcome that does not.
+static void test_outcomes_are_billed(void **state)
 {
     (void)state;
     char *chat =
         huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
+    char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
+    char *ids = huge_body("{\"tokens\":[263", ",263", "]}", MIB / 2);
     fixture f = begin((fxi_server_options){.max_queue_bytes = 4 * MIB});
     expect(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
     expect(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/tokenize", text), 413, "request_too_large");
+    expect(http_call(f.port, "POST", "/detokenize", ids), 413, "request_too_large");
     wait_empty(&f);
     end(&f);
     free(chat);
+    free(text);
+    free(ids);
 }
 
 typedef struct client {
@@ -458,7 +485,8 @@ int main(void)
         cmocka_unit_test(test_half_sent_bodies_are_bounded),
         cmocka_unit_test(test_chunked_bodies_are_bounded),
         cmocka_unit_test(test_stop_strings_are_billed),
-        cmocka_unit_test(test_renderings_are_billed),
+        cmocka_unit_test(test_what_a_reply_keeps_is_billed),
+        cmocka_unit_test(test_outcomes_are_billed),
         cmocka_unit_test(test_huge_requests_leave_nothing),
         cmocka_unit_test(test_unread_answers_are_bounded),
         cmocka_unit_test(test_large_work_holds_nobody_up),

@@ -34,6 +34,11 @@ static void log_line(void *ud, const char *line)
     fxi_log_add(ud, line);
 }
 
+static uint64_t count_dropped(void *ud)
+{
+    return fxi_log_n_dropped(ud);
+}
+
 static void tell_json(char *dst, size_t cap, uint64_t n_dropped)
 {
     fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
@@ -55,6 +60,7 @@ static fx_status open_log(serve_run *r, fx_error *err)
     r->say = (fxi_say){.is_json = is_json, .line = log_line, .ud = r->log};
     r->opt.log = log_line;
     r->opt.log_ud = r->log;
+    r->opt.log_dropped = count_dropped;
     return st;
 }
 
@@ -81,6 +87,10 @@ static fxi_server_options server_options(const fxi_cli_options *o)
     return (fxi_server_options){.host = o->host,
                                 .port = o->port,
                                 .alias = o->alias,
+                                .max_logprobs = o->max_logprobs,
+                                .refuse_excess = o->refuse_excess,
+                                .cut_first = !strcasecmp(o->sampling_order, "cuts"),
+                                .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
                                 .n_worker = o->n_worker,
                                 .max_conn = o->max_conn,
                                 .max_per_address = o->max_per_address,
@@ -163,7 +173,7 @@ static int run_server(serve_run *r)
     fx_engine *eng;
     if (open_log(r, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     if (fxi_server_open(&r->opt, &r->srv, &err) != FX_OK) return fail_run(r, err.text);
-    if (r->o->key_file) fxi_signals_catch_hup();
+    if (r->o->key_file || fxi_manager_waits()) fxi_signals_catch_hup();
     if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
     // Until now a signal ended the process: nothing was running.
     const int rc = fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "no file descriptors");

@@ -9,6 +9,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+bool fxi_manager_waits(void)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    return name && *name;
+}
+
 void fxi_notify_manager(const char *state)
 {
     const char *name = getenv("NOTIFY_SOCKET");

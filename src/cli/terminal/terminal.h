@@ -47,6 +47,7 @@ void fxi_signals_wake(void);         // from any thread
 
 // Tells a service manager that waits for it: "READY=1", "STOPPING=1". Without one it does nothing.
 void fxi_notify_manager(const char *state);
+bool fxi_manager_waits(void); // there is one
 
 // ---- completion.c: one request ----------------------------------------------------------------
 

@@ -250,6 +250,9 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_internal_bytes = kv.internal_bytes;
     eng->stats.kv_external_bytes = kv.external_bytes;
     eng->stats.kv_spare_bytes = kv.spare_bytes;
+    eng->stats.kv_retired_bytes = kv.retired_bytes;
+    eng->stats.kv_mappings = kv.n_mapping;
+    eng->stats.kv_max_mappings = kv.max_mapping;
     eng->stats.kv_swapped_bytes = kv.swapped_bytes;
     eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
     eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;

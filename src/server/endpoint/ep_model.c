@@ -6,7 +6,7 @@
 
 bool fxi_endpoint_end(bool ok, fxi_http_error *err)
 {
-    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    return ok || fxi_http_fail_memory(err);
 }
 
 static bool add_model(const fxi_call *c, const char *name, fxi_buf *b)

@@ -4,16 +4,19 @@
 #include "server/endpoint/endpoint.h"
 #include "server/reply/json_out.h"
 
-// Bills what is made of the text, too, until the answer has been sent.
+#define ID_BYTES     32 // for each byte of a text: its ids and their digits, in lists that double
+#define SPELL_COPIES 6  // of a text: in a buffer that doubles, and twice as JSON
+
 static bool read_call(const fxi_call *c, fxi_api api, fxi_params *par, fxi_http_error *err)
 {
+    return fxi_params_parse(par, api, c->body, c->n_body, c->lim, err);
+}
+
+// Bills what an answer takes while it is made; given back when it has been sent.
+static bool bill_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
+{
     fxi_bill *bill = c->lim->bill;
-    if (!fxi_params_parse(par, api, c->body, c->n_body, c->lim, err)) return false;
-    if (!bill ||
-        fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, FXI_TEXT_COPIES * c->n_body)))
-        return true;
-    fxi_params_free(par);
-    return false;
+    return !bill || fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes));
 }
 
 // ---- /tokenize ----------------------------------------------------------------------------------
@@ -43,7 +46,8 @@ bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     fxi_params par;
     fx_tokens t = {0};
     if (!read_call(c, FXI_API_TOKENIZE, &par, err)) return false;
-    bool ok = fxi_params_encode(&par, c->eng, 0, &t, err) &&
+    bool ok = bill_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
+              fxi_params_encode(&par, c->eng, 0, &t, err) &&
               fxi_endpoint_end(write_token_list(c, &t, par.token_strs, out), err);
     fx_tokens_free(&t);
     fxi_params_free(&par);
@@ -57,6 +61,16 @@ static bool add_member(fxi_buf *b, const char *before, const char *text, size_t 
     return fxi_buf_str(b, before) && fxi_json_str(b, text, n);
 }
 
+static size_t spelled_bytes(const fxi_call *c, const fxi_id_list *ids)
+{
+    size_t sum = 0, n;
+    for (size_t i = 0; i < ids->n; i++) {
+        (void)fx_token_text(c->eng, ids->id[i], &n);
+        sum += n;
+    }
+    return sum;
+}
+
 // Under the names that vLLM and llama.cpp give it.
 bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
@@ -65,9 +79,10 @@ bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *er
     char *text = NULL;
     size_t n = 0;
     if (!read_call(c, FXI_API_DETOKENIZE, &par, err)) return false;
-    bool ok = fx_detokenize(c->eng, par.tokens.id, par.tokens.n, !par.skip_special, NULL, &text, &n,
-                            &e) == FX_OK ||
-              fxi_http_fail_fx(err, &e, "tokens");
+    bool ok = bill_work(c, SPELL_COPIES * spelled_bytes(c, &par.tokens), err) &&
+              (fx_detokenize(c->eng, par.tokens.id, par.tokens.n, !par.skip_special, NULL, &text,
+                             &n, &e) == FX_OK ||
+               fxi_http_fail_fx(err, &e, "tokens"));
     fxi_params_free(&par);
     ok = ok &&
          fxi_endpoint_end(add_member(out, "{\"prompt\":", text, n) &&
@@ -85,8 +100,9 @@ bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error
     size_t n = 0;
     if (!read_call(c, FXI_API_CHAT, &par, err)) return false;
     const fx_chat_request q = fxi_params_chat(&par);
-    bool ok = fx_chat_request_text(c->eng, &q, &text, &n, &e) == FX_OK ||
-              fxi_http_fail_fx(err, &e, "messages");
+    bool ok = bill_work(c, FXI_TEXT_COPIES * c->n_body, err) &&
+              (fx_chat_request_text(c->eng, &q, &text, &n, &e) == FX_OK ||
+               fxi_http_fail_fx(err, &e, "messages"));
     fxi_params_free(&par);
     ok = ok &&
          fxi_endpoint_end(add_member(out, "{\"prompt\":", text, n) && fxi_buf_str(out, "}"), err);

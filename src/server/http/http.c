@@ -84,8 +84,7 @@ static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
         [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
     if (st == FXI_BODY_OK) return true;
     fxi_body_free(&job->body, &job->bill);
-    if (st == FXI_BODY_NO_MEMORY)
-        return fxi_http_fail(&job->early, 503, "overloaded", NULL, "out of memory");
+    if (st == FXI_BODY_NO_MEMORY) return fxi_http_fail_memory(&job->early);
     return fxi_bytes_granted(&job->early, why[st]);
 }
 

@@ -154,7 +154,8 @@ struct fxi_http_job {
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
     bool suspended;
-    bool gone; // the client hung up
+    bool gone;        // the client hung up
+    char ignored[96]; // fxi_params.ignored
     double last_out_s;
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
@@ -231,6 +232,8 @@ enum MHD_Result fxi_http_job_post(fxi_http_job *job);
 
 // ---- job_submit.c: from the body to the engine; on a worker -----------------------------------
 
+// The server's limits, with the job's bill.
+fxi_limits fxi_http_job_limits(fxi_http_job *job);
 // Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
@@ -284,7 +287,8 @@ typedef struct fxi_route {
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
-// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+// The number of the first route with its path; -1: NULL. And the paths of all, as many as fit;
+// returns how many.
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 

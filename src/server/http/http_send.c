@@ -14,7 +14,7 @@ bool fxi_http_make_no_memory(fxi_server *srv)
     fxi_http_error e;
     fxi_buf b = {0};
     char seconds[16];
-    fxi_http_fail(&e, 503, "overloaded", NULL, "out of memory");
+    (void)fxi_http_fail_memory(&e);
     snprintf(seconds, sizeof seconds, "%d", fxi_http_retry_after(e.status));
     if (fxi_http_error_body(&b, &e))
         srv->no_memory = MHD_create_response_from_buffer(b.n, b.p, MHD_RESPMEM_MUST_FREE);

@@ -126,9 +126,12 @@ static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *to
                         fxi_http_error *err)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
-    return fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
-           fxi_reply_set_prompt(&part->job->reply, part->index, tok, p ? p->text : NULL,
-                                p ? p->n_bytes : 0, err);
+    fxi_reply *r = &part->job->reply;
+    bool ok =
+        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
+        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
+    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
+    return ok;
 }
 
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
@@ -210,7 +213,7 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);
-    return ok || fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    return ok || fxi_http_fail_memory(err);
 }
 
 static void submit_parts(fxi_http_job *job, const fxi_params *par)
@@ -220,14 +223,24 @@ static void submit_parts(fxi_http_job *job, const fxi_params *par)
         if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
 }
 
-bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+fxi_limits fxi_http_job_limits(fxi_http_job *job)
 {
     fxi_limits lim = job->srv->lim;
     lim.bill = &job->bill;
+    return lim;
+}
+
+bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
+{
+    const fxi_limits lim = fxi_http_job_limits(job);
     fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);
-    return ok;
+    if (!ok) return false;
+    pthread_mutex_lock(&job->mu);
+    memcpy(job->ignored, par->ignored, sizeof job->ignored);
+    pthread_mutex_unlock(&job->mu);
+    return true;
 }
 
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)

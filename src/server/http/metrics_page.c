@@ -20,6 +20,7 @@ static fxi_server_gauges read_gauges(const fxi_server *srv)
                            .n_worker = (uint64_t)work.n_thread,
                            .n_busy_worker = (uint64_t)work.n_busy,
                            .n_waiting_work = (uint64_t)(work.n_small + work.n_large)};
+    if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
     return g;
 }
@@ -28,8 +29,6 @@ enum MHD_Result fxi_serve_metrics(fxi_http_job *job)
 {
     const fxi_server_gauges g = read_gauges(job->srv);
     fxi_buf b = {0};
-    if (fxi_metrics_page(&b, job->metrics, job->eng, &g))
-        return fxi_http_send(job, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
-    fxi_buf_free(&b);
-    return MHD_NO;
+    const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
+    return fxi_http_send_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
 }

@@ -27,10 +27,10 @@ static bool work_retain(fxi_http_job *job, fxi_http_error *err)
     return fxi_http_job_submit(job, FXI_API_RETAIN, err);
 }
 
-static fxi_call call_of(const fxi_http_job *job)
+static fxi_call call_of(const fxi_http_job *job, const fxi_limits *lim)
 {
     return (fxi_call){.eng = job->eng,
-                      .lim = &job->srv->lim,
+                      .lim = lim,
                       .created_s = job->srv->created,
                       .body = job->body.p,
                       .n_body = job->body.n};
@@ -39,11 +39,9 @@ static fxi_call call_of(const fxi_http_job *job)
 // Of routes with an endpoint that reads the body.
 static bool work_endpoint(fxi_http_job *job, fxi_http_error *err)
 {
-    fxi_limits lim = job->srv->lim;
-    fxi_call c = call_of(job);
+    const fxi_limits lim = fxi_http_job_limits(job);
+    const fxi_call c = call_of(job, &lim);
     fxi_buf b = {0};
-    lim.bill = &job->bill;
-    c.lim = &lim;
     bool ok = job->route->endpoint(&c, &b, err);
     if (ok) fxi_http_job_answer(job, &b);
     fxi_buf_free(&b);
@@ -54,8 +52,7 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
 {
     fxi_params par;
     fxi_buf b = {0};
-    if (!fxi_params_parse(&par, FXI_API_ABORT, job->body.p, job->body.n, &job->srv->lim, err))
-        return false;
+    if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
     const int n = fxi_watch_abort(job, par.abort_id);
     bool ok = n > 0 || fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
     fxi_params_free(&par);
@@ -75,7 +72,7 @@ static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
 // Of routes with an endpoint that costs nothing.
 static enum MHD_Result serve_endpoint(fxi_http_job *job)
 {
-    fxi_call c = call_of(job);
+    fxi_call c = call_of(job, &job->srv->lim);
     fxi_http_error err;
     fxi_buf b = {0};
     c.tail = job->path + strlen(job->route->path);
@@ -141,7 +138,7 @@ static const fxi_route routes[] = {
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
-    {"GET", "/", false, serve_index, MODEL, NULL, NULL},
+    {"GET", "/", false, serve_index, KEY, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
     {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
     {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
@@ -156,7 +153,10 @@ static const fxi_route *const routes_end = routes + sizeof routes / sizeof route
 
 int fxi_route_index(const fxi_route *r)
 {
-    return r ? (int)(r - routes) : -1;
+    int i = 0;
+    if (!r) return -1;
+    while (strcmp(routes[i].path, r->path) != 0) i++;
+    return i;
 }
 
 int fxi_route_paths(const char **path, int max)
@@ -169,8 +169,7 @@ int fxi_route_paths(const char **path, int max)
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
-                          job->eng ? job->srv->model_id : "no model yet");
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
     return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);

@@ -1,6 +1,7 @@
 // metrics.c - recording, and the snapshot that a page is made from.
 #include "server/metrics/metrics.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,8 @@ static void take_snapshot(const fxi_metrics *m, const fx_engine *eng, const fxi_
     s->server = *g;
     s->prompt_tok = s->engine.n_prompt_tok + s->engine.n_cached_tok;
     s->kv_usage = usage_of(&s->engine);
+    s->max_mappings =
+        s->engine.kv_max_mappings == UINT64_MAX ? INFINITY : (double)s->engine.kv_max_mappings;
 }
 
 bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,

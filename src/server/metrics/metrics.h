@@ -20,7 +20,7 @@
 #include "server/work/ledger.h"
 #include "server/work/workers.h"
 
-enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 20, FXI_N_REJECT = 6 };
+enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 20, FXI_N_REJECT = 8 };
 
 // How long a request and its parts took: the buckets count in half milliseconds, so they reach from
 // 0.0005 s to 4194 s; the sums are in microseconds.
@@ -74,6 +74,7 @@ typedef struct fxi_snapshot {
     fxi_process process;
     fxi_server_gauges server;
     uint64_t prompt_tok; // computed or cached
+    double max_mappings; // of the KV cache
     double kv_usage;     // of the budget, by running sequences: 0 .. 1
 } fxi_snapshot;
 

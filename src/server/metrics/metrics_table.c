@@ -23,8 +23,8 @@ static const char *const statuses[FXI_N_STATUS] = {"200", "204", "400", "401", "
                                                    "408", "411", "413", "415", "421", "429",  "431",
                                                    "499", "500", "501", "503", "505", "other"};
 static const char *const rejects[FXI_N_REJECT] = { // codes of errors
-    "queue_full", "context_length_exceeded", "kv_budget_exceeded", "kv_exhausted", "draining",
-    "loading"};
+    "queue_full", "context_length_exceeded", "kv_budget_exceeded", "kv_exhausted",
+    "overloaded", "too_many_connections",    "draining",           "loading"};
 _Static_assert(offsetof(fx_stats, n_preempt_swap) ==
                    offsetof(fx_stats, n_preempt_recompute) + sizeof(uint64_t),
                "the modes of preemption are neighbours");
@@ -102,6 +102,9 @@ const fxi_metric fxi_metric_table[] = {
     {"kv_slack_bytes", ONE(FXI_GAUGE, engine.kv_internal_bytes), "Part of kv_mapped_bytes that running sequences hold beyond their tokens and those expected."},
     {"kv_external_bytes", ONE(FXI_GAUGE, engine.kv_external_bytes), "Part of kv_mapped_bytes that lies between sequences and serves nobody."},
     {"kv_packed_floor_bytes", ONE(FXI_GAUGE, engine.kv_used_bytes), "What running sequences would take without slack."},
+    {"kv_retired_bytes", ONE(FXI_GAUGE, engine.kv_retired_bytes), "Part of kv_mapped_bytes that is out of use because the device failed."},
+    {"kv_mappings", ONE(FXI_GAUGE, engine.kv_mappings), "Runs of neighbouring chunks that are mapped."},
+    {"kv_mappings_limit", REAL(FXI_GAUGE, max_mappings), "Most runs that the system allows at once; +Inf: any number."},
     {"kv_swapped_bytes", ONE(FXI_GAUGE, engine.kv_swapped_bytes), "KV memory of preempted requests in the swap."},
     {"kv_peak_mapped_bytes", ONE(FXI_GAUGE, engine.kv_peak_mapped_bytes), "Largest kv_mapped_bytes so far."},
     {"kv_peak_live_bytes", ONE(FXI_GAUGE, engine.kv_peak_live_bytes), "Largest kv_live_bytes so far."},

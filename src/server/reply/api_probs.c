@@ -154,6 +154,11 @@ bool fxi_probs_are_empty(const fxi_probs *p)
     return !p->token.n;
 }
 
+size_t fxi_probs_bytes(const fxi_probs *p)
+{
+    return p->token.cap + p->value.cap + p->top.cap + p->offset.cap;
+}
+
 void fxi_probs_clear(fxi_probs *p)
 {
     fxi_buf_clear(&p->token);

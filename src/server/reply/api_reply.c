@@ -142,7 +142,7 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
     if (!check_prompt_probs(r, tok->n, err)) return false;
     bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
     if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok)) return true;
-    return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    return fxi_http_fail_memory(err);
 }
 
 static bool is_of_prompt(const fx_event *ev)
@@ -166,6 +166,13 @@ static void fail_with_text(fxi_reply *r, int status, const char *code, const cha
 {
     fxi_http_error e;
     fxi_http_fail(&e, status, code, NULL, "%s", message);
+    fxi_reply_fail(r, &e);
+}
+
+static void fail_without_memory(fxi_reply *r)
+{
+    fxi_http_error e;
+    (void)fxi_http_fail_memory(&e);
     fxi_reply_fail(r, &e);
 }
 
@@ -221,20 +228,14 @@ static bool add_vector(fxi_reply *r, int k, const fx_event *ev)
                                          (size_t)ev->n_embd * sizeof *ev->embedding);
 }
 
-static bool keep_choice_text(fxi_reply *r, fxi_choice *c, const fx_event *ev)
-{
-    size_t before = c->text.cap;
-    bool ok = fxi_buf_add(&c->text, ev->text, ev->text_bytes);
-    r->kept_bytes += c->text.cap - before;
-    return ok;
-}
-
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
     if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
-    if (!(r->spec.stream ? fxi_stream_event(r, k, ev) : keep_choice_text(r, c, ev))) return false;
+    if (!(r->spec.stream ? fxi_stream_event(r, k, ev)
+                         : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
+        return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     c->finish = ev->finish;
     if (--r->n_left) return true;
@@ -243,10 +244,16 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
     return true;
 }
 
+static size_t choice_bytes(const fxi_choice *c)
+{
+    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs);
+}
+
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
 {
     int k = prompt * r->spec.n_per_prompt + ev->choice;
     size_t before = r->out.n;
+    const size_t kept = fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]);
     if (r->ended || r->choice[k].finish != FX_FINISH_NONE) return;
     r->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached, ev->n_discarded};
     r->choice[k].n_generated = ev->n_generated;
@@ -254,8 +261,9 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
         fail_with_finish(r, ev);
     } else if (!(is_of_prompt(ev) ? add_prompt_token(r, prompt, ev) : add_event(r, k, ev))) {
         r->out.n = before; // drop a partial chunk
-        fail_with_text(r, 503, "overloaded", "out of memory");
+        fail_without_memory(r);
     }
+    r->kept_bytes += fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]) - kept;
     check_backlog(r);
 }
 
@@ -300,6 +308,13 @@ bool fxi_reply_has_news(const fxi_reply *r)
 
 size_t fxi_reply_base_bytes(const fxi_reply *r)
 {
-    size_t n_choice = (size_t)r->spec.n_prompt * (size_t)r->spec.n_per_prompt;
-    return r->head.cap + (size_t)r->spec.n_prompt * sizeof *r->use + n_choice * sizeof *r->choice;
+    const size_t n = (size_t)r->spec.n_prompt, n_choice = n * (size_t)r->spec.n_per_prompt;
+    return r->head.cap + n * (sizeof *r->use + sizeof *r->prompt) + n_choice * sizeof *r->choice;
+}
+
+size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt)
+{
+    const fxi_prompt_part *p = &r->prompt[prompt];
+    return p->echo.cap + p->logprobs.cap + p->ids.cap + p->n_tok * sizeof *p->at +
+           fxi_probs_bytes(&p->probs);
 }

@@ -84,7 +84,7 @@ typedef struct fxi_reply {
     const fx_engine *eng;            // names tokens
     const char *model, *fingerprint; // the server's
     int n_left;
-    size_t kept_bytes;       // memory of what prompts and choices keep
+    size_t kept_bytes;       // memory of what events have added to prompts and choices
     fxi_prompt_use *use;     // [n_prompt]
     fxi_prompt_part *prompt; // [n_prompt]
     fxi_choice *choice;      // [n_prompt * n_per_prompt]
@@ -123,6 +123,8 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 void fxi_reply_ping(fxi_reply *r);
 // Bytes of memory that a reply has from the beginning.
 size_t fxi_reply_base_bytes(const fxi_reply *r);
+// Bytes of memory that it keeps for a prompt.
+size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt);
 // Whether there is something to send.
 bool fxi_reply_has_news(const fxi_reply *r);
 
@@ -147,6 +149,7 @@ bool fxi_probs_add(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_tok
 bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
                      const fxi_probs *second);
 bool fxi_probs_are_empty(const fxi_probs *p);
+size_t fxi_probs_bytes(const fxi_probs *p); // of memory
 void fxi_probs_clear(fxi_probs *p);
 void fxi_probs_free(fxi_probs *p);
 // Adds a token to a list of `prompt_logprobs`.

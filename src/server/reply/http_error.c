@@ -64,6 +64,11 @@ bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param)
     return fxi_http_fail(e, r->status, r->code, r->client ? param : NULL, "%s", err->text);
 }
 
+bool fxi_http_fail_memory(fxi_http_error *e)
+{
+    return fxi_http_fail(e, 503, "overloaded", NULL, "out of memory");
+}
+
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)
 {
     return fxi_buf_str(b, "{\"error\":{\"message\":") && fxi_json_cstr(b, e->message) &&

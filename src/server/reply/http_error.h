@@ -20,6 +20,8 @@ __attribute__((format(printf, 5, 6))) bool fxi_http_fail(fxi_http_error *e, int 
                                                          const char *fmt, ...);
 // The same for an error of the engine; param names the field to blame if the client is at fault.
 bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param);
+// The same where memory is short: 503.
+bool fxi_http_fail_memory(fxi_http_error *e);
 // Appends {"error":{...}}. False: out of memory.
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e);
 // Seconds for Retry-After; 0: send no such header.

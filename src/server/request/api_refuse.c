@@ -22,7 +22,7 @@ bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
 
 bool fxi_no_memory(fxi_parse *p)
 {
-    return fxi_http_fail(p->err, 503, "overloaded", NULL, "out of memory");
+    return fxi_http_fail_memory(p->err);
 }
 
 bool fxi_not_supported(fxi_parse *p, const char *param)

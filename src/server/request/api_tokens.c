@@ -59,6 +59,21 @@ static void truncate_tokens(const fxi_params *par, const fx_engine *eng, fx_toke
     t->n = keep;
 }
 
+// A length that was asked for and does not fit, where the operator will not have it clamped.
+static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_tok,
+                         fxi_http_error *err)
+{
+    const bool newer = par->max_completion_tok >= 0;
+    const int64_t asked = newer ? par->max_completion_tok : par->max_tok;
+    const int ctx_tok = fx_engine_info(eng)->ctx_tok;
+    if (!par->refuse_excess || asked < 0 || asked <= ctx_tok - (int64_t)n_tok) return true;
+    return fxi_http_fail(err, 400, "context_length_exceeded",
+                         newer ? "max_completion_tokens" : "max_tokens",
+                         "This model's maximum context length is %d tokens. However, you requested "
+                         "%llu tokens (%zu in the prompt, %lld in the completion).",
+                         ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
+}
+
 // Clients know a prompt that is too long by OpenAI's words.
 static bool fail_input(const fxi_params *par, const fx_engine *eng, const fx_error *e,
                        fxi_http_error *err)
@@ -76,9 +91,11 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     fx_error e = {0};
     if (encode_input(par, eng, i, out, &e) != FX_OK) return fail_input(par, eng, &e, err);
     truncate_tokens(par, eng, out);
-    if (out->n || par->api == FXI_API_TOKENIZE) return true;
+    if (out->n || par->api == FXI_API_TOKENIZE) return check_excess(par, eng, out->n, err);
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
+
+#define TOKENS_BYTES 64 // of the shortest list
 
 // ---- words that are banned ----------------------------------------------------------------------
 
@@ -118,12 +135,27 @@ static bool ban_word(fxi_params *par, const fx_engine *eng, const char *word, fx
     return fxi_http_fail_fx(err, &e, "bad_words");
 }
 
+// What banned words become: each two lists of ids, none longer than its text.
+static bool bill_words(fxi_params *par, fxi_http_error *err)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < json_array_size(par->bad_words); i++)
+        n_bytes += 2 * sizeof *par->ban +
+                   2 * (TOKENS_BYTES +
+                        sizeof(int32_t) * json_string_length(json_array_get(par->bad_words, i)));
+    if (!par->bill) return true;
+    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes))) return false;
+    par->list_bytes += n_bytes;
+    return true;
+}
+
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = json_array_size(par->bad_words);
     if (!n) return true;
+    if (!bill_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
-    if (!par->ban) return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    if (!par->ban) return fxi_http_fail_memory(err);
     for (size_t i = 0; i < n; i++)
         if (!ban_word(par, eng, json_string_value(json_array_get(par->bad_words, i)), err))
             return false;

@@ -38,8 +38,7 @@ static bool tell_failure(fxi_json_status st, const tree_room *r, const json_erro
                          fxi_http_error *err)
 {
     if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
-    if (st == FXI_JSON_NO_MEMORY)
-        return fxi_http_fail(err, 503, "overloaded", NULL, "out of memory");
+    if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
     return fxi_http_fail(err, 400, "invalid_json", NULL,
                          "the body is not JSON: line %d, column %d: %.160s", e->line, e->column,
                          e->text);
