@@ -134,6 +134,7 @@ static const fxi_route routes[] = {
     {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
     {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
+    {"GET", "/tokenizer_info", false, serve_endpoint, MODEL, NULL, fxi_endpoint_tokenizer_info},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
