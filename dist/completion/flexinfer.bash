@@ -21,6 +21,9 @@ _flexinfer() {
         serve:--host) return ;;
         serve:--port) return ;;
         serve:--alias) return ;;
+        serve:--max-logprobs) return ;;
+        serve:--logprobs) words="raw processed" ;;
+        serve:--sampling-order) words="temperature cuts" ;;
         serve:--api-key-file) kind=-f ;;
         serve:--cors) return ;;
         serve:--allowed-host) return ;;
@@ -101,31 +104,136 @@ _flexinfer() {
         bench:--step-tokens) return ;;
         bench:--step-ms) return ;;
         serve:*)
-            words=" --model --tokenizer --tokenizer-pre --chat-template --pooling --config --host --port --alias --api-key-file --cors --allowed-host --tls-cert --tls-key --isolate --allow-priority --open-metrics --max-connections --max-per-address --header-timeout --body-timeout --idle-timeout --drain-timeout --max-body --log-format --log-level --log-prompts --check-config --threads --ctx --kv-memory --kv --kv-block --kv-type --cache-idle --swap --swap-dir --step-tokens --max-seq --step-ms --max-queue --max-queue-tokens --max-queue-bytes --workers --help"
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --chat-template
+                --pooling
+                --config
+                --host
+                --port
+                --alias
+                --api-key-file
+                --cors
+                --allowed-host
+                --tls-cert
+                --tls-key
+                --isolate
+                --allow-priority
+                --open-metrics
+                --max-connections
+                --max-per-address
+                --header-timeout
+                --body-timeout
+                --idle-timeout
+                --drain-timeout
+                --max-body
+                --log-format
+                --log-level
+                --log-prompts
+                --check-config
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --cache-idle
+                --swap
+                --swap-dir
+                --step-tokens
+                --max-seq
+                --step-ms
+                --max-queue
+                --max-queue-tokens
+                --max-queue-bytes
+                --workers
+                --help"
             ;;
         run:*)
-            words=" --model --tokenizer --tokenizer-pre --chat-template --config --prompt --max-tokens --temperature --top-k --top-p --min-p --seed --ignore-eos --threads --ctx --kv-memory --kv --kv-block --kv-type --step-tokens --help"
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --chat-template
+                --config
+                --prompt
+                --max-tokens
+                --temperature
+                --top-k
+                --top-p
+                --min-p
+                --seed
+                --ignore-eos
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --step-tokens
+                --help"
             ;;
         tokenize:*)
-            words=" --model --tokenizer-pre --config --no-bos --decode --help"
+            words="
+                --model
+                --tokenizer-pre
+                --config
+                --no-bos
+                --decode
+                --help"
             ;;
         inspect:*)
-            words=" --help"
+            words="
+                --help"
             kind=-f
             ;;
         convert:*)
-            words=" --config --output --type --threads --help"
+            words="
+                --config
+                --output
+                --type
+                --threads
+                --help"
             kind=-f
             ;;
         quantize:*)
-            words=" --config --imatrix --threads --help"
+            words="
+                --config
+                --imatrix
+                --threads
+                --help"
             kind=-f
             ;;
         bench:*)
-            words=" --model --tokenizer --tokenizer-pre --config --batch --prompt --context --gen --repeat --csv --json --threads --ctx --kv-memory --kv --kv-block --kv-type --swap --swap-dir --step-tokens --step-ms --help"
+            words="
+                --model
+                --tokenizer
+                --tokenizer-pre
+                --config
+                --batch
+                --prompt
+                --context
+                --gen
+                --repeat
+                --csv
+                --json
+                --threads
+                --ctx
+                --kv-memory
+                --kv
+                --kv-block
+                --kv-type
+                --swap
+                --swap-dir
+                --step-tokens
+                --step-ms
+                --help"
             ;;
         help:*)
-            words="serve run tokenize inspect convert quantize bench help --help"
+            words="serve run tokenize inspect convert quantize bench help
+                --help"
             ;;
         esac
     fi

@@ -265,6 +265,8 @@ typedef struct fx_sampling {
     float top_p;       // (0, 1]; 1: off
     float min_p;       // [0, 1]; 0: off
     float typical_p;   // (0, 1]; 0 or 1: off (arXiv 2202.00666)
+    bool cut_first;    // those four cut by the probabilities at temperature 1, and the temperature
+                       // counts among what they keep, as in llama.cpp; false: it counts before
     // > 0, once for each token of prompt and answer: positive logits are divided by it, others
     // multiplied; 0 or 1: off
     float repetition_penalty;
@@ -288,7 +290,8 @@ typedef struct fx_logprob {
     float logprob;
 } fx_logprob;
 
-// Probability of one token: log-softmax of the model's logits, before any stage of fx_sampling.
+// Probability of one token: log-softmax of the model's logits, before any stage of fx_sampling, or
+// with `processed_logprobs` after its masks, biases, penalties and temperature.
 typedef struct fx_token_prob {
     float logprob;
     int rank;              // 1: the likeliest
@@ -387,13 +390,14 @@ typedef struct fx_request {
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;
-    bool include_stop;    // emit the stop string, or the text of the stop token, as well
-    bool ignore_eos;      // go on after an end-of-text token
-    bool show_control;    // control tokens are part of the text, as they are spelled
-    bool logprobs;        // emit `prob` with each token, and
-    int n_top;            // this many likeliest tokens in it, up to FX_MAX_TOP
-    bool prompt_logprobs; // the same for each token of the prompt but the first, and
-    int n_prompt_top;     // this many; then the whole prompt is computed, cached or not
+    bool include_stop;       // emit the stop string, or the text of the stop token, as well
+    bool ignore_eos;         // go on after an end-of-text token
+    bool show_control;       // control tokens are part of the text, as they are spelled
+    bool logprobs;           // emit `prob` with each token, and
+    int n_top;               // this many likeliest tokens in it, up to FX_MAX_TOP
+    bool processed_logprobs; // of the answer's tokens, see fx_token_prob; not of beams
+    bool prompt_logprobs;    // the same for each token of the prompt but the first, and
+    int n_prompt_top;        // this many; then the whole prompt is computed, cached or not
     int priority;       // -FX_MAX_PRIORITY .. FX_MAX_PRIORITY, higher goes first; one unit is worth
                         // 10 s of waiting, so that no request waits for ever
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""

@@ -67,7 +67,9 @@ typedef struct fxi_cli_options {
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
     const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
-    int cache_idle_s;
+    int cache_idle_s, max_logprobs;
+    const char *logprobs, *sampling_order;
+    bool refuse_excess;
     const char *tls_cert, *tls_key; // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;

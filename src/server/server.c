@@ -55,6 +55,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (!o->max_conn) o->max_conn = default_conn();
     if (!o->max_body_bytes) o->max_body_bytes = 8u << 20;
     if (!o->max_out_bytes) o->max_out_bytes = 4u << 20;
+    if (!o->max_logprobs) o->max_logprobs = FX_MAX_TOP;
     if (!o->idle_timeout_s) o->idle_timeout_s = 60;
     if (o->header_timeout_s == 0) o->header_timeout_s = 10;
     if (o->body_timeout_s == 0) o->body_timeout_s = 60;
@@ -102,6 +103,9 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     *o = *opt;
     if (o->port < 0 || o->port > 65535)
         return fxi_fail(err, FX_EINVAL, "port %d is not between 0 and 65535", o->port);
+    if (o->max_logprobs < 0 || o->max_logprobs > FX_MAX_TOP)
+        return fxi_fail(err, FX_EINVAL, "max_logprobs: %d is not from 0 to %d", o->max_logprobs,
+                        FX_MAX_TOP);
     if (has_negative(o)) return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
@@ -228,7 +232,11 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .n_alias = srv->n_alias,
                             .n_vocab = m->n_vocab,
                             .max_choice = MAX_CHOICE,
-                            .n_embd = m->n_embd};
+                            .n_embd = m->n_embd,
+                            .max_top = srv->opt.max_logprobs,
+                            .cut_first = srv->opt.cut_first,
+                            .processed_logprobs = srv->opt.processed_logprobs,
+                            .refuse_excess = srv->opt.refuse_excess};
     srv->eng = eng; // publishes the rest
 }
 

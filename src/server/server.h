@@ -44,6 +44,10 @@ typedef struct fxi_server_options {
     double ping_s;           // a silent stream gets a comment line after this time; 0: 15
     double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
     const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
+    int max_logprobs;               // likeliest tokens that a request may ask for; 0: 20, the most
+    bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
+    bool cut_first;          // of fx_sampling
+    bool processed_logprobs; // of fx_request
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority
     bool open_metrics;              // /metrics needs no key
@@ -57,7 +61,7 @@ typedef struct fxi_server_options {
     // time; must not call back into the server.
     void (*log)(void *ud, const char *line);
     void *log_ud;
-    // Lines that `log` has lost so far, for /metrics; may be NULL.
+    // Lines that `log` has lost so far, for /metrics. May be NULL.
     uint64_t (*log_dropped)(void *ud);
 } fxi_server_options;
 

@@ -145,7 +145,8 @@ class Log(unittest.TestCase):
         start = json.loads(lines[0])
         self.assertEqual((start["event"], start["level"], start["context_tokens"]), ("start", "info", 256))
         self.assertEqual(json.loads(lines[-1])["event"], "listening")
-        urllib.request.urlopen(url + "/health", timeout=30).read()  # gets no line
+        for probe in ("/health", "/metrics"):  # get no line
+            urllib.request.urlopen(url + probe, timeout=30).read()
         self.complete(url, "xyzzy plugh")
         good = json.loads(*self.read(process))
         self.complete(url, 5)

@@ -4,6 +4,7 @@ Run by CTest through run_pytest.sh, or by hand as test_openai.py.
 """
 
 import json
+import urllib.error
 import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -62,6 +63,31 @@ def test_the_page_is_what_the_parser_expects():
         assert value(f, "kv_driver_call_seconds_total", op="map") > 0
         assert value(f, "kv_block_reuse_gap_seconds_count") == 1
         assert value(f, "process_resident_bytes") > 1 << 20
+    finally:
+        server.child.kill()
+
+
+def ask(server, method, path):
+    request = urllib.request.Request(server.url + path, b"{}" if method == "POST" else None,
+                                     {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request) as r:
+            return r.status
+    except urllib.error.HTTPError as e:
+        return e.code
+
+
+def test_no_series_is_there_twice():
+    """Two methods of one path are one route."""
+    server = Server()
+    try:
+        codes = {ask(server, method, "/admin/budget") for method in ("GET", "POST", "PUT")}
+        ask(server, "GET", "/nowhere")
+        samples = [(s.name, tuple(sorted(s.labels.items()))) for f in read(server).values() for s in f.samples]
+        assert len(samples) == len(set(samples))
+        requests = [s for s in read(server)["flexinfer_http_requests"].samples if s.labels["route"] == "/admin/budget"]
+        assert {int(s.labels["code"]) for s in requests} <= codes and sum(s.value for s in requests) >= 2
+        assert value(read(server), "http_requests_total", route="other", code="404") == 1
     finally:
         server.child.kill()
 

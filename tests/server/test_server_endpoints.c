@@ -262,6 +262,61 @@ static void test_abort(void **state)
     assert_true(fake_engine_wait_idle(f.eng, 30));
 }
 
+// ---- what operators choose ----------------------------------------------------------------------
+
+static void test_operators_choose(void **state)
+{
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){
+        .max_logprobs = 2, .refuse_excess = true, .cut_first = true, .processed_logprobs = true});
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":2}", 200,
+                      "\"logprobs\":{\"tokens\"");
+    assert_true(fake_engine_last(g.eng)->req.processed_logprobs);
+    assert_true(fake_engine_last(g.eng)->req.sampling.cut_first);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":3}", 400,
+                      "\"param\":\"logprobs\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"prompt_logprobs\":3}", 400,
+                      "\"param\":\"prompt_logprobs\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"max_tokens\":4091}", 400,
+                      "(6 in the prompt, 4091 in the completion).\",\"type\":"
+                      "\"invalid_request_error\",\"param\":\"max_tokens\",\"code\":"
+                      "\"context_length_exceeded\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"max_tokens\":4090}", 200,
+                      "\"text\":\"a\"");
+    fixture_close(&g);
+    fixture_expect_in(&f, "/v1/completions",
+                      "{\"prompt\":\"say a\",\"max_tokens\":9999,\"logprobs\":3}", 200,
+                      "\"text\":\"a\"");
+    assert_false(fake_engine_last(f.eng)->req.processed_logprobs);
+    assert_false(fake_engine_last(f.eng)->req.sampling.cut_first);
+}
+
+static void keep_line(void *ud, const char *line)
+{
+    fxi_buf *b = ud;
+    fxi_buf_str(b, line);
+    fxi_buf_str(b, "\n");
+}
+
+// Fields that nobody knows are ignored, and named in the log; what is no name is not repeated.
+static void test_unknown_fields_are_logged(void **state)
+{
+    fxi_buf lines = {0};
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
+    fixture_expect_in(&g, "/v1/completions",
+                      "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,
+                      "\"text\":\"a\"");
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\"}", 200, "\"text\":\"a\"");
+    fixture_close(&g);
+    assert_non_null(strstr(lines.p, " ignored=store,? "));
+    const char *second = strchr(lines.p, '\n') + 1;
+    assert_non_null(strstr(lines.p, "Z warn POST"));
+    assert_non_null(strstr(second, "Z info POST"));
+    assert_null(strstr(second, "ignored"));
+    fxi_buf_free(&lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +333,8 @@ int main(void)
         cmocka_unit_test(test_cache_and_budget),
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_operators_choose),
+        cmocka_unit_test(test_unknown_fields_are_logged),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);
 }

@@ -146,6 +146,8 @@ static void test_lines_that_hide_something_are_refused(void **state)
          LINE("Content-Length: 18\0"
               "0\r\n"),
          400},
+        {"NULs that hide the length, at the end",
+         BYTES(POST HOST "X-A: b\0\0\0\0\0\0Content-Length: 18\r\n\r\n" SAY), 400},
         {"a NUL in a name", LINE("X-A\0B: c\r\nContent-Length: 18\r\n"), 400},
         {"a control character", LINE("X-A: \x01\r\nContent-Length: 18\r\n"), 400},
         {"a delete character", LINE("X-A: \x7f\r\nContent-Length: 18\r\n"), 400},
@@ -163,6 +165,9 @@ static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
 #define GET(line) BYTES(line "\r\n" HOST "\r\n")
     static const raw_row rows[] = {
         {"a blank in the path", GET("GET /hea lth HTTP/1.1"), 400},
+        {"two blanks", GET("GET  /health HTTP/1.1"), 400},
+        {"two blanks before the version", GET("GET /health  HTTP/1.1"), 400},
+        {"a tab", GET("GET\t/health HTTP/1.1"), 400},
         {"a NUL in the path", GET("GET /health\0x HTTP/1.1"), 400},
         {"an escaped NUL", GET("GET /health%00 HTTP/1.1"), 400},
         {"a control character", GET("GET /health\x01 HTTP/1.1"), 400},

@@ -19,8 +19,11 @@
 #include "server/guard/peers.h"
 #include "server/server_fixture.h"
 
-#define TEXT   "/v1/completions"
-#define STUCK  "{\"prompt\":\"stuck\"}"
+#define TEXT  "/v1/completions"
+#define STUCK "{\"prompt\":\"stuck\"}"
+#define HALF_BODY                                                                     \
+    "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+    "Content-Length: 1000000\r\n\r\n{"
 #define WAIT_S 60.0 // a guard: whatever is waited for happens soon
 
 // ---- the table alone, with a clock of the test's ------------------------------------------------
@@ -245,8 +248,7 @@ static void test_a_body_that_trickles_is_cut(void **state)
     (void)state;
     fixture f = fixture_open((fxi_server_options){.body_timeout_s = 0.2});
     const int slow = http_open(f.port);
-    http_send(slow, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
-                    "\r\nContent-Length: 1000000\r\n\r\n{");
+    http_send(slow, HALF_BODY);
     char byte;
     for (double end_s = fxi_now_s() + WAIT_S; recv(slow, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
          nap(0.01)) {
@@ -351,6 +353,48 @@ static void test_beyond_its_places_an_address_is_told(void **state)
     fixture_close(&f);
 }
 
+// A client may leave in any phase: with half a head, half a body, while its request waits for the
+// engine, and while its answer is made and sent. Its place is free again, and what it had asked for
+// is cancelled.
+static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
+{
+    static const struct {
+        const char *body; // NULL: as far as `head`
+        const char *head;
+        bool is_cancelled;
+    } rows[] = {
+        {NULL, "", false},
+        {NULL, "POST " TEXT " HTT", false},
+        {NULL, "POST " TEXT " HTTP/1.1\r\nHost: local", false},
+        {NULL, HALF_BODY, false},
+        {STUCK, NULL, true},
+        {"{\"prompt\":\"stuck\",\"stream\":true}", NULL, true},
+        {"{\"prompt\":\"slow 999999 1\",\"max_tokens\":999999,\"stream\":true}", NULL, true},
+    };
+    (void)state;
+    // As many places as one client takes: the next one is served only once the place is free.
+    fixture f = fixture_open((fxi_server_options){.max_conn = 2});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int reset = 0; reset < 2; reset++) {
+            const int n_cancelled = fake_engine_counts(f.eng).n_cancelled;
+            const int fd = http_open(f.port);
+            if (rows[i].body)
+                http_post(fd, TEXT, rows[i].body);
+            else
+                http_send(fd, "%s", rows[i].head);
+            if (rows[i].is_cancelled) wait_running(&f, 1);
+            if (reset)
+                http_reset(fd);
+            else
+                close(fd);
+            wait_running(&f, 0);
+            assert_int_equal(fake_engine_counts(f.eng).n_cancelled - n_cancelled,
+                             rows[i].is_cancelled);
+            expect_served(&f);
+        }
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_many_trickling_clients_shut_nobody_out),
         cmocka_unit_test(test_beyond_all_places_a_client_is_told),
         cmocka_unit_test(test_beyond_its_places_an_address_is_told),
+        cmocka_unit_test(test_a_hang_up_in_any_phase_frees_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void print_quoted(const char *text, const char *special)
 static void bash_name(const fxi_cli_command *c, const fxi_opt *o)
 {
     (void)c;
-    printf(" --%s", o->name);
+    printf("                --%s\n", o->name);
 }
 
 static void bash_value(const fxi_cli_command *c, const fxi_opt *o)
@@ -82,8 +82,9 @@ static void bash_rest(const fxi_cli_command *c)
 {
     printf("        %s:*)\n            words=\"", c->name);
     if (c->bit == FXI_CMD_HELP) print_command_names();
+    printf("\n");
     each_option(c, bash_name);
-    printf(" --help\"\n");
+    printf("                --help\"\n");
     if (c->max_rest && c->bit != FXI_CMD_HELP) printf("            kind=-f\n");
     printf("            ;;\n");
 }

@@ -53,6 +53,15 @@ static bool wants_prob(const fxi_group *g)
     return g->req.logprobs || g->is_hidden;
 }
 
+// The logits that the draw was made of, but for what was cut. Greedy draws have no temperature.
+static const float *processed_row(const fx_sampling *p, const float *ruled, int n_vocab,
+                                  float *scaled)
+{
+    if (p->temperature < 1e-5f || p->temperature == 1) return ruled;
+    for (int i = 0; i < n_vocab; i++) scaled[i] = ruled[i] / p->temperature;
+    return scaled;
+}
+
 static void draw_token(fxi_draw *d, const float *row, const float *ruled, int n_vocab,
                        fxi_sample_scratch *scratch)
 {
@@ -60,8 +69,10 @@ static void draw_token(fxi_draw *d, const float *row, const float *ruled, int n_
     d->tok =
         fxi_sampler_draw(&req->sampling, ruled, n_vocab, d->s->choice, d->s->n_tok, scratch->cand);
     d->has_prob = wants_prob(d->s->group);
-    if (d->has_prob)
-        fxi_logprob_of(row, n_vocab, d->tok, req->logprobs ? req->n_top : 0, d->top, &d->prob);
+    if (!d->has_prob) return;
+    if (req->processed_logprobs && !d->s->group->is_hidden)
+        row = processed_row(&req->sampling, ruled, n_vocab, scratch->logit);
+    fxi_logprob_of(row, n_vocab, d->tok, req->logprobs ? req->n_top : 0, d->top, &d->prob);
 }
 
 static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scratch)

@@ -7,6 +7,8 @@
 //   top_p      keeps the shortest prefix, by likelihood, whose share of the kept mass reaches top_p
 //   typical_p  does the same in the order of | -log p - H |, where H is the entropy of the rest
 //
+// With cut_first they cut at temperature 1, and x counts for the draw among what is left.
+//
 // One number from the counter-based generator then chooses. min_p and top_k both keep a prefix of
 // the same order, so applying top_k first, as here, makes no difference.
 //
@@ -366,6 +368,17 @@ static double mean_logit(const kept *k, const weights *w)
     return w->max + sum / k->mass;
 }
 
+// Draws at the temperature from what was cut without it.
+static int32_t draw_after_cuts(const fx_sampling *p, kept *k, double centre, double unit)
+{
+    weights w = {-INFINITY, 1 / (double)p->temperature, 0};
+    bucket_sums s;
+    for (int i = 0; i < k->n; i++) w.max = fmax(w.max, (double)k->c[i].logit);
+    const order o = order_from(centre, k, &w);
+    sum_buckets(k, &w, &o, &s);
+    return draw_ordered(k, &w, &o, &s, unit * k->mass);
+}
+
 static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float *logits,
                              int n_vocab, double unit, fxi_candidate *cand)
 {
@@ -379,6 +392,7 @@ static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float
         sum_buckets(&k, w, &o, &s);
         keep_run(&k, w, &o, &s, (double)p->typical_p * k.mass);
     }
+    if (p->cut_first) return draw_after_cuts(p, &k, o.centre, unit);
     return draw_ordered(&k, w, &o, &s, unit * k.mass);
 }
 
@@ -533,14 +547,20 @@ bool fxi_logits_are_finite(const float *logits, int n_vocab)
     return finite;
 }
 
+static bool cuts_any(const fx_sampling *p, int n_vocab)
+{
+    return (p->top_k > 0 && p->top_k < n_vocab) || p->top_p < 1 || p->min_p > 0 || has_typical(p);
+}
+
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                          int position, fxi_candidate *cand)
 {
     const float max = fxi_logits_max(logits, n_vocab);
     if (p->temperature < GREEDY_BELOW || !isfinite(max)) return first_of(logits, n_vocab, max);
-    const weights w = {(double)max, 1 / (double)p->temperature, (double)p->min_p};
+    const bool cut_first = p->cut_first && cuts_any(p, n_vocab);
+    const weights w = {(double)max, cut_first ? 1 : 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
-    if ((p->top_k > 0 && p->top_k < n_vocab) || has_typical(p))
+    if (cut_first || (p->top_k > 0 && p->top_k < n_vocab) || has_typical(p))
         return draw_in_order(p, &w, logits, n_vocab, unit, cand);
     if (p->top_k > 0 || p->top_p < 1) return draw_from_row(p, &w, logits, n_vocab, unit, cand);
     return draw_by_id(&w, logits, n_vocab, unit);

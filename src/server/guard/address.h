@@ -1,4 +1,4 @@
-// address.h - clients by address, and how many connections and requests each address has.
+// address.h - clients by address, and how many connections each address has.
 //
 // An IPv6 client usually has a whole network of 2^64 addresses, so those count as one. An IPv4
 // address written as IPv6 is the IPv4 address.
@@ -23,7 +23,7 @@ const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BY
 
 typedef struct fxi_visitor { // an address with at least one connection
     fxi_address address;
-    int n_conn, n_request;
+    int n_conn;
     struct fxi_visitor *next;
 } fxi_visitor;
 

@@ -2,6 +2,8 @@
 //
 // Failures of the server are errors, of clients warnings; what only looks whether the server lives
 // is for debugging, so that probes do not fill the log.
+#include <stdio.h>
+
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
 #include "server/log/log_line.h"
@@ -28,7 +30,8 @@ static fxi_level level_for(const fxi_http_job *job, int status)
 {
     if (status >= 500) return FXI_LEVEL_ERROR;
     if (status >= 400 && status != 499) return FXI_LEVEL_WARN;
-    const bool probes = job->route && job->route->access == FXI_ACCESS_PROBE;
+    const bool probes = job->route && (job->route->access == FXI_ACCESS_PROBE ||
+                                       job->route->access == FXI_ACCESS_METRICS);
     return probes ? FXI_LEVEL_DEBUG : FXI_LEVEL_INFO;
 }
 
@@ -39,6 +42,14 @@ static void add_usage(fxi_line *l, const fxi_reply *r)
     fxi_line_int(l, "prompt_tokens", use.n_prompt);
     fxi_line_int(l, "cached_tokens", use.n_cached);
     fxi_line_int(l, "generated_tokens", use.n_generated);
+}
+
+static bool copy_ignored(fxi_http_job *job, char *dst, size_t cap)
+{
+    pthread_mutex_lock(&job->mu);
+    snprintf(dst, cap, "%s", job->ignored);
+    pthread_mutex_unlock(&job->mu);
+    return dst[0];
 }
 
 // Of several prompts: the longest wait, and the first token of all. The engine's thread may still
@@ -60,7 +71,10 @@ static void add_times(fxi_line *l, fxi_http_job *job)
 
 void fxi_log_job(fxi_http_job *job, int status)
 {
-    const fxi_level level = level_for(job, status);
+    char ignored[sizeof job->ignored];
+    const bool ignores = copy_ignored(job, ignored, sizeof ignored);
+    fxi_level level = level_for(job, status);
+    if (ignores && level < FXI_LEVEL_WARN) level = FXI_LEVEL_WARN;
     const char *code = job->code ? job->code : job->reply.err.code;
     if (!is_wanted(job->srv, level)) return;
     fxi_line l = fxi_line_begin(job->srv->opt.log_json, level, "request");
@@ -74,6 +88,7 @@ void fxi_log_job(fxi_http_job *job, int status)
     fxi_line_str(&l, "tenant", job->tenant->id);
     if (job->reply.choice) add_usage(&l, &job->reply);
     if (code) fxi_line_str(&l, "error", code);
+    if (ignores) fxi_line_str(&l, "ignored", ignored);
     add_times(&l, job);
     fxi_line_seconds(&l, "total_s", fxi_now_s() - job->started_s);
     write_line(job->srv, &l);

@@ -11,8 +11,8 @@
 //
 // What cannot be seen here MHD refuses itself, with a text that is not JSON, and closes: a header
 // line without a colon, a request line that is none, a length that is not a number (there, 0.9.75
-// sends a second head in place of the body), chunks that are none. Between chunks it takes a lone
-// newline for CR LF, which cannot be seen at all.
+// sends a second head in place of the body), chunks that are none. What cannot be seen at all: a
+// lone newline between chunks, and a NUL in place of a CR.
 #include "server/http/http.h"
 
 #include <string.h>
@@ -108,28 +108,31 @@ static bool check_length(const head_facts *f, const char *version, fxi_http_erro
     return true;
 }
 
-// MHD ends the target at a NUL, but finds the version behind it.
-static bool target_is_whole(const fxi_peer *p, const char *version)
+// MHD ends the target at a NUL, but finds the version behind it; it skips blanks before the target.
+static bool target_is_whole(const fxi_peer *p, const char *method, const char *version)
 {
-    return !p->target_is_bad && version == p->target + p->n_target + 1;
+    return !p->target_is_bad && p->target == method + strlen(method) + 1 &&
+           version == p->target + p->n_target + 1;
 }
 
-// The empty line that ends the head begins where the next header would.
-static bool head_is_whole(const head_facts *f)
+// The empty line that ends the head is where the next header would be, and nothing is behind it.
+static bool head_is_whole(const fxi_http_job *job, const head_facts *f, const char *method)
 {
-    return f->next && !f->next[0] && !f->next[1];
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(job->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info && f->next && f->next + 2 == method + info->header_size;
 }
 
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err)
 {
     if (!is_token(method)) return refuse_head(err, "the method is not a word");
-    if (!target_is_whole(job->peer, version))
+    if (!target_is_whole(job->peer, method, version))
         return refuse_head(err, "the path has a space, a control character or a NUL in it");
     head_facts f = {.next = version + strlen(version) + 2};
     MHD_get_connection_values(job->conn, MHD_HEADER_KIND, look_at_header, &f);
     if (f.is_bad) return refuse_head(err, "a header has a name or a value that is not one");
-    if (!head_is_whole(&f))
+    if (!head_is_whole(job, &f, method))
         return refuse_head(err, "each line of the head must end with CR LF, be whole and have no "
                                 "NUL in it");
     if (!check_length(&f, version, err)) return false;

@@ -154,7 +154,8 @@ struct fxi_http_job {
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
     bool suspended;
-    bool gone; // the client hung up
+    bool gone;        // the client hung up
+    char ignored[96]; // fxi_params.ignored
     double last_out_s;
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
@@ -286,7 +287,8 @@ typedef struct fxi_route {
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err);
 
-// Its number in the table; -1: NULL. And the paths of all, as many as fit; returns how many.
+// The number of the first route with its path; -1: NULL. And the paths of all, as many as fit;
+// returns how many.
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 

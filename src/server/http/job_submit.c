@@ -236,7 +236,11 @@ bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_htt
     fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
     fxi_body_free(&job->body, &job->bill);
-    return ok;
+    if (!ok) return false;
+    pthread_mutex_lock(&job->mu);
+    memcpy(job->ignored, par->ignored, sizeof job->ignored);
+    pthread_mutex_unlock(&job->mu);
+    return true;
 }
 
 bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)

@@ -152,7 +152,10 @@ static const fxi_route *const routes_end = routes + sizeof routes / sizeof route
 
 int fxi_route_index(const fxi_route *r)
 {
-    return r ? (int)(r - routes) : -1;
+    int i = 0;
+    if (!r) return -1;
+    while (strcmp(routes[i].path, r->path) != 0) i++;
+    return i;
 }
 
 int fxi_route_paths(const char **path, int max)
@@ -165,8 +168,7 @@ int fxi_route_paths(const char **path, int max)
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
-                          job->eng ? job->srv->model_id : "no model yet");
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
     return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);

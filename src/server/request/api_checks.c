@@ -33,6 +33,15 @@ static bool check_choices(fxi_parse *p)
     return true;
 }
 
+static bool check_likeliest(fxi_parse *p)
+{
+    const char *name = p->par->api == FXI_API_CHAT ? "top_logprobs" : "logprobs";
+    const int most = p->lim->max_top ? p->lim->max_top : FX_MAX_TOP;
+    if (p->par->n_prompt_logprob > most) name = "prompt_logprobs";
+    if (p->par->n_prompt_logprob <= most && p->par->n_logprob <= most) return true;
+    return fxi_bad_value(p, name, "'%s' must be at most %d on this server", name, most);
+}
+
 // Generating nothing makes sense only if the prompt itself is scored or echoed.
 static bool check_token_limits(fxi_parse *p)
 {
@@ -76,6 +85,6 @@ static bool check_dimensions(fxi_parse *p)
 
 bool fxi_fields_check(fxi_parse *p)
 {
-    return check_streaming(p) && check_choices(p) && check_token_limits(p) && check_input(p) &&
-           check_request_id(p) && check_dimensions(p);
+    return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
+           check_input(p) && check_request_id(p) && check_dimensions(p);
 }

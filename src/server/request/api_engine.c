@@ -33,6 +33,7 @@ static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
         .top_k = par->top_k < 0 ? 0 : (int)par->top_k,
         .top_p = above_zero(par->top_p),
         .min_p = (float)par->min_p,
+        .cut_first = par->cut_first,
         .typical_p = above_zero(par->typical_p),
         .repetition_penalty = above_zero(par->repetition_penalty),
         .presence_penalty = (float)par->presence_penalty,
@@ -85,6 +86,7 @@ static void set_logprobs(fx_request *req, const fxi_params *par)
     const int64_t n_prompt = par->n_prompt_logprob, n_top = par->n_logprob < 0 ? 0 : par->n_logprob;
     req->logprobs = wants_logprobs(par);
     req->n_top = (int)n_top;
+    req->processed_logprobs = par->processed_logprobs;
     req->prompt_logprobs = n_prompt >= 0 || echoes;
     req->n_prompt_top = (int)(echoes && n_top > n_prompt ? n_top : n_prompt < 0 ? 0 : n_prompt);
 }

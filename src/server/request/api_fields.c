@@ -104,10 +104,46 @@ static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const jso
     return true;
 }
 
+// ---- fields that nobody knows -----------------------------------------------------------------
+
+static bool is_field(const char *name)
+{
+    size_t n;
+    const fxi_field *rows = fxi_field_rows(&n);
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(rows[i].name, name)) return true;
+    return false;
+}
+
+// Names go to the log: what is no plain word, and so perhaps a text, does not.
+static bool is_loggable_name(const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const size_t n = strlen(s);
+    return n > 0 && n <= 40 && strspn(s, plain) == n;
+}
+
+// As many names as there is room for: there are few fields, so few members are looked at.
+static void note_ignored(fxi_params *par)
+{
+    const char *name;
+    json_t *v;
+    size_t n = 0;
+    json_object_foreach(par->root, name, v)
+    {
+        if (is_field(name)) continue;
+        const char *text = is_loggable_name(name) ? name : "?";
+        if (n + strlen(text) + 2 > sizeof par->ignored) return;
+        n +=
+            (size_t)snprintf(par->ignored + n, sizeof par->ignored - n, "%s%s", n ? "," : "", text);
+    }
+}
+
 bool fxi_fields_read(fxi_parse *p)
 {
     size_t n;
     const fxi_field *rows = fxi_field_rows(&n);
+    note_ignored(p->par);
     if (!run_rows(p, rows, n, p->par->root)) return false;
     rows = fxi_stream_field_rows(&n);
     return run_rows(p, rows, n, p->par->stream_options);

@@ -41,6 +41,9 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
     *par = default_params(api);
     par->bill = lim->bill;
     par->n_body_bytes = n_bytes;
+    par->cut_first = lim->cut_first;
+    par->processed_logprobs = lim->processed_logprobs;
+    par->refuse_excess = lim->refuse_excess;
     fxi_parse p = {par, lim, err};
     bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
     par->root = par->doc.root;

@@ -70,6 +70,9 @@ typedef struct fxi_params {
     bool base64, normalize, token_strs;
     int64_t kv_memory_bytes;
     const char *abort_id;
+    char ignored[96]; // fields that nobody here knows: their names, separated by commas
+    // As the operator has it: fxi_limits.
+    bool cut_first, processed_logprobs, refuse_excess;
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 
@@ -83,7 +86,10 @@ typedef struct fxi_limits { // what a request is checked against
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
     int n_embd;     // length of an embedding; 0: the model does not embed
-    fxi_bill *bill; // of the request: its tree, ids and biases are billed; NULL: nothing is
+    int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
+    bool cut_first, processed_logprobs; // of fx_sampling and fx_request
+    bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
+    fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
 
 // The name as it stands in *lim; NULL: the server has no model of this name.

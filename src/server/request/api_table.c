@@ -171,6 +171,8 @@ static const fxi_field rows[] = {
     {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"functions", CHAT, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"function_call", CHAT, S | O, 0, 0, fxi_only_free_choice, 0, "not supported: only none and auto", NULL, " none auto required ", NULL},
+    {"reasoning_effort", CHAT, S, 0, 0, fxi_only_absent, 0, "not supported: templates that read it get it from chat_template_kwargs", NULL, NULL, NULL},
+    {"timings_per_token", BOTH, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"continue_final_message", CHATS, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},

@@ -59,6 +59,21 @@ static void truncate_tokens(const fxi_params *par, const fx_engine *eng, fx_toke
     t->n = keep;
 }
 
+// A length that was asked for and does not fit, where the operator will not have it clamped.
+static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_tok,
+                         fxi_http_error *err)
+{
+    const bool newer = par->max_completion_tok >= 0;
+    const int64_t asked = newer ? par->max_completion_tok : par->max_tok;
+    const int ctx_tok = fx_engine_info(eng)->ctx_tok;
+    if (!par->refuse_excess || asked < 0 || asked <= ctx_tok - (int64_t)n_tok) return true;
+    return fxi_http_fail(err, 400, "context_length_exceeded",
+                         newer ? "max_completion_tokens" : "max_tokens",
+                         "This model's maximum context length is %d tokens. However, you requested "
+                         "%llu tokens (%zu in the prompt, %lld in the completion).",
+                         ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
+}
+
 // Clients know a prompt that is too long by OpenAI's words.
 static bool fail_input(const fxi_params *par, const fx_engine *eng, const fx_error *e,
                        fxi_http_error *err)
@@ -76,7 +91,7 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     fx_error e = {0};
     if (encode_input(par, eng, i, out, &e) != FX_OK) return fail_input(par, eng, &e, err);
     truncate_tokens(par, eng, out);
-    if (out->n || par->api == FXI_API_TOKENIZE) return true;
+    if (out->n || par->api == FXI_API_TOKENIZE) return check_excess(par, eng, out->n, err);
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
 

@@ -171,6 +171,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     }
     bool is_ready = n_more == 0 || cold_bytes(s, len_tok) == 0;
     if (!is_ready) VT_TRY(back_cold(s, len_tok));
+    if (s->span->is_lost) return VT_EDEVICE; // by a job that has come back meanwhile
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (need_of(s, g, len_tok) > s->span->lane[g].n_owned)

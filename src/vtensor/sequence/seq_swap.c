@@ -496,9 +496,9 @@ static vt_status begin_out(vt_seq *s)
     vt_manager *m = s->m;
     bool had_none = s->n_swapped == 0;
     uint64_t n_hole;
-    if (s->span->is_lost) return VT_EDEVICE;
     VT_TRY(vti_swap_open(m));
     vti_span_settle(m, s->span);
+    if (s->span->is_lost) return VT_EDEVICE;
     uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
     VT_TRY(slots_suffice(m, n_out));
@@ -561,8 +561,8 @@ vt_status vt_seq_swap_out(vt_seq *s)
 // Room that is still to come is waited for on the way.
 static vt_status begin_in(vt_seq *s)
 {
-    if (s->span->is_lost) return VT_EDEVICE;
     vti_span_settle(s->m, s->span);
+    if (s->span->is_lost) return VT_EDEVICE;
     vt_status st = vti_seq_room(s, list_bytes(s, false), s->len_tok);
     if (st != VT_OK && st != VT_BUSY) return st;
     VT_TRY(vti_runs_make(s->m, s->span, list_guard_runs(s)));

@@ -44,7 +44,7 @@ static bool chunk_done(vti_copy *c)
     c->job.n_view = 0;
     c->job.n_done++;
     atomic_store_explicit(&c->n_moved, c->job.n_done, memory_order_release);
-    return true;
+    return c->job.n_done < c->job.n;
 }
 
 static bool copy_slice(const vt_manager *m, vti_copy *c)

@@ -253,6 +253,20 @@ class Case:
             yield text.replace("<0x", "<x")  # Unigram finds byte tokens in a text
 
 
+def start_cases():
+    """Metaspace of every scheme behind normalizers that take the first spaces away; pieces of equal scores."""
+    pieces = [("<unk>", 0.0)] + [(p, -1.0) for p in (MARK, MARK * 2, "a", MARK + "a", "b", MARK + "b", "ab", "aa")]
+    strips = [None, normalizers.Strip(left=True, right=False), normalizers.Replace(Regex("^ +"), " "),
+              normalizers.Sequence([normalizers.Strip(left=True, right=True), normalizers.Prepend(" ")])]
+    for norm in strips:
+        for scheme in ("always", "first", "never"):
+            tok = Tokenizer(models.Unigram(pieces, 0))
+            if norm:
+                tok.normalizer = norm
+            tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+            yield tok
+
+
 class RandomTokenizers(unittest.TestCase):
     maxDiff = None
 
@@ -295,6 +309,22 @@ class RandomTokenizers(unittest.TestCase):
                 return False
         self.assertEqual(ours.close(), 0)
         return True
+
+    def test_spaces_at_the_start(self):
+        """Where the first space of a text goes: into steps, in front of the first word, and out of the decoded text."""
+        texts = ["", " ", "a", " a", "  a", "   a b", "a  b ", MARK + "a", MARK + MARK + " a", " <x> a", "<x>  a", "<x>"]
+        for number, tok in enumerate(start_cases()):
+            tok.decoder = decoders.Metaspace(prepend_scheme=("always", "first", "never")[number % 3])
+            tok.add_tokens([AddedToken(" <x>" if number % 2 else "<x>", normalized=False)])
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "tokenizer.json"
+                path.write_text(tok.to_str(), encoding="utf-8")
+                ours = Ours(path)
+                for text in texts:
+                    ids = tok.encode(text, add_special_tokens=False).ids
+                    self.same(number, "ids", text, ids, ours.encode(text))
+                    self.same(number, "decoded", text, tok.decode(ids), ours.decode(ids))
+                self.assertEqual(ours.close(), 0)
 
     def test_random(self):
         wanted = os.environ.get("FX_RANDOM_TOKENIZERS")

@@ -228,6 +228,38 @@ static void test_logprobs_come_before_the_rules(void **state)
     client_free(&c);
 }
 
+// Of the first token with this temperature; only the likeliest is drawn.
+static float first_logprob(float temperature, bool processed, const int32_t *only)
+{
+    prompt p;
+    prepare(&p, 1);
+    c.req.logprobs = true;
+    c.req.processed_logprobs = processed;
+    c.req.sampling.temperature = temperature;
+    c.req.sampling.top_k = 1;
+    c.req.sampling.allow = only;
+    c.req.sampling.n_allow = only != NULL;
+    const float logprob = run()->prob[0].logprob;
+    client_free(&c);
+    return logprob;
+}
+
+// With processed_logprobs they are those of the draw: of the only token that is allowed 0, of the
+// likeliest more when the temperature is low, and less when it is high.
+static void test_processed_logprobs(void **state)
+{
+    static const int32_t only = 7;
+    (void)state;
+    const float raw = first_logprob(1, false, NULL);
+    assert_true(first_logprob(2, false, NULL) == raw);
+    assert_true(first_logprob(1, true, NULL) == raw);
+    assert_true(first_logprob(0, true, NULL) == raw);
+    assert_true(first_logprob(0.5f, true, NULL) > raw);
+    assert_true(first_logprob(2, true, NULL) < raw);
+    assert_true(first_logprob(1, false, &only) < 0);
+    assert_true(first_logprob(1, true, &only) == 0);
+}
+
 static void test_prompt_probs(void **state)
 {
     (void)state;
@@ -304,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_rules_that_leave_nothing),
         cmocka_unit_test(test_logprobs_of_the_answer),
         cmocka_unit_test(test_logprobs_come_before_the_rules),
+        cmocka_unit_test(test_processed_logprobs),
         cmocka_unit_test(test_prompt_probs),
         cmocka_unit_test(test_every_choice_ends_once),
     };

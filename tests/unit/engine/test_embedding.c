@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODELS FX_SOURCE_DIR "/tests/vectors/models/"
+#define MODELS  FX_SOURCE_DIR "/tests/vectors/models/"
+#define FOLDERS FX_SOURCE_DIR "/tests/vectors/folders/"
 
 enum { MAX_DIM = 64, MAX_TEXT = 400, N_TEXT = 7, N_VOCAB = 48 };
 
@@ -124,6 +125,44 @@ static void test_vectors_of_the_reference(void **state)
     json_t *root = json_load_file(MODELS "models.json", 0, &err);
     const json_t *cases = json_object_get(root, "cases");
     for (size_t i = 0; i < json_array_size(cases); i++) check_reference(json_array_get(cases, i));
+    json_decref(root);
+}
+
+// A folder's text: the ids of its own tokenizer with the tokens around them, and the vector.
+static void check_text(const json_t *c)
+{
+    const json_t *ids = json_object_get(c, "ids"), *want = json_object_get(c, "embedding");
+    const char *text = json_string_value(json_object_get(c, "text"));
+    char path[256];
+    fx_tokens tok = {0};
+    fx_error err;
+    double diff = 0;
+    snprintf(path, sizeof path, FOLDERS "%s", json_string_value(json_object_get(c, "folder")));
+    fx_engine *eng = unthreaded_open(path, (fx_options){.n_thread = 2, .kv_type = "f32"});
+    if (fx_tokenize(eng, text, strlen(text), FX_TOKENIZE_EMBED, &tok, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(tok.n, json_array_size(ids));
+    for (size_t i = 0; i < tok.n; i++)
+        assert_int_equal(tok.id[i], json_integer_value(json_array_get(ids, i)));
+    const answer a = embed(eng, tok.id, tok.n);
+    assert_int_equal(a.n, json_array_size(want));
+    for (int i = 0; i < a.n; i++)
+        diff =
+            fmax(diff, fabs((double)a.v[i] - json_number_value(json_array_get(want, (size_t)i))));
+    if (!(diff < 1e-5)) fail_msg("%s, '%s': %g from the reference", path, text, diff);
+    fx_tokens_free(&tok);
+    unthreaded_close(eng);
+}
+
+static void test_texts_of_the_reference(void **state)
+{
+    (void)state;
+    json_error_t err;
+    json_t *root = json_load_file(MODELS "texts.json", 0, &err);
+    if (!root) fail_msg("%s", err.text);
+    const json_t *cases = json_object_get(root, "cases");
+    assert_true(json_array_size(cases) >= 20);
+    for (size_t i = 0; i < json_array_size(cases); i++) check_text(json_array_get(cases, i));
     json_decref(root);
 }
 
@@ -455,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors_of_the_reference),
+        cmocka_unit_test(test_texts_of_the_reference),
         cmocka_unit_test(test_same_bits_in_company),
         cmocka_unit_test(test_cached_prefixes),
         cmocka_unit_test(test_same_bits_after_preemption),

@@ -120,12 +120,13 @@ static int sorted_items(const fx_sampling *p, const float *logits, int n_vocab, 
     for (int i = 0; i < n_vocab; i++)
         if (logits[i] > -INFINITY) out[n++] = (ref_item){.id = i, .logit = logits[i]};
     qsort(out, (size_t)n, sizeof *out, likelier);
+    const double t = p->cut_first ? 1 : (double)p->temperature;
     for (int i = 0; i < n; i++)
-        out[i].weight = exp(((double)out[i].logit - (double)out[0].logit) / (double)p->temperature);
+        out[i].weight = exp(((double)out[i].logit - (double)out[0].logit) / t);
     return n;
 }
 
-int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
+static int keep_items(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
 {
     const int n_all = sorted_items(p, logits, n_vocab, out);
     int n = 0;
@@ -134,7 +135,18 @@ int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *o
     if (n > 0 && p->top_p < 1) n = run_of((double)p->top_p, out, n);
     if (n > 0 && p->typical_p > 0 && p->typical_p < 1)
         return keep_typical((double)p->typical_p, out, n);
-    if (p->top_k == 0 && p->top_p >= 1) qsort(out, (size_t)n, sizeof *out, by_id);
+    const bool any_order = !p->cut_first || p->min_p == 0;
+    if (p->top_k == 0 && p->top_p >= 1 && any_order) qsort(out, (size_t)n, sizeof *out, by_id);
+    return n;
+}
+
+int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
+{
+    const int n = keep_items(p, logits, n_vocab, out);
+    double max = -INFINITY;
+    for (int i = 0; i < n; i++) max = fmax(max, (double)out[i].logit);
+    for (int i = 0; p->cut_first && i < n; i++)
+        out[i].weight = exp(((double)out[i].logit - max) / (double)p->temperature);
     return n;
 }
 

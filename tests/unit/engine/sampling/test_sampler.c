@@ -214,6 +214,27 @@ static const kept_case kept_cases[] = {
     {"top_k before typical_p", {.top_p = 1, .top_k = 2, .typical_p = 0.3f}, 1, {1}, {1}},
     {"top_p before typical_p", {.top_p = 0.7f, .typical_p = 0.3f}, 1, {1}, {1}},
     {"min_p before typical_p", {.top_p = 1, .min_p = 0.4f, .typical_p = 0.3f}, 1, {1}, {1}},
+    {"top_p before temperature",
+     {.temperature = 4, .top_p = 0.7f, .cut_first = true},
+     2,
+     {1, 3},
+     {0.54321, 1}},
+    {"temperature before top_p", {.temperature = 4, .top_p = 0.5f}, 2, {1, 3}, {0.54321, 1}},
+    {"top_p before temperature keeps one",
+     {.temperature = 4, .top_p = 0.5f, .cut_first = true},
+     1,
+     {1},
+     {1}},
+    {"min_p before temperature",
+     {.temperature = 4, .top_p = 1, .min_p = 0.8f, .cut_first = true},
+     1,
+     {1},
+     {1}},
+    {"typical_p before temperature",
+     {.temperature = 0.5f, .top_p = 1, .typical_p = 0.2f, .cut_first = true},
+     1,
+     {3},
+     {1}},
     {"temperature before typical_p",
      {.temperature = 0.5f, .top_p = 1, .typical_p = 0.3f},
      1,
@@ -499,6 +520,7 @@ static void make_rule(dice *d, random_case *c)
     for (size_t i = 0; i < r->n_bias; i++)
         c->bias[i] = (fx_bias){some_id(d, c->n_vocab), between(d, -20, 20)};
     r->min_tok = one_in(d, 3) ? below(d, 40) : 0;
+    r->cut_first = one_in(d, 4);
 }
 
 static void make_case(random_case *c, uint64_t number)
@@ -586,6 +608,8 @@ static const fx_sampling ordered[] = {
     {.top_p = 1, .top_k = 301},
     {.top_p = 1, .top_k = 600},
     {.top_p = 1, .top_k = 1000000},
+    {.top_p = 0.9f, .cut_first = true},
+    {.top_p = 0.9f, .top_k = 300, .typical_p = 0.5f, .min_p = 0.1f, .cut_first = true},
 };
 
 static void check_ways(int n_vocab, float temperature, int n_position)

@@ -413,13 +413,14 @@ static bool take_turn(sim *w)
     return busy;
 }
 
-// Without recorded prefixes, a request that is preempted begins again from its first token.
 static uint64_t turns_left(const sim *w)
 {
-    const uint64_t per_tok = fxi_kv_can(w->eng->kv, FXI_KV_PREFIX) ? 2 : 8;
+    const bool forks = fxi_kv_can(w->eng->kv, FXI_KV_FORK);
+    const uint64_t again =
+        forks ? 1 : (uint64_t)w->eng->info.ctx_tok; // new beams begin at the prompt
     uint64_t n = DRAIN_SLACK;
     for (int i = 0; i < SIM_MAX_LIVE; i++)
-        if (w->req[i].id) n += per_tok * (uint64_t)sim_request_n_left(&w->req[i]);
+        if (w->req[i].id) n += 2 * again * (uint64_t)sim_request_n_left(&w->req[i]);
     return n;
 }
 

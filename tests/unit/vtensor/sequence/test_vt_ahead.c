@@ -3,6 +3,9 @@
 // and with the mapper thread, held at a gate where order matters.
 
 #include "assert_vt.h"
+
+#include <sched.h>
+
 #include "family.h"
 #include "vtensor/structure/manager.h"
 
@@ -357,6 +360,24 @@ static void test_a_failing_thread_leaves_nobody_waiting(void **state)
     assert_ok(family_grow(&f, 0, 80));
 }
 
+// A job that fails, and cannot be undone, comes back in the middle of an extend: the sequence is
+// lost, and gets nothing.
+static void test_a_span_that_is_lost_beside_an_extend(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 10);
+    vt_fault_arm(f.fault, 2, UINT64_MAX / 2, VT_EDEVICE); // create, map; map, and to unmap
+    assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
+    while (vti_mapper_pending(f.m->mapper) > 0) (void)sched_yield();
+    vt_fault_disarm(f.fault);
+    assert_false(vt_seq_is_lost(f.kin[0].s)); // nobody has looked yet
+    assert_int_equal(vt_seq_extend(f.kin[0].s, 2 * CHUNK_TOK), VT_EDEVICE);
+    assert_true(vt_seq_is_lost(f.kin[0].s));
+    family_release(&f, 0);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(family_stats(&f).quarantined_spans, 0);
+}
+
 #define OWNER(name)    cmocka_unit_test_setup_teardown(name, owner, teardown)
 #define THREADED(name) cmocka_unit_test_setup_teardown(name, threaded, teardown)
 #define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
@@ -383,6 +404,7 @@ int main(void)
         THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
         THREADED(test_the_thread_gives_back_what_is_too_much),
         THREADED(test_a_failing_thread_leaves_nobody_waiting),
+        THREADED(test_a_span_that_is_lost_beside_an_extend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,8 @@ typedef enum op_kind {
     OP_TRUNCATE,
     OP_RECORD,
     OP_RELEASE,
+    OP_SWAP_OUT,
+    OP_SWAP_IN,
     N_OP
 } op_kind;
 
@@ -46,6 +48,7 @@ static void open_trace(trace *t, vt_mapper mapper)
     cfg.max_seq = N_SEQ;
     cfg.budget_bytes = 40 * (uint64_t)N_PLANE * STANDIN_GRANULARITY;
     cfg.slice_bytes = STANDIN_GRANULARITY;
+    cfg.swap_bytes = 30 * (uint64_t)N_PLANE * STANDIN_GRANULARITY;
     cfg.spare_low_bytes = 4 * (uint64_t)N_PLANE * STANDIN_GRANULARITY;
     cfg.mapper = mapper;
     vt_vmm_cuda_config gpu = {.device = 0};
@@ -93,6 +96,13 @@ static vt_status release_seq(trace *t, int i)
     return VT_OK;
 }
 
+// Begins it, or asks how far it is.
+static vt_status swap_seq(trace *t, int i, op_kind *op)
+{
+    *op = draw_below(t, 3) ? OP_SWAP_IN : OP_SWAP_OUT;
+    return *op == OP_SWAP_IN ? vt_seq_swap_in(t->seq[i]) : vt_seq_swap_out(t->seq[i]);
+}
+
 static vt_status run_op(trace *t, int i, op_kind *op)
 {
     if (!t->seq[i]) {
@@ -100,6 +110,8 @@ static vt_status run_op(trace *t, int i, op_kind *op)
         return *op == OP_MATCH ? match_seq(t, i) : fork_seq(t, i);
     }
     uint32_t len = vt_seq_len(t->seq[i]);
+    bool is_away = vt_seq_is_swapped(t->seq[i]);
+    if (is_away ? draw_below(t, 12) : draw_below(t, 14) == 0) return swap_seq(t, i, op);
     uint64_t which = draw_below(t, 20);
     *op = which < 14 ? OP_EXTEND : which < 16 ? OP_TRUNCATE : which < 18 ? OP_RECORD : OP_RELEASE;
     if (*op == OP_EXTEND) return extend_seq(t, i);
@@ -167,7 +179,7 @@ static void run_trace(vt_mapper mapper)
         if (step % 100 == 99) check_trace(t);
     }
     vt_get_stats(t->m, &stats);
-    for (int op = 0; op < N_OP; op++) assert_true(t->n_done[op] > 10);
+    for (int op = 0; op < OP_SWAP_OUT; op++) assert_true(t->n_done[op] > 10);
     assert_true(stats.prefix_evicted > 0 && stats.copied_chunks > 20);
     close_trace(t);
     free(t);

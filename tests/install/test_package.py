@@ -1,0 +1,80 @@
+"""The Debian package, made from this build: what is in it, what it needs, and its scripts in a root of their own."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ["VT_BUILD"])
+CPACK = Path(os.environ["VT_CMAKE"]).with_name("cpack")
+TOOLS = ["dpkg-deb", "dpkg-shlibdeps", "file"]
+FILES = {
+    "/etc/flexinfer/flexinfer.conf", "/usr/bin/flexinfer", "/usr/lib/systemd/system/flexinfer.service",
+    "/usr/share/bash-completion/completions/flexinfer", "/usr/share/doc/flexinfer/api.md",
+    "/usr/share/doc/flexinfer/copyright", "/usr/share/doc/flexinfer/flexinfer.json",
+    "/usr/share/fish/vendor_completions.d/flexinfer.fish", "/usr/share/man/man1/flexinfer.1",
+    "/usr/share/zsh/vendor-completions/_flexinfer",
+}
+
+
+def run(*command, **how):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **how)
+    if done.returncode:
+        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+@unittest.skipIf([tool for tool in TOOLS if not shutil.which(tool)], "no Debian tools here")
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="flexinfer-package-")
+        folder = Path(cls.scratch.name)
+        run(CPACK, "-G", "DEB", "-B", folder, "--config", BUILD / "CPackConfig.cmake", cwd=BUILD,
+            env={**os.environ, "XZ_DEFAULTS": "-0"})
+        [cls.package] = folder.glob("flexinfer_*.deb")
+        cls.root, cls.control = folder / "root", folder / "control"
+        run("dpkg-deb", "-x", cls.package, cls.root)
+        run("dpkg-deb", "-e", cls.package, cls.control)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_files(self):
+        found = {f"/{path.relative_to(self.root)}" for path in self.root.rglob("*") if path.is_file()}
+        self.assertEqual(found, FILES)
+        for line in run("dpkg-deb", "-c", self.package).splitlines():
+            self.assertRegex(line, r"^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root/root ")
+        self.assertEqual((self.control / "conffiles").read_text(), "/etc/flexinfer/flexinfer.conf\n")
+
+    def test_control(self):
+        text = (self.control / "control").read_text()
+        version = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        self.assertIn("Package: flexinfer\n", text)
+        self.assertIn(f"Version: {version}\n", text)
+        needs = re.search(r"^Depends: (.*)$", text, re.MULTILINE).group(1)
+        for library in ("libc6", "libjansson4", "libmicrohttpd12", "libpcre2-8-0", "libutf8proc", "passwd"):
+            self.assertIn(library, needs)
+        self.assertNotIn("-dev", needs)
+
+    def test_the_program_runs(self):
+        self.assertRegex(run(self.root / "usr/bin/flexinfer", "--version"), r"^flexinfer [\d.]+\n$")
+
+    def test_scripts(self):
+        """Each is a program for sh; what installing and removing call does nothing when it is called otherwise."""
+        for name in ("postinst", "prerm", "postrm"):
+            script = self.control / name
+            self.assertTrue(os.access(script, os.X_OK), name)
+            run("sh", "-n", script)
+            self.assertIn("\nset -e\n", script.read_text())
+        for name in ("postinst", "prerm"):
+            self.assertEqual(run("sh", self.control / name, "abort-upgrade"), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

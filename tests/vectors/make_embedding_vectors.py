@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""make_embedding_vectors.py - texts and their vectors, by encoders with vocabularies of their own.
+
+Gives folders/bert, bert-mean and xlm-roberta a small tokenizer.json, and writes models/texts.json: texts, the ids that
+`tokenizers` gives them, and what `transformers` and PyTorch make of these, pooled as the folder says and divided by the
+vector's length. tests/unit/engine/test_embedding.c compares.
+
+Needs torch, transformers and tokenizers (PyPI; tried with 2.15, 5.23 and 0.23). Run it after make_folder_vectors.py.
+"""
+import json
+import os
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoModel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VOCAB = 48
+TEXTS = ["", "the cat", "The CAT sat.", "a bat at the mat, the hat?", "caf\u00e9 \u4e2d\u6587 caf", "unbelievable",
+         "  spaces\tand\nlines  ", "cats! " * 20]
+
+
+def wordpiece():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "a", "c", "b", "h", "m", "s", "t", "cat", "sat", "bat",
+             "at", "mat", "hat", "cafe", "space", "and", "line", "##s", "##at", "##a", "##t", "##e", "##n", "##d", "##l",
+             "##i", "un", "##b", "##el", "##iev", "##able", ".", ",", "?", "!", "\u4e2d", "\u6587", "ca", "##f", "##c",
+             "##p", "##h"]
+    assert len(words) == VOCAB
+    tok = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer()
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    tok.add_special_tokens(words[:5])
+    tok.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1",
+                                                       [("[CLS]", 2), ("[SEP]", 3)])
+    return tok
+
+
+def unigram():
+    mark = "\u2581"
+    words = ["<s>", "<pad>", "</s>", "<unk>", mark, mark + "the", mark + "cat", "s", mark + "a", "at", "c", "b", "h", "m", "t", "e",
+             "a", ".", ",", "?", "!", mark + "c", mark + "sat", "caf", "\u00e9", "\u4e2d", "\u6587", "un", "be", "l", "i", "ev",
+             "able", "n", "d", "p", mark + "and", mark + "line", "space", "v", mark + "un", "f", "ma", "ha", "ba", "believ",
+             "<mask>", "o"]
+    assert len(words) == VOCAB
+    tok = Tokenizer(models.Unigram([(w, 0.0 if i < 4 else -2.0 - i / 16) for i, w in enumerate(words)], 3))
+    tok.pre_tokenizer = pre_tokenizers.Metaspace()
+    tok.decoder = decoders.Metaspace()
+    tok.add_special_tokens(words[:4] + ["<mask>"])
+    tok.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B </s>",
+                                                       [("<s>", 0), ("</s>", 2)])
+    return tok
+
+
+def pooled(folder, model, ids):
+    with open(os.path.join(folder, "1_Pooling", "config.json")) as f:
+        first = json.load(f)["pooling_mode_cls_token"]
+    with torch.no_grad():
+        rows = model(torch.tensor([ids])).last_hidden_state[0]
+    v = rows[0] if first else rows.mean(0)
+    return [float(f"{x:.7g}") for x in (v / v.norm()).tolist()]
+
+
+def make_folder(name, tok):
+    folder = os.path.join(HERE, "folders", name)
+    with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
+        json.dump(json.loads(tok.to_str()), f, ensure_ascii=False)
+        f.write("\n")
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    for text in TEXTS:
+        ids = tok.encode(text).ids
+        if len(ids) <= model.config.max_position_embeddings - 2:
+            yield {"folder": name, "text": text, "ids": ids, "embedding": pooled(folder, model, ids)}
+
+
+cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("xlm-roberta", unigram()))
+         for c in make_folder(name, tok)]
+with open(os.path.join(HERE, "models", "texts.json"), "w", encoding="utf-8") as f:
+    f.write('{"cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
+print(len(cases), "texts")
