@@ -167,9 +167,9 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // prepared, or that the sequence already has, it makes no system call. With a window, rows that no
 // token from the old length on needs are freed first. Errors: VT_EINVAL (len_tok > max_tok, or
 // swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks are still in use by the device, or held by
-// sequences on their way to the swap, or the sequence was truncated into chunks that it shared), VT_ENOMEM, VT_EDEVICE. The
-// sequence is then as before, and after VT_NOSPACE no prefix is lost. After VT_BUSY no work that
-// reads the sequence may be submitted before an extend succeeds.
+// sequences on their way to the swap, or the sequence was truncated into chunks that it shared),
+// VT_ENOMEM, VT_EDEVICE. The sequence is then as before, and after VT_NOSPACE no prefix is lost.
+// After VT_BUSY no work that reads the sequence may be submitted before an extend succeeds.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // Extends n sequences, seq[i] to len_tok[i], in this order; *n_done (may be NULL) is how many
@@ -197,12 +197,12 @@ VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 VT_API void vt_seq_release(vt_seq *s);
 
 // Sends the chunks that are not shared to the swap, and frees them as they are written. Addresses,
-// length and shared chunks stay. Never waits: it begins, and answers VT_BUSY while rows are on their
-// way; vt_step carries them on, beside the owner, and calling this again tells how it ended. From
-// the first call on no row of the sequence may be touched; allowed are vt_seq_swap_in (turns it
-// round), vt_seq_wait and vt_seq_release. Once it is out, calling it again also releases chunks
-// that are no longer shared. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP (also: the disk is
-// full), VT_NOMAPS, VT_EDEVICE, VT_ENOMEM; the sequence is then as before. If others have taken
+// length and shared chunks stay. Never waits: it begins, and answers VT_BUSY while rows are on
+// their way; vt_step carries them on, beside the owner, and calling this again tells how it ended.
+// From the first call on no row of the sequence may be touched; allowed are vt_seq_swap_in (turns
+// it round), vt_seq_wait and vt_seq_release. Once it is out, calling it again also releases chunks
+// that are no longer shared. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP (also: the disk
+// is full), VT_NOMAPS, VT_EDEVICE, VT_ENOMEM; the sequence is then as before. If others have taken
 // what it gave up already, it stays out (vt_seq_is_swapped), with all its rows.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 

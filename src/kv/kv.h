@@ -242,17 +242,17 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
     return kv->ops->whole_tok(kv, n_tok);
 }
 
-// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving: s is
-// on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call, again,
-// says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped out,
-// which also frees what is no longer shared, and released.
+// SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
+// s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
+// again, says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped
+// out, which also frees what is no longer shared, and released.
 static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     return kv->ops->seq_swap_out(kv, s, is_moving);
 }
 
-// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round, as
-// fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
+// SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round,
+// as fxi_kv_swap_out does with one that comes back. No effect on a sequence that is in memory.
 static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     return kv->ops->seq_swap_in(kv, s, is_moving);

@@ -106,8 +106,8 @@ static void list_drop_in(vt_seq *s)
     if (n == 0) vti_swap_forget(s);
 }
 
-// Of the first `end` entries, the first of a group at neighbouring positions that are mapped, or are
-// not: how many; *first is the position of the first.
+// Of the first `end` entries, the first of a group at neighbouring positions that are mapped, or
+// are not: how many; *first is the position of the first.
 static uint32_t list_stretch(const vt_seq *s, uint32_t group, uint32_t end, bool mapped,
                              uint32_t *first)
 {

@@ -30,8 +30,8 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);
 
 // seq_swap.c
 void vti_moves_go_on(vt_manager *m); // all sequences on their way, as far as they come now
-// Where memory is short: gives up at once some of what a sequence on its way out has written. False:
-// there is nothing.
+// Where memory is short: gives up at once some of what a sequence on its way out has written.
+// False: there is nothing.
 bool vti_moves_yield(vt_manager *m);
 // Waits until the sequence has arrived. Errors: those of the call that it began with.
 vt_status vti_move_wait(vt_seq *s);             // Pre: it is on its way
