@@ -105,7 +105,7 @@ typedef enum fxi_kv_cap {
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
 typedef struct fxi_kv_ops {
-    const char *name; // "vtensor"
+    const char *name; // as it is chosen by
     unsigned caps;
     fx_status (*open)(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
     void (*close)(fxi_kv *kv);
