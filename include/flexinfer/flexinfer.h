@@ -432,8 +432,9 @@ void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
 // use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even
-// alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence,
-// or the KV manager cannot change it).
+// alone ends with FX_FINISH_ERROR. While requests are on their way to the swap, the former budget
+// holds. Errors: FX_EINVAL (too small for the shortest sequence, or the KV manager cannot change
+// it).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
 // The i-th KV manager's name, for fx_options; NULL: there are no more. From any thread. Static.
