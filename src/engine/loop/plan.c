@@ -27,6 +27,18 @@ static bool is_level(const fxi_group *g)
     return true;
 }
 
+static int decode_group(fx_engine *eng, fxi_group *g, int left)
+{
+    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
+    for (int i = 0; i < g->n_seq && left > 0; i++) {
+        fxi_seq *s = &g->seq[i];
+        if (!fxi_seq_may_compute(s) || s->n_step || fxi_seq_n_left(s) != 1) continue;
+        if (!fxi_room_grow(eng, s, 1)) break;
+        left--;
+    }
+    return left;
+}
+
 static bool decodes_now(const fxi_seq *s)
 {
     return fxi_seq_may_compute(s) && !s->n_step && fxi_seq_n_left(s) == 1;
@@ -56,18 +68,6 @@ static int decode_at_hand(fx_engine *eng, int left)
            s[n_done - 1]->group == s[n_done]->group)
         s[--n_done]->n_step = 0;
     return left - n_done;
-}
-
-static int decode_group(fx_engine *eng, fxi_group *g, int left)
-{
-    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
-    for (int i = 0; i < g->n_seq && left > 0; i++) {
-        fxi_seq *s = &g->seq[i];
-        if (!decodes_now(s)) continue;
-        if (!fxi_room_grow(eng, s, 1)) break;
-        left--;
-    }
-    return left;
 }
 
 static int plan_decodes(fx_engine *eng, int left)
