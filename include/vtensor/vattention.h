@@ -35,7 +35,7 @@
 //    and to undo what has failed (device_waits counts both). Wipes are queued in its order.
 //  - A request is out of service ("lost") if the backend fails while it is mapped or unmapped, and
 //    again while that is undone. It keeps what it has, cannot grow, is not handed out again, and
-//    its memory counts against the budget until vt_va_cleanup.
+//    its memory counts against the budget until vt_va_recover or vt_va_cleanup.
 //  - vt_va_check proves the accounting.
 //
 // Threads. All calls on one instance come from one thread at a time, its owner. vt_va_step_async
@@ -150,6 +150,11 @@ VT_API VT_NODISCARD vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t s
 
 // Returns the memory of spare page groups to the system. Errors: VT_EDEVICE (some are left).
 VT_API VT_NODISCARD vt_status vt_va_trim(vt_va *va);
+
+// Tries again to unmap what a failing backend has left half mapped. A request for which that
+// succeeds is in service again; where the device still uses its memory, a later call may succeed.
+// Errors: VT_EDEVICE (it has failed again).
+VT_API VT_NODISCARD vt_status vt_va_recover(vt_va *va);
 
 // Page groups that active requests do not need and that are not lost, for admitting new ones. Does
 // not wait.

@@ -5,6 +5,7 @@
 #include "kv/kv.h"
 
 extern const fxi_kv_ops fxi_kv_vtensor;        // kv_vtensor.c
+extern const fxi_kv_ops fxi_kv_vattention;     // kv_vattention.c
 extern const fxi_kv_ops fxi_kv_paged;          // paged/kv_paged.c
 extern const fxi_kv_ops fxi_kv_reserve_max;    // reserve/kv_reserve.c
 extern const fxi_kv_ops fxi_kv_reserve_pow2;   // the same

@@ -5,10 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+// clang-format off
 static const fxi_kv_ops *const managers[] = {
-    &fxi_kv_vtensor,      &fxi_kv_paged,          &fxi_kv_reserve_max,
-    &fxi_kv_reserve_pow2, &fxi_kv_reserve_oracle,
+    &fxi_kv_vtensor,
+    &fxi_kv_vattention,
+    &fxi_kv_paged,
+    &fxi_kv_reserve_max,
+    &fxi_kv_reserve_pow2,
+    &fxi_kv_reserve_oracle,
 };
+// clang-format on
 
 enum { N_MANAGER = sizeof managers / sizeof *managers };
 

@@ -32,6 +32,7 @@ void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)
         s->group->beam && fxi_group_n_live(s->group) > 1; // for the other beams
     s->is_filling = s->n_computed < s->n_tok - waits_at_end;
     int n_tok = s->n_computed;
+    if (s->group->req.no_cache) return;
     if (s->is_filling) n_tok = fxi_kv_whole_tok(eng->kv, n_tok);
     record_seq(eng, s, n_tok, keep_of(eng, s->group));
 }

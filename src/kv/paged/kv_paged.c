@@ -22,7 +22,9 @@ static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
 static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
     const uint64_t n_block = k->pool.size_bytes / k->block_bytes;
-    const uint64_t n_slot = shape->swap_bytes / k->block_bytes;
+    k->slot_bytes =
+        (k->block_bytes + k->pool.chunk_bytes - 1) / k->pool.chunk_bytes * k->pool.chunk_bytes;
+    const uint64_t n_slot = shape->swap_bytes / k->slot_bytes;
     if (!n_block) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no block");
     if (n_block + n_slot > INT32_MAX)
         return fxi_fail(err, FX_EINVAL, "KV cache: more than %d blocks", INT32_MAX);
@@ -41,14 +43,15 @@ static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
 
 static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
-    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
-                                   .budget_bytes = shape->budget_bytes,
-                                   .swap_bytes = shape->swap_bytes,
-                                   .swap_dir = shape->swap_dir};
     FX_TRY(read_block_tok(k, shape, err));
     k->layout = shape->layout;
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->block_bytes = k->tok_bytes << k->block_shift;
+    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
+                                   .budget_bytes = shape->budget_bytes,
+                                   .swap_bytes = shape->swap_bytes,
+                                   .swap_dir = shape->swap_dir,
+                                   .scratch_bytes = shape->swap_bytes ? k->block_bytes : 0};
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;

@@ -133,7 +133,7 @@ void fxi_page_give_block(fxi_paged *k, uint32_t block)
 
 void fxi_page_give_slot(fxi_paged *k, uint32_t slot)
 {
-    fxi_kv_pool_swap_drop(&k->pool, slot * (uint64_t)k->block_bytes, k->block_bytes);
+    fxi_kv_pool_swap_drop(&k->pool, slot * k->slot_bytes, k->slot_bytes);
     k->free_slot[k->n_free_slot++] = slot;
 }
 

@@ -1,41 +1,39 @@
-// page_swap.c - pages whose sequences are all swapped out, in slots of the swap as large as a
-// block. Nothing changes before all bytes have been written, or read.
+// page_swap.c - pages whose sequences are all swapped out, in slots of the swap that hold a block.
+// Nothing changes before all bytes have been written, or read.
 #include "kv/paged/paged.h"
 
 // ---- bytes -------------------------------------------------------------------------------------
 
-static uint64_t mix_sums(uint64_t a, uint64_t b)
+typedef fx_status (*piece_fn)(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes);
+
+static fx_status gather_piece(fxi_kv_pool *p, size_t block, size_t scratch, size_t size_bytes)
 {
-    return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return fxi_kv_pool_gather(p, scratch, block, size_bytes);
 }
 
-static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t *sum)
+// A block consists of one piece for each plane; in scratch memory they follow each other.
+static fx_status each_piece(fxi_paged *k, uint32_t block, piece_fn fn)
 {
-    uint64_t at = slot * (uint64_t)k->block_bytes;
-    *sum = 0;
+    size_t at = 0;
     for (int g = 0; g < k->layout.n_group; g++) {
         const size_t n = k->layout.group[g].row_bytes << k->block_shift;
-        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
-            uint64_t part;
-            FX_TRY(fxi_kv_pool_swap_out(&k->pool, at, fxi_paged_byte(k, g, p, block), n, &part));
-            *sum = mix_sums(*sum, part);
-        }
+        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n)
+            FX_TRY(fn(&k->pool, fxi_paged_byte(k, g, p, block), at, n));
     }
     return FX_OK;
 }
 
+static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t *sum)
+{
+    FX_TRY(each_piece(k, block, gather_piece));
+    return fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->block_bytes, sum);
+}
+
 static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t want)
 {
-    uint64_t at = slot * (uint64_t)k->block_bytes, sum = 0;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const size_t n = k->layout.group[g].row_bytes << k->block_shift;
-        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
-            uint64_t part;
-            FX_TRY(fxi_kv_pool_swap_in(&k->pool, fxi_paged_byte(k, g, p, block), at, n, &part));
-            sum = mix_sums(sum, part);
-        }
-    }
-    return sum == want ? FX_OK : FX_EIO;
+    uint64_t sum;
+    FX_TRY(fxi_kv_pool_swap_in(&k->pool, slot * k->slot_bytes, k->block_bytes, &sum));
+    return sum == want ? each_piece(k, block, fxi_kv_pool_scatter) : FX_EIO;
 }
 
 // ---- out ---------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ typedef struct fxi_paged {
     fxi_kv_layout layout;
     size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
     size_t tok_bytes, block_bytes;
-    uint64_t budget_bytes;
+    uint64_t budget_bytes, slot_bytes;
     int block_shift, ctx_tok, max_seq, max_page;
     uint32_t n_block, n_slot, n_all_page; // n_all_page: as many as both
 

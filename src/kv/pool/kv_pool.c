@@ -1,7 +1,7 @@
 // kv_pool.c - see kv_pool.h.
 //
-// The chunks are the smallest that the backend can map, in one run. The last one is scratch: a copy
-// whose source and target lie in one chunk, which the backend cannot do, goes through it.
+// The chunks are the smallest that the backend can map, in one run; the last ones are scratch. A
+// copy whose source and target lie in one chunk, which the backend cannot do, goes through them.
 #include "kv/pool/kv_pool.h"
 
 #include "kv/kv_status.h"
@@ -12,7 +12,7 @@
 
 static uint64_t n_all_chunk(const fxi_kv_pool *p)
 {
-    return p->n_chunk + 1;
+    return p->n_chunk + p->n_scratch;
 }
 
 uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p)
@@ -20,11 +20,13 @@ uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p)
     return n_all_chunk(p) * p->chunk_bytes;
 }
 
-static vt_status configure_pool(fxi_kv_pool *p, uint64_t budget_bytes)
+static vt_status configure_pool(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
 {
     p->chunk_bytes = p->vmm->ops->granularity(p->vmm);
-    if (budget_bytes / p->chunk_bytes < 2) return VT_NOSPACE;
-    p->n_chunk = budget_bytes / p->chunk_bytes - 1;
+    const uint64_t n_all = spec->budget_bytes / p->chunk_bytes;
+    p->n_scratch = 1 + (spec->scratch_bytes ? (spec->scratch_bytes - 1) / p->chunk_bytes : 0);
+    if (n_all <= p->n_scratch) return VT_NOSPACE;
+    p->n_chunk = n_all - p->n_scratch;
     p->size_bytes = (size_t)(p->n_chunk * p->chunk_bytes);
     const vt_vmm_geometry geo = {1, {{1, p->chunk_bytes, n_all_chunk(p)}}};
     return p->vmm->ops->configure(p->vmm, &geo);
@@ -66,7 +68,7 @@ static void unback_pool(fxi_kv_pool *p)
 
 static vt_status open_on(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
 {
-    vt_status st = configure_pool(p, spec->budget_bytes);
+    vt_status st = configure_pool(p, spec);
     if (st == VT_OK) st = back_pool(p);
     if (st != VT_OK || !spec->swap_bytes) return st;
     st = p->vmm->ops->swap_open(p->vmm, spec->swap_dir, spec->swap_bytes);
@@ -108,30 +110,38 @@ static size_t min_size(size_t a, size_t b)
 }
 
 // Copies from a chunk to other chunks. Pre: the bytes lie in the chunk.
-static vt_status fetch_bytes(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
+static vt_status fetch_bytes(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes,
+                             vt_vmm_order order)
 {
     return p->vmm->ops->fetch(p->vmm, p->addr + to, SLICE, from / p->chunk_bytes,
-                              from % p->chunk_bytes, size_bytes, VT_VMM_QUEUED);
+                              from % p->chunk_bytes, size_bytes, order);
 }
 
-static vt_status copy_piece(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
+static vt_status copy_piece(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes,
+                            vt_vmm_order order)
 {
     const size_t chunk = from / p->chunk_bytes, scratch = p->size_bytes;
     const bool is_apart =
         to / p->chunk_bytes > chunk || (to + size_bytes - 1) / p->chunk_bytes < chunk;
-    if (is_apart) return fetch_bytes(p, to, from, size_bytes);
-    const vt_status st = fetch_bytes(p, scratch, from, size_bytes);
-    return st == VT_OK ? fetch_bytes(p, to, scratch, size_bytes) : st;
+    if (is_apart) return fetch_bytes(p, to, from, size_bytes, order);
+    const vt_status st = fetch_bytes(p, scratch, from, size_bytes, order);
+    return st == VT_OK ? fetch_bytes(p, to, scratch, size_bytes, order) : st;
+}
+
+static fx_status copy_pieces(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes,
+                             vt_vmm_order order)
+{
+    while (size_bytes) {
+        const size_t n = min_size(size_bytes, p->chunk_bytes - from % p->chunk_bytes);
+        if (copy_piece(p, to, from, n, order) != VT_OK) return FX_EIO;
+        to += n, from += n, size_bytes -= n;
+    }
+    return FX_OK;
 }
 
 fx_status fxi_kv_pool_copy(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
 {
-    while (size_bytes) {
-        const size_t n = min_size(size_bytes, p->chunk_bytes - from % p->chunk_bytes);
-        if (copy_piece(p, to, from, n) != VT_OK) return FX_EIO;
-        to += n, from += n, size_bytes -= n;
-    }
-    return FX_OK;
+    return copy_pieces(p, to, from, size_bytes, VT_VMM_QUEUED);
 }
 
 // ---- swap --------------------------------------------------------------------------------------
@@ -144,16 +154,26 @@ fx_status fxi_kv_pool_settle(fxi_kv_pool *p)
     return p->vmm->ops->passed(p->vmm, ticket, true, &is_passed) == VT_OK ? FX_OK : FX_EIO;
 }
 
-fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t from, size_t size_bytes,
-                               uint64_t *sum)
+fx_status fxi_kv_pool_gather(fxi_kv_pool *p, size_t at, size_t from, size_t size_bytes)
 {
-    return fxi_kv_status_of(p->vmm->ops->swap_write(p->vmm, at, p->addr + from, size_bytes, sum));
+    return copy_pieces(p, p->size_bytes + at, from, size_bytes, VT_VMM_NOW);
 }
 
-fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, size_t to, uint64_t at, size_t size_bytes,
-                              uint64_t *sum)
+fx_status fxi_kv_pool_scatter(fxi_kv_pool *p, size_t to, size_t at, size_t size_bytes)
 {
-    return fxi_kv_status_of(p->vmm->ops->swap_read(p->vmm, p->addr + to, at, size_bytes, sum));
+    return copy_pieces(p, to, p->size_bytes + at, size_bytes, VT_VMM_NOW);
+}
+
+fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
+{
+    return fxi_kv_status_of(
+        p->vmm->ops->swap_write(p->vmm, at, p->addr + p->size_bytes, size_bytes, sum));
+}
+
+fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
+{
+    return fxi_kv_status_of(
+        p->vmm->ops->swap_read(p->vmm, p->addr + p->size_bytes, at, size_bytes, sum));
 }
 
 void fxi_kv_pool_swap_drop(fxi_kv_pool *p, uint64_t at, size_t size_bytes)

@@ -403,6 +403,12 @@ vt_status vt_va_trim(vt_va *va)
     return vti_va_destroy_spares(va, &owner, va->n_spare);
 }
 
+vt_status vt_va_recover(vt_va *va)
+{
+    vti_va_settle(va, false);
+    return vti_va_mend(va);
+}
+
 // After alloc_reqid and before the step that fails, requests may need more than the budget.
 uint64_t vt_va_num_free_kvblocks(const vt_va *va)
 {

@@ -38,7 +38,7 @@
 //   n_torn    after the mapped ones: the device failed while they were mapped or unmapped, and
 //             again while that was undone, so that they are mapped in the first torn_view views
 //             only. The request is lost: it keeps what it has, and grows, shrinks and begins no
-//             more. Cleanup tries again
+//             more. vt_va_recover and cleanup try again
 //
 // Two threads change mappings: the owner in its calls, and the worker of a look-ahead. While a job
 // is with the worker, all fields under "mappings" are the worker's, until vti_va_settle has taken
@@ -203,6 +203,8 @@ uint64_t vti_va_lost(const vti_va_req *r, uint32_t n_keep);
 vt_status vti_va_make_room(vt_va *va, uint64_t most);
 // Unmaps what inactive requests hold and the device has finished with. Failures are only counted.
 void vti_va_sweep(vt_va *va);
+// Unmaps what is torn and the device has finished with. Errors: VT_EDEVICE (some is left).
+vt_status vti_va_mend(vt_va *va);
 // The inactive request whose mapped groups suffice with the fewest, else the one with the most;
 // max_batch: there is none.
 uint32_t vti_va_best_fit(const vt_va *va, uint32_t need);

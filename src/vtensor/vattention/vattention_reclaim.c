@@ -129,3 +129,19 @@ void vti_va_sweep(vt_va *va)
             (void)vti_va_shrink(va, &owner, i, 0);
     }
 }
+
+static vt_status mend_request(vt_va *va, uint32_t reqid)
+{
+    vti_va_actor owner = vti_va_owner(va);
+    bool is_passed;
+    VT_TRY(finish_request(va, reqid, false, &is_passed));
+    return is_passed ? vti_va_unmap_torn(va, &owner, reqid) : VT_OK;
+}
+
+vt_status vti_va_mend(vt_va *va)
+{
+    vt_status st = VT_OK;
+    for (uint32_t i = 0; i < va->geo.max_batch; i++)
+        if (va->req[i].n_torn > 0 && mend_request(va, i) != VT_OK) st = VT_EDEVICE;
+    return st;
+}

@@ -198,7 +198,7 @@ static void check_cost(const char *manager, const fxi_kv_need *need)
     open_world(manager, 32 * BUDGET);
     const uint64_t cost = fxi_kv_cost(world.kv, need);
     kv_world_close(&world);
-    uint64_t budget = cost + 2 * PAGE; // a pool has a page of its own
+    uint64_t budget = cost + 6 * PAGE; // a pool has some scratch pages
     open_world(manager, budget);
     while (stats_now().usable_bytes < cost) {
         kv_world_close(&world);

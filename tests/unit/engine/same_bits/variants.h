@@ -20,7 +20,7 @@ typedef struct variant {
     int chunk, batch, thread, preempt, start, kind;
 } variant;
 
-enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV }; // models
+enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV, WINDOWED }; // models
 // False, with a message, if the model is not in the repository and its file is missing.
 bool model_is_present(int model);
 
@@ -38,6 +38,8 @@ typedef struct rig {
 
 // Prompts of n_prompt tokens, n_gen to be generated.
 rig *rig_open(int model, int n_prompt, int n_gen);
+// The same with this KV manager, whose memory is allocated at start: not more than it needs.
+rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen);
 // The model of a file, with its own context. path: kept as the rig's name
 rig *rig_open_file(const char *path, int n_prompt, int n_gen);
 void rig_close(rig *r);

@@ -71,9 +71,10 @@ static bool queue_is_full(const sim *w, const fx_request *req)
            (eng->n_queued && eng->n_queued_tok + (int64_t)req->n_prompt > eng->opt.max_queue_tok);
 }
 
-static uint64_t bytes_for(const sim *w, int n_tok)
+static uint64_t alone_bytes(const sim *w, int n_tok)
 {
-    return fxi_kv_bytes_for(w->eng->kv, n_tok);
+    const fxi_kv_need one = {.n_seq = 1, .each = {n_tok, 0, n_tok}, .end_tok = n_tok};
+    return fxi_kv_cost(w->eng->kv, &one);
 }
 
 static fx_status expected_status(const sim *w, const fx_request *req)
@@ -81,7 +82,7 @@ static fx_status expected_status(const sim *w, const fx_request *req)
     if (fxi_request_n_seq(req) > w->eng->opt.max_seq) return FX_EINVAL;
     if (!leaves_something(&req->sampling)) return FX_EINVAL;
     if ((int)req->n_prompt >= w->eng->info.ctx_tok) return FX_ECONTEXT;
-    if (bytes_for(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
+    if (alone_bytes(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
     const int max_tok = req->max_tok < 0 ? 1 : clamped_max_tok(w, req);
     if (fxi_request_bytes(w->eng, req, max_tok) > w->eng->budget_bytes) return FX_ENOSPACE;
     return queue_is_full(w, req) ? FX_EQUEUE : FX_OK;
@@ -257,7 +258,7 @@ static void check_memory(sim *w)
     fxi_kv_get_stats(w->eng->kv, &kv);
     CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
           (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
-    CHECK(w, kv.budget_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
+    CHECK(w, kv.usable_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
     if (!w->is_armed && !w->new_budget && !w->eng->n_leaving) // what leaves is waited for
         CHECK(w, w->eng->opt.kv_memory_bytes == w->eng->budget_bytes, "the budget is not applied");
     CHECK(w, !w->model->wrong, "%s", w->model->wrong);
@@ -401,9 +402,12 @@ static bool take_turn(sim *w)
 
 static uint64_t turns_left(const sim *w)
 {
+    const bool forks = fxi_kv_can(w->eng->kv, FXI_KV_FORK);
+    const uint64_t again =
+        forks ? 1 : (uint64_t)w->eng->info.ctx_tok; // new beams begin at the prompt
     uint64_t n = DRAIN_SLACK;
     for (int i = 0; i < SIM_MAX_LIVE; i++)
-        if (w->req[i].id) n += 2 * (uint64_t)sim_request_n_left(&w->req[i]);
+        if (w->req[i].id) n += 2 * again * (uint64_t)sim_request_n_left(&w->req[i]);
     return n;
 }
 
@@ -441,7 +445,8 @@ static void check_idle(sim *w)
           "idle, but %llu bytes are held, %llu by tokens, %llu in the swap",
           (unsigned long long)kv.held_bytes, (unsigned long long)kv.live_bytes,
           (unsigned long long)kv.swapped_bytes);
-    CHECK(w, !kv.mapped_bytes, "%llu bytes are left when idle",
+    const bool goes_back = fxi_kv_can(w->eng->kv, FXI_KV_ELASTIC);
+    CHECK(w, !goes_back || !kv.mapped_bytes, "%llu bytes are left when idle",
           (unsigned long long)kv.mapped_bytes);
     CHECK(w, !w->fake || !vt_fake_look(w->fake).swapped_bytes, "the swap keeps its room when idle");
 }
@@ -516,8 +521,8 @@ bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *wha
     }
     const bool ok = !w->what[0];
     if (!ok)
-        snprintf(what, 256, "seed %llu, turn %llu: %.200s", (unsigned long long)seed,
-                 (unsigned long long)w->turn, w->what);
+        snprintf(what, 256, "seed %llu, turn %llu, %s: %.180s", (unsigned long long)seed,
+                 (unsigned long long)w->turn, w->set.opt.kv_manager, w->what);
     free(w);
     return ok;
 }

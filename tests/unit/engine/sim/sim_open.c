@@ -64,10 +64,19 @@ static void draw_load(sim_setup *s, sim_rng *rng)
     s->taste.long_answers = sim_one_in(rng, 2);
 }
 
+// The first manager half the time.
+static const char *draw_manager(sim_rng *rng)
+{
+    int n = 0;
+    while (fxi_kv_manager_name(n)) n++;
+    return fxi_kv_manager_name(sim_one_in(rng, 2) ? 0 : sim_int(rng, 1, n - 1));
+}
+
 void sim_setup_draw(sim *w)
 {
     sim_setup *s = &w->set;
     s->fake = w->seed % 2 == 0;
+    s->opt.kv_manager = draw_manager(&w->rng);
     draw_memory(s, &w->rng);
     draw_load(s, &w->rng);
     s->faults = sim_one_in(&w->rng, 2);

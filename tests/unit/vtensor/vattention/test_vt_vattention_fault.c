@@ -318,6 +318,31 @@ static void test_lost_memory_counts_against_the_budget(void **state)
     va_close(&w);
 }
 
+// When the device works again, the request serves again, and its memory is spare.
+static void test_a_lost_request_is_recovered(void **state)
+{
+    (void)state;
+    for (int is_active = 0; is_active < 2; is_active++) {
+        uint32_t reqid = 1;
+        open_for(&lost_act, true, false);
+        if (!is_active) leave(1);
+        vt_fault_arm(w.fault, 0, UINT64_MAX, VT_EDEVICE);
+        assert_status(VT_EDEVICE, vt_va_recover(w.va));
+        vt_fault_disarm(w.fault);
+        assert_true(vt_va_look(w.va, 1).is_lost);
+        assert_ok(vt_va_recover(w.va));
+        assert_false(vt_va_look(w.va, 1).is_lost);
+        assert_int_equal(va_stats(&w).groups_lost, 0);
+        va_verify(&w);
+        if (!is_active) assert_ok(va_alloc(&w, 5 * VA_PAGE_TOK, &reqid));
+        assert_int_equal(reqid, 1);
+        w.len[1] = 6 * VA_PAGE_TOK;
+        assert_ok(va_step(&w, false));
+        va_verify(&w);
+        va_close(&w);
+    }
+}
+
 // What an idle request holds is half unmapped when the device fails, and cannot be mapped again:
 // nobody sees it.
 static void test_the_bytes_of_another_are_not_in_a_lost_request(void **state)
@@ -486,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_request_keeps_what_it_has),
         cmocka_unit_test(test_a_lost_request_is_not_handed_out_again),
         cmocka_unit_test(test_lost_memory_counts_against_the_budget),
+        cmocka_unit_test(test_a_lost_request_is_recovered),
         cmocka_unit_test(test_the_bytes_of_another_are_not_in_a_lost_request),
         cmocka_unit_test(test_a_failing_unmap_is_undone),
         cmocka_unit_test(test_a_failing_wipe_is_undone),

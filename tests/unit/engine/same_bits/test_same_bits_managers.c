@@ -1,0 +1,55 @@
+// test_same_bits_managers.c - the same bits whoever manages the KV cache: the answers of every
+// manager, under what the engine does to a request, are those of the first one; see
+// test_same_bits.c.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/same_bits/variants.h"
+
+enum { N_PROMPT = 66, N_GEN = 12, N_LEVEL = 7 };
+
+// The reference of each kind of request is the other rig's.
+static void expect_same_answers(rig *r, rig *reference)
+{
+    char what[128];
+    for (int kind = 0; kind < N_KIND; kind++)
+        if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
+            fail_msg("%s, kind %d: %s", r->eng[0]->kv->ops->name, kind, what);
+}
+
+static void test_every_manager(void **state)
+{
+    (void)state;
+    rig *reference = rig_open(TINY, N_PROMPT, N_GEN);
+    for (int i = 1; fxi_kv_manager_name(i); i++) {
+        rig *r = rig_open_managed(TINY, fxi_kv_manager_name(i), N_PROMPT, N_GEN);
+        expect_same_answers(r, reference);
+        rig_compare_pairs(r, N_LEVEL);
+        rig_check_preemptions(r);
+        rig_close(r);
+    }
+    rig_close(reference);
+}
+
+// Layers with a window, whose rows other managers keep.
+static void test_every_manager_with_windows(void **state)
+{
+    (void)state;
+    enum { FEW = 5, N_FEW_LEVEL = 3 };
+    for (int i = 1; fxi_kv_manager_name(i); i++) {
+        rig *r = rig_open_managed(WINDOWED, fxi_kv_manager_name(i), N_PROMPT, FEW);
+        rig *reference = rig_open_managed(WINDOWED, fxi_kv_manager_name(0), N_PROMPT, FEW);
+        expect_same_answers(r, reference);
+        rig_compare_pairs(r, N_FEW_LEVEL);
+        rig_close(reference);
+        rig_close(r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_manager),
+        cmocka_unit_test(test_every_manager_with_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+// test_kv_fault.c - for every manager, every call of kv.h and every i: the i-th call of the backend
+// fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences are as before, the manager's
+// invariants hold, the call succeeds in the next step, and at the end nothing is left.
+#include "unit/cmocka_all.h"
+
+#include "unit/kv/support/kv_world.h"
+
+#include "vmm_fake.h"
+
+#include <stdio.h>
+
+enum { BUDGET = 2 << 20, MOST_CALLS = 400 };
+
+static kv_world w; // too large for a stack
+static int32_t text[2][KV_WORLD_CTX];
+
+// ---- what is there before, and the call --------------------------------------------------------
+
+static fx_status begin(int i, int n_tok, const int32_t *tok)
+{
+    const fxi_kv_expect e = {.begin_tok = n_tok, .output_tok = 10};
+    if (!w.seq[i].kv) FX_TRY(kv_world_create(&w, i, &e));
+    return kv_world_extend(&w, i, n_tok, tok);
+}
+
+static void make_two(void)
+{
+    assert_int_equal(begin(0, 150, text[0]), FX_OK);
+    assert_int_equal(begin(1, 90, text[1]), FX_OK);
+    if (fxi_kv_can(w.kv, FXI_KV_PREFIX))
+        assert_int_equal(kv_world_record_seq(&w, 0, 0, 140), FX_OK);
+}
+
+static void make_swapped(void)
+{
+    make_two();
+    assert_int_equal(kv_world_swap_out(&w, 1), FX_OK);
+}
+
+static void make_full(void)
+{
+    make_two();
+    for (int i = 2; i < 7 && begin(i, 290, text[1]) == FX_OK;) i++;
+    for (int i = 2; i < 7 && w.seq[i].kv; i++) kv_world_release(&w, i);
+}
+
+static fx_status do_begin(void)
+{
+    const fx_status st = begin(7, 120, text[0]);
+    if (st != FX_OK && w.seq[7].kv && !w.seq[7].len_tok) kv_world_release(&w, 7);
+    return st;
+}
+
+static fx_status do_grow(void)
+{
+    return kv_world_extend(&w, 0, 290, text[0]); // a move, where memory is contiguous
+}
+
+static fx_status do_match(void)
+{
+    int hit;
+    return kv_world_match(&w, 7, 0, text[0], 137, &hit);
+}
+
+static fx_status do_fork(void)
+{
+    return kv_world_fork(&w, 0, 7, 133);
+}
+
+// The first writer to a shared end.
+static fx_status do_part(void)
+{
+    if (!w.seq[7].kv) FX_TRY(kv_world_fork(&w, 0, 7, 150));
+    return kv_world_extend(&w, 7, 170, text[0]);
+}
+
+static fx_status do_record(void)
+{
+    return kv_world_record_seq(&w, 1, 0, 90);
+}
+
+static fx_status do_swap_out(void)
+{
+    return kv_world_swap_out(&w, 1);
+}
+
+static fx_status do_swap_in(void)
+{
+    return kv_world_swap_in(&w, 1);
+}
+
+static fx_status do_trim(void)
+{
+    return fxi_kv_trim(w.kv, 0);
+}
+
+static fx_status do_shrink(void)
+{
+    return fxi_kv_set_budget(w.kv, BUDGET / 2);
+}
+
+static fx_status do_forget(void)
+{
+    return kv_world_forget(&w);
+}
+
+static fx_status do_release(void)
+{
+    if (w.seq[1].kv) kv_world_release(&w, 1);
+    return FX_OK;
+}
+
+static fx_status do_step(void)
+{
+    fxi_kv_step(w.kv, 16, 1);
+    return FX_OK;
+}
+
+static const struct call_row {
+    const char *name;
+    unsigned needs;
+    void (*before)(void);
+    fx_status (*call)(void);
+} calls[] = {
+    {"begin", 0, make_two, do_begin},
+    {"begin where others were", 0, make_full, do_begin},
+    {"grow", 0, make_two, do_grow},
+    {"grow where others were", 0, make_full, do_grow},
+    {"release", 0, make_two, do_release},
+    {"step", 0, make_two, do_step},
+    {"match", FXI_KV_PREFIX, make_two, do_match},
+    {"record", FXI_KV_PREFIX, make_two, do_record},
+    {"forget", FXI_KV_PREFIX, make_two, do_forget},
+    {"fork", FXI_KV_FORK, make_two, do_fork},
+    {"part", FXI_KV_FORK, make_two, do_part},
+    {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
+    {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
+    {"trim", FXI_KV_ELASTIC, make_full, do_trim},
+    {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
+};
+
+// ---- the sweep ---------------------------------------------------------------------------------
+
+static void open_world(const char *manager)
+{
+    const fxi_kv_shape shape = kv_world_shape(BUDGET, false);
+    kv_world_open(&w, manager, &shape);
+    w.is_lossy = true;
+}
+
+// False: the call makes no i-th call of the backend.
+static bool fails_well(const char *manager, const struct call_row *row, uint64_t i, vt_status how)
+{
+    open_world(manager);
+    row->before();
+    vt_fault_arm(w.fault, i, 0, how);
+    const fx_status st = row->call();
+    const bool fired = vt_fault_fired(w.fault) > 0;
+    vt_fault_disarm(w.fault);
+    kv_world_verify(&w);
+    if (st != FX_OK && st != FX_EIO && st != FX_ENOSPACE)
+        fail_msg("%s, %s, call %d: status %d", manager, row->name, (int)i, (int)st);
+    fxi_kv_step(w.kv, 0, 1); // a system that had no memory is asked again
+    const fx_status again = st == FX_OK ? st : row->call();
+    if (again != FX_OK)
+        fail_msg("%s, %s, call %d: status %d, then %d", manager, row->name, (int)i, (int)st,
+                 (int)again);
+    kv_world_verify(&w);
+    fxi_kv_step(w.kv, 0, 2); // frees what a failing device kept
+    kv_world_close(&w);
+    return fired;
+}
+
+static void sweep_call(const char *manager, const struct call_row *row)
+{
+    open_world(manager);
+    const bool can = (w.kv->ops->caps & row->needs) == row->needs;
+    kv_world_close(&w);
+    for (uint64_t i = 0; can && i < MOST_CALLS; i++) {
+        const bool more = fails_well(manager, row, i, VT_EDEVICE);
+        if (!more) break;
+        (void)fails_well(manager, row, i, VT_NOSPACE);
+    }
+}
+
+static void make_texts(void)
+{
+    for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
+}
+
+static void test_every_call_of_the_backend_fails(void **state)
+{
+    (void)state;
+    make_texts();
+    for (int m = 0; fxi_kv_manager_name(m); m++)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+            sweep_call(fxi_kv_manager_name(m), &calls[k]);
+}
+
+// ---- opening and closing -----------------------------------------------------------------------
+
+// A manager that does not open leaves the backend to the caller, with nothing in it.
+static bool open_fails_well(const char *manager, uint64_t i, vt_status how)
+{
+    fxi_kv_shape shape = kv_world_shape(BUDGET, true);
+    vt_fake_report end;
+    fx_error err = {0};
+    fxi_kv *kv;
+    vt_vmm *fake = vt_fake_open();
+    vt_fake_set_epitaph(fake, &end);
+    vt_vmm *fault = shape.vmm = vt_fault_open(fake);
+    vt_fault_arm(fault, i, 0, how);
+    const fx_status st = fxi_kv_open(manager, &shape, &kv, &err);
+    const bool fired = vt_fault_fired(fault) > 0;
+    vt_fault_disarm(fault);
+    if (st == FX_OK) {
+        fxi_kv_close(kv);
+    } else {
+        assert_null(kv);
+        assert_true(err.text[0]);
+        fault->ops->close(fault);
+    }
+    if (end.n_violation) fail_msg("%s, call %d: %s", manager, (int)i, end.violation);
+    assert_int_equal(end.n_created + end.n_mapped + end.reserved_bytes, 0);
+    return fired;
+}
+
+static void test_opening_fails_well(void **state)
+{
+    (void)state;
+    for (int m = 0; fxi_kv_manager_name(m); m++)
+        for (uint64_t i = 0; open_fails_well(fxi_kv_manager_name(m), i, VT_EDEVICE); i++)
+            (void)open_fails_well(fxi_kv_manager_name(m), i, VT_NOSPACE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_of_the_backend_fails),
+        cmocka_unit_test(test_opening_fails_well),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
