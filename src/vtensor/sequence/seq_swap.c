@@ -271,7 +271,7 @@ static bool write_rows(vt_seq *s)
     vti_copy *c = &s->move->copy;
     bool has_unmapped, has_ended = copy_ended(s);
     vt_status st = has_ended ? c->job.st : VT_OK;
-    if (st == VT_OK) st = post_unmaps(s, &has_unmapped);
+    if (st == VT_OK && !s->move->is_hasty) st = post_unmaps(s, &has_unmapped);
     list_note_out(s);
     if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
     vti_copy_stop(s->m, c);

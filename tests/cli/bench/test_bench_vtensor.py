@@ -29,6 +29,7 @@ CALLS = {
     "truncate a chunk": (0, 0, 0, 0),
     "release 2 chunks": (0, 0, 0, 0),
     "swap_out 2 chunks": (0, 1, 0, 0),
+    "swap_out 2 chunks, begin": (0, 0, 0, 0),
     "swap_in 2 chunks": (1, 0, 0, 0),
     "trim 2 chunks": (0, 1, 0, 1),
     "step, nothing to do": (0, 0, 0, 0),
