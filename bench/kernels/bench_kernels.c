@@ -4,9 +4,9 @@
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
 //                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
 //
-// PART is linear, attention or rows. TYPE is a type of weights and selects linear layers only
-// ("attention" selects attention only). The runs of a row take --row-ms (default 300), so that
-// everything takes about two minutes.
+// PART is linear, attention, rows or pack. TYPE is a type of weights and selects linear layers and
+// their packing only ("attention" selects attention only). The runs of a row take --row-ms (default
+// 300), so that everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
@@ -83,7 +83,8 @@ static const struct {
     bool of_types; // --type selects within it
 } parts[] = {{"linear", bench_linear_all, true},
              {"attention", bench_attention_all, false},
-             {"rows", bench_rows_all, false}};
+             {"rows", bench_rows_all, false},
+             {"pack", bench_pack_all, true}};
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
 static bool is_part(const char *part)
@@ -105,7 +106,7 @@ static void run_parts(const kernel_bench *b)
 static int print_usage(void)
 {
     fprintf(stderr,
-            "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows]\n"
+            "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows|pack]\n"
             "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
             "                     [--goals] [--sweep]\n");
     return 1;

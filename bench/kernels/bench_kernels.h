@@ -57,9 +57,9 @@ void bench_print_head(void);
 // Prints a row of the CSV. Measures the limits again; the larger ones of before and now count.
 void bench_print_row(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
                      int n_tok, double s, double n_byte, double n_op, bench_peak by);
-void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n, double s,
-                       double n_byte);         // a row without a limit
-void bench_print_goals(const kernel_bench *b); // on stderr
+void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
+                       double s, double n_byte); // a row without a limit
+void bench_print_goals(const kernel_bench *b);   // on stderr
 
 // ---- the parts ---------------------------------------------------------------------------------
 
@@ -67,5 +67,6 @@ void bench_linear_all(const kernel_bench *b);    // linear.c
 void bench_linear_sweep(const kernel_bench *b);  //
 void bench_attention_all(const kernel_bench *b); // attention.c
 void bench_rows_all(const kernel_bench *b);      // rows.c
+void bench_pack_all(const kernel_bench *b);      // pack.c
 
 #endif

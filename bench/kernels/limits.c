@@ -111,9 +111,10 @@ void bench_print_row(const kernel_bench *b, const char *op, const char *type, in
     note_shares(b, op, type, n_tok, gb_s / p.read_gb_s, gop_s / peak);
 }
 
-void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n, double s,
-                       double n_byte)
+void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
+                       double s, double n_byte)
 {
-    printf("%s,%s,%s,%d,%d,1,1,%.3e,%.1f,,,,\n", op, type, b->k->name, n, n, s, n_byte / s * 1e-9);
+    printf("%s,%s,%s,%d,%d,1,1,%.3e,%.1f,,,,\n", op, type, b->k->name, n_in, n_out, s,
+           n_byte / s * 1e-9);
     fflush(stdout);
 }

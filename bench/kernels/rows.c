@@ -141,7 +141,7 @@ static void bench_op(const kernel_bench *b, row_bench *r, const row_op *op)
     bench_timed t = {.run = run_rows, .arg = r};
     double s;
     bench_time(b, &t, 1, &s);
-    bench_print_plain(b, op->name, type, N, s / ROW_REPEAT, N * sizeof(float));
+    bench_print_plain(b, op->name, type, N, N, s / ROW_REPEAT, N * sizeof(float));
     free(r->out), free(ref);
 }
 

@@ -56,9 +56,13 @@ static void next_order(http_run *r, stream *s)
     r->n_open--;
 }
 
-static void fail_order(http_run *r, int i)
+// n: what recv returned.
+static void fail_order(http_run *r, int i, ssize_t n)
 {
     stream *s = &r->stream[i];
+    const char *why = n < 0 ? strerror(errno) : n ? "no stream with status 200" : "closed";
+    fprintf(stderr, "bench_serve: a request failed: %s; status %d, %zu bytes of body\n", why,
+            s->wire->status, s->wire->body.n);
     r->p->n_failed++;
     close(s->fd);
     open_stream(r, i);
@@ -81,7 +85,7 @@ static void read_stream(http_run *r, int i)
     const ssize_t n = recv(s->fd, buf, sizeof buf, 0);
     const double ns = now_ns();
     if (n <= 0 || !wire_take(s->wire, buf, (size_t)n)) {
-        fail_order(r, i);
+        fail_order(r, i, n);
         return;
     }
     note_pieces(r, s, wire_pieces(s->wire), ns);

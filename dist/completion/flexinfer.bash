@@ -114,6 +114,10 @@ _flexinfer() {
                 --host
                 --port
                 --alias
+                --max-logprobs
+                --logprobs
+                --sampling-order
+                --refuse-excess
                 --api-key-file
                 --cors
                 --allowed-host

@@ -112,8 +112,10 @@ typedef struct fx_model_info {
     // and per row of logits, and bytes of weights that one forward pass reads, whatever its batch.
     uint64_t mul_per_prompt_tok, mul_per_logit_row, weight_bytes_per_pass;
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
-    int train_ctx_tok;       // trained context, from the file
-    int ctx_tok;             // prompt + answer in this engine
+    int32_t bos_id, eos_id; // tokens that begin and end a text; -1: the vocabulary has none, or the
+                            // model was only inspected
+    int train_ctx_tok;      // trained context, from the file
+    int ctx_tok;            // prompt + answer in this engine
     size_t kv_bytes_per_tok; // over all layers
     int n_thread;
     bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
@@ -430,8 +432,9 @@ void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
 // use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even
-// alone ends with FX_FINISH_ERROR. Errors: FX_EINVAL (too small for the shortest sequence,
-// or the KV manager cannot change it).
+// alone ends with FX_FINISH_ERROR. While requests are on their way to the swap, the former budget
+// holds. Errors: FX_EINVAL (too small for the shortest sequence, or the KV manager cannot change
+// it).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
 // The i-th KV manager's name, for fx_options; NULL: there are no more. From any thread. Static.

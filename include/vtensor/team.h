@@ -60,8 +60,9 @@ VT_API VT_NODISCARD vt_status vt_team_seq_fork(vt_team_seq *s, uint32_t len_tok,
 VT_API VT_NODISCARD vt_status vt_team_seq_truncate(vt_team_seq *s, uint32_t len_tok);
 VT_API void vt_team_seq_release(vt_team_seq *s); // NULL is allowed
 
-// After a failed swap_in, the ranks that were brought back go out again if they can; the sequence
-// stays swapped out.
+// VT_BUSY while a rank is on its way, as in vt_seq_swap_out. If a rank fails, the others turn
+// round, and the call answers VT_BUSY until they have arrived, then the failure. (vt_team_seq_wait
+// waits.)
 VT_API VT_NODISCARD vt_status vt_team_seq_swap_out(vt_team_seq *s);
 VT_API VT_NODISCARD vt_status vt_team_seq_swap_in(vt_team_seq *s);
 

@@ -166,10 +166,10 @@ VT_API VT_NODISCARD vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, 
 // idle prefixes are evicted, chunk by chunk, as many as are needed. Within chunks that are
 // prepared, or that the sequence already has, it makes no system call. With a window, rows that no
 // token from the old length on needs are freed first. Errors: VT_EINVAL (len_tok > max_tok, or
-// swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks that would suffice are still in use by the
-// device, or the sequence was truncated into chunks that it shared), VT_ENOMEM, VT_EDEVICE. The
-// sequence is then as before, and after VT_NOSPACE no prefix is lost. After VT_BUSY no work that
-// reads the sequence may be submitted before an extend succeeds.
+// swapped out), VT_NOSPACE, VT_NOMAPS, VT_BUSY (chunks are still in use by the device, or held by
+// sequences on their way to the swap, or the sequence was truncated into chunks that it shared),
+// VT_ENOMEM, VT_EDEVICE. The sequence is then as before, and after VT_NOSPACE no prefix is lost.
+// After VT_BUSY no work that reads the sequence may be submitted before an extend succeeds.
 VT_API VT_NODISCARD vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok);
 
 // Extends n sequences, seq[i] to len_tok[i], in this order; *n_done (may be NULL) is how many
@@ -196,14 +196,18 @@ VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 // vt_seq_record could not share yet, the tail, is recorded now. NULL is allowed.
 VT_API void vt_seq_release(vt_seq *s);
 
-// Writes the chunks that are not shared to the swap and frees them. Addresses, length and shared
-// chunks stay. No row of the sequence may be touched until vt_seq_swap_in; vt_seq_release is
-// allowed. Calling it again also releases chunks that are no longer shared.
-// Waits for the device. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP, VT_NOMAPS,
-// VT_EDEVICE, VT_ENOMEM; the sequence is then as before.
+// Sends the chunks that are not shared to the swap, and frees them as they are written. Addresses,
+// length and shared chunks stay. Never waits: it begins, and answers VT_BUSY while rows are on
+// their way; vt_step carries them on, beside the owner, and calling this again tells how it ended.
+// From the first call on no row of the sequence may be touched; allowed are vt_seq_swap_in (turns
+// it round), vt_seq_wait and vt_seq_release. Once it is out, calling it again also releases chunks
+// that are no longer shared. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP (also: the disk
+// is full), VT_NOMAPS, VT_EDEVICE, VT_ENOMEM; the sequence is then as before. If others have taken
+// what it gave up already, it stays out (vt_seq_is_swapped), with all its rows.
 VT_API VT_NODISCARD vt_status vt_seq_swap_out(vt_seq *s);
 
-// Brings a sequence back to the same addresses. Does nothing if it is not swapped out. Errors:
+// Brings a sequence back to the same addresses, in the same way: VT_BUSY until all rows are there.
+// Turns a sequence on its way to the swap round. Does nothing if it is not swapped out. Errors:
 // VT_NOSPACE (budget), VT_EDEVICE (also if the swap holds other bytes than were written, counted as
 // swap_corrupt; such a sequence can only be released), VT_ENOMEM. The sequence then stays swapped
 // out.
@@ -221,8 +225,8 @@ VT_API size_t vt_plane_stride(const vt_manager *m, uint32_t plane);
 VT_API size_t vt_plane_distance(const vt_manager *m, uint32_t plane);
 VT_API uint32_t vt_seq_front(const vt_seq *s, uint32_t plane);
 VT_API uint32_t vt_seq_backed(const vt_seq *s); // extend up to here is immediate and cannot fail
-VT_API bool vt_seq_is_swapped(const vt_seq *s);
-VT_API bool vt_seq_is_lost(const vt_seq *s); // its span is quarantined: it can only be released
+VT_API bool vt_seq_is_swapped(const vt_seq *s); // or on its way to the swap, or back
+VT_API bool vt_seq_is_lost(const vt_seq *s);    // its span is quarantined: it can only be released
 
 // Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks, of a window
 // only those that it needs. Never fails; a len_tok above max_tok counts as max_tok.
@@ -239,7 +243,8 @@ VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
 // Waits until the memory requested by prepare is ready. Where extend answered VT_BUSY, waits until
-// the device allows it. Errors: those of the prepare that failed; VT_EDEVICE.
+// the device allows it. Where the sequence is on its way to the swap or back, waits until it has
+// arrived. Errors: those of the prepare, or of the swap_out or swap_in, that failed; VT_EDEVICE.
 VT_API VT_NODISCARD vt_status vt_seq_wait(vt_seq *s);
 
 // Waits until the device has done the work submitted so far, and frees all that waits for it: after

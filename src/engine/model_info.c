@@ -58,6 +58,7 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->head_dim = s->head_dim;
     info->n_ffn = s->n_ffn;
     info->n_vocab = s->n_vocab;
+    info->bos_id = info->eos_id = -1;
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
     fill_abilities(info, s);
     info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);

@@ -88,6 +88,8 @@ static void fill_text_info(fx_engine *eng)
     eng->info.has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
     eng->info.chat_template_error = fxi_chat_broken(eng->chat);
     eng->info.warning = fxi_vocab_warning(eng->vocab);
+    eng->info.bos_id = fxi_vocab_bos(eng->vocab);
+    eng->info.eos_id = fxi_vocab_eos(eng->vocab);
 }
 
 static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)

@@ -156,7 +156,7 @@ typedef enum fxi_kv_cap {
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
 typedef struct fxi_kv_ops {
-    const char *name; // "vtensor"
+    const char *name; // as it is chosen by
     unsigned caps;
     fx_status (*open)(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
     void (*close)(fxi_kv *kv);
@@ -170,6 +170,8 @@ typedef struct fxi_kv_ops {
                            const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit);
     fx_status (*seq_fork)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out);
     fx_status (*seq_extend)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
+    fx_status (*seq_extend_many)(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
+                                 int *n_done); // NULL: one after the other
     void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step);
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
@@ -287,6 +289,19 @@ static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     const uint64_t start_ns = fxi_now_ns();
     return fxi_kv_count(kv, FXI_KV_OP_EXTEND, start_ns, kv->ops->seq_extend(kv, s, len_tok));
+}
+
+// Extends n sequences, s[i] to len_tok[i], in this order; the first *n_done of them have succeeded.
+// Stops at the first error and returns it.
+static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok,
+                                           int n, int *n_done)
+{
+    if (kv->ops->seq_extend_many) return kv->ops->seq_extend_many(kv, s, len_tok, n, n_done);
+    for (*n_done = 0; *n_done < n; ++*n_done) {
+        const fx_status st = fxi_kv_extend(kv, s[*n_done], len_tok[*n_done]);
+        if (st != FX_OK) return st;
+    }
+    return FX_OK;
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the

@@ -26,8 +26,9 @@ typedef struct kv_vattention {
     uint64_t group_bytes, budget_bytes;
     int ctx_tok, max_seq, n_left;
     bool single_thread;
-    uint32_t *len_tok; // [max_seq] by request, as vAttention is told
-    batch_row *row;    // [max_seq]
+    uint32_t *len_tok;  // [max_seq] by request
+    uint32_t *next_tok; // [max_seq] scratch: what a step is told
+    batch_row *row;     // [max_seq]
     uint64_t live_tok, peak_live_tok, peak_mapped_bytes;
 } kv_vattention;
 
@@ -71,6 +72,7 @@ static vt_va_config batch_config(const fxi_kv_shape *shape)
 static void free_batch(kv_vattention *k)
 {
     free(k->len_tok);
+    free(k->next_tok);
     free(k->row);
     free(k);
 }
@@ -87,8 +89,9 @@ static kv_vattention *make_batch(const fxi_kv_shape *shape)
     k->max_seq = shape->max_seq;
     k->single_thread = shape->single_thread;
     k->len_tok = calloc((size_t)shape->max_seq, sizeof *k->len_tok);
+    k->next_tok = calloc((size_t)shape->max_seq, sizeof *k->next_tok);
     k->row = calloc((size_t)shape->max_seq, sizeof *k->row);
-    if (k->len_tok && k->row) return k;
+    if (k->len_tok && k->next_tok && k->row) return k;
     free_batch(k);
     return NULL;
 }
@@ -168,29 +171,60 @@ static void set_live(kv_vattention *k, uint32_t reqid, uint32_t len_tok)
     if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
 }
 
-// Backs what the lengths need. On an error the request keeps its old length.
-static fx_status back_batch(kv_vattention *k, uint32_t reqid, uint32_t len_tok)
+static bool needs_step(const kv_vattention *k, const fxi_kv_seq *s, int len_tok)
 {
-    const uint32_t old_tok = k->len_tok[reqid];
-    k->len_tok[reqid] = len_tok;
-    const vt_status st = vt_va_step(k->va, k->len_tok, false);
-    k->len_tok[reqid] = old_tok;
+    return vt_va_kvblocks_for(k->va, (uint32_t)len_tok) > k->row[reqid_of(k, s)].n_backed;
+}
+
+// One step for all of the sequences. On an error they keep their old lengths.
+static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *len_tok, int n)
+{
+    for (int i = 0; i < k->max_seq; i++) k->next_tok[i] = k->len_tok[i];
+    for (int i = 0; i < n; i++) {
+        uint32_t *next = &k->next_tok[reqid_of(k, s[i])];
+        if ((uint32_t)len_tok[i] > *next) *next = (uint32_t)len_tok[i];
+    }
+    const vt_status st = vt_va_step(k->va, k->next_tok, false);
     note_mapped(k);
     return fxi_kv_status_of(st);
+}
+
+static void note_backed(kv_vattention *k, fxi_kv_seq *s, int len_tok)
+{
+    const uint32_t reqid = reqid_of(k, s), len = (uint32_t)len_tok;
+    const uint32_t n_group = (uint32_t)vt_va_kvblocks_for(k->va, len);
+    if (n_group > k->row[reqid].n_backed) k->row[reqid].n_backed = n_group;
+    if (len > k->len_tok[reqid]) set_live(k, reqid, len);
 }
 
 static fx_status kva_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     kv_vattention *k = batch_of(kv);
-    const uint32_t reqid = reqid_of(k, s);
     if (len_tok > k->ctx_tok) return FX_EINVAL;
-    if ((uint32_t)len_tok <= k->len_tok[reqid]) return FX_OK;
-    const uint32_t n_group = (uint32_t)vt_va_kvblocks_for(k->va, (uint32_t)len_tok);
-    if (n_group > k->row[reqid].n_backed) {
-        FX_TRY(back_batch(k, reqid, (uint32_t)len_tok));
-        k->row[reqid].n_backed = n_group;
+    if (needs_step(k, s, len_tok)) FX_TRY(back_batch(k, &s, &len_tok, 1));
+    note_backed(k, s, len_tok);
+    return FX_OK;
+}
+
+static bool all_can_step(const kv_vattention *k, fxi_kv_seq *const *s, const int *len_tok, int n)
+{
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        if (len_tok[i] > k->ctx_tok) return false;
+        any |= needs_step(k, s[i], len_tok[i]);
     }
-    set_live(k, reqid, (uint32_t)len_tok);
+    return any;
+}
+
+// One step backs all of them, if it can; what it has backed, the single extends only note.
+static fx_status kva_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
+                                     int *n_done)
+{
+    kv_vattention *k = batch_of(kv);
+    if (all_can_step(k, s, len_tok, n) && back_batch(k, s, len_tok, n) == FX_OK)
+        for (int i = 0; i < n; i++) note_backed(k, s[i], len_tok[i]);
+    for (*n_done = 0; *n_done < n; ++*n_done)
+        FX_TRY(kva_seq_extend(kv, s[*n_done], len_tok[*n_done]));
     return FX_OK;
 }
 
@@ -341,6 +375,7 @@ const fxi_kv_ops fxi_kv_vattention = {
     .close = kva_close,
     .seq_create = kva_seq_create,
     .seq_extend = kva_seq_extend,
+    .seq_extend_many = kva_seq_extend_many,
     .seq_prepare = kva_seq_prepare,
     .seq_release = kva_seq_release,
     .seq_views = kva_seq_views,

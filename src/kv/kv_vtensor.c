@@ -269,6 +269,21 @@ static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     return fxi_kv_status_of(st);
 }
 
+static fx_status kvv_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
+                                     int *n_done)
+{
+    vt_status st;
+    int n_try = 0;
+    *n_done = 0;
+    do {
+        uint32_t n_more = 0;
+        st = vt_seq_extend_many((vt_seq *const *)(s + *n_done), (const uint32_t *)len_tok + *n_done,
+                                (uint32_t)(n - *n_done), &n_more);
+        *n_done += (int)n_more;
+    } while (may_try_again(kv, st, &n_try));
+    return fxi_kv_status_of(st);
+}
+
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
     (void)kv;
@@ -489,6 +504,7 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_match = kvv_seq_match,
     .seq_fork = kvv_seq_fork,
     .seq_extend = kvv_seq_extend,
+    .seq_extend_many = kvv_seq_extend_many,
     .seq_prepare = kvv_seq_prepare,
     .seq_record = kvv_seq_record,
     .whole_tok = kvv_whole_tok,

@@ -36,7 +36,7 @@ static int default_conn(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= 1000 + OWN_FILES) return 1000;
-    return r.rlim_cur > 2 * OWN_FILES ? (int)r.rlim_cur - OWN_FILES : OWN_FILES;
+    return r.rlim_cur > 2 * OWN_FILES ? (int)r.rlim_cur - OWN_FILES : (int)r.rlim_cur / 2;
 }
 
 static bool has_negative(const fxi_server_options *o)

@@ -43,11 +43,11 @@ typedef struct fxi_server_options {
     double body_timeout_s;   // and its body so long after the head; 0: 60
     double ping_s;           // a silent stream gets a comment line after this time; 0: 15
     double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
-    const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
-    int max_logprobs;               // likeliest tokens that a request may ask for; 0: 20, the most
+    int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
     bool processed_logprobs; // of fx_request
+    const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority
     bool open_metrics;              // /metrics needs no key

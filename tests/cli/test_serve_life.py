@@ -2,6 +2,7 @@
 import http.client
 import json
 import re
+import resource
 import signal
 import socket
 import time
@@ -112,6 +113,19 @@ class ServeLife(cli.TestCase):
         self.assertEqual(self.call(port), 503)
         for reply in streams:
             reply.close()
+
+    def test_few_open_files_are_enough_to_serve(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, before[1]))
+        try:
+            _, port = self.serve("--header-timeout", "600")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(100)]
+        for _ in range(10):
+            self.assertEqual(self.call(port, "/health"), 200)
+        for client in idle:
+            client.close()
 
     def test_deadlines_are_options(self):
         _, port = self.serve("--header-timeout", "0.1")

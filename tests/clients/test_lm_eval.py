@@ -1,7 +1,8 @@
 """lm-evaluation-harness through `local-completions`: its scores are the sums of the engine's logprobs, to the bit.
 
-The harness scores a whole text as a prompt. Expected is another way through the engine: each token of the continuation
-is generated, forced by allowed_token_ids, after those before it, and its logprob is taken from the answer.
+It finds that the server has a tokenizer, and uses that. It scores a whole text as a prompt. Expected is another way
+through the engine: each token of the continuation is generated, forced by allowed_token_ids, after those before it,
+and its logprob is taken from the answer.
 """
 import json
 import math
@@ -12,7 +13,6 @@ import serving
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 lm_eval = pytest.importorskip("lm_eval")
-pytest.importorskip("lm_eval.utils")
 
 QUESTIONS = [
     ("Once upon a time there was a", [" cat", " small girl", " mountain of gold"], 0),
@@ -36,10 +36,6 @@ def harness(server, tmp_path_factory):
     place = tmp_path_factory.mktemp("harness")
     patch = pytest.MonkeyPatch()
     patch.setenv("HF_HOME", str(place))
-    # The harness asks the server for its tokenizer's marks, then for ids at /tokenize. Only the marks come from here.
-    marks = {"eos_token": "</s>", "bos_token": "<s>"}
-    patch.setattr(lm_eval.utils.RemoteTokenizer, "_validate_server", lambda self: None)
-    patch.setattr(lm_eval.utils.RemoteTokenizer, "tokenizer_info", marks)
 
     def run(name, rows, **how):
         data = place / f"{name}.jsonl"
@@ -48,8 +44,7 @@ def harness(server, tmp_path_factory):
                 "test_split": "test", "num_fewshot": 0} | how
         done = lm_eval.simple_evaluate(
             model="local-completions", tasks=[task], bootstrap_iters=0, log_samples=True,
-            model_args={"base_url": server.url + "/v1/completions", "model": server.model, "tokenizer_backend": "remote",
-                        "num_concurrent": 4, "batch_size": 3, "max_length": 512, "max_retries": 1})
+            model_args={"base_url": server.url + "/v1/completions", "model": server.model, "num_concurrent": 4, "batch_size": 3, "max_length": 512, "max_retries": 1})
         return done["results"][name], sorted(done["samples"][name], key=lambda one: one["doc_id"])
 
     yield run

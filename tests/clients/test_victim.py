@@ -178,6 +178,8 @@ class Victim(unittest.TestCase):
             for _ in range(1500):  # lines of log: far more than a pipe holds
                 self.assertEqual(server.call("GET", "/health?" + "x" * 40, timeout=20)[0], 200)
             self.check_victim(server, 1)
+            server.child.terminate()
+            self.assertEqual(server.child.wait(60), 0)
 
 
 @contextlib.contextmanager

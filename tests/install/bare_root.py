@@ -71,7 +71,7 @@ class Stage:
             run(*self.command(["sh", "-ec", text]), stdin=subprocess.DEVNULL)
         finally:
             for target in reversed(done):
-                run("umount", target)
+                run("umount", "--lazy", target)
 
 
 def copy_source(root):

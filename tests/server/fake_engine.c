@@ -311,7 +311,8 @@ fx_engine *fake_engine_new(void)
     pthread_condattr_t attr;
     memset(flood_text, 'f', sizeof flood_text);
     for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
-    e->info = (fx_model_info){.name = "fake", .n_vocab = N_VOCAB, .ctx_tok = CTX};
+    e->info = (fx_model_info){
+        .name = "fake", .n_vocab = N_VOCAB, .bos_id = BOS, .eos_id = -1, .ctx_tok = CTX};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_condattr_init(&attr);

@@ -5,6 +5,7 @@ Run by CTest through run_pytest.sh, or by hand:
 FLEXINFER_MODEL names another model than models/storyteller.gguf.
 """
 
+import array
 import concurrent.futures
 import http.client
 import json
@@ -461,6 +462,36 @@ def test_broken_json(server):
             server.url + "/v1/completions", data=b'{"prompt": "a', headers={"Content-Type": "application/json"}))
     with e.value as r:
         assert r.code == 400 and json.load(r)["error"]["code"] == "invalid_json"
+
+
+# ---- scores and vectors -------------------------------------------------------------------------
+
+
+def test_scores_of_a_text(client, model):
+    """What evaluation harnesses read: where a token is the likeliest, its logprob equals the greatest."""
+    r = complete(client, model, echo=True, max_tokens=0, logprobs=1).choices[0]
+    assert r.text == PROMPT and r.logprobs.token_logprobs[0] is None
+    for value, top in zip(r.logprobs.token_logprobs[1:], r.logprobs.top_logprobs[1:], strict=True):
+        assert value in top.values() and value <= max(top.values()) and 1 <= len(top) <= 2
+    whole = complete(client, model, echo=True, max_tokens=4, logprobs=1).choices[0].logprobs
+    assert whole.token_logprobs[:len(r.logprobs.tokens)] == r.logprobs.token_logprobs
+    assert all(value == max(top.values()) for value, top in zip(whole.token_logprobs[-4:], whole.top_logprobs[-4:]))
+
+
+def test_embeddings(model):
+    """The client asks for base64 unless told otherwise; both forms are the same floats."""
+    embeds = Server("--pooling", "mean")
+    with openai.OpenAI(base_url=embeds.url + "/v1", api_key="none", max_retries=0, timeout=120) as client:
+        texts = [PROMPT, "The dog ran home."]
+        packed = client.embeddings.create(model=model, input=texts)
+        plain = client.embeddings.create(model=model, input=texts, encoding_format="float")
+        assert [d.index for d in plain.data] == [0, 1]
+        for one, other in zip(packed.data, plain.data, strict=True):
+            assert array.array("f", one.embedding) == array.array("f", other.embedding)
+        assert plain.data[0].embedding != plain.data[1].embedding and plain.usage.total_tokens > 2
+        short = client.embeddings.create(model=model, input=PROMPT, dimensions=5)
+        assert len(short.data[0].embedding) == 5
+    assert embeds.stop() == 0, "\n".join(embeds.lines)
 
 
 # ---- together -----------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ static void test_what_is_served(void **state)
     (void)state;
     expect_get("/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8");
     expect_get("/props", "\"default_generation_settings\":{\"n_ctx\":4096}");
+    expect_get("/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,");
     expect_get("/version", "{\"version\":\"0.0.0-fake\"}");
     expect_get("/ping", "{\"status\":\"ok\"}");
     expect_get("/health", "{\"status\":\"ok\"}");

@@ -38,13 +38,45 @@ static int unplan_group(fxi_group *g)
     return n_tok;
 }
 
+static bool decodes_now(const fxi_seq *s)
+{
+    return fxi_seq_may_compute(s) && !s->n_step && fxi_seq_n_left(s) == 1;
+}
+
+// Lists what decodes in a group, behind the n that are listed. Beams: all or none.
+static int list_group(fxi_group *g, fxi_seq **s, int n, int most)
+{
+    const int n_before = n;
+    if (g->is_whole) return n;
+    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > most - n)) return n;
+    for (int i = 0; i < g->n_seq && n < most; i++)
+        if (decodes_now(&g->seq[i])) s[n++] = &g->seq[i];
+    return g->beam && n - n_before < fxi_group_n_live(g) ? n_before : n;
+}
+
+// One call to the manager for many sequences, where memory is at hand. Beams of which some have got
+// none have to wait for the others.
+static int decode_at_hand(fx_engine *eng, int left)
+{
+    fxi_seq *s[FXI_ROOM_AT_ONCE];
+    const int most = left < FXI_ROOM_AT_ONCE ? left : FXI_ROOM_AT_ONCE;
+    int n = 0;
+    for (fxi_group *g = eng->running.head; g && n < most; g = g->next)
+        n = list_group(g, s, n, most);
+    int n_done = fxi_room_grow_many(eng, s, n);
+    while (n_done > 0 && n_done < n && s[n_done]->group->beam &&
+           s[n_done - 1]->group == s[n_done]->group)
+        s[--n_done]->n_step = 0;
+    return left - n_done;
+}
+
 static int decode_group(fx_engine *eng, fxi_group *g, int left)
 {
     if (g->is_whole) return left; // computed as prompts, so that none waits for ever
     if (g->beam && (!is_level(g) || fxi_group_n_live(g) > left)) return left; // all or none
     for (int i = 0; i < g->n_seq && left > 0; i++) {
         fxi_seq *s = &g->seq[i];
-        if (!fxi_seq_may_compute(s) || s->n_step || fxi_seq_n_left(s) != 1) continue;
+        if (!decodes_now(s)) continue;
         if (!fxi_room_grow(eng, s, 1)) return g->beam ? left + unplan_group(g) : left;
         left--;
     }
@@ -53,6 +85,7 @@ static int decode_group(fx_engine *eng, fxi_group *g, int left)
 
 static int plan_decodes(fx_engine *eng, int left)
 {
+    if (left > 0) left = decode_at_hand(eng, left);
     for (fxi_group *g = eng->running.head, *next; g && left > 0; g = next) {
         left = decode_group(eng, g, left);
         next = g->state == FXI_RUNNING ? g->next : NULL; // preempted: it was the last

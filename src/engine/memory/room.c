@@ -60,6 +60,19 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
     return true;
 }
 
+int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)
+{
+    fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
+    int len_tok[FXI_ROOM_AT_ONCE], n_done;
+    for (int i = 0; i < n; i++) {
+        kv[i] = s[i]->kv;
+        len_tok[i] = s[i]->n_computed + 1;
+    }
+    (void)fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done); // fxi_room_grow tries again
+    for (int i = 0; i < n_done; i++) s[i]->n_step = 1;
+    return n_done;
+}
+
 bool fxi_room_unblock(fx_engine *eng)
 {
     fxi_group *last = eng->running.tail;

@@ -4,12 +4,17 @@
 
 #include "engine/engine.h"
 
-// ---- room.c ------------------------------------------------------------------------------------
+// ---- room.c -------------------------------------------------------------------------------------
+
+enum { FXI_ROOM_AT_ONCE = 64 };
 
 // Extends the cache of s for n_step more tokens and sets s->n_step. If memory is short, the manager
 // evicts idle prefixes, then the groups served last are preempted. False: the group of s itself was
 // preempted, or its failure is decided, or the memory is on its way (s waits for a later step).
 bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
+// The same for one more token of each of n sequences, in order, as far as memory is at hand:
+// nothing is preempted. Returns how many have it. n <= FXI_ROOM_AT_ONCE.
+int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n);
 // Call when no token could be planned although groups run, because each waits for memory that the
 // others hold. Preempts one. False: memory is on its way, or the only running group cannot go on;
 // its failure is decided.

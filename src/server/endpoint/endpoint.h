@@ -26,6 +26,7 @@ typedef bool (*fxi_endpoint)(const fxi_call *c, fxi_buf *out, fxi_http_error *er
 bool fxi_endpoint_models(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_model(const fxi_call *c, fxi_buf *out, fxi_http_error *err); // its id is the tail
 bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_tokenizer_info(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 

@@ -60,6 +60,26 @@ bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return fxi_endpoint_end(ok, err);
 }
 
+// A token as it is spelled out in a prompt.
+static bool add_token(const fx_engine *eng, const char *name, int32_t id, fxi_buf *b)
+{
+    size_t n = 0;
+    const char *text = id < 0 ? NULL : fx_token_text(eng, id, &n);
+    return fxi_buf_fmt(b, "\"%s\":", name) &&
+           (text ? fxi_json_str(b, text, n) : fxi_buf_str(b, "null")) && fxi_buf_str(b, ",");
+}
+
+// By vLLM's name: with it and /tokenize, evaluation tools need no tokenizer of their own.
+bool fxi_endpoint_tokenizer_info(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
+{
+    const fx_model_info *m = fx_engine_info(c->eng);
+    const bool ok =
+        fxi_buf_str(out, "{") && add_token(c->eng, "bos_token", m->bos_id, out) &&
+        add_token(c->eng, "eos_token", m->eos_id, out) &&
+        fxi_buf_fmt(out, "\"max_model_len\":%d,\"vocabulary\":%d}", m->ctx_tok, m->n_vocab);
+    return fxi_endpoint_end(ok, err);
+}
+
 bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     (void)c;

@@ -134,6 +134,7 @@ static const fxi_route routes[] = {
     {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
     {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
+    {"GET", "/tokenizer_info", false, serve_endpoint, MODEL, NULL, fxi_endpoint_tokenizer_info},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
@@ -168,7 +169,8 @@ int fxi_route_paths(const char **path, int max)
 static enum MHD_Result serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(), job->srv->model_id);
+    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
+                          job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
     return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);

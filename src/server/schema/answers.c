@@ -50,6 +50,11 @@ static const struct answer_member {
     {"Properties", "embeds", true, BOOL},
     {"Properties", "embedding_length", true, INT},
 
+    {"TokenizerInfo", "bos_token", true, NULL_STR},
+    {"TokenizerInfo", "eos_token", true, NULL_STR},
+    {"TokenizerInfo", "max_model_len", true, INT},
+    {"TokenizerInfo", "vocabulary", true, INT},
+
     {"CachedTokens", "cached_tokens", true, INT},
     {"Usage", "prompt_tokens", true, INT},
     {"Usage", "completion_tokens", true, INT},

@@ -21,6 +21,7 @@ static const fxi_operation operations[] = {
     {"GET", "/ping", -1, "Status", "whether the server answers"},
     {"GET", "/version", -1, "Version", "the program's version"},
     {"GET", "/props", -1, "Properties", "properties of the served model"},
+    {"GET", "/tokenizer_info", -1, "TokenizerInfo", "the tokens that begin and end a text"},
     {"GET", "/stats", -1, "Object", "the engine's figures"},
     {"GET", "/metrics", -1, "text/plain", "the server's figures for Prometheus"},
     {"GET", "/openapi.json", -1, "Object", "this document"},

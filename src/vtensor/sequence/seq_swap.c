@@ -269,9 +269,10 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
 static bool write_rows(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
+    bool is_new = !c->is_lent && c->job.n_done == 0; // it begins now
     bool has_unmapped, has_ended = copy_ended(s);
     vt_status st = has_ended ? c->job.st : VT_OK;
-    if (st == VT_OK) st = post_unmaps(s, &has_unmapped);
+    if (st == VT_OK && !is_new && !s->move->is_hasty) st = post_unmaps(s, &has_unmapped);
     list_note_out(s);
     if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
     vti_copy_stop(s->m, c);

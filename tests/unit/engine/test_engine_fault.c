@@ -83,6 +83,7 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_match = faulty_match;
     fault.ops.seq_fork = faulty_fork;
     fault.ops.seq_extend = faulty_extend;
+    fault.ops.seq_extend_many = NULL; // by that one
     fault.ops.seq_record = faulty_record;
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;

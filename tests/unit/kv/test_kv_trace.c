@@ -94,6 +94,21 @@ static void do_extend(int i)
     assert_true(fits_alone(len) ? is_normal(st) : st != FX_OK);
 }
 
+// All that are in memory, by one call: as a step of the engine does.
+static void do_extend_many(int i)
+{
+    int which[KV_WORLD_MAX_SEQ], len[KV_WORLD_MAX_SEQ], n = 0;
+    const int32_t *tok[KV_WORLD_MAX_SEQ];
+    for (int k = 0; k < KV_WORLD_MAX_SEQ; k++) {
+        const int at = (i + k) % KV_WORLD_MAX_SEQ;
+        if (!is_in(at) || !fits_alone(t.w.seq[at].len_tok + 9)) continue;
+        which[n] = at;
+        tok[n] = t.own[at];
+        len[n++] = t.w.seq[at].len_tok + (one_in(3) ? 9 : 1);
+    }
+    assert_true(is_normal(kv_world_extend_many(&t.w, which, len, tok, n)));
+}
+
 static void do_fork(int i)
 {
     const int to = draw(0, KV_WORLD_MAX_SEQ - 1), n = t.w.seq[i].len_tok;
@@ -155,8 +170,8 @@ static const struct step_row {
     void (*act)(int i);
     int weight;
 } steps[] = {
-    {do_begin, 5}, {do_extend, 12}, {do_fork, 2},   {do_record, 3},
-    {do_swap, 3},  {do_release, 2}, {do_memory, 4}, {do_prepare, 1},
+    {do_begin, 5}, {do_extend, 9},  {do_extend_many, 3}, {do_fork, 2},    {do_record, 3},
+    {do_swap, 3},  {do_release, 2}, {do_memory, 4},      {do_prepare, 1},
 };
 
 static void take_step(void)

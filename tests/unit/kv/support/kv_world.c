@@ -201,17 +201,34 @@ fx_status kv_world_match(kv_world *w, int i, int domain, const int32_t *tok, int
     return FX_OK;
 }
 
-fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok)
+static void grow_to(kv_world *w, kv_world_seq *s, int len_tok, const int32_t *tok)
 {
-    kv_world_seq *s = &w->seq[i];
     const int from = s->len_tok;
-    const fx_status st = fxi_kv_extend(w->kv, s->kv, len_tok);
-    if (st != FX_OK || len_tok <= from) return st;
+    if (len_tok <= from) return;
     assert_true(begins_with(tok, s->tok, from));
     memcpy(s->tok, tok, (size_t)len_tok * sizeof *tok);
     s->len_tok = len_tok;
     write_rows(w, s, from);
-    return FX_OK;
+}
+
+fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok)
+{
+    const fx_status st = fxi_kv_extend(w->kv, w->seq[i].kv, len_tok);
+    if (st == FX_OK) grow_to(w, &w->seq[i], len_tok, tok);
+    return st;
+}
+
+fx_status kv_world_extend_many(kv_world *w, const int *which, const int *len_tok,
+                               const int32_t *const *tok, int n)
+{
+    fxi_kv_seq *s[KV_WORLD_MAX_SEQ];
+    int n_done = -1;
+    for (int k = 0; k < n; k++) s[k] = w->seq[which[k]].kv;
+    const fx_status st = fxi_kv_extend_many(w->kv, s, len_tok, n, &n_done);
+    assert_in_range(n_done, 0, n);
+    assert_int_equal(st == FX_OK, n_done == n);
+    for (int k = 0; k < n_done; k++) grow_to(w, &w->seq[which[k]], len_tok[k], tok[k]);
+    return st;
 }
 
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok)

@@ -50,6 +50,10 @@ void kv_world_close(kv_world *w); // and nothing is left in the system
 fx_status kv_world_create(kv_world *w, int i, const fxi_kv_expect *expect);
 fx_status kv_world_match(kv_world *w, int i, int domain, const int32_t *tok, int n_tok, int *n_hit);
 fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok); // tok: of all
+// Sequence which[k] grows to len_tok[k] tokens, tok[k]; those before the first that fails have
+// grown.
+fx_status kv_world_extend_many(kv_world *w, const int *which, const int *len_tok,
+                               const int32_t *const *tok, int n);
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok);
 fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok);
 void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms);
