@@ -92,10 +92,11 @@ LAW = {
     "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
-    # Traces in virtual time: the engine over a model and memory that are not there.
+    # Traces in virtual time: the engine over a model and memory that are not there (paper).
     "replay/trace": ["base/...", ERROR],
-    "replay": ["replay/trace/trace.h", "engine/engine.h", "engine/loop", "model/model_base.h", "model/model.h", "kv/kv.h", "format/gguf/gguf_made.h", "format",
-               "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", "include/flexinfer"],
+    "replay/paper": ["model/model_base.h", "model/model.h", "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", ERROR],
+    "replay": ["replay/paper", "replay/trace/trace.h", "engine/engine.h", "engine/loop", "kv/kv.h", "format/gguf/gguf_made.h",
+               "format", "include/vtensor/vmm.h", "base/...", "include/flexinfer"],
 
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
     # work is below all: bytes held and threads that work, without a word of HTTP.
@@ -112,9 +113,9 @@ LAW = {
     "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/bench": ["cli/terminal", "cli/cli.h", "replay", "replay/trace", "base/...", "include/flexinfer"],
+    "cli/bench": ["cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
-    "cli/command": ["replay", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
+    "cli/command": ["replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],

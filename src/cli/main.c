@@ -13,12 +13,17 @@ static const struct {
     unsigned bit;
     int (*call)(const fxi_cli_options *o, const fxi_opt_rest *rest);
 } entries[FXI_N_COMMAND] = {
-    {FXI_CMD_SERVE, fxi_cmd_serve},       {FXI_CMD_RUN, fxi_cmd_run},
-    {FXI_CMD_TOKENIZE, fxi_cmd_tokenize}, {FXI_CMD_INSPECT, fxi_cmd_inspect},
-    {FXI_CMD_CONVERT, fxi_cmd_convert},   {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
-    {FXI_CMD_BENCH, fxi_cmd_bench},       {FXI_CMD_REPLAY, fxi_cmd_replay},
+    {FXI_CMD_SERVE, fxi_cmd_serve},
+    {FXI_CMD_RUN, fxi_cmd_run},
+    {FXI_CMD_TOKENIZE, fxi_cmd_tokenize},
+    {FXI_CMD_INSPECT, fxi_cmd_inspect},
+    {FXI_CMD_CONVERT, fxi_cmd_convert},
+    {FXI_CMD_QUANTIZE, fxi_cmd_quantize},
+    {FXI_CMD_BENCH, fxi_cmd_bench},
+    {FXI_CMD_REPLAY, fxi_cmd_replay},
     {FXI_CMD_SERVE_TRACE, fxi_cmd_serve_trace},
-    {FXI_CMD_FIGURES, fxi_cmd_figures},   {FXI_CMD_HELP, cmd_help},
+    {FXI_CMD_FIGURES, fxi_cmd_figures},
+    {FXI_CMD_HELP, cmd_help},
 };
 
 static int call_command(unsigned bit, const fxi_cli_options *o, const fxi_opt_rest *rest)

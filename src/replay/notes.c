@@ -34,7 +34,7 @@ static void add_bytes(fxi_memory_kinds *sum, const fxi_memory_kinds *v, double w
     for (int i = 0; i < N_KIND; i++) to[i] += weight * from[i];
 }
 
-static void add_sample(fxi_notes *n, double now_us, const fxi_load_state *state)
+static void add_load_sample(fxi_notes *n, double now_us, const fxi_load_state *state)
 {
     fxi_replay_figures *f = n->out;
     if (!fxi_grow(&f->sample, sizeof *f->sample, f->n_sample, &f->cap_sample)) {
@@ -53,7 +53,7 @@ void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *since_la
         n->out->peak_mapped_bytes = since_last->kv.mapped;
     n->busy_us += us;
     n->noted_us = now_us;
-    if (n->sample_us > 0 && now_us >= n->next_sample_us) add_sample(n, now_us, since_last);
+    if (n->sample_us > 0 && now_us >= n->next_sample_us) add_load_sample(n, now_us, since_last);
 }
 
 // ---- requests ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 
 #include "replay/arrival.h"
 #include "replay/notes.h"
-#include "replay/setting.h"
+#include "replay/paper/setting.h"
 
 typedef struct fxi_replay_options {
     const char *manager; // of KV memory: a name of kv_registry.c

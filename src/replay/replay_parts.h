@@ -3,7 +3,7 @@
 #define FXI_REPLAY_PARTS_H
 
 #include "engine/engine.h"
-#include "replay/paper_model.h"
+#include "replay/paper/paper_model.h"
 #include "replay/replay.h"
 
 typedef struct fxi_replay fxi_replay;

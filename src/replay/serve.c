@@ -38,7 +38,7 @@ static double now_us(void)
 
 // ---- on the engine's thread --------------------------------------------------------------------
 
-static void note_end(serve_client *c, const fx_event *ev, double us)
+static void note_served(serve_client *c, const fx_event *ev, double us)
 {
     serve_run *r = c->r;
     r->n_open--;
@@ -60,7 +60,7 @@ static void on_serve_event(void *client, const fx_event *ev)
     pthread_mutex_lock(&r->mu);
     r->out->n_output_tok += ev->token >= 0;
     if (ev->token >= 0 && ev->choice == 0 && c->n_output++ == 0) fxi_notes_first(&r->notes, us);
-    if (last) note_end(c, ev, us);
+    if (last) note_served(c, ev, us);
     pthread_mutex_unlock(&r->mu);
     if (last) free(c);
 }
@@ -101,7 +101,7 @@ static fx_status submit_at(serve_run *r, size_t i, double arrival_us, fx_error *
 }
 
 // Notes how memory and the batch are; whether requests are on their way.
-static bool look(serve_run *r, size_t *n_done)
+static bool look_at_load(serve_run *r, size_t *n_done)
 {
     fx_stats s;
     fx_engine_stats(r->eng, &s);
@@ -145,7 +145,7 @@ static fx_status serve_rows(serve_run *r, fx_error *err)
     const double start_us = now_us();
     double after_us = 0;
     size_t n_done = 0;
-    for (size_t next = 0; look(r, &n_done) || next < n_row;) {
+    for (size_t next = 0; look_at_load(r, &n_done) || next < n_row;) {
         if (r->opt->on_progress && !r->opt->on_progress(r->opt->progress_ud, n_done, n_row))
             return fxi_fail(err, FX_ECLOSED, "stopped");
         while (next < n_row && start_us + after_us <= now_us()) {
@@ -163,7 +163,7 @@ static void end_all(serve_run *r)
     size_t n_done;
     for (size_t i = 0; i < r->n_row; i++)
         if (r->id[i]) fx_cancel(r->eng, r->id[i]);
-    while (look(r, &n_done)) sleep_towards(now_us() + 1e9);
+    while (look_at_load(r, &n_done)) sleep_towards(now_us() + 1e9);
 }
 
 static fx_status fill_figures(serve_run *r, fx_error *err)

@@ -17,7 +17,7 @@ static const fxi_memory_costs host_costs = {.reserve_us = 5,
                                             .copy_us_per_gb = 2e5,
                                             .swap_us_per_gb = 1e6};
 
-static double number_of(const json_t *o, const char *name)
+static double json_number_of(const json_t *o, const char *name)
 {
     return json_number_value(json_object_get(o, name));
 }
@@ -27,13 +27,13 @@ static fx_status read_geometry(const json_t *m, fxi_calibration *c)
     fxi_geometry *g = &c->geometry;
     snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(m, "name")));
     *g = (fxi_geometry){.name = c->name,
-                        .n_layer = (int)number_of(m, "n_layer"),
-                        .dim = (int)number_of(m, "dim"),
-                        .n_head = (int)number_of(m, "n_head"),
-                        .n_kv_head = (int)number_of(m, "n_kv_head"),
-                        .head_dim = (int)number_of(m, "head_dim"),
-                        .n_param = number_of(m, "n_param"),
-                        .ctx_tok = (int)number_of(m, "ctx_tok")};
+                        .n_layer = (int)json_number_of(m, "n_layer"),
+                        .dim = (int)json_number_of(m, "dim"),
+                        .n_head = (int)json_number_of(m, "n_head"),
+                        .n_kv_head = (int)json_number_of(m, "n_kv_head"),
+                        .head_dim = (int)json_number_of(m, "head_dim"),
+                        .n_param = json_number_of(m, "n_param"),
+                        .ctx_tok = (int)json_number_of(m, "ctx_tok")};
     const bool is_whole = g->n_layer > 0 && g->dim > 0 && g->n_head > 0 && g->n_kv_head > 0 &&
                           g->head_dim > 0 && g->n_param > 0 && g->ctx_tok > 0;
     return is_whole ? FX_OK : FX_EFORMAT;
@@ -44,8 +44,8 @@ static double fastest_prompt_tok_s(const json_t *rows)
     double most = 0;
     size_t i;
     const json_t *row;
-    json_array_foreach(rows, i, row) if (number_of(row, "tokens_per_s") > most) most =
-        number_of(row, "tokens_per_s");
+    json_array_foreach(rows, i, row) if (json_number_of(row, "tokens_per_s") > most) most =
+        json_number_of(row, "tokens_per_s");
     return most;
 }
 
@@ -54,10 +54,10 @@ static const json_t *lone_decode(const json_t *rows)
 {
     const json_t *row, *found = NULL;
     size_t i;
-    json_array_foreach(rows, i, row) if (number_of(row, "batch") == 1 &&
-                                         (!found || number_of(row, "mean_context") <
-                                                        number_of(found, "mean_context"))) found =
-        row;
+    json_array_foreach(rows, i, row) if (json_number_of(row, "batch") == 1 &&
+                                         (!found || json_number_of(row, "mean_context") <
+                                                        json_number_of(found, "mean_context")))
+        found = row;
     return found;
 }
 
@@ -65,11 +65,11 @@ static fx_status read_speed(const json_t *all, fxi_calibration *c)
 {
     const double prompt_tok_s = fastest_prompt_tok_s(json_object_get(all, "prompt"));
     const json_t *decode = lone_decode(json_object_get(all, "decode"));
-    const double tok_s = decode ? number_of(decode, "tokens_per_s") : 0;
+    const double tok_s = decode ? json_number_of(decode, "tokens_per_s") : 0;
     if (prompt_tok_s <= 0 || tok_s <= 0) return FX_EFORMAT;
     const fxi_geometry *g = &c->geometry;
     const double row_bytes = 2.0 * g->n_layer * (double)fxi_geometry_row_bytes(g);
-    const double pass_bytes = 2 * g->n_param + number_of(decode, "mean_context") * row_bytes;
+    const double pass_bytes = 2 * g->n_param + json_number_of(decode, "mean_context") * row_bytes;
     c->device = (fxi_device){.name = "this machine",
                              .tflops = 2 * g->n_param * prompt_tok_s / 1e12,
                              .read_gb_s = pass_bytes * tok_s / 1e9,
@@ -77,14 +77,14 @@ static fx_status read_speed(const json_t *all, fxi_calibration *c)
     return FX_OK;
 }
 
-static fx_status read_all(const json_t *all, fxi_calibration *c)
+static fx_status read_calibration(const json_t *all, fxi_calibration *c)
 {
     FX_TRY(read_geometry(json_object_get(all, "model"), c));
     return read_speed(all, c);
 }
 
-static fx_status read_text(const char *path, const fxi_mapping *m, fxi_calibration *out,
-                           fx_error *err)
+static fx_status parse_calibration(const char *path, const fxi_mapping *m, fxi_calibration *out,
+                                   fx_error *err)
 {
     fxi_json_doc doc = {0};
     json_error_t e;
@@ -95,7 +95,7 @@ static fx_status read_text(const char *path, const fxi_mapping *m, fxi_calibrati
         st = fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
     else if (parsed != FXI_JSON_OK)
         st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
-    else if (read_all(doc.root, out) != FX_OK)
+    else if (read_calibration(doc.root, out) != FX_OK)
         st = fxi_fail(err, FX_EFORMAT,
                       "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);
     fxi_json_doc_free(&doc);
@@ -107,7 +107,7 @@ fx_status fxi_calibration_read(const char *path, fxi_calibration *out, fx_error 
     fxi_mapping m = {0};
     *out = (fxi_calibration){0};
     FX_TRY(fxi_mapping_open(path, &m, err));
-    fx_status st = read_text(path, &m, out, err);
+    fx_status st = parse_calibration(path, &m, out, err);
     fxi_mapping_close(&m);
     return st;
 }

@@ -4,7 +4,7 @@
 #define FXI_CLI_CALIBRATION_H
 
 #include "base/fail.h"
-#include "replay/setting.h"
+#include "replay/paper/setting.h"
 
 typedef struct fxi_calibration {
     fxi_geometry geometry; // the model's

@@ -1,4 +1,4 @@
-// replay_print.h - the figures of `flexinfer bench replay` and `bench serve`, as a table and as CSV.
+// replay_print.h - figures of `flexinfer bench replay` and `bench serve`, as a table and as CSV.
 #ifndef FXI_CLI_REPLAY_PRINT_H
 #define FXI_CLI_REPLAY_PRINT_H
 

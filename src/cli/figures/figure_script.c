@@ -151,7 +151,7 @@ static void put_lines(drawing *d)
 
 // ---- bars: one block of data, a line for each x -------------------------------------------------
 
-static fxi_str value_at(const drawing *d, fxi_str x, fxi_str series, int col)
+static fxi_str bar_value(const drawing *d, fxi_str x, fxi_str series, int col)
 {
     for (size_t r = 0; r < d->data->n_row; r++)
         if (is_drawn(d, r) && !fxi_str_compare(fxi_csv_cell(d->data, r, d->x), x) &&
@@ -166,7 +166,7 @@ static void put_bar_row(drawing *d, fxi_str x)
     for (size_t i = 0; i < d->n_name; i++)
         for (int k = 0; k < d->n_y; k++) {
             fxi_buf_str(d->to, " ");
-            put_cell(d, value_at(d, x, d->name[i], d->y[k]), "");
+            put_cell(d, bar_value(d, x, d->name[i], d->y[k]), "");
         }
     fxi_buf_str(d->to, "\n");
 }

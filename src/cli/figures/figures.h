@@ -73,8 +73,8 @@ fx_status fxi_figure_script(const fxi_figure *f, const fxi_csv *data, fxi_buf *s
                             fx_error *err);
 
 // Draws every figure whose data is in the folder `from`, as NAME.gp, NAME.svg and NAME.png in the
-// folder `to`; *n_drawn counts them. Errors: FX_EIO (no data, no gnuplot, or it failed), FX_EFORMAT,
-// FX_ENOMEM.
+// folder `to`; *n_drawn counts them. Errors: FX_EIO (no data, no gnuplot, or it failed),
+// FX_EFORMAT, FX_ENOMEM.
 fx_status fxi_figures_draw(const char *from, const char *to, int *n_drawn, fx_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 // test_paper_model.c - how long a pass takes, and what a device leaves for caches.
 #include "unit/cmocka_all.h"
 
-#include "replay/paper_model.h"
+#include "replay/paper/paper_model.h"
 
 static const fxi_geometry geometry = {"test", 10, 64, 4, 2, 16, 1e9, 1000};
 static const fxi_device device = {

@@ -4,7 +4,7 @@
 #define FXI_REPLAY_PAPER_MODEL_H
 
 #include "model/model_base.h"
-#include "replay/setting.h"
+#include "replay/paper/setting.h"
 
 // Enough that prompts which have nothing to do with each other differ in their first tokens.
 enum { FXI_PAPER_VOCAB = 1024 };

@@ -3,7 +3,7 @@
 // Geometries are those of the published configurations. Of a device, speeds are what large products
 // and streaming reads reach, about 70 % of the data sheet's peak and 80 % of its bandwidth; costs
 // of the driver's memory calls are those measured on an A100 by others.
-#include "replay/setting.h"
+#include "replay/paper/setting.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // paper_memory.c - the backend without memory: what it must know is the size of a chunk by its
 // index and the calls' costs.
-#include "replay/paper_memory.h"
+#include "replay/paper/paper_memory.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // paper_model.c - time and tokens of a forward pass that is not computed.
-#include "replay/paper_model.h"
+#include "replay/paper/paper_model.h"
 
 #include "base/number/rng.h"
 
@@ -18,7 +18,7 @@ double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double
 }
 
 // The first candidate is the likeliest.
-static void write_logits(float *row, int32_t tok, int pos, int n_candidate)
+static void write_candidates(float *row, int32_t tok, int pos, int n_candidate)
 {
     const uint64_t at = (uint64_t)pos << 32 | (uint32_t)tok;
     float logit = 20;
@@ -43,7 +43,7 @@ static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *
         n_seen += s->n_tok * (s->pos + (s->n_tok + 1) / 2.0);
         kv_tok += s->pos + s->n_tok;
         for (int k = s->n_tok - s->n_logit; k < s->n_tok; k++, logits += FXI_PAPER_VOCAB)
-            write_logits(logits, tok[k], s->pos + k, m->n_candidate);
+            write_candidates(logits, tok[k], s->pos + k, m->n_candidate);
         tok += s->n_tok;
     }
     m->clock_us += fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "replay/paper_memory.h"
+#include "replay/paper/paper_memory.h"
 
 typedef struct fxi_geometry {
     const char *name; // "opt-13b"
