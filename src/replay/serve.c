@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct serve_run {
+typedef struct trace_run {
     fx_engine *eng;
     const fxi_trace *t;
     const fxi_serve_options *opt;
@@ -23,13 +23,13 @@ typedef struct serve_run {
     pthread_mutex_t mu; // the rest:
     fxi_notes notes;
     size_t n_open, n_failed;
-} serve_run;
+} trace_run;
 
-typedef struct serve_client { // a request on its way; freed with its last event
-    serve_run *r;
+typedef struct trace_client { // a request on its way; freed with its last event
+    trace_run *r;
     double arrival_us;
     int n_output; // tokens of its first answer so far
-} serve_client;
+} trace_client;
 
 static double now_us(void)
 {
@@ -38,9 +38,9 @@ static double now_us(void)
 
 // ---- on the engine's thread --------------------------------------------------------------------
 
-static void note_served(serve_client *c, const fx_event *ev, double us)
+static void note_served(trace_client *c, const fx_event *ev, double us)
 {
-    serve_run *r = c->r;
+    trace_run *r = c->r;
     r->n_open--;
     if (ev->finish != FX_FINISH_LENGTH && ev->finish != FX_FINISH_STOP) {
         r->n_failed++;
@@ -53,8 +53,8 @@ static void note_served(serve_client *c, const fx_event *ev, double us)
 
 static void on_serve_event(void *client, const fx_event *ev)
 {
-    serve_client *c = client;
-    serve_run *r = c->r;
+    trace_client *c = client;
+    trace_run *r = c->r;
     const double us = now_us() - c->arrival_us;
     const bool last = ev->last;
     pthread_mutex_lock(&r->mu);
@@ -73,22 +73,22 @@ static bool is_refused(fx_status st)
 }
 
 // One more or one fewer is on its way.
-static void count_open(serve_run *r, int change)
+static void count_open(trace_run *r, int change)
 {
     pthread_mutex_lock(&r->mu);
     r->n_open += (size_t)change;
     pthread_mutex_unlock(&r->mu);
 }
 
-static fx_status submit_at(serve_run *r, size_t i, double arrival_us, fx_error *err)
+static fx_status submit_at(trace_run *r, size_t i, double arrival_us, fx_error *err)
 {
     fx_request q;
     const uint32_t n_vocab = (uint32_t)fx_engine_info(r->eng)->n_vocab;
     FX_TRY(
         fxi_arrival_request(&r->opt->load, r->t, i, n_vocab, &r->prompt, &r->cap_prompt, &q, err));
-    serve_client *c = calloc(1, sizeof *c);
+    trace_client *c = calloc(1, sizeof *c);
     if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
-    *c = (serve_client){.r = r, .arrival_us = arrival_us};
+    *c = (trace_client){.r = r, .arrival_us = arrival_us};
     q.on_event = on_serve_event;
     q.ud = c;
     count_open(r, 1);
@@ -101,7 +101,7 @@ static fx_status submit_at(serve_run *r, size_t i, double arrival_us, fx_error *
 }
 
 // Notes how memory and the batch are; whether requests are on their way.
-static bool look_at_load(serve_run *r, size_t *n_done)
+static bool look_at_load(trace_run *r, size_t *n_done)
 {
     fx_stats s;
     fx_engine_stats(r->eng, &s);
@@ -138,7 +138,7 @@ static void sleep_towards(double us)
     nanosleep(&ts, NULL);
 }
 
-static fx_status serve_rows(serve_run *r, fx_error *err)
+static fx_status serve_rows(trace_run *r, fx_error *err)
 {
     const size_t n_row = r->n_row;
     const fxi_load *load = &r->opt->load;
@@ -158,7 +158,7 @@ static fx_status serve_rows(serve_run *r, fx_error *err)
 }
 
 // After an error, requests may still be on their way: they end, and only then may r go.
-static void end_all(serve_run *r)
+static void end_all(trace_run *r)
 {
     size_t n_done;
     for (size_t i = 0; i < r->n_row; i++)
@@ -166,7 +166,7 @@ static void end_all(serve_run *r)
     while (look_at_load(r, &n_done)) sleep_towards(now_us() + 1e9);
 }
 
-static fx_status fill_figures(serve_run *r, fx_error *err)
+static fx_status fill_figures(trace_run *r, fx_error *err)
 {
     fxi_replay_figures *f = r->out;
     fx_stats s;
@@ -185,7 +185,7 @@ fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_serve_opti
                         fxi_replay_figures *out, fx_error *err)
 {
     *out = (fxi_replay_figures){0};
-    serve_run r = {.eng = eng, .t = t, .opt = opt, .out = out};
+    trace_run r = {.eng = eng, .t = t, .opt = opt, .out = out};
     FX_TRY(fxi_load_check(&opt->load, err));
     r.n_row = fxi_load_n_row(&opt->load, t);
     r.id = calloc(r.n_row, sizeof *r.id);
