@@ -73,6 +73,7 @@ static void put_probes(world *w)
     m->ops = &w->model.ops;
     w->kv = (kv_probe){*kv->ops, kv->ops, w};
     w->kv.ops.seq_extend = probe_extend;
+    w->kv.ops.seq_extend_many = NULL; // each extend is timed by itself
     w->kv.ops.step = probe_step;
     kv->ops = &w->kv.ops;
 }

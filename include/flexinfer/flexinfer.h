@@ -450,8 +450,8 @@ const char *fx_kv_manager_name(int i);
     X(n_step, "forward passes so far")                                                    \
     X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
     X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
-    X(n_preempt_recompute, "requests preempted so far, to be computed again")             \
-    X(n_preempt_swap, "requests preempted so far, swapped out")                           \
+    X(n_preempt_recompute, "times that requests lost their caches, to be computed again") \
+    X(n_preempt_swap, "times that requests began to be swapped out")                      \
     X(n_running, "sequences running now")                                                 \
     X(n_waiting, "sequences waiting now")                                                 \
     X(n_waiting_tok, "prompt tokens of requests waiting now")                             \

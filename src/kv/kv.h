@@ -201,14 +201,20 @@ struct fxi_kv {
     fxi_kv_calls calls[FXI_KV_N_OP]; // filled by the inline functions below
 };
 
-// Counts a call of `op` that began at start_ns, and returns its status.
-static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns, fx_status st)
+// Counts calls of `op` that began at start_ns, the last of which has this status, and returns it.
+static inline fx_status fxi_kv_count_many(fxi_kv *kv, fxi_kv_op op, int n_call, uint64_t start_ns,
+                                          fx_status st)
 {
     fxi_kv_calls *c = &kv->calls[op];
-    c->n_call++;
+    c->n_call += (uint64_t)n_call;
     c->n_failure += st != FX_OK;
     c->ns += fxi_now_ns() - start_ns;
     return st;
+}
+
+static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns, fx_status st)
+{
+    return fxi_kv_count_many(kv, op, 1, start_ns, st);
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -296,7 +302,11 @@ static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok,
                                            int n, int *n_done)
 {
-    if (kv->ops->seq_extend_many) return kv->ops->seq_extend_many(kv, s, len_tok, n, n_done);
+    if (kv->ops->seq_extend_many) {
+        const uint64_t start_ns = fxi_now_ns();
+        const fx_status st = kv->ops->seq_extend_many(kv, s, len_tok, n, n_done);
+        return fxi_kv_count_many(kv, FXI_KV_OP_EXTEND, *n_done + (st != FX_OK), start_ns, st);
+    }
     for (*n_done = 0; *n_done < n; ++*n_done) {
         const fx_status st = fxi_kv_extend(kv, s[*n_done], len_tok[*n_done]);
         if (st != FX_OK) return st;

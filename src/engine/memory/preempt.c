@@ -114,9 +114,17 @@ static void arrive_at(fx_engine *eng, fxi_group *g, fxi_group_state way, fxi_gro
 
 // ---- out ---------------------------------------------------------------------------------------
 
+static void count_preemption(fx_engine *eng, uint64_t *of)
+{
+    pthread_mutex_lock(&eng->mu);
+    ++*of;
+    pthread_mutex_unlock(&eng->mu);
+}
+
 // The caches are lost; the tokens are not.
 static void drop_caches(fx_engine *eng, fxi_group *g)
 {
+    count_preemption(eng, &eng->stats.n_preempt_recompute);
     fxi_cache_release_all(eng, g);
     fxi_lists_move(eng, g, FXI_WAITING);
     eng->n_freed++;
@@ -153,10 +161,7 @@ static void note_preemption(fx_engine *eng, fxi_group *g)
     eng->headroom_tok *= 2;
     if (eng->headroom_tok > MAX_HEADROOM_TOK) eng->headroom_tok = MAX_HEADROOM_TOK;
     g->tried_at = ++eng->n_freed; // others may find room; the group itself waits for more
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.n_preempt_swap += g->state != FXI_WAITING;
-    eng->stats.n_preempt_recompute += g->state == FXI_WAITING;
-    pthread_mutex_unlock(&eng->mu);
+    if (g->state != FXI_WAITING) count_preemption(eng, &eng->stats.n_preempt_swap);
 }
 
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how)

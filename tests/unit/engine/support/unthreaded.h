@@ -6,10 +6,10 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-// Fails the test if the engine does not open.
 // Whether engines are opened so that shared KV memory can be written. At first false.
 extern bool unthreaded_is_unguarded;
 
+// Fails the test if the engine does not open.
 fx_engine *unthreaded_open(const char *model_path, fx_options opt);
 // The same without the KV manager's thread: released memory is free at once.
 fx_engine *unthreaded_open_single(const char *model_path, fx_options opt);
