@@ -29,17 +29,6 @@ static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
     return n;
 }
 
-// If others have too little, the sequence's own warm chunks beyond the length serve too.
-vt_status vti_seq_room(vt_seq *s, uint64_t bytes, uint32_t len_tok)
-{
-    vt_manager *m = s->m;
-    vt_status st = vti_room_check(m, s->span, bytes);
-    if (st == VT_OK) return VT_OK;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        VT_TRY(vti_surplus_unmap(m, s->span, g, need_of(s, g, len_tok)));
-    return vti_room_check(m, s->span, bytes);
-}
-
 // ---- A tail that is shared, after a truncate into a chunk that others hold
 
 // Maps one chunk at a position inside the tokens, from which another one was unmapped.
@@ -88,7 +77,7 @@ static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail
     vt_manager *m = s->m;
     uint32_t copy;
     VT_TRY(vti_loan_reserve(m));
-    VT_TRY(vti_seq_room(s, m->geo.group[group].chunk_bytes, s->len_tok));
+    VT_TRY(vti_span_room(m, s->span, m->geo.group[group].chunk_bytes, s->len_tok));
     vti_lane_settle(m, s->span, group);
     VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
     VT_TRY(vti_chunk_make(m, group, &copy));
@@ -129,7 +118,7 @@ static vt_status back_cold(vt_seq *s, uint32_t len_tok)
     vti_jobs_take(m);
     if (cold_bytes(s, len_tok) == 0) return VT_OK;
     vti_span_settle(m, s->span);
-    VT_TRY(vti_seq_room(s, cold_bytes(s, len_tok), len_tok));
+    VT_TRY(vti_span_room(m, s->span, cold_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (cold_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));

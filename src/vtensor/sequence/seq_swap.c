@@ -564,7 +564,7 @@ static vt_status begin_in(vt_seq *s)
 {
     vti_span_settle(s->m, s->span);
     if (s->span->is_lost) return VT_EDEVICE;
-    vt_status st = vti_seq_room(s, list_bytes(s, false), s->len_tok);
+    vt_status st = vti_span_room(s->m, s->span, list_bytes(s, false), s->len_tok);
     if (st != VT_OK && st != VT_BUSY) return st;
     VT_TRY(vti_runs_make(s->m, s->span, list_guard_runs(s)));
     VT_TRY(move_begin(s, VTI_MOVE_BACK, false));

@@ -21,9 +21,6 @@ void vti_seq_set_node(vt_seq *s, vti_node *node); // references it; NULL: none
 uint64_t vti_seq_live_bytes(const vt_seq *s);
 
 // seq_extend.c
-// Whether `bytes` more can be had for the sequence, which will have len_tok tokens. Errors: as
-// vti_room_check.
-vt_status vti_seq_room(vt_seq *s, uint64_t bytes, uint32_t len_tok);
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
 // vt_seq_extend.
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);

@@ -178,6 +178,15 @@ vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     return VT_OK;
 }
 
+vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t len_tok)
+{
+    vt_status st = vti_room_check(m, sp, bytes);
+    if (st == VT_OK) return VT_OK;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        VT_TRY(vti_surplus_unmap(m, sp, g, vti_group_chunks(&m->geo.group[g], len_tok)));
+    return vti_room_check(m, sp, bytes);
+}
+
 // ---- Prefixes
 
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes)

@@ -125,6 +125,9 @@ void vti_spare_return_ahead(vt_manager *m);
 // span's by the mapper.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except);
+// As vti_room_check, for a sequence that will have len_tok tokens: where others have too little, it
+// gives its own warm chunks beyond them into the pool.
+vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t len_tok);
 // Evicts blocks until the pool holds `bytes` more, or nothing is left.
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes);
 bool vti_runs_fit(const vt_manager *m, uint64_t n_run);
