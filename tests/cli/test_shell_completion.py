@@ -50,6 +50,11 @@ class Bash(unittest.TestCase):
         for command in COMMANDS - {"help", "inspect"}:
             self.assertEqual(self.complete(command, "--"), options_of(command) | {"--help"}, command)
 
+    def test_commands_of_two_words(self):
+        self.assertEqual(self.complete("bench", "re"), {"replay"})
+        self.assertEqual(self.complete("bench", "replay", "--ge"), {"--geometry"})
+        self.assertEqual(self.complete("bench", "serve", "--cors"), set())
+
     def test_values(self):
         self.assertEqual(self.complete("serve", "--log-format", ""), {"text", "json"})
         self.assertEqual(self.complete("serve", "--log-format", "=", "j"), {"json"})
@@ -93,6 +98,8 @@ class Zsh(unittest.TestCase):
         self.assertEqual(self.type("serve --log-f\tj\t"), "serve --log-format=json")
         self.assertEqual(self.type("serve --kv-type b\t"), "serve --kv-type bf16")
         self.assertEqual(self.type("help quan\t"), "help quantize")
+        self.assertEqual(self.type("bench rep\t"), "bench replay")
+        self.assertEqual(self.type("bench replay --geom\tx"), "bench replay --geometry=x")
         self.assertTrue(self.type(f"inspect {str(folder).replace(' ', chr(92) + ' ')}/uni\t").endswith("unique-model.gguf"))
 
 
@@ -111,6 +118,9 @@ class Fish(unittest.TestCase):
         for command in ("serve", "run", "bench"):
             self.assertEqual(self.complete(f"{command} --"), options_of(command) | {"--help"}, command)
         self.assertEqual(self.complete("help "), COMMANDS)
+        self.assertEqual(self.complete("bench rep"), {"replay"})
+        self.assertEqual(self.complete("bench replay --geo"), {"--geometry"})
+        self.assertEqual(self.complete("bench serve --cors"), set())
         folder = folder_with("deep/x", "file")
         self.assertIn(f"{folder}/deep/", self.complete(f"serve --swap-dir '{folder}/'"))
 

@@ -5,6 +5,7 @@
 //
 // The scripts are committed in dist/completion; the target `manual` writes them, and a test
 // compares them with what this program prints.
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,10 +33,42 @@ static void each_option(const fxi_cli_command *c, option_printer *print)
 
 static const fxi_cli_command *const commands_end = fxi_cli_commands + FXI_N_COMMAND;
 
+// Of a command of two words, the second; NULL: it has one.
+static const char *second_word(const fxi_cli_command *c)
+{
+    const char *space = strchr(c->name, ' ');
+    return space ? space + 1 : NULL;
+}
+
+// Whether `c` is the command, of two words, whose first is the name of `of`.
+static bool is_part_of(const fxi_cli_command *c, const fxi_cli_command *of)
+{
+    const size_t n = strlen(of->name);
+    return second_word(c) && strncmp(c->name, of->name, n) == 0 && c->name[n] == ' ';
+}
+
 static void print_command_names(void)
 {
     for (const fxi_cli_command *c = fxi_cli_commands; c < commands_end; c++)
-        printf(c == fxi_cli_commands ? "%s" : " %s", c->name);
+        if (!second_word(c)) printf(c == fxi_cli_commands ? "%s" : " %s", c->name);
+}
+
+// The second words that may follow a command, each behind a blank.
+static void print_second_words(const fxi_cli_command *of)
+{
+    for (const fxi_cli_command *c = fxi_cli_commands; c < commands_end; c++)
+        if (is_part_of(c, of)) printf(" %s", second_word(c));
+}
+
+// The names of two words, each in quotes, with `between` between them.
+static void print_long_names(const char *between)
+{
+    const char *before = "";
+    for (const fxi_cli_command *c = fxi_cli_commands; c < commands_end; c++) {
+        if (!second_word(c)) continue;
+        printf("%s'%s'", before, c->name);
+        before = between;
+    }
 }
 
 // "a|b|c" with blanks between the words.
@@ -67,8 +100,8 @@ static void bash_value(const fxi_cli_command *c, const fxi_opt *o)
         [VALUE_ANY] = "return", [VALUE_FILE] = "kind=-f", [VALUE_FOLDER] = "kind=-d"};
     const value_kind kind = value_kind_of(o);
     if (kind == VALUE_NONE) return;
-    printf("        %s:--%s", c->name, o->name);
-    if (o->letter) printf(" | %s:-%c", c->name, o->letter);
+    printf("        '%s':--%s", c->name, o->name);
+    if (o->letter) printf(" | '%s':-%c", c->name, o->letter);
     if (kind != VALUE_WORD) {
         printf(") %s ;;\n", act[kind]);
         return;
@@ -80,8 +113,9 @@ static void bash_value(const fxi_cli_command *c, const fxi_opt *o)
 
 static void bash_rest(const fxi_cli_command *c)
 {
-    printf("        %s:*)\n            words=\"", c->name);
+    printf("        '%s':*)\n            words=\"", c->name);
     if (c->bit == FXI_CMD_HELP) print_command_names();
+    print_second_words(c);
     printf("\n");
     each_option(c, bash_name);
     printf("                --help\"\n");
@@ -95,6 +129,7 @@ static void print_bash(void)
     printf(
         "_flexinfer() {\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words= kind=\n"
+        "    local command=${COMP_WORDS[1]}\n"
         "    COMPREPLY=()\n"
         "    # --name=value is three words here\n"
         "    if [[ $cur == = ]]; then\n"
@@ -105,7 +140,10 @@ static void print_bash(void)
         "    if ((COMP_CWORD == 1)); then\n"
         "        words=\"");
     print_command_names();
-    printf(" --help --version\"\n    else\n        case ${COMP_WORDS[1]}:$prev in\n");
+    printf(" --help --version\"\n    else\n        case ${COMP_WORDS[*]:1:2} in\n        ");
+    print_long_names(" | ");
+    printf(")\n            ((COMP_CWORD > 2)) && command=${COMP_WORDS[*]:1:2}\n            ;;\n"
+           "        esac\n        case $command:$prev in\n");
     for (c = fxi_cli_commands; c < commands_end; c++) each_option(c, bash_value);
     for (c = fxi_cli_commands; c < commands_end; c++) bash_rest(c);
     printf("        esac\n"
@@ -153,12 +191,16 @@ static void zsh_option(const fxi_cli_command *c, const fxi_opt *o)
 
 static void zsh_command(const fxi_cli_command *c)
 {
-    printf("        %s)\n            _arguments -s", c->name);
+    printf("        '%s')\n            _arguments -s", c->name);
     each_option(c, zsh_option);
     printf(" \\\n            '(- *)'{-h,--help}'[show the options]'");
     if (c->bit == FXI_CMD_HELP) {
         printf(" \\\n            '1:command:(");
         print_command_names();
+        printf(")'");
+    } else if (c->bit == FXI_CMD_BENCH) {
+        printf(" \\\n            '1:part:(");
+        print_second_words(c);
         printf(")'");
     } else if (c->max_rest) {
         printf(" \\\n            '*:file:_files'");
@@ -178,6 +220,7 @@ static void print_zsh(void)
            "command)\n"
            "    commands=(\n");
     for (c = fxi_cli_commands; c < commands_end; c++) {
+        if (second_word(c)) continue;
         printf("        '%s:", c->name);
         print_quoted(c->about, ":\\");
         printf("'\n");
@@ -186,7 +229,19 @@ static void print_zsh(void)
            "    _describe command commands && ret=0\n"
            "    ;;\n"
            "argument)\n"
-           "    case $words[1] in\n");
+           "    local name=$words[1]\n"
+           "    case \"$words[1] $words[2]\" in\n"
+           "    (");
+    print_long_names("|");
+    printf(")\n"
+           "        if ((CURRENT > 2)); then\n"
+           "            name=\"$words[1] $words[2]\"\n"
+           "            shift words\n"
+           "            ((CURRENT--))\n"
+           "        fi\n"
+           "        ;;\n"
+           "    esac\n"
+           "    case $name in\n");
     for (c = fxi_cli_commands; c < commands_end; c++) zsh_command(c);
     printf("    esac && ret=0\n"
            "    ;;\n"
@@ -204,7 +259,7 @@ static void fish_option(const fxi_cli_command *c, const fxi_opt *o)
                                         [VALUE_FOLDER] = " -x -a '(__fish_complete_directories)'",
                                         [VALUE_WORD] = " -x -a '"};
     const value_kind kind = value_kind_of(o);
-    printf("complete -c flexinfer -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+    printf("complete -c flexinfer -n '__flexinfer_runs %s' -l %s", c->name, o->name);
     if (o->letter) printf(" -s %c", o->letter);
     printf("%s", takes[kind]);
     if (kind == VALUE_WORD) {
@@ -216,23 +271,45 @@ static void fish_option(const fxi_cli_command *c, const fxi_opt *o)
     printf("'\n");
 }
 
+// When a command's name completes the line: at its first word, or behind the first of two.
+static void fish_name(const fxi_cli_command *c)
+{
+    const char *second = second_word(c);
+    if (second)
+        printf("complete -c flexinfer -n '__flexinfer_runs %.*s' -a %s -d '",
+               (int)(second - 1 - c->name), c->name, second);
+    else
+        printf("complete -c flexinfer -n __fish_use_subcommand -a %s -d '", c->name);
+}
+
 static void print_fish(void)
 {
     const fxi_cli_command *c;
+    printf("function __flexinfer_runs\n"
+           "    set -l word (commandline -opc)\n"
+           "    switch \"$word[2] $word[3]\"\n"
+           "        case ");
+    print_long_names(" ");
+    printf("\n"
+           "            test \"$argv\" = \"$word[2] $word[3]\"\n"
+           "        case '*'\n"
+           "            test \"$argv\" = \"$word[2]\"\n"
+           "    end\n"
+           "end\n");
     printf("complete -c flexinfer -n __fish_use_subcommand -f\n"
            "complete -c flexinfer -n __fish_use_subcommand -l version -d 'show the version'\n"
            "complete -c flexinfer -s h -l help -f -d 'show the commands, or the options of one'\n");
     for (c = fxi_cli_commands; c < commands_end; c++) {
-        printf("complete -c flexinfer -n __fish_use_subcommand -a %s -d '", c->name);
+        fish_name(c);
         print_quoted(c->about, "\\");
         printf("'\n");
     }
     for (c = fxi_cli_commands; c < commands_end; c++) {
         each_option(c, fish_option);
         if (c->bit != FXI_CMD_HELP && !c->max_rest)
-            printf("complete -c flexinfer -n '__fish_seen_subcommand_from %s' -f\n", c->name);
+            printf("complete -c flexinfer -n '__flexinfer_runs %s' -f\n", c->name);
     }
-    printf("complete -c flexinfer -n '__fish_seen_subcommand_from help' -f -a '");
+    printf("complete -c flexinfer -n '__flexinfer_runs help' -f -a '");
     print_command_names();
     printf("'\n");
 }
