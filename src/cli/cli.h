@@ -97,6 +97,7 @@ typedef struct fxi_cli_options {
     const char *calibration, *timeline; // NULL: not given
     float rate_per_s, speed, shrink, sample_s;
     int n_choice, beam_width, prefix_tok, max_row;
+    bool no_prefixes;
     uint64_t page_bytes;
 } fxi_cli_options;
 

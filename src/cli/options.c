@@ -87,6 +87,7 @@ static const fxi_opt rows[] = {
     {"shrink", 0, "X", FXI_OPT_FLOAT, 1, 1e6, "1", AT(shrink), TRACE, "prompts and answers are X times shorter"},
     {"choices", 0, "N", FXI_OPT_INT, 1, 64, "1", AT(n_choice), TRACE, "answers to each prompt"},
     {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), TRACE, "width of a beam search; 0: sampling"},
+    {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), TRACE, "requests share no prefixes, and none is kept"},
     {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), TRACE, "tokens before each prompt that all have in common"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(ctx_tok), FXI_CMD_REPLAY, "longest sequence in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), FXI_CMD_REPLAY, "memory of the KV cache; 0: what the model leaves of the device"},

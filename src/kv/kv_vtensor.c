@@ -23,6 +23,9 @@
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 16
 
+// Part of the budget that released memory may keep before it goes back to the system.
+#define SPARE_SHARE 16
+
 #define LARGE_PAGE_BYTES (64u << 10)
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
@@ -123,6 +126,7 @@ static vt_config config_of(const kv_vtensor *k, const fxi_kv_shape *shape)
     cfg.max_tok = (uint32_t)shape->ctx_tok;
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes;
+    cfg.spare_high_bytes = shape->budget_bytes / SPARE_SHARE;
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes;
     cfg.no_guard = shape->is_unguarded;

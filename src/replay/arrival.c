@@ -86,6 +86,7 @@ fx_status fxi_arrival_request(const fxi_load *l, const fxi_trace *t, size_t i, u
     out->max_tok = out->expect_tok = shrunk_tok(l, t->row[i].n_output);
     out->n_choice = l->n_choice;
     out->beam_width = l->beam_width;
+    out->no_cache = l->no_cache;
     out->sampling.temperature = 0;
     out->ignore_eos = true;
     return FX_OK;

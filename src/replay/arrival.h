@@ -14,6 +14,7 @@ typedef struct fxi_load {
     size_t max_row;    // requests, from the trace's start; 0: all
     int n_choice;      // answers to each prompt, at least 1
     int beam_width;    // 0: sampling
+    bool no_cache;     // requests share no prefixes, and none is recorded
     int prefix_tok;    // tokens before each prompt that all have in common
     uint64_t seed;     // of the times
 } fxi_load;

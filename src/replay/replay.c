@@ -117,6 +117,7 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
     FX_TRY(check_options(opt, err));
     FX_TRY(fxi_load_check(&opt->load, err));
     FX_TRY(fxi_replay_open(&r, err));
+    r.open_us = r.memory->owner_us;
     fxi_notes_begin(&r.notes, fxi_replay_now_us(&r), opt->sample_s * 1e6, out);
     fx_status st = run_all(&r, fxi_load_n_row(&opt->load, t), err);
     fxi_turn_end_all(r.eng, FX_FINISH_ABORT);

@@ -59,7 +59,7 @@ fx_status fxi_replay_finish(fxi_replay *r, fx_error *err)
     fxi_replay_figures *f = r->out;
     f->n_pass = r->model->n_pass;
     f->mean_batch = f->n_pass ? r->batch_sum / (double)f->n_pass : 0;
-    f->driver_s = r->memory->owner_us / 1e6;
+    f->driver_s = (r->memory->owner_us - r->open_us) / 1e6;
     f->n_preempt_recompute = r->eng->stats.n_preempt_recompute;
     f->n_preempt_swap = r->eng->stats.n_preempt_swap;
     return fxi_notes_end(&r->notes, fxi_replay_now_us(r), err);

@@ -27,6 +27,7 @@ struct fxi_replay {
     int32_t *prompt; // scratch, [cap_prompt]
     size_t cap_prompt;
     fxi_notes notes;
+    double open_us;   // of memory calls when the manager was opened
     double batch_sum; // of sequences over passes
     size_t n_open;    // clients not ended
 };

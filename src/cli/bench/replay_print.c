@@ -108,11 +108,11 @@ void fxi_replay_print_row(const char *manager, const fxi_replay_figures *f)
     printf("\n");
 }
 
-// "mooncake_synthetic.dev" of "some/folder/mooncake_synthetic.dev.csv".
+// "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv".
 static fxi_str trace_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *name = slash ? slash + 1 : path, *dot = strchr(name, '.');
     return (fxi_str){name, dot && dot != name ? (size_t)(dot - name) : strlen(name)};
 }
 

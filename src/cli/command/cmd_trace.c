@@ -45,6 +45,7 @@ static fxi_load load_of(const fxi_cli_options *o)
     l.max_row = (size_t)o->max_row;
     l.n_choice = o->n_choice;
     l.beam_width = o->beam_width;
+    l.no_cache = o->no_prefixes;
     l.prefix_tok = o->prefix_tok;
     l.seed = o->sampling.seed;
     return l;

@@ -113,10 +113,10 @@ static void put_title(drawing *d, fxi_str series, int k)
 
 static const char outputs[] =
     "set output name.'.svg'\n"
-    "set terminal svg size 760,400 dynamic font 'sans-serif,13' background 'white'\n"
+    "set terminal svg size 760,400 dynamic font 'sans-serif,13' background 'white' noenhanced\n"
     "replot\n"
     "set output name.'.png'\n"
-    "set terminal pngcairo size 1140,600 font 'sans-serif,13'\n"
+    "set terminal pngcairo size 1140,600 font 'sans-serif,13' noenhanced\n"
     "replot\n";
 
 // ---- lines -------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ const fxi_figure fxi_figures[] = {
     {"vattention-10-online", .title = "Long documents arrive at random times (arXiv, Yi-6B)",
      .kind = FXI_FIGURE_LINES, REQUESTS_PER_S, .series = "manager",
      .y = {{"first_token_p50_s", NULL}}, .y_label = "s to the first token, median",
-     .settings = "set yrange [0:60]\n"},
+     .settings = "set yrange [0:30]\n"},
     {"vattention-12-ahead", .title = "Time in memory calls that a step waits for",
      .kind = FXI_FIGURE_BARS, .x = "model", .x_label = "", .series = "manager",
      .y = {{"driver_percent", NULL}}, .y_label = "% of the time"},

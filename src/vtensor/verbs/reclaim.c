@@ -2,7 +2,7 @@
 // prefixes are evicted.
 //
 // Memory is taken in this order:
-//   1. the pool, and what the budget has left;
+//   1. the pool, and what the budget has left, unless idle spans keep more than spare_high;
 //   2. warm chunks of idle spans, the longest idle first, the last positions first;
 //   3. the spare chunks of other classes, which are destroyed;
 //   4. prefixes that no sequence uses, the least valuable block first;
@@ -245,16 +245,26 @@ static bool others_are_warm(const vt_manager *m, const vti_span *sp)
            warm_bytes(m, sp);
 }
 
+bool vti_has_surplus(const vt_manager *m)
+{
+    const uint64_t *warm = m->vset.n_warm_bytes;
+    const uint64_t bytes = warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE];
+    return m->max_runs == UINT64_MAX && bytes > m->spare_high_bytes;
+}
+
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
     uint64_t n_error = m->tally.calls.device_errors;
-    while (c->n_pool == 0 && vti_budget_left(m) < c->chunk_bytes) {
+    while (c->n_pool == 0) {
+        const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
+        if (has_room && !vti_has_surplus(m)) break;
         if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
             vti_idle_unmap_ahead(m, sp);
             return VT_NOSPACE;
         }
         if (idle_unmap_one(m, cls, 1)) continue;
+        if (has_room) break;
         if (!m->system_is_full && destroy_other(m, cls)) continue;
         if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;

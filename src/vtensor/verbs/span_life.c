@@ -47,11 +47,13 @@ void vti_span_free(vt_manager *m, vti_span *sp)
 
 // ---- Take
 
-// Counts first the chunks to be made and those in the way, then the surplus.
+// Counts first the chunks to be made and those in the way, then the surplus; all alike where
+// released spans keep more than they may.
 static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expect_tok,
                          uint32_t alias_tok)
 {
     uint64_t cost = 0;
+    const int first = vti_has_surplus(m) ? 0 : 32;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
         uint32_t n_alias = vti_group_whole(&m->geo.group[g], alias_tok);
@@ -61,7 +63,7 @@ static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expec
         uint32_t useful = l->n_warm < beyond ? l->n_warm : beyond;
         uint32_t lacking = need > useful ? need - useful : 0;
         uint32_t surplus = useful > need ? useful - need : 0;
-        cost += ((uint64_t)(lacking + l->n_warm - useful) << 32) + surplus;
+        cost += ((uint64_t)(lacking + l->n_warm - useful) << first) + surplus;
     }
     return cost;
 }
@@ -117,12 +119,23 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     return *out ? VT_OK : VT_BUSY;
 }
 
+// Where spans keep more than they may, this one keeps what the sequence is expected to need. False:
+// the device failed, and the span is quarantined.
+static bool drop_surplus(vt_manager *m, vti_span *sp, uint32_t expect_tok)
+{
+    if (expect_tok > 0 && vti_has_surplus(m))
+        for (uint32_t g = 0; g < m->geo.n_group && sp->state == VTI_SPAN_IDLE; g++)
+            (void)vti_surplus_unmap(m, sp, g, vti_group_chunks(&m->geo.group[g], expect_tok));
+    return sp->state == VTI_SPAN_IDLE;
+}
+
 vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vti_span **out)
 {
     vti_span *sp;
     if (expect_tok > m->geo.max_tok) expect_tok = m->geo.max_tok;
     (void)vti_spans_reap(m, VTI_REAP_POST);
-    VT_TRY(idle_or_new(m, expect_tok, alias_tok, &sp));
+    do VT_TRY(idle_or_new(m, expect_tok, alias_tok, &sp));
+    while (!drop_surplus(m, sp, expect_tok));
     VT_TRY(span_wipe(m, sp, alias_tok));
     vti_vset_move(&m->vset, sp, VTI_SPAN_LIVE);
     sp->generation++;

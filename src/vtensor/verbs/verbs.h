@@ -108,6 +108,9 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk);
 uint64_t vti_budget_left(const vt_manager *m);
 // Whether `bytes` more can be had by taking all that extend may take. Errors: VT_NOSPACE, VT_BUSY.
 vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes);
+// Whether spans have more warm than spare_high, and it can be used in others: then nothing new is
+// created, so that memory follows the load. Where mappings are limited, runs are worth more.
+bool vti_has_surplus(const vt_manager *m);
 // Makes the pool of the class hold a chunk, or the budget have room for one.
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste);
 uint64_t vti_pool_bytes(const vt_manager *m);
