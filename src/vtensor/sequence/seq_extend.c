@@ -79,6 +79,7 @@ static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail
     VT_TRY(vti_loan_reserve(m));
     VT_TRY(vti_span_room(m, s->span, m->geo.group[group].chunk_bytes, s->len_tok));
     vti_lane_settle(m, s->span, group);
+    if (s->span->is_lost) return VT_EDEVICE;
     VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
     VT_TRY(vti_chunk_make(m, group, &copy));
     return exchange_tail(s, group, p, copy, tail_bytes);

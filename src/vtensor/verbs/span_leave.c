@@ -83,6 +83,15 @@ static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
     return end - *first;
 }
 
+// A job that is taken back may have queued some wiping, where the lane unmaps what is warm as well,
+// and it may have left the span quarantined.
+static vt_status take_back(vt_manager *m, vti_span *sp, uint32_t group)
+{
+    if (!sp->lane[group].is_lent) return VT_OK;
+    vti_lane_settle(m, sp, group);
+    return sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp);
+}
+
 vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 {
     vti_lane *l = &sp->lane[group];
@@ -90,9 +99,9 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
     vti_order_form form = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
     if (!vti_lane_waits(l)) return VT_OK;
     if (sp->is_lost) return VT_EDEVICE;
-    VT_TRY(vti_span_is_quiet(m, sp));
     if (post && l->is_lent) return VT_BUSY;
-    vti_lane_settle(m, sp, group);
+    VT_TRY(vti_span_is_quiet(m, sp));
+    VT_TRY(take_back(m, sp, group));
     while ((n = waiting_stretch(l, &form.first)) > 0) {
         form.n = n;
         if (post && m->mapper_kind == VT_MAPPER_THREAD)

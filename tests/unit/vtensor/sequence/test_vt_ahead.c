@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "family.h"
+#include "standin/standin.h"
 #include "vtensor/structure/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
@@ -322,6 +323,32 @@ static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
     assert_int_equal(family_stats(&f).chunks_shared, 0);
 }
 
+// A job is taken back in the middle of wiping; the rest of that is queued for the device. What lies
+// there is unmapped after the device has done it.
+static void test_what_is_taken_back_is_wiped_before_it_is_unmapped(void **state)
+{
+    (void)state;
+    family_close(&f);
+    family_setup s = {.backend = ON_CUDA,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 16 * 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 16,
+                      .mapper = VT_MAPPER_OWNER};
+    family_open(&f, &s, 3);
+    family_grown(&f, 0, CHUNK_TOK);
+    assert_ok(family_fork(&f, 0, 1, CHUNK_TOK)); // so the first chunk waits when it is given up
+    assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
+    vti_lane_job *job = &f.kin[0].s->span->lane[0].job;
+    job->base.is_long = true; // a step at a time
+    while (job->n_view <= N_PLANE) assert_int_equal(work(1), 1);
+    assert_ok(family_cut(&f, 0, 0));
+    if (standin_look().n_breach > 0) fail_msg("%s", standin_look().breach);
+    assert_false(vt_seq_is_lost(f.kin[0].s));
+    assert_int_equal(family_stats(&f).chunks_shared, 0);
+}
+
 // Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
 static void test_the_thread_gives_back_what_is_too_much(void **state)
 {
@@ -378,6 +405,53 @@ static void test_a_span_that_is_lost_beside_an_extend(void **state)
     assert_int_equal(family_stats(&f).quarantined_spans, 0);
 }
 
+// The first sequence shares n_chunk chunks with another, and what it prepared has failed and could
+// not be undone; nobody has looked yet. The fake refuses to unmap what is not mapped.
+static void open_lost_unseen(uint32_t n_chunk)
+{
+    family_close(&f);
+    family_setup s = {.backend = ON_FAKE,
+                      .n_plane = N_PLANE,
+                      .row_bytes = 128,
+                      .slice_pages = 1,
+                      .n_seq = 4,
+                      .budget_chunks = 16};
+    family_open(&f, &s, 3);
+    family_grown(&f, 0, n_chunk * CHUNK_TOK);
+    assert_ok(family_fork(&f, 0, 1, n_chunk * CHUNK_TOK));
+    vt_fault_arm(f.fault, 2, UINT64_MAX / 2, VT_EDEVICE); // create, map; map, and to unmap
+    assert_ok(vt_seq_prepare(f.kin[0].s, (n_chunk + 1) * CHUNK_TOK, 1));
+    while (vti_mapper_pending(f.m->mapper) > 0) (void)sched_yield();
+    vt_fault_disarm(f.fault);
+    assert_false(vt_seq_is_lost(f.kin[0].s));
+}
+
+static void expect_lost(void)
+{
+    assert_true(vt_seq_is_lost(f.kin[0].s));
+    assert_int_equal(vt_check(f.m, NULL), VT_OK);
+    family_release(&f, 0);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(family_stats(&f).quarantined_spans, 0);
+}
+
+static void test_a_span_that_is_lost_beside_a_truncate(void **state)
+{
+    (void)state;
+    open_lost_unseen(1);
+    assert_ok(family_cut(&f, 0, 0)); // which would unmap what the other holds
+    expect_lost();
+}
+
+static void test_a_span_that_is_lost_beside_the_copy_of_a_tail(void **state)
+{
+    (void)state;
+    open_lost_unseen(2);
+    assert_ok(family_cut(&f, 0, CHUNK_TOK + 3));
+    assert_int_equal(family_grow(&f, 0, 1), VT_EDEVICE);
+    expect_lost();
+}
+
 #define OWNER(name)    cmocka_unit_test_setup_teardown(name, owner, teardown)
 #define THREADED(name) cmocka_unit_test_setup_teardown(name, threaded, teardown)
 #define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
@@ -399,12 +473,15 @@ int main(void)
         MARKS(test_a_step_fills_up_to_the_low_mark),
         OWNER(test_released_chunks_are_wiped_ahead),
         OWNER(test_the_best_fit_is_handed_on),
+        OWNER(test_what_is_taken_back_is_wiped_before_it_is_unmapped),
         THREADED(test_the_thread_does_it_beside_the_owner),
         THREADED(test_a_release_does_not_wait_for_the_thread),
         THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
         THREADED(test_the_thread_gives_back_what_is_too_much),
         THREADED(test_a_failing_thread_leaves_nobody_waiting),
         THREADED(test_a_span_that_is_lost_beside_an_extend),
+        THREADED(test_a_span_that_is_lost_beside_a_truncate),
+        THREADED(test_a_span_that_is_lost_beside_the_copy_of_a_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
