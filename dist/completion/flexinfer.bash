@@ -299,6 +299,7 @@ _flexinfer() {
                 --shrink
                 --choices
                 --beams
+                --no-prefixes
                 --prefix
                 --ctx
                 --kv-memory
@@ -327,6 +328,7 @@ _flexinfer() {
                 --shrink
                 --choices
                 --beams
+                --no-prefixes
                 --prefix
                 --seed
                 --timeline
