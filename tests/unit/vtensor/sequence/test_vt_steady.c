@@ -1,6 +1,7 @@
 // test_vt_steady.c - the steady state of a server on a device: the budget is full of prefixes that
 // nobody uses, sequences decode, end, are recorded, and others arrive. Chunks go from the evicted
-// to the growing: none is created, none destroyed, and no operation waits for the device.
+// to the growing: none is created, none destroyed, and no operation waits for the device. And the
+// load of a server that keeps no prefixes: memory follows it.
 #include "assert_vt.h"
 
 #include "standin_assert.h"
@@ -29,7 +30,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((r.rng >> 33) % below);
 }
 
-static void run_open(bool on_standin)
+static void run_open(bool on_standin, uint32_t n_spare)
 {
     vt_vmm_cuda_config cuda = {.device = 0};
     r = (run){.rng = 3, .on_standin = on_standin};
@@ -49,6 +50,7 @@ static void run_open(bool on_standin)
     cfg.max_seq = N_SEQ + 1;
     cfg.slice_bytes = r.page;
     cfg.budget_bytes = N_CHUNK * 2 * r.page;
+    if (n_spare) cfg.spare_high_bytes = n_spare * 2 * r.page;
     cfg.mapper = VT_MAPPER_OWNER;
     cfg.vmm = r.vmm;
     assert_ok(vt_manager_create(&cfg, &r.m));
@@ -152,7 +154,7 @@ static void run_steady(bool on_standin)
 {
     vt_stats before = {0};
     uint64_t n_create = 0, n_release = 0;
-    run_open(on_standin);
+    run_open(on_standin, 0);
     fill_budget();
     for (uint32_t i = 0; i < N_SEQ; i++) seq_arrive(i);
     for (uint32_t t = 0; t < WARM_UP + N_STEP; t++) {
@@ -184,11 +186,48 @@ static void test_nothing_is_created_or_destroyed_on_cuda(void **state)
     run_steady(true);
 }
 
+// Without prefixes: long and short sequences come and go in spans that once held others. What the
+// spans keep stays near the mark, however many long ones there have been.
+static void run_by_turns(bool on_standin)
+{
+    enum { N_SPARE = 12, MOST = 2 * N_SPARE };
+    vt_stats st;
+    run_open(on_standin, N_SPARE);
+    for (uint32_t t = 0; t < 400; t++) {
+        const uint32_t i = t % N_SEQ, len = draw(8) == 0 ? 300 + draw(200) : 1 + draw(40);
+        if (r.s[i]) vt_seq_release(r.s[i]);
+        step_all();
+        assert_ok(vt_seq_create(r.m, len, &r.s[i]));
+        assert_ok(vt_seq_extend(r.s[i], len));
+        step_all();
+        vt_get_stats(r.m, &st);
+        if (t > 100) assert_in_range(st.spare_bytes, 0, MOST * 2 * r.page);
+    }
+    assert_true(st.map_calls > 100);
+    vt_domain_close(r.d);
+    vt_manager_destroy(r.m);
+    if (on_standin) standin_assert_empty();
+}
+
+static void test_memory_follows_the_load_on_the_fake(void **state)
+{
+    (void)state;
+    run_by_turns(false);
+}
+
+static void test_memory_follows_the_load_on_cuda(void **state)
+{
+    (void)state;
+    run_by_turns(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_created_or_destroyed_on_the_fake),
         cmocka_unit_test(test_nothing_is_created_or_destroyed_on_cuda),
+        cmocka_unit_test(test_memory_follows_the_load_on_the_fake),
+        cmocka_unit_test(test_memory_follows_the_load_on_cuda),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
