@@ -82,12 +82,23 @@ static void fill_info(fxi_replay *r)
     info->kv_bytes_per_tok = 2 * (size_t)g->n_layer * fxi_geometry_row_bytes(g);
 }
 
-// The manager's look ahead runs beside the forward pass.
+static uint64_t n_calls(const fxi_paper_memory *m)
+{
+    return m->n_create + m->n_destroy + m->n_map + m->n_unmap + m->n_protect + m->n_swap;
+}
+
+// The manager's look ahead and its swapping run beside the forward pass, which leaves them time for
+// more than the few jobs of one call.
 static void step_beside(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
+    enum { MOST = 16 };
     fxi_replay *r = (fxi_replay *)((char *)kv->ops - offsetof(fxi_replay, kv_ops));
+    uint64_t before = 0;
     r->memory->is_beside = true;
-    r->real_ops->step(kv, ahead_tok, now_ms);
+    for (int i = 0; i < MOST && (i == 0 || n_calls(r->memory) > before); i++) {
+        before = n_calls(r->memory);
+        r->real_ops->step(kv, ahead_tok, now_ms);
+    }
     r->memory->is_beside = false;
 }
 
@@ -131,6 +142,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     FX_TRY(make_paper(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
+    eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;
     return FX_OK;

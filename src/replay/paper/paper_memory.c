@@ -178,6 +178,7 @@ static vt_status paper_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_byt
 
 static vt_status swap_bytes(vt_vmm *vmm, size_t size_bytes, uint64_t *sum)
 {
+    paper_of(vmm)->seen.n_swap++;
     add_cost(paper_of(vmm), (double)size_bytes / 1e9 * paper_of(vmm)->costs.swap_us_per_gb);
     *sum = 0;
     return VT_OK;

@@ -19,7 +19,7 @@ typedef struct fxi_memory_costs {
 typedef struct fxi_paper_memory {
     uint64_t created_bytes, mapped_bytes; // now
     uint64_t peak_created_bytes;
-    uint64_t n_create, n_destroy, n_map, n_unmap, n_protect; // calls so far
+    uint64_t n_create, n_destroy, n_map, n_unmap, n_protect, n_swap; // calls so far
     double owner_us; // of the calls that somebody waited for
     bool is_beside;  // the calls from now on run beside the forward pass: they cost nobody time
 } fxi_paper_memory;
