@@ -4,7 +4,8 @@
 // mapped. What may be dirty of the new rows is wiped, in the order of the device's work. A window
 // then gives up what no token from the old length on needs.
 //
-// A failure changes nothing that can be seen: what was backed until then stays, warm.
+// A failure changes nothing that can be seen: what was backed until then stays, warm, but for what
+// could not be wiped.
 #include "seq_undo.h"
 #include "sequence.h"
 
@@ -112,13 +113,22 @@ static vt_status tail_make_writable(vt_seq *s, uint32_t group)
 
 // ---- Growing
 
+// Nothing is missing, or is where it could not be wiped.
+static bool is_backed(const vt_seq *s, uint32_t len_tok)
+{
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++)
+        if (s->span->lane[g].is_foul) return false;
+    return cold_bytes(s, len_tok) == 0;
+}
+
 // Takes back jobs on the way, and backs what they have not.
 static vt_status back_cold(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     vti_jobs_take(m);
-    if (cold_bytes(s, len_tok) == 0) return VT_OK;
+    if (is_backed(s, len_tok)) return VT_OK;
     vti_span_settle(m, s->span);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(vti_lane_clear(m, s->span, g, false));
     VT_TRY(vti_span_room(m, s->span, cold_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (cold_in(s, g, len_tok) > 0)
@@ -159,7 +169,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
         VT_TRY(lane_make_ready(s, g));
         n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
     }
-    bool is_ready = n_more == 0 || cold_bytes(s, len_tok) == 0;
+    bool is_ready = n_more == 0 || is_backed(s, len_tok);
     if (!is_ready) VT_TRY(back_cold(s, len_tok));
     if (s->span->is_lost) return VT_EDEVICE; // by a job that has come back meanwhile
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));

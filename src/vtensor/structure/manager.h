@@ -38,6 +38,7 @@
 //   home      of a lane: the region of neighbouring names from which it takes new chunks
 //   lent      a lane whose job is with the mapper
 //   waiting   a position that is still mapped and held, until the device is done with it
+//   foul      a live lane in which chunks that could not be wiped wait to be unmapped
 //   borrowed  a chunk that a queued copy still reads; it is held until the copy is done
 //   stale     a free slot of the swap whose room the system has not got back
 //   on its way   a sequence whose rows move to the swap or back, and may not be touched
@@ -101,8 +102,8 @@
 //  9. A slot of the swap is free or belongs to one sequence and position, which the sequence owns.
 //     The rows of that position are in memory, or in the swap; nothing of the list of a sequence at
 //     rest is mapped, and a sequence on its way has a list.
-// 10. Beyond its length a lane reads as zero from dirty_end on. Chunks of the pool that are not
-//     dirty read as zero.
+// 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it is foul,
+//     no bytes of another holder. Chunks of the pool that are not dirty read as zero.
 // 11. What more than one holder can read is mapped for reading only (unless no_guard).
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H

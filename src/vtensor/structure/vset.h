@@ -77,6 +77,7 @@ typedef struct vti_lane {
     uint32_t n_run;     // runs of one view
     uint32_t home;      // first chunk of the region for new chunks, or VTI_NO_CHUNK
     bool is_lent;       // `job` is with the mapper
+    bool is_foul;       // what waits at the end may have bytes of others: it could not be wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     uint32_t *at;     // [n_position] chunk mapped there, or VTI_NO_CHUNK
     vti_plan *plan;   // [n_position] of the job

@@ -33,9 +33,11 @@ static vt_status back_all(vt_manager *m, vti_span *sp, uint32_t group, uint32_t 
 {
     vti_lane_settle(m, sp, group);
     if (sp->is_lost) return VT_EDEVICE;
-    for (uint32_t n; (n = cold_stretch(&sp->lane[group], &first, end)) > 0;)
-        VT_TRY(back_stretch(m, sp, group, first, n, wipe));
-    return VT_OK;
+    vt_status st = VT_OK;
+    for (uint32_t n; st == VT_OK && (n = cold_stretch(&sp->lane[group], &first, end)) > 0;)
+        st = back_stretch(m, sp, group, first, n, wipe);
+    if (sp->lane[group].is_foul) (void)vti_lane_clear(m, sp, group, false);
+    return st;
 }
 
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)

@@ -145,7 +145,7 @@ static bool create_step(job_run *r, bool *is_ready)
 }
 
 // The portion is mapped in all views: then it is wiped, view by view. A wipe that fails is not
-// undone, since wiping may be queued already: the chunks stay warm, and dirty.
+// undone, since wiping may be queued already: the chunks stay mapped, and dirty.
 static bool wipe_mapped(job_run *r)
 {
     vti_lane_job *job = r->job;
@@ -321,6 +321,28 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
     vti_lane_count_warm(&m->vset, sp, job->group, 1);
 }
 
+// Of what was mapped, up to the last chunk that could not be wiped.
+static uint32_t count_to_foul(const vti_lane_job *job)
+{
+    uint32_t n = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
+    while (n > 0 && !job->plan[n - 1].is_dirty) n--;
+    return n;
+}
+
+// Chunks that could not be wiped are not left where a sequence could read them: they wait with what
+// is to be unmapped, and go to the pool, dirty. (Whoever takes an idle span wipes it.)
+static void hold_foul(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+{
+    vti_lane *l = &sp->lane[group];
+    if (l->held0 == l->held1) l->held0 = l->front;
+    for (; l->held1 < end; l->held1++) {
+        if (l->at[l->held1] == VTI_NO_CHUNK) continue;
+        vti_pset_user_hold(&m->pset, l->at[l->held1]);
+        vti_lane_count_warm(&m->vset, sp, group, -1);
+    }
+    l->is_foul = true;
+}
+
 static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 {
     uint32_t stuck_end = job->is_stuck ? job->n_done + job->portion : job->n_done;
@@ -330,6 +352,9 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
             commit_backed(m, sp, job, i);
         else
             give_back_planned(m, job, i);
+    uint32_t n_foul = count_to_foul(job);
+    if (n_foul > 0 && sp->state == VTI_SPAN_LIVE && !sp->is_lost)
+        hold_foul(m, sp, job->group, job->first + n_foul);
     vti_tally_peaks(m);
 }
 

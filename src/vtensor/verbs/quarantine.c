@@ -97,7 +97,7 @@ static void let_go(vt_manager *m, vti_span *sp, uint32_t group)
     }
     l->front = l->n_owned = l->held0 = l->held1 = l->guard_end = 0;
     l->dirty_end = 0;
-    l->job.is_stuck = false;
+    l->job.is_stuck = l->is_foul = false;
     vti_lane_set_ro(&m->vset, sp, group, 0);
 }
 

@@ -31,7 +31,7 @@ static bool stays_warm(const vt_manager *m, const vti_lane *l, uint32_t position
 static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
-    for (; l->held1 > end && l->held1 > l->held0; l->held1--) {
+    for (; l->held1 > end && l->held1 > l->held0 && !l->is_foul; l->held1--) {
         uint32_t p = l->held1 - 1, chunk = l->at[p];
         if (chunk == VTI_NO_CHUNK) continue;
         if (!stays_warm(m, l, p)) return;
@@ -48,6 +48,7 @@ static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
         l->held1--;
     while (l->held0 < l->front && l->held0 < l->held1 && l->at[l->held0] == VTI_NO_CHUNK)
         l->held0++;
+    if (l->held1 <= l->n_owned) l->is_foul = false;
     if (l->held0 == l->held1) l->held0 = l->held1 = l->n_owned;
     if (l->held0 < l->front && l->held0 == l->n_owned) l->held0 = l->front;
     if (!vti_lane_waits(l) && l->n_ro > l->n_owned)

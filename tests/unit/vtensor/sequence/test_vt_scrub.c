@@ -186,6 +186,46 @@ static void test_in_memory_made_ahead(void **state)
     b_sees_nothing(3 * CHUNK_TOK);
 }
 
+// B grows into what A had, at once or ahead, and call i of that fails. False: it has no such call.
+static bool grow_into_what_a_had(uint64_t i, bool ahead)
+{
+    vt_seq *b, *a = seq_of_a(9 * CHUNK_TOK);
+    assert_ok(vt_set_budget(f.m, 9 * f.chunk_bytes));
+    assert_ok(vt_seq_create(f.m, 0, &b));
+    vt_seq_release(a);
+    if (ahead) { // into the pool, from which a job takes it
+        assert_int_equal(vt_seq_prepare(b, 1, 1), VT_NOSPACE);
+        vt_work(f.m, UINT32_MAX, NULL);
+    }
+    vt_fault_arm(f.fault, i, 0, VT_EDEVICE);
+    vt_status st = ahead ? vt_seq_prepare(b, 4 * CHUNK_TOK, 1) : vt_seq_extend(b, 4 * CHUNK_TOK);
+    if (ahead) vt_work(f.m, UINT32_MAX, NULL);
+    bool has_fired = vt_fault_fired(f.fault) > 0;
+    vt_fault_disarm(f.fault);
+    if (ahead) assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0)); // looks at it
+    assert_false(vt_seq_is_lost(b));
+    search(b);
+    if (!has_fired) assert_ok(st);
+    if (ahead) st = vt_seq_prepare(b, 0, 1); // tells how it went
+    assert_true(st == VT_OK || st == VT_EDEVICE || vt_is_shortage(st));
+    assert_ok(vt_seq_extend(b, 4 * CHUNK_TOK));
+    search(b);
+    vt_seq_release(b);
+    return has_fired;
+}
+
+static void test_in_chunks_that_could_not_be_wiped(void **state)
+{
+    for (int ahead = 0; ahead < 2; ahead++) {
+        bool has_fired = true;
+        for (uint64_t i = 0; has_fired; i++) {
+            has_fired = grow_into_what_a_had(i, ahead);
+            (void)teardown(state);
+            (void)setup(state);
+        }
+    }
+}
+
 #define BOTH(name)                                         \
     {#name ", split", name, setup, teardown, NULL},        \
     {                                                      \
@@ -203,6 +243,7 @@ int main(void)
         BOTH(test_in_slots_of_the_swap),
         BOTH(test_in_the_rest_of_a_matched_chunk),
         BOTH(test_in_memory_made_ahead),
+        BOTH(test_in_chunks_that_could_not_be_wiped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

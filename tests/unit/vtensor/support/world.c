@@ -102,12 +102,11 @@ static void verify_clean_at(world *w, const vti_span *sp, uint32_t position)
 }
 
 // The warm chunks from position `first` on read as zero, in every view. No sequence here is ever
-// truncated, so there is nothing of its own, unless the device failed to wipe a chunk.
+// truncated, so there is nothing of its own; what the device failed to wipe waits to be unmapped.
 static void verify_clean(world *w, const world_seq *q, uint32_t first)
 {
     const vti_lane *l = &q->s->span->lane[0];
-    bool has_failed = world_stats(w).device_errors > 0 || vt_fault_fired(w->fault) > 0;
-    if (vt_seq_is_lost(q->s) || (has_failed && l->dirty_end > 0)) return;
+    if (vt_seq_is_lost(q->s) || l->is_foul) return;
     for (uint32_t p = first; p < l->n_end; p++)
         if (l->at[p] != VTI_NO_CHUNK) verify_clean_at(w, q->s->span, p);
 }
