@@ -219,7 +219,7 @@ static void run_traces(bool windows, bool faults)
     t.faults = faults;
     for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
         for (uint64_t seed = 1; seed <= 6; seed++) {
-            t.budget_bytes = budgets[seed % 3];
+            t.budget_bytes = budgets[seed % 3] * (kv_world_page_bytes ? 8 : 1);
             run_trace(seed, n_step);
         }
 }
@@ -248,6 +248,16 @@ static void test_random_failures_with_windows(void **state)
     run_traces(true, true);
 }
 
+// Pages as large as a device's: vtensor lays the planes of a group side by side.
+static void test_random_calls_on_large_pages(void **state)
+{
+    (void)state;
+    kv_world_page_bytes = 64 << 10;
+    run_traces(false, false);
+    run_traces(true, false);
+    kv_world_page_bytes = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_random_calls_with_windows),
         cmocka_unit_test(test_random_failures),
         cmocka_unit_test(test_random_failures_with_windows),
+        cmocka_unit_test(test_random_calls_on_large_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

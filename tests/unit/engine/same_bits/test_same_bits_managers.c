@@ -4,6 +4,7 @@
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
+#include "vmm_fault.h"
 
 enum { N_PROMPT = 66, N_GEN = 12, N_LEVEL = 7 };
 
@@ -45,11 +46,37 @@ static void test_every_manager_with_windows(void **state)
     }
 }
 
+static struct vt_vmm *make_large_pages(void)
+{
+    vt_vmm *host, *large;
+    assert_int_equal(vt_vmm_host_open(&host), VT_OK);
+    assert_non_null(large = vt_fault_open(host));
+    vt_fault_set_granularity(large, 64 << 10);
+    return large;
+}
+
+// As on a device, where the first manager lays the planes of a group side by side.
+static void test_large_pages(void **state)
+{
+    (void)state;
+    enum { FEW = 5, N_FEW_LEVEL = 3 };
+    static const int on[] = {TINY, WINDOWED};
+    for (int i = 0; i < 2; i++) {
+        rig *r = rig_open_over(on[i], make_large_pages, N_PROMPT, FEW);
+        rig *reference = rig_open(on[i], N_PROMPT, FEW);
+        expect_same_answers(r, reference);
+        rig_compare_pairs(r, N_FEW_LEVEL);
+        rig_close(reference);
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_manager),
         cmocka_unit_test(test_every_manager_with_windows),
+        cmocka_unit_test(test_large_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,16 +306,17 @@ void rig_check_preemptions(const rig *r)
 
 static const struct model_row {
     const char *name, *path, *kv_type, *manager;
+    memory_maker *make_memory; // of the cache; NULL: the host's
 } models[] = {
-    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL},
-    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL, NULL},
-    [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL,
+    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL, NULL},
+    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL, NULL, NULL},
+    [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL, NULL,
                  NULL},
     [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
-                           "q8_0", NULL},
+                           "q8_0", NULL, NULL},
     [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf",
-                     "f32", NULL},
-    [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL},
+                     "f32", NULL, NULL},
+    [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL, NULL},
 };
 
 bool model_is_present(int model)
@@ -335,6 +336,7 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
                       .swap_bytes = 64 << 20};
+    if (m->make_memory) return unthreaded_open_over(m->make_memory(), m->path, opt);
     return unthreaded_open(m->path, opt);
 }
 
@@ -365,9 +367,16 @@ rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen)
     return open_rig(&row, RIG_CTX_TOK, n_prompt, n_gen);
 }
 
+rig *rig_open_over(int model, memory_maker *make_memory, int n_prompt, int n_gen)
+{
+    struct model_row row = models[model];
+    row.make_memory = make_memory;
+    return open_rig(&row, RIG_CTX_TOK, n_prompt, n_gen);
+}
+
 rig *rig_open_file(const char *path, int n_prompt, int n_gen)
 {
-    return open_rig(&(struct model_row){path, path, NULL, NULL}, 0, n_prompt, n_gen);
+    return open_rig(&(struct model_row){path, path, NULL, NULL, NULL}, 0, n_prompt, n_gen);
 }
 
 void rig_close(rig *r)

@@ -38,6 +38,9 @@ typedef struct rig {
 
 // Prompts of n_prompt tokens, n_gen to be generated.
 rig *rig_open(int model, int n_prompt, int n_gen);
+// The same over memory that this makes, once for each engine, which then owns it.
+typedef struct vt_vmm *memory_maker(void);
+rig *rig_open_over(int model, memory_maker *make_memory, int n_prompt, int n_gen);
 // The same with this KV manager, whose memory is allocated at start: not more than it needs.
 rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen);
 // The model of a file, with its own context. path: kept as the rig's name

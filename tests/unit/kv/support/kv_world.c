@@ -84,6 +84,8 @@ static void verify_rows(kv_world *w, int i)
 
 // ---- life --------------------------------------------------------------------------------------
 
+size_t kv_world_page_bytes;
+
 fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
 {
     fxi_kv_shape s = {.layout = {1, {{4, ROW_BYTES, 0}}},
@@ -110,6 +112,7 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
         vt_vmm *host;
         assert_int_equal(vt_vmm_host_open(&host), VT_OK);
         s.vmm = w->fault = vt_fault_open(host);
+        vt_fault_set_granularity(w->fault, kv_world_page_bytes);
     }
     w->layout = s.layout;
     if (fxi_kv_open(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);

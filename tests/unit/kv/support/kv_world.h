@@ -41,6 +41,9 @@ typedef struct kv_world {
 // Planes of one kind; with `windows` others, of which a token reads the last 40 rows.
 fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows);
 
+// Granularity of the memory of managers that are opened; 0, and at first: the host's.
+extern size_t kv_world_page_bytes;
+
 // Opens the manager; errors end the test.
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape);
 void kv_world_close(kv_world *w); // and nothing is left in the system

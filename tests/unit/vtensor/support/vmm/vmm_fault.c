@@ -19,6 +19,7 @@ enum {
 typedef struct fault {
     vt_vmm vmm;
     vt_vmm *inner;
+    size_t granularity;     // 0: the inner one's
     pthread_mutex_t mu;     // guards all below
     pthread_cond_t changed; // hold.., n_held
     mode mode;
@@ -116,8 +117,8 @@ static vt_status strike(vt_vmm *vmm, int how)
 
 static size_t fault_granularity(vt_vmm *vmm)
 {
-    vt_vmm *in = fault_of(vmm)->inner;
-    return in->ops->granularity(in);
+    const fault *f = fault_of(vmm);
+    return f->granularity ? f->granularity : f->inner->ops->granularity(f->inner);
 }
 
 static uint64_t fault_max_runs(vt_vmm *vmm)
@@ -300,6 +301,11 @@ static void arm(fault *f, mode how)
 {
     f->mode = how;
     f->n_call = f->n_fired = 0;
+}
+
+void vt_fault_set_granularity(vt_vmm *vmm, size_t bytes)
+{
+    fault_of(vmm)->granularity = bytes;
 }
 
 void vt_fault_arm(vt_vmm *vmm, uint64_t i, uint64_t n_more, vt_status st)
