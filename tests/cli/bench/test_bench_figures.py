@@ -1,9 +1,16 @@
 """`flexinfer bench figures`: figures of every kind from rows of CSV, their scripts, and clear errors."""
+import re
 import shutil
+import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import cli
+
+PROJECT = Path(__file__).resolve().parents[3]
+EVALUATION = PROJECT / "bench" / "evaluation"
+TABLE = PROJECT / "src" / "cli" / "figures" / "figure_table.c"
 
 WASTE = """manager,used_percent,reserved_percent,internal_percent,external_percent,cached_percent,spare_percent
 vtensor,91,0,1,0,6,2
@@ -47,6 +54,17 @@ class Figures(unittest.TestCase):
         self.draw(folder("from", vllm_13_batch=BATCH), to)
         script = (to / "vllm-13-batch.gp").read_text()
         self.assertIn('"sharegpt" 14.25 14\n"alpaca" 57 57.5\n', script)
+
+    @unittest.skipUnless((cli.SHARED / "traces").is_dir(), "../shared/data not present")
+    def test_every_figure(self):
+        """bench/evaluation makes data for each figure of the table, with a few requests each."""
+        to = folder("evaluation")
+        done = subprocess.run([EVALUATION, "--quick", cli.SHARED / "traces", to], capture_output=True, text=True,
+                              env=cli.clean_env({"PROGRAM": str(cli.PROGRAM)}), timeout=250, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = set(re.findall(r'^ *\{ *"(v[\w-]+)"', TABLE.read_text(), re.MULTILINE))
+        self.assertGreater(len(names), 20)
+        self.assertEqual({path.stem for path in to.glob("*.svg")}, names)
 
     def test_errors(self):
         to = folder("to")
