@@ -203,8 +203,9 @@ static bool copy_ended(vt_seq *s)
     vti_copy *c = &s->move->copy;
     if (c->is_lent) return false;
     if (c->job.st != VT_OK || c->job.n_done == c->job.n) return true;
-    if (vti_copy_post(s->m, c) == VT_ENOMEM) c->job.st = VT_ENOMEM;
-    return c->job.st != VT_OK; // a full queue: later
+    if (vti_copy_post(s->m, c) != VT_ENOMEM) return false; // with the mapper, or its queue is full
+    c->job.st = VT_ENOMEM;
+    return true;
 }
 
 static bool pass_fence(vt_seq *s)

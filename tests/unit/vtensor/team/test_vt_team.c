@@ -1,8 +1,11 @@
 // test_vt_team.c - the same operation on several managers is all or nothing.
 //
-// Ranks have different budgets and different planes. First every call of every rank's backend fails
-// once, in each operation: afterwards all ranks agree, and a retry succeeds. Then random traces,
-// with shortages in one rank at a time and with random faults.
+// Ranks have different budgets and different planes: rows of one kind, a state beside them, or
+// windows and scales beside them. First every call of every rank's backend fails once, in each
+// operation: afterwards all ranks agree, and a retry succeeds. Then random traces, with shortages in
+// one rank at a time and with random faults; then the same beside the ranks' mapper threads.
+//
+// VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the traces longer.
 #include "assert_vt.h"
 
 #include <string.h>
@@ -12,14 +15,24 @@
 #include "vmm_fault.h"
 #include "vtensor/team.h"
 
-enum { MAX_RANK = 3, MAX_SEQ = 6, MAX_TOK = 256, CHUNK_TOK = 32 };
+enum {
+    MAX_RANK = 3,
+    MAX_SEQ = 6,
+    MAX_TOK = 256,
+    CHUNK_TOK = 32,
+    ROW_BYTES = VT_FAKE_PAGE_BYTES / CHUNK_TOK
+};
+
+typedef enum rig_kind { PLAIN = 0, WITH_STATE, WITH_WINDOWS, N_RIG_KIND } rig_kind;
 
 typedef struct rig {
     uint32_t n;
+    rig_kind kind;
     vt_team *t;
     vt_team_domain *d;
     vt_manager *m[MAX_RANK];
-    vt_vmm *fault[MAX_RANK];
+    vt_vmm *fault[MAX_RANK], *fake[MAX_RANK];
+    uint32_t n_plane[MAX_RANK]; // of tokens, from plane 0 on, but for those behind a state
     vt_fake_report end[MAX_RANK];
     vt_team_seq *seq[MAX_SEQ];
     uint32_t len[MAX_SEQ];
@@ -42,35 +55,54 @@ static size_t chunk_bytes(uint32_t k)
     return (2 + k) * (size_t)VT_FAKE_PAGE_BYTES;
 }
 
-static void rank_open(uint32_t k, uint64_t budget_chunks, bool with_state)
+static uint32_t groups_of(uint32_t k, vt_group group[3])
 {
+    static const uint32_t n_group[N_RIG_KIND] = {1, 2, 3};
+    group[0] = (vt_group){.kind = VT_GROUP_TOKENS, .n_plane = 2 + k, .row_bytes = ROW_BYTES};
+    group[1] = (vt_group){.kind = VT_GROUP_STATE, .n_plane = 1, .row_bytes = 5000};
+    group[2] = (vt_group){.kind = VT_GROUP_TOKENS, .n_plane = 1, .row_bytes = 4};
+    if (r.kind == WITH_WINDOWS)
+        group[1] = (vt_group){.kind = VT_GROUP_TOKENS,
+                              .n_plane = 1 + k,
+                              .row_bytes = ROW_BYTES,
+                              .window_tok = 40 + 9 * k};
+    return n_group[r.kind];
+}
+
+static void rank_open(uint32_t k, uint64_t budget_chunks, vt_mapper mapper)
+{
+    vt_group groups[3];
     vt_vmm *fake = vt_fake_open();
     assert_non_null(fake);
     vt_fake_set_epitaph(fake, &r.end[k]);
+    r.fake[k] = fake;
     r.fault[k] = vt_fault_open(fake);
     assert_non_null(r.fault[k]);
-    const vt_group groups[] = {
-        {.kind = VT_GROUP_TOKENS, .n_plane = 2 + k, .row_bytes = VT_FAKE_PAGE_BYTES / CHUNK_TOK},
-        {.kind = VT_GROUP_STATE, .n_plane = 1, .row_bytes = 5000}};
     vt_config cfg = vt_config_default();
     cfg.group = groups;
-    cfg.n_group = with_state ? 2 : 1;
+    cfg.n_group = groups_of(k, groups);
+    r.n_plane[k] = groups[0].n_plane + (r.kind == WITH_WINDOWS ? groups[1].n_plane : 0);
     cfg.max_tok = MAX_TOK;
     cfg.max_seq = MAX_SEQ;
     cfg.budget_bytes = budget_chunks * chunk_bytes(k);
     cfg.swap_bytes = 64 * chunk_bytes(k);
     cfg.swap_dir = "/tmp";
-    cfg.mapper = VT_MAPPER_OWNER;
+    cfg.mapper = mapper;
     cfg.vmm = r.fault[k];
     assert_ok(vt_manager_create(&cfg, &r.m[k]));
 }
 
-static void rig_open(uint32_t n, const uint64_t *budget_chunks, bool with_state)
+static void rig_open_as(uint32_t n, const uint64_t *budget_chunks, rig_kind kind, vt_mapper mapper)
 {
-    r = (rig){.n = n, .rng = 7};
-    for (uint32_t k = 0; k < n; k++) rank_open(k, budget_chunks[k], with_state);
+    r = (rig){.n = n, .kind = kind, .rng = 7};
+    for (uint32_t k = 0; k < n; k++) rank_open(k, budget_chunks[k], mapper);
     assert_ok(vt_team_create(r.m, n, &r.t));
     assert_ok(vt_team_domain_open(r.t, "team", 4, &r.d));
+}
+
+static void rig_open(uint32_t n, const uint64_t *budget_chunks, rig_kind kind)
+{
+    rig_open_as(n, budget_chunks, kind, VT_MAPPER_OWNER);
 }
 
 static void rig_close(void)
@@ -116,12 +148,33 @@ static vt_status op_create(uint32_t i, uint32_t j)
     return st;
 }
 
+// New rows are zero in every rank, whatever was taken back there before; then they are written.
+static void write_rank(uint32_t i, uint32_t k, uint32_t from_tok)
+{
+    const vt_seq *s = vt_team_seq_rank(r.seq[i], k);
+    for (uint32_t p = 0; p < r.n_plane[k]; p++)
+        for (uint32_t t = from_tok; t < r.len[i]; t++) {
+            uintptr_t row = (uintptr_t)vt_seq_plane(s, p) + t * vt_plane_stride(r.m[k], p);
+            if (!vt_fake_is_zero(r.fake[k], row, ROW_BYTES))
+                fail_msg("rank %u, plane %u, token %u is not zero", k, p, t);
+            vt_fake_touch(r.fake[k], row, ROW_BYTES);
+        }
+}
+
+static void has_grown(uint32_t i, uint32_t len_tok)
+{
+    uint32_t from_tok = r.len[i];
+    if (len_tok <= from_tok) return;
+    r.len[i] = len_tok;
+    for (uint32_t k = 0; k < r.n; k++) write_rank(i, k, from_tok);
+}
+
 static vt_status op_extend(uint32_t i, uint32_t j)
 {
     (void)j;
     uint32_t len = r.len[i] + 70 < MAX_TOK ? r.len[i] + 70 : MAX_TOK;
     vt_status st = vt_team_seq_extend(r.seq[i], len);
-    if (st == VT_OK && len > r.len[i]) r.len[i] = len;
+    if (st == VT_OK) has_grown(i, len);
     return st;
 }
 
@@ -225,7 +278,7 @@ static vt_status op_many(uint32_t i, uint32_t j)
     vt_team_seq *const both[2] = {r.seq[i], r.seq[i]};
     vt_status st = vt_team_seq_extend_many(both, to, 2, &n_done);
     assert_true((st == VT_OK) == (n_done == 2));
-    if (st == VT_OK) r.len[i] = to[1];
+    if (st == VT_OK) has_grown(i, to[1]);
     return st;
 }
 
@@ -263,11 +316,13 @@ static void set_stage(bool out)
     if (out) assert_ok(op_swap_out(0, 0));
 }
 
+static rig_kind sweep_kind;
+
 // Call number i of rank k fails in the operation. False: it has no such call.
 static bool sweep_one(op_fn *op, bool out, uint32_t k, uint64_t i, uint64_t n_more, vt_status how)
 {
-    const uint64_t budget[MAX_RANK] = {40, 30, 20};
-    rig_open(MAX_RANK, budget, false);
+    const uint64_t budget[MAX_RANK] = {60, 50, 40};
+    rig_open(MAX_RANK, budget, sweep_kind);
     set_stage(out);
     vt_fault_arm(r.fault[k], i, n_more, how);
     vt_status st = op(0, 2);
@@ -296,8 +351,11 @@ static void test_a_failing_call_of_one_rank_changes_none(void **state)
     (void)state;
     op_fn *const in[] = {op_create,   op_extend,  op_fork, op_truncate, op_match, op_record,
                          op_swap_out, op_prepare, op_step, op_evict,    op_many,  op_budget};
-    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++) sweep_op(in[i], false);
-    sweep_op(op_swap_in, true);
+    for (sweep_kind = PLAIN; sweep_kind < N_RIG_KIND; sweep_kind++) {
+        for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+            if (sweep_kind == PLAIN || in[i] != op_truncate) sweep_op(in[i], false);
+        sweep_op(op_swap_in, true);
+    }
 }
 
 // ---- Traces
@@ -332,7 +390,7 @@ static bool op_makes(op_fn *op)
     return ops[k].makes;
 }
 
-static void trace_step(bool faulty, bool with_state)
+static void trace_step(bool faulty)
 {
     uint32_t i = draw(MAX_SEQ), j = draw(MAX_SEQ);
     if (r.seq[i] && vt_team_seq_is_lost(r.seq[i])) (void)op_release(i, i);
@@ -343,18 +401,18 @@ static void trace_step(bool faulty, bool with_state)
     vt_status st = op(i, j);
     assert_int_not_equal(st, VT_ENOMEM);
     if (!faulty) assert_int_not_equal(st, VT_EDEVICE);
-    if (st == VT_EINVAL) assert_true(out || with_state);
+    if (st == VT_EINVAL) assert_true(out || r.kind != PLAIN);
 }
 
-static void run_trace(uint32_t n, const uint64_t *budget, bool with_state, bool faulty)
+static void run_trace(uint32_t n, const uint64_t *budget, rig_kind kind, bool faulty)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 11), n_step = env_or("VT_TEST_STEPS", 1500);
-    rig_open(n, budget, with_state);
+    rig_open(n, budget, kind);
     r.rng = seed;
     for (uint64_t s = 0; s < n_step; s++) {
         if (faulty && s % 3 > 0)
             vt_fault_arm_random(r.fault[s % n], seed ^ (s << 20), 2 + (uint32_t)(s % 9));
-        trace_step(faulty, with_state);
+        trace_step(faulty);
         verify_team();
     }
     rig_close();
@@ -366,12 +424,40 @@ static void test_ranks_never_differ(void **state)
     const uint64_t roomy[] = {60, 60, 60}, first_is_poor[] = {14, 40, 60},
                    last_is_poor[] = {50, 40, 13};
     for (int faulty = 0; faulty < 2; faulty++) {
-        run_trace(2, roomy, false, faulty);
-        run_trace(2, first_is_poor, false, faulty);
-        run_trace(3, first_is_poor, false, faulty);
-        run_trace(3, last_is_poor, false, faulty);
-        run_trace(3, last_is_poor, true, faulty);
+        run_trace(2, roomy, PLAIN, faulty);
+        run_trace(2, first_is_poor, PLAIN, faulty);
+        run_trace(3, first_is_poor, PLAIN, faulty);
+        run_trace(3, last_is_poor, PLAIN, faulty);
+        run_trace(3, last_is_poor, WITH_STATE, faulty);
+        run_trace(2, first_is_poor, WITH_WINDOWS, faulty);
+        run_trace(3, last_is_poor, WITH_WINDOWS, faulty);
     }
+}
+
+// Ranks get ahead at different speeds.
+static void run_soak(uint64_t seed, rig_kind kind, bool faulty)
+{
+    const uint64_t budget[] = {16 + seed % 40, 40, 18};
+    rig_open_as(3, budget, kind, VT_MAPPER_THREAD);
+    r.rng = seed;
+    for (uint32_t k = 0; k < r.n; k++) vt_fault_set_delay(r.fault[k], seed + k, 10u << k);
+    for (uint64_t s = 0; s < 300; s++) {
+        if (faulty && s % 3 > 0)
+            vt_fault_arm_random(r.fault[s % 3], seed ^ (s << 20), 4 + (uint32_t)(s % 9));
+        trace_step(faulty);
+        for (uint32_t k = 0; k < r.n; k++) vt_fault_disarm(r.fault[k]);
+        if (s % 16 == 0) verify_team();
+    }
+    verify_team();
+    rig_close();
+}
+
+static void test_ranks_never_differ_beside_their_mappers(void **state)
+{
+    (void)state;
+    uint64_t seed = env_or("VT_TEST_SEED", 11), n_round = env_or("VT_TEST_STEPS", 3600) / 300;
+    for (uint64_t i = 0; i < n_round; i++)
+        run_soak(seed + i, (rig_kind)(i % N_RIG_KIND), i / N_RIG_KIND % 2);
 }
 
 // ---- Details
@@ -380,7 +466,7 @@ static void test_a_match_is_what_all_ranks_have(void **state)
 {
     (void)state;
     const uint64_t budget[] = {40, 40};
-    rig_open(2, budget, false);
+    rig_open(2, budget, PLAIN);
     assert_ok(op_create(0, 0));
     assert_ok(vt_team_seq_extend(r.seq[0], 96));
     assert_ok(vt_team_seq_record(r.seq[0], r.d, prompt, 96, NULL));
@@ -402,7 +488,7 @@ static void test_an_extend_with_a_state_is_taken_back(void **state)
 {
     (void)state;
     const uint64_t budget[] = {40, 40, 9};
-    rig_open(3, budget, true);
+    rig_open(3, budget, WITH_STATE);
     assert_ok(op_create(0, 0));
     assert_ok(vt_team_seq_extend(r.seq[0], 40));
     r.len[0] = 40;
@@ -419,7 +505,7 @@ static void test_bad_teams_are_refused(void **state)
 {
     (void)state;
     const uint64_t budget[] = {10, 10};
-    rig_open(2, budget, false);
+    rig_open(2, budget, PLAIN);
     vt_manager *twice[] = {r.m[0], r.m[0]};
     vt_team *t;
     assert_int_equal(vt_team_create(twice, 2, &t), VT_EINVAL);
@@ -434,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_failing_call_of_one_rank_changes_none),
         cmocka_unit_test(test_ranks_never_differ),
+        cmocka_unit_test(test_ranks_never_differ_beside_their_mappers),
         cmocka_unit_test(test_a_match_is_what_all_ranks_have),
         cmocka_unit_test(test_an_extend_with_a_state_is_taken_back),
         cmocka_unit_test(test_bad_teams_are_refused),
