@@ -2,8 +2,8 @@
 //
 // Ranks have different budgets and different planes: rows of one kind, a state beside them, or
 // windows and scales beside them. First every call of every rank's backend fails once, in each
-// operation: afterwards all ranks agree, and a retry succeeds. Then random traces, with shortages in
-// one rank at a time and with random faults; then the same beside the ranks' mapper threads.
+// operation: afterwards all ranks agree, and a retry succeeds. Then random traces, with shortages
+// in one rank at a time and with random faults; then the same beside the ranks' mapper threads.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the traces longer.
 #include "assert_vt.h"
