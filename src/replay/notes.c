@@ -45,15 +45,23 @@ static void add_load_sample(fxi_notes *n, double now_us, const fxi_load_state *s
     n->next_sample_us = now_us + n->sample_us;
 }
 
-void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *since_last)
+void fxi_notes_stop(fxi_notes *n, double now_us)
 {
-    const double us = now_us - n->noted_us;
-    add_bytes(&n->out->mean, &since_last->kv, us);
-    if (since_last->kv.mapped > n->out->peak_mapped_bytes)
-        n->out->peak_mapped_bytes = since_last->kv.mapped;
+    const double us = n->has_last ? now_us - n->noted_us : 0;
+    add_bytes(&n->out->mean, &n->last.kv, us);
     n->busy_us += us;
     n->noted_us = now_us;
-    if (n->sample_us > 0 && now_us >= n->next_sample_us) add_load_sample(n, now_us, since_last);
+    n->has_last = false;
+}
+
+void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *from_now_on)
+{
+    fxi_notes_stop(n, now_us);
+    n->last = *from_now_on;
+    n->has_last = true;
+    if (n->last.kv.mapped > n->out->peak_mapped_bytes)
+        n->out->peak_mapped_bytes = n->last.kv.mapped;
+    if (n->sample_us > 0 && now_us >= n->next_sample_us) add_load_sample(n, now_us, &n->last);
 }
 
 // ---- requests ----------------------------------------------------------------------------------

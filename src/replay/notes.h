@@ -59,6 +59,8 @@ typedef struct fxi_notes {
     double start_us, noted_us; // the first arrival; up to when the state was noted
     double busy_us;            // of that time, requests ran
     double sample_us, next_sample_us;
+    fxi_load_state last; // what holds since noted_us,
+    bool has_last;       // if anything runs
     fxi_series first, per_tok;
     bool no_memory;
 } fxi_notes;
@@ -66,7 +68,8 @@ typedef struct fxi_notes {
 // sample_us 0: no samples. *out must be empty; the caller frees it.
 void fxi_notes_begin(fxi_notes *n, double now_us, double sample_us, fxi_replay_figures *out);
 void fxi_notes_idle(fxi_notes *n, double now_us); // nothing ran since the last note
-void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *since_last);
+void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *from_now_on);
+void fxi_notes_stop(fxi_notes *n, double now_us); // nothing runs from now on
 void fxi_notes_first(fxi_notes *n, double us); // a first token, `us` after its request's arrival
 void fxi_notes_done(fxi_notes *n, double us, int n_output); // us, tokens of its first answer
 // Fills the figures that follow from the notes, and frees those. FX_ENOMEM: something could not be

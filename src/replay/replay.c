@@ -73,10 +73,12 @@ static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 // Nothing runs until the next arrival.
 static void sleep_until(fxi_replay *r, double us)
 {
-    const double now_us = fxi_replay_now_us(r);
-    if (us <= now_us) return;
-    r->model->clock_us += us - now_us;
-    (void)fxi_turn_run(r->eng); // idle: memory may go back
+    if (us <= fxi_replay_now_us(r)) return;
+    (void)fxi_turn_run(r->eng); // idle from now on
+    if (us > fxi_replay_now_us(r)) r->model->clock_us += us - fxi_replay_now_us(r);
+    r->memory->is_beside = true; // what is given back was given back meanwhile
+    (void)fxi_turn_run(r->eng);
+    r->memory->is_beside = false;
     fxi_notes_idle(&r->notes, fxi_replay_now_us(r));
 }
 
@@ -94,6 +96,7 @@ static fx_status run_all(fxi_replay *r, size_t n_row, fx_error *err)
             if (++next < n_row) after_us = fxi_arrival_us(&r->opt->load, r->t, next, after_us);
         }
         if (r->n_open > 0) FX_TRY(take_turn(r, &n_empty, err));
+        if (r->n_open == 0) fxi_notes_stop(&r->notes, fxi_replay_now_us(r));
     }
     return FX_OK;
 }

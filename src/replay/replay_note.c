@@ -26,7 +26,7 @@ void fxi_replay_note_pass(void *replay)
     fxi_replay *r = replay;
     const fxi_load_state now = load_now(r);
     fxi_notes_state(&r->notes, fxi_replay_now_us(r), &now);
-    r->batch_sum += now.n_running;
+    r->batch_sum += r->model->n_seq;
 }
 
 static void note_last(fxi_replay_client *c, const fx_event *ev, double us)
@@ -38,6 +38,7 @@ static void note_last(fxi_replay_client *c, const fx_event *ev, double us)
     }
     r->out->n_prompt_tok += (uint64_t)ev->n_prompt;
     r->out->n_cached_tok += (uint64_t)ev->n_cached;
+    r->out->n_output_tok += c->n_all;
     fxi_notes_done(&r->notes, us, c->n_output);
 }
 
@@ -46,7 +47,7 @@ void fxi_replay_on_event(void *client, const fx_event *ev)
     fxi_replay_client *c = client;
     fxi_replay *r = c->r;
     const double us = fxi_replay_now_us(r) - c->arrival_us;
-    r->out->n_output_tok += ev->token >= 0;
+    c->n_all += ev->token >= 0;
     if (ev->token >= 0 && ev->choice == 0 && c->n_output++ == 0) fxi_notes_first(&r->notes, us);
     if (!ev->last) return;
     note_last(c, ev, us);

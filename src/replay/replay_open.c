@@ -67,7 +67,8 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
                         .max_queue = 1 << 24,
                         .max_queue_tok = INT64_MAX / 2,
                         .step_tok = o->step_tok > o->max_seq ? o->step_tok : o->max_seq,
-                        .step_ms = 1 << 20};
+                        .step_ms = 1 << 20,
+                        .cache_idle_s = 600};
 }
 
 static void fill_info(fxi_replay *r)

@@ -12,7 +12,8 @@ typedef struct fxi_replay fxi_replay;
 typedef struct fxi_replay_client {
     fxi_replay *r;
     double arrival_us;
-    int n_output; // tokens of its first answer so far
+    int n_output;   // tokens of its first answer so far
+    uint64_t n_all; // of all its answers
 } fxi_replay_client;
 
 struct fxi_replay {

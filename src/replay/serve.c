@@ -28,7 +28,8 @@ typedef struct trace_run {
 typedef struct trace_client { // a request on its way; freed with its last event
     trace_run *r;
     double arrival_us;
-    int n_output; // tokens of its first answer so far
+    int n_output;   // tokens of its first answer so far
+    uint64_t n_all; // of all its answers
 } trace_client;
 
 static double now_us(void)
@@ -48,6 +49,7 @@ static void note_served(trace_client *c, const fx_event *ev, double us)
     }
     r->out->n_prompt_tok += (uint64_t)ev->n_prompt;
     r->out->n_cached_tok += (uint64_t)ev->n_cached;
+    r->out->n_output_tok += c->n_all;
     fxi_notes_done(&r->notes, us, c->n_output);
 }
 
@@ -58,7 +60,7 @@ static void on_serve_event(void *client, const fx_event *ev)
     const double us = now_us() - c->arrival_us;
     const bool last = ev->last;
     pthread_mutex_lock(&r->mu);
-    r->out->n_output_tok += ev->token >= 0;
+    c->n_all += ev->token >= 0;
     if (ev->token >= 0 && ev->choice == 0 && c->n_output++ == 0) fxi_notes_first(&r->notes, us);
     if (last) note_served(c, ev, us);
     pthread_mutex_unlock(&r->mu);
@@ -120,7 +122,7 @@ static bool look_at_load(trace_run *r, size_t *n_done)
     if (busy)
         fxi_notes_state(&r->notes, now_us(), &state);
     else
-        fxi_notes_idle(&r->notes, now_us());
+        fxi_notes_stop(&r->notes, now_us());
     *n_done = r->out->n_done + r->n_failed + r->out->n_refused;
     pthread_mutex_unlock(&r->mu);
     r->running_sum += busy ? (double)s.n_running : 0;

@@ -269,6 +269,8 @@ static void test_limits(void **state)
     for (int i = 0; i < 12; i++) http_send(fd, "X-Long%d: %.1500s\r\n", i, huge);
     http_send(fd, "\r\n");
     expect(http_read(fd), 431, "invalid_request_error");
+    char rest[16];
+    assert_int_equal(read(fd, rest, sizeof rest), 0); // closed: its framing was not checked
     close(fd);
     free(fits), free(large), free(huge);
     end(f);

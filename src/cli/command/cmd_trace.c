@@ -163,6 +163,7 @@ static fx_status run_manager(trace_job *j, const char *manager, fx_error *err)
 static fx_status run_managers(trace_job *j, fx_error *err)
 {
     char name[32];
+    if (!*j->o->managers) return fxi_fail(err, FX_EINVAL, "--kv: no manager is named");
     for (const char *p = j->o->managers; *p;) {
         const size_t n = strcspn(p, ",");
         if (n == 0 || n >= sizeof name)

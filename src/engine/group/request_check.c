@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_STOP_BYTES ((size_t)2 << 30) // lengths of stop strings fit in 32 bits
@@ -95,33 +96,40 @@ static fx_status check_bias(const fx_engine *eng, const fx_sampling *s, fx_error
     return FX_OK;
 }
 
-static bool has_id(const int32_t *id, size_t n, int32_t what)
+// Marks of tokens, so that long lists are not searched for each other's ids.
+enum { BANNED = 1, ENDS = 2 };
+
+static void mark_ids(const fx_engine *eng, uint8_t *mark, int bit, const int32_t *id, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (id[i] == what) return true;
-    return false;
+        if (id[i] >= 0 && id[i] < eng->info.n_vocab) mark[id[i]] |= (uint8_t)bit;
 }
 
-static bool is_banned(const fx_sampling *s, int32_t tok)
+static void mark_all(const fx_engine *eng, uint8_t *mark, const fx_request *req)
 {
+    const fx_sampling *s = &req->sampling;
     for (size_t i = 0; i < s->n_ban_run; i++)
-        if (s->ban_run[i].n == 1 && s->ban_run[i].id[0] == tok) return true;
-    return has_id(s->ban, s->n_ban, tok);
+        if (s->ban_run[i].n == 1) mark_ids(eng, mark, BANNED, s->ban_run[i].id, 1);
+    mark_ids(eng, mark, BANNED, s->ban, s->n_ban);
+    mark_ids(eng, mark, ENDS, eng->end_tok, (size_t)eng->n_end_tok);
+    mark_ids(eng, mark, ENDS, req->stop_token, req->n_stop_token);
 }
 
 // Of the tokens that are allowed, one must not be banned, and one must go on before min_tok.
 static fx_status check_something_left(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     const fx_sampling *s = &req->sampling;
-    bool some = !s->n_allow, goes_on = some || !s->min_tok;
+    if (!s->n_allow) return FX_OK;
+    uint8_t *mark = calloc((size_t)eng->info.n_vocab, 1);
+    if (!mark) return fxi_fail(err, FX_ENOMEM, "no memory to check the tokens that are allowed");
+    mark_all(eng, mark, req);
+    bool some = false, goes_on = !s->min_tok;
     for (size_t i = 0; i < s->n_allow; i++) {
-        const int32_t tok = s->allow[i];
-        if (is_banned(s, tok)) continue;
-        some = true;
-        if (!has_id(eng->end_tok, (size_t)eng->n_end_tok, tok) &&
-            !has_id(req->stop_token, req->n_stop_token, tok))
-            goes_on = true;
+        const uint8_t is = mark[s->allow[i]];
+        some |= !(is & BANNED);
+        goes_on |= !is;
     }
+    free(mark);
     if (!some) return fxi_fail(err, FX_EINVAL, "allow: every token that is allowed is banned too");
     if (!goes_on)
         return fxi_fail(err, FX_EINVAL,

@@ -337,14 +337,19 @@ static uint64_t paged_growth(const fxi_kv *kv, const fxi_kv_seq *seq, int end_to
            k->block_bytes;
 }
 
-static void paged_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+static void paged_tick(fxi_kv *kv, uint64_t now_ms)
 {
     fxi_paged *k = fxi_paged_of(kv);
-    (void)ahead_tok;
     k->now_ms = now_ms;
     if (now_ms < k->age_ms) return;
     fxi_page_age(k);
     k->age_ms = now_ms + AGE_MS;
+}
+
+static void paged_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
+{
+    (void)ahead_tok;
+    paged_tick(kv, now_ms);
 }
 
 static fx_status paged_forget_idle(fxi_kv *kv)
@@ -416,6 +421,7 @@ const fxi_kv_ops fxi_kv_paged = {
     .cost = paged_cost,
     .seq_growth = paged_growth,
     .step = paged_step,
+    .tick = paged_tick,
     .forget_idle = paged_forget_idle,
     .stats = paged_stats,
     .check = fxi_page_check,

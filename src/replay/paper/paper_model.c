@@ -37,6 +37,7 @@ static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *
     fxi_paper_model *m = (fxi_paper_model *)model;
     const int32_t *tok = batch->token;
     double n_seen = 0, kv_tok = 0;
+    m->n_seq = batch->n_seq;
     if (m->before_pass) m->before_pass(m->ud);
     for (int i = 0; i < batch->n_seq; i++) {
         const fxi_batch_seq *s = &batch->seq[i];

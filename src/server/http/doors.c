@@ -125,7 +125,8 @@ static bool check_state(fxi_http_job *job)
     job->eng = job->srv->eng;
     if (access == FXI_ACCESS_KEY || access == FXI_ACCESS_PROBE) return true;
     if (access == FXI_ACCESS_METRICS && job->eng) return true;
-    return fxi_permit_work(job->srv, &job->early);
+    // The engine may be there by now: what counts is what this request has seen.
+    return job->eng ? fxi_permit_work(job->srv, &job->early) : fxi_http_fail_loading(&job->early);
 }
 
 // ---- all of them ------------------------------------------------------------------------------

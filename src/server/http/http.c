@@ -41,6 +41,7 @@ static bool check_header_bytes(fxi_http_job *job)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(job->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (!info || info->header_size <= MAX_HEADER_BYTES) return true;
+    job->at_once = true; // nobody has checked its framing: what follows cannot be trusted
     return fxi_http_fail(&job->early, 431, NULL, NULL, "the headers are longer than %u bytes",
                          MAX_HEADER_BYTES);
 }
@@ -88,12 +89,19 @@ static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
     return fxi_bytes_granted(&job->early, why[st]);
 }
 
+// Where no work reads it, a body is counted and dropped: it is nobody's memory.
+static bool keeps_body(const fxi_http_job *job)
+{
+    return job->route && job->route->work;
+}
+
 static bool check_head(fxi_http_job *job, const char *method, const char *url, const char *version)
 {
     if (!check_header_bytes(job) || !fxi_doors_pass(job, method, url, version)) return false;
     if (!strcmp(method, "POST") && has_body(job) && !check_content_type(job)) return false;
     uint64_t n_bytes = announced_bytes(job);
     if (n_bytes > job->srv->opt.max_body_bytes) return refuse_large_body(job);
+    if (!keeps_body(job)) return true;
     return refuse_bytes(job, fxi_body_reserve(&job->body, &job->bill, n_bytes));
 }
 
@@ -125,7 +133,8 @@ static enum MHD_Result take_body(fxi_http_job *job, const char *data, size_t n)
     job->n_body_bytes += n;
     if (job->n_body_bytes / MAX_DROPPED > max) return MHD_NO;
     if (!job->early.status && job->n_body_bytes > max) refuse_large_body(job);
-    if (!job->early.status) refuse_bytes(job, fxi_body_add(&job->body, &job->bill, data, n));
+    if (!job->early.status && keeps_body(job))
+        refuse_bytes(job, fxi_body_add(&job->body, &job->bill, data, n));
     if (job->early.status) fxi_body_free(&job->body, &job->bill);
     return MHD_YES;
 }

@@ -208,6 +208,7 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
 
 // Whether the server takes work: it has a model and does not shut down.
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
+bool fxi_http_fail_loading(fxi_http_error *err); // false
 // Whether the tenant's requests may have this fx_request.priority.
 bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err);
 

@@ -1,9 +1,14 @@
 // permits.c - what the server grants now: work at all, and a priority.
 #include "server/http/http.h"
 
+bool fxi_http_fail_loading(fxi_http_error *err)
+{
+    return fxi_http_fail(err, 503, "loading", NULL, "the model is loading");
+}
+
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 {
-    if (!srv->eng) return fxi_http_fail(err, 503, "loading", NULL, "the model is loading");
+    if (!srv->eng) return fxi_http_fail_loading(err);
     if (!srv->draining) return true;
     return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
 }

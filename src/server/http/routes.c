@@ -192,7 +192,10 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
     allow[0] = 0;
     for (const fxi_route *r = routes; r < routes_end; r++) {
         if (!path_matches(r, path)) continue;
-        if (method_matches(r, method)) return r;
+        if (method_matches(r, method)) {
+            allow[0] = 0;
+            return r;
+        }
         const size_t n = strlen(allow);
         snprintf(allow + n, cap - n, "%s%s", n ? ", " : "",
                  strcmp(r->method, "GET") ? r->method : "GET, HEAD");

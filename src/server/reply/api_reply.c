@@ -204,7 +204,7 @@ static const json_t *find_token_id(const json_t *list, int id)
 static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
 {
     const json_t *stop = r->spec.stop;
-    if (ev->finish != FX_FINISH_STOP) return NULL;
+    if (ev->finish != FX_FINISH_STOP || (ev->stop_string < 0 && ev->stop_token < 0)) return NULL;
     if (ev->stop_string < 0) return find_token_id(r->spec.stop_token_id, ev->stop_token);
     return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
 }

@@ -147,6 +147,7 @@ const char *fxi_params_blame(const fxi_params *par, const fx_error *err)
 
 fxi_reply_spec fxi_params_reply(const fxi_params *par)
 {
+    const bool stops = par->api == FXI_API_COMPLETIONS || par->api == FXI_API_CHAT; // checked there
     return (fxi_reply_spec){.api = par->api,
                             .stream = par->stream,
                             .include_usage = par->include_usage,
@@ -162,6 +163,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .n_prompt_top = (int)par->n_prompt_logprob,
                             .n_prompt = (int)par->n_prompt,
                             .n_per_prompt = (int)par->n,
-                            .stop = json_object_get(par->root, "stop"),
-                            .stop_token_id = json_object_get(par->root, "stop_token_ids")};
+                            .stop = stops ? json_object_get(par->root, "stop") : NULL,
+                            .stop_token_id =
+                                stops ? json_object_get(par->root, "stop_token_ids") : NULL};
 }

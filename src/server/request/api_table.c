@@ -151,7 +151,7 @@ static const fxi_field rows[] = {
 
     // For operators.
     {"kv_memory_bytes", BUDGET, I | R, 1, 0x1p60, fxi_set_integer, AT(kv_memory_bytes), "new budget of the KV cache", NULL, NULL, NULL},
-    {"id", ABORT, S | R, 1, 128, fxi_set_text, AT(abort_id), "id of an answer, or X-Request-Id of its request", NULL, NULL, NULL},
+    {"id", ABORT, S | R, 1, 131, fxi_set_text, AT(abort_id), "id of an answer, or X-Request-Id of its request", NULL, NULL, NULL},
 
     // Not supported.
     {"tool_choice", CHAT, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; a choice that forces a call is not supported", "\"auto\"", " none auto required ", NULL},
