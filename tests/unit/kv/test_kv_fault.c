@@ -44,6 +44,15 @@ static void make_full(void)
     for (int i = 2; i < 7 && w.seq[i].kv; i++) kv_world_release(&w, i);
 }
 
+// Room for one block more than there are.
+static void make_tight(void)
+{
+    fxi_kv_stats st;
+    make_two();
+    fxi_kv_get_stats(w.kv, &st);
+    assert_int_equal(fxi_kv_set_budget(w.kv, st.held_bytes + fxi_kv_bytes_for(w.kv, 1)), FX_OK);
+}
+
 static fx_status do_begin(void)
 {
     const fx_status st = begin(7, 120, text[0]);
@@ -110,6 +119,14 @@ static fx_status do_release(void)
     return FX_OK;
 }
 
+// Twice, because what a failing release leaves is free for others after their next step only.
+static fx_status do_replace(void)
+{
+    if (w.seq[1].kv) kv_world_release(&w, 1);
+    FX_TRY(kv_world_extend(&w, 0, 200, text[0]));
+    return kv_world_extend(&w, 0, 290, text[0]);
+}
+
 static fx_status do_step(void)
 {
     fxi_kv_step(w.kv, 16, 1);
@@ -135,6 +152,7 @@ static const struct call_row {
     {"part", FXI_KV_FORK, make_two, do_part},
     {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
     {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
+    {"grow into what was released", FXI_KV_ELASTIC, make_tight, do_replace},
     {"trim", FXI_KV_ELASTIC, make_full, do_trim},
     {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
 };

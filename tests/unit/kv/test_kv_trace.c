@@ -255,6 +255,8 @@ static void test_random_calls_on_large_pages(void **state)
     kv_world_page_bytes = 64 << 10;
     run_traces(false, false);
     run_traces(true, false);
+    run_traces(false, true);
+    run_traces(true, true);
     kv_world_page_bytes = 0;
 }
 
