@@ -31,6 +31,12 @@ static void make_two(void)
         assert_int_equal(kv_world_record_seq(&w, 0, 0, 140), FX_OK);
 }
 
+static void make_forked(void)
+{
+    make_two();
+    assert_int_equal(kv_world_fork(&w, 0, 7, 140), FX_OK);
+}
+
 static void make_swapped(void)
 {
     make_two();
@@ -119,6 +125,14 @@ static fx_status do_release(void)
     return FX_OK;
 }
 
+// What the tree holds too, and what a fork shared with it.
+static fx_status do_release_shared(void)
+{
+    if (w.seq[7].kv) kv_world_release(&w, 7);
+    if (w.seq[0].kv) kv_world_release(&w, 0);
+    return FX_OK;
+}
+
 // Twice, because what a failing release leaves is free for others after their next step only.
 static fx_status do_replace(void)
 {
@@ -144,6 +158,7 @@ static const struct call_row {
     {"grow", 0, make_two, do_grow},
     {"grow where others were", 0, make_full, do_grow},
     {"release", 0, make_two, do_release},
+    {"release what is shared", FXI_KV_FORK, make_forked, do_release_shared},
     {"step", 0, make_two, do_step},
     {"match", FXI_KV_PREFIX, make_two, do_match},
     {"record", FXI_KV_PREFIX, make_two, do_record},
