@@ -442,7 +442,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(swap_out_chunks, "chunks written to the swap so far")                      \
     X(swap_in_chunks, "chunks read back so far")                                 \
     X(swap_corrupt, "chunks that came back with other bytes so far")             \
-    X(coming_bytes, "of owned_bytes, what sequences on their way to the swap give back")
+    X(coming_bytes, "of owned_bytes, what swap-outs under way will give back")   \
+    X(leaving_bytes, "of owned and shared, what only the device may still use")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most

@@ -14,8 +14,7 @@
 
 typedef struct batch_row {
     bool is_used;
-    bool is_left;      // released, but the device failed: freed later
-    uint32_t n_backed; // page groups that the last step has backed
+    bool is_left; // released, but the device failed: freed later
 } batch_row;
 
 typedef struct kv_vattention {
@@ -171,9 +170,11 @@ static void set_live(kv_vattention *k, uint32_t reqid, uint32_t len_tok)
     if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
 }
 
+// The last step has backed the page groups of the noted length, and no more.
 static bool needs_step(const kv_vattention *k, const fxi_kv_seq *s, int len_tok)
 {
-    return vt_va_kvblocks_for(k->va, (uint32_t)len_tok) > k->row[reqid_of(k, s)].n_backed;
+    const uint64_t n_backed = vt_va_kvblocks_for(k->va, k->len_tok[reqid_of(k, s)]);
+    return vt_va_kvblocks_for(k->va, (uint32_t)len_tok) > n_backed;
 }
 
 // One step for all of the sequences. On an error they keep their old lengths.
@@ -189,11 +190,9 @@ static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *l
     return fxi_kv_status_of(st);
 }
 
-static void note_backed(kv_vattention *k, fxi_kv_seq *s, int len_tok)
+static void note_backed(kv_vattention *k, const fxi_kv_seq *s, int len_tok)
 {
     const uint32_t reqid = reqid_of(k, s), len = (uint32_t)len_tok;
-    const uint32_t n_group = (uint32_t)vt_va_kvblocks_for(k->va, len);
-    if (n_group > k->row[reqid].n_backed) k->row[reqid].n_backed = n_group;
     if (len > k->len_tok[reqid]) set_live(k, reqid, len);
 }
 
@@ -348,12 +347,14 @@ static const char *check_rows(const kv_vattention *k)
     int n_left = 0;
     for (uint32_t i = 0; i < (uint32_t)k->max_seq; i++) {
         const batch_row *r = &k->row[i];
+        const vt_va_request has = vt_va_look(k->va, i);
+        const uint64_t n_group = vt_va_kvblocks_for(k->va, k->len_tok[i]);
         live_tok += k->len_tok[i];
         n_left += r->is_left;
-        if (r->is_used != vt_va_look(k->va, i).is_active) return "a request is not a sequence";
-        if (r->n_backed > vt_va_look(k->va, i).n_mapped) return "a sequence has lost memory";
-        if (vt_va_kvblocks_for(k->va, k->len_tok[i]) > r->n_backed)
-            return "a sequence is not backed";
+        if (r->is_used != has.is_active) return "a request is not a sequence";
+        if (r->is_left && k->len_tok[i]) return "a sequence that was released has tokens";
+        if (n_group > has.n_mapped) return "a sequence has lost memory";
+        if (n_group > has.n_need) return "a sequence may lose memory";
     }
     if (n_left != k->n_left) return "rows that are left are counted wrong";
     return live_tok == k->live_tok ? NULL : "live tokens are counted wrong";

@@ -448,13 +448,14 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     vt_stats st;
     vt_get_stats(manager_of(kv)->vt, &st);
     const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
-    const uint64_t slack = st.slack_bytes < held ? st.slack_bytes : held;
+    const uint64_t unused = st.slack_bytes + st.leaving_bytes;
+    const uint64_t internal = unused < held ? unused : held;
     *out = (fxi_kv_stats){
         .budget_bytes = st.budget_bytes,
         .usable_bytes = st.budget_bytes,
         .mapped_bytes = st.mapped_bytes,
-        .used_bytes = held - slack,
-        .internal_bytes = slack,
+        .used_bytes = held - internal,
+        .internal_bytes = internal,
         .external_bytes = st.quarantined_bytes,
         .cached_bytes = st.cached_bytes,
         .shared_bytes = st.shared_bytes,

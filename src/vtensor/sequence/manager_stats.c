@@ -42,6 +42,70 @@ static uint64_t quarantined_bytes(const vt_manager *m)
     return n;
 }
 
+// What a lost span holds is counted as quarantined.
+static bool has_given_up(const vti_span *sp, uint32_t group, uint32_t position)
+{
+    const vti_lane *l = &sp->lane[group];
+    return !sp->is_lost && position >= l->held0 && position < l->held1 &&
+           (position < l->front || position >= l->n_owned);
+}
+
+// Loans of a chunk, from that one on.
+static uint32_t count_loans(const vt_manager *m, uint32_t chunk, uint32_t from)
+{
+    uint32_t n = 0;
+    for (uint32_t i = from; i < m->n_loan; i++)
+        n += m->loan[(m->first_loan + i) % m->cap_loan].chunk == chunk;
+    return n;
+}
+
+// Whether all who hold the chunk of a span at a position have given it up. Holds for the first of
+// them only, so that the chunk is counted once. Who shares a chunk has it at the same position.
+static bool is_leaving(const vt_manager *m, uint32_t span, uint32_t group, uint32_t position)
+{
+    const uint32_t chunk = m->vset.span[span]->lane[group].at[position];
+    if (chunk == VTI_NO_CHUNK) return false;
+    uint32_t n = count_loans(m, chunk, 0);
+    for (uint32_t i = span; i < m->vset.n_span; i++) {
+        const vti_span *sp = m->vset.span[i];
+        n += has_given_up(sp, group, position) && sp->lane[group].at[position] == chunk;
+    }
+    return n == vti_pset_chunk(&m->pset, chunk).n_user;
+}
+
+static uint64_t leaving_in_lane(const vt_manager *m, uint32_t span, uint32_t group)
+{
+    const vti_span *sp = m->vset.span[span];
+    const vti_lane *l = &sp->lane[group];
+    uint64_t n = 0;
+    for (uint32_t p = l->held0; p < l->held1; p++) {
+        if (p == l->front && l->n_owned > p) p = l->n_owned;
+        n += has_given_up(sp, group, p) && is_leaving(m, span, group, p);
+    }
+    return n * m->geo.group[group].chunk_bytes;
+}
+
+// Chunks that no lane holds, but a copy that the device has not finished.
+static uint64_t lent_bytes(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < m->n_loan; i++) {
+        const uint32_t chunk = m->loan[(m->first_loan + i) % m->cap_loan].chunk;
+        if (count_loans(m, chunk, i) == vti_pset_chunk(&m->pset, chunk).n_user)
+            n += m->pset.cls[vti_pset_class(&m->pset, chunk)].chunk_bytes;
+    }
+    return n;
+}
+
+// What sequences have given up, until the device is done with it and it is unmapped.
+static uint64_t leaving_bytes(const vt_manager *m)
+{
+    uint64_t n = lent_bytes(m);
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        for (uint32_t g = 0; g < m->geo.n_group; g++) n += leaving_in_lane(m, i, g);
+    return n;
+}
+
 static uint64_t count_lost(const vt_manager *m)
 {
     uint64_t n = 0;
@@ -88,6 +152,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .prefix_evicted = tree.n_evicted,
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
+        .leaving_bytes = leaving_bytes(m),
     };
 }
 

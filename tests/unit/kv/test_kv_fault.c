@@ -31,6 +31,12 @@ static void make_two(void)
         assert_int_equal(kv_world_record_seq(&w, 0, 0, 140), FX_OK);
 }
 
+static void make_forked(void)
+{
+    make_two();
+    assert_int_equal(kv_world_fork(&w, 0, 7, 140), FX_OK);
+}
+
 static void make_swapped(void)
 {
     make_two();
@@ -42,6 +48,15 @@ static void make_full(void)
     make_two();
     for (int i = 2; i < 7 && begin(i, 290, text[1]) == FX_OK;) i++;
     for (int i = 2; i < 7 && w.seq[i].kv; i++) kv_world_release(&w, i);
+}
+
+// Room for one block more than there are.
+static void make_tight(void)
+{
+    fxi_kv_stats st;
+    make_two();
+    fxi_kv_get_stats(w.kv, &st);
+    assert_int_equal(fxi_kv_set_budget(w.kv, st.held_bytes + fxi_kv_bytes_for(w.kv, 1)), FX_OK);
 }
 
 static fx_status do_begin(void)
@@ -110,6 +125,22 @@ static fx_status do_release(void)
     return FX_OK;
 }
 
+// What the tree holds too, and what a fork shared with it.
+static fx_status do_release_shared(void)
+{
+    if (w.seq[7].kv) kv_world_release(&w, 7);
+    if (w.seq[0].kv) kv_world_release(&w, 0);
+    return FX_OK;
+}
+
+// Twice, because what a failing release leaves is free for others after their next step only.
+static fx_status do_replace(void)
+{
+    if (w.seq[1].kv) kv_world_release(&w, 1);
+    FX_TRY(kv_world_extend(&w, 0, 200, text[0]));
+    return kv_world_extend(&w, 0, 290, text[0]);
+}
+
 static fx_status do_step(void)
 {
     fxi_kv_step(w.kv, 16, 1);
@@ -127,6 +158,7 @@ static const struct call_row {
     {"grow", 0, make_two, do_grow},
     {"grow where others were", 0, make_full, do_grow},
     {"release", 0, make_two, do_release},
+    {"release what is shared", FXI_KV_FORK, make_forked, do_release_shared},
     {"step", 0, make_two, do_step},
     {"match", FXI_KV_PREFIX, make_two, do_match},
     {"record", FXI_KV_PREFIX, make_two, do_record},
@@ -135,6 +167,7 @@ static const struct call_row {
     {"part", FXI_KV_FORK, make_two, do_part},
     {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
     {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
+    {"grow into what was released", FXI_KV_ELASTIC, make_tight, do_replace},
     {"trim", FXI_KV_ELASTIC, make_full, do_trim},
     {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
 };
