@@ -70,7 +70,7 @@ void fxi_notes_begin(fxi_notes *n, double now_us, double sample_us, fxi_replay_f
 void fxi_notes_idle(fxi_notes *n, double now_us); // nothing ran since the last note
 void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *from_now_on);
 void fxi_notes_stop(fxi_notes *n, double now_us); // nothing runs from now on
-void fxi_notes_first(fxi_notes *n, double us); // a first token, `us` after its request's arrival
+void fxi_notes_first(fxi_notes *n, double us);    // a first token, `us` after its request's arrival
 void fxi_notes_done(fxi_notes *n, double us, int n_output); // us, tokens of its first answer
 // Fills the figures that follow from the notes, and frees those. FX_ENOMEM: something could not be
 // noted.
