@@ -95,15 +95,6 @@ static int kept_tok_of(const kv_reserve *k, const fxi_kv_expect *e)
     return kept > 0 ? kept : 1;
 }
 
-// The same without rounding the expected output up; where all there may be is kept, that.
-static int exact_tok_of(const kv_reserve *k, const fxi_kv_expect *e)
-{
-    if (k->kept_tok != kept_pow2) return kept_tok_of(k, e);
-    const int most = k->ctx_tok > e->begin_tok ? k->ctx_tok : e->begin_tok;
-    const int kept = min_tok(kept_oracle(k, e), most);
-    return kept > 0 ? kept : 1;
-}
-
 static int order_for(const kv_reserve *k, int n_tok)
 {
     return fxi_buddy_order_of(((uint64_t)n_tok + (uint64_t)k->unit_tok - 1) /
@@ -232,14 +223,8 @@ static fx_status reserve_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_
     *out = NULL;
     if (expect->begin_tok > k->ctx_tok) return FX_EINVAL;
     if (k->n_seq == k->max_seq) return FX_ENOSPACE;
-    int kept = kept_tok_of(k, expect), order = order_for(k, kept);
-    uint32_t at = fxi_buddy_take(&k->buddy, order);
-    const int exact = exact_tok_of(k, expect), less = order_for(k, exact);
-    if (at == FXI_BUDDY_NONE && less < order) {
-        at = fxi_buddy_take(&k->buddy, less); // the rounding is a wish
-        kept = exact;
-        order = less;
-    }
+    const int kept = kept_tok_of(k, expect), order = order_for(k, kept);
+    const uint32_t at = fxi_buddy_take(&k->buddy, order);
     if (at == FXI_BUDDY_NONE) return FX_ENOSPACE;
     reserved_seq *s = malloc(sizeof *s);
     if (!s) {
