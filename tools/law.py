@@ -82,6 +82,10 @@ LAW = {
                    "kernels", "base/...", ERROR],
     "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
 
+    # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
+    "gpu/driver": ["base", ERROR],
+    "gpu/image": [],
+
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
