@@ -86,6 +86,10 @@ LAW = {
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
     "gpu/image": [],
+    "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
+    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
+                   "model/blocks/plan.h", "include/vtensor/vmm.h", "base/...", ERROR],
+    "gpu": ["model/device.h", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],

@@ -46,7 +46,7 @@ static size_t view_blocks(const fxi_kv_view *v, int n_pos)
     return v->table ? ((size_t)n_pos + ((size_t)1 << v->block_shift) - 1) >> v->block_shift : 0;
 }
 
-static size_t count_blocks(const fxi_transformer *m, const fxi_batch *b)
+static size_t count_table_blocks(const fxi_transformer *m, const fxi_batch *b)
 {
     size_t n = 0;
     for (int i = 0; i < b->n_seq; i++)
@@ -104,7 +104,7 @@ static void fill_sequence(fxi_gpu *g, const fxi_batch_seq *s, int row0, fxi_cuda
     out->n_pos = shape->is_causal ? 0 : end;
 }
 
-static void fill_rows(fxi_gpu *g, const fxi_batch_seq *s, int i_seq, int row0)
+static void fill_row_arrays(fxi_gpu *g, const fxi_batch_seq *s, int i_seq, int row0)
 {
     const fxi_gpu_layout *at = &g->pass.at;
     const fxi_rules *rules = &g->plan->rules;
@@ -136,7 +136,7 @@ static void fill_sequences(fxi_gpu *g, const fxi_batch *b, size_t *n_block)
     *n_block = 0;
     for (int i = 0; i < b->n_seq; i++) {
         fill_sequence(g, &b->seq[i], row, &seq[i], n_block);
-        fill_rows(g, &b->seq[i], i, row);
+        fill_row_arrays(g, &b->seq[i], i, row);
         fill_angles(g, &b->seq[i], row);
         row += b->seq[i].n_tok;
     }
@@ -175,14 +175,13 @@ static void plan_attention(fxi_gpu *g, const fxi_batch *b)
 static fx_status send_batch(fxi_gpu *g, const fxi_batch *b, fx_error *err)
 {
     size_t n_block;
-    FX_TRY(reserve_tables(g, count_blocks(g->plan, b), err));
+    FX_TRY(reserve_tables(g, count_table_blocks(g->plan, b), err));
     memcpy(host_array(g, g->pass.at.token), b->token, (size_t)b->n_tok * sizeof *b->token);
-    g->pass.n_wanted =
-        fxi_batch_wanted(b, host_array(g, g->pass.at.wanted), &(int){0});
+    g->pass.n_wanted = fxi_batch_wanted(b, host_array(g, g->pass.at.wanted), &(int){0});
     fill_sequences(g, b, &n_block);
     plan_attention(g, b);
-    FX_TRY(fxi_cu_upload(&g->cu, g->cu.compute, g->block, g->block_host, g->pass.at.size_bytes,
-                         err));
+    FX_TRY(
+        fxi_cu_upload(&g->cu, g->cu.compute, g->block, g->block_host, g->pass.at.size_bytes, err));
     return fxi_cu_upload(&g->cu, g->cu.compute, g->tables.at, g->tables.host,
                          n_block * sizeof *g->tables.at, err);
 }

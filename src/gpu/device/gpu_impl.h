@@ -28,25 +28,25 @@ typedef struct fxi_gpu_kernels {
 
 // Operands, sized by prepare for the largest pass; NULL: this model does not need it.
 typedef struct fxi_gpu_operands {
-    float *x, *held;          // [n_tok][dim]
-    fxi_cuda_act h;           // [n_tok][dim]
-    fxi_cuda_act narrow;      // [n_tok][width of embeddings] before embd_in and after embd_out
-    float *q, *k, *v, *att;   // [n_tok][heads][head_dim]
-    fxi_cuda_act att_in;      // [n_tok][n_head][head_dim] att, as o reads it
-    float *gate, *up;         // [n_tok or n_place][n_ffn]
-    fxi_cuda_act mid;         // the same, joined
-    float *part;              // partial results of attention
-    float *logits;            // [n_logit][n_vocab]
-    int32_t *best;            // [n_logit]
-    float *router, *share;    // [n_tok][n_expert], [n_tok][n_used]
-    int32_t *chosen, *place;  // [n_tok][n_used]
-    int32_t *place_row;       // [n_tok x n_used]
-    int32_t *place_expert;    // [n_tok x n_used]
-    int32_t *range;           // [n_expert + 1]
-    fxi_cuda_act ex;          // [n_tok x n_used][dim]
-    float *ex_out, *sh_out;   // [n_tok x n_used][dim], [n_tok][dim]
-    float *sh_gate;           // [n_tok]
-    int max_part;             // partial results that `part` has room for
+    float *x, *held;         // [n_tok][dim]
+    fxi_cuda_act h;          // [n_tok][dim]
+    fxi_cuda_act narrow;     // [n_tok][width of embeddings] before embd_in and after embd_out
+    float *q, *k, *v, *att;  // [n_tok][heads][head_dim]
+    fxi_cuda_act att_in;     // [n_tok][n_head][head_dim] att, as o reads it
+    float *gate, *up;        // [n_tok or n_place][n_ffn]
+    fxi_cuda_act mid;        // the same, joined
+    float *part;             // partial results of attention
+    float *logits;           // [n_logit][n_vocab]
+    int32_t *best;           // [n_logit]
+    float *router, *share;   // [n_tok][n_expert], [n_tok][n_used]
+    int32_t *chosen, *place; // [n_tok][n_used]
+    int32_t *place_row;      // [n_tok x n_used]
+    int32_t *place_expert;   // [n_tok x n_used]
+    int32_t *range;          // [n_expert + 1]
+    fxi_cuda_act ex;         // [n_tok x n_used][dim]
+    float *ex_out, *sh_out;  // [n_tok x n_used][dim], [n_tok][dim]
+    float *sh_gate;          // [n_tok]
+    int max_part;            // partial results that `part` has room for
 } fxi_gpu_operands;
 
 // Where the arrays of a batch begin in its block, in bytes; laid out for so many rows and as many
@@ -78,11 +78,11 @@ typedef struct fxi_gpu_pass {
     const fxi_batch *batch;
     float *dst_logits;
     fxi_gpu_layout at;
-    int n_row;                       // rows that are computed
-    int n_wanted;                    // rows from keep_rows on
-    bool kept;                       // keep_rows was called
-    bool holds;                      // `held` has a branch
-    fxi_cuda_plan plan[2], last;     // of tiles
+    int n_row;                   // rows that are computed
+    int n_wanted;                // rows from keep_rows on
+    bool kept;                   // keep_rows was called
+    bool holds;                  // `held` has a branch
+    fxi_cuda_plan plan[2], last; // of tiles
     fxi_gpu_result result[FXI_GPU_MAX_RESULT];
     int n_result;
 } fxi_gpu_pass;

@@ -48,8 +48,7 @@ fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err)
 
 void fxi_gpu_kernels_free(fxi_gpu *g)
 {
-    for (int i = 0; i < g->kernels.n_module; i++)
-        fxi_cu_module_free(&g->cu, g->kernels.module[i]);
+    for (int i = 0; i < g->kernels.n_module; i++) fxi_cu_module_free(&g->cu, g->kernels.module[i]);
     free(g->kernels.module);
     g->kernels = (fxi_gpu_kernels){0};
 }

@@ -54,8 +54,8 @@ fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n
     const size_t panel = (size_t)(row0 / FXI_PANEL);
     char *dst = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in, n_row, rows,
-                                      dst, err);
+    fx_status st =
+        fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in, n_row, rows, dst, err);
     fxi_cu_leave(&g->cu);
     return st;
 }

@@ -67,8 +67,8 @@ static fx_status look_up(fxi_gpu *g, fx_error *err)
 {
     const fxi_transformer *m = g->plan;
     const bool narrow = m->embd_in.data != NULL;
-    const fxi_cuda_act to =
-        narrow ? fxi_gpu_forms(g, &g->s.narrow, type_bit(&m->embd_in)) : (fxi_cuda_act){.x = g->s.x};
+    const fxi_cuda_act to = narrow ? fxi_gpu_forms(g, &g->s.narrow, type_bit(&m->embd_in))
+                                   : (fxi_cuda_act){.x = g->s.x};
     const fxi_cuda_embed_args args = {
         .table = m->embd.data ? rows_matrix(&m->embd) : fxi_gpu_matrix(&m->output.w),
         .token = fxi_gpu_array(g, g->pass.at.token),
@@ -138,7 +138,7 @@ fx_status fxi_gpu_rows(fxi_device *d, int n_row, fx_error *err)
 }
 
 // What the output reads: h, made as wide as embeddings.
-static fx_status narrow_rows(fxi_gpu *g, fxi_cuda_act *out, fx_error *err)
+static fx_status output_rows(fxi_gpu *g, fxi_cuda_act *out, fx_error *err)
 {
     const fxi_transformer *m = g->plan;
     *out = fxi_gpu_forms(g, &g->s.h, type_bit(&m->output.w));
@@ -158,7 +158,7 @@ fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err)
     const int n = m->model.shape.n_vocab;
     fxi_cuda_act a;
     g->pass.n_row = n_row;
-    FX_TRY(narrow_rows(g, &a, err));
+    FX_TRY(output_rows(g, &a, err));
     FX_TRY(fxi_gpu_matmul(g, &m->output.w, &a, g->s.logits, err));
     const fxi_cuda_logits_args args = {.y = g->s.logits,
                                        .bias = m->output.b,

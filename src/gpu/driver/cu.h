@@ -8,7 +8,7 @@
 // FX_ENOMEM where memory of the device or pinned memory is short, FX_EINTERNAL otherwise. A kernel
 // that fails is reported by a later call, usually a wait; the context is then of no more use.
 //
-// Threads: one at a time. Every call from fxi_cu_free_bytes on is made between fxi_cu_enter and
+// Threads: one at a time. Every call from fxi_cu_memory on is made between fxi_cu_enter and
 // fxi_cu_leave of the same thread.
 #ifndef FXI_GPU_CU_H
 #define FXI_GPU_CU_H
@@ -53,7 +53,7 @@ __attribute__((format(printf, 4, 5))) fx_status fxi_cu_done(const fxi_cu *cu, fx
 
 // ---- cu_memory.c -------------------------------------------------------------------------------
 
-fx_status fxi_cu_free_bytes(fxi_cu *cu, uint64_t *size_bytes, fx_error *err);
+fx_status fxi_cu_memory(fxi_cu *cu, uint64_t *free_bytes, uint64_t *total_bytes, fx_error *err);
 
 // Memory of the device, aligned to 256 bytes. NULL may be freed.
 fx_status fxi_cu_alloc(fxi_cu *cu, size_t size_bytes, void **at, fx_error *err);

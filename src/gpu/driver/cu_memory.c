@@ -6,11 +6,12 @@ static fxi_cu_ptr to_ptr(const void *at)
     return (fxi_cu_ptr)(uintptr_t)at;
 }
 
-fx_status fxi_cu_free_bytes(fxi_cu *cu, uint64_t *size_bytes, fx_error *err)
+fx_status fxi_cu_memory(fxi_cu *cu, uint64_t *free_bytes, uint64_t *total_bytes, fx_error *err)
 {
     size_t is_free = 0, total = 0;
     FX_TRY(fxi_cu_done(cu, cu->api.mem_get_info(&is_free, &total), err, "cuMemGetInfo"));
-    *size_bytes = is_free;
+    *free_bytes = is_free;
+    *total_bytes = total;
     return FX_OK;
 }
 

@@ -39,8 +39,7 @@ static fx_status alloc_slab(fxi_cu *cu, fxi_gpu_heap *h, size_t least, size_t mo
     if (!slab) return no_host_memory(cu, err);
     size_t size_bytes = most;
     fx_status st = fxi_cu_alloc(cu, size_bytes, &slab->at, err);
-    if (st == FX_ENOMEM && most > least)
-        st = fxi_cu_alloc(cu, size_bytes = least, &slab->at, err);
+    if (st == FX_ENOMEM && most > least) st = fxi_cu_alloc(cu, size_bytes = least, &slab->at, err);
     if (st != FX_OK) {
         free(slab);
         return st;

@@ -21,7 +21,7 @@ fx_status fxi_gpu_stage_drain(fxi_cu *cu, fxi_gpu_stage *s, fx_error *err)
     return s->size_bytes ? fxi_cu_wait(cu, cu->copy, err) : FX_OK;
 }
 
-static fx_status alloc_buffers(fxi_cu *cu, fxi_gpu_stage *s, size_t size_bytes, fx_error *err)
+static fx_status pin_buffers(fxi_cu *cu, fxi_gpu_stage *s, size_t size_bytes, fx_error *err)
 {
     for (int i = 0; i < 2; i++) {
         void *bytes;
@@ -41,7 +41,7 @@ static fx_status reserve_buffers(fxi_cu *cu, fxi_gpu_stage *s, size_t least, fx_
     FX_TRY(fxi_gpu_stage_drain(cu, s, err));
     fxi_gpu_stage_free(cu, s);
     fx_status st =
-        alloc_buffers(cu, s, least > FXI_GPU_STAGE_BYTES ? least : FXI_GPU_STAGE_BYTES, err);
+        pin_buffers(cu, s, least > FXI_GPU_STAGE_BYTES ? least : FXI_GPU_STAGE_BYTES, err);
     if (st != FX_OK) fxi_gpu_stage_free(cu, s);
     return st;
 }
