@@ -24,11 +24,13 @@ typedef struct fxi_cuda_act {
     int32_t *sum;        // [n_row][n / 16], with q
 } fxi_cuda_act;
 
-// A matrix as cuda_pack.h packs it: a linear layer's, or a table whose rows are looked up.
+// A matrix as cuda_pack.h packs it: a linear layer's, or a table whose rows are looked up. A table
+// may also be rows in GGUF's layout, row_bytes apart.
 typedef struct fxi_cuda_matrix {
     const void *data;
     int32_t type;        // fxi_dtype
     int32_t n_in, n_out; // numbers of a row; rows
+    size_t row_bytes;    // of a table in GGUF's layout; 0: packed
 } fxi_cuda_matrix;
 
 // Normalises runs of n numbers; the weights of a run begin `step` after those of the one before.
@@ -140,7 +142,7 @@ typedef struct fxi_cuda_rope_store_args {
     float *v;                              // same shape; overwritten if there is a bias
     const float *q_bias, *k_bias, *v_bias; // NULL: none
     fxi_cuda_norm q_norm, k_norm;
-    const float *cos, *sin;  // [pos][n_pair]; NULL: no rotation
+    const float *cos, *sin;  // [n_row][n_pair] of the rows' positions; NULL: no rotation
     const float *q_scale;    // [n_row] factor of the queries, 1 changes nothing; NULL: none
     const fxi_cuda_seq *seq; // [n_seq]
     const int32_t *row_seq;  // [n_row] the sequence of each row

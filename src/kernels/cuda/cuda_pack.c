@@ -142,17 +142,15 @@ static void pack_block_tiles(fxi_dtype type, const file_rows *rows, uint8_t *pan
 
 // ---- all types ---------------------------------------------------------------------------------
 
-void fxi_cuda_pack_panels(fxi_dtype type, int n_in, int n_out, const void *rows, int panel0,
-                          int panel1, void *dst)
+void fxi_cuda_pack_rows(fxi_dtype type, int n_in, int n_row, const void *rows, void *dst)
 {
-    const size_t row_bytes = file_row_bytes(type, n_in),
-                 panel_bytes = fxi_cuda_panel_bytes(type, n_in);
-    char *panel = memset(dst, 0, panel_bytes * (size_t)(panel1 - panel0));
-    for (int p = panel0; p < panel1; p++, panel += panel_bytes) {
-        const int rest = n_out - p * TILE_ROW;
-        file_rows r = {.n = rest < TILE_ROW ? rest : TILE_ROW, .n_in = n_in};
+    const size_t row_bytes = file_row_bytes(type, n_in);
+    const size_t panel_bytes = fxi_cuda_panel_bytes(type, n_in);
+    char *panel = memset(dst, 0, fxi_cuda_matrix_bytes(type, n_in, n_row));
+    for (int row0 = 0; row0 < n_row; row0 += TILE_ROW, panel += panel_bytes) {
+        file_rows r = {.n = n_row - row0 < TILE_ROW ? n_row - row0 : TILE_ROW, .n_in = n_in};
         for (int o = 0; o < r.n; o++)
-            r.row[o] = (const char *)rows + (size_t)(p * TILE_ROW + o) * row_bytes;
+            r.row[o] = (const char *)rows + (size_t)(row0 + o) * row_bytes;
         if (fxi_qformat_find(type))
             pack_block_tiles(type, &r, (uint8_t *)panel);
         else

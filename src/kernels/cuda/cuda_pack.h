@@ -26,10 +26,10 @@
 size_t fxi_cuda_panel_bytes(fxi_dtype type, int n_in); // from panel to panel
 size_t fxi_cuda_matrix_bytes(fxi_dtype type, int n_in, int n_out);
 
-// Packs panels panel0 .. panel1 - 1 to dst, where the first of them begins; dst is aligned to 16
-// bytes. rows: [n_out][n_in] numbers in GGUF's layout, at any address. Callers pack a few panels at
-// a time into a buffer that is on its way to the device, on any threads.
-void fxi_cuda_pack_panels(fxi_dtype type, int n_in, int n_out, const void *rows, int panel0,
-                          int panel1, void *dst);
+// Packs n_row rows, which become the panels at dst, one after the other: the whole matrix, or those
+// of its rows from a multiple of 16 on. n_row is a multiple of 16, or the rows end with the matrix.
+// rows: [n_row][n_in] numbers in GGUF's layout, at any address. dst: aligned to 16 bytes. Callers
+// pack a few panels at a time into a buffer that is on its way to the device, on any threads.
+void fxi_cuda_pack_rows(fxi_dtype type, int n_in, int n_row, const void *rows, void *dst);
 
 #endif
