@@ -16,6 +16,7 @@ typedef struct fxi_gpu_options {
     const char *name; // "cuda:0"; "cuda" is the same
     const char *math; // "exact": every sum in the CPU's order, the same bits; NULL: exact
     fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
+    bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding
 } fxi_gpu_options;
 
 // Opens a GPU. Its close frees all. Errors, each a line that begins with the device's name:

@@ -60,6 +60,7 @@ fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
         .kv_type = (int32_t)g->plan->model.kv_type,
         .kv_group = l->kv_group,
         .kv_layer = l->kv_layer,
+        .live = fxi_gpu_live_rows(g),
     };
     return fxi_gpu_launch(g, FXI_CUDA_ROPE_STORE, &args, err);
 }
@@ -70,8 +71,8 @@ fx_status fxi_gpu_keep_rows(fxi_device *d, fx_error *err)
 {
     (void)err;
     fxi_gpu_pass *p = &fxi_gpu_of(d)->pass;
-    p->n_row = p->n_wanted;
     p->kept = true;
+    if (!p->graph) p->n_row = p->n_kept;
     return FX_OK;
 }
 
@@ -81,11 +82,15 @@ static fxi_cuda_attn_args attention_args(const fxi_gpu *g, const fxi_layer *l)
     const fxi_model_shape *s = &m->model.shape;
     const fxi_gpu_pass *p = &g->pass;
     const fxi_cuda_plan *plan = p->kept ? &p->last : &p->plan[l->is_windowed];
+    const fxi_gpu_count tiles = p->kept          ? FXI_GPU_LAST_TILES
+                                : l->is_windowed ? FXI_GPU_WINDOW_TILES
+                                                 : FXI_GPU_TILES;
     return (fxi_cuda_attn_args){
         .seq = fxi_gpu_array(g, p->at.seq),
         .tile = fxi_gpu_array(g, p->kept ? p->at.last : p->at.tile[l->is_windowed]),
         .n_tile = plan->n_tile,
         .max_range = plan->max_range,
+        .live = fxi_gpu_live(g, tiles),
         .q = g->s.q,
         .out = g->s.att,
         .part = g->s.part,
@@ -109,6 +114,7 @@ static fx_status form_rows(fxi_gpu *g, const fxi_linear *o, fx_error *err)
         .x = g->s.att,
         .from = g->pass.kept ? fxi_gpu_array(g, g->pass.at.wanted) : NULL,
         .n_row = g->pass.n_row,
+        .live = fxi_gpu_live_rows(g),
         .n = o->n_in,
         .out = fxi_gpu_forms(g, &g->s.att_in, (uint64_t)1 << o->type),
     };

@@ -19,6 +19,7 @@ void fxi_gpu_layout_fill(const fxi_transformer *m, int n_row, fxi_gpu_layout *l)
 {
     const size_t n = (size_t)n_row;
     *l = (fxi_gpu_layout){0};
+    l->count = place_array(l, FXI_GPU_N_COUNT, sizeof(int32_t));
     l->token = place_array(l, n, sizeof(int32_t));
     l->pos = place_array(l, n, sizeof(int32_t));
     l->row_seq = place_array(l, n, sizeof(int32_t));
@@ -170,35 +171,68 @@ static void plan_attention(fxi_gpu *g, const fxi_batch *b)
     plan_tiles(g, b, m->layer[m->model.shape.n_layer - 1].is_windowed, true, p->at.last, &p->last);
 }
 
+// ---- counts ------------------------------------------------------------------------------------
+
+const int32_t *fxi_gpu_live(const fxi_gpu *g, fxi_gpu_count which)
+{
+    return (const int32_t *)fxi_gpu_array(g, g->pass.at.count) + which;
+}
+
+const int32_t *fxi_gpu_live_rows(const fxi_gpu *g)
+{
+    const fxi_gpu_pass *p = &g->pass;
+    return fxi_gpu_live(g, p->ended ? FXI_GPU_LOGITS : p->kept ? FXI_GPU_KEPT : FXI_GPU_ROWS);
+}
+
+static void fill_counts(fxi_gpu *g, const fxi_batch *b, int n_kept, int n_logit)
+{
+    const fxi_gpu_pass *p = &g->pass;
+    int32_t *count = host_array(g, p->at.count);
+    count[FXI_GPU_ROWS] = b->n_tok;
+    count[FXI_GPU_KEPT] = n_kept;
+    count[FXI_GPU_LOGITS] = n_logit;
+    count[FXI_GPU_PLACES] = b->n_tok * g->plan->rules.n_used;
+    count[FXI_GPU_KEPT_PLACES] = n_kept * g->plan->rules.n_used;
+    count[FXI_GPU_TILES] = p->plan[0].n_tile;
+    count[FXI_GPU_WINDOW_TILES] = p->plan[1].n_tile;
+    count[FXI_GPU_LAST_TILES] = p->last.n_tile;
+}
+
 // ---- begin -------------------------------------------------------------------------------------
 
-static fx_status send_batch(fxi_gpu *g, const fxi_batch *b, fx_error *err)
+static fx_status fill_batch(fxi_gpu *g, const fxi_batch *b, size_t *n_block, fx_error *err)
 {
-    size_t n_block;
+    int n_logit;
     FX_TRY(reserve_tables(g, count_table_blocks(g->plan, b), err));
     memcpy(host_array(g, g->pass.at.token), b->token, (size_t)b->n_tok * sizeof *b->token);
-    g->pass.n_wanted = fxi_batch_wanted(b, host_array(g, g->pass.at.wanted), &(int){0});
-    fill_sequences(g, b, &n_block);
+    g->pass.n_kept = fxi_batch_wanted(b, host_array(g, g->pass.at.wanted), &n_logit);
+    fill_sequences(g, b, n_block);
     plan_attention(g, b);
-    FX_TRY(
-        fxi_cu_upload(&g->cu, g->cu.compute, g->block, g->block_host, g->pass.at.size_bytes, err));
-    return fxi_cu_upload(&g->cu, g->cu.compute, g->tables.at, g->tables.host,
-                         n_block * sizeof *g->tables.at, err);
+    fill_counts(g, b, g->pass.n_kept, n_logit);
+    return FX_OK;
 }
 
 // The block may be filled again once the device is done with the pass before.
 static fx_status start_pass(fxi_gpu *g, const fxi_batch *b, fx_error *err)
 {
+    size_t n_block;
     FX_TRY(fxi_cu_wait(&g->cu, g->cu.compute, err));
-    return send_batch(g, b, err);
+    FX_TRY(fill_batch(g, b, &n_block, err));
+    fxi_gpu_graph_choose(g, b);
+    FX_TRY(
+        fxi_cu_upload(&g->cu, g->cu.compute, g->block, g->block_host, g->pass.at.size_bytes, err));
+    FX_TRY(fxi_cu_upload(&g->cu, g->cu.compute, g->tables.at, g->tables.host,
+                         n_block * sizeof *g->tables.at, err));
+    return fxi_gpu_graph_begin(g, err);
 }
 
 fx_status fxi_gpu_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
     if (g->lost.status != FX_OK) return fxi_fail(err, g->lost.status, "%s", g->lost.text);
+    fxi_gpu_graph_drop(g); // of a pass that was given up
     g->pass = (fxi_gpu_pass){.batch = batch, .dst_logits = logits, .n_row = batch->n_tok};
-    fxi_gpu_layout_fill(g->plan, batch->n_tok, &g->pass.at);
+    fxi_gpu_layout_fill(g->plan, fxi_gpu_graph_rows(g, batch), &g->pass.at);
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = start_pass(g, batch, err);
     fxi_cu_leave(&g->cu);

@@ -14,6 +14,7 @@ fx_status fxi_gpu_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
         .gate_bias = f->gate.b,
         .up_bias = f->up.b,
         .n_row = g->pass.n_row,
+        .live = fxi_gpu_live_rows(g),
         .n = f->up.w.n_out,
         .out = fxi_gpu_forms(g, &g->s.mid, (uint64_t)1 << f->down.w.type),
     };

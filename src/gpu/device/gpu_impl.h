@@ -6,9 +6,13 @@
 //            gpu_stream, gpu_attend, gpu_feed, gpu_mixture    steps: arguments of kernels
 //            gpu_finish    results, submit and wait, errors
 //
+//            gpu_graph     the launches of a pass of decoding, kept as a graph for the next one
+//
 // Every kernel runs in the compute stream, in the order of the steps, so no step waits for another.
 // The arrays of a batch lie in one block, pinned on the host and mirrored on the device; where in
-// it depends on nothing but the number of rows that it is laid out for.
+// it depends on nothing but the number of rows that it is laid out for. How many rows, tiles and
+// places there are, kernels read from the block, too: their arguments are the same for all batches
+// laid out alike, and so are the nodes of a graph.
 #ifndef FXI_GPU_IMPL_H
 #define FXI_GPU_IMPL_H
 
@@ -49,9 +53,23 @@ typedef struct fxi_gpu_operands {
     int max_part;            // partial results that `part` has room for
 } fxi_gpu_operands;
 
+// Counts of a batch, at the beginning of its block.
+typedef enum fxi_gpu_count {
+    FXI_GPU_ROWS,   // of the batch
+    FXI_GPU_KEPT,   // that are wanted
+    FXI_GPU_LOGITS, // of these, the ones that want logits
+    FXI_GPU_PLACES,
+    FXI_GPU_KEPT_PLACES, // choices of experts by rows
+    FXI_GPU_TILES,
+    FXI_GPU_WINDOW_TILES, // of layers without and with windows
+    FXI_GPU_LAST_TILES,   // of the last layer
+    FXI_GPU_N_COUNT
+} fxi_gpu_count;
+
 // Where the arrays of a batch begin in its block, in bytes; laid out for so many rows and as many
 // sequences.
 typedef struct fxi_gpu_layout {
+    size_t count;                             // [FXI_GPU_N_COUNT]
     size_t token, pos, row_seq, gain, wanted; // [n_row]
     size_t cos[2], sin[2];                    // [n_row][n_pair] of ropes without and with windows
     size_t seq;                               // [n_row] fxi_cuda_seq
@@ -65,27 +83,47 @@ typedef struct fxi_gpu_tables {
     size_t room;        // numbers that fit
 } fxi_gpu_tables;
 
-// Results that are copied by `wait`, because their memory is not pinned.
+// What the host gets from a pass.
 typedef struct fxi_gpu_result {
     void *dst;
     const void *src; // of the device
     size_t size_bytes;
 } fxi_gpu_result;
 
-enum { FXI_GPU_MAX_RESULT = 3 };
+enum { FXI_GPU_MAX_RESULT = 3, FXI_GPU_MAX_GRAPH = 32 };
+
+// What becomes of a step's launches.
+typedef enum fxi_gpu_mode {
+    FXI_GPU_DIRECT, // they are given to the device at once
+    FXI_GPU_RECORD, // to a graph, which submit gives to the device
+    FXI_GPU_REPLAY  // they are in the graph already
+} fxi_gpu_mode;
 
 typedef struct fxi_gpu_pass {
     const fxi_batch *batch;
     float *dst_logits;
     fxi_gpu_layout at;
-    int n_row;                   // rows that are computed
-    int n_wanted;                // rows from keep_rows on
+    int n_row;                   // that grids are made for; at least those that are computed
+    int n_kept;                  // the same from keep_rows on
     bool kept;                   // keep_rows was called
+    bool ended;                  // only rows of logits are left
     bool holds;                  // `held` has a branch
-    fxi_cuda_plan plan[2], last; // of tiles
+    fxi_cuda_plan plan[2], last; // of tiles; n_tile and max_range are those of grids
+    fxi_gpu_mode mode;
+    struct fxi_gpu_graph *graph; // NULL: none
     fxi_gpu_result result[FXI_GPU_MAX_RESULT];
     int n_result;
 } fxi_gpu_pass;
+
+// Passes of one kind: so many sequences that decode, at most.
+typedef struct fxi_gpu_graph {
+    int n_row;     // laid out for; 0: a free place
+    int max_range; // ranges of attention that grids have
+    bool best;     // ends with the largest logits
+    int n_seen;
+    uint64_t used; // the last pass of it
+    fxi_cu_chain chain;
+} fxi_gpu_graph;
 
 typedef struct fxi_gpu {
     fxi_device device; // first: a fxi_device is cast to this
@@ -103,6 +141,9 @@ typedef struct fxi_gpu {
     char *block_host, *block; // of a batch: pinned, and on the device
     fxi_gpu_tables tables;
     fxi_gpu_pass pass;
+    bool no_graphs;
+    fxi_gpu_graph graph[FXI_GPU_MAX_GRAPH];
+    uint64_t n_pass;
     fx_error lost; // why the device is of no more use; FX_OK: it is not
 } fxi_gpu;
 
@@ -147,6 +188,22 @@ void fxi_gpu_layout_fill(const fxi_transformer *m, int n_row, fxi_gpu_layout *ou
 fx_status fxi_gpu_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 void fxi_gpu_tables_free(fxi_gpu *g); // between enter and leave
 
+// Where kernels read how many rows there are now.
+const int32_t *fxi_gpu_live(const fxi_gpu *g, fxi_gpu_count which);
+const int32_t *fxi_gpu_live_rows(const fxi_gpu *g);
+
+// ---- gpu_graph.c -------------------------------------------------------------------------------
+
+// Whether the pass has a graph, or will have one: sets its mode and the sizes of its grids. Pre:
+// the batch is planned.
+void fxi_gpu_graph_choose(fxi_gpu *g, const fxi_batch *b);
+// For how many rows the batch is laid out.
+int fxi_gpu_graph_rows(const fxi_gpu *g, const fxi_batch *b);
+fx_status fxi_gpu_graph_begin(fxi_gpu *g, fx_error *err);
+fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err); // between enter and leave
+void fxi_gpu_graph_drop(fxi_gpu *g);                    // the one that is being recorded
+void fxi_gpu_graphs_free(fxi_gpu *g);                   // between enter and leave
+
 // ---- gpu_stream.c, gpu_attend.c, gpu_feed.c, gpu_mixture.c -------------------------------------
 
 fx_status fxi_gpu_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err);
@@ -175,8 +232,9 @@ fxi_cuda_norm fxi_gpu_norm(const fxi_gpu *g, const fxi_rownorm *n); // NULL: no 
 
 // ---- gpu_finish.c ------------------------------------------------------------------------------
 
-// Copies a result to the host: at once in the order of the stream, or in `wait`.
-fx_status fxi_gpu_return(fxi_gpu *g, void *dst, const void *src, size_t size_bytes, fx_error *err);
+// The host is to get a result of the pass: after its kernels, or in `wait` if its memory is not
+// pinned. dst NULL: it is not wanted.
+void fxi_gpu_return(fxi_gpu *g, void *dst, const void *src, size_t size_bytes);
 fx_status fxi_gpu_submit(fxi_device *d, fx_error *err);
 fx_status fxi_gpu_wait(fxi_device *d, fx_error *err);
 // After a failure: finds out whether the device is still of use. Returns st.

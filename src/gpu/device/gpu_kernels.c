@@ -68,7 +68,10 @@ static fx_status run_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, const fxi_cu_laun
 {
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = allow_shared(g, id, l->shared_bytes, err);
-    if (st == FX_OK) st = fxi_cu_run(&g->cu, l, err);
+    if (st == FX_OK)
+        st = g->pass.mode == FXI_GPU_RECORD
+                 ? fxi_cu_chain_add(&g->cu, &g->pass.graph->chain, l, err)
+                 : fxi_cu_run(&g->cu, l, err);
     fxi_cu_leave(&g->cu);
     return fxi_gpu_failed(g, st, err);
 }
@@ -77,6 +80,7 @@ fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx
 {
     const fxi_cuda_kernel *k = fxi_cuda_kernel_find(id);
     fxi_cuda_grid at;
+    if (g->pass.mode == FXI_GPU_REPLAY) return FX_OK;
     k->shape(args, &at);
     if (!at.grid[0] || !at.grid[1] || !at.grid[2]) return FX_OK;
     const fxi_cu_launch l = {.function = g->kernels.function[id],

@@ -12,6 +12,11 @@ static int count_places(const fxi_gpu *g)
     return g->pass.n_row * g->plan->rules.n_used;
 }
 
+static const int32_t *live_places(const fxi_gpu *g)
+{
+    return fxi_gpu_live(g, g->pass.kept ? FXI_GPU_KEPT_PLACES : FXI_GPU_PLACES);
+}
+
 static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
 {
     const fxi_rules *r = &g->plan->rules;
@@ -22,12 +27,14 @@ static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
                                        .n_used = r->n_used,
                                        .norm = (int32_t)r->route,
                                        .scale = r->expert_scale,
+                                       .live = fxi_gpu_live_rows(g),
                                        .chosen = g->s.chosen,
                                        .share = g->s.share};
     const fxi_cuda_place_args place = {.chosen = g->s.chosen,
                                        .n_row = g->pass.n_row,
                                        .n_expert = r->n_expert,
                                        .n_used = r->n_used,
+                                       .live = fxi_gpu_live_rows(g),
                                        .place = g->s.place,
                                        .place_row = g->s.place_row,
                                        .place_expert = g->s.place_expert,
@@ -51,6 +58,7 @@ static fx_status gather_rows(fxi_gpu *g, const fxi_experts *x, fx_error *err)
                                        .to = fxi_gpu_forms(g, &g->s.ex, types),
                                        .place_row = g->s.place_row,
                                        .n_place = count_places(g),
+                                       .live = live_places(g),
                                        .n = g->plan->model.shape.dim};
     return fxi_gpu_launch(g, FXI_CUDA_GATHER, &args, err);
 }
@@ -67,6 +75,7 @@ static fx_status multiply_all(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_ac
                                        .range = g->s.range,
                                        .a = *a,
                                        .n_row = count_places(g),
+                                       .live = live_places(g),
                                        .y = y};
     return fxi_gpu_launch(g, fxi_cuda_linear_find(w->type, g->math, args.n_row), &args, err);
 }
@@ -83,6 +92,7 @@ static fx_status run_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
         .up_bias = x->up.b,
         .row_expert = g->s.place_expert,
         .n_row = count_places(g),
+        .live = live_places(g),
         .n = x->up.w[0].n_out,
         .out = fxi_gpu_forms(g, &g->s.mid, (uint64_t)1 << x->down.w[0].type),
     };
@@ -103,6 +113,7 @@ static fx_status combine_rows(fxi_gpu *g, const fxi_experts *x, fx_error *err)
         .shared_bias = shared ? x->shared.down.b : NULL,
         .shared_gate = shared && x->sh_gate.data ? g->s.sh_gate : NULL,
         .n_row = g->pass.n_row,
+        .live = fxi_gpu_live_rows(g),
         .dim = g->plan->model.shape.dim,
         .n_used = g->plan->rules.n_used,
         .y = g->s.h.x,

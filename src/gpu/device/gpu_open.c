@@ -40,6 +40,7 @@ static void close_gpu(fxi_device *d)
     if (g->cu.context && fxi_cu_enter(&g->cu, NULL) == FX_OK) {
         (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
         (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
+        fxi_gpu_graphs_free(g);
         fxi_gpu_tables_free(g);
         fxi_gpu_stage_free(&g->cu, &g->stage);
         fxi_gpu_pinned_free(&g->cu, &g->pinned);
@@ -133,6 +134,7 @@ fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *e
     g->device.ops = &gpu_ops;
     g->math = math;
     g->pool = opt->pool;
+    g->no_graphs = opt->no_graphs;
     fx_status st = open_driver(g, ordinal, opt->math, err);
     if (st == FX_OK)
         *out = &g->device;

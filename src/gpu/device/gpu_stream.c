@@ -31,8 +31,12 @@ fxi_cuda_act fxi_gpu_forms(const fxi_gpu *g, const fxi_cuda_act *all, uint64_t r
 fx_status fxi_gpu_matmul(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
                          fx_error *err)
 {
-    const fxi_cuda_linear_args args = {
-        .w = fxi_gpu_matrix(w), .n_expert = 1, .a = *a, .n_row = g->pass.n_row, .y = y};
+    const fxi_cuda_linear_args args = {.w = fxi_gpu_matrix(w),
+                                       .n_expert = 1,
+                                       .a = *a,
+                                       .n_row = g->pass.n_row,
+                                       .live = fxi_gpu_live_rows(g),
+                                       .y = y};
     return fxi_gpu_launch(g, fxi_cuda_linear_find(w->type, g->math, g->pass.n_row), &args, err);
 }
 
@@ -56,10 +60,14 @@ fxi_cuda_norm fxi_gpu_norm(const fxi_gpu *g, const fxi_rownorm *n)
 
 // ---- embeddings --------------------------------------------------------------------------------
 
+// A table in the file's layout.
 static fxi_cuda_matrix rows_matrix(const fxi_rows *r)
 {
-    return (fxi_cuda_matrix){
-        .data = r->data, .type = (int32_t)r->type, .n_in = r->n_elem, .n_out = r->n_row};
+    return (fxi_cuda_matrix){.data = r->data,
+                             .type = (int32_t)r->type,
+                             .n_in = r->n_elem,
+                             .n_out = r->n_row,
+                             .row_bytes = r->row_bytes};
 }
 
 // Looks the tokens up, in x or, where embeddings are of another width, on their way to it.
@@ -74,6 +82,7 @@ static fx_status look_up(fxi_gpu *g, fx_error *err)
         .token = fxi_gpu_array(g, g->pass.at.token),
         .out = to,
         .n_row = g->pass.n_row,
+        .live = fxi_gpu_live_rows(g),
     };
     FX_TRY(fxi_gpu_launch(g, FXI_CUDA_EMBED, &args, err));
     return narrow ? fxi_gpu_matmul(g, &m->embd_in, &to, g->s.x, err) : FX_OK;
@@ -88,6 +97,7 @@ static fxi_cuda_add_norm_args stream_args(fxi_gpu *g, fxi_cuda_stream kind,
         .kind = kind,
         .n_row = g->pass.n_row,
         .dim = m->model.shape.dim,
+        .live = fxi_gpu_live_rows(g),
         .x = g->s.x,
         .x_row = g->pass.kept ? fxi_gpu_array(g, g->pass.at.wanted) : NULL,
         .embd_scale = 1,
@@ -132,52 +142,67 @@ fx_status fxi_gpu_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *e
 fx_status fxi_gpu_rows(fxi_device *d, int n_row, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
+    (void)err;
     const size_t dim = (size_t)g->plan->model.shape.dim;
     const float *from = g->s.h.x + (size_t)(g->pass.n_row - n_row) * dim;
-    return fxi_gpu_return(g, g->pass.batch->rows, from, (size_t)n_row * dim * sizeof *from, err);
+    fxi_gpu_return(g, g->pass.batch->rows, from, (size_t)n_row * dim * sizeof *from);
+    return FX_OK;
 }
 
 // What the output reads: h, made as wide as embeddings.
 static fx_status output_rows(fxi_gpu *g, fxi_cuda_act *out, fx_error *err)
 {
     const fxi_transformer *m = g->plan;
-    *out = fxi_gpu_forms(g, &g->s.h, type_bit(&m->output.w));
+    *out = g->s.h;
     if (!m->embd_out.data) return FX_OK;
-    const fxi_cuda_act h = fxi_gpu_forms(g, &g->s.h, type_bit(&m->embd_out));
-    FX_TRY(fxi_gpu_matmul(g, &m->embd_out, &h, g->s.narrow.x, err));
+    FX_TRY(fxi_gpu_matmul(g, &m->embd_out, &g->s.h, g->s.narrow.x, err));
     *out = fxi_gpu_forms(g, &g->s.narrow, type_bit(&m->output.w));
-    const fxi_cuda_rows_args args = {
-        .x = g->s.narrow.x, .n_row = g->pass.n_row, .n = m->embd_out.n_out, .out = *out};
+    const fxi_cuda_rows_args args = {.x = g->s.narrow.x,
+                                     .n_row = g->pass.n_row,
+                                     .live = fxi_gpu_live_rows(g),
+                                     .n = m->embd_out.n_out,
+                                     .out = *out};
     return fxi_gpu_launch(g, FXI_CUDA_ROWS, &args, err);
+}
+
+// Bias, scale and cap of logits.
+static fx_status limit_logits(fxi_gpu *g, fx_error *err)
+{
+    const fxi_transformer *m = g->plan;
+    const fxi_cuda_logits_args args = {.y = g->s.logits,
+                                       .bias = m->output.b,
+                                       .scale = m->rules.logit_scale,
+                                       .cap = m->rules.logit_cap,
+                                       .n_row = g->pass.n_row,
+                                       .n = m->model.shape.n_vocab,
+                                       .live = fxi_gpu_live_rows(g)};
+    if (!args.bias && args.scale == 1 && args.cap == 0) return FX_OK;
+    return fxi_gpu_launch(g, FXI_CUDA_LOGITS, &args, err);
 }
 
 fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const fxi_transformer *m = g->plan;
-    const int n = m->model.shape.n_vocab;
+    const size_t row_bytes = (size_t)g->plan->model.shape.n_vocab * sizeof(float);
     fxi_cuda_act a;
-    g->pass.n_row = n_row;
+    g->pass.ended = true;
+    if (!g->pass.graph) g->pass.n_row = n_row;
     FX_TRY(output_rows(g, &a, err));
-    FX_TRY(fxi_gpu_matmul(g, &m->output.w, &a, g->s.logits, err));
-    const fxi_cuda_logits_args args = {.y = g->s.logits,
-                                       .bias = m->output.b,
-                                       .scale = m->rules.logit_scale,
-                                       .cap = m->rules.logit_cap,
-                                       .n_row = n_row,
-                                       .n = n};
-    if (args.bias || args.scale != 1 || args.cap != 0)
-        FX_TRY(fxi_gpu_launch(g, FXI_CUDA_LOGITS, &args, err));
-    return fxi_gpu_return(g, g->pass.dst_logits, g->s.logits,
-                          (size_t)n_row * (size_t)n * sizeof(float), err);
+    FX_TRY(fxi_gpu_matmul(g, &g->plan->output.w, &a, g->s.logits, err));
+    FX_TRY(limit_logits(g, err));
+    fxi_gpu_return(g, g->pass.dst_logits, g->s.logits, (size_t)n_row * row_bytes);
+    return FX_OK;
 }
 
 fx_status fxi_gpu_best(fxi_device *d, int n_row, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const fxi_cuda_argmax_args args = {
-        .y = g->s.logits, .n_row = n_row, .n = g->plan->model.shape.n_vocab, .best = g->s.best};
+    const fxi_cuda_argmax_args args = {.y = g->s.logits,
+                                       .n_row = g->pass.n_row,
+                                       .n = g->plan->model.shape.n_vocab,
+                                       .live = fxi_gpu_live_rows(g),
+                                       .best = g->s.best};
     FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ARGMAX, &args, err));
-    return fxi_gpu_return(g, g->pass.batch->best, g->s.best, (size_t)n_row * sizeof *g->s.best,
-                          err);
+    fxi_gpu_return(g, g->pass.batch->best, g->s.best, (size_t)n_row * sizeof *g->s.best);
+    return FX_OK;
 }
