@@ -70,6 +70,7 @@ LAW = {
     "kernels/cuda": ["kernels", "base/...", ERROR],
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
+    "kernels/cuda": ["kernels"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],

@@ -1,0 +1,293 @@
+// emu_block.cpp - a block: its fibers take turns. One that waits gives its turn to the next that can
+// run, of its own warp first, so that operations of a warp complete soon.
+#include "emu_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string>
+#include <vector>
+
+__thread emu_where *emu_now;
+__thread emu_worker *emu_mine;
+
+static emu_fiber *running(void)
+{
+    return (emu_fiber *)emu_now;
+}
+
+static uint32_t random_u32(emu_order *o)
+{
+    o->random = o->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(o->random >> 33);
+}
+
+// ---- whose turn it is
+
+static unsigned pick_lane(emu_worker *w, uint32_t ready, unsigned last)
+{
+    if (w->order.kind == 0) {
+        uint32_t higher = last < 31 ? ready & ~0u << (last + 1) : 0;
+        return (unsigned)__builtin_ctz(higher ? higher : ready);
+    }
+    if (w->order.kind == 1) {
+        uint32_t lower = ready & ((1u << last) - 1);
+        return 31 - (unsigned)__builtin_clz(lower ? lower : ready);
+    }
+    for (unsigned k = random_u32(&w->order) % (unsigned)__builtin_popcount(ready); k > 0; k--)
+        ready &= ready - 1;
+    return (unsigned)__builtin_ctz(ready);
+}
+
+static emu_fiber *pick_next(emu_worker *w)
+{
+    const unsigned n_warp = (w->n + 31) / 32;
+    const unsigned here = emu_now ? emu_now->i_thread / 32 : w->order.kind == 1 ? n_warp - 1 : 0;
+    const unsigned start = w->order.kind == 2 ? random_u32(&w->order) % n_warp : here;
+    for (unsigned i = 0; i < n_warp; i++) {
+        unsigned warp = (w->order.kind == 1 ? start + n_warp - i : start + i) % n_warp;
+        if (!w->ready[warp]) continue;
+        unsigned none = w->order.kind == 1 ? 0 : 31;
+        unsigned last = emu_now && warp == here ? emu_now->i_thread & 31 : none;
+        return &w->fiber[32 * warp + pick_lane(w, w->ready[warp], last)];
+    }
+    return nullptr;
+}
+
+static void set_ready(emu_worker *w, emu_fiber *f)
+{
+    f->state = EMU_READY;
+    w->ready[f->where.i_thread / 32] |= 1u << (f->where.i_thread & 31);
+}
+
+static void set_waiting(emu_worker *w, emu_fiber *f, emu_state state)
+{
+    f->state = state;
+    w->ready[f->where.i_thread / 32] &= ~(1u << (f->where.i_thread & 31));
+}
+
+// ---- nobody can go on
+
+static bool waits_alike(const emu_fiber *a, const emu_fiber *b)
+{
+    return a->state == b->state && a->file == b->file && a->line == b->line && a->mask == b->mask;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : nullptr;
+    return slash ? slash + 1 : path ? path : "?";
+}
+
+static std::string waiters_text(const emu_worker *w)
+{
+    std::string text = "threads wait for each other:";
+    for (unsigned i = 0, end; i < w->n; i = end) {
+        const emu_fiber *f = &w->fiber[i];
+        for (end = i + 1; end < w->n && waits_alike(f, &w->fiber[end]);) end++;
+        char row[160];
+        if (f->state == EMU_ENDED)
+            snprintf(row, sizeof row, " %u to %u have ended;", i, end - 1);
+        else if (f->state == EMU_AT_BARRIER)
+            snprintf(row, sizeof row, " %u to %u are at the barrier of %s:%d;", i, end - 1,
+                     base_name(f->file), f->line);
+        else
+            snprintf(row, sizeof row, " %u to %u are in a warp operation at %s:%d, mask %08x;", i,
+                     end - 1, base_name(f->file), f->line, f->mask);
+        text += row;
+        if (text.size() > 800) break;
+    }
+    text.pop_back();
+    return text;
+}
+
+static void report_stuck(emu_worker *w)
+{
+    for (unsigned i = 0; i < w->n; i++) {
+        emu_fiber *f = &w->fiber[i];
+        if (f->state == EMU_ENDED) continue;
+        emu_now = &f->where;
+        emu_fault_note(EMU_FAULT_LAUNCH, f->file, f->line, waiters_text(w).c_str());
+        return;
+    }
+}
+
+// Gives the turn to the next, or leaves the block when there is none.
+static void give_turn(emu_worker *w, emu_fiber *f)
+{
+    emu_fiber *to = w->abandoned ? nullptr : pick_next(w);
+    if (to == f) return;
+    if (!to && w->n_live > 0 && !w->abandoned) report_stuck(w);
+    emu_now = to ? &to->where : nullptr;
+    emu_fiber_switch(&f->sp, to ? to->sp : w->main_sp);
+}
+
+void emu_block_abandon(void)
+{
+    emu_fiber *f = running();
+    emu_mine->abandoned = true;
+    give_turn(emu_mine, f);
+    abort(); // nobody switches back
+}
+
+void emu_yield(void)
+{
+    give_turn(emu_mine, running());
+}
+
+// ---- barriers
+
+static void compare_places(const emu_fiber *a, const emu_fiber *b)
+{
+    if (a->line == b->line && strcmp(a->file, b->file) == 0) return;
+    emu_fail_at(b->file, b->line, "thread %u is at this barrier, thread %u at that of %s:%d",
+                b->where.i_thread, a->where.i_thread, base_name(a->file), a->line);
+}
+
+static void open_barrier(emu_worker *w, int id)
+{
+    std::vector<unsigned> joined;
+    for (unsigned i = 0; i < w->n; i++) {
+        emu_fiber *f = &w->fiber[i];
+        if (f->state != EMU_AT_BARRIER || f->barrier != id) continue;
+        joined.push_back(i);
+        if (id == 0) compare_places(&w->fiber[joined[0]], f);
+        set_ready(w, f);
+    }
+    w->arrived[id] = 0;
+    emu_look_barrier(joined, joined.size() == w->n);
+}
+
+void emu_barrier(int id, int n_thread, const char *file, int line)
+{
+    emu_worker *w = emu_mine;
+    emu_fiber *f = running();
+    if (id < 0 || id >= EMU_N_BARRIER || n_thread < 0 || n_thread % 32 != 0) {
+        emu_fail_at(file, line, "barrier %d of %d threads: ids are 0 to 15, warps whole", id,
+                    n_thread);
+        emu_block_abandon();
+    }
+    f->file = file, f->line = line, f->mask = 0;
+    f->barrier = id, f->barrier_n = n_thread;
+    set_waiting(w, f, EMU_AT_BARRIER);
+    if (n_thread == 0 && w->n_live < w->n) {
+        emu_fail_at(file, line, "a barrier of the whole block, of which %u threads have ended",
+                    w->n - w->n_live);
+        emu_block_abandon();
+    }
+    if (++w->arrived[id] == (n_thread ? (unsigned)n_thread : w->n_live)) open_barrier(w, id);
+    give_turn(w, f);
+}
+
+// ---- operations of a warp
+
+static unsigned lanes_of(const emu_worker *w, unsigned warp)
+{
+    unsigned n = w->n - 32 * warp;
+    return n < 32 ? (1u << n) - 1 : ~0u;
+}
+
+unsigned emu_warp_active(void)
+{
+    unsigned warp = emu_now->i_thread / 32, active = 0;
+    for (unsigned i = 32 * warp; i < emu_mine->n && i < 32 * warp + 32; i++)
+        if (emu_mine->fiber[i].state != EMU_ENDED) active |= 1u << (i & 31);
+    return active;
+}
+
+// Whether every lane of the mask is there, with the same operation.
+static bool have_met(emu_worker *w, const emu_fiber *me, void **args)
+{
+    emu_fiber *lanes = &w->fiber[me->where.i_thread & ~31u];
+    for (unsigned i = 0; i < 32; i++) {
+        if (!(me->mask >> i & 1)) continue;
+        const emu_fiber *f = &lanes[i];
+        if (f->state == EMU_ENDED) {
+            emu_fail_at(me->file, me->line, "the mask %08x names lane %u, which has ended",
+                        me->mask, i);
+            emu_block_abandon();
+        }
+        if (f->state != EMU_IN_WARP || f->mask != me->mask || f->run != me->run) return false;
+        args[i] = f->arg;
+    }
+    return true;
+}
+
+void emu_warp_meet(unsigned mask, emu_warp_run *run, void *arg, const char *file, int line)
+{
+    emu_worker *w = emu_mine;
+    emu_fiber *f = running();
+    const unsigned warp = f->where.i_thread / 32, lane = f->where.i_thread & 31;
+    if (mask == ~0u) mask = lanes_of(w, warp); // of a block whose last warp is not full
+    if (!(mask >> lane & 1) || (mask & ~lanes_of(w, warp)) != 0) {
+        emu_fail_at(file, line,
+                    "the mask %08x of lane %u does not name it, or names lanes that are not there",
+                    mask, lane);
+        emu_block_abandon();
+    }
+    f->file = file, f->line = line, f->mask = mask, f->run = run, f->arg = arg;
+    f->state = EMU_IN_WARP;
+    void *args[32] = {nullptr};
+    if (!have_met(w, f, args)) {
+        set_waiting(w, f, EMU_IN_WARP);
+        give_turn(w, f);
+        return;
+    }
+    run(args, mask);
+    for (unsigned i = 0; i < 32; i++)
+        if (mask >> i & 1) set_ready(w, &w->fiber[32 * warp + i]);
+}
+
+// ---- the life of a block
+
+static void fiber_body(void)
+{
+    emu_worker *w = emu_mine;
+    emu_fiber *f = running();
+    w->launch->kernel->call(w->launch->args);
+    emu_async_end(f);
+    set_waiting(w, f, EMU_ENDED);
+    w->n_live--;
+    give_turn(w, f);
+    abort();
+}
+
+static uint3 coordinates(unsigned i, const unsigned *n)
+{
+    return uint3{i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
+}
+
+static void start_fibers(emu_worker *w, unsigned i_block)
+{
+    const unsigned *grid = w->launch->grid, *block = w->launch->block;
+    for (unsigned i = 0; i < w->n; i++) {
+        emu_fiber *f = &w->fiber[i];
+        f->where.thread = coordinates(i, block);
+        f->where.block = coordinates(i_block, grid);
+        f->where.block_dim = dim3(block[0], block[1], block[2]);
+        f->where.grid_dim = dim3(grid[0], grid[1], grid[2]);
+        f->where.i_thread = i;
+        f->where.i_block = i_block;
+        f->file = nullptr, f->line = 0, f->mask = 0;
+        f->copies.clear();
+        f->n_group = 0;
+        emu_fiber_begin(f, fiber_body);
+        set_ready(w, f);
+    }
+}
+
+void emu_block_run(emu_worker *w, unsigned i_block)
+{
+    for (const emu_range &r : w->shared) memset((void *)r.at, 0xFF, r.n_byte);
+    memset(w->dynamic, 0xFF, w->launch->dynamic_bytes);
+    memset(w->ready, 0, sizeof w->ready);
+    memset(w->arrived, 0, sizeof w->arrived);
+    w->abandoned = false;
+    w->n_live = w->n;
+    start_fibers(w, i_block);
+    emu_look_block(w, i_block);
+    emu_now = nullptr;
+    emu_fiber *first = pick_next(w);
+    emu_now = &first->where;
+    emu_fiber_switch(&w->main_sp, first->sp);
+    emu_now = nullptr;
+}

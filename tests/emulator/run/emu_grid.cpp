@@ -1,0 +1,176 @@
+// emu_grid.cpp - a launch: the blocks of a grid, one after the other, on one host thread or several
+// (EMU_THREADS; the checked runtime uses one). EMU_ORDER says in which order the threads of a block
+// take turns: up, down, or a number that seeds a random order, in which the blocks are shuffled, too.
+#include "emu_kernel.h"
+#include "emu_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { MAX_WORKER = 16, PAGE_BYTES = 4096, SHARED_PAGES = 57 }; // 228 KB
+
+static std::mutex launching; // one launch after the other
+static emu_worker *workers[MAX_WORKER];
+
+static emu_order order_of_env(void)
+{
+    const char *e = getenv("EMU_ORDER");
+    if (!e || strcmp(e, "up") == 0) return {0, 0};
+    if (strcmp(e, "down") == 0) return {1, 0};
+    return {2, strtoull(e, nullptr, 10) * 0x9E3779B97F4A7C15u + 1};
+}
+
+static emu_worker *make_worker(void)
+{
+    emu_worker *w = new emu_worker();
+    size_t bytes = SHARED_PAGES * PAGE_BYTES;
+    void *p = mmap(nullptr, bytes + PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+    if (p == MAP_FAILED) abort();
+    mprotect((char *)p + bytes, PAGE_BYTES, PROT_NONE);
+    w->dynamic_pages = (unsigned char *)p;
+    return w;
+}
+
+unsigned char *emu_dynamic_shared(void)
+{
+    return emu_mine->dynamic;
+}
+
+struct emu_grid {
+    const emu_launch *launch;
+    emu_order order;
+    std::vector<unsigned> blocks; // in the order in which they run
+    std::atomic<size_t> next;
+};
+
+static void work_off(emu_grid *g, emu_worker *w)
+{
+    const emu_launch *l = g->launch;
+    w->launch = l;
+    w->n = l->block[0] * l->block[1] * l->block[2];
+    w->order = g->order;
+    w->dynamic = w->dynamic_pages + SHARED_PAGES * PAGE_BYTES - (l->dynamic_bytes + 15) / 16 * 16;
+    emu_mine = w;
+    emu_shared_find(&w->shared);
+    emu_signal_stack(w, true);
+    for (size_t i; (i = g->next++) < g->blocks.size() && !emu_fault_is_full();) {
+        emu_block_run(w, g->blocks[i]);
+        if (w->abandoned) break;
+    }
+    emu_signal_stack(w, false);
+    emu_mine = nullptr;
+}
+
+static emu_grid *helped;
+static void *help(void *worker)
+{
+    work_off(helped, (emu_worker *)worker);
+    return nullptr;
+}
+
+static int wanted_workers(const emu_grid *g)
+{
+    const char *e = getenv("EMU_THREADS");
+    int n = e && !emu_look_checked() ? atoi(e) : 1;
+    if (n > MAX_WORKER) n = MAX_WORKER;
+    if (n > (int)g->blocks.size()) n = (int)g->blocks.size();
+    return n < 1 ? 1 : n;
+}
+
+static void run_grid(emu_grid *g)
+{
+    const int n = wanted_workers(g);
+    pthread_t threads[MAX_WORKER];
+    int n_thread = 0;
+    helped = g;
+    for (int i = 0; i < n; i++)
+        if (!workers[i]) workers[i] = make_worker();
+    for (int i = 1; i < n; i++)
+        n_thread += pthread_create(&threads[n_thread], nullptr, help, workers[i]) == 0;
+    work_off(g, workers[0]);
+    for (int i = 0; i < n_thread; i++) pthread_join(threads[i], nullptr);
+}
+
+static const char *odd_config(const emu_launch *l)
+{
+    const unsigned *b = l->block, *g = l->grid;
+    if (b[0] == 0 || b[1] == 0 || b[2] == 0 || g[0] == 0 || g[1] == 0 || g[2] == 0)
+        return "a grid or block with a side of 0";
+    if ((uint64_t)b[0] * b[1] * b[2] > EMU_MAX_THREAD || b[2] > 64)
+        return "a block of more threads than 1024";
+    if (g[0] > 0x7FFFFFFF || g[1] > 65535 || g[2] > 65535)
+        return "a grid with a side that is too long";
+    if (l->dynamic_bytes > EMU_MAX_SHARED) return "more shared memory than a block can have";
+    return nullptr;
+}
+
+static void order_blocks(emu_grid *g)
+{
+    const unsigned *n = g->launch->grid;
+    g->blocks.resize((size_t)n[0] * n[1] * n[2]);
+    std::iota(g->blocks.begin(), g->blocks.end(), 0u);
+    if (g->order.kind == 1) std::reverse(g->blocks.begin(), g->blocks.end());
+    uint64_t r = g->order.random;
+    for (size_t i = g->blocks.size(); g->order.kind == 2 && i > 1; i--) {
+        r = r * 6364136223846793005u + 1442695040888963407u;
+        std::swap(g->blocks[i - 1], g->blocks[(r >> 33) % i]);
+    }
+}
+
+static int launch_grid(const emu_launch *l)
+{
+    std::lock_guard<std::mutex> lock(launching);
+    emu_fault_begin(l);
+    if (const char *odd = odd_config(l)) {
+        emu_fault_note(EMU_FAULT_CONFIG, "launch", 0, odd);
+        return EMU_FAULT_CONFIG;
+    }
+    emu_grid g;
+    g.launch = l;
+    g.order = order_of_env();
+    g.next = 0;
+    order_blocks(&g);
+    emu_look_launch(l);
+    emu_signal_begin();
+    run_grid(&g);
+    emu_signal_end();
+    emu_look_launch_end();
+    return emu_fault_kind();
+}
+
+// ---- the library's table
+
+static emu_kernel *kernels;
+
+void emu_kernel_add(emu_kernel *k)
+{
+    k->next = kernels;
+    kernels = k;
+}
+
+static const emu_kernel *find_kernel(const char *name)
+{
+    const emu_kernel *k = kernels;
+    while (k && strcmp(k->name, name) != 0) k = k->next;
+    return k;
+}
+
+static void note_memory(uintptr_t at, size_t n_byte, int state)
+{
+    std::lock_guard<std::mutex> lock(launching);
+    emu_look_memory(at, n_byte, state);
+}
+
+extern "C" __attribute__((visibility("default"))) const emu_library *emu_library_table(void)
+{
+    static emu_library table = {emu_look_checked(), find_kernel,     launch_grid,
+                                emu_fault_text,     emu_fault_clear, note_memory};
+    return &table;
+}

@@ -1,0 +1,31 @@
+// emu_look_none.cpp - the plain runtime looks at nothing.
+#include "emu_run.h"
+
+bool emu_look_checked(void)
+{
+    return false;
+}
+void emu_look_access(const void *, unsigned, int, const char *, int)
+{
+}
+void emu_look_sync(unsigned)
+{
+}
+void emu_look_fence(void)
+{
+}
+void emu_look_launch(const emu_launch *)
+{
+}
+void emu_look_launch_end(void)
+{
+}
+void emu_look_block(const emu_worker *, unsigned)
+{
+}
+void emu_look_barrier(const std::vector<unsigned> &, bool)
+{
+}
+void emu_look_memory(uintptr_t, size_t, int)
+{
+}
