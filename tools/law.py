@@ -67,7 +67,7 @@ LAW = {
 
     "kernels": ["kernels/cpu/cpu.h", "kernels/ref/ref.h", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/ref": ["kernels", "base/...", ERROR],
-    "kernels/cuda": ["kernels", "base/...", ERROR],
+    "kernels/cuda": ["kernels", "kernels/ref/mathf_text.h", "base/...", ERROR],
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cuda": ["kernels"],
