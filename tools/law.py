@@ -77,12 +77,12 @@ LAW = {
     "kv/pool": ["kv/kv_status.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    # The model: a plan as data, the blocks that run it, and the loading that makes it.
-    "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
-    "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
+    # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
+    "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
+    "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
+    "model/load": ["model/device.h", "model/plan", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
                    "kernels", "base/...", ERROR],
-    "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
+    "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
