@@ -89,7 +89,7 @@ LAW = {
     "gpu/image": [],
     "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
     "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
-                   "model/blocks/plan.h", "include/vtensor/vmm.h", "base/...", ERROR],
+                   "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
     "gpu": ["model/device.h", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.

@@ -4,14 +4,14 @@
 // ---- linear layers -----------------------------------------------------------------------------
 
 // Where a step reads the rows that linear layers multiply.
-static const fxi_cuda_act *read_operand(const fxi_gpu *g, fxi_operand a)
+static const fxi_cuda_act *operand_in(const fxi_gpu *g, fxi_operand a)
 {
     const fxi_cuda_act *const rows[FXI_OPERAND_END] = {
         [FXI_OPERAND_H] = &g->s.h, [FXI_OPERAND_ATT] = &g->s.att_in, [FXI_OPERAND_MID] = &g->s.mid};
     return rows[a];
 }
 
-static float *written_operand(const fxi_gpu *g, fxi_operand y)
+static float *operand_out(const fxi_gpu *g, fxi_operand y)
 {
     float *const rows[FXI_OPERAND_END] = {[FXI_OPERAND_H] = g->s.h.x,
                                           [FXI_OPERAND_Q] = g->s.q,
@@ -25,7 +25,7 @@ fx_status fxi_gpu_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *
 {
     fxi_gpu *g = fxi_gpu_of(d);
     for (int i = 0; i < n_job; i++)
-        FX_TRY(fxi_gpu_matmul(g, job[i].w, read_operand(g, a), written_operand(g, job[i].y), err));
+        FX_TRY(fxi_gpu_matmul(g, job[i].w, operand_in(g, a), operand_out(g, job[i].y), err));
     return FX_OK;
 }
 

@@ -41,7 +41,7 @@ fx_status fxi_gpu_matmul(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a,
 }
 
 // The bit of read_by of a layer's type.
-static uint64_t type_bit(const fxi_linear *w)
+static uint64_t reads_bit(const fxi_linear *w)
 {
     return (uint64_t)1 << w->type;
 }
@@ -75,7 +75,7 @@ static fx_status look_up(fxi_gpu *g, fx_error *err)
 {
     const fxi_transformer *m = g->plan;
     const bool narrow = m->embd_in.data != NULL;
-    const fxi_cuda_act to = narrow ? fxi_gpu_forms(g, &g->s.narrow, type_bit(&m->embd_in))
+    const fxi_cuda_act to = narrow ? fxi_gpu_forms(g, &g->s.narrow, reads_bit(&m->embd_in))
                                    : (fxi_cuda_act){.x = g->s.x};
     const fxi_cuda_embed_args args = {
         .table = m->embd.data ? rows_matrix(&m->embd) : fxi_gpu_matrix(&m->output.w),
@@ -156,7 +156,7 @@ static fx_status output_rows(fxi_gpu *g, fxi_cuda_act *out, fx_error *err)
     *out = g->s.h;
     if (!m->embd_out.data) return FX_OK;
     FX_TRY(fxi_gpu_matmul(g, &m->embd_out, &g->s.h, g->s.narrow.x, err));
-    *out = fxi_gpu_forms(g, &g->s.narrow, type_bit(&m->output.w));
+    *out = fxi_gpu_forms(g, &g->s.narrow, reads_bit(&m->output.w));
     const fxi_cuda_rows_args args = {.x = g->s.narrow.x,
                                      .n_row = g->pass.n_row,
                                      .live = fxi_gpu_live_rows(g),

@@ -93,30 +93,38 @@ fx_status fxi_gpu_stage_download(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const 
 
 // ---- matrices ----------------------------------------------------------------------------------
 
-typedef struct pack_job {
+typedef struct stage_job {
     fxi_dtype type;
     int n_in, n_row;
-    const void *rows;
+    size_t row_bytes, panel_bytes;
+    const char *rows;
     int panel0; // of the first task
-    size_t panel_bytes;
-    char *dst; // of panel0
-} pack_job;
+    char *dst;  // of panel0
+} stage_job;
 
 static void pack_panel(void *arg, int task)
 {
-    const pack_job *job = arg;
-    const int panel = job->panel0 + task;
-    fxi_cuda_pack_panels(job->type, job->n_in, job->n_row, job->rows, panel, panel + 1,
-                         job->dst + (size_t)task * job->panel_bytes);
+    const stage_job *job = arg;
+    const int row0 = (job->panel0 + task) * FXI_PANEL, left = job->n_row - row0;
+    fxi_cuda_pack_rows(job->type, job->n_in, left < FXI_PANEL ? left : FXI_PANEL,
+                       job->rows + (size_t)row0 * job->row_bytes,
+                       job->dst + (size_t)task * job->panel_bytes);
+}
+
+static size_t file_row_bytes(fxi_dtype type, int n_in)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    return (size_t)n_in / t->block_elems * t->block_bytes;
 }
 
 fx_status fxi_gpu_stage_pack(fxi_cu *cu, fxi_gpu_stage *s, fxi_pool *pool, fxi_dtype type, int n_in,
                              int n_row, const void *rows, void *dst, fx_error *err)
 {
     const int n_panel = fxi_linear_n_panel(n_row);
-    pack_job job = {.type = type,
+    stage_job job = {.type = type,
                     .n_in = n_in,
                     .n_row = n_row,
+                    .row_bytes = file_row_bytes(type, n_in),
                     .rows = rows,
                     .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
     FX_TRY(reserve_buffers(cu, s, job.panel_bytes, err));
