@@ -111,7 +111,7 @@ static void pack_panel(void *arg, int task)
                        job->dst + (size_t)task * job->panel_bytes);
 }
 
-static size_t file_row_bytes(fxi_dtype type, int n_in)
+static size_t gguf_row_bytes(fxi_dtype type, int n_in)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
     return (size_t)n_in / t->block_elems * t->block_bytes;
@@ -124,7 +124,7 @@ fx_status fxi_gpu_stage_pack(fxi_cu *cu, fxi_gpu_stage *s, fxi_pool *pool, fxi_d
     stage_job job = {.type = type,
                     .n_in = n_in,
                     .n_row = n_row,
-                    .row_bytes = file_row_bytes(type, n_in),
+                    .row_bytes = gguf_row_bytes(type, n_in),
                     .rows = rows,
                     .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
     FX_TRY(reserve_buffers(cu, s, job.panel_bytes, err));
