@@ -1,11 +1,11 @@
 // attention.cu - attention by the CPU's order (kernels.h), over contiguous and paged caches.
 //
 // A block computes the query rows of a tile that read one KV head: up to 16. It takes a segment of
-// 256 positions at a time: scores, weights, sums of values, each number a chain of its own. Keys and
-// values go through shared memory as f32, so that rows of the cache are read whole. Either a block
-// walks all segments of its tile and merges them as it goes, or each block has one segment, and
-// attn_merge does the rest: the same operations in the same order.
-#include "kernels/cuda/cuda_cache.h"
+// 256 positions at a time: scores, weights, sums of values, each number a chain of its own. Keys
+// and values go through shared memory as f32, so that rows of the cache are read whole. Either a
+// block walks all segments of its tile and merges them as it goes, or each block has one segment,
+// and attn_merge does the rest: the same operations in the same order.
+#include "kernels/cuda/body/cuda_cache.h"
 
 enum { ATTN_THREAD = 128, ATTN_ROW = FXI_CUDA_TILE_ROW, ATTN_SEGMENT = FXI_ATTN_SEGMENT };
 
@@ -15,7 +15,7 @@ typedef struct row_state {
 
 // The query rows of a block, and where they are in shared memory. Row r is token r / n_head of the
 // tile, head head0 + r % n_head.
-typedef struct attn_job {
+typedef struct tile_job {
     fxi_kv_view view;
     fxi_cuda_tile tile;
     int pos, n_pos; // of the tile's first token, of its sequence
@@ -27,14 +27,14 @@ typedef struct attn_job {
     float *kv;            // [n_kv][head_dim + 1]
     float *p;             // [n_row][256]
     row_state *seg, *all; // of this segment; of those merged so far
-} attn_job;
+} tile_job;
 
 // Positions of a segment, from its first one on.
 typedef struct seg_range {
     int from, end;
 } seg_range;
 
-FXI_DEVICE seg_range token_range(const fxi_cuda_attn_args &a, const attn_job &j, int tok, int pos0)
+FXI_DEVICE seg_range token_range(const fxi_cuda_attn_args &a, const tile_job &j, int tok, int pos0)
 {
     const int from = first_pos(j.pos + tok, a.window) - pos0;
     const int end = end_pos(j.pos + tok, j.n_pos, a.window) - pos0;
@@ -42,34 +42,34 @@ FXI_DEVICE seg_range token_range(const fxi_cuda_attn_args &a, const attn_job &j,
     return r;
 }
 
-FXI_DEVICE seg_range row_range_of(const fxi_cuda_attn_args &a, const attn_job &j, int row, int pos0)
+FXI_DEVICE seg_range row_range_of(const fxi_cuda_attn_args &a, const tile_job &j, int row, int pos0)
 {
     return token_range(a, j, row / j.n_head, pos0);
 }
 
 // Where query row r is in q and out.
-FXI_DEVICE size_t query_at(const fxi_cuda_attn_args &a, const attn_job &j, int row)
+FXI_DEVICE size_t query_at(const fxi_cuda_attn_args &a, const tile_job &j, int row)
 {
     const size_t tok = (size_t)(j.row + row / j.n_head);
     return (tok * (size_t)a.n_head + (size_t)(j.head0 + row % j.n_head)) * (size_t)a.head_dim;
 }
 
 // Copies positions pos .. pos + n - 1 of a plane to shared memory, as f32.
-FXI_DEVICE void cache_fill(const fxi_cuda_attn_args &a, const attn_job &j, int plane, int pos,
+FXI_DEVICE void cache_fill(const fxi_cuda_attn_args &a, const tile_job &j, int plane, int pos,
                            int n)
 {
     const size_t head = cache_bytes(a.kv_type, j.kv_head * a.head_dim);
     for (int i = (int)threadIdx.x; i < n * a.head_dim; i += ATTN_THREAD) {
         const int k = i / a.head_dim, d = i % a.head_dim;
         j.kv[k * (a.head_dim + 1) + d] =
-            cache_number(a.kv_type, cache_row(j.view, plane, pos + k) + head, d);
+            cache_number(a.kv_type, cache_place(j.view, plane, pos + k) + head, d);
     }
 }
 
 // ---- a segment ---------------------------------------------------------------------------------
 
 // The scores of positions k0 .. k0 + n - 1 of the segment, which are in shared memory.
-FXI_DEVICE void score_piece(const fxi_cuda_attn_args &a, const attn_job &j, int pos0, int k0, int n)
+FXI_DEVICE void score_piece(const fxi_cuda_attn_args &a, const tile_job &j, int pos0, int k0, int n)
 {
     for (int i = (int)threadIdx.x; i < j.n_row * n; i += ATTN_THREAD) {
         const int row = i / n, k = i % n;
@@ -84,7 +84,7 @@ FXI_DEVICE void score_piece(const fxi_cuda_attn_args &a, const attn_job &j, int 
 }
 
 // Scores become weights: 16 lanes for each row.
-FXI_DEVICE void weigh_rows(const fxi_cuda_attn_args &a, const attn_job &j, int pos0)
+FXI_DEVICE void weigh_rows(const fxi_cuda_attn_args &a, const tile_job &j, int pos0)
 {
     const int lane = (int)threadIdx.x % 16;
     for (int row = (int)threadIdx.x / 16; row < ATTN_ROW; row += ATTN_THREAD / 16) {
@@ -104,7 +104,7 @@ FXI_DEVICE void weigh_rows(const fxi_cuda_attn_args &a, const attn_job &j, int p
     }
 }
 
-FXI_DEVICE void value_piece(const fxi_cuda_attn_args &a, const attn_job &j, int pos0, int k0, int n)
+FXI_DEVICE void value_piece(const fxi_cuda_attn_args &a, const tile_job &j, int pos0, int k0, int n)
 {
     for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD) {
         const int row = i / a.head_dim, d = i % a.head_dim;
@@ -118,7 +118,7 @@ FXI_DEVICE void value_piece(const fxi_cuda_attn_args &a, const attn_job &j, int 
 }
 
 // The partial results of all rows: seg and acc.
-FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const attn_job &j, int segment)
+FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, int segment)
 {
     const int pos0 = segment * ATTN_SEGMENT;
     const seg_range first = token_range(a, j, 0, pos0);
@@ -157,14 +157,14 @@ FXI_DEVICE void merge_state(float ms, float ls, float *m, float *l)
     *m = to;
 }
 
-FXI_DEVICE bool row_sees(const fxi_cuda_attn_args &a, const attn_job &j, int row, int segment)
+FXI_DEVICE bool row_sees(const fxi_cuda_attn_args &a, const tile_job &j, int row, int segment)
 {
     const seg_range r = row_range_of(a, j, row, segment * ATTN_SEGMENT);
     return r.from < r.end;
 }
 
 // Merges the segment into out, where the sums are on their way, and `all`.
-FXI_DEVICE void merge_segment(const fxi_cuda_attn_args &a, const attn_job &j, int segment)
+FXI_DEVICE void merge_segment(const fxi_cuda_attn_args &a, const tile_job &j, int segment)
 {
     for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD) {
         const int row = i / a.head_dim;
@@ -186,7 +186,7 @@ FXI_DEVICE size_t part_at(const fxi_cuda_attn_args &a, const fxi_cuda_tile &t, i
     return ((size_t)t.part0 + row) * (size_t)(FXI_CUDA_PART_ACC + a.head_dim);
 }
 
-FXI_DEVICE void part_store(const fxi_cuda_attn_args &a, const attn_job &j, int segment)
+FXI_DEVICE void part_store(const fxi_cuda_attn_args &a, const tile_job &j, int segment)
 {
     for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD) {
         const int row = i / a.head_dim, d = i % a.head_dim;
@@ -205,7 +205,7 @@ FXI_DEVICE void sink_state(const fxi_cuda_attn_args &a, int head, float *m, floa
     *l = a.sink ? 1 : 0;
 }
 
-FXI_DEVICE void begin_rows(const fxi_cuda_attn_args &a, const attn_job &j)
+FXI_DEVICE void begin_rows(const fxi_cuda_attn_args &a, const tile_job &j)
 {
     for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD) {
         const size_t at = query_at(a, j, i / a.head_dim) + i % a.head_dim;
@@ -216,7 +216,7 @@ FXI_DEVICE void begin_rows(const fxi_cuda_attn_args &a, const attn_job &j)
     if (row < j.n_row) sink_state(a, j.head0 + row % j.n_head, &j.all->m[row], &j.all->l[row]);
 }
 
-FXI_DEVICE void attend_tile(const fxi_cuda_attn_args &a, const attn_job &j)
+FXI_DEVICE void attend_tile(const fxi_cuda_attn_args &a, const tile_job &j)
 {
     const fxi_cuda_tile &t = j.tile;
     begin_rows(a, j);
@@ -245,7 +245,7 @@ FXI_KERNEL(attention, attn, ATTN_THREAD)
     const int group = a.n_head / a.n_kv_head, n_piece = (group + ATTN_ROW - 1) / ATTN_ROW;
     const int kv_head = (int)blockIdx.y / n_piece, in_group = (int)blockIdx.y % n_piece * ATTN_ROW;
     const fxi_cuda_seq &seq = a.seq[tile.seq];
-    attn_job j;
+    tile_job j;
     j.view = seq.view[a.kv_group];
     j.tile = tile;
     j.pos = seq.pos + tile.tok0;

@@ -3,7 +3,7 @@
 //
 // A block has a panel (16 outputs) x 8 rows. Its 8 warps share out tiles of 32 along k, 32 of them
 // at a time, and leave their sums in shared memory; then 128 threads have an output of a row each.
-#include "kernels/cuda/cuda_format.h"
+#include "kernels/cuda/body/cuda_format.h"
 
 enum { TILES_AT_A_TIME = 32, TILES_OF_WARP = 4 };
 
@@ -53,8 +53,8 @@ FXI_DEVICE void tile_sums(const fxi_cuda_linear_args &a, const block_job &j, int
 
 // One step of an output's chain. run: of the whole row
 template <int type>
-FXI_DEVICE float add_run(const fxi_cuda_linear_args &a, const block_job &j, int out, int row,
-                         int run, int s, float acc)
+FXI_DEVICE float chain_run(const fxi_cuda_linear_args &a, const block_job &j, int out, int row,
+                           int run, int s, float acc)
 {
     constexpr code_format f = format_of(type);
     const int k = run * f.sub, n_in = a.w.n_in;
@@ -82,7 +82,7 @@ FXI_DEVICE void block_rows(const fxi_cuda_linear_args &a, const block_job &j, in
         __syncthreads();
         const int n = min((int)TILES_AT_A_TIME, n_tile - t0) * n_run;
         for (int i = 0; is_mine && i < n; i++)
-            acc = add_run<type>(a, j, out, row, t0 * n_run + i, sum[i][out][tid % 8], acc);
+            acc = chain_run<type>(a, j, out, row, t0 * n_run + i, sum[i][out][tid % 8], acc);
         __syncthreads();
     }
     if (is_mine) a.y[(size_t)row * (size_t)a.w.n_out + (size_t)o] = acc;

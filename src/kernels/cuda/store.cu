@@ -1,6 +1,6 @@
 // store.cu - queries, keys and values of a row made ready: biases, norms, rotation; keys and values
 // go into the cache. A block per row.
-#include "kernels/cuda/cuda_cache.h"
+#include "kernels/cuda/body/cuda_cache.h"
 
 FXI_DEVICE void add_bias(float *x, const float *bias, int n)
 {
@@ -51,8 +51,8 @@ FXI_KERNEL(rope_store, rope_store, 256)
     for (int i = (int)threadIdx.x; gain != 1 && i < n_q; i += 256) q[i] *= gain;
     const fxi_kv_view view = a.seq[a.row_seq[row]].view[a.kv_group];
     const int pos = a.pos[row];
-    char *k_row = cache_row(view, 2 * a.kv_layer, pos);
-    char *v_row = cache_row(view, 2 * a.kv_layer + 1, pos);
+    char *k_row = cache_place(view, 2 * a.kv_layer, pos);
+    char *v_row = cache_place(view, 2 * a.kv_layer + 1, pos);
     for (int i = (int)threadIdx.x; i < n_kv; i += 256) {
         cache_put(a.kv_type, k_row, i, k[i]);
         cache_put(a.kv_type, v_row, i, v[i]);

@@ -1,5 +1,5 @@
-// mathf_text.h - the text of mathf.h's functions, for every compiler that needs them: C on the host,
-// CUDA C++ on a GPU. FXI_MATH_FN is put before each function.
+// mathf_text.h - the text of mathf.h's functions, for every compiler that needs them: C on the
+// host, CUDA C++ on a GPU. FXI_MATH_FN is put before each function.
 //
 // Products and sums must be rounded one by one, as written (-ffp-contract=off, -fmad=false).
 #ifndef FXI_KERNELS_MATHF_TEXT_H

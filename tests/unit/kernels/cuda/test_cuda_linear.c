@@ -1,5 +1,5 @@
-// test_cuda_linear.c - linear layers and look-ups of rows on a GPU have the bits of kernels/ref, for
-// every type of weights.
+// test_cuda_linear.c - linear layers and look-ups of rows on a GPU have the bits of kernels/ref,
+// for every type of weights.
 #include "cuda_test.h"
 #include "linear_test.h"
 

@@ -70,7 +70,7 @@ FXI_DEVICE void act_put(const fxi_cuda_act &a, int row, int n, int i, float v)
 
 // ---- sum16 and norms ---------------------------------------------------------------------------
 
-// The end of sum16: lanes 0 to 15 (16 to 31) of the warp have its 16 sums; all of them get the fold.
+// The end of sum16: lanes 0 to 15 (16 to 31) of the warp have its 16 sums; all get the fold.
 FXI_DEVICE float fold_lanes(float s)
 {
     for (int h = 8; h; h /= 2) s += __shfl_down_sync(WHOLE_WARP, s, h, 16);

@@ -3,7 +3,7 @@
 #ifndef FXI_KERNELS_CUDA_FORMAT_H
 #define FXI_KERNELS_CUDA_FORMAT_H
 
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/body/cuda_device.h"
 
 // A block type, as fxi_qformat and fxi_qpanel describe it. n 0: it is not made of blocks.
 typedef struct code_format {
@@ -158,7 +158,7 @@ FXI_DEVICE int code_value(const code_format &f, int code)
     return f.lo == 8 ? (int8_t)code : code - f.zero;
 }
 
-FXI_DEVICE float number_of(const code_format &f, const run_scale &s, int code)
+FXI_DEVICE float scaled_code(const code_format &f, const run_scale &s, int code)
 {
     const float v = s.scale * (float)code_value(f, code);
     return f.has_min ? v + s.min : v;
@@ -184,7 +184,7 @@ FXI_DEVICE float packed_block_number(const code_format &f, const fxi_cuda_matrix
                             (size_t)(k / f.n) * (size_t)format_scale_bytes(f);
     int code = packed_bits(tile, f.lo, row % 16, k % 32);
     if (f.hi) code |= packed_bits(tile + 64 * f.lo, f.hi, row % 16, k % 32) << f.lo;
-    return number_of(f, scale_load(f, scales, row % 16, k % f.n), code);
+    return scaled_code(f, scale_load(f, scales, row % 16, k % f.n), code);
 }
 
 FXI_DEVICE float float_number(int type, const void *data, size_t i)
@@ -297,7 +297,7 @@ FXI_DEVICE float file_block_number(int type, const uint8_t *row, int i)
     }
     int code = file_bits(block, b.lo, k);
     if (b.hi.width) code |= file_bits(block, b.hi, k);
-    return number_of(f, s, code);
+    return scaled_code(f, s, code);
 }
 
 // ---- tables ------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 #ifndef FXI_KERNELS_CUDA_CACHE_H
 #define FXI_KERNELS_CUDA_CACHE_H
 
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/body/cuda_device.h"
 
-FXI_DEVICE char *cache_row(const fxi_kv_view &v, int plane, int tok)
+FXI_DEVICE char *cache_place(const fxi_kv_view &v, int plane, int tok)
 {
     char *at = v.base + (size_t)plane * v.plane_stride_bytes;
     if (!v.table) return at + (size_t)tok * v.tok_stride_bytes;
