@@ -69,7 +69,8 @@ LAW = {
     "kernels/ref": ["kernels", "base/...", ERROR],
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
-    "kernels/cuda": ["kernels"],
+    "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
+    "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],

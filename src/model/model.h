@@ -65,7 +65,9 @@ typedef struct fxi_batch {
     int n_tok;
     const fxi_batch_seq *seq; // [n_seq]
     int n_seq;
-    float *rows; // [n][dim] the rows of sequences that embed, in batch order; NULL: none does
+    float *rows;   // [n][dim] the rows of sequences that embed, in batch order; NULL: none does
+    int32_t *best; // [n] of each row of logits the largest one's index, the first of equals, or -1
+                   // if they are not all finite; NULL: not wanted
 } fxi_batch;
 
 // Checks the file against its architecture and packs the weights; the file may be closed

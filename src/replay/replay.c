@@ -13,7 +13,7 @@ fxi_replay_options fxi_replay_options_start(void)
 {
     return (fxi_replay_options){.manager = "vtensor",
                                 .geometry = fxi_geometry_find("opt-13b"),
-                                .device = fxi_device_find("a100-40g"),
+                                .device = fxi_paper_device_find("a100-40g"),
                                 .page_bytes = 2 << 20,
                                 .max_seq = 256,
                                 .step_tok = 2048,

@@ -21,7 +21,7 @@
 typedef struct fxi_replay_options {
     const char *manager; // of KV memory: a name of kv_registry.c
     const fxi_geometry *geometry;
-    const fxi_device *device;
+    const fxi_paper_device *device;
     uint64_t kv_bytes;   // budget of the cache; 0: what the model leaves of the device
     size_t page_bytes;   // granularity of the device's memory; a power of two
     int ctx_tok;         // longest sequence; 0: the model's

@@ -6,6 +6,7 @@
 #ifndef FXI_BASE_DTYPE_H
 #define FXI_BASE_DTYPE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,7 +53,7 @@ typedef struct fxi_block_q8_0 {
     int8_t q[FXI_Q8_0_ELEMS];
 } fxi_block_q8_0;
 
-_Static_assert(sizeof(fxi_block_q8_0) == 34, "Q8_0 is 34 bytes on disk");
+static_assert(sizeof(fxi_block_q8_0) == 34, "Q8_0 is 34 bytes on disk");
 
 // One number. To 32 bits is exact; to 16 bits rounds to nearest, ties to even. inf and NaN are
 // kept.

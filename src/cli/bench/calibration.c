@@ -70,10 +70,10 @@ static fx_status read_speed(const json_t *all, fxi_calibration *c)
     const fxi_geometry *g = &c->geometry;
     const double row_bytes = 2.0 * g->n_layer * (double)fxi_geometry_row_bytes(g);
     const double pass_bytes = 2 * g->n_param + json_number_of(decode, "mean_context") * row_bytes;
-    c->device = (fxi_device){.name = "this machine",
-                             .tflops = 2 * g->n_param * prompt_tok_s / 1e12,
-                             .read_gb_s = pass_bytes * tok_s / 1e9,
-                             .costs = host_costs};
+    c->device = (fxi_paper_device){.name = "this machine",
+                                   .tflops = 2 * g->n_param * prompt_tok_s / 1e12,
+                                   .read_gb_s = pass_bytes * tok_s / 1e9,
+                                   .costs = host_costs};
     return FX_OK;
 }
 

@@ -7,9 +7,9 @@
 #include "replay/paper/setting.h"
 
 typedef struct fxi_calibration {
-    fxi_geometry geometry; // the model's
-    fxi_device device;     // as fast as the measured prompts and decodes; its memory is not known
-    char name[128];        // of the model
+    fxi_geometry geometry;   // the model's
+    fxi_paper_device device; // as fast as the measured prompts and decodes; its memory is not known
+    char name[128];          // of the model
 } fxi_calibration;
 
 // `out` must not be moved: its geometry's name lies in it. Errors: FX_EIO, FX_EFORMAT (not what

@@ -24,7 +24,7 @@ struct trace_job {
     fxi_trace trace;
     fxi_load load;
     const fxi_geometry *geometry; // replay: of the model, and what it runs on
-    const fxi_device *device;
+    const fxi_paper_device *device;
     fxi_calibration calibration;
     fxi_progress bar;
     FILE *timeline; // NULL: none
@@ -57,7 +57,7 @@ static fx_status find_named(trace_job *j, fx_error *err)
 {
     const fxi_cli_options *o = j->o;
     j->geometry = fxi_geometry_find(o->geometry);
-    j->device = fxi_device_find(o->device);
+    j->device = fxi_paper_device_find(o->device);
     if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
     if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
     return FX_OK;

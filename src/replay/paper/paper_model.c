@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double n_seen,
+double fxi_pass_us(const fxi_geometry *g, const fxi_paper_device *d, int n_tok, double n_seen,
                    double kv_tok)
 {
     const double attention = 4.0 * g->n_layer * g->n_head * g->head_dim * n_seen;
@@ -60,7 +60,7 @@ static void paper_free(fxi_model *m)
 
 static const fxi_model_ops paper_model_ops = {.free = paper_free, .forward = paper_forward};
 
-fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d)
+fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_paper_device *d)
 {
     fxi_paper_model *m = calloc(1, sizeof *m);
     if (!m) return NULL;

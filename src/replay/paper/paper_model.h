@@ -12,7 +12,7 @@ enum { FXI_PAPER_VOCAB = 1024 };
 typedef struct fxi_paper_model {
     fxi_model model; // first: an fxi_model is cast to this
     fxi_geometry geometry;
-    fxi_device device;
+    fxi_paper_device device;
     double clock_us;               // of the replay
     void (*before_pass)(void *ud); // called when a pass begins; may be NULL
     void *ud;
@@ -22,12 +22,12 @@ typedef struct fxi_paper_model {
 } fxi_paper_model;
 
 // Freed with fxi_model_free. NULL: no memory.
-fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_device *d);
+fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_paper_device *d);
 
 // Time of a pass, by the roofline: the longer of all reads and all operations, plus the device's
 // own time. n_seen: pairs of a new token and a token that it attends to. kv_tok: cached tokens that
 // are read. n_logit: rows of logits.
-double fxi_pass_us(const fxi_geometry *g, const fxi_device *d, int n_tok, double n_seen,
+double fxi_pass_us(const fxi_geometry *g, const fxi_paper_device *d, int n_tok, double n_seen,
                    double kv_tok);
 
 #endif

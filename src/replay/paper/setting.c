@@ -24,7 +24,7 @@ const fxi_geometry fxi_geometries[FXI_N_GEOMETRY] = {
         19, 195, 1.5, 36, 26, 1.5e3, 45e3 \
     }
 
-const fxi_device fxi_devices[FXI_N_DEVICE] = {
+const fxi_paper_device fxi_paper_devices[FXI_N_DEVICE] = {
     {"a100-40g", 40, 218, 1244, 3000, GPU_COSTS},
     {"4xa100-40g", 160, 4 * 218, 4 * 1244, 5000, GPU_COSTS},
     {"8xa100-80g", 640, 8 * 218, 8 * 1631, 6000, GPU_COSTS},
@@ -40,14 +40,14 @@ const fxi_geometry *fxi_geometry_find(const char *name)
     return NULL;
 }
 
-const fxi_device *fxi_device_find(const char *name)
+const fxi_paper_device *fxi_paper_device_find(const char *name)
 {
     for (int i = 0; i < FXI_N_DEVICE; i++)
-        if (!strcmp(fxi_devices[i].name, name)) return &fxi_devices[i];
+        if (!strcmp(fxi_paper_devices[i].name, name)) return &fxi_paper_devices[i];
     return NULL;
 }
 
-uint64_t fxi_setting_kv_bytes(const fxi_geometry *g, const fxi_device *d)
+uint64_t fxi_setting_kv_bytes(const fxi_geometry *g, const fxi_paper_device *d)
 {
     const double used = 0.9 * d->memory_gb * 1.0737; // sizes of GPUs are powers of 1024
     const double weights = 2 * g->n_param / 1e9, activations = 0.01 * d->memory_gb;

@@ -16,22 +16,22 @@ typedef struct fxi_geometry {
 } fxi_geometry;
 
 // A device, or several that share a model by tensor parallelism: sums over all of them.
-typedef struct fxi_device {
+typedef struct fxi_paper_device {
     const char *name; // "a100-40g"
     double memory_gb; // 10^9 bytes
     double tflops;    // dense 16 bit, what is reached of it in large products
     double read_gb_s; // what is reached of it
     double pass_us;   // of a forward pass beside that: launches, sampling, scheduling
     fxi_memory_costs costs;
-} fxi_device;
+} fxi_paper_device;
 
 enum { FXI_N_GEOMETRY = 8, FXI_N_DEVICE = 6 };
 extern const fxi_geometry fxi_geometries[FXI_N_GEOMETRY];
-extern const fxi_device fxi_devices[FXI_N_DEVICE];
+extern const fxi_paper_device fxi_paper_devices[FXI_N_DEVICE];
 
 // By name; NULL: unknown.
 const fxi_geometry *fxi_geometry_find(const char *name);
-const fxi_device *fxi_device_find(const char *name);
+const fxi_paper_device *fxi_paper_device_find(const char *name);
 
 static inline size_t fxi_geometry_row_bytes(const fxi_geometry *g) // of a token in one plane, f16
 {
@@ -40,6 +40,6 @@ static inline size_t fxi_geometry_row_bytes(const fxi_geometry *g) // of a token
 
 // Memory left for caches when 90 % of the device are used: without weights (16 bit) and a share for
 // activations, which is what vLLM leaves (arXiv 2309.06180, table 1). 0: the model does not fit.
-uint64_t fxi_setting_kv_bytes(const fxi_geometry *g, const fxi_device *d);
+uint64_t fxi_setting_kv_bytes(const fxi_geometry *g, const fxi_paper_device *d);
 
 #endif

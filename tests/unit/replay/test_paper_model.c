@@ -4,7 +4,7 @@
 #include "replay/paper/paper_model.h"
 
 static const fxi_geometry geometry = {"test", 10, 64, 4, 2, 16, 1e9, 1000};
-static const fxi_device device = {
+static const fxi_paper_device device = {
     .name = "test", .memory_gb = 8, .tflops = 2, .read_gb_s = 100, .pass_us = 7};
 
 static void assert_near(double got, double want)
@@ -43,14 +43,14 @@ static void test_memory_as_in_the_paper(void **state)
                  {"opt-175b", "8xa100-80g", 264}};
     for (int i = 0; i < 3; i++) {
         const double gb = (double)fxi_setting_kv_bytes(fxi_geometry_find(cases[i].geometry),
-                                                       fxi_device_find(cases[i].device)) /
+                                                       fxi_paper_device_find(cases[i].device)) /
                           1e9;
         assert_true(gb > cases[i].gb * 0.95 && gb < cases[i].gb * 1.05);
     }
     assert_int_equal(
-        fxi_setting_kv_bytes(fxi_geometry_find("opt-66b"), fxi_device_find("a100-40g")), 0);
+        fxi_setting_kv_bytes(fxi_geometry_find("opt-66b"), fxi_paper_device_find("a100-40g")), 0);
     assert_null(fxi_geometry_find("none"));
-    assert_null(fxi_device_find("none"));
+    assert_null(fxi_paper_device_find("none"));
 }
 
 // 800 KB for a token of OPT-13B, as the paper says.

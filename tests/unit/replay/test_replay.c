@@ -11,7 +11,7 @@
 #define MOONCAKE FX_SOURCE_DIR "/../shared/data/traces/mooncake_conversation.dev_small.csv"
 
 static const fxi_geometry geometry = {"test", 4, 256, 4, 4, 64, 1e9, 2048};
-static const fxi_device device = {"test", 8, 100, 1000, 100, {1, 2, 1, 1, 1, 1, 1}};
+static const fxi_paper_device device = {"test", 8, 100, 1000, 100, {1, 2, 1, 1, 1, 1, 1}};
 
 static fxi_replay_options small_options(void)
 {
@@ -166,7 +166,7 @@ static void test_errors(void **state)
     o = small_options();
     o.kv_bytes = 0;
     o.geometry = fxi_geometry_find("opt-66b");
-    o.device = fxi_device_find("a100-40g");
+    o.device = fxi_paper_device_find("a100-40g");
     assert_int_equal(fxi_replay_run(&t, &o, &f, &err), FX_ENOSPACE);
     assert_string_equal(err.text, "opt-66b does not fit a100-40g");
     o = small_options();

@@ -1,0 +1,142 @@
+// cuda_launch.c - the table of kernels, and the shape of each one's grid.
+#include "kernels/cuda/cuda_launch.h"
+
+#include "base/number/qblock.h"
+#include "kernels/cuda/cuda_plan.h"
+
+// Rows that a block of a linear layer computes at a time, and how many blocks share out the rows of
+// a panel: beyond that, a block goes on with the next ones.
+enum { ROWS_AT_A_TIME = 8, MAX_ROW_BLOCK = 64 };
+
+static uint32_t unsigned_of(int n)
+{
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+static fxi_cuda_grid make_grid(int x, int y, int z, uint32_t n_thread)
+{
+    return (fxi_cuda_grid){.grid = {unsigned_of(x), unsigned_of(y), unsigned_of(z)},
+                           .block = {n_thread, 1, 1}};
+}
+
+// A block per row.
+#define ROW_SHAPE(name, count, n_thread)                           \
+    static void shape_##name(const void *args, fxi_cuda_grid *out) \
+    {                                                              \
+        const fxi_cuda_##name##_args *a = args;                    \
+        *out = make_grid(a ? a->count : 0, 1, 1, n_thread);        \
+    }
+
+ROW_SHAPE(embed, n_row, 256)
+ROW_SHAPE(add_norm, n_row, 256)
+ROW_SHAPE(rows, n_row, 256)
+ROW_SHAPE(join, n_row, 256)
+ROW_SHAPE(route, n_row, 32)
+ROW_SHAPE(gather, n_place, 256)
+ROW_SHAPE(combine, n_row, 256)
+ROW_SHAPE(logits, n_row, 256)
+ROW_SHAPE(argmax, n_row, 256)
+
+static void shape_store(const void *args, fxi_cuda_grid *out)
+{
+    const fxi_cuda_rope_store_args *a = args;
+    *out = make_grid(a ? a->n_row : 0, 1, 1, 256);
+}
+
+static void shape_place(const void *args, fxi_cuda_grid *out)
+{
+    const fxi_cuda_place_args *a = args;
+    *out = make_grid(a && a->n_row > 0, 1, 1, 256);
+}
+
+// ---- linear layers -----------------------------------------------------------------------------
+
+static fxi_cuda_grid linear_grid(const fxi_cuda_linear_args *a, uint32_t n_thread)
+{
+    if (!a) return make_grid(0, 1, 1, n_thread);
+    const int n = (a->n_row + ROWS_AT_A_TIME - 1) / ROWS_AT_A_TIME;
+    return make_grid(fxi_linear_n_panel(a->w.n_out), n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK,
+                     a->n_expert, n_thread);
+}
+
+static void shape_float(const void *args, fxi_cuda_grid *out)
+{
+    *out = linear_grid(args, 128);
+}
+
+static void shape_blocks(const void *args, fxi_cuda_grid *out)
+{
+    *out = linear_grid(args, 256);
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+// As attention.cu divides it: queries and sums of a tile, keys or values of 32 positions (16 of
+// large heads) a float wider than they are, weights of a segment.
+static uint32_t attention_bytes(int head_dim)
+{
+    const int n_pos = head_dim <= 256 ? 32 : 16;
+    const int n = 2 * FXI_CUDA_TILE_ROW * head_dim + n_pos * (head_dim + 1) +
+                  FXI_CUDA_TILE_ROW * FXI_ATTN_SEGMENT;
+    return (uint32_t)n * (uint32_t)sizeof(float);
+}
+
+static void shape_attention(const void *args, fxi_cuda_grid *out)
+{
+    const fxi_cuda_attn_args *a = args;
+    *out = make_grid(0, 1, 1, 128);
+    if (!a) return;
+    *out = make_grid(a->max_range, fxi_cuda_attn_heads(a->n_head, a->n_kv_head), a->n_tile, 128);
+    out->shared_bytes = attention_bytes(a->head_dim);
+}
+
+static void shape_merge(const void *args, fxi_cuda_grid *out)
+{
+    const fxi_cuda_attn_args *a = args;
+    *out = a ? make_grid(a->n_head, FXI_CUDA_TILE_ROW, a->max_range > 1 ? a->n_tile : 0, 128)
+             : make_grid(0, 1, 1, 128);
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static const fxi_cuda_kernel kernels[FXI_CUDA_KERNEL_END] = {
+#define ROW(id, name, args, shape) \
+    [FXI_CUDA_##id] = {"fxi_cuda_" #name, sizeof(fxi_cuda_##args##_args), shape_##shape},
+    FXI_CUDA_KERNELS(ROW)
+#undef ROW
+#define ROW(id, name) \
+    [FXI_CUDA_LINEAR_##id] = {"fxi_cuda_linear_" #name, sizeof(fxi_cuda_linear_args), shape_blocks},
+        FXI_CUDA_BLOCK_TYPES(ROW)
+#undef ROW
+};
+
+const fxi_cuda_kernel *fxi_cuda_kernel_find(fxi_cuda_kernel_id id)
+{
+    return &kernels[id];
+}
+
+fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math)
+{
+    if (fxi_qformat_find(type)) return FXI_CUDA_FORM_Q8;
+    if (math == FXI_CUDA_EXACT || type == FXI_F32) return FXI_CUDA_FORM_X;
+    return type == FXI_F16 ? FXI_CUDA_FORM_F16 : FXI_CUDA_FORM_B16;
+}
+
+fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int n_row)
+{
+    static const fxi_cuda_kernel_id ids[FXI_DTYPE_END] = {[FXI_F32] = FXI_CUDA_LINEAR_F32,
+                                                          [FXI_F16] = FXI_CUDA_LINEAR_F16,
+                                                          [FXI_BF16] = FXI_CUDA_LINEAR_BF16,
+#define ROW(id, name) [FXI_##id] = FXI_CUDA_LINEAR_##id,
+                                                          FXI_CUDA_BLOCK_TYPES(ROW)
+#undef ROW
+    };
+    (void)math, (void)n_row;
+    return ids[type];
+}
+
+fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
+{
+    (void)kv_type, (void)head_dim, (void)math;
+    return FXI_CUDA_ATTENTION;
+}

@@ -1,0 +1,75 @@
+// cuda_plan.c - see cuda_plan.h.
+#include "kernels/cuda/cuda_plan.h"
+
+int fxi_cuda_attn_heads(int n_head, int n_kv_head)
+{
+    const int group = n_head / n_kv_head;
+    return n_kv_head * ((group + FXI_CUDA_TILE_ROW - 1) / FXI_CUDA_TILE_ROW);
+}
+
+int fxi_cuda_plan_tiles(int n_tok)
+{
+    return n_tok;
+}
+
+int fxi_cuda_plan_parts(int n_head, int n_seq, int ctx_tok)
+{
+    return n_head * n_seq * fxi_attn_n_segment(ctx_tok);
+}
+
+static int tile_tokens(const fxi_cuda_plan *p)
+{
+    const int group = p->n_head / p->n_kv_head;
+    return group < FXI_CUDA_TILE_ROW ? FXI_CUDA_TILE_ROW / group : 1;
+}
+
+// One past the last position that token tok of the sequence sees.
+static int token_end(const fxi_cuda_plan *p, const fxi_cuda_seq *s, int tok)
+{
+    const int pos = s->pos + tok;
+    if (!s->n_pos) return pos + 1;
+    return p->window && p->window < s->n_pos - pos ? pos + p->window : s->n_pos;
+}
+
+void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_want,
+                       fxi_cuda_tile *tile)
+{
+    const fxi_cuda_seq *s = &seq[i];
+    const int most = tile_tokens(p);
+    for (int tok = s->n_tok - n_want; tok < s->n_tok; tok += most) {
+        const int left = s->n_tok - tok, n_tok = left < most ? left : most;
+        const int seg0 = fxi_attn_first_segment(s->pos + tok, p->window);
+        tile[p->n_tile++] = (fxi_cuda_tile){
+            .seq = i,
+            .tok0 = tok,
+            .n_tok = n_tok,
+            .seg0 = seg0,
+            .n_seg = fxi_attn_n_segment(token_end(p, s, tok + n_tok - 1)) - seg0,
+            .n_range = 1,
+        };
+    }
+}
+
+// The rows of all heads of a tile, in one segment.
+static int tile_parts(const fxi_cuda_plan *p, const fxi_cuda_tile *t)
+{
+    return t->n_tok * p->n_head;
+}
+
+// Longest first would be fairer where there is too little room; batches of that size have enough
+// blocks as they are.
+void fxi_cuda_plan_end(fxi_cuda_plan *p, fxi_cuda_tile *tile)
+{
+    const bool spreads = p->n_tile * fxi_cuda_attn_heads(p->n_head, p->n_kv_head) < p->n_block;
+    int used = 0;
+    p->max_range = 1;
+    for (int i = 0; i < p->n_tile; i++) {
+        fxi_cuda_tile *t = &tile[i];
+        const int n = tile_parts(p, t) * t->n_seg;
+        if (!spreads || t->n_seg == 1 || n > p->max_part - used) continue;
+        t->n_range = t->n_seg;
+        t->part0 = used;
+        used += n;
+        if (t->n_range > p->max_range) p->max_range = t->n_range;
+    }
+}

@@ -1,0 +1,55 @@
+// join.cu - the activations of feed-forward blocks, joined with their gates. A block per row.
+#include "kernels/cuda/body/cuda_device.h"
+
+FXI_DEVICE float silu_of(float x)
+{
+    return x / (1 + mathf_exp(-x));
+}
+
+FXI_DEVICE float gelu_of(float x)
+{
+    return x / (1 + mathf_exp(FXI_GELU_A * x * fmaf(FXI_GELU_B * x, x, 1)));
+}
+
+FXI_DEVICE float gelu_erf_of(float x)
+{
+    return 0.5f * x * (1 + mathf_erf(x * FXI_SQRT_HALF));
+}
+
+FXI_DEVICE float clamped_of(float gate, float up)
+{
+    const float most = FXI_SWIGLU_LIMIT;
+    const float g = gate < most ? gate : most;
+    float u = up < most ? up : most;
+    u = u > -most ? u : -most;
+    return g / (1 + mathf_exp(-(FXI_SWIGLU_ALPHA * g))) * (u + 1);
+}
+
+FXI_DEVICE float activate(int act, float x)
+{
+    if (act == FXI_ACT_SILU) return silu_of(x);
+    if (act == FXI_ACT_GELU) return gelu_of(x);
+    if (act == FXI_ACT_GELU_ERF) return gelu_erf_of(x);
+    return x > 0 ? x : 0;
+}
+
+FXI_KERNEL(join, join, 256)
+{
+    const int row = (int)blockIdx.x;
+    if (row >= live_count(a.live, a.n_row)) return;
+    const size_t at = (size_t)row * (size_t)a.n;
+    const size_t bias = a.row_expert ? (size_t)a.row_expert[row] * (size_t)a.n : 0;
+    for (int i = (int)threadIdx.x; i < a.n; i += 256) {
+        float up = a.up[at + i], y;
+        if (a.up_bias) up += a.up_bias[bias + i];
+        if (a.gate) {
+            float gate = a.gate[at + i];
+            if (a.gate_bias) gate += a.gate_bias[bias + i];
+            y = a.act == FXI_ACT_CLAMPED ? clamped_of(gate, up) : activate(a.act, gate) * up;
+        } else {
+            y = activate(a.act, up);
+        }
+        act_put(a.out, row, a.n, i, y);
+    }
+}
+FXI_CUDA_KERNEL(fxi_cuda_join);

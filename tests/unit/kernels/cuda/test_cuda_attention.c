@@ -1,0 +1,395 @@
+// test_cuda_attention.c - what a GPU stores in the cache and what attention reads from it have the
+// bits of kernels/ref: every type of cache, contiguous and paged, windows, caps and sinks, tiles of
+// any number of tokens, segments walked by one block or spread over many.
+#include "cuda_test.h"
+#include "kernels/attn_range.h"
+
+enum { LAYER = 1, N_PLANE = 4, BLOCK_SHIFT = 4 };
+
+// The shapes of a batch, all of whose sequences have the same number of new tokens.
+typedef struct batch_shape {
+    int head_dim, n_head, n_kv_head;
+    fxi_dtype type;
+    int n_tok, n_seq;
+    int pos[3];
+    int window;
+    float softcap;
+    bool sinks, both_ways, is_paged;
+} batch_shape;
+
+typedef struct batch {
+    const batch_shape *s;
+    fxi_cuda_seq seq[3];
+    char *mem[3];
+    int32_t *table[3];
+    int n_row;
+} batch;
+
+static size_t kv_row_bytes(const batch_shape *s)
+{
+    return fxi_kv_bytes(s->type, s->n_kv_head * s->head_dim);
+}
+
+static int cached_tok(const batch_shape *s, int i)
+{
+    return s->pos[i] + s->n_tok;
+}
+
+// Blocks of 16 tokens with all planes, in a scattered order; or planes one after the other, which
+// end with the last token's row.
+static void lay_cache(batch *b, int i)
+{
+    const batch_shape *s = b->s;
+    const size_t row = kv_row_bytes(s), n_tok = (size_t)cached_tok(s, i);
+    const int n_block = (int)n_tok / 16 + 1;
+    fxi_kv_view *v = &b->seq[i].view[1];
+    if (!s->is_paged) {
+        b->mem[i] = zeroed(N_PLANE * n_tok, row);
+        *v = (fxi_kv_view){
+            .base = b->mem[i], .plane_stride_bytes = n_tok * row, .tok_stride_bytes = row};
+        return;
+    }
+    b->mem[i] = zeroed((size_t)n_block * 16 * N_PLANE, row);
+    b->table[i] = zeroed((size_t)n_block, sizeof(int32_t));
+    for (int k = 0; k < n_block; k++) b->table[i][k] = n_block - 1 - k;
+    *v = (fxi_kv_view){.base = b->mem[i],
+                       .plane_stride_bytes = 16 * row,
+                       .tok_stride_bytes = row,
+                       .table = b->table[i],
+                       .block_shift = BLOCK_SHIFT,
+                       .block_stride_bytes = 16 * N_PLANE * row};
+}
+
+static void fill_cache(const batch *b, int i)
+{
+    const batch_shape *s = b->s;
+    const int n = s->n_kv_head * s->head_dim;
+    float *x = floats((size_t)n);
+    for (int p = 0; p < N_PLANE; p++)
+        for (int t = 0; t < cached_tok(s, i); t++) {
+            for (int k = 0; k < n; k++)
+                x[k] = spread_number(EVEN, 20 + (uint64_t)p, (uint64_t)(t * n + k + 31 * i));
+            ref_path()->store_kv[s->type](x, n, fxi_kv_row(&b->seq[i].view[1], p, t));
+        }
+    free(x);
+}
+
+static batch batch_new(const batch_shape *s)
+{
+    batch b = {.s = s, .n_row = s->n_seq * s->n_tok};
+    for (int i = 0; i < s->n_seq; i++) {
+        b.seq[i] = (fxi_cuda_seq){.row0 = i * s->n_tok,
+                                  .n_tok = s->n_tok,
+                                  .pos = s->pos[i],
+                                  .n_pos = s->both_ways ? cached_tok(s, i) : 0};
+        lay_cache(&b, i);
+        fill_cache(&b, i);
+    }
+    return b;
+}
+
+static void batch_free(batch *b)
+{
+    for (int i = 0; i < b->s->n_seq; i++) free(b->mem[i]), free(b->table[i]);
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+static void host_token(const batch *b, int i, int tok, float *sink, float *q, float *out)
+{
+    const batch_shape *s = b->s;
+    const int group = s->n_head / s->n_kv_head;
+    const size_t at = (size_t)((i * s->n_tok + tok) * s->n_head * s->head_dim);
+    float *scratch = floats(fxi_attn_scratch(group, s->head_dim));
+    const fxi_attn a = {.view = b->seq[i].view[1],
+                        .kv_type = s->type,
+                        .layer = LAYER,
+                        .n_kv_head = s->n_kv_head,
+                        .n_head = s->n_head,
+                        .head_dim = s->head_dim,
+                        .group = group,
+                        .n_tok = 1,
+                        .pos = s->pos[i] + tok,
+                        .n_pos = b->seq[i].n_pos,
+                        .window = s->window,
+                        .softcap = s->softcap,
+                        .sink = sink,
+                        .q = q + at,
+                        .out = out + at,
+                        .scale = 0.3f,
+                        .scratch = scratch};
+    ref_path()->attention(&a);
+    free(scratch);
+}
+
+// n_block: as of the plan; n_want: of each sequence's last tokens.
+static void check_attention(const batch_shape *s, int n_block, int n_want)
+{
+    batch b = batch_new(s);
+    const size_t n = (size_t)(b.n_row * s->n_head * s->head_dim);
+    float *q = random_floats(n, EVEN, 1), *out = floats(n), *want = floats(n);
+    float *sink = random_floats((size_t)s->n_head, EVEN, 2);
+    fxi_cuda_plan plan = {.n_head = s->n_head,
+                          .n_kv_head = s->n_kv_head,
+                          .window = s->window,
+                          .n_block = n_block,
+                          .max_part = fxi_cuda_plan_parts(s->n_head, b.n_row, 2048)};
+    fxi_cuda_tile *tile = zeroed((size_t)fxi_cuda_plan_tiles(b.n_row), sizeof *tile);
+    for (int i = 0; i < s->n_seq; i++) fxi_cuda_plan_add(&plan, b.seq, i, n_want, tile);
+    fxi_cuda_plan_end(&plan, tile);
+    const size_t part = (size_t)plan.max_part * (size_t)(FXI_CUDA_PART_ACC + s->head_dim);
+    fxi_cuda_attn_args a = {.seq = b.seq,
+                            .tile = tile,
+                            .n_tile = plan.n_tile,
+                            .max_range = plan.max_range,
+                            .q = q,
+                            .out = out,
+                            .part = floats(part),
+                            .sink = s->sinks ? sink : NULL,
+                            .n_head = s->n_head,
+                            .n_kv_head = s->n_kv_head,
+                            .head_dim = s->head_dim,
+                            .kv_type = (int32_t)s->type,
+                            .kv_group = 1,
+                            .kv_layer = LAYER,
+                            .window = s->window,
+                            .scale = 0.3f,
+                            .softcap = s->softcap};
+    launch(fxi_cuda_attention_find(s->type, s->head_dim, FXI_CUDA_EXACT), &a);
+    launch(FXI_CUDA_ATTN_MERGE, &a);
+    for (int i = 0; i < s->n_seq; i++)
+        for (int t = s->n_tok - n_want; t < s->n_tok; t++)
+            host_token(&b, i, t, s->sinks ? sink : NULL, q, want);
+    assert_same(n_block ? "spread" : "walked", out, want, n);
+    free(q), free(out), free(want), free(sink), free(tile), free(a.part);
+    batch_free(&b);
+}
+
+static const batch_shape shapes[] = {
+    {.head_dim = 16,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .type = FXI_F16,
+     .n_tok = 3,
+     .n_seq = 3,
+     .pos = {0, 700, 254}},
+    {.head_dim = 20,
+     .n_head = 6,
+     .n_kv_head = 1,
+     .type = FXI_F32,
+     .n_tok = 5,
+     .n_seq = 2,
+     .pos = {509, 3},
+     .softcap = 4,
+     .is_paged = true},
+    {.head_dim = 64,
+     .n_head = 4,
+     .n_kv_head = 4,
+     .type = FXI_BF16,
+     .n_tok = 1,
+     .n_seq = 3,
+     .pos = {0, 255, 256},
+     .sinks = true,
+     .is_paged = true},
+    {.head_dim = 32,
+     .n_head = 20,
+     .n_kv_head = 1,
+     .type = FXI_Q8_0,
+     .n_tok = 2,
+     .n_seq = 2,
+     .pos = {300, 31},
+     .sinks = true},
+    {.head_dim = 8,
+     .n_head = 2,
+     .n_kv_head = 1,
+     .type = FXI_F16,
+     .n_tok = 40,
+     .n_seq = 2,
+     .pos = {500, 10},
+     .window = 33},
+    {.head_dim = 16,
+     .n_head = 2,
+     .n_kv_head = 2,
+     .type = FXI_F16,
+     .n_tok = 300,
+     .n_seq = 1,
+     .both_ways = true},
+    {.head_dim = 16,
+     .n_head = 2,
+     .n_kv_head = 2,
+     .type = FXI_F32,
+     .n_tok = 270,
+     .n_seq = 1,
+     .window = 20,
+     .both_ways = true},
+    {.head_dim = 288,
+     .n_head = 1,
+     .n_kv_head = 1,
+     .type = FXI_Q8_0,
+     .n_tok = 2,
+     .n_seq = 1,
+     .pos = {270}},
+};
+enum { N_SHAPE = sizeof shapes / sizeof *shapes };
+
+static void test_attention_has_the_bits_of_ref(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SHAPE; i++) {
+        check_attention(&shapes[i], 0, shapes[i].n_tok);
+        check_attention(&shapes[i], 1 << 20, shapes[i].n_tok);
+    }
+}
+
+static void test_wanted_rows_alone_are_computed(void **state)
+{
+    (void)state;
+    check_attention(&shapes[0], 0, 1);
+    check_attention(&shapes[0], 1 << 20, 2);
+}
+
+// A plan that has no room for partial results walks.
+static void test_a_plan_keeps_to_its_room(void **state)
+{
+    (void)state;
+    const fxi_cuda_seq seq[2] = {{.n_tok = 1, .pos = 1000}, {.n_tok = 1, .pos = 600}};
+    fxi_cuda_tile tile[2];
+    fxi_cuda_plan p = {.n_head = 8, .n_kv_head = 2, .n_block = 100, .max_part = 8 * 4};
+    for (int i = 0; i < 2; i++) fxi_cuda_plan_add(&p, seq, i, 1, tile);
+    fxi_cuda_plan_end(&p, tile);
+    assert_int_equal(p.n_tile, 2);
+    assert_int_equal(tile[0].n_range, 4);
+    assert_int_equal(tile[1].n_range, 1);
+    assert_int_equal(tile[1].n_seg, 3);
+    assert_int_equal(p.max_range, 4);
+}
+
+// ---- rope_store --------------------------------------------------------------------------------
+
+typedef struct heads {
+    float *q, *k, *v;
+} heads;
+
+static heads heads_new(const batch *b)
+{
+    const size_t n_q = (size_t)(b->s->n_head * b->s->head_dim),
+                 n_kv = (size_t)(b->s->n_kv_head * b->s->head_dim), n = (size_t)b->n_row;
+    return (heads){random_floats(n * n_q, EVEN, 1), random_floats(n * n_kv, EVEN, 2),
+                   random_floats(n * n_kv, EVEN, 3)};
+}
+
+static void heads_free(heads *h)
+{
+    free(h->q), free(h->k), free(h->v);
+}
+
+// What is done to the heads of a row, and whether any of it is absent.
+typedef struct head_work {
+    bool has_bias, has_norm, has_rope, has_gain;
+    int n_pair;
+    float *bias, *w, *cos, *sin, *gain;
+} head_work;
+
+static void host_heads(const batch *b, const head_work *w, int row, float *x, int n_head)
+{
+    const fxi_kernels *k = ref_path();
+    const int head_dim = b->s->head_dim;
+    const size_t at = (size_t)(row * w->n_pair);
+    if (w->has_bias) k->add(x, w->bias, n_head * head_dim);
+    for (int h = 0; w->has_norm && h < n_head; h++)
+        k->rms_norm(x + h * head_dim, w->w, head_dim, 1e-6f, x + h * head_dim);
+    if (w->has_rope) k->rope(x, n_head, head_dim, w->n_pair, w->cos + at, w->sin + at);
+}
+
+static void host_store(const batch *b, const head_work *w, heads *h, int row)
+{
+    const batch_shape *s = b->s;
+    const int n_q = s->n_head * s->head_dim, n_kv = s->n_kv_head * s->head_dim;
+    const int i = row / s->n_tok, pos = s->pos[i] + row % s->n_tok;
+    const fxi_kv_view *view = &b->seq[i].view[1];
+    host_heads(b, w, row, h->q + row * n_q, s->n_head);
+    host_heads(b, w, row, h->k + row * n_kv, s->n_kv_head);
+    if (w->has_bias) ref_path()->add(h->v + row * n_kv, w->bias, n_kv);
+    if (w->has_gain) ref_path()->scale(h->q + row * n_q, w->gain[row], n_q);
+    ref_path()->store_kv[s->type](h->k + row * n_kv, n_kv, fxi_kv_row(view, 2 * LAYER, pos));
+    ref_path()->store_kv[s->type](h->v + row * n_kv, n_kv, fxi_kv_row(view, 2 * LAYER + 1, pos));
+}
+
+static void gpu_store(const batch *b, const head_work *w, heads *h)
+{
+    const batch_shape *s = b->s;
+    int32_t *of = zeroed((size_t)(2 * b->n_row), sizeof *of);
+    for (int r = 0; r < b->n_row; r++) {
+        of[r] = r / s->n_tok;
+        of[b->n_row + r] = s->pos[of[r]] + r % s->n_tok;
+    }
+    const fxi_cuda_norm norm = {
+        .w = w->has_norm ? w->w : NULL, .n = s->head_dim, .is_rms = 1, .eps = 1e-6f};
+    const float *bias = w->has_bias ? w->bias : NULL;
+    const fxi_cuda_rope_store_args a = {.q = h->q,
+                                        .k = h->k,
+                                        .v = h->v,
+                                        .q_bias = bias,
+                                        .k_bias = bias,
+                                        .v_bias = bias,
+                                        .q_norm = norm,
+                                        .k_norm = norm,
+                                        .cos = w->has_rope ? w->cos : NULL,
+                                        .sin = w->sin,
+                                        .q_scale = w->has_gain ? w->gain : NULL,
+                                        .seq = b->seq,
+                                        .row_seq = of,
+                                        .pos = of + b->n_row,
+                                        .n_row = b->n_row,
+                                        .n_head = s->n_head,
+                                        .n_kv_head = s->n_kv_head,
+                                        .head_dim = s->head_dim,
+                                        .n_pair = w->n_pair,
+                                        .kv_type = (int32_t)s->type,
+                                        .kv_group = 1,
+                                        .kv_layer = LAYER};
+    launch(FXI_CUDA_ROPE_STORE, &a);
+    free(of);
+}
+
+static void check_store(const batch_shape *s, int bits)
+{
+    batch host = batch_new(s), gpu = batch_new(s);
+    heads want = heads_new(&host), got = heads_new(&gpu);
+    const size_t row = (size_t)s->n_head * (size_t)s->head_dim, n = (size_t)host.n_row;
+    head_work w = {bits & 1, bits & 2, bits & 4, bits & 8, .n_pair = s->head_dim / 2};
+    if (bits & 16) w.n_pair = s->head_dim / 4;
+    w.bias = random_floats(row, EVEN, 7), w.w = random_floats((size_t)s->head_dim, EVEN, 8);
+    w.cos = random_floats(n * (size_t)w.n_pair, EVEN, 9);
+    w.sin = random_floats(n * (size_t)w.n_pair, EVEN, 10);
+    w.gain = random_floats(n, EVEN, 11);
+    gpu_store(&gpu, &w, &got);
+    for (int r = 0; r < host.n_row; r++) host_store(&host, &w, &want, r);
+    assert_same("q", got.q, want.q, n * row);
+    for (int i = 0; i < s->n_seq; i++)
+        for (int p = 0; p < N_PLANE; p++)
+            for (int t = 0; t < cached_tok(s, i); t++)
+                assert_memory_equal(fxi_kv_row(&gpu.seq[i].view[1], p, t),
+                                    fxi_kv_row(&host.seq[i].view[1], p, t), kv_row_bytes(s));
+    free(w.bias), free(w.w), free(w.cos), free(w.sin), free(w.gain);
+    heads_free(&want), heads_free(&got);
+    batch_free(&host), batch_free(&gpu);
+}
+
+static void test_stored_rows_have_the_bits_of_ref(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 32; bits++)
+        for (int i = 0; i < 4; i++) check_store(&shapes[i], bits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention_has_the_bits_of_ref),
+        cmocka_unit_test(test_wanted_rows_alone_are_computed),
+        cmocka_unit_test(test_a_plan_keeps_to_its_room),
+        cmocka_unit_test(test_stored_rows_have_the_bits_of_ref),
+    };
+    return cmocka_run_group_tests(tests, open_kernels, NULL);
+}
