@@ -55,8 +55,9 @@ typedef struct fxi_host {
     fxi_device dev; // first: an fxi_device is cast to this
     fxi_compute compute;
     uint64_t q8_types; // bit t: layers with weights of type t read rows rounded to Q8
-    fxi_arena weights, results;
-    const fxi_transformer *m; // once prepared
+    fxi_arena weights;
+    struct fxi_host_result *results; // list
+    const fxi_transformer *m;        // once prepared
     fxi_host_buffers s;
 
     // the pass

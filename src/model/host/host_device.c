@@ -25,22 +25,41 @@ static void host_memory(fxi_device *d, fxi_device_memory *out)
                             .is_host = true};
 }
 
-static fx_status take_from(fxi_arena *a, size_t size_bytes, uint64_t more_bytes, void **out,
-                           fx_error *err)
+// Memory for results: a block each, so that tools see who writes behind it.
+typedef struct fxi_host_result {
+    _Alignas(64) struct fxi_host_result *next;
+} fxi_host_result;
+
+static fx_status host_is_full(size_t size_bytes, fx_error *err)
 {
-    *out = fxi_arena_take(a, size_bytes, more_bytes);
-    return *out ? FX_OK : fxi_fail(err, FX_ENOMEM, "cpu: no memory for %zu bytes", size_bytes);
+    return fxi_fail(err, FX_ENOMEM, "cpu: no memory for %zu bytes", size_bytes);
 }
 
 static fx_status host_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err)
 {
-    return take_from(&fxi_host_of(d)->results, size_bytes, 0, out, err);
+    fxi_host *h = fxi_host_of(d);
+    fxi_host_result *r = aligned_alloc(64, sizeof *r + (size_bytes + 63) / 64 * 64);
+    if (!r) return host_is_full(size_bytes, err);
+    r->next = h->results;
+    h->results = r;
+    *out = r + 1;
+    return FX_OK;
+}
+
+static void free_results(fxi_host_result *r)
+{
+    while (r) {
+        fxi_host_result *next = r->next;
+        free(r);
+        r = next;
+    }
 }
 
 static fx_status host_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, void **out,
                            fx_error *err)
 {
-    return take_from(&fxi_host_of(d)->weights, size_bytes, more_bytes, out, err);
+    *out = fxi_arena_take(&fxi_host_of(d)->weights, size_bytes, more_bytes);
+    return *out ? FX_OK : host_is_full(size_bytes, err);
 }
 
 // ---- weights -----------------------------------------------------------------------------------
@@ -128,7 +147,7 @@ static void close_host(fxi_device *d)
     fxi_host *h = fxi_host_of(d);
     fxi_host_buffers_free(&h->s);
     fxi_arena_free(&h->weights);
-    fxi_arena_free(&h->results);
+    free_results(h->results);
     free(h);
 }
 

@@ -98,8 +98,8 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
     *out = NULL;
     FX_TRY(make_transformer(g, opt, &m, err));
     fxi_loading l = {.ld = &ld, .m = m};
-    fx_status st = is_dry ? FX_OK : choose_device(m, opt, err);
-    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, &m->mem, m->dev, err);
+    fx_status st = choose_device(m, opt, err);
+    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, &m->mem, is_dry ? NULL : m->dev, err);
     if (st == FX_OK) st = load_checked(&l, err);
     fxi_loader_free(&ld);
     if (st == FX_OK)
