@@ -52,7 +52,7 @@ static fx_status get_attribute(fxi_cu *cu, fxi_cu_attribute which, int *value, f
                        "cuDeviceGetAttribute %d", which);
 }
 
-static fx_status check_device(fxi_cu *cu, fx_error *err)
+static fx_status check_attributes(fxi_cu *cu, fx_error *err)
 {
     int major = 0, minor = 0, vmm = 0;
     FX_TRY(fxi_cu_done(cu, cu->api.device_get_name(cu->name, (int)sizeof cu->name - 1, cu->device),
@@ -100,7 +100,7 @@ fx_status fxi_cu_open(fxi_cu *cu, int ordinal, fx_error *err)
     fx_status st = fxi_cu_api_load(&cu->api, err);
     if (st != FX_OK) return err ? fxi_fail_in(err, "%s", cu->label) : st;
     st = pick_device(cu, err);
-    if (st == FX_OK) st = check_device(cu, err);
+    if (st == FX_OK) st = check_attributes(cu, err);
     if (st == FX_OK) st = open_context(cu, err);
     if (st != FX_OK) fxi_cu_close(cu);
     return st;

@@ -122,11 +122,11 @@ fx_status fxi_gpu_stage_pack(fxi_cu *cu, fxi_gpu_stage *s, fxi_pool *pool, fxi_d
 {
     const int n_panel = fxi_linear_n_panel(n_row);
     stage_job job = {.type = type,
-                    .n_in = n_in,
-                    .n_row = n_row,
-                    .row_bytes = gguf_row_bytes(type, n_in),
-                    .rows = rows,
-                    .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
+                     .n_in = n_in,
+                     .n_row = n_row,
+                     .row_bytes = gguf_row_bytes(type, n_in),
+                     .rows = rows,
+                     .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
     FX_TRY(reserve_buffers(cu, s, job.panel_bytes, err));
     const size_t most = s->size_bytes / job.panel_bytes;
     while (job.panel0 < n_panel) {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "standin.h"
+#include "standin/standin.h"
 
 #define MODELS FX_SOURCE_DIR "/tests/vectors/models/"
 
@@ -68,15 +68,17 @@ static void test_one_model_in_every_way(void **state)
 static void test_every_type_of_cache(void **state)
 {
     (void)state;
-    static const char *const types[] = {"f32", "bf16", "q8_0"};
-    for (int i = 0; i < 3; i++)
+    static const char *const types[] = {"f32", "bf16"};
+    for (int i = 0; i < 2; i++)
         check_way((runner_model){MODELS "llama.gguf", types[i]}, &ways[2 + i], N_TOK);
 }
 
 static void test_the_storyteller(void **state)
 {
     (void)state;
-    check_way((runner_model){FX_SOURCE_DIR "/models/storyteller.gguf", NULL}, &ways[4], N_TOK);
+    const char *path = FX_SOURCE_DIR "/models/storyteller.gguf";
+    check_way((runner_model){path, NULL}, &ways[4], N_TOK);
+    check_way((runner_model){path, "q8_0"}, &ways[2], N_TOK);
 }
 
 int main(void)
