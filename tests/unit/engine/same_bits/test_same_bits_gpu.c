@@ -1,8 +1,8 @@
-// test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does,
-// under what the engine does to a request: choices and beams are forked, sequences preempted, swapped and
-// computed again, prefixes found; see test_same_bits.c.
+// test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does.
 //
-// The GPU is the stand-in for the driver, with the kernels compiled for the CPU.
+// Under what the engine does to a request: choices and beams are forked, sequences preempted,
+// swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
+// driver, with the kernels compiled for the CPU.
 #include "unit/cmocka_all.h"
 
 #include "standin/standin.h"
