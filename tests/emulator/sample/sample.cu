@@ -130,3 +130,30 @@ extern "C" __global__ void sample_parts(const int *in, int *out)
     out[i] = row[half * 64 + (i + 1) % 64];
 }
 FXI_CUDA_KERNEL(sample_parts);
+
+// ---- plain ones, for launches one after the other
+
+struct sample_scale_args {
+    float *x;
+    float by;
+    int n;
+};
+
+extern "C" __global__ void sample_scale(const sample_scale_args a)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < a.n) a.x[i] *= a.by;
+}
+FXI_CUDA_KERNEL(sample_scale);
+
+// Appends `word` to the list at `at`, whose first word is its length.
+extern "C" __global__ void sample_append(int *at, int word)
+{
+    at[++at[0]] = word;
+}
+FXI_CUDA_KERNEL(sample_append);
+
+extern "C" __global__ void sample_nothing()
+{
+}
+FXI_CUDA_KERNEL(sample_nothing);

@@ -1,6 +1,6 @@
 // test_cuda_law.c - linear layers and attention by tensor cores have the bits of the orders that
-// linear_law.cu and attention_law.cu state, written down here in plain C, row by row: so neither the
-// number of rows, nor tiles, nor pages, nor how segments are spread changes a bit.
+// linear_law.cu and attention_law.cu state, written down here in plain C, row by row. So neither
+// the number of rows, nor tiles, nor pages, nor how segments are spread changes a bit.
 #include "cuda_batch.h"
 #include "cuda_layer.h"
 #include "kernels/ref/mathf.h"

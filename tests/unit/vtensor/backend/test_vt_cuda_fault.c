@@ -11,12 +11,15 @@ static const char *missing_symbol;
 static bool library_is_missing;
 static int n_open; // libraries
 
+#define SEEN \
+    __attribute__((visibility("default"))) // by the linker, which finds them in the stand-in
+
 void *__real_dlopen(const char *name, int flags);
-void *__wrap_dlopen(const char *name, int flags);
+SEEN void *__wrap_dlopen(const char *name, int flags);
 int __real_dlclose(void *library);
 int __wrap_dlclose(void *library);
 void *__real_dlsym(void *library, const char *symbol);
-void *__wrap_dlsym(void *library, const char *symbol);
+SEEN void *__wrap_dlsym(void *library, const char *symbol);
 
 void *__wrap_dlopen(const char *name, int flags)
 {

@@ -6,8 +6,11 @@
 // the event remembered then.
 #include "state.h"
 
+#include "emulator/emu_library.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct op {
     struct op *next;
@@ -21,6 +24,7 @@ typedef struct op {
     bool host_dst, host_src;
     unsigned char value;
     size_t size_bytes;
+    standin_work *work; // NULL: no launch
 } op;
 
 struct CUstream_st {
@@ -98,15 +102,26 @@ static bool may_run(const op *o)
     return !o->src || is_reachable(o->src, o->host_src, o->size_bytes, false);
 }
 
-static void perform(const op *o)
+static void perform_transfer(const op *o)
 {
-    if (!o->writes) return;
-    if (!may_run(o))
+    if (!may_run(o)) {
         (void)standin_breach("work on memory that is not there when it runs");
-    else if (o->src)
+        return;
+    }
+    standin_device_open();
+    if (o->src)
         memmove((void *)o->dst, (const void *)o->src, o->size_bytes);
     else
         memset((void *)o->dst, o->value, o->size_bytes);
+    standin_device_close();
+    if (!o->host_dst) standin_kernel_memory(o->dst, o->size_bytes, EMU_MEMORY_WRITTEN);
+}
+
+static void perform(const op *o)
+{
+    if (standin_is_broken()) return;
+    if (o->work) standin_work_run(o->work);
+    if (o->writes) perform_transfer(o);
 }
 
 static void pop(vti_cu_stream s)
@@ -115,6 +130,7 @@ static void pop(vti_cu_stream s)
     s->head = o->next;
     if (!s->head) s->tail = &s->head;
     s->n_done++;
+    standin_work_free(o->work);
     free(o);
 }
 
@@ -174,12 +190,55 @@ static bool is_done(vti_cu_stream s, uint64_t target)
     return s->n_done >= target;
 }
 
+void standin_finish_all(void)
+{
+    progress(&default_stream);
+    for (vti_cu_stream s = streams; s; s = s->next) progress(s);
+}
+
 void standin_settle(void)
 {
     pthread_mutex_lock(&standin_mu);
-    progress(&default_stream);
-    for (vti_cu_stream s = streams; s; s = s->next) progress(s);
+    standin_finish_all();
     pthread_mutex_unlock(&standin_mu);
+}
+
+// ---- the thread that does work at random times
+
+static void do_one_somewhere(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    size_t n = 1, pick;
+    for (vti_cu_stream s = streams; s; s = s->next) n++;
+    pick = (size_t)(*random >> 33) % n;
+    vti_cu_stream s = &default_stream;
+    for (size_t i = 0; i < pick; i++) s = i == 0 ? streams : s->next;
+    if (!s->head || is_held_up(s->head) || (s->blocking && has_kernel(&default_stream))) return;
+    perform(s->head);
+    pop(s);
+}
+
+static void *run_queue(void *seed)
+{
+    uint64_t random = *(const uint64_t *)seed;
+    for (;;) {
+        usleep((unsigned)(random >> 40) % 200);
+        pthread_mutex_lock(&standin_mu);
+        do_one_somewhere(&random);
+        pthread_mutex_unlock(&standin_mu);
+    }
+    return NULL;
+}
+
+void standin_start_queue(void)
+{
+    static uint64_t seed;
+    static bool runs;
+    pthread_t thread;
+    const char *e = getenv("STANDIN_QUEUE");
+    if (!e || runs) return;
+    seed = strtoull(e, NULL, 10);
+    runs = pthread_create(&thread, NULL, run_queue, &seed) == 0 && pthread_detach(thread) == 0;
 }
 
 static void wait_for(vti_cu_stream s, uint64_t target)
@@ -242,6 +301,25 @@ static vti_cu_result give_checked(vti_cu_stream stream, op what)
     if (what.size_bytes == 0 || !may_run(&what))
         return standin_breach("work on memory that is not there");
     return give(stream, &what);
+}
+
+vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w)
+{
+    op o = {.work = w};
+    vti_cu_result r = give(stream, &o);
+    if (r != VTI_CU_SUCCESS) standin_work_free(w);
+    return r;
+}
+
+vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t)
+{
+    op o = {.dst = t->dst,
+            .host_dst = t->host_dst,
+            .src = t->src,
+            .host_src = t->host_src,
+            .value = t->value,
+            .size_bytes = t->size_bytes};
+    return give_checked(stream, o);
 }
 
 void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes)
@@ -357,6 +435,7 @@ vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
 vti_cu_result cuGraphDestroy(void *graph)
 {
     STANDIN_BEGIN(F_graph_destroy);
+    if (standin_graph_drop(graph)) return standin_end(VTI_CU_SUCCESS);
     return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
 }
 
@@ -552,7 +631,9 @@ vti_cu_result cuMemcpyDtoH_v2(void *dst, vti_cu_ptr src, size_t size_bytes)
     wait_for(&default_stream, default_stream.n_given);
     if (!standin_is_open(src, size_bytes, false))
         return standin_end(standin_breach("a copy from memory that is not there"));
+    standin_device_open();
     memcpy(dst, (const void *)(uintptr_t)src, size_bytes);
+    standin_device_close();
     return standin_end(VTI_CU_SUCCESS);
 }
 
@@ -562,6 +643,9 @@ vti_cu_result cuMemcpyHtoD_v2(vti_cu_ptr dst, const void *src, size_t size_bytes
     wait_for(&default_stream, default_stream.n_given);
     if (!standin_is_open(dst, size_bytes, true))
         return standin_end(standin_breach("a copy to memory that is not there"));
+    standin_device_open();
     memcpy((void *)(uintptr_t)dst, src, size_bytes);
+    standin_device_close();
+    standin_kernel_memory(dst, size_bytes, EMU_MEMORY_WRITTEN);
     return standin_end(VTI_CU_SUCCESS);
 }

@@ -1,21 +1,27 @@
 // state.h - what the files of the stand-in share; see standin.h.
 //
 // One mutex guards everything. Each function of the driver locks it with `begin` and unlocks it
-// with `end`; waiting for a kernel unlocks it meanwhile.
+// with `end`; waiting for a simulated kernel unlocks it meanwhile, running one does not.
 #ifndef VT_TEST_STANDIN_STATE_H
 #define VT_TEST_STANDIN_STATE_H
 
 #include <pthread.h>
 
 #include "standin.h"
+#include "standin_kernel_calls.h"
 #include "vtensor/backend/cuda/cuda_driver.h"
 
 enum {
     CU_INVALID_VALUE = 1,
     CU_NOT_INITIALIZED = 3,
     CU_INVALID_DEVICE = 101,
+    CU_INVALID_IMAGE = 200,
     CU_INVALID_CONTEXT = 201,
+    CU_NO_BINARY = 209,
     CU_INVALID_HANDLE = 400,
+    CU_NOT_FOUND = 500,
+    CU_ILLEGAL_ADDRESS = 700,
+    CU_LAUNCH_FAILED = 719,
     CU_NOT_SUPPORTED = 801,
     CU_CAPTURE_UNSUPPORTED = 900,
     CU_CAPTURE_INVALIDATED = 901,
@@ -44,10 +50,11 @@ enum {
     X(memcpy_dtoh, cuMemcpyDtoH_v2, (void *dst, vti_cu_ptr src, size_t size_bytes))       \
     X(memcpy_htod, cuMemcpyHtoD_v2, (vti_cu_ptr dst, const void *src, size_t size_bytes))
 
-#define STANDIN_FUNCTIONS(X) VTI_CU_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X)
+#define STANDIN_FUNCTIONS(X) \
+    VTI_CU_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X) STANDIN_KERNEL_FUNCTIONS(X)
 
 #define STANDIN_NUMBER(member, symbol, parameters) F_##member,
-typedef enum function { STANDIN_FUNCTIONS(STANDIN_NUMBER) N_FUNCTION } function;
+typedef enum standin_call { STANDIN_FUNCTIONS(STANDIN_NUMBER) N_FUNCTION } standin_call;
 #undef STANDIN_NUMBER
 
 #define STANDIN_DECLARE(member, symbol, parameters) vti_cu_result symbol parameters;
@@ -61,7 +68,13 @@ struct CUctx_st {
 extern pthread_mutex_t standin_mu;
 
 // core.c
-vti_cu_result standin_begin(function f); // not success: the mutex is not held
+// A fault of a kernel: from now on calls answer `result`, but for those that ask nothing of the
+// device. Those that free or destroy do so nevertheless.
+void standin_break(int result);
+vti_cu_context standin_context_of(int device);
+bool standin_is_broken(void);
+void standin_mend(void);
+vti_cu_result standin_begin(standin_call f); // not success: the mutex is not held
 vti_cu_result standin_end(vti_cu_result r);
 vti_cu_result standin_breach(const char *what); // CU_INVALID_VALUE
 
@@ -77,7 +90,44 @@ void standin_memory_look(standin_report *r);
 bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes); // mapped, and access is set
 bool standin_is_pinned(const void *bytes, size_t size_bytes);
 
+void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes)); // open ones
+void standin_protect_mappings(bool open); // those that may be read, for the host
+
+// alloc.c: cuMemAlloc; the mutex is held, but in reset
+void standin_alloc_reset(void);
+void standin_alloc_look(standin_report *r);
+bool standin_alloc_holds(vti_cu_ptr addr, size_t size_bytes); // one allocation, the whole range
+void standin_each_alloc(void (*act)(vti_cu_ptr at, size_t size_bytes));
+// The host may touch device memory between the two; they nest.
+void standin_device_open(void);
+void standin_device_close(void);
+
+// device.c
+void standin_device_reset(void);
+void standin_device_look(standin_report *r);
+bool standin_is_device(int device);
+
+// kernel.c: the library of emulated kernels, modules, launches
+typedef struct standin_work standin_work; // a launch with its arguments
+void standin_kernel_reset(void);
+void standin_kernel_look(standin_report *r);
+void standin_kernel_memory(vti_cu_ptr at, size_t size_bytes, int state); // EMU_MEMORY_*
+vti_cu_result standin_work_make(const standin_node_params *p, standin_work **out);
+standin_work *standin_work_copy(const standin_work *w);
+void standin_work_free(standin_work *w);
+void standin_work_run(const standin_work *w);
+
+// graph.c
+void standin_graph_reset(void);
+void standin_graph_look(standin_report *r);
+bool standin_graph_drop(void *graph); // false: it is none
+
 // stream.c
+// Work for a stream: a launch, which the stream then owns, or a copy or fill.
+vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w);
+vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t);
+void standin_finish_all(void);  // all work that no simulated kernel holds up
+void standin_start_queue(void); // the thread that STANDIN_QUEUE asks for
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
 // Some work that is not done yet reads or writes there, or just writes.

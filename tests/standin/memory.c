@@ -5,6 +5,8 @@
 //   mapping       mmap of that range over the reservation, PROT_NONE until access is set
 #include "state.h"
 
+#include "emulator/emu_library.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -315,6 +317,8 @@ static bool is_all_mapped(vti_cu_ptr addr, size_t size_bytes)
 static void unmap_at(int i)
 {
     memory *m = memory_of(mappings[i].handle);
+    if (mappings[i].access)
+        standin_kernel_memory(mappings[i].at.addr, mappings[i].at.size_bytes, EMU_MEMORY_GONE);
     mmap((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes, PROT_NONE,
          RESERVED_FLAGS | MAP_FIXED, -1, 0);
     m->n_mapping--;
@@ -332,6 +336,32 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
     for (int i = n_mapping - 1; i >= 0; i--)
         if (overlaps(&mappings[i].at, addr, size_bytes)) unmap_at(i);
     return standin_end(VTI_CU_SUCCESS);
+}
+
+// What others have written there, through another address, is not known; all counts as written.
+static void set_access(mapping *m, int access)
+{
+    if (m->access == 0) {
+        standin_kernel_memory(m->at.addr, m->at.size_bytes, EMU_MEMORY_NEW);
+        standin_kernel_memory(m->at.addr, m->at.size_bytes, EMU_MEMORY_WRITTEN);
+    }
+    m->access = access;
+}
+
+void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes))
+{
+    for (int i = 0; i < n_mapping; i++)
+        if (mappings[i].access) act(mappings[i].at.addr, mappings[i].at.size_bytes);
+}
+
+void standin_protect_mappings(bool open)
+{
+    for (int i = 0; i < n_mapping; i++) {
+        int prot = mappings[i].access == VTI_CU_ACCESS_READ ? PROT_READ : PROT_READ | PROT_WRITE;
+        if (mappings[i].access)
+            mprotect((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes,
+                     open ? prot : PROT_NONE);
+    }
 }
 
 static bool odd_access(const vti_cu_access *access, size_t n)
@@ -353,15 +383,17 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
     if (!writes && standin_works_at(addr, size_bytes, true))
         return standin_end(standin_breach("writes taken away from work that is not done"));
     int prot = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (getenv("STANDIN_HIDE")) prot = PROT_NONE;
     if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);
     for (int i = 0; i < n_mapping; i++)
-        if (overlaps(&mappings[i].at, addr, size_bytes)) mappings[i].access = access->flags;
+        if (overlaps(&mappings[i].at, addr, size_bytes)) set_access(&mappings[i], access->flags);
     return standin_end(VTI_CU_SUCCESS);
 }
 
 bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes)
 {
+    if (standin_alloc_holds(addr, size_bytes)) return true;
     size_t covered = 0;
     int least = writes ? VTI_CU_ACCESS_READWRITE : VTI_CU_ACCESS_READ;
     for (int i = 0; i < n_mapping; i++) {

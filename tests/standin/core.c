@@ -1,8 +1,7 @@
-// core.c - the stand-in's calls, contexts and devices: counting, failing on command, recording
-// breaches of the rules.
+// core.c - the stand-in's calls and contexts: counting, failing on command, recording breaches of
+// the rules.
 #include "state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,23 @@ static const char *hook_symbol;
 static uint64_t n_call[N_FUNCTION];
 static uint64_t n_breach, n_reset;
 static const char *first_breach;
-static bool has_vmm = true;
+static int broken;                    // by a kernel's fault: what calls answer; 0: not
+static _Thread_local int known_break; // what of it the call that has begun does not answer
+
+void standin_break(int result)
+{
+    if (broken == 0) broken = result;
+}
+
+bool standin_is_broken(void)
+{
+    return broken != 0;
+}
+
+void standin_mend(void)
+{
+    broken = 0;
+}
 
 vti_cu_result standin_breach(const char *what)
 {
@@ -40,9 +55,10 @@ vti_cu_result standin_breach(const char *what)
     return CU_INVALID_VALUE;
 }
 
-static vti_cu_result obey(function f)
+static vti_cu_result obey(standin_call f)
 {
-    if (failing.n == 0 || (failing.symbol && strcmp(failing.symbol, symbols[f]) != 0))
+    if (failing.n == 0 ||
+        (failing.symbol ? strcmp(failing.symbol, symbols[f]) != 0 : f == F_get_error_name))
         return VTI_CU_SUCCESS;
     uint64_t i = failing.seen++;
     if (i < failing.i || i - failing.i >= failing.n) return VTI_CU_SUCCESS;
@@ -57,12 +73,27 @@ static const bool needs_no_context[N_FUNCTION] = {
     [F_device_get_count] = true,
     [F_device_get_name] = true,
     [F_device_get_attribute] = true,
+    [F_get_error_name] = true,
     [F_ctx_retain] = true,
     [F_ctx_release] = true,
     [F_ctx_set_current] = true,
     [F_ctx_get_current] = true,
     [F_ctx_push_current] = true,
     [F_exchange_capture_mode] = true,
+};
+
+static const bool frees[N_FUNCTION] = {
+    [F_mem_address_free] = true,   [F_mem_release] = true,   [F_mem_unmap] = true,
+    [F_mem_free_host] = true,      [F_mem_free] = true,      [F_stream_destroy] = true,
+    [F_event_destroy] = true,      [F_module_unload] = true, [F_graph_destroy] = true,
+    [F_graph_exec_destroy] = true,
+};
+
+static const bool asks_nothing[N_FUNCTION] = {
+    [F_ctx_get_device] = true,
+    [F_ctx_push_current] = true,
+    [F_ctx_pop_current] = true,
+    [F_stream_is_capturing] = true,
 };
 
 // The driver names no list; these allocate, map, wait or query.
@@ -73,11 +104,13 @@ static const bool breaks_captures[N_FUNCTION] = {
     [F_mem_release] = true,         [F_mem_set_access] = true, [F_mem_unmap] = true,
     [F_memcpy_dtoh] = true,         [F_memcpy_htod] = true,    [F_stream_create] = true,
     [F_stream_destroy] = true,      [F_stream_query] = true,   [F_stream_synchronize] = true,
+    [F_mem_alloc] = true,           [F_mem_free] = true,       [F_module_load] = true,
+    [F_module_unload] = true,
 };
 
 static const bool waits[N_FUNCTION] = {
     [F_ctx_synchronize] = true,    [F_event_synchronize] = true, [F_memcpy_dtoh] = true,
-    [F_stream_synchronize] = true, [F_memcpy_htod] = true,
+    [F_stream_synchronize] = true, [F_memcpy_htod] = true,       [F_mem_free] = true,
 };
 
 static void count_wait(void)
@@ -87,7 +120,7 @@ static void count_wait(void)
     n_wait++;
 }
 
-static vti_cu_result meet_rules(function f)
+static vti_cu_result meet_rules(standin_call f)
 {
     if (!needs_no_context[f] && depth == 0) {
         (void)standin_breach("a call without a current context");
@@ -98,10 +131,12 @@ static vti_cu_result meet_rules(function f)
         standin_break_captures();
         return CU_CAPTURE_UNSUPPORTED;
     }
-    return VTI_CU_SUCCESS;
+    bool answers = !needs_no_context[f] && !asks_nothing[f];
+    known_break = answers ? 0 : broken;
+    return answers && !frees[f] ? broken : VTI_CU_SUCCESS;
 }
 
-static void run_hook(function f)
+static void run_hook(standin_call f)
 {
     void (*run)(void) = NULL;
     pthread_mutex_lock(&standin_mu);
@@ -113,7 +148,7 @@ static void run_hook(function f)
     if (run) run();
 }
 
-vti_cu_result standin_begin(function f)
+vti_cu_result standin_begin(standin_call f)
 {
     run_hook(f);
     pthread_mutex_lock(&standin_mu);
@@ -126,6 +161,7 @@ vti_cu_result standin_begin(function f)
 
 vti_cu_result standin_end(vti_cu_result r)
 {
+    if (r == VTI_CU_SUCCESS && broken != known_break) r = broken;
     pthread_mutex_unlock(&standin_mu);
     return r;
 }
@@ -133,14 +169,18 @@ vti_cu_result standin_end(vti_cu_result r)
 void standin_reset(void)
 {
     standin_stream_reset();
+    standin_graph_reset();
+    standin_kernel_reset();
+    standin_alloc_reset();
     standin_memory_reset();
+    standin_device_reset();
     pthread_mutex_lock(&standin_mu);
     memset(n_call, 0, sizeof n_call);
     failing = (order){0};
     hook = NULL;
     n_breach = 0;
     first_breach = NULL;
-    has_vmm = true;
+    broken = 0;
     n_reset++;
     pthread_mutex_unlock(&standin_mu);
 }
@@ -151,8 +191,17 @@ standin_report standin_look(void)
     standin_report r = {.n_breach = n_breach, .breach = first_breach};
     standin_memory_look(&r);
     standin_stream_look(&r);
+    standin_alloc_look(&r);
+    standin_kernel_look(&r);
+    standin_graph_look(&r);
+    standin_device_look(&r);
     pthread_mutex_unlock(&standin_mu);
     return r;
+}
+
+vti_cu_context standin_context_of(int device)
+{
+    return &contexts[device];
 }
 
 void standin_use_context(int device)
@@ -177,13 +226,6 @@ uint64_t standin_waits(void)
     uint64_t n = waits_since == n_reset ? n_wait : 0;
     pthread_mutex_unlock(&standin_mu);
     return n;
-}
-
-void standin_set_vmm(bool supported)
-{
-    pthread_mutex_lock(&standin_mu);
-    has_vmm = supported;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result)
@@ -217,70 +259,6 @@ uint64_t standin_calls(const char *symbol)
         if (!symbol || strcmp(symbol, symbols[f]) == 0) n += n_call[f];
     pthread_mutex_unlock(&standin_mu);
     return n;
-}
-
-vti_cu_result cuInit(unsigned flags)
-{
-    STANDIN_BEGIN(F_init);
-    return standin_end(flags == 0 ? VTI_CU_SUCCESS : standin_breach("cuInit with flags"));
-}
-
-vti_cu_result cuDriverGetVersion(int *version)
-{
-    STANDIN_BEGIN(F_driver_get_version);
-    *version = 0; // of no real one
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-vti_cu_result cuDeviceGetCount(int *n)
-{
-    STANDIN_BEGIN(F_device_get_count);
-    *n = STANDIN_N_DEVICE;
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-static bool is_device(int device)
-{
-    return device >= 0 && device < STANDIN_N_DEVICE;
-}
-
-vti_cu_result cuDeviceGet(vti_cu_device *device, int ordinal)
-{
-    STANDIN_BEGIN(F_device_get);
-    if (!is_device(ordinal)) return standin_end(CU_INVALID_DEVICE);
-    *device = ordinal;
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-vti_cu_result cuDeviceGetName(char *name, int size, vti_cu_device device)
-{
-    STANDIN_BEGIN(F_device_get_name);
-    if (!is_device(device)) return standin_end(CU_INVALID_DEVICE);
-    snprintf(name, (size_t)size, "stand-in %d", device);
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-vti_cu_result cuDeviceGetAttribute(int *value, vti_cu_attribute attribute, vti_cu_device device)
-{
-    STANDIN_BEGIN(F_device_get_attribute);
-    if (!is_device(device)) return standin_end(CU_INVALID_DEVICE);
-    if (attribute != VTI_CU_ATTRIBUTE_VMM) return standin_end(standin_breach("attribute unknown"));
-    *value = has_vmm;
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-vti_cu_result cuDevicePrimaryCtxRetain(vti_cu_context *ctx, vti_cu_device device)
-{
-    STANDIN_BEGIN(F_ctx_retain);
-    if (!is_device(device)) return standin_end(CU_INVALID_DEVICE);
-    *ctx = &contexts[device];
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-vti_cu_result cuDevicePrimaryCtxRelease_v2(vti_cu_device device)
-{
-    STANDIN_BEGIN(F_ctx_release);
-    return standin_end(is_device(device) ? VTI_CU_SUCCESS : CU_INVALID_DEVICE);
 }
 
 vti_cu_result cuCtxSetCurrent(vti_cu_context context)

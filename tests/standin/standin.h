@@ -24,7 +24,21 @@
 //     stream, the same goes for the default one. Calls that may break a capture, which are those
 //     that allocate, map, wait or query, are made by threads in relaxed mode only.
 //
-// With STANDIN_ABORT in the environment, a breach aborts in the call that commits it.
+// Kernels run on the CPU (docs/cuda-on-cpu.md). A module's image is a fatbin, or the placeholder of
+// a program without one: STANDIN_IMAGE, padded with zeros to 64 bytes. Either way its kernels are
+// those of the library that STANDIN_KERNELS names in the environment, or of libcuda_kernels.so in
+// the folder of the stand-in, of emulated kernels. Then
+//   - a fault of a kernel breaks the context, as on a device: from the call that runs the kernel on
+//     everything answers 700 (a bad address) or 719, until all contexts are released;
+//   - memory of cuMemAlloc is full of garbage and surrounded by a megabyte that nobody may touch.
+//     The host may not touch it at all: it is open only while a copy or a kernel runs;
+//   - nodes of a graph run in an order that its edges allow, and the last made one first: a missing
+//     edge shows;
+//   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device.
+//
+// In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_QUEUE, a
+// seed: work is not only done when somebody waits, but also by a thread, at random times.
+// STANDIN_HIDE: mapped memory, too, may not be touched by the host.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
@@ -32,9 +46,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { STANDIN_N_DEVICE = 2, STANDIN_GRANULARITY = 64 << 10, STANDIN_FREE_BYTES = 128 << 20 };
+enum {
+    STANDIN_N_DEVICE = 2,
+    STANDIN_GRANULARITY = 64 << 10,
+    STANDIN_FREE_BYTES = 128 << 20,
+    STANDIN_ALLOC_BYTES = 1 << 30
+};
 
 enum { STANDIN_OUT_OF_MEMORY = 2, STANDIN_UNKNOWN = 999 };
+
+#define STANDIN_IMAGE "flexinfer stand-in kernel image"
 
 // What there is now, but for n_breach: since the last reset.
 typedef struct standin_report {
@@ -42,6 +63,9 @@ typedef struct standin_report {
     uint64_t n_handle;               // not released
     uint64_t n_mapping, n_reservation;
     uint64_t n_stream, n_event, n_pinned, pinned_bytes;
+    uint64_t n_alloc, alloc_bytes;      // of cuMemAlloc
+    uint64_t n_module, n_graph, n_exec; // loaded, made, instantiated
+    uint64_t n_context;                 // retained, and not released
     uint64_t n_breach;
     const char *breach; // the first; NULL: none
 } standin_report;
@@ -59,8 +83,11 @@ int standin_context_depth(void); // of the calling thread
 void standin_limit_memory(uint64_t size_bytes);
 void standin_limit_addresses(uint64_t size_bytes);
 void standin_limit_pinned(uint64_t size_bytes);
+void standin_limit_allocs(uint64_t size_bytes); // of cuMemAlloc; at first STANDIN_ALLOC_BYTES
 void standin_set_vmm(bool supported);
-void standin_set_read_only(bool supported); // whether memory may be opened for reading alone
+void standin_set_driver_version(int version); // at first 13000
+void standin_set_device_count(int n);         // at most, and at first, STANDIN_N_DEVICE
+void standin_set_read_only(bool supported);   // whether memory may be opened for reading alone
 
 // The i-th call from now on (0: the next) and the n - 1 behind it answer `result`. Of one function,
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
@@ -82,6 +109,10 @@ uint64_t standin_waits(void);
 void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes);
 void standin_end_kernels(void *stream, int n); // the first n that run there
 void standin_await_waiter(void);               // returns once some thread waits for a kernel
+
+// What is wrong with the kernels that have run since the last reset, a line for each fault, or
+// why there are none. Empty: nothing. Valid until the next launch runs.
+const char *standin_faults(void);
 
 // Does all work that no kernel holds up, so that its bytes can be seen. No wait, and no call.
 void standin_settle(void);

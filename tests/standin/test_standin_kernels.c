@@ -1,0 +1,334 @@
+// test_standin_kernels.c - the stand-in for the driver runs kernels as a device would: in the order
+// of streams and graphs, late, on memory that the host cannot touch; and a kernel's fault breaks
+// the context.
+#include "standin/state.h"
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char image[64] = STANDIN_IMAGE;
+static standin_module module;
+
+#define OK(call) assert_int_equal(call, VTI_CU_SUCCESS)
+
+static int open_world(void **state)
+{
+    (void)state;
+    vti_cu_context context;
+    standin_reset();
+    standin_use_context(-1);
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    OK(cuModuleLoadData(&module, image));
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    (void)cuModuleUnload(module);
+    OK(cuDevicePrimaryCtxRelease_v2(0));
+    standin_report r = standin_look();
+    if (r.n_breach > 0) fail_msg("%s", r.breach);
+    assert_int_equal(r.n_module + r.n_graph + r.n_exec + r.n_alloc + r.n_context, 0);
+    assert_int_equal(r.n_stream + r.n_event + r.n_pinned, 0);
+    return 0;
+}
+
+static standin_function find_kernel(const char *name)
+{
+    standin_function f = NULL;
+    OK(cuModuleGetFunction(&f, module, name));
+    return f;
+}
+
+static vti_cu_ptr new_memory(const void *bytes, size_t n)
+{
+    vti_cu_ptr at = 0;
+    OK(cuMemAlloc_v2(&at, n));
+    if (bytes) OK(cuMemcpyHtoD_v2(at, bytes, n));
+    return at;
+}
+
+static vti_cu_result launch(const char *name, vti_cu_stream stream, void **args)
+{
+    return cuLaunchKernel(find_kernel(name), 1, 1, 1, 32, 1, 1, 0, stream, args, NULL);
+}
+
+// Whether the host may read there, asked of the system.
+static bool host_can_read(vti_cu_ptr at)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool can = write(ends[1], (const void *)(uintptr_t)at, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return can;
+}
+
+static void test_images_and_names(void **state)
+{
+    (void)state;
+    static const unsigned char fatbin[16] = {0x50, 0xED, 0x55, 0xBA};
+    standin_module other;
+    standin_function f;
+    assert_int_equal(cuModuleLoadData(&other, "no image at all, but long enough to look at."),
+                     CU_INVALID_IMAGE);
+    OK(cuModuleLoadData(&other, fatbin));
+    assert_int_equal(cuModuleGetFunction(&f, other, "no_such_kernel"), CU_NOT_FOUND);
+    OK(cuModuleGetFunction(&f, other, "sample_scale"));
+    assert_int_equal(standin_look().n_module, 2);
+    OK(cuModuleUnload(other));
+}
+
+// Work is done late, in the stream's order, with the arguments of the launch.
+static void test_launches_run_in_order_and_late(void **state)
+{
+    (void)state;
+    float x[32], y[32], *pinned;
+    for (int i = 0; i < 32; i++) x[i] = (float)i;
+    struct {
+        vti_cu_ptr x;
+        float by;
+        int n;
+    } a = {new_memory(x, sizeof x), 3, 32};
+    vti_cu_stream s;
+    OK(cuStreamCreate(&s, VTI_CU_STREAM_NON_BLOCKING));
+    OK(cuMemHostAlloc((void **)&pinned, sizeof x, 0));
+    memset(pinned, 0, sizeof x);
+    OK(launch("sample_scale", s, (void *[]){&a}));
+    a.by = 5;
+    OK(launch("sample_scale", s, (void *[]){&a}));
+    a.by = 1000; // nobody sees that
+    OK(cuMemcpyDtoHAsync_v2(pinned, a.x, sizeof x, s));
+    assert_true(pinned[1] == 0);
+    OK(cuMemcpyDtoH_v2(y, a.x, sizeof y)); // of the default stream, which waits for no other
+    assert_true(y[1] == 1);
+    OK(cuStreamSynchronize(s));
+    for (int i = 0; i < 32; i++) assert_true(pinned[i] == 15 * x[i]);
+    OK(cuMemFree_v2(a.x));
+    OK(cuMemFreeHost(pinned));
+    OK(cuStreamDestroy_v2(s));
+}
+
+static void test_the_host_cannot_touch_device_memory(void **state)
+{
+    (void)state;
+    int word = 7;
+    vti_cu_ptr at = new_memory(&word, sizeof word);
+    assert_false(host_can_read(at));
+    assert_true(host_can_read((uintptr_t)&word));
+    word = 0;
+    OK(cuMemcpyDtoH_v2(&word, at, sizeof word));
+    assert_int_equal(word, 7);
+    assert_int_not_equal(cuMemcpyDtoH_v2(&word, at + 4, 4), VTI_CU_SUCCESS); // beyond its end
+    OK(cuMemFree_v2(at));
+    assert_int_equal(standin_look().n_breach, 1);
+    standin_reset();
+    OK(open_world(NULL));
+}
+
+static void test_odd_launches_are_refused(void **state)
+{
+    (void)state;
+    standin_function f = find_kernel("sample_nothing");
+    void *none[1] = {NULL};
+    assert_int_equal(cuLaunchKernel(f, 0, 1, 1, 32, 1, 1, 0, NULL, none, NULL), CU_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1025, 1, 1, 0, NULL, none, NULL), CU_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, none, none), CU_INVALID_VALUE);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 64 << 10, NULL, none, NULL),
+                     CU_INVALID_VALUE);
+    OK(cuFuncSetAttribute(f, STANDIN_FUNC_DYNAMIC_SHARED, 64 << 10));
+    OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 64 << 10, NULL, none, NULL));
+    assert_int_equal(cuFuncSetAttribute(f, STANDIN_FUNC_DYNAMIC_SHARED, 228 << 10),
+                     CU_INVALID_VALUE);
+    int n = 0;
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 128, 64 << 10));
+    assert_int_equal(n, 3);
+    OK(cuCtxSynchronize());
+}
+
+// From the wait that runs it on, all calls answer the error; what is freed is free nevertheless.
+static void test_a_fault_breaks_the_context(void **state)
+{
+    (void)state;
+    vti_cu_ptr at = new_memory(NULL, 64), other;
+    vti_cu_context context;
+    struct {
+        uintptr_t x;
+        float by;
+        int n;
+    } a = {0x1000, 1, 1};
+    standin_function f = find_kernel("sample_scale");
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a}, NULL));
+    assert_int_equal(cuStreamSynchronize(NULL), CU_ILLEGAL_ADDRESS);
+    assert_non_null(strstr(standin_faults(), "sample_scale: sample.cu:"));
+    assert_int_equal(cuStreamSynchronize(NULL), CU_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemAlloc_v2(&other, 64), CU_ILLEGAL_ADDRESS);
+    assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a}, NULL),
+                     CU_ILLEGAL_ADDRESS);
+    assert_int_equal(cuMemFree_v2(at), CU_ILLEGAL_ADDRESS);
+    assert_int_equal(cuModuleUnload(module), CU_ILLEGAL_ADDRESS);
+    assert_int_equal(standin_look().n_alloc + standin_look().n_module, 0);
+    OK(cuDevicePrimaryCtxRelease_v2(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0)); // a new one
+    OK(cuModuleLoadData(&module, image));
+    OK(launch("sample_nothing", NULL, NULL));
+    OK(cuStreamSynchronize(NULL));
+}
+
+// ---- graphs
+
+static standin_graph_node add_append(standin_graph g, standin_graph_node after, vti_cu_ptr at,
+                                     int word)
+{
+    standin_graph_node n = NULL;
+    standin_node_params p = {.function = find_kernel("sample_append"),
+                             .grid = {1, 1, 1},
+                             .block = {1, 1, 1},
+                             .params = (void *[]){&at, &word}};
+    OK(cuGraphAddKernelNode_v2(&n, g, &after, after != NULL, &p));
+    return n;
+}
+
+static void assert_list(vti_cu_ptr at, int n, const int *words)
+{
+    int got[16] = {0};
+    OK(cuMemcpyDtoH_v2(got, at, sizeof got));
+    assert_int_equal(got[0], n);
+    for (int i = 0; i < n; i++) assert_int_equal(got[i + 1], words[i]);
+}
+
+static void test_graphs_follow_their_edges_and_nothing_else(void **state)
+{
+    (void)state;
+    int empty[16] = {0}, word = 9;
+    vti_cu_ptr at = new_memory(empty, sizeof empty);
+    standin_graph g;
+    standin_exec e;
+    OK(cuGraphCreate(&g, 0));
+    standin_graph_node first = add_append(g, NULL, at, 1), second = add_append(g, first, at, 2);
+    (void)add_append(g, second, at, 3);
+    (void)add_append(g, NULL, at, 4); // nothing says that it comes last
+    OK(cuGraphInstantiateWithFlags(&e, g, 0));
+    OK(cuGraphDestroy(g));
+    OK(cuGraphLaunch(e, NULL));
+    assert_list(at, 4, (int[]){4, 1, 2, 3});
+    standin_node_params p = {.function = find_kernel("sample_append"),
+                             .grid = {1, 1, 1},
+                             .block = {1, 1, 1},
+                             .params = (void *[]){&at, &word}};
+    OK(cuGraphExecKernelNodeSetParams_v2(e, second, &p));
+    OK(cuGraphLaunch(e, NULL));
+    assert_list(at, 8, (int[]){4, 1, 2, 3, 4, 1, 9, 3});
+    OK(cuGraphExecDestroy(e));
+    OK(cuMemFree_v2(at));
+}
+
+static void test_graphs_copy_and_fill(void **state)
+{
+    (void)state;
+    int words[4] = {1, 2, 3, 4}, got[4], *pinned;
+    vti_cu_ptr at = new_memory(words, sizeof words);
+    vti_cu_context context;
+    standin_graph g;
+    standin_exec e;
+    standin_graph_node copy, fill;
+    OK(cuCtxGetCurrent(&context));
+    OK(cuMemHostAlloc((void **)&pinned, sizeof words, 0));
+    OK(cuGraphCreate(&g, 0));
+    standin_copy_params c = {.src = {.type = STANDIN_MEMORY_DEVICE, .device = at},
+                             .dst = {.type = STANDIN_MEMORY_HOST, .host = pinned},
+                             .width_bytes = sizeof words,
+                             .height = 1,
+                             .depth = 1};
+    standin_fill_params f = {.dst = at + 4, .element_bytes = 1, .width = 8, .height = 1};
+    OK(cuGraphAddMemcpyNode(&copy, g, NULL, 0, &c, context));
+    OK(cuGraphAddMemsetNode(&fill, g, &copy, 1, &f, context));
+    OK(cuGraphInstantiateWithFlags(&e, g, 0));
+    OK(cuGraphLaunch(e, NULL));
+    OK(cuMemcpyDtoH_v2(got, at, sizeof got));
+    assert_memory_equal(pinned, words, sizeof words);
+    assert_memory_equal(got, ((int[]){1, 0, 0, 4}), sizeof got);
+    OK(cuGraphExecDestroy(e));
+    OK(cuGraphDestroy(g));
+    OK(cuMemFreeHost(pinned));
+    OK(cuMemFree_v2(at));
+}
+
+static void test_devices_and_versions_as_the_test_wants_them(void **state)
+{
+    (void)state;
+    int n = -1, value = 0;
+    const char *name;
+    OK(cuDriverGetVersion(&n));
+    assert_int_equal(n, 13000);
+    standin_set_driver_version(11020);
+    OK(cuDriverGetVersion(&n));
+    assert_int_equal(n, 11020);
+    OK(cuDeviceGetAttribute(&value, 97, 0));
+    assert_int_equal(value, 232448);
+    OK(cuGetErrorName(CU_ILLEGAL_ADDRESS, &name));
+    assert_string_equal(name, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    standin_set_device_count(0);
+    OK(cuDeviceGetCount(&n));
+    assert_int_equal(n, 0);
+    standin_set_device_count(STANDIN_N_DEVICE);
+    standin_set_driver_version(13000);
+}
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    vti_cu_ptr at, more;
+    standin_limit_allocs(1000);
+    OK(cuMemAlloc_v2(&at, 600));
+    assert_int_equal(cuMemAlloc_v2(&more, 600), VTI_CU_OUT_OF_MEMORY);
+    OK(cuMemFree_v2(at));
+    OK(cuMemAlloc_v2(&at, 1000));
+    OK(cuMemFree_v2(at));
+    standin_limit_allocs(STANDIN_ALLOC_BYTES);
+}
+
+// With STANDIN_QUEUE a thread does the work, too: nobody waits here.
+static void test_a_thread_does_what_nobody_waits_for(void **state)
+{
+    (void)state;
+    int empty[16] = {0};
+    vti_cu_ptr at = new_memory(empty, sizeof empty);
+    _Atomic int *pinned;
+    int word = 5;
+    OK(cuMemHostAlloc((void **)&pinned, sizeof empty, 0));
+    *pinned = 0;
+    setenv("STANDIN_QUEUE", "1", 1);
+    OK(cuInit(0));
+    OK(launch("sample_append", NULL, (void *[]){&at, &word}));
+    OK(cuMemcpyDtoHAsync_v2((void *)(uintptr_t)pinned, at, sizeof empty, NULL));
+    while (*pinned == 0) usleep(100);
+    assert_true(*pinned >= 1);
+    OK(cuCtxSynchronize());
+    OK(cuMemFreeHost((void *)(uintptr_t)pinned));
+    OK(cuMemFree_v2(at));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        TEST(test_images_and_names),
+        TEST(test_launches_run_in_order_and_late),
+        TEST(test_the_host_cannot_touch_device_memory),
+        TEST(test_odd_launches_are_refused),
+        TEST(test_a_fault_breaks_the_context),
+        TEST(test_graphs_follow_their_edges_and_nothing_else),
+        TEST(test_graphs_copy_and_fill),
+        TEST(test_devices_and_versions_as_the_test_wants_them),
+        TEST(test_memory_runs_out),
+        TEST(test_a_thread_does_what_nobody_waits_for),
+    };
+    setenv("STANDIN_KERNELS", EMU_SAMPLE, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
