@@ -70,6 +70,7 @@ LAW = {
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
+    "kernels/cuda/law": ["kernels/cuda/body", "kernels/cuda/ptx.h"],
     "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.

@@ -25,7 +25,7 @@ template <class... A, void (*KERNEL)(A...)> struct emu_call<void(A...), KERNEL> 
     {
         apply(args, typename emu_count<sizeof...(A)>::type());
     }
-    static emu_kernel *row(const char *name)
+    EMU_NOT_CHECKED static emu_kernel *row(const char *name)
     {
         static const size_t bytes[] = {sizeof(A)..., 0};
         static emu_kernel k = {name, call, (int)sizeof...(A), bytes, nullptr};

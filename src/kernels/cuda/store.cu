@@ -14,6 +14,7 @@ FXI_DEVICE void norm_runs(const fxi_cuda_norm &w, float *x, int n)
     for (int run = warp; w.w && run < n / w.n; run += 8) {
         float *at = x + run * w.n;
         const norm_stats s = norm_measure(w, at);
+        __syncwarp(); // all have read
         for (int i = lane; i < w.n; i += 32) at[i] = norm_apply(w, s, run * w.step, i, at[i]);
     }
 }
