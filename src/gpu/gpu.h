@@ -14,7 +14,10 @@ bool fxi_gpu_is_name(const char *name);
 
 typedef struct fxi_gpu_options {
     const char *name; // "cuda:0"; "cuda" is the same
-    const char *math; // "exact": every sum in the CPU's order, the same bits; NULL: exact
+    const char *math; // how it adds; NULL: exact
+                      //   "exact"  in the CPU's order: the same bits as the host's
+                      //   "law"    attention and layers of 16-bit weights on tensor cores, in an
+                      //            order of their own that depends on nothing but the sequence
     fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
     bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding
 } fxi_gpu_options;

@@ -27,9 +27,17 @@ static fx_status read_ordinal(const char *name, int *out, fx_error *err)
 
 static fx_status read_math(const char *name, fxi_cuda_math *out, fx_error *err)
 {
+    static const struct {
+        const char *name;
+        fxi_cuda_math math;
+    } known[] = {{"exact", FXI_CUDA_EXACT}, {"law", FXI_CUDA_LAW}};
     *out = FXI_CUDA_EXACT;
-    if (!name || strcmp(name, "exact") == 0) return FX_OK;
-    return fxi_fail(err, FX_EINVAL, "GPU arithmetic '%.40s' is none of exact", name);
+    if (!name) return FX_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        *out = known[i].math;
+        if (strcmp(name, known[i].name) == 0) return FX_OK;
+    }
+    return fxi_fail(err, FX_EINVAL, "GPU arithmetic '%.40s' is none of exact, law", name);
 }
 
 // ---- the table ---------------------------------------------------------------------------------

@@ -9,10 +9,11 @@
 // A way to run the sequence that must not change its logits.
 typedef struct gpu_way {
     const char *what;
-    int n_prompt;   // tokens of the prompt; the rest is decoded, token by token
-    int chunk;      // tokens of the prompt in one pass
-    int n_other;    // sequences beside it
-    const char *kv; // manager; NULL: vtensor
+    int n_prompt;     // tokens of the prompt; the rest is decoded, token by token
+    int chunk;        // tokens of the prompt in one pass
+    int n_other;      // sequences beside it
+    const char *kv;   // manager; NULL: vtensor
+    const char *math; // NULL: exact
     bool no_graphs;
     bool unpinned; // results go to memory of the process
 } gpu_way;
