@@ -61,6 +61,8 @@ typedef struct fake_seen {
 } fake_seen;
 
 const fake_seen *fake_engine_last(fx_engine *eng);
+// Whether its statistics say that the device is lost.
+void fake_engine_lose_device(fx_engine *eng, bool is_lost);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // Lets every "gate" request emit its first n_token tokens.
