@@ -348,6 +348,11 @@ void fx_engine_stats(const fx_engine *e, fx_stats *out)
     *out = (fx_stats){.kv_mapped_bytes = 123456789012, .device_is_lost = e->is_lost};
 }
 
+void fake_engine_lose_device(fx_engine *e, bool is_lost)
+{
+    e->is_lost = is_lost;
+}
+
 void fx_engine_details(const fx_engine *e, fx_details *out)
 {
     (void)e;
@@ -642,11 +647,6 @@ const fake_seen *fake_engine_last(fx_engine *e)
     pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
     pthread_mutex_unlock(&e->mu);
     return &e->seen;
-}
-
-void fake_engine_lose_device(fx_engine *e, bool is_lost)
-{
-    e->is_lost = is_lost;
 }
 
 void fake_engine_abilities(fx_engine *e, bool generates, bool embeds)
