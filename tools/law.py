@@ -70,6 +70,7 @@ LAW = {
     "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
+    "kernels/cuda/law": ["kernels/cuda/body", "kernels/cuda/ptx.h"],
     "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
@@ -77,12 +78,12 @@ LAW = {
     "kv/pool": ["kv/kv_status.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    # The model: a plan as data, the blocks that run it, and the loading that makes it.
-    "model/compute": ["model/model.h", "kernels", "base/...", "format/gguf.h", ERROR],
-    "model/blocks": ["model/compute", "model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/blocks/plan.h", "model/compute", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
+    # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
+    "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
+    "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
+    "model/load": ["model/device.h", "model/plan", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
                    "kernels", "base/...", ERROR],
-    "model": ["model/load", "model/blocks", "kernels", "format", "base/...", ERROR],
+    "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
@@ -90,8 +91,8 @@ LAW = {
                      "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
-                    "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/model.h",
+                    "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).

@@ -31,7 +31,7 @@ static fx_status probe_forward(fxi_model *m, const fxi_batch *batch, float *logi
     world *w = p->w;
     look_in(w);
     const double start = now_ns();
-    const fx_status st = p->real->forward(m, batch, logits, err);
+    const fx_status st = p->real->submit(m, batch, logits, err);
     w->now.forward_ns += now_ns() - start;
     w->now.n_seq += batch->n_seq;
     w->now.n_tok += batch->n_tok;
@@ -69,7 +69,7 @@ static void put_probes(world *w)
     fxi_model *m = w->eng->model;
     fxi_kv *kv = w->eng->kv;
     w->model = (model_probe){*m->ops, m->ops, w};
-    w->model.ops.forward = probe_forward;
+    w->model.ops.submit = probe_forward;
     m->ops = &w->model.ops;
     w->kv = (kv_probe){*kv->ops, kv->ops, w};
     w->kv.ops.seq_extend = probe_extend;

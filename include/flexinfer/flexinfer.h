@@ -58,10 +58,15 @@ typedef struct fx_options {
     // How the rows of a text's tokens become its embedding: "mean", "first" (also "cls") or "last";
     // NULL: as the model's file says, and where it says nothing the model embeds no texts.
     const char *pooling;
-    int n_thread;             // compute threads, the engine thread included; 0: one per usable core
-    int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
+    // Where the model is computed and its cache lies: "cpu" (NULL), or an NVIDIA GPU, "cuda:0"
+    // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
+    // that.
+    const char *device;
+    const char *gpu_math; // of a GPU: "exact" (NULL), every sum in the CPU's order: the same bits
+    int n_thread;         // compute threads, the engine thread included; 0: one per usable core
+    int ctx_tok;          // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
-                              // its cgroup, has free once the model is loaded
+                              // its cgroup, has free once the model is loaded; of a GPU nine tenths
     const char *kv_manager;   // who manages the KV cache, see fx_kv_manager_name; NULL: the first
     int kv_block_tok;         // tokens in a unit of its memory, at least; 0: the manager's choice
     const char *kv_type;      // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
@@ -90,8 +95,9 @@ fx_options fx_options_default(void);
 // Maps and checks the model, packs its weights, opens the KV cache and starts the engine thread.
 // The strings of *opt are not needed afterwards. The caller closes *out. Errors: FX_EIO (a file
 // cannot be read), FX_EFORMAT (a broken file, or an unsupported architecture or type), FX_EINVAL
-// (an option out of range), FX_ENOMEM, FX_ENOSPACE (the budget does not hold one short sequence),
-// FX_EINTERNAL (a thread cannot be started). On error *out is NULL.
+// (an option out of range, a device that is not there or cannot run the model), FX_ENOMEM (of the
+// host or the device), FX_ENOSPACE (the budget does not hold one short sequence), FX_EINTERNAL (a
+// thread cannot be started, or the device failed). On error *out is NULL.
 fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err);
 
 // Ends every request with FX_FINISH_ABORT, joins the engine thread and frees everything. NULL is
@@ -104,7 +110,9 @@ typedef struct fx_model_info {
     char name[128];       // general.name, or the name of the file without its extension
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
-    char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"
+    char device[16];      // "cpu", "cuda:0"
+    char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"; of a GPU its
+                          // architecture and the kind of arithmetic: "sm_90 exact"
     char kv_type[16];     // "F16"
     uint64_t file_bytes;
     uint64_t n_param;
@@ -448,6 +456,8 @@ const char *fx_kv_manager_name(int i);
     X(n_prompt_tok, "prompt tokens computed so far")                                      \
     X(n_generated_tok, "tokens generated so far")                                         \
     X(n_step, "forward passes so far")                                                    \
+    X(n_failed_step, "forward passes that the device failed, so far")                     \
+    X(device_is_lost, "1: the device failed for good, and requests end with an error")    \
     X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
     X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
     X(n_preempt_recompute, "times that requests lost their caches, to be computed again") \

@@ -3,6 +3,7 @@
 // Calls among these files go down this list only:
 //
 //   engine, open, api           the thread, what an engine is made of, small public calls
+//   device_open                 what it computes on
 //   loop/                       what happens in a turn
 //     turn, idle                  the loop, the one place where groups end; trimming idle memory
 //     plan, prompts, admit, join  which sequences compute what in the next step
@@ -54,6 +55,7 @@ struct fx_engine {
 
     // engine thread
     fxi_pool *pool;
+    struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`

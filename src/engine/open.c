@@ -1,6 +1,6 @@
 // open.c - assembles an engine: options, vocabulary, threads, weights, KV cache, scratch.
 #include "base/system/clock.h"
-#include "base/system/memory.h"
+#include "engine/device_open.h"
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
@@ -18,8 +18,6 @@
 #define MAX_THREAD       1024
 #define AHEAD_TOK        16
 #define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
-
-#define KV_SHARE_OF_FREE 2 // half of what is free
 
 // ---- before anything is loaded -----------------------------------------------------------------
 
@@ -97,6 +95,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     const fx_options *o = &eng->opt;
     fxi_model_options mo = {
         .pool = eng->pool,
+        .device = eng->device,
         .ctx_tok = o->ctx_tok,
         .kv_type = o->kv_type,
         .pooling = o->pooling,
@@ -109,6 +108,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     fxi_info_fill(&eng->info, g, eng->model, o->model_path);
     if (o->ctx_tok) eng->info.ctx_tok = o->ctx_tok;
     eng->info.n_thread = o->n_thread;
+    snprintf(eng->info.device, sizeof eng->info.device, "%s", eng->device->name);
     fill_text_info(eng);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
@@ -119,8 +119,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 
 static void default_budget(fx_engine *eng)
 {
-    if (!eng->opt.kv_memory_bytes)
-        eng->opt.kv_memory_bytes = fxi_free_memory_bytes("") / KV_SHARE_OF_FREE;
+    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = fxi_engine_kv_bytes(eng);
     if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = 1; // no memory is free: refused below
     eng->budget_bytes = eng->opt.kv_memory_bytes;
 }
@@ -151,7 +150,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .is_unguarded = eng->is_unguarded,
         .single_thread = eng->single_thread,
     };
-    FX_TRY(fxi_kv_open(eng->opt.kv_manager, &shape, &eng->kv, err));
+    FX_TRY(fxi_engine_open_kv(eng, &shape, err));
     fxi_kv_stats stats;
     fxi_kv_get_stats(eng->kv, &stats);
     eng->opt.kv_memory_bytes = eng->budget_bytes = stats.usable_bytes;
@@ -182,6 +181,7 @@ static fx_status list_end_tok(fx_engine *eng, fx_error *err)
 
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
 {
+    if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
@@ -217,6 +217,7 @@ static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         return fxi_fail(err, FX_EFORMAT, "%s: holds a vocabulary and no weights", fxi_gguf_name(g));
     FX_TRY(load_text(eng, g, err));
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
+    FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(load_model(eng, g, err));
     return fxi_engine_fit(eng, err);
 }
@@ -232,7 +233,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
     eng->opt.kv_manager = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
-    eng->opt.pooling = NULL;
+    eng->opt.pooling = eng->opt.device = eng->opt.gpu_math = NULL;
     return st;
 }
 
@@ -256,13 +257,24 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     return st;
 }
 
+// Opens the device and names it; frees it with the engine.
+static fx_status check_device(fx_engine *eng, fx_model_info *out, fx_error *err)
+{
+    FX_TRY(fxi_pool_create(1, &eng->pool, err));
+    FX_TRY(fxi_engine_open_device(eng, err));
+    snprintf(out->device, sizeof out->device, "%s", eng->device->name);
+    snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
+    return FX_OK;
+}
+
 fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
     FX_TRY(check_swap_dir(&eng->opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
-    return check_model_text(eng, out, err);
+    FX_TRY(check_model_text(eng, out, err));
+    return check_device(eng, out, err);
 }
 
 void fxi_engine_unload(fx_engine *eng)
@@ -272,6 +284,7 @@ void fxi_engine_unload(fx_engine *eng)
     free(eng->end_tok);
     fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
+    if (eng->device) eng->device->ops->close(eng->device);
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);

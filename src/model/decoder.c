@@ -1,38 +1,160 @@
 // decoder.c - the forward pass of a transformer: its layers one after the other, as plan.h states
-// them.
+// them, in the steps of a device (device.h).
 #include "model/decoder.h"
 
-#include "model/blocks/pass.h"
+#include "model/device.h"
 
-static void run_branches(fxi_pass *p)
+typedef struct pass {
+    const fxi_transformer *m;
+    fxi_device *dev;
+    int n_row, n_logit;    // rows that are wanted; of them, the first ones want logits
+    fxi_branch_end branch; // what is left to do with h; has_begun: there is one
+    bool has_begun;
+    fx_error *err;
+} pass;
+
+// ---- who reads h -------------------------------------------------------------------------------
+
+static uint64_t type_bit(const fxi_linear *w)
 {
-    const fxi_layer *l = p->layer;
-    fxi_attend_run(p);
-    (p->m->rules.is_parallel ? fxi_stream_hold : fxi_stream_next)(p, &l->ffn_in,
-                                                                  fxi_feed_reads_q8(l));
-    (l->experts ? fxi_experts_run : fxi_feed_run)(p);
+    return w && w->data ? (uint64_t)1 << w->type : 0;
 }
 
-// What the last norm reads, of the rows that are wanted. False: there are none.
-static bool run_layers(fxi_pass *p)
+static uint64_t read_by_attention(const fxi_layer *l)
+{
+    return type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w);
+}
+
+static uint64_t read_by_ffn(const fxi_ffn *f)
+{
+    return type_bit(&f->up.w) | type_bit(&f->gate.w);
+}
+
+static uint64_t read_by_feed(const fxi_layer *l)
+{
+    const fxi_experts *e = l->experts;
+    if (!e) return read_by_ffn(&l->ffn);
+    return type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
+           read_by_ffn(&e->shared) | type_bit(&e->sh_gate);
+}
+
+static uint64_t read_by_output(const fxi_transformer *m)
+{
+    return type_bit(m->embd_out.data ? &m->embd_out : &m->output.w);
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+// x = the embedding, or x += the last branch; h = norm(x).
+static fx_status next_norm(pass *p, const fxi_rownorm *norm, uint64_t read_by)
+{
+    const fxi_next_norm next = {norm, read_by};
+    p->branch.next = next;
+    if (p->has_begun) return p->dev->ops->add_norm(p->dev, &p->branch, p->err);
+    p->has_begun = true;
+    return p->dev->ops->embed(p->dev, &next, p->err);
+}
+
+// Keeps the last branch for the next call of next_norm; h = norm(x).
+static fx_status hold_branch(pass *p, const fxi_rownorm *norm, uint64_t read_by)
+{
+    p->branch.holds = true;
+    return next_norm(p, norm, read_by);
+}
+
+static fx_status run_linear(pass *p, fxi_operand a, const fxi_affine *w)
+{
+    const fxi_device_linear job = {&w->w, FXI_OPERAND_H};
+    return p->dev->ops->linear(p->dev, a, &job, 1, p->err);
+}
+
+// q, k, v of all rows; the cache has k and v.
+static fx_status project_layer(pass *p, const fxi_layer *l)
+{
+    const fxi_device_linear job[] = {
+        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
+    FX_TRY(next_norm(p, &l->attn_in, read_by_attention(l)));
+    FX_TRY(p->dev->ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
+    return p->dev->ops->rope_store(p->dev, l, p->err);
+}
+
+static fx_status attend_layer(pass *p, const fxi_layer *l)
+{
+    FX_TRY(p->dev->ops->attention(p->dev, l, p->err));
+    FX_TRY(run_linear(p, FXI_OPERAND_ATT, &l->o));
+    p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
+    return FX_OK;
+}
+
+static fx_status feed_layer(pass *p, const fxi_layer *l)
+{
+    if (l->experts) {
+        FX_TRY(p->dev->ops->experts(p->dev, l->experts, p->err));
+    } else {
+        FX_TRY(p->dev->ops->ffn(p->dev, &l->ffn, p->err));
+        FX_TRY(run_linear(p, FXI_OPERAND_MID, &l->ffn.down));
+    }
+    p->branch = (fxi_branch_end){.bias = l->experts ? NULL : l->ffn.down.b, .norm = &l->ffn_out};
+    return FX_OK;
+}
+
+static fx_status run_branches(pass *p, const fxi_layer *l)
+{
+    FX_TRY(attend_layer(p, l));
+    FX_TRY((p->m->rules.is_parallel ? hold_branch : next_norm)(p, &l->ffn_in, read_by_feed(l)));
+    return feed_layer(p, l);
+}
+
+// After the K and V of the last layer, only the rows that are wanted are computed.
+static fx_status run_layers(pass *p)
 {
     const int n_layer = p->m->model.shape.n_layer;
-    fxi_pass_index(p);
-    for (p->i_layer = 0; p->i_layer < n_layer; p->i_layer++) {
-        p->layer = &p->m->layer[p->i_layer];
-        fxi_attend_project(p);
-        if (p->i_layer == n_layer - 1) fxi_pass_keep_wanted(p);
-        if (!p->n_row) return false;
-        run_branches(p);
+    for (int i = 0; i < n_layer; i++) {
+        const fxi_layer *l = &p->m->layer[i];
+        FX_TRY(project_layer(p, l));
+        if (i == n_layer - 1) {
+            if (!p->n_row) return FX_OK;
+            FX_TRY(p->dev->ops->keep_rows(p->dev, p->err));
+        }
+        FX_TRY(run_branches(p, l));
     }
-    return true;
+    return FX_OK;
 }
 
-fx_status fxi_decoder_forward(fxi_model *model, const fxi_batch *batch, float *logits,
-                              fx_error *err)
+// The last norm: logits of the first rows that are wanted, the other rows as they are.
+static fx_status finish_rows(pass *p, bool wants_best)
 {
-    (void)err; // the host's kernels cannot fail
-    fxi_pass p = {.m = (fxi_transformer *)model, .batch = batch};
-    if (run_layers(&p)) fxi_stream_finish(&p, logits);
-    return FX_OK;
+    const int n_embd = p->n_row - p->n_logit;
+    FX_TRY(next_norm(p, &p->m->out_norm, p->n_logit ? read_by_output(p->m) : 0));
+    if (n_embd) FX_TRY(p->dev->ops->rows(p->dev, n_embd, p->err));
+    if (!p->n_logit) return FX_OK;
+    FX_TRY(p->dev->ops->logits(p->dev, p->n_logit, p->err));
+    return wants_best ? p->dev->ops->best(p->dev, p->n_logit, p->err) : FX_OK;
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+static void reach_angles(fxi_transformer *m, const fxi_batch *batch)
+{
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; m->rope[r].n_pair && i < batch->n_seq; i++)
+            fxi_rope_reach(m->model.pool, &m->rope[r], batch->seq[i].pos, batch->seq[i].n_tok);
+}
+
+fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    fxi_transformer *m = (fxi_transformer *)model;
+    pass p = {.m = m, .dev = m->dev, .err = err};
+    p.n_row = fxi_batch_wanted(batch, NULL, &p.n_logit);
+    reach_angles(m, batch);
+    FX_TRY(p.dev->ops->begin(p.dev, batch, logits, err));
+    FX_TRY(run_layers(&p));
+    if (p.n_row) FX_TRY(finish_rows(&p, batch->best != NULL));
+    return p.dev->ops->submit(p.dev, err);
+}
+
+fx_status fxi_decoder_wait(fxi_model *model, fx_error *err)
+{
+    fxi_device *dev = ((fxi_transformer *)model)->dev;
+    return dev->ops->wait(dev, err);
 }

@@ -4,8 +4,9 @@
 
 #include "model/model_base.h"
 
-// model: an fxi_transformer. As fxi_model_forward.
-fx_status fxi_decoder_forward(fxi_model *model, const fxi_batch *batch, float *logits,
-                              fx_error *err);
+// model: an fxi_transformer with a device. As fxi_model_submit and fxi_model_wait.
+fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *logits,
+                             fx_error *err);
+fx_status fxi_decoder_wait(fxi_model *model, fx_error *err);
 
 #endif

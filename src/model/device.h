@@ -2,7 +2,7 @@
 // batches, which the host's cores or a GPU fill.
 //
 // The decoder (decoder.c) is written once over this table. It does no arithmetic and reads no
-// memory of the device: it walks through the plan (blocks/plan.h), hands each layer's description
+// memory of the device: it walks through the plan (plan/plan.h), hands each layer's description
 // to a step, and counts rows. What a step computes, plan.h states; in which order it sums,
 // kernels.h (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
 //
@@ -39,7 +39,7 @@
 #ifndef FXI_MODEL_DEVICE_H
 #define FXI_MODEL_DEVICE_H
 
-#include "model/blocks/plan.h"
+#include "model/plan/plan.h"
 
 struct vt_vmm; // include/vtensor/vmm.h
 
@@ -66,6 +66,8 @@ typedef enum fxi_operand {
     FXI_OPERAND_MID, // [n_row][n_ffn] what `down` reads
     FXI_OPERAND_END
 } fxi_operand;
+
+enum { FXI_DEVICE_MAX_LINEAR = 3 }; // layers of one step
 
 // One linear layer: y = a x w, without its bias.
 typedef struct fxi_device_linear {
@@ -209,6 +211,12 @@ struct fxi_device {
     const char *name; // "cpu", "cuda:0"
     const char *path; // its kernels: "avx512-vnni", "sm_90 exact"
 };
+
+// The cores of this machine: the threads of `pool`, which is borrowed and outlives the device, run
+// the kernels of path `kernel_path` (NULL: the best that this machine runs). Errors: FX_EINVAL,
+// FX_ENOMEM.
+fx_status fxi_host_device_open(fxi_pool *pool, const char *kernel_path, fxi_device **out,
+                               fx_error *err);
 
 // ---- what devices share: the same numbers on each -----------------------------------------------
 

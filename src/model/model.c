@@ -7,7 +7,7 @@ static void free_decoder(fxi_model *m)
     fxi_transformer_free((fxi_transformer *)m);
 }
 
-static const fxi_model_ops decoder_ops = {free_decoder, fxi_decoder_forward};
+static const fxi_model_ops decoder_ops = {free_decoder, fxi_decoder_submit, fxi_decoder_wait};
 
 fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                          fx_error *err)
@@ -36,9 +36,20 @@ void fxi_model_free(fxi_model *m)
     if (m) m->ops->free(m);
 }
 
+fx_status fxi_model_submit(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    return m->ops->submit(m, batch, logits, err);
+}
+
+fx_status fxi_model_wait(fxi_model *m, fx_error *err)
+{
+    return m->ops->wait ? m->ops->wait(m, err) : FX_OK;
+}
+
 fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
 {
-    return m->ops->forward(m, batch, logits, err);
+    FX_TRY(fxi_model_submit(m, batch, logits, err));
+    return fxi_model_wait(m, err);
 }
 
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
@@ -48,7 +59,7 @@ const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
 
 const char *fxi_model_kernel_path(const fxi_model *m)
 {
-    return m->k->name;
+    return m->path;
 }
 
 const char *fxi_model_kv_type_name(const fxi_model *m)

@@ -1,5 +1,4 @@
-// model.h - a loaded model: weights packed for this machine, and one forward pass over a mixed
-// batch.
+// model.h - a loaded model: weights packed for its device, and one forward pass over a mixed batch.
 //
 // A batch holds tokens of many sequences: one token of each sequence that decodes, several of each
 // that reads its prompt. The model writes their keys and values where the sequences' views point
@@ -15,6 +14,7 @@
 #include "kernels/kv_view.h"
 
 typedef struct fxi_model fxi_model;
+struct fxi_device; // device.h
 
 // How the rows of a text become its embedding (pooling.h).
 typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
@@ -40,13 +40,15 @@ typedef struct fxi_model_shape {
 } fxi_model_shape;
 
 typedef struct fxi_model_options {
-    fxi_pool *pool;          // borrowed; outlives the model
-    int ctx_tok;             // positions are 0 .. ctx_tok-1; 0: train_ctx_tok
-    int max_batch_tok;       // most tokens of one forward pass
-    int max_batch_logit;     // most rows of logits of one forward pass
-    const char *kernel_path; // NULL: the best that this machine runs
-    const char *kv_type;     // of the cache: "f16" (NULL), "bf16", "f32", "q8_0"
-    const char *pooling;     // its name (pooling.h); NULL: as the file says
+    fxi_pool *pool;            // borrowed; outlives the model
+    struct fxi_device *device; // that has the weights and computes; borrowed, serves no other
+                               // model, outlives this one. NULL: the host, with `pool`
+    int ctx_tok;               // positions are 0 .. ctx_tok-1; 0: train_ctx_tok
+    int max_batch_tok;         // most tokens of one forward pass
+    int max_batch_logit;       // most rows of logits of one forward pass
+    const char *kernel_path;   // of the host; NULL: the best that this machine runs
+    const char *kv_type;       // of the cache: "f16" (NULL), "bf16", "f32", "q8_0"
+    const char *pooling;       // its name (pooling.h); NULL: as the file says
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes); // may be NULL
     void *progress_ud;
 } fxi_model_options;
@@ -87,11 +89,16 @@ const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
-// One forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch order; of
-// sequences that embed, all rows may be wanted. A model that is not causal gets whole texts, from
-// position 0 on. Pre: counts within the options, token ids within the vocabulary, positions within
-// the context; logits only of a model that generates. Errors: FX_EINTERNAL, if a device fails; what
-// the pass wrote is then undefined.
+// Begins a forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch
+// order; NULL: they are not wanted, or batch->best suffices. Of sequences that embed, all rows may
+// be wanted. A model that is not causal gets whole texts, from position 0 on. What the batch points
+// to stays as it is until fxi_model_wait has returned; then the results are there. Pre: counts
+// within the options, token ids within the vocabulary, positions within the context; logits only of
+// a model that generates. Errors: FX_EINTERNAL, FX_ENOMEM, if a device fails; what the pass wrote
+// is then undefined, and the next call is submit.
+fx_status fxi_model_submit(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
+fx_status fxi_model_wait(fxi_model *m, fx_error *err); // errors as submit
+// Both.
 fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
 
 #endif

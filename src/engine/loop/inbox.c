@@ -190,6 +190,14 @@ void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_gen
     pthread_mutex_unlock(&eng->mu);
 }
 
+void fxi_inbox_count_failure(fx_engine *eng, bool device_is_lost)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_failed_step++;
+    eng->stats.device_is_lost = device_is_lost;
+    pthread_mutex_unlock(&eng->mu);
+}
+
 void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok)
 {
     pthread_mutex_lock(&eng->mu);

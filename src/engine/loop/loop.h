@@ -35,6 +35,7 @@ void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
 // A forward pass over n_tok tokens, n_prompt_tok of them of prompts, after which n_generated_tok
 // were drawn.
 void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok);
+void fxi_inbox_count_failure(fx_engine *eng, bool device_is_lost); // of a forward pass
 // A prompt of n_tok tokens was looked up in the prefix cache, which had n_cached_tok of them.
 void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok);
 
@@ -82,12 +83,14 @@ typedef struct fxi_step {
     int n_seq;
     fxi_draw *draw; // [n_row]
     int n_draw;
-    float *logits;               // [n_row][n_vocab]
+    float *logits;               // [n_row][n_vocab], memory of the device, as rows
     float *rows;                 // [step_tok][dim] of texts to be embedded; NULL: none can be
+    fx_error error;              // of the last pass that failed
     fxi_sample_scratch *scratch; // [n_thread]
 } fxi_step;
 
-fx_status fxi_step_make(fx_engine *eng, fx_error *err); // eng->step; error: FX_ENOMEM
+fx_status fxi_step_make(fx_engine *eng,
+                        fx_error *err); // eng->step; errors: FX_ENOMEM, the device's
 void fxi_step_free(fx_engine *eng);
 int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
 

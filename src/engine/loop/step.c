@@ -11,6 +11,7 @@
 //   settle     tokens appended and emitted in the order of the groups, beams chosen  (settle.c)
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "model/device.h"
 
 // All choices draw from the row of the first one.
 static void draw_choices(fx_engine *eng, fxi_group *g, int row)
@@ -69,10 +70,19 @@ static void mark_cancelled(fx_engine *eng)
 // Whatever the pass wrote is undefined: nothing of it is used.
 static void fail_batch(fx_engine *eng)
 {
-    const fxi_step *st = eng->step;
-    for (int i = 0; i < st->n_seq; i++)
-        fxi_group_fail(st->seq[i]->group, "the device that computes the model failed");
+    fxi_step *st = eng->step;
+    const fxi_device *d = eng->device;
+    (void)fxi_fail_in(&st->error, "the device that computes the model failed");
+    for (int i = 0; i < st->n_seq; i++) fxi_group_fail(st->seq[i]->group, st->error.text);
+    fxi_inbox_count_failure(eng, d->ops->is_lost && d->ops->is_lost(d));
     mark_cancelled(eng);
+}
+
+static fx_status compute_batch(fx_engine *eng, const fxi_batch *batch)
+{
+    fxi_step *st = eng->step;
+    FX_TRY(fxi_model_submit(eng->model, batch, st->logits, &st->error));
+    return fxi_model_wait(eng->model, &st->error);
 }
 
 void fxi_step_run(fx_engine *eng, int n_tok)
@@ -81,7 +91,7 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     const fxi_batch batch = fxi_step_batch(eng);
     const int n_prompt_tok = fxi_step_n_prompt(st);
     const uint64_t start_us = fxi_now_us(eng);
-    if (fxi_model_forward(eng->model, &batch, st->logits, NULL) != FX_OK) {
+    if (compute_batch(eng, &batch) != FX_OK) {
         fail_batch(eng);
         return;
     }

@@ -1,5 +1,6 @@
 // step_scratch.c - memory that steps reuse, so that a step allocates nothing.
 #include "engine/loop/loop.h"
+#include "model/device.h"
 
 #include <stdlib.h>
 
@@ -33,6 +34,19 @@ static void free_samplers(fxi_step *st, int n_thread)
     free(st->scratch);
 }
 
+// Where the device puts its results; freed with it.
+static fx_status take_results(fx_engine *eng, size_t n_logit, fx_error *err)
+{
+    fxi_device *d = eng->device;
+    const size_t n_embd = (size_t)eng->opt.step_tok * (size_t)eng->info.n_embd;
+    void *logits, *rows = NULL;
+    FX_TRY(d->ops->take_host(d, n_logit * sizeof(float), &logits, err));
+    if (n_embd) FX_TRY(d->ops->take_host(d, n_embd * sizeof(float), &rows, err));
+    eng->step->logits = logits;
+    eng->step->rows = rows;
+    return FX_OK;
+}
+
 fx_status fxi_step_make(fx_engine *eng, fx_error *err)
 {
     const size_t n_seq = (size_t)eng->opt.max_seq;
@@ -46,14 +60,11 @@ fx_status fxi_step_make(fx_engine *eng, fx_error *err)
     st->seq = malloc(n_seq * sizeof *st->seq);
     st->row = malloc(n_seq * sizeof *st->row);
     st->draw = malloc(n_row * sizeof *st->draw);
-    st->logits = malloc(n_row * n_logit * sizeof *st->logits);
-    const size_t n_embd = (size_t)eng->opt.step_tok * (size_t)eng->info.n_embd;
-    st->rows = n_embd ? malloc(n_embd * sizeof *st->rows) : NULL;
-    if ((n_embd && !st->rows) || !st->token || !st->batch || !st->seq || !st->row || !st->draw ||
-        !st->logits || !make_samplers(st, (size_t)eng->opt.n_thread, n_logit))
+    if (!st->token || !st->batch || !st->seq || !st->row || !st->draw ||
+        !make_samplers(st, (size_t)eng->opt.n_thread, n_logit))
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
-    return FX_OK;
+    return take_results(eng, n_row * n_logit, err);
 }
 
 void fxi_step_free(fx_engine *eng)
@@ -65,8 +76,6 @@ void fxi_step_free(fx_engine *eng)
     free(st->seq);
     free(st->row);
     free(st->draw);
-    free(st->logits);
-    free(st->rows);
     free_samplers(st, eng->opt.n_thread);
     free(st);
 }

@@ -64,6 +64,18 @@ static void shape_float(const void *args, fxi_cuda_grid *out)
     *out = linear_grid(args, 128);
 }
 
+// Blocks of 4 panels x 64 rows.
+static void shape_many(const void *args, fxi_cuda_grid *out)
+{
+    enum { PANELS = 4, ROWS = 64 };
+    const fxi_cuda_linear_args *a = args;
+    *out = make_grid(0, 1, 1, 128);
+    if (!a) return;
+    const int n = (a->n_row + ROWS - 1) / ROWS, n_panel = fxi_linear_n_panel(a->w.n_out);
+    *out = make_grid((n_panel + PANELS - 1) / PANELS, n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK,
+                     a->n_expert, 128);
+}
+
 static void shape_blocks(const void *args, fxi_cuda_grid *out)
 {
     *out = linear_grid(args, 256);
@@ -73,7 +85,7 @@ static void shape_blocks(const void *args, fxi_cuda_grid *out)
 
 // As attention.cu divides it: queries and sums of a tile, keys or values of 32 positions (16 of
 // large heads) a float wider than they are, weights of a segment.
-static uint32_t attention_bytes(int head_dim)
+static uint32_t exact_bytes(int head_dim)
 {
     const int n_pos = head_dim <= 256 ? 32 : 16;
     const int n = 2 * FXI_CUDA_TILE_ROW * head_dim + n_pos * (head_dim + 1) +
@@ -81,13 +93,30 @@ static uint32_t attention_bytes(int head_dim)
     return (uint32_t)n * (uint32_t)sizeof(float);
 }
 
+// As law/attention_law.cu does: sums, m and l of four parts.
+static uint32_t law_bytes(int head_dim)
+{
+    return 4 * FXI_CUDA_TILE_ROW * ((uint32_t)head_dim + 2) * (uint32_t)sizeof(float);
+}
+
+static fxi_cuda_grid attention_grid(const fxi_cuda_attn_args *a,
+                                    uint32_t shared_bytes(int head_dim))
+{
+    if (!a) return make_grid(0, 1, 1, 128);
+    fxi_cuda_grid g =
+        make_grid(a->max_range, fxi_cuda_attn_heads(a->n_head, a->n_kv_head), a->n_tile, 128);
+    g.shared_bytes = shared_bytes(a->head_dim);
+    return g;
+}
+
 static void shape_attention(const void *args, fxi_cuda_grid *out)
 {
-    const fxi_cuda_attn_args *a = args;
-    *out = make_grid(0, 1, 1, 128);
-    if (!a) return;
-    *out = make_grid(a->max_range, fxi_cuda_attn_heads(a->n_head, a->n_kv_head), a->n_tile, 128);
-    out->shared_bytes = attention_bytes(a->head_dim);
+    *out = attention_grid(args, exact_bytes);
+}
+
+static void shape_attention_law(const void *args, fxi_cuda_grid *out)
+{
+    *out = attention_grid(args, law_bytes);
 }
 
 static void shape_merge(const void *args, fxi_cuda_grid *out)
@@ -108,6 +137,11 @@ static const fxi_cuda_kernel kernels[FXI_CUDA_KERNEL_END] = {
     [FXI_CUDA_LINEAR_##id] = {"fxi_cuda_linear_" #name, sizeof(fxi_cuda_linear_args), shape_blocks},
         FXI_CUDA_BLOCK_TYPES(ROW)
 #undef ROW
+#define ROW(type, name, head)                                            \
+    [FXI_CUDA_ATTN_##type##_##head] = {"fxi_cuda_attn_" #name "_" #head, \
+                                       sizeof(fxi_cuda_attn_args), shape_attention_law},
+            FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
+#undef ROW
 };
 
 const fxi_cuda_kernel *fxi_cuda_kernel_find(fxi_cuda_kernel_id id)
@@ -122,6 +156,8 @@ fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math)
     return type == FXI_F16 ? FXI_CUDA_FORM_F16 : FXI_CUDA_FORM_B16;
 }
 
+enum { MANY_FROM = 16 }; // up to so many rows, reading the weights dominates
+
 fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int n_row)
 {
     static const fxi_cuda_kernel_id ids[FXI_DTYPE_END] = {[FXI_F32] = FXI_CUDA_LINEAR_F32,
@@ -131,12 +167,26 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
                                                           FXI_CUDA_BLOCK_TYPES(ROW)
 #undef ROW
     };
-    (void)math, (void)n_row;
+    const bool is_law = math != FXI_CUDA_EXACT, is_few = n_row <= MANY_FROM;
+    if (is_law && type == FXI_F16)
+        return is_few ? FXI_CUDA_LINEAR_F16_FEW : FXI_CUDA_LINEAR_F16_MANY;
+    if (is_law && type == FXI_BF16)
+        return is_few ? FXI_CUDA_LINEAR_BF16_FEW : FXI_CUDA_LINEAR_BF16_MANY;
     return ids[type];
 }
 
 fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
 {
-    (void)kv_type, (void)head_dim, (void)math;
+    static const struct {
+        fxi_dtype type;
+        int head_dim;
+        fxi_cuda_kernel_id id;
+    } law[] = {
+#define ROW(type, name, head) {FXI_##type, head, FXI_CUDA_ATTN_##type##_##head},
+        FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
+#undef ROW
+    };
+    for (size_t i = 0; math != FXI_CUDA_EXACT && i < sizeof law / sizeof *law; i++)
+        if (law[i].type == kv_type && law[i].head_dim == head_dim) return law[i].id;
     return FXI_CUDA_ATTENTION;
 }

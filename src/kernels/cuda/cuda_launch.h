@@ -27,23 +27,34 @@
     X(IQ4_XS, iq4_xs)           \
     X(MXFP4, mxfp4)
 
-#define FXI_CUDA_KERNELS(X)                      \
-    X(EMBED, embed, embed, embed)                \
-    X(ADD_NORM, add_norm, add_norm, add_norm)    \
-    X(ROWS, rows, rows, rows)                    \
-    X(JOIN, join, join, join)                    \
-    X(ROPE_STORE, rope_store, rope_store, store) \
-    X(ATTENTION, attention, attn, attention)     \
-    X(ATTN_MERGE, attn_merge, attn, merge)       \
-    X(ROUTE, route, route, route)                \
-    X(PLACE, place, place, place)                \
-    X(GATHER, gather, gather, gather)            \
-    X(COMBINE, combine, combine, combine)        \
-    X(LOGITS, logits, logits, logits)            \
-    X(ARGMAX, argmax, argmax, argmax)            \
-    X(LINEAR_F32, linear_f32, linear, float)     \
-    X(LINEAR_F16, linear_f16, linear, float)     \
-    X(LINEAR_BF16, linear_bf16, linear, float)
+// Head sizes of attention by tensor cores.
+#define FXI_CUDA_LAW_HEADS(X, type, name) \
+    X(type, name, 64)                     \
+    X(type, name, 80)                     \
+    X(type, name, 96)                     \
+    X(type, name, 128)
+
+#define FXI_CUDA_KERNELS(X)                             \
+    X(EMBED, embed, embed, embed)                       \
+    X(ADD_NORM, add_norm, add_norm, add_norm)           \
+    X(ROWS, rows, rows, rows)                           \
+    X(JOIN, join, join, join)                           \
+    X(ROPE_STORE, rope_store, rope_store, store)        \
+    X(ATTENTION, attention, attn, attention)            \
+    X(ATTN_MERGE, attn_merge, attn, merge)              \
+    X(ROUTE, route, route, route)                       \
+    X(PLACE, place, place, place)                       \
+    X(GATHER, gather, gather, gather)                   \
+    X(COMBINE, combine, combine, combine)               \
+    X(LOGITS, logits, logits, logits)                   \
+    X(ARGMAX, argmax, argmax, argmax)                   \
+    X(LINEAR_F32, linear_f32, linear, float)            \
+    X(LINEAR_F16, linear_f16, linear, float)            \
+    X(LINEAR_BF16, linear_bf16, linear, float)          \
+    X(LINEAR_F16_FEW, linear_f16_few, linear, blocks)   \
+    X(LINEAR_F16_MANY, linear_f16_many, linear, many)   \
+    X(LINEAR_BF16_FEW, linear_bf16_few, linear, blocks) \
+    X(LINEAR_BF16_MANY, linear_bf16_many, linear, many)
 
 typedef enum fxi_cuda_kernel_id {
 #define FXI_CUDA_ID(id, name, args, grid) FXI_CUDA_##id,
@@ -52,7 +63,10 @@ typedef enum fxi_cuda_kernel_id {
 #define FXI_CUDA_ID(id, name) FXI_CUDA_LINEAR_##id,
         FXI_CUDA_BLOCK_TYPES(FXI_CUDA_ID)
 #undef FXI_CUDA_ID
-            FXI_CUDA_KERNEL_END
+#define FXI_CUDA_ID(type, name, head) FXI_CUDA_ATTN_##type##_##head,
+            FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, F16, f16) FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, BF16, bf16)
+#undef FXI_CUDA_ID
+                FXI_CUDA_KERNEL_END
 } fxi_cuda_kernel_id;
 
 // What a launch needs. A grid may have a dimension 0: nothing is to be done, and must not be
@@ -90,7 +104,8 @@ fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math);
 // The kernel of linear layers with weights of this type, for up to n_row rows. Which one it is for
 // how many rows never changes a bit.
 fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int n_row);
-// The kernel of attention over a cache of this type.
+// The kernel of attention over a cache of this type. Where the tensor cores have none for the type
+// or the size of heads, it is the exact one. Rows of caches that they read are aligned to 16 bytes.
 fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math);
 
 #endif

@@ -5,7 +5,7 @@
 #define FXI_MODEL_FAMILIES_H
 
 #include "base/text/str.h"
-#include "model/blocks/plan.h"
+#include "model/plan/plan.h"
 
 // How queries and keys are rotated, and how their rows lie in the file.
 typedef enum fxi_rope_layout {

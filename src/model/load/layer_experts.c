@@ -8,27 +8,11 @@
 
 typedef struct expert_part {
     const char *slices; // the tensor of slices
-    const char *single; // with %d: a tensor per expert
+    const char *single; // a tensor per expert
     int gate_up;        // which part of "ffn_gate_up_exps" it is; -1: none
     int n_in, n_out;
     fxi_expert_linear *dst;
 } expert_part;
-
-static fx_status load_singles(fxi_loading *l, int layer, const expert_part *e, fx_error *err)
-{
-    for (int i = 0; i < l->m->rules.n_expert; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s.%d", e->single, i);
-        const fxi_part_of m = {.key = {name, layer, false}, .n_in = e->n_in, .n_out = e->n_out};
-        FX_TRY(fxi_load_linear(l->ld, &m, &e->dst->w[i], err));
-        if (e->dst->w[i].type != e->dst->w[0].type)
-            return fxi_fail(
-                err, FX_EFORMAT,
-                "%s: tensor 'blk.%d.%s.weight' is of another type than the first expert's",
-                fxi_gguf_name(l->ld->g), layer, name);
-    }
-    return FX_OK;
-}
 
 static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, fx_error *err)
 {
@@ -39,7 +23,11 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
     FX_TRY(fxi_load_zeros(l->ld, (size_t)n * sizeof *e->dst->w, &w, err));
     e->dst->w = w;
     snprintf(first, sizeof first, "%s.0", e->single);
-    if (!fused && fxi_loading_has(l, first, layer)) return load_singles(l, layer, e, err);
+    if (!fused && fxi_loading_has(l, first, layer)) {
+        const fxi_part_of each = {
+            .key = {e->single, layer, false}, .n_in = e->n_in, .n_out = e->n_out};
+        return fxi_load_singles(l->ld, &each, e->dst->w, n, err);
+    }
     const fxi_part_of m = {.key = {fused ? "ffn_gate_up_exps" : e->slices, layer, false},
                            .n_in = e->n_in,
                            .n_out = e->n_out,

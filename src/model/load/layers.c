@@ -171,13 +171,7 @@ static fx_status load_token_type(fxi_loading *l, fx_error *err)
     if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
         return fxi_loading_fail(l, "tensor 'token_types.weight' has an implausible number of rows",
                                 err);
-    fxi_rows types;
-    void *first;
-    FX_TRY(fxi_load_rows(l->ld, key, dim, (int)t->ne[1], &types, err));
-    FX_TRY(fxi_load_zeros(l->ld, (size_t)dim * sizeof(float), &first, err));
-    if (!l->ld->is_dry) fxi_row_to_f32(types.type, types.data, (size_t)dim, first);
-    l->m->token_type = first;
-    return FX_OK;
+    return fxi_load_first_row(l->ld, key, dim, (int)t->ne[1], &l->m->token_type, err);
 }
 
 // Where embeddings are of another width than x. What is pooled would have to be narrowed, too.

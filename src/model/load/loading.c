@@ -7,9 +7,9 @@
 
 void fxi_transformer_free(fxi_transformer *m)
 {
+    if (m->owns_dev) m->dev->ops->close(m->dev);
     fxi_arena_free(&m->mem);
     for (int i = 0; i < 2; i++) fxi_rope_close(&m->rope[i]);
-    fxi_buffers_free(&m->s);
     free(m);
 }
 
@@ -63,20 +63,29 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     m->model.shape.type = main_type(m);
     m->model.shape.n_param = l->ld->n_param;
     fxi_work_count(m);
-    return l->ld->is_dry ? FX_OK : fxi_buffers_alloc(m, opt, err);
+    if (l->ld->is_dry) return FX_OK;
+    const fxi_pass_limits most = {opt->max_batch_tok, opt->max_batch_logit};
+    return m->dev->ops->prepare(m->dev, m, &most, err);
+}
+
+// The device that the options name, or the host.
+static fx_status choose_device(fxi_transformer *m, const fxi_model_options *opt, fx_error *err)
+{
+    m->dev = opt->device;
+    if (!m->dev) {
+        FX_TRY(fxi_host_device_open(opt->pool, opt->kernel_path, &m->dev, err));
+        m->owns_dev = true;
+    }
+    m->model.path = m->dev->path;
+    return FX_OK;
 }
 
 static fx_status make_transformer(const fxi_gguf *g, const fxi_model_options *opt,
                                   fxi_transformer **out, fx_error *err)
 {
-    const fxi_kernels *k = fxi_kernels_get(opt->kernel_path);
-    if (!k)
-        return fxi_fail(err, FX_EINVAL, "kernel path '%s' is unknown or not run by this machine",
-                        opt->kernel_path);
     fxi_transformer *m = calloc(1, sizeof *m);
     if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    m->model = (fxi_model){.k = k, .pool = opt->pool};
-    m->compute = (fxi_compute){k, opt->pool};
+    m->model.pool = opt->pool;
     *out = m;
     return FX_OK;
 }
@@ -85,11 +94,12 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
                                fxi_transformer **out, fx_error *err)
 {
     fxi_transformer *m;
-    fxi_loader ld;
+    fxi_loader ld = {0};
     *out = NULL;
     FX_TRY(make_transformer(g, opt, &m, err));
     fxi_loading l = {.ld = &ld, .m = m};
-    fx_status st = fxi_loader_init(&ld, g, opt, &m->mem, is_dry, err);
+    fx_status st = choose_device(m, opt, err);
+    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, &m->mem, is_dry ? NULL : m->dev, err);
     if (st == FX_OK) st = load_checked(&l, err);
     fxi_loader_free(&ld);
     if (st == FX_OK)

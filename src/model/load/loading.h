@@ -54,8 +54,4 @@ fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int
 // work.c: what a token costs.
 void fxi_work_count(fxi_transformer *m);
 
-// buffers.c
-fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx_error *err);
-void fxi_buffers_free(fxi_scratch *s);
-
 #endif

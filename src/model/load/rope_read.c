@@ -88,8 +88,8 @@ static fx_status divide_by(const rope_read *r, const char *tensor, fxi_rope_spec
                            fx_error *err)
 {
     const int n = spec->n_rot / 2;
-    float *by;
-    FX_TRY(fxi_load_vector(r->l->ld, &(fxi_part_of){.key = {tensor, -1, false}, .n_out = n}, &by,
+    const float *by;
+    FX_TRY(fxi_read_vector(r->l->ld, &(fxi_part_of){.key = {tensor, -1, false}, .n_out = n}, &by,
                            err));
     for (int i = 0; !r->l->ld->is_dry && i < n; i++) {
         if (!(by[i] > 0))

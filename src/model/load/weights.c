@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "format/show.h"
-#include "kernels/linear.h"
 
 #define NAME_BYTES 96
 #define PART_BYTES ((uint64_t)4 << 20) // of a tensor: packed, reported and dropped at a time
@@ -30,10 +29,14 @@ static uint64_t all_tensor_bytes(const fxi_gguf *g)
 }
 
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fxi_arena *mem, bool is_dry, fx_error *err)
+                          fxi_arena *mem, fxi_device *dev, fx_error *err)
 {
-    *ld = (fxi_loader){
-        .g = g, .opt = opt, .mem = mem, .is_dry = is_dry, .total_bytes = all_tensor_bytes(g)};
+    *ld = (fxi_loader){.g = g,
+                       .opt = opt,
+                       .mem = mem,
+                       .dev = dev,
+                       .is_dry = !dev,
+                       .total_bytes = all_tensor_bytes(g)};
     ld->taken = calloc(fxi_gguf_n_tensor(g) + 1, sizeof *ld->taken);
     if (!ld->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     return FX_OK;
@@ -110,15 +113,31 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
 
 static _Alignas(64) char nothing[64]; // where weights are that are only checked
 
-// Memory for weights. Tells the arena how much the rest of the model will need; panels are somewhat
-// larger than rows.
-static fx_status alloc_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
+// How much the rest of the model will need, at a guess: panels are somewhat larger than rows.
+static uint64_t rest_bytes(const fxi_loader *ld)
 {
     const uint64_t rest = ld->total_bytes - ld->done_bytes, file = fxi_gguf_size(ld->g);
     const uint64_t more = rest < file ? rest : file;
-    *out = ld->is_dry ? nothing : fxi_arena_take(ld->mem, size_bytes, more + more / 32);
-    if (!*out) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
-    return FX_OK;
+    return more + more / 32;
+}
+
+static fx_status take_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
+{
+    *out = nothing;
+    return ld->is_dry ? FX_OK : ld->dev->ops->take(ld->dev, size_bytes, rest_bytes(ld), out, err);
+}
+
+static fx_status take_linears(fxi_loader *ld, const fxi_linear *like, fxi_linear *w, int n,
+                              fx_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        w[i] = *like;
+        w[i].data = nothing;
+    }
+    if (ld->is_dry) return FX_OK;
+    const fx_status st = ld->dev->ops->take_linear(ld->dev, w, n, rest_bytes(ld), err);
+    if (st != FX_OK) memset(w, 0, (size_t)n * sizeof *w);
+    return st;
 }
 
 fx_status fxi_load_zeros(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
@@ -169,80 +188,69 @@ static int source_row(const fxi_part_of *m, int row)
 typedef struct load_job {
     const fxi_gguf_tensor *t;
     const fxi_part_of *m;
-    const char *src;     // its rows in the file
-    uint64_t size_bytes; // of them
-    const fxi_linear *w;
-    char *rows; // [task] a panel's rows, if they get another order
-    char *dst;  // of rows that are copied
+    const char *src; // its rows in the file
     size_t row_bytes;
-    int task_rows; // a panel's, or 1
-    int first;     // panel or row of this part
+    int n_row;
+    const fxi_linear *w; // NULL: rows are copied to dst
+    char *dst;
+    char *rows; // of a part, if they get another order
+    int first;  // row of this part
 } load_job;
 
-// Copies a panel's rows from where they lie, and packs them.
-static void pack_ordered(const load_job *job, int panel, char *rows)
+// Rows of a part: whole panels.
+static int rows_per_part(const load_job *job)
 {
-    const int row0 = panel * FXI_PANEL, rest = job->w->n_out - row0;
-    const fxi_linear one = {.type = job->w->type,
-                            .n_in = job->w->n_in,
-                            .n_out = rest < FXI_PANEL ? rest : FXI_PANEL,
-                            .data = fxi_linear_panel(job->w, panel)};
-    for (int i = 0; i < one.n_out; i++) {
-        const size_t from = (size_t)source_row(job->m, row0 + i);
-        memcpy(rows + (size_t)i * job->row_bytes, job->src + from * job->row_bytes, job->row_bytes);
+    const int n_panel = (int)(PART_BYTES / (job->row_bytes * FXI_PANEL + 1));
+    const int n = (n_panel ? n_panel : 1) * FXI_PANEL;
+    return n < job->n_row ? n : job->n_row;
+}
+
+static void order_task(void *arg, int row)
+{
+    const load_job *job = arg;
+    const size_t from = (size_t)source_row(job->m, job->first + row);
+    memcpy(job->rows + (size_t)row * job->row_bytes, job->src + from * job->row_bytes,
+           job->row_bytes);
+}
+
+// Hands n rows of this part to the device.
+static fx_status put_next_rows(const fxi_loader *ld, load_job *job, int n, fx_error *err)
+{
+    const size_t at = (size_t)job->first * job->row_bytes, n_bytes = (size_t)n * job->row_bytes;
+    const char *src = job->src + at;
+    if (job->rows) {
+        fxi_pool_run(ld->opt->pool, order_task, job, n);
+        src = job->rows;
     }
-    fxi_linear_pack_panel(&one, rows, 0);
+    if (job->w) return ld->dev->ops->put_linear(ld->dev, job->w, job->first, n, src, err);
+    return ld->dev->ops->upload(ld->dev, job->dst + at, src, n_bytes, err);
 }
 
-static void pack_task(void *arg, int task)
+// Has rows of the file ready. offset: of the job's bytes
+static fx_status fetch_rows(const fxi_loader *ld, const load_job *job, int first, int n,
+                            fx_error *err)
 {
-    const load_job *job = arg;
-    if (job->rows)
-        pack_ordered(job, job->first + task, job->rows + (size_t)task * FXI_PANEL * job->row_bytes);
-    else
-        fxi_linear_pack_panel(job->w, job->src, job->first + task);
-}
-
-static void copy_task(void *arg, int task)
-{
-    const load_job *job = arg;
-    const size_t at = (size_t)(job->first + task) * job->row_bytes;
-    memcpy(job->dst + at, job->src + at, job->row_bytes);
-}
-
-static int tasks_per_part(uint64_t task_bytes)
-{
-    return task_bytes < PART_BYTES ? (int)(PART_BYTES / (task_bytes + 1)) : 1;
-}
-
-// Has the rows ready that n tasks of this part read; rows that get another order all are already.
-static fx_status fetch_part(const fxi_loader *ld, const load_job *job, int n, fx_error *err)
-{
-    if (job->rows) return FX_OK;
-    const uint64_t task_bytes = (uint64_t)job->task_rows * job->row_bytes;
-    const uint64_t from = (uint64_t)job->first * task_bytes, rest = job->size_bytes - from;
-    const uint64_t n_bytes = (uint64_t)n * task_bytes;
+    const uint64_t from = (uint64_t)first * job->row_bytes;
     return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data) + from,
-                          n_bytes < rest ? n_bytes : rest, ld->opt->pool, err);
+                          (uint64_t)n * job->row_bytes, ld->opt->pool, err);
 }
 
-// Runs the n_task tasks that together read all of the job's bytes, part by part.
-static fx_status run_in_parts(fxi_loader *ld, fxi_task_fn *fn, load_job *job, int n_task,
-                              fx_error *err)
+// Puts all rows of a job, part by part. Those that get another order all have to be ready.
+static fx_status put_rows(fxi_loader *ld, load_job *job, fx_error *err)
 {
-    const uint64_t task_bytes = job->size_bytes / (uint64_t)n_task;
-    const int n_part = tasks_per_part(task_bytes);
-    uint64_t from = 0;
-    for (job->first = 0; job->first < n_task; job->first += n_part) {
-        const int rest = n_task - job->first, n = rest < n_part ? rest : n_part;
-        FX_TRY(fetch_part(ld, job, n, err));
-        fxi_pool_run(ld->opt->pool, fn, job, n);
-        const uint64_t to = n == rest ? job->size_bytes : from + task_bytes * (uint64_t)n;
-        if (!job->rows) fxi_gguf_drop(ld->g, job->src + from, to - from);
-        count_done(ld, to - from);
-        from = to;
+    const int n_part = rows_per_part(job);
+    const uint64_t all_bytes = (uint64_t)job->n_row * job->row_bytes;
+    if (job->rows) FX_TRY(fetch_rows(ld, job, 0, job->n_row, err));
+    for (job->first = 0; job->first < job->n_row; job->first += n_part) {
+        const int rest = job->n_row - job->first, n = rest < n_part ? rest : n_part;
+        const uint64_t n_bytes = (uint64_t)n * job->row_bytes;
+        if (!job->rows) FX_TRY(fetch_rows(ld, job, job->first, n, err));
+        FX_TRY(put_next_rows(ld, job, n, err));
+        if (!job->rows)
+            fxi_gguf_drop(ld->g, job->src + (uint64_t)job->first * job->row_bytes, n_bytes);
+        count_done(ld, n_bytes);
     }
-    if (job->rows) fxi_gguf_drop(ld->g, job->src, job->size_bytes);
+    if (job->rows) fxi_gguf_drop(ld->g, job->src, all_bytes);
     return FX_OK;
 }
 
@@ -253,38 +261,30 @@ static size_t row_bytes_of(const fxi_gguf_tensor *t)
     return (size_t)t->ne[0] / t->type->block_elems * t->type->block_bytes;
 }
 
-// Makes room for a part's rows in another order, and has them all ready.
-static fx_status order_rows(fxi_loader *ld, load_job *job, int n_panel, fx_error *err)
-{
-    const int n = tasks_per_part(job->size_bytes / (uint64_t)n_panel);
-    const size_t rows = (size_t)(n < n_panel ? n : n_panel) * FXI_PANEL;
-    FX_TRY(reserve_rows(ld, rows * job->row_bytes, err));
-    job->rows = ld->rows;
-    return fxi_gguf_fetch(ld->g, job->t, (uint64_t)(job->src - (const char *)job->t->data),
-                          job->size_bytes, ld->opt->pool, err);
-}
-
 // Packs a matrix; slice: which one of its tensor's.
 static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
-                             int slice, fxi_linear *w, fx_error *err)
+                             int slice, const fxi_linear *w, fx_error *err)
 {
-    const fxi_dtype type = (fxi_dtype)t->type->id;
-    const int n_panel = fxi_linear_n_panel(m->n_out), n_row = m->n_row ? m->n_row : m->n_out;
-    const size_t row_bytes = row_bytes_of(t);
-    void *data;
-    FX_TRY(alloc_weights(ld, fxi_linear_bytes(type, m->n_in, m->n_out), &data, err));
-    *w = (fxi_linear){.type = type, .n_in = m->n_in, .n_out = m->n_out, .data = data};
-    if (ld->is_dry) return FX_OK;
+    const int n_row = m->n_row ? m->n_row : m->n_out;
+    const size_t row_bytes = row_bytes_of(t),
+                 row0 = (size_t)slice * (size_t)n_row + (size_t)m->row0;
     load_job job = {.t = t,
                     .m = m,
-                    .src = (const char *)t->data +
-                           ((size_t)slice * (size_t)n_row + (size_t)m->row0) * row_bytes,
-                    .size_bytes = (uint64_t)m->n_out * row_bytes,
-                    .w = w,
+                    .src = (const char *)t->data + row0 * row_bytes,
                     .row_bytes = row_bytes,
-                    .task_rows = FXI_PANEL};
-    if (m->n_rot) FX_TRY(order_rows(ld, &job, n_panel, err));
-    return run_in_parts(ld, pack_task, &job, n_panel, err);
+                    .n_row = m->n_out,
+                    .w = w};
+    if (ld->is_dry) return FX_OK;
+    if (m->n_rot) {
+        FX_TRY(reserve_rows(ld, (size_t)rows_per_part(&job) * row_bytes, err));
+        job.rows = ld->rows;
+    }
+    return put_rows(ld, &job, err);
+}
+
+static fxi_linear linear_like(const fxi_gguf_tensor *t, const fxi_part_of *m)
+{
+    return (fxi_linear){.type = (fxi_dtype)t->type->id, .n_in = m->n_in, .n_out = m->n_out};
 }
 
 fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err)
@@ -293,7 +293,32 @@ fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, f
     const fxi_gguf_tensor *t;
     memset(w, 0, (size_t)n * sizeof *w);
     FX_TRY(take_tensor(ld, m, &t, err));
+    const fxi_linear like = linear_like(t, m);
+    FX_TRY(take_linears(ld, &like, w, n, err));
     for (int i = 0; i < n; i++) FX_TRY(pack_matrix(ld, t, m, i, &w[i], err));
+    return FX_OK;
+}
+
+fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, int n,
+                           fx_error *err)
+{
+    memset(w, 0, (size_t)n * sizeof *w);
+    for (int i = 0; i < n; i++) {
+        const fxi_gguf_tensor *t;
+        char name[64];
+        fxi_part_of one = *m;
+        snprintf(name, sizeof name, "%s.%d", m->key.name, i);
+        one.key.name = name;
+        FX_TRY(take_tensor(ld, &one, &t, err));
+        const fxi_linear like = linear_like(t, m);
+        if (!i) FX_TRY(take_linears(ld, &like, w, n, err));
+        if (like.type != w->type)
+            return fxi_fail(
+                err, FX_EFORMAT,
+                "%s: tensor 'blk.%d.%s.weight' is of another type than the first expert's",
+                fxi_gguf_name(ld->g), m->key.layer, name);
+        FX_TRY(pack_matrix(ld, t, &one, 0, &w[i], err));
+    }
     return FX_OK;
 }
 
@@ -323,17 +348,50 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
     return FX_OK;
 }
 
-fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err)
+fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **out, fx_error *err)
 {
-    *out = NULL;
     const fxi_gguf_tensor *t;
     const size_t n = (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1);
-    void *v;
     FX_TRY(take_tensor(ld, m, &t, err));
-    FX_TRY(alloc_weights(ld, n * sizeof **out, &v, err));
-    if (!ld->is_dry) FX_TRY(read_numbers(ld, t, m, v, err));
-    *out = v;
+    FX_TRY(reserve_rows(ld, n * sizeof(float), err));
+    *out = (const float *)ld->rows;
+    if (!ld->is_dry) return read_numbers(ld, t, m, (float *)ld->rows, err);
+    memset(ld->rows, 0, n * sizeof(float));
     return FX_OK;
+}
+
+// Moves a vector of the host to the device.
+static fx_status put_vector(fxi_loader *ld, const float *v, size_t n, float **out, fx_error *err)
+{
+    void *data;
+    FX_TRY(take_weights(ld, n * sizeof *v, &data, err));
+    if (!ld->is_dry) FX_TRY(ld->dev->ops->upload(ld->dev, data, v, n * sizeof *v, err));
+    *out = data;
+    return FX_OK;
+}
+
+fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err)
+{
+    const float *v;
+    *out = NULL;
+    FX_TRY(fxi_read_vector(ld, m, &v, err));
+    return put_vector(ld, v, (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1), out, err);
+}
+
+fx_status fxi_load_first_row(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, float **out,
+                             fx_error *err)
+{
+    const fxi_gguf_tensor *t;
+    const size_t n = (size_t)n_elem;
+    *out = NULL;
+    FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
+    FX_TRY(reserve_rows(ld, n * sizeof(float), err));
+    if (!ld->is_dry) {
+        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, row_bytes_of(t), ld->opt->pool, err));
+        fxi_row_to_f32((fxi_dtype)t->type->id, t->data, n, (float *)ld->rows);
+        finish_bytes(ld, t->data, t->size_bytes);
+    }
+    return put_vector(ld, (const float *)ld->rows, n, out, err);
 }
 
 fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, fxi_rows *out,
@@ -343,17 +401,13 @@ fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_ro
     const fxi_gguf_tensor *t;
     void *data;
     FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
-    FX_TRY(alloc_weights(ld, t->size_bytes, &data, err));
+    FX_TRY(take_weights(ld, t->size_bytes, &data, err));
     *out = (fxi_rows){.type = (fxi_dtype)t->type->id,
                       .n_row = n_row,
                       .n_elem = n_elem,
                       .row_bytes = t->size_bytes / (size_t)n_row,
                       .data = data};
-    load_job job = {.t = t,
-                    .src = t->data,
-                    .size_bytes = t->size_bytes,
-                    .dst = data,
-                    .row_bytes = out->row_bytes,
-                    .task_rows = 1};
-    return ld->is_dry ? FX_OK : run_in_parts(ld, copy_task, &job, n_row, err);
+    load_job job = {
+        .t = t, .src = t->data, .row_bytes = out->row_bytes, .n_row = n_row, .dst = data};
+    return ld->is_dry ? FX_OK : put_rows(ld, &job, err);
 }

@@ -4,30 +4,32 @@
 // A loader records which tensors were loaded, so that a file with tensors that the architecture
 // does not know (and would therefore compute wrongly) is refused by name.
 //
-// Weights lie in the given arena and are freed with it. Large tensors are packed in parts; the
+// Weights lie in the device's memory and are freed with it. Large tensors are packed in parts; the
 // file's pages of each part are dropped, so that loading needs little more memory than the model.
 //
-// A dry loader checks everything and loads nothing: weights point at an address that says only
-// that they exist.
+// A dry loader has no device; it checks everything and loads nothing: weights point at an address
+// that says only that they exist.
 #ifndef FXI_MODEL_WEIGHTS_H
 #define FXI_MODEL_WEIGHTS_H
 
-#include "model/blocks/plan.h"
+#include "model/device.h"
 
 typedef struct fxi_loader {
     const fxi_gguf *g;
     const fxi_model_options *opt;
-    fxi_arena *mem;
+    fxi_arena *mem;  // of the host: what lists layers and experts
+    fxi_device *dev; // NULL: dry
     bool is_dry;
     uint64_t done_bytes, total_bytes; // of tensors, for on_progress
     uint64_t n_param;                 // numbers in the tensors loaded so far
     bool *taken;                      // [n_tensor]
-    char *rows;                       // [rows_bytes] rows on their way to another order
+    char *rows; // [rows_bytes] rows on their way to another order, or to the device
     size_t rows_bytes;
 } fxi_loader;
 
+// dev: NULL for a dry loader
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fxi_arena *mem, bool is_dry, fx_error *err);
+                          fxi_arena *mem, fxi_device *dev, fx_error *err);
 // FX_EFORMAT, with its name, if the file has a tensor that was not loaded.
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
 void fxi_loader_free(fxi_loader *ld);
@@ -54,17 +56,27 @@ typedef struct fxi_part_of {
 } fxi_part_of;
 
 // Loads and packs a matrix of a supported type; those of a tensor of slices go to w[0..n_slice).
-// Errors of this and the next functions: FX_EFORMAT, FX_ENOMEM; then the result is zero.
+// Errors of this and the next functions: FX_EFORMAT, FX_ENOMEM, FX_EINVAL (the device has no kernel
+// for it); then the result is zero.
 fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err);
+// The same for n matrices of one shape and type, each a tensor of its own: "NAME.0", "NAME.1" ..
+fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, int n,
+                           fx_error *err);
 
 // Loads a vector as f32, or all vectors of a tensor of slices, [n_slice][n_out]. Refuses numbers
 // that are not finite.
 fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err);
+// The same for the host's own use: valid until the next call. A dry loader gives zeros.
+fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **out, fx_error *err);
+// The first of n_row rows, as a vector.
+fx_status fxi_load_first_row(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, float **out,
+                             fx_error *err);
 
 fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, fxi_rows *out,
                         fx_error *err);
 
-// Memory that is freed with the weights, all zero; with a dry loader too. Errors: FX_ENOMEM.
+// Memory of the host that is freed with the plan, all zero; with a dry loader too. Errors:
+// FX_ENOMEM.
 fx_status fxi_load_zeros(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err);
 
 #endif

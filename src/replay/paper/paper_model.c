@@ -58,7 +58,7 @@ static void paper_free(fxi_model *m)
     free(m);
 }
 
-static const fxi_model_ops paper_model_ops = {.free = paper_free, .forward = paper_forward};
+static const fxi_model_ops paper_model_ops = {.free = paper_free, .submit = paper_forward};
 
 fxi_paper_model *fxi_paper_model_new(const fxi_geometry *g, const fxi_paper_device *d)
 {

@@ -35,8 +35,8 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t align, size_t n);
-fx_status __real_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
-fx_status __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
+fx_status __real_fxi_model_submit(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
+fx_status __wrap_fxi_model_submit(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
 
 void *__wrap_malloc(size_t n)
 {
@@ -64,12 +64,12 @@ void *__wrap_aligned_alloc(size_t align, size_t n)
 
 static int n_forward, n_prompt_pass;
 
-fx_status __wrap_fxi_model_forward(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
+fx_status __wrap_fxi_model_submit(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
 {
     n_forward++;
     n_prompt_pass += b->n_tok > b->n_seq;
     atomic_store(&in_forward, true);
-    fx_status st = __real_fxi_model_forward(m, b, logits, err);
+    fx_status st = __real_fxi_model_submit(m, b, logits, err);
     atomic_store(&in_forward, false);
     return st;
 }

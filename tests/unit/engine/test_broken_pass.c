@@ -45,7 +45,7 @@ static void spoil_rows(const fxi_batch *b, float *logits)
 
 static fx_status probe_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
 {
-    const fx_status st = probe.real->forward(m, b, logits, err);
+    const fx_status st = probe.real->submit(m, b, logits, err);
     if (probe.fails) return fxi_fail(err, FX_EINTERNAL, "the device is gone");
     if (probe.n_spoilt) spoil_rows(b, logits);
     return st;
@@ -56,7 +56,7 @@ static fx_engine *open_probed(void)
     fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2, .ctx_tok = 128});
     probe = (struct probe){
         .ops = *eng->model->ops, .real = eng->model->ops, .only_tok = -1, .with = NAN};
-    probe.ops.forward = probe_pass;
+    probe.ops.submit = probe_pass;
     eng->model->ops = &probe.ops;
     return eng;
 }

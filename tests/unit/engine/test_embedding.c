@@ -418,7 +418,7 @@ static struct {
 
 static fx_status probe_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
 {
-    const fx_status st = probe.real->forward(m, b, logits, err);
+    const fx_status st = probe.real->submit(m, b, logits, err);
     if (probe.fails) return fxi_fail(err, FX_EINTERNAL, "the device is gone");
     b->rows[3] = NAN; // of the first text of the batch
     return st;
@@ -432,7 +432,7 @@ static void test_rows_that_are_not_finite(void **state)
     fx_engine *eng = open_model(BERT, (fx_options){0});
     probe.ops = *eng->model->ops;
     probe.real = eng->model->ops;
-    probe.ops.forward = probe_pass;
+    probe.ops.submit = probe_pass;
     eng->model->ops = &probe.ops;
     for (int round = 0; round < 2; round++) {
         probe.fails = round;

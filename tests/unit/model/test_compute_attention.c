@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/number/rng.h"
-#include "model/compute/compute.h"
+#include "model/host/compute.h"
 
 enum { N_HEAD = 6, N_KV_HEAD = 2, HEAD_DIM = 20, CTX_TOK = 4096, MAX_TOK = 64, MAX_SEQ = 32 };
 

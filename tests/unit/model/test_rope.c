@@ -3,7 +3,7 @@
 // whichever order it was reached in.
 #include "unit/cmocka_all.h"
 
-#include "model/compute/rope.h"
+#include "model/plan/rope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,12 +20,12 @@ static fxi_rope_spec make_spec(void)
     return s;
 }
 
-static fxi_compute open_compute(void)
+static fxi_pool *open_pool(void)
 {
-    fxi_compute c = {fxi_kernels_get("ref"), NULL};
+    fxi_pool *pool;
     fx_error err;
-    assert_int_equal(fxi_pool_create(2, &c.pool, &err), FX_OK);
-    return c;
+    assert_int_equal(fxi_pool_create(2, &pool, &err), FX_OK);
+    return pool;
 }
 
 static long resident_kib(void)
@@ -58,29 +58,29 @@ static void expect_angles(const fxi_rope *r, int pos)
 static void test_only_what_is_reached(void **state)
 {
     (void)state;
-    fxi_compute c = open_compute();
+    fxi_pool *pool = open_pool();
     fxi_rope_spec spec = make_spec();
     fxi_rope r;
     fx_error err;
     const long before = resident_kib();
     assert_int_equal(fxi_rope_open(N_POS, &spec, &r, &err), FX_OK);
     assert_int_equal(blocks_made(&r), 0);
-    fxi_rope_reach(&c, &r, N_POS - 5, 5);
+    fxi_rope_reach(pool, &r, N_POS - 5, 5);
     assert_int_equal(blocks_made(&r), 1);
-    fxi_rope_reach(&c, &r, FXI_ROPE_BLOCK - 1, 2);
+    fxi_rope_reach(pool, &r, FXI_ROPE_BLOCK - 1, 2);
     assert_int_equal(blocks_made(&r), 3);
     expect_angles(&r, N_POS - 1);
     expect_angles(&r, FXI_ROPE_BLOCK - 1);
     expect_angles(&r, FXI_ROPE_BLOCK);
     assert_true(resident_kib() - before < 64 << 10); // all of it would be 2 GiB
     fxi_rope_close(&r);
-    fxi_pool_destroy(c.pool);
+    fxi_pool_destroy(pool);
 }
 
 static void test_any_order_gives_the_same_bits(void **state)
 {
     (void)state;
-    fxi_compute c = open_compute();
+    fxi_pool *pool = open_pool();
     fxi_rope_spec one = make_spec(), two = make_spec();
     fxi_rope a, b;
     fx_error err;
@@ -89,13 +89,13 @@ static void test_any_order_gives_the_same_bits(void **state)
     one.dynamic_factor = two.dynamic_factor = 4;
     assert_int_equal(fxi_rope_open(1000, &one, &a, &err), FX_OK);
     assert_int_equal(fxi_rope_open(1000, &two, &b, &err), FX_OK);
-    fxi_rope_reach(&c, &a, 0, 1000);
-    for (int pos = 999; pos >= 0; pos--) fxi_rope_reach(&c, &b, pos, 1);
+    fxi_rope_reach(pool, &a, 0, 1000);
+    for (int pos = 999; pos >= 0; pos--) fxi_rope_reach(pool, &b, pos, 1);
     assert_memory_equal(a.cos, b.cos, bytes);
     assert_memory_equal(a.sin, b.sin, bytes);
     fxi_rope_close(&a);
     fxi_rope_close(&b);
-    fxi_pool_destroy(c.pool);
+    fxi_pool_destroy(pool);
 }
 
 int main(void)

@@ -194,7 +194,7 @@ static void free_model(fxi_model *model)
     free(model);
 }
 
-static const fxi_model_ops sim_ops = {.free = free_model, .forward = forward};
+static const fxi_model_ops sim_ops = {.free = free_model, .submit = forward};
 
 sim_model *sim_model_make(int n_layer, size_t bytes)
 {

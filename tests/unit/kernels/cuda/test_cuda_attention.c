@@ -1,97 +1,7 @@
 // test_cuda_attention.c - what a GPU stores in the cache and what attention reads from it have the
 // bits of kernels/ref: every type of cache, contiguous and paged, windows, caps and sinks, tiles of
 // any number of tokens, segments walked by one block or spread over many.
-#include "cuda_test.h"
-#include "kernels/attn_range.h"
-
-enum { LAYER = 1, N_PLANE = 4, BLOCK_SHIFT = 4 };
-
-// The shapes of a batch, all of whose sequences have the same number of new tokens.
-typedef struct batch_shape {
-    int head_dim, n_head, n_kv_head;
-    fxi_dtype type;
-    int n_tok, n_seq;
-    int pos[3];
-    int window;
-    float softcap;
-    bool sinks, both_ways, is_paged;
-} batch_shape;
-
-typedef struct batch {
-    const batch_shape *s;
-    fxi_cuda_seq seq[3];
-    char *mem[3];
-    int32_t *table[3];
-    int n_row;
-} batch;
-
-static size_t kv_row_bytes(const batch_shape *s)
-{
-    return fxi_kv_bytes(s->type, s->n_kv_head * s->head_dim);
-}
-
-static int cached_tok(const batch_shape *s, int i)
-{
-    return s->pos[i] + s->n_tok;
-}
-
-// Blocks of 16 tokens with all planes, in a scattered order; or planes one after the other, which
-// end with the last token's row.
-static void lay_cache(batch *b, int i)
-{
-    const batch_shape *s = b->s;
-    const size_t row = kv_row_bytes(s), n_tok = (size_t)cached_tok(s, i);
-    const int n_block = (int)n_tok / 16 + 1;
-    fxi_kv_view *v = &b->seq[i].view[1];
-    if (!s->is_paged) {
-        b->mem[i] = zeroed(N_PLANE * n_tok, row);
-        *v = (fxi_kv_view){
-            .base = b->mem[i], .plane_stride_bytes = n_tok * row, .tok_stride_bytes = row};
-        return;
-    }
-    b->mem[i] = zeroed((size_t)n_block * 16 * N_PLANE, row);
-    b->table[i] = zeroed((size_t)n_block, sizeof(int32_t));
-    for (int k = 0; k < n_block; k++) b->table[i][k] = n_block - 1 - k;
-    *v = (fxi_kv_view){.base = b->mem[i],
-                       .plane_stride_bytes = 16 * row,
-                       .tok_stride_bytes = row,
-                       .table = b->table[i],
-                       .block_shift = BLOCK_SHIFT,
-                       .block_stride_bytes = 16 * N_PLANE * row};
-}
-
-static void fill_cache(const batch *b, int i)
-{
-    const batch_shape *s = b->s;
-    const int n = s->n_kv_head * s->head_dim;
-    float *x = floats((size_t)n);
-    for (int p = 0; p < N_PLANE; p++)
-        for (int t = 0; t < cached_tok(s, i); t++) {
-            for (int k = 0; k < n; k++)
-                x[k] = spread_number(EVEN, 20 + (uint64_t)p, (uint64_t)(t * n + k + 31 * i));
-            ref_path()->store_kv[s->type](x, n, fxi_kv_row(&b->seq[i].view[1], p, t));
-        }
-    free(x);
-}
-
-static batch batch_new(const batch_shape *s)
-{
-    batch b = {.s = s, .n_row = s->n_seq * s->n_tok};
-    for (int i = 0; i < s->n_seq; i++) {
-        b.seq[i] = (fxi_cuda_seq){.row0 = i * s->n_tok,
-                                  .n_tok = s->n_tok,
-                                  .pos = s->pos[i],
-                                  .n_pos = s->both_ways ? cached_tok(s, i) : 0};
-        lay_cache(&b, i);
-        fill_cache(&b, i);
-    }
-    return b;
-}
-
-static void batch_free(batch *b)
-{
-    for (int i = 0; i < b->s->n_seq; i++) free(b->mem[i]), free(b->table[i]);
-}
+#include "cuda_batch.h"
 
 // ---- attention ---------------------------------------------------------------------------------
 
@@ -126,42 +36,15 @@ static void host_token(const batch *b, int i, int tok, float *sink, float *q, fl
 static void check_attention(const batch_shape *s, int n_block, int n_want)
 {
     batch b = batch_new(s);
-    const size_t n = (size_t)(b.n_row * s->n_head * s->head_dim);
-    float *q = random_floats(n, EVEN, 1), *out = floats(n), *want = floats(n);
-    float *sink = random_floats((size_t)s->n_head, EVEN, 2);
-    fxi_cuda_plan plan = {.n_head = s->n_head,
-                          .n_kv_head = s->n_kv_head,
-                          .window = s->window,
-                          .n_block = n_block,
-                          .max_part = fxi_cuda_plan_parts(s->n_head, b.n_row, 2048)};
-    fxi_cuda_tile *tile = zeroed((size_t)fxi_cuda_plan_tiles(b.n_row), sizeof *tile);
-    for (int i = 0; i < s->n_seq; i++) fxi_cuda_plan_add(&plan, b.seq, i, n_want, tile);
-    fxi_cuda_plan_end(&plan, tile);
-    const size_t part = (size_t)plan.max_part * (size_t)(FXI_CUDA_PART_ACC + s->head_dim);
-    fxi_cuda_attn_args a = {.seq = b.seq,
-                            .tile = tile,
-                            .n_tile = plan.n_tile,
-                            .max_range = plan.max_range,
-                            .q = q,
-                            .out = out,
-                            .part = floats(part),
-                            .sink = s->sinks ? sink : NULL,
-                            .n_head = s->n_head,
-                            .n_kv_head = s->n_kv_head,
-                            .head_dim = s->head_dim,
-                            .kv_type = (int32_t)s->type,
-                            .kv_group = 1,
-                            .kv_layer = LAYER,
-                            .window = s->window,
-                            .scale = 0.3f,
-                            .softcap = s->softcap};
-    launch(fxi_cuda_attention_find(s->type, s->head_dim, FXI_CUDA_EXACT), &a);
-    launch(FXI_CUDA_ATTN_MERGE, &a);
+    attn_call c = attn_call_new(&b, n_block, n_want);
+    float *want = floats(c.n);
+    attn_call_run(&c, s, FXI_CUDA_EXACT);
     for (int i = 0; i < s->n_seq; i++)
         for (int t = s->n_tok - n_want; t < s->n_tok; t++)
-            host_token(&b, i, t, s->sinks ? sink : NULL, q, want);
-    assert_same(n_block ? "spread" : "walked", out, want, n);
-    free(q), free(out), free(want), free(sink), free(tile), free(a.part);
+            host_token(&b, i, t, s->sinks ? c.sink : NULL, c.q, want);
+    assert_same(n_block ? "spread" : "walked", c.out, want, c.n);
+    free(want);
+    attn_call_free(&c);
     batch_free(&b);
 }
 
@@ -205,7 +88,7 @@ static const batch_shape shapes[] = {
      .type = FXI_F16,
      .n_tok = 40,
      .n_seq = 2,
-     .pos = {500, 10},
+     .pos = {522, 10},
      .window = 33},
     {.head_dim = 16,
      .n_head = 2,

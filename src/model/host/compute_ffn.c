@@ -4,7 +4,7 @@
 // An item is a range of panels of gate and the same range of up, a whole number of blocks of 32
 // outputs. Both are computed for a chunk of tokens into the thread's scratch, which fits the
 // second-level cache, and joined and rounded there: [n_tok][n_ffn] of gate or up is never written.
-#include "model/compute/compute.h"
+#include "model/host/compute.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 // rope.c - the table is one mapping that the system fills with pages when they are first written.
-#include "model/compute/rope.h"
+#include "model/plan/rope.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,13 +68,13 @@ static void rope_position(void *arg, int row)
     }
 }
 
-void fxi_rope_reach(const fxi_compute *c, fxi_rope *r, int pos, int n)
+void fxi_rope_reach(fxi_pool *pool, fxi_rope *r, int pos, int n)
 {
     for (int b = pos / FXI_ROPE_BLOCK; b <= (pos + n - 1) / FXI_ROPE_BLOCK; b++) {
         rope_block block = {r, b * FXI_ROPE_BLOCK};
         const int rest = r->n_pos - block.pos0;
         if (r->is_made[b]) continue;
-        fxi_compute_rows(c, rest < FXI_ROPE_BLOCK ? rest : FXI_ROPE_BLOCK, rope_position, &block);
+        fxi_pool_run(pool, rope_position, &block, rest < FXI_ROPE_BLOCK ? rest : FXI_ROPE_BLOCK);
         r->is_made[b] = true;
     }
 }

@@ -6,11 +6,15 @@
 // double, stored as f32: an angle depends on its position alone.
 //
 // A table is address space for all positions of the context. Memory and time are spent on blocks of
-// FXI_ROPE_BLOCK positions, when a pass first has a token there.
+// FXI_ROPE_BLOCK positions, when a pass first has a token there. It is host memory: every device
+// reads the same numbers.
 #ifndef FXI_MODEL_ROPE_H
 #define FXI_MODEL_ROPE_H
 
-#include "model/compute/compute.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/system/pool.h"
 
 #define FXI_ROPE_BLOCK 64
 
@@ -46,6 +50,6 @@ void fxi_rope_close(fxi_rope *r); // all zero is allowed
 
 // Makes the angles of n positions from pos on, where they are missing; allocates nothing. Pre: they
 // are in the table.
-void fxi_rope_reach(const fxi_compute *c, fxi_rope *r, int pos, int n);
+void fxi_rope_reach(fxi_pool *pool, fxi_rope *r, int pos, int n);
 
 #endif

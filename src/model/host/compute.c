@@ -1,5 +1,5 @@
 // compute.c - rows and linear layers in parallel: how many of them make up a task.
-#include "model/compute/compute.h"
+#include "model/host/compute.h"
 
 #define SMALL_TOK 32 // up to this many tokens, reading the weights dominates
 #define MAX_PANEL 32

@@ -7,7 +7,7 @@
 // all layers.
 #include <stdatomic.h>
 
-#include "model/compute/compute.h"
+#include "model/host/compute.h"
 
 enum {
     ITEMS_PER_THREAD = 4, // to balance the threads

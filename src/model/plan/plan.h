@@ -19,15 +19,18 @@
 // Only a few rows need logits: after the K and V of the last layer nothing is computed for the
 // others.
 //
+// Addresses of weights are the device's (device.h): the host compares them with NULL, and reads
+// nothing there.
+//
 // Vaswani et al., arXiv 1706.03762; Touvron et al., LLaMA, arXiv 2302.13971; Llama 2, arXiv
 // 2307.09288 (grouped queries); Shazeer et al., arXiv 1701.06538 (experts).
 #ifndef FXI_MODEL_PLAN_H
 #define FXI_MODEL_PLAN_H
 
 #include "base/system/arena.h"
-#include "model/compute/compute.h"
-#include "model/compute/rope.h"
+#include "kernels/kernels.h"
 #include "model/model_base.h"
+#include "model/plan/rope.h"
 
 // Normalises runs of n numbers; the weights of a run begin `step` after those of the one before.
 typedef struct fxi_rownorm {
@@ -99,50 +102,14 @@ typedef struct fxi_rules {
     float expert_scale; // of the chosen experts' weights
 } fxi_rules;
 
-// Buffers of one pass, sized at load for the largest batch.
-typedef struct fxi_scratch {
-    float *x;          // [n_tok][dim] the residual stream
-    float *h;          // [n_tok][dim] normalised, or what a branch adds to x
-    float *held;       // [n_tok][dim] the result of attention in parallel layers
-    float *narrow;     // [n_tok][width of embeddings] before Win and after Wout
-    float *q, *att;    // [n_tok][n_head][head_dim]
-    float *k, *v;      // [n_tok][n_kv_head][head_dim]
-    float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
-    int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
-    float *act_d;      // [n_tok][widest / 32]
-    int32_t *act_sum;  // [n_tok][widest / 16]
-    float *mid;        // [n_tok][n_ffn] input of down, if a layer reads f32
-    int8_t *mid_q;     // the same rounded to Q8, if a layer reads that
-    float *mid_d;
-    int32_t *mid_sum;
-    const fxi_batch_seq **tok_seq; // [n_tok] the sequence of each token
-    int *tok_pos;                  // [n_tok]
-    fxi_attn_block *block[2];      // [n_tok] at most, without and with windows
-    int *logit_row;                // [most rows that may be wanted]
-
-    // Mixtures of experts. A place is one of the n_used experts of a row; places lie expert after
-    // expert.
-    float *router, *share; // [n_tok][n_expert]; [n_tok][n_used] weights of the chosen experts
-    float *sh_gate;        // [n_tok]
-    int *chosen, *place;   // [n_tok][n_used] experts, and their places
-    int *place_row;        // [n_tok x n_used] the row of each place
-    int *expert0;          // [n_expert + 1] the first place of each expert
-    float *ex;             // [n_tok x n_used][dim] the rows of all places, if a layer reads f32
-    int8_t *ex_q;          // the same rounded to Q8
-    float *ex_d;
-    int32_t *ex_sum;
-    float *ex_out, *sh_out; // [n_tok x n_used][dim], [n_tok][dim]
-    fxi_ffn_part *part;     // [n_expert]
-    fxi_linear_job *job;    // [n_expert]
-} fxi_scratch;
-
 typedef struct fxi_transformer {
-    fxi_model model; // first: a fxi_model is cast to this
-    fxi_compute compute;
+    fxi_model model;        // first: a fxi_model is cast to this
+    struct fxi_device *dev; // where the weights are; NULL: it was only inspected
+    bool owns_dev;
     int ctx_tok; // most positions of a sequence
     fxi_rules rules;
     fxi_rope rope[2];   // of layers without and with windows; n_pair 0: not used
-    fxi_arena mem;      // of all weights
+    fxi_arena mem;      // of what lists layers and experts
     fxi_rows embd;      // no data: the embedding is the rows of output
     fxi_rows positions; // no data: none are learned
     float *token_type;  // [dim] NULL: none
@@ -151,7 +118,6 @@ typedef struct fxi_transformer {
     fxi_layer *layer;  // [n_layer]
     // Between embeddings and x, where their widths differ; no data: they are as wide.
     fxi_linear embd_in, embd_out;
-    fxi_scratch s;
 } fxi_transformer;
 
 #endif

@@ -1,7 +1,7 @@
-// buffers.c - the buffers of a pass, allocated once for the largest batch.
+// host_buffers.c - the buffers of a pass, allocated once for the largest batch.
 #include <stdlib.h>
 
-#include "model/load/loading.h"
+#include "model/host/host.h"
 
 // What the layers of a model need of their inputs.
 typedef struct needs {
@@ -48,15 +48,15 @@ static fx_status alloc_buffers(const buffer *list, size_t n, int n_tok, fx_error
         if (!list[i].n) continue;
         *list[i].dst = aligned_alloc(64, (list[i].n * list[i].elem_bytes + 63) / 64 * 64 + 64);
         if (!*list[i].dst)
-            return fxi_fail(err, FX_ENOMEM, "no memory for a batch of %d tokens", n_tok);
+            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens", n_tok);
     }
     return FX_OK;
 }
 
-static fx_status alloc_expert_buffers(fxi_transformer *m, const needs *need, int n_tok,
-                                      fx_error *err)
+static fx_status alloc_expert_buffers(fxi_host *h, const needs *need, int n_tok, fx_error *err)
 {
-    fxi_scratch *b = &m->s;
+    fxi_host_buffers *b = &h->s;
+    const fxi_transformer *m = h->m;
     const size_t n = (size_t)n_tok, dim = (size_t)m->model.shape.dim,
                  n_place = n * (size_t)m->rules.n_used, n_expert = (size_t)m->rules.n_expert;
     const size_t n_f32 = need->ex_f32 ? n_place * dim : 0, n_q8 = need->ex_q8 ? n_place * dim : 0;
@@ -80,16 +80,19 @@ static fx_status alloc_expert_buffers(fxi_transformer *m, const needs *need, int
     return need->experts ? alloc_buffers(list, sizeof list / sizeof *list, n_tok, err) : FX_OK;
 }
 
-fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx_error *err)
+fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *m, const fxi_pass_limits *most,
+                           fx_error *err)
 {
+    fxi_host *h = fxi_host_of(d);
     const fxi_model_shape *s = &m->model.shape;
-    fxi_scratch *b = &m->s;
-    const size_t n = (size_t)opt->max_batch_tok, dim = (size_t)s->dim;
+    fxi_host_buffers *b = &h->s;
+    h->m = m;
+    const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
     const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
     const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
     const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
-                 n_logit = (size_t)opt->max_batch_logit;
+                 n_logit = (size_t)most->max_logit, n_vocab = s->generates ? (size_t)s->n_vocab : 0;
     const needs need = count_needs(m, n);
     const buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
@@ -101,9 +104,9 @@ fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx
         {(void **)&b->k, n * n_kv, sizeof(float)},
         {(void **)&b->v, n * n_kv, sizeof(float)},
         {(void **)&b->attn,
-         fxi_compute_attn_scratch(&m->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
+         fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},
-        {(void **)&b->ffn, fxi_compute_ffn_scratch(&m->compute, opt->max_batch_tok), sizeof(float)},
+        {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute, most->max_tok), sizeof(float)},
         {(void **)&b->act_q, n_act, 1},
         {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
         {(void **)&b->act_sum, n_act / 16 + n, sizeof(int32_t)},
@@ -111,25 +114,26 @@ fx_status fxi_buffers_alloc(fxi_transformer *m, const fxi_model_options *opt, fx
         {(void **)&b->mid_q, need.mid_q8, 1},
         {(void **)&b->mid_d, need.mid_q8 / 32, sizeof(float)},
         {(void **)&b->mid_sum, need.mid_q8 / 16, sizeof(int32_t)},
+        {(void **)&b->logits, n_logit * n_vocab, sizeof(float)}, // touched if nobody else has room
         {(void **)&b->tok_seq, n, sizeof(void *)},
         {(void **)&b->tok_pos, n, sizeof(int)},
         {(void **)&b->block[0], n, sizeof(fxi_attn_block)},
         {(void **)&b->block[1], m->rules.window ? n : 0, sizeof(fxi_attn_block)},
-        {(void **)&b->logit_row, n > n_logit ? n : n_logit, sizeof(int)},
+        {(void **)&b->wanted, n > n_logit ? n : n_logit, sizeof(int)},
     };
-    FX_TRY(alloc_buffers(list, sizeof list / sizeof *list, opt->max_batch_tok, err));
-    return alloc_expert_buffers(m, &need, opt->max_batch_tok, err);
+    FX_TRY(alloc_buffers(list, sizeof list / sizeof *list, most->max_tok, err));
+    return alloc_expert_buffers(h, &need, most->max_tok, err);
 }
 
-void fxi_buffers_free(fxi_scratch *b)
+void fxi_host_buffers_free(fxi_host_buffers *b)
 {
     void *part[] = {
-        b->x,        b->h,         b->held,   b->q,       b->att,       b->k,
-        b->v,        b->attn,      b->ffn,    b->act_q,   b->act_d,     b->act_sum,
-        b->mid,      b->mid_q,     b->mid_d,  b->mid_sum, b->tok_pos,   b->block[0],
-        b->block[1], b->logit_row, b->router, b->share,   b->sh_gate,   b->chosen,
-        b->place,    b->expert0,   b->ex,     b->ex_q,    b->place_row, b->ex_d,
-        b->ex_sum,   b->ex_out,    b->sh_out, b->part,    b->job,       (void *)b->tok_seq,
-        b->narrow};
+        b->x,        b->h,       b->held,   b->q,       b->att,       b->k,
+        b->v,        b->attn,    b->ffn,    b->act_q,   b->act_d,     b->act_sum,
+        b->mid,      b->mid_q,   b->mid_d,  b->mid_sum, b->tok_pos,   b->block[0],
+        b->block[1], b->wanted,  b->router, b->share,   b->sh_gate,   b->chosen,
+        b->place,    b->expert0, b->ex,     b->ex_q,    b->place_row, b->ex_d,
+        b->ex_sum,   b->ex_out,  b->sh_out, b->part,    b->job,       (void *)b->tok_seq,
+        b->narrow,   b->logits};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) free(part[i]);
 }

@@ -1,0 +1,49 @@
+// device_open.c - the device that the options name: which room opens it, and the memory for caches.
+#include "engine/device_open.h"
+
+#include "vtensor/vmm.h"
+
+#include <string.h>
+
+// What caches get of the memory that is free, in tenths: on the host others live beside them.
+enum { HOST_TENTHS = 5, DEVICE_TENTHS = 9 };
+
+static bool is_host_name(const char *name)
+{
+    return !name || !strcmp(name, "cpu");
+}
+
+static fx_status open_host(const fx_engine *eng, fxi_device **out, fx_error *err)
+{
+    return fxi_host_device_open(eng->pool, NULL, out, err);
+}
+
+// Kinds of devices, by their names.
+static const struct {
+    bool (*is_name)(const char *name);
+    fx_status (*open)(const fx_engine *eng, fxi_device **out, fx_error *err);
+} kinds[] = {{is_host_name, open_host}};
+
+fx_status fxi_engine_open_device(fx_engine *eng, fx_error *err)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].is_name(eng->opt.device)) return kinds[i].open(eng, &eng->device, err);
+    return fxi_fail(err, FX_EINVAL, "device '%.100s' is unknown (cpu)", eng->opt.device);
+}
+
+uint64_t fxi_engine_kv_bytes(const fx_engine *eng)
+{
+    fxi_device_memory m;
+    eng->device->ops->memory(eng->device, &m);
+    return m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
+}
+
+fx_status fxi_engine_open_kv(fx_engine *eng, fxi_kv_shape *shape, fx_error *err)
+{
+    struct vt_vmm *opened = NULL;
+    if (!shape->vmm) FX_TRY(eng->device->ops->open_vmm(eng->device, &opened, err));
+    if (opened) shape->vmm = opened;
+    const fx_status st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    if (st != FX_OK && opened) opened->ops->close(opened);
+    return st;
+}
