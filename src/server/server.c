@@ -22,6 +22,7 @@
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
+#include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
 #include "server/http/http.h"
 #include "server/listen.h"
@@ -130,16 +131,14 @@ fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
     return st;
 }
 
-// FNV-1a over what decides an answer: the program, the weights, the kernels.
+// A hash of what decides an answer: the program, the weights, the kernels.
 static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
 {
     char text[512];
     snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
              (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
-    uint64_t h = 0xcbf29ce484222325u;
-    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
-             (unsigned long long)(h & 0xffffffffffffu));
+             (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
 }
 
 // ---- start ------------------------------------------------------------------------------------

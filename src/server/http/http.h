@@ -109,7 +109,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
-// is the worker's, from before its work is posted until it has run. One is held for each part that
+// is the worker's, from before its work is posted until it has run or been dropped; the same for
+// the rendering. One is held for each part that
 // the engine holds, from before fx_submit to its last event. Whoever drops the last one frees the
 // job. The worker's reference may outlive the connection, not the server; the engine's may outlive
 // both, and by then touch neither.
@@ -122,7 +123,8 @@ struct fxi_http_job {
     fxi_bill bill; // what the request holds; any thread
     // Immutable once the head has been read, and never NULL; valid as long as the job.
     const fxi_tenant *tenant;
-    char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
+    char scope[80];  // of fxi_tenant_domain: parts the clients of one tenant
+    uint64_t client; // of fxi_tenant_client: its requests take turns with those of others
 
     // The I/O thread's own.
     fxi_server *srv; // valid while the connection's or the worker's reference is held
@@ -143,7 +145,8 @@ struct fxi_http_job {
     int status;            // sent; 0: none yet
     bool listed;           // in server.jobs and watched
 
-    fxi_work work; // the workers' queue's own
+    // The workers' queue's own: the body's work, and the rendering of a large answer.
+    fxi_work work, render;
 
     // Guarded by server.mu.
     uint64_t serial;
@@ -160,6 +163,8 @@ struct fxi_http_job {
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
+    bool rendering;     // the reply has ended, and a worker is to make its body
+    size_t body_bytes;  // billed for that body
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
 };
@@ -173,9 +178,12 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
+void fxi_http_job_drop_work(fxi_http_job *job);
 // Whether the reply has ended: a worker need not go on.
 bool fxi_http_job_is_over(fxi_http_job *job);
-// Ends the job with an error from outside the engine: wakes the connection, cancels the parts.
+// Ends the job with an error from outside the engine: wakes the connection, cancels the parts,
+// drops what waits for a worker, and with it the body.
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.

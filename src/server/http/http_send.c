@@ -164,7 +164,7 @@ static enum MHD_Result send_stream(fxi_http_job *job)
     return send_no_memory(job);
 }
 
-// The reply has ended, so no other thread touches it.
+// The reply has ended, so no other thread touches it. Its body is small, or has been made.
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
     fxi_buf b = {0};
@@ -179,7 +179,7 @@ enum MHD_Result fxi_http_send_reply(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
     bool begun = job->reply.begun, gone = job->gone;
-    bool ready = begun || job->reply.ended;
+    bool ready = begun || (job->reply.ended && !job->rendering);
     if (!ready) {
         job->suspended = true;
         MHD_suspend_connection(job->conn);
