@@ -268,6 +268,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 void fxi_engine_unload(fx_engine *eng)
 {
     fxi_step_free(eng);
+    fxi_clients_free(eng);
     free(eng->reader);
     free(eng->end_tok);
     fxi_kv_close(eng->kv);

@@ -177,7 +177,9 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
     g->req = *req;
     g->req.no_cache |= !fxi_kv_can(eng->kv, FXI_KV_PREFIX);
     g->n_seq = n_seq;
-    if (!fill_group(eng, g, now_ms)) {
+    g->client = calloc(1, sizeof *g->client);
+    if (g->client) g->client->number = req->client;
+    if (!g->client || !fill_group(eng, g, now_ms)) {
         fxi_group_free(g);
         return fxi_fail(err, FX_ENOMEM, "no memory for a request");
     }
@@ -191,6 +193,7 @@ void fxi_group_free(fxi_group *g)
     disown_request(&g->req);
     for (int i = 0; i < g->n_seq; i++) fxi_seq_clear(&g->seq[i]);
     fxi_beam_free(g->beam);
+    free(g->client); // where it was never posted
     free(g->end);
     free(g);
 }

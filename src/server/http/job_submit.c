@@ -79,6 +79,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     }
     fx_request req = fxi_params_request(par, random_u64());
     req.tenant = domain.p;
+    req.client = job->client;
     req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
