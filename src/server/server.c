@@ -44,7 +44,7 @@ static bool has_negative(const fxi_server_options *o)
 {
     return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
            o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->ping_s < 0 || o->grace_s < 0;
+           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
@@ -60,6 +60,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (!o->idle_timeout_s) o->idle_timeout_s = 60;
     if (o->header_timeout_s == 0) o->header_timeout_s = 10;
     if (o->body_timeout_s == 0) o->body_timeout_s = 60;
+    if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
     if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "base/system/clock.h"
+#include "server/http/http.h"
 #include "server/waits.h"
 
 #define EMBED "/v1/embeddings"
@@ -238,6 +239,47 @@ static void test_stop_while_an_answer_waits_to_be_made(void **state)
     free(body);
 }
 
+// ---- slow readers -----------------------------------------------------------------------------
+
+// One that takes a byte now and then is cut off, whether its answer streams or is whole; one that
+// takes what comes is not.
+static void read_slowly(bool stream)
+{
+    fixture f = fixture_open((fxi_server_options){
+        .read_timeout_s = 0.5, .max_out_bytes = 256 * MIB, .max_queue_bytes = 256 * MIB});
+    fxi_buf body = {0};
+    fxi_buf_fmt(&body, "{\"prompt\":\"flood 160\",\"max_tokens\":160,\"stream\":%s}",
+                stream ? "true" : "false");
+    int slow = http_open(f.port);
+    http_post(slow, TEXT, body.p);
+    const double end_s = fxi_now_s() + WAIT_S;
+    char c;
+    while (fxi_peers_look(&f.srv->peers).counts.n_late == 0) {
+        assert_int_equal(read(slow, &c, 1), 1);
+        nap();
+        assert_true(fxi_now_s() < end_s);
+    }
+    int good = http_open(f.port);
+    http_post(good, TEXT, body.p);
+    http_reply r = http_read(good);
+    assert_int_equal(r.status, 200);
+    assert_false(r.cut);
+    assert_true(r.body.n > 9 * MIB);
+    http_reply_free(&r);
+    assert_int_equal(fxi_peers_look(&f.srv->peers).counts.n_late, 1);
+    close(slow), close(good);
+    wait_nothing_held(&f);
+    fxi_buf_free(&body);
+    fixture_close(&f);
+}
+
+static void test_slow_readers_are_cut_off(void **state)
+{
+    (void)state;
+    read_slowly(true);
+    read_slowly(false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_large_answers_are_billed_first),
         cmocka_unit_test(test_large_answers_that_nobody_waits_for),
         cmocka_unit_test(test_stop_while_an_answer_waits_to_be_made),
+        cmocka_unit_test(test_slow_readers_are_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

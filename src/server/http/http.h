@@ -151,6 +151,8 @@ struct fxi_http_job {
     // Guarded by server.mu.
     uint64_t serial;
     int fd;
+    double window_s;     // watch.c: a reader is measured from here on; 0: not yet
+    uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
 
     // Guarded by mu.
@@ -162,6 +164,8 @@ struct fxi_http_job {
     double last_out_s;
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
+    double unread_s;    // since when there has been something to send all the time; 0: there is not
+    uint64_t n_out;     // bytes that MHD has taken
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
     bool rendering;     // the reply has ended, and a worker is to make its body
     size_t body_bytes;  // billed for that body
@@ -188,6 +192,12 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+// MHD has taken n bytes of the answer, and so sent those before; 0: it has sent all that there is.
+// job.mu is held.
+void fxi_http_job_sent(fxi_http_job *job, size_t n);
+// Since when there has been something to read all the time, and how many bytes MHD has taken so
+// far; 0: there is nothing to read.
+double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out);
 // Whether the request came with an admin's key. Any thread that holds a reference.
 bool fxi_http_job_is_admin(const fxi_http_job *job);
 
@@ -217,8 +227,8 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
 // Whether the server takes work: it has a model and does not shut down.
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
 bool fxi_http_fail_loading(fxi_http_error *err); // false
-// Whether the tenant's requests may have this fx_request.priority.
-bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err);
+// Whether the tenant's requests may have the priority and the keep_priority of this one.
+bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err);
 
 // ---- watch.c: hang-ups, pings and deadlines ----------------------------------------------------
 

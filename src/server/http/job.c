@@ -243,6 +243,25 @@ void fxi_http_job_hangup(fxi_http_job *job)
     fxi_http_job_end(job, &e);
 }
 
+// ---- readers ----------------------------------------------------------------------------------
+
+void fxi_http_job_sent(fxi_http_job *job, size_t n)
+{
+    const double now_s = fxi_now_s();
+    if (!n || !job->unread_s) job->unread_s = n ? now_s : 0;
+    if (n) job->last_out_s = now_s;
+    job->n_out += n;
+}
+
+double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out)
+{
+    pthread_mutex_lock(&job->mu);
+    const double since_s = job->unread_s;
+    *n_out = job->n_out;
+    pthread_mutex_unlock(&job->mu);
+    return since_s;
+}
+
 // ---- pings ------------------------------------------------------------------------------------
 
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s)

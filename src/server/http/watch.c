@@ -1,6 +1,6 @@
 // watch.c - one thread that sees what MHD does not see while a connection is suspended: that the
 // client has gone, and that the stream has been silent for too long; and what MHD never sees: that
-// a client takes too long for its request (peers.h).
+// a client takes too long for its request (peers.h), or to read its answer.
 //
 // The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
 // eventfd, until the next ping or deadline is due. A socket is armed once (EPOLLONESHOT) and
@@ -9,10 +9,12 @@
 #include "server/http/http.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fail.h"         // defines: fxi_fail
@@ -20,6 +22,8 @@
 
 #define WAKE_SERIAL 0
 #define N_EVENT     64
+
+#define LEAST_BYTES_PER_S 1024 // that a client reads
 
 static void wake_watcher(fxi_watch *w)
 {
@@ -41,13 +45,41 @@ static void hang_up_locked(fxi_server *srv, uint64_t serial)
         if (j->serial == serial) fxi_http_job_hangup(j);
 }
 
+// Of n_out bytes, those that the client's machine has acknowledged.
+static uint64_t acked_bytes(const fxi_http_job *job, uint64_t n_out)
+{
+    int n_queued = 0;
+    if (ioctl(job->fd, SIOCOUTQ, &n_queued) || n_queued < 0) n_queued = 0;
+    return n_out > (uint64_t)n_queued ? n_out - (uint64_t)n_queued : 0;
+}
+
+// A client that always has something to read must take 1 KiB per second of it, measured over
+// read_timeout_s. What lies in the socket's buffer has not been taken. Returns when to look again.
+static double check_reader_locked(fxi_server *srv, fxi_http_job *job, double now_s)
+{
+    const double limit_s = srv->opt.read_timeout_s;
+    uint64_t n_out;
+    const double since_s = fxi_http_job_unread(job, &n_out);
+    if (!since_s) return now_s + limit_s;
+    const uint64_t ack = acked_bytes(job, n_out);
+    const bool is_new = job->window_s < since_s; // or it has caught up meanwhile
+    if (!is_new && now_s < job->window_s + limit_s) return job->window_s + limit_s;
+    if (!is_new && (double)(ack - job->window_ack) < limit_s * LEAST_BYTES_PER_S)
+        fxi_peers_cut(&srv->peers, job->peer);
+    job->window_s = now_s;
+    job->window_ack = ack;
+    return now_s + limit_s;
+}
+
 // Pings the streams that are due and cuts the connections that are late. Returns the seconds until
 // the next one; < 0: nothing to wait for.
 static double do_what_is_due_locked(fxi_server *srv)
 {
     double now_s = fxi_now_s(), next_s = fxi_peers_expire(&srv->peers, now_s);
-    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
         next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
+        next_s = fmin(next_s, check_reader_locked(srv, j, now_s));
+    }
     return isinf(next_s) ? -1 : fmax(next_s - now_s, 0);
 }
 
