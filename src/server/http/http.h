@@ -59,6 +59,7 @@ struct fxi_server {
     // before it is set.
     _Atomic(fx_engine *) eng;
     atomic_bool draining; // no new work is taken
+    atomic_bool asleep;   // the same, until an operator wakes it
 
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
@@ -224,8 +225,10 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
 
 // ---- permits.c: what is granted now. Any thread -------------------------------------------------
 
-// Whether the server takes work: it has a model and does not shut down.
+// Whether the server answers: it has a model and does not shut down; and takes requests for the
+// engine: it does not sleep.
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
+bool fxi_permit_request(fxi_server *srv, fxi_http_error *err);
 bool fxi_http_fail_loading(fxi_http_error *err); // false
 // Whether the tenant's requests may have the priority and the keep_priority of this one.
 bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err);
@@ -242,6 +245,8 @@ bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
 // Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
 int fxi_watch_abort(const fxi_http_job *but, const char *id);
+// Appends what the listed jobs are doing: members of a JSON list. False: out of memory.
+bool fxi_watch_list(fxi_server *srv, fxi_buf *b);
 void fxi_watch_wake(fxi_server *srv); // something is due earlier: a ping, a deadline
 
 // ---- job_work.c: from the I/O thread to a worker ----------------------------------------------

@@ -248,7 +248,8 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
     bool wanted = false;
-    if (!fxi_http_job_parse(job, api, &par, err)) return false;
+    if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, api, &par, err))
+        return false;
     const fx_request req = fxi_params_request(&par, 0);
     bool ok = fxi_permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
               prepare_reply(job, &par, &wanted, err);

@@ -13,6 +13,12 @@ bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
     return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
 }
 
+bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->asleep) return fxi_permit_work(srv, err);
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+}
+
 // What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
 bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
 {

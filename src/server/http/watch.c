@@ -7,6 +7,7 @@
 // carries its job's serial number instead of its address: an event fetched before the job was
 // removed finds nothing. A half-closed connection counts as a hang-up.
 #include "server/http/http.h"
+#include "server/reply/json_out.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -217,4 +218,35 @@ int fxi_watch_abort(const fxi_http_job *but, const char *id)
     }
     pthread_mutex_unlock(&srv->mu);
     return n;
+}
+
+static bool add_job(fxi_buf *b, fxi_http_job *job, double now_s)
+{
+    pthread_mutex_lock(&job->mu);
+    const fxi_reply *r = &job->reply;
+    const fxi_usage use = fxi_usage_of(r);
+    const char *state = !job->n_part       ? "reading"
+                        : !use.n_prompt    ? "queued"
+                        : !use.n_generated ? "prefill"
+                                           : "decode";
+    bool ok = fxi_buf_fmt(b, "{\"id\":") && fxi_json_cstr(b, r->id) &&
+              fxi_buf_str(b, ",\"request_id\":") && fxi_json_cstr(b, job->request_id) &&
+              fxi_buf_fmt(b,
+                          ",\"path\":\"%s\",\"tenant\":\"%s\",\"state\":\"%s\",\"age_s\":%.3f,"
+                          "\"choices\":%d,\"prompt_tokens\":%d,\"completion_tokens\":%d}",
+                          job->route->path, job->tenant->id, r->ended ? "sending" : state,
+                          now_s - job->started_s, r->n_left, use.n_prompt, use.n_generated);
+    pthread_mutex_unlock(&job->mu);
+    return ok;
+}
+
+bool fxi_watch_list(fxi_server *srv, fxi_buf *b)
+{
+    const double now_s = fxi_now_s();
+    bool ok = true;
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; ok && j; j = j->next)
+        ok = (j == srv->jobs || fxi_buf_str(b, ",")) && add_job(b, j, now_s);
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
 }
