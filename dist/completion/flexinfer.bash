@@ -40,6 +40,7 @@ _flexinfer() {
         'serve':--max-per-address) return ;;
         'serve':--header-timeout) return ;;
         'serve':--body-timeout) return ;;
+        'serve':--read-timeout) return ;;
         'serve':--idle-timeout) return ;;
         'serve':--drain-timeout) return ;;
         'serve':--max-body) return ;;
@@ -190,6 +191,7 @@ _flexinfer() {
                 --max-per-address
                 --header-timeout
                 --body-timeout
+                --read-timeout
                 --idle-timeout
                 --drain-timeout
                 --max-body

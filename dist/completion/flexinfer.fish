@@ -47,6 +47,7 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l max-connections -x -d 'most
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-per-address -x -d 'most of them from one address; 0: half of them, all from this machine'
 complete -c flexinfer -n '__flexinfer_runs serve' -l header-timeout -x -d 'seconds in which a request'\''s head must arrive; 0: 10'
 complete -c flexinfer -n '__flexinfer_runs serve' -l body-timeout -x -d 'seconds in which its body must follow; 0: 60'
+complete -c flexinfer -n '__flexinfer_runs serve' -l read-timeout -x -d 'seconds in which as many KiB of an answer must be read, while there is more; 0: 120'
 complete -c flexinfer -n '__flexinfer_runs serve' -l idle-timeout -x -d 'seconds after which a silent connection is closed; 0: 60'
 complete -c flexinfer -n '__flexinfer_runs serve' -l drain-timeout -x -d 'seconds that running answers have after SIGTERM; a second signal ends them at once'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-body -x -d 'largest body of a request; 0: 8M'

@@ -364,10 +364,10 @@ typedef enum fx_early_stop {
 
 typedef enum fx_task {
     FX_TASK_GENERATE = 0,
-    // The prompt becomes one vector. Of fx_request only prompt, n_dim, norm, priority, tenant,
-    // no_cache, keep_priority, keep_s, on_event and ud are read. There is one event: its finish is
-    // FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not depend on
-    // other requests, nor on what the cache held.
+    // The prompt becomes one vector. Of fx_request only prompt, n_dim, norm, priority, client,
+    // tenant, no_cache, keep_priority, keep_s, on_event and ud are read. There is one event: its
+    // finish is FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not
+    // depend on other requests, nor on what the cache held.
     FX_TASK_EMBED,
 } fx_task;
 
@@ -413,6 +413,11 @@ typedef struct fx_request {
     int n_prompt_top;        // this many; then the whole prompt is computed, cached or not
     int priority;       // -FX_MAX_PRIORITY .. FX_MAX_PRIORITY, higher goes first; one unit is worth
                         // 10 s of waiting, so that no request waits for ever
+    uint64_t client;    // whose it is: clients that wait with the same priority take turns, those
+                        // that have been served least first (tokens computed and generated, arXiv
+                        // 2401.00588); and one that has less than an eighth of the queue finds
+                        // room when others have filled it. 0: everybody who gives none, together
+                        // one client, and there is no such room
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
     bool no_cache;      // shares no prefix with other requests and records none
     int keep_priority;  // 0 .. 7: retention of its prompt in the prefix cache, higher stays longer
@@ -430,7 +435,8 @@ fx_request fx_request_default(void);
 // vocabulary, a parameter out of range, a task that the model does not do), FX_ECONTEXT (the prompt
 // alone fills the context or the KV budget, or a text to be embedded is longer than embd_tok),
 // FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue or
-// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events.
+// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error
+// there are no events.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and

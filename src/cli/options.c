@@ -43,6 +43,7 @@ static const fxi_opt rows[] = {
     {"max-per-address", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_per_address), FXI_CMD_SERVE, "most of them from one address; 0: half of them, all from this machine"},
     {"header-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(header_timeout_s), FXI_CMD_SERVE, "seconds in which a request's head must arrive; 0: 10"},
     {"body-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(body_timeout_s), FXI_CMD_SERVE, "seconds in which its body must follow; 0: 60"},
+    {"read-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(read_timeout_s), FXI_CMD_SERVE, "seconds in which as many KiB of an answer must be read, while there is more; 0: 120"},
     {"idle-timeout", 0, "S", FXI_OPT_INT, 0, 86400, "0", AT(idle_timeout_s), FXI_CMD_SERVE, "seconds after which a silent connection is closed; 0: 60"},
     {"drain-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "30", AT(drain_timeout_s), FXI_CMD_SERVE, "seconds that running answers have after SIGTERM; a second signal ends them at once"},
     {"max-body", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p40, "0", AT(max_body_bytes), FXI_CMD_SERVE, "largest body of a request; 0: 8M"},

@@ -17,6 +17,7 @@
 //     preempt                     groups that leave memory and come back
 //     cache                       prefixes recorded and matched
 //   group/                      requests as data
+//     waiting, clients            who is next, and what each client has been served
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
@@ -59,6 +60,8 @@ struct fx_engine {
     fxi_model *model;
     fxi_kv *kv;
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
+    int n_waiting_client;            // clients with groups in `waiting`
+    uint64_t n_pick, round_at;       // waiting.c
     int n_swapped;                   // sequences in the swap, or on their way there or back
     int n_leaving, n_coming;         // those on their way
     int n_planned_tok;               // in the last turn
@@ -80,6 +83,7 @@ struct fx_engine {
     pthread_cond_t wake;
     fxi_group *inbox_head, *inbox_tail;
     fxi_group *live;      // all groups that are not freed yet
+    fxi_client *client;   // those that have groups, and some that had
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread

@@ -226,6 +226,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
+    FX_TRY(fxi_budget_check_machine(eng, eng->opt.kv_memory_bytes, err));
     fxi_gguf *g;
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
@@ -271,6 +272,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
+    FX_TRY(fxi_budget_check_machine(eng, eng->opt.kv_memory_bytes, err));
     FX_TRY(check_swap_dir(&eng->opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
     FX_TRY(check_model_text(eng, out, err));
@@ -280,6 +282,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 void fxi_engine_unload(fx_engine *eng)
 {
     fxi_step_free(eng);
+    fxi_clients_free(eng);
     free(eng->reader);
     free(eng->end_tok);
     fxi_kv_close(eng->kv);

@@ -150,6 +150,19 @@ static int whole_tok_of(const kv_vtensor *k)
     return whole < INT32_MAX ? (int)whole : INT32_MAX;
 }
 
+// A budget below the largest chunk is the caller's mistake, anything else the system's.
+static fx_status fail_open(const kv_vtensor *k, uint64_t budget_bytes, vt_status st, fx_error *err)
+{
+    size_t most = 0;
+    for (int g = 0; g < k->layout.n_group; g++)
+        if (k->chunk[g].chunk_bytes > most) most = k->chunk[g].chunk_bytes;
+    if (st == VT_NOSPACE && most > budget_bytes)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "%llu bytes of KV memory; the smallest unit of it takes %zu",
+                        (unsigned long long)budget_bytes, most);
+    return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+}
+
 static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
@@ -162,8 +175,9 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {
         fxi_meter_cancel(k->meter, shape->vmm);
+        const fx_status failed = fail_open(k, cfg.budget_bytes, st, err);
         free(k);
-        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+        return failed;
     }
     k->kv.ops = &fxi_kv_vtensor;
     k->ctx_tok = shape->ctx_tok;

@@ -22,6 +22,7 @@
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
+#include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
 #include "server/http/http.h"
 #include "server/listen.h"
@@ -43,7 +44,7 @@ static bool has_negative(const fxi_server_options *o)
 {
     return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
            o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->ping_s < 0 || o->grace_s < 0;
+           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
@@ -59,6 +60,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (!o->idle_timeout_s) o->idle_timeout_s = 60;
     if (o->header_timeout_s == 0) o->header_timeout_s = 10;
     if (o->body_timeout_s == 0) o->body_timeout_s = 60;
+    if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
     if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one
@@ -130,16 +132,14 @@ fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
     return st;
 }
 
-// FNV-1a over what decides an answer: the program, the weights, the kernels.
+// A hash of what decides an answer: the program, the weights, the kernels.
 static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
 {
     char text[512];
     snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
              (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
-    uint64_t h = 0xcbf29ce484222325u;
-    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
-             (unsigned long long)(h & 0xffffffffffffu));
+             (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
 }
 
 // ---- start ------------------------------------------------------------------------------------

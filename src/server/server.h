@@ -41,6 +41,8 @@ typedef struct fxi_server_options {
     int idle_timeout_s;      // a connection without traffic is closed after this time; 0: 60
     double header_timeout_s; // a request's head must be complete by then; 0: 10
     double body_timeout_s;   // and its body so long after the head; 0: 60
+    double read_timeout_s;   // who does not take so many KiB of an answer in as many seconds, while
+                             // there is more, is cut off; 0: 120
     double ping_s;           // a silent stream gets a comment line after this time; 0: 15
     double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
     int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most

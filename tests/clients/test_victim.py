@@ -102,6 +102,31 @@ class Victim(unittest.TestCase):
             self.check_victim(server, 1)
             self.assertFalse(self.has_ended(other))
 
+    def test_goes_before_a_flood_of_another_tenant(self):
+        """With two places for sequences, a tenant whose hundred requests came first is served in turn with another, who
+        has one at a time: most of the flood still waits when the other has all answers."""
+        with tempfile.NamedTemporaryFile("w", prefix="flexinfer-keys-") as keys:
+            keys.write("flood sk-flood\nvictim sk-victim\n")
+            keys.flush()
+            server = self.serve("--max-seq", 2, "--api-key-file", keys.name, key="sk-victim")
+            flood = {"prompt": "A dog", "max_tokens": 120, "temperature": 1, "ignore_eos": True}
+            with contextlib.ExitStack() as stack:
+                for i in range(100):
+                    one = stack.enter_context(server.connect())
+                    one.sendall(serving.request_bytes("/v1/completions", flood | {"seed": i},
+                                                      headers="Authorization: Bearer sk-flood\r\n"))
+                self.wait_waiting(server, 90)
+                self.check_victim(server, 1)
+                self.assertGreater(server.stats()["n_waiting"], 50)
+            server.wait_idle()
+
+    @staticmethod
+    def wait_waiting(server, n):
+        end_s = time.monotonic() + 60
+        while server.stats()["n_waiting"] < n:
+            assert time.monotonic() < end_s
+            time.sleep(0.005)
+
     @staticmethod
     def has_ended(connection):
         """Whether the whole stream can be read without waiting."""

@@ -55,6 +55,7 @@ struct fx_engine {
     int n_open;     // tokens that "gate" requests may emit
     fake_counts counts;
     fake_seen seen;
+    char text[FAKE_N_TEXT][FAKE_TEXT_BYTES]; // of what was submitted
 };
 
 // ---- the engine thread ------------------------------------------------------------------------
@@ -256,6 +257,7 @@ static void remove_locked(fx_engine *e, fake_request *r)
 static bool is_held(const fx_engine *e, const fake_request *r)
 {
     bool gate = !strcmp(r->kind, "gate");
+    if (gate && r->req.task == FX_TASK_EMBED) return !e->n_open;
     return !strcmp(r->kind, "stuck") || (gate && r->pos < r->n_token && r->pos >= e->n_open);
 }
 
@@ -613,6 +615,9 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
     read_order(r);
     if (req->task == FX_TASK_EMBED) r->n_token = 0;
     pthread_mutex_lock(&e->mu);
+    const int n = e->counts.n_submitted;
+    if (n < FAKE_N_TEXT)
+        snprintf(e->text[n], sizeof e->text[n], "%.*s", FAKE_TEXT_BYTES - 1, r->text);
     r->id = *id = (uint64_t)++e->counts.n_submitted;
     e->counts.n_running++;
     remember_locked(e, req);
@@ -647,6 +652,13 @@ const fake_seen *fake_engine_last(fx_engine *e)
     pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
     pthread_mutex_unlock(&e->mu);
     return &e->seen;
+}
+
+const char *fake_engine_text(fx_engine *e, int i)
+{
+    pthread_mutex_lock(&e->mu); // after the submission, on whichever thread that was
+    pthread_mutex_unlock(&e->mu);
+    return e->text[i];
 }
 
 void fake_engine_abilities(fx_engine *e, bool generates, bool embeds)

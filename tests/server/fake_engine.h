@@ -19,7 +19,8 @@
 //     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
 // With FX_TASK_EMBED the prompt's text becomes a vector of 8 numbers: number i is the count of its
 // bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
-// "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too.
+// "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too;
+// "gate" waits for the first fake_engine_open.
 // Texts of more than 512 tokens are too long to embed; fake_engine_abilities switches tasks off.
 // Logprobs: a token of an answer has -0.5 and is the likeliest, before the ids that follow it with
 // one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
@@ -61,6 +62,9 @@ typedef struct fake_seen {
 } fake_seen;
 
 const fake_seen *fake_engine_last(fx_engine *eng);
+// The text of the i-th prompt submitted, from 0: of the first FAKE_N_TEXT, their first bytes.
+enum { FAKE_N_TEXT = 64, FAKE_TEXT_BYTES = 24 };
+const char *fake_engine_text(fx_engine *eng, int i);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // Lets every "gate" request emit its first n_token tokens.

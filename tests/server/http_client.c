@@ -12,28 +12,46 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static int open_to(const struct sockaddr *a, socklen_t n)
+static int open_socket(int family)
 {
-    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval limit = {.tv_sec = 60};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+static int connect_to(int fd, const struct sockaddr *a, socklen_t n)
+{
     if (!connect(fd, a, n)) return fd;
     perror("connect");
     abort();
 }
 
-int http_open(int port)
+static struct sockaddr_in loopback(int port, int host)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return open_to((struct sockaddr *)&a, sizeof a);
+    a.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~255u) | (unsigned)host);
+    return a;
+}
+
+int http_open_from(int port, int host)
+{
+    const struct sockaddr_in here = loopback(0, host), there = loopback(port, 1);
+    int fd = open_socket(AF_INET);
+    if (bind(fd, (const struct sockaddr *)&here, sizeof here)) perror("bind");
+    return connect_to(fd, (const struct sockaddr *)&there, sizeof there);
+}
+
+int http_open(int port)
+{
+    return http_open_from(port, 1);
 }
 
 int http_open_v6(int port)
 {
     struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     a.sin6_addr = in6addr_loopback;
-    return open_to((struct sockaddr *)&a, sizeof a);
+    return connect_to(open_socket(AF_INET6), (struct sockaddr *)&a, sizeof a);
 }
 
 static void send_all(int fd, const char *p, size_t n)

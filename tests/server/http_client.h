@@ -12,6 +12,7 @@ typedef struct http_reply {
 
 int http_open(int port);    // a connected socket with a time limit of 60 s on every read, a guard
 int http_open_v6(int port); // to ::1
+int http_open_from(int port, int host); // the same from 127.0.0.HOST: another client's address
 __attribute__((format(printf, 2, 3))) void http_send(int fd, const char *fmt, ...);
 void http_post(int fd, const char *path, const char *body); // keep-alive
 http_reply http_read(int fd);                               // one response, not a byte more

@@ -293,6 +293,24 @@ static void test_connections_are_counted_by_address(void **state)
     for (int i = 0; i < FXI_N_VISITOR_BUCKET; i++) assert_null(c.bucket[i]);
 }
 
+// ---- clients ------------------------------------------------------------------------------------
+
+// A tenant is one client with all its keys and from anywhere; without keys an address is one.
+static void test_clients_are_tenants_or_addresses(void **state)
+{
+    static const fxi_tenant ann = {.id = "ann", .salt = "key:ann"},
+                            again = {.id = "ann", .salt = "key:ann"},
+                            bob = {.id = "bob", .salt = "key:bob"};
+    const fxi_tenant *none = fxi_tenant_anonymous();
+    const fxi_address here = {{[15] = 1}}, there = {{[15] = 2}};
+    (void)state;
+    assert_true(fxi_tenant_client(&ann, &here) == fxi_tenant_client(&again, &there));
+    assert_true(fxi_tenant_client(&ann, &here) != fxi_tenant_client(&bob, &here));
+    assert_true(fxi_tenant_client(none, &here) == fxi_tenant_client(none, &here));
+    assert_true(fxi_tenant_client(none, &here) != fxi_tenant_client(none, &there));
+    assert_true(fxi_tenant_client(none, &here) != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_no_client_can_name_the_domain_of_another),
         cmocka_unit_test(test_one_network_is_one_address),
         cmocka_unit_test(test_connections_are_counted_by_address),
+        cmocka_unit_test(test_clients_are_tenants_or_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

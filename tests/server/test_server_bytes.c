@@ -14,76 +14,8 @@
 
 #include "base/system/clock.h"
 #include "base/system/pages.h"
-#include "server/fake_engine.h"
 #include "server/http/http.h"
-#include "server/http_client.h"
-
-#define TEXT   "/v1/completions"
-#define WAIT_S 60.0 // a guard: whatever is waited for happens at once
-#define MIB    ((size_t)1 << 20)
-
-typedef struct fixture {
-    fx_engine *eng;
-    fxi_server *srv;
-    int port;
-} fixture;
-
-static fixture begin(fxi_server_options opt)
-{
-    fixture f = {.eng = fake_engine_new()};
-    fx_error err;
-    if (fxi_server_start(f.eng, &opt, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
-    f.port = fxi_server_port(f.srv);
-    return f;
-}
-
-static void end(fixture *f)
-{
-    fxi_server_stop(f->srv);
-    fx_engine_close(f->eng);
-}
-
-static void nap(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-}
-
-static fxi_ledger_gauges ledger(const fixture *f)
-{
-    fxi_ledger_gauges g;
-    fxi_ledger_read(f->srv->ledger, &g);
-    return g;
-}
-
-// Waits until the ledger holds this much of a kind.
-static void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
-{
-    for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
-        size_t n = ledger(f).of_bytes[of];
-        if (n >= least && n <= most) return;
-        if (fxi_now_s() > end_s) fail_msg("%s: still %zu bytes", fxi_bytes_name(of), n);
-    }
-}
-
-static void wait_empty(const fixture *f)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; ledger(f).used_bytes; nap())
-        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", ledger(f).used_bytes);
-}
-
-static void expect(http_reply r, int status, const char *in_body)
-{
-    if (r.status != status || r.cut || !r.body.p || !strstr(r.body.p, in_body))
-        fail_msg("want %d with '%s', got %d%s: %.300s", status, in_body, r.status,
-                 r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");
-    http_reply_free(&r);
-}
-
-static void expect_small(const fixture *f)
-{
-    expect(http_call(f->port, "POST", TEXT, "{\"prompt\":\"say hi\"}"), 200, "\"text\":\"hi\"");
-    expect(http_call(f->port, "GET", "/health", NULL), 200, "ok");
-}
+#include "server/waits.h"
 
 // ---- bodies -----------------------------------------------------------------------------------
 
@@ -93,7 +25,8 @@ static void test_half_sent_bodies_are_bounded(void **state)
 {
     (void)state;
     int fd[150];
-    fixture f = begin((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
+    fixture f =
+        fixture_open((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
     for (int i = 0; i < 150; i++) {
         fd[i] = http_open(f.port);
         http_send(fd[i],
@@ -102,7 +35,7 @@ static void test_half_sent_bodies_are_bounded(void **state)
                   MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
-    for (double end_s = fxi_now_s() + WAIT_S; ledger(&f).n_refused < 136; nap())
+    for (double end_s = fxi_now_s() + WAIT_S; server_ledger(&f).n_refused < 136; nap())
         assert_true(fxi_now_s() < end_s);
     int late = http_open(f.port); // is told before it sends
     http_send(
@@ -113,13 +46,13 @@ static void test_half_sent_bodies_are_bounded(void **state)
         MIB);
     http_reply r = http_read(late);
     assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
-    expect(r, 503, "\"code\":\"overloaded\"");
+    expect_reply(r, 503, "\"code\":\"overloaded\"");
     close(late);
     expect_small(&f);
-    assert_true(ledger(&f).peak_bytes <= 15 * MIB);
+    assert_true(server_ledger(&f).peak_bytes <= 15 * MIB);
     for (int i = 0; i < 150; i++) close(fd[i]);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 // A chunked body is billed as it comes.
@@ -127,7 +60,7 @@ static void test_chunked_bodies_are_bounded(void **state)
 {
     (void)state;
     static char piece[1001];
-    fixture f = begin((fxi_server_options){.max_queue_bytes = MIB, .max_body_bytes = MIB});
+    fixture f = fixture_open((fxi_server_options){.max_queue_bytes = MIB, .max_body_bytes = MIB});
     int fd[4];
     memset(piece, ' ', sizeof piece - 1);
     for (int i = 0; i < 4; i++) {
@@ -136,7 +69,7 @@ static void test_chunked_bodies_are_bounded(void **state)
                          "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
-    for (double end_s = fxi_now_s() + WAIT_S; !ledger(&f).n_refused; nap())
+    for (double end_s = fxi_now_s() + WAIT_S; !server_ledger(&f).n_refused; nap())
         assert_true(fxi_now_s() < end_s);
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
@@ -146,10 +79,10 @@ static void test_chunked_bodies_are_bounded(void **state)
         assert_true(r.status == 503 || r.status == 400);
         http_reply_free(&r);
     }
-    assert_true(n_bad < 4 && ledger(&f).peak_bytes <= MIB);
+    assert_true(n_bad < 4 && server_ledger(&f).peak_bytes <= MIB);
     for (int i = 0; i < 4; i++) close(fd[i]);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 // ---- many huge requests -----------------------------------------------------------------------
@@ -163,17 +96,6 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// A body of n_bytes: a stop string, a bias, an array, whatever `before` and `after` say.
-static char *huge_body(const char *before, const char *fill, const char *after, size_t n_bytes)
-{
-    fxi_buf b = {0};
-    fxi_buf_reserve(&b, n_bytes);
-    fxi_buf_str(&b, before);
-    while (b.n + strlen(fill) + strlen(after) < n_bytes) fxi_buf_str(&b, fill);
-    fxi_buf_str(&b, after);
-    return b.p;
-}
-
 // Stop strings are held by the engine with what it takes to find them, and by the reply, which
 // names them. All of it is billed for as long as the request runs.
 static void test_stop_strings_are_billed(void **state)
@@ -184,7 +106,7 @@ static void test_stop_strings_are_billed(void **state)
     at += sprintf(at, "{\"prompt\":\"stuck\",\"stop\":[");
     for (int i = 0; i < N; i++) at += sprintf(at, "%s\"%0*d\"", i ? "," : "", STOP_BYTES, i);
     sprintf(at, "]}");
-    fixture f = begin((fxi_server_options){.max_queue_bytes = 64 * MIB});
+    fixture f = fixture_open((fxi_server_options){.max_queue_bytes = 64 * MIB});
     int fd = http_open(f.port);
     http_post(fd, TEXT, stop);
     wait_held(&f, FXI_BYTES_QUEUE, 5 * N * STOP_BYTES, 6 * N * STOP_BYTES);
@@ -192,8 +114,8 @@ static void test_stop_strings_are_billed(void **state)
     wait_held(&f, FXI_BYTES_TREE, 0, 0);
     wait_held(&f, FXI_BYTES_BODY, 0, 0);
     http_reset(fd);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 // Logprobs of prompts, an echo and ids are kept until the answer is whole, and billed as they come.
@@ -203,17 +125,17 @@ static void test_what_a_reply_keeps_is_billed(void **state)
     enum { N_TOK = 3000, PROB_BYTES = 40 };
     char *body = huge_body("{\"prompt\":\"gate 2 ", "x",
                            "\",\"echo\":true,\"logprobs\":5,\"prompt_logprobs\":5}", N_TOK + 80);
-    fixture f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){0});
     int fd = http_open(f.port);
     http_post(fd, TEXT, body);
     wait_held(&f, FXI_BYTES_ANSWER, 9 * N_TOK, 50 * N_TOK); // the echo, and its offsets
     fake_engine_open(f.eng, 1);
     wait_held(&f, FXI_BYTES_ANSWER, 6 * N_TOK * PROB_BYTES, (size_t)8 * MIB);
     fake_engine_open(f.eng, 2);
-    expect(http_read(fd), 200, "prompt_logprobs");
+    expect_reply(http_read(fd), 200, "prompt_logprobs");
     close(fd);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
     free(body);
 }
 
@@ -226,13 +148,13 @@ static void test_outcomes_are_billed(void **state)
         huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
     char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
     char *ids = huge_body("{\"tokens\":[263", ",263", "]}", MIB / 2);
-    fixture f = begin((fxi_server_options){.max_queue_bytes = 4 * MIB});
-    expect(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
-    expect(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
-    expect(http_call(f.port, "POST", "/tokenize", text), 413, "request_too_large");
-    expect(http_call(f.port, "POST", "/detokenize", ids), 413, "request_too_large");
-    wait_empty(&f);
-    end(&f);
+    fixture f = fixture_open((fxi_server_options){.max_queue_bytes = 4 * MIB});
+    expect_reply(http_call(f.port, "POST", "/apply-template", chat), 413, "request_too_large");
+    expect_reply(http_call(f.port, "POST", "/v1/chat/completions", chat), 413, "request_too_large");
+    expect_reply(http_call(f.port, "POST", "/tokenize", text), 413, "request_too_large");
+    expect_reply(http_call(f.port, "POST", "/detokenize", ids), 413, "request_too_large");
+    wait_nothing_held(&f);
+    fixture_close(&f);
     free(chat);
     free(text);
     free(ids);
@@ -284,14 +206,14 @@ static void test_huge_requests_leave_nothing(void **state)
         huge_body("{\"prompt\":\"say a\",\"x\":[1", ",[1]", "]}", MIB),
         huge_body("{\"prompt\":\"", "prompt ", "\"}", 4 * MIB),
     };
-    fixture f = begin((fxi_server_options){.max_queue_bytes = LIMIT_MIB * MIB});
+    fixture f = fixture_open((fxi_server_options){.max_queue_bytes = LIMIT_MIB * MIB});
     client c[N_CLIENT];
     size_t before = resident_bytes(), most = 0;
     for (int i = 0; i < N_CLIENT; i++) {
         c[i] = (client){.port = f.port, .body = body, .n_body = 5};
         pthread_create(&c[i].thread, NULL, send_bodies, &c[i]);
     }
-    while (fake_engine_counts(f.eng).n_submitted < 40 && ledger(&f).n_refused < 120) {
+    while (fake_engine_counts(f.eng).n_submitted < 40 && server_ledger(&f).n_refused < 120) {
         size_t now = resident_bytes();
         if (now > most) most = now;
         nap();
@@ -305,12 +227,12 @@ static void test_huge_requests_leave_nothing(void **state)
     assert_int_equal(n_ok + n_refused, 25 * N_CLIENT);
     assert_true(n_ok > 0);
     expect_small(&f);
-    wait_empty(&f);
+    wait_nothing_held(&f);
     wait_resident(before + LEFT_MIB * MIB);
     if (most > before + (LIMIT_MIB + SLACK_MIB) * MIB)
         fail_msg("%zu MiB more", (most - before) / MIB);
-    assert_true(ledger(&f).peak_bytes <= LIMIT_MIB * MIB);
-    end(&f);
+    assert_true(server_ledger(&f).peak_bytes <= LIMIT_MIB * MIB);
+    fixture_close(&f);
     for (size_t i = 0; i < 5; i++) free(body[i]);
 }
 
@@ -323,7 +245,8 @@ static void test_unread_answers_are_bounded(void **state)
     (void)state;
     enum { N = 24 };
     int fd[N];
-    fixture f = begin((fxi_server_options){.max_queue_bytes = 8 * MIB, .max_out_bytes = 64 * MIB});
+    fixture f =
+        fixture_open((fxi_server_options){.max_queue_bytes = 8 * MIB, .max_out_bytes = 64 * MIB});
     for (int i = 0; i < N; i++) {
         fd[i] = http_open(f.port);
         http_post(fd[i], TEXT, "{\"prompt\":\"flood 400\",\"max_tokens\":400,\"stream\":true}");
@@ -333,24 +256,18 @@ static void test_unread_answers_are_bounded(void **state)
     assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
     assert_true(fake_engine_counts(f.eng).n_cancelled > 0);
     // Beyond half the limit by one token of each, in a buffer that doubles.
-    assert_true(ledger(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
+    assert_true(server_ledger(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
     expect_small(&f);
     http_reply r = http_read(fd[0]);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.body.p, "data: [DONE]\n\n"));
     http_reply_free(&r);
     for (int i = 0; i < N; i++) close(fd[i]);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 // ---- workers ----------------------------------------------------------------------------------
-
-static void wait_grinding(const fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_grinding(f->eng) != n; nap())
-        if (fxi_now_s() > end_s) fail_msg("still %d grinding", fake_engine_grinding(f->eng));
-}
 
 // While large prompts are being tokenized, small requests, streams and /health are served.
 static void test_large_work_holds_nobody_up(void **state)
@@ -359,7 +276,7 @@ static void test_large_work_holds_nobody_up(void **state)
     enum { N = 8 };
     int fd[N];
     char *large = huge_body("{\"prompt\":\"grind", " 1", "\"}", 200000);
-    fixture f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){0});
     int stream = http_open(f.port);
     http_post(stream, TEXT, "{\"prompt\":\"gate 2\",\"stream\":true}");
     for (int i = 0; i < N; i++) {
@@ -375,12 +292,12 @@ static void test_large_work_holds_nobody_up(void **state)
     assert_int_equal(fake_engine_grinding(f.eng), 1);
     fake_engine_release(f.eng);
     for (int i = 0; i < N; i++) {
-        expect(http_read(fd[i]), 400, "context_length_exceeded");
+        expect_reply(http_read(fd[i]), 400, "context_length_exceeded");
         close(fd[i]);
     }
     close(stream);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
     free(large);
 }
 
@@ -389,7 +306,7 @@ static void test_large_work_holds_nobody_up(void **state)
 static void test_hang_up_before_submission(void **state)
 {
     (void)state;
-    fixture f = begin((fxi_server_options){.n_worker = 1});
+    fixture f = fixture_open((fxi_server_options){.n_worker = 1});
     int busy = http_open(f.port), queued = http_open(f.port), last = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\",\"stream\":true}");
     wait_grinding(&f, 1);
@@ -406,11 +323,11 @@ static void test_hang_up_before_submission(void **state)
         pthread_mutex_unlock(&f.srv->mu);
     }
     fake_engine_release(f.eng);
-    expect(http_read(last), 200, "done");
+    expect_reply(http_read(last), 200, "done");
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 1);
     close(last);
-    wait_empty(&f);
-    end(&f);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 static void *stop_server(void *srv)
@@ -423,7 +340,7 @@ static void *stop_server(void *srv)
 static void test_stop_while_work_waits(void **state)
 {
     (void)state;
-    fixture f = begin((fxi_server_options){.n_worker = 1, .grace_s = 30});
+    fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
     int busy = http_open(f.port), queued = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
@@ -433,8 +350,8 @@ static void test_stop_while_work_waits(void **state)
     while (g.n_small < 1);
     pthread_t stopper;
     pthread_create(&stopper, NULL, stop_server, f.srv);
-    expect(http_read(busy), 503, "draining");
-    expect(http_read(queued), 503, "draining");
+    expect_reply(http_read(busy), 503, "draining");
+    expect_reply(http_read(queued), 503, "draining");
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
@@ -460,7 +377,7 @@ void __wrap_fxi_heap_trim(void)
 static void test_heap_is_trimmed_when_idle(void **state)
 {
     (void)state;
-    fixture f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){0});
     int stuck = http_open(f.port);
     http_post(stuck, TEXT, "{\"prompt\":\"stuck\"}");
     for (double end_s = fxi_now_s() + WAIT_S; !fake_engine_counts(f.eng).n_running; nap())
@@ -475,7 +392,7 @@ static void test_heap_is_trimmed_when_idle(void **state)
         assert_true(fxi_now_s() < end_s);
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
     assert_int_equal(atomic_load(&n_trim), 1);
-    end(&f);
+    fixture_close(&f);
 }
 
 int main(void)

@@ -303,6 +303,29 @@ static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
     }
 }
 
+// What stays longer in the cache goes by the same right; an admin's endpoint needs none.
+#define KEEP(n) "{\"prompt\":\"say a\",\"keep_priority\":" n "}"
+
+static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
+{
+    (void)state;
+    const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\nops sk-ops admin\n");
+    fixture f = fixture_open((fxi_server_options){.key_file = file});
+    expect(ask(&f, TEXT, AS("sk-low"), KEEP("1")), 403, NULL, "\"param\":\"keep_priority\"");
+    expect(ask(&f, TEXT, AS("sk-high"), KEEP("6")), 403, NULL, "priority_not_allowed");
+    expect(ask(&f, TEXT, AS("sk-ops"), KEEP("1")), 403, NULL, "priority_not_allowed");
+    assert_int_equal(submitted(&f), 0);
+    expect(ask(&f, TEXT, AS("sk-low"), KEEP("0")), 200, NULL, NULL);
+    expect(ask(&f, TEXT, AS("sk-high"), KEEP("5")), 200, NULL, NULL);
+    assert_int_equal(fake_engine_last(f.eng)->req.keep_priority, 5);
+    expect(ask(&f, "/admin/cache/retain", AS("sk-ops"), KEEP("7")), 200, NULL, NULL);
+    fixture_close(&f);
+    unlink(file);
+    f = fixture_open((fxi_server_options){.allow_priority = true});
+    expect(ask(&f, TEXT, "Host: localhost\r\n", KEEP("7")), 200, NULL, NULL);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_without_keys_caches_are_shared_as_the_option_says),
         cmocka_unit_test(test_a_priority_is_within_what_the_key_may),
         cmocka_unit_test(test_without_keys_a_priority_is_raised_by_option_only),
+        cmocka_unit_test(test_a_prompt_is_kept_within_what_the_key_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

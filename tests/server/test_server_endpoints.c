@@ -214,6 +214,13 @@ static void test_admin_endpoints_need_an_admin(void **state)
         {"GET", "/admin/budget", NULL},
         {"POST", "/admin/budget", "{\"kv_memory_bytes\":5000}"},
         {"POST", "/admin/abort", "{\"id\":\"a\"}"},
+        {"POST", "/abort", "{\"id\":\"a\"}"},
+        {"GET", "/slots", NULL},
+        {"GET", "/kv", NULL},
+        {"GET", "/limits", NULL},
+        {"POST", "/sleep", ""},
+        {"POST", "/wake_up", ""},
+        {"GET", "/is_sleeping", NULL},
     };
     (void)state;
     fixture open = fixture_open((fxi_server_options){0}); // without keys
@@ -244,6 +251,69 @@ static void test_cache_and_budget(void **state)
     fixture_expect_in(&f, "/admin/budget", "{\"kv_memory_bytes\":5}", 400,
                       "\"param\":\"kv_memory_bytes\"");
     fixture_expect_in(&f, "/admin/budget", "{}", 400, "\"code\":\"missing_required_parameter\"");
+}
+
+// Requests under way are shown without their texts; an id from there ends one.
+static void test_slots_and_abort(void **state)
+{
+    (void)state;
+    expect_get("/slots", "{\"object\":\"list\",\"data\":[]}");
+    fixture mine = f;
+    const int fd = http_open(f.port);
+    const char *body = "{\"prompt\":\"gate 2 secret\",\"stream\":true,\"request_id\":\"mine\"}";
+    http_send(fd,
+              "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+              "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+              mine.key, strlen(body), body);
+    fake_engine_open(f.eng, 1);
+    http_reply r = http_read_until(fd, "\"text\":\"1\"");
+    http_reply_free(&r);
+    fxi_buf b = fixture_call(&f, "GET", "/slots", NULL, 200);
+    assert_non_null(strstr(b.p, "{\"id\":\"cmpl-mine\",\"request_id\":\"req-"));
+    assert_non_null(strstr(b.p, "\"path\":\"/v1/completions\",\"tenant\":\"root\",\"state\":"
+                                "\"decode\",\"age_s\":"));
+    assert_non_null(strstr(b.p, "\"choices\":1,\"prompt_tokens\":14,\"completion_tokens\":1}]}"));
+    assert_null(strstr(b.p, "secret"));
+    fxi_buf_free(&b);
+    fixture_expect(&f, "/abort", "{\"id\":\"cmpl-mine\"}", "{\"aborted\":1}");
+    close(fd);
+    assert_true(fake_engine_wait_idle(f.eng, 60));
+}
+
+static void test_limits_are_told(void **state)
+{
+    (void)state;
+    expect_get("/limits", "{\"max_model_len\":4096,\"max_choices\":1024,\"max_logprobs\":20,"
+                          "\"max_body_bytes\":8388608,");
+    expect_get("/kv", "\"mapped_bytes\":123456789012");
+}
+
+// Asleep, the server refuses requests for the engine, and nothing else, until it is woken.
+static void test_sleep(void **state)
+{
+    (void)state;
+    const int n_cleared = fake_engine_counts(f.eng).n_cleared;
+    fixture_expect(&f, "/sleep", "", "{\"is_sleeping\":true}");
+    assert_int_equal(fake_engine_counts(f.eng).n_cleared, n_cleared + 1);
+    fixture_expect_in(&f, "/v1/completions", "{\"prompt\":\"say a\"}", 503,
+                      "\"code\":\"sleeping\"");
+    fixture_expect_in(&f, "/v1/embeddings", "{\"input\":\"a\"}", 503, "\"code\":\"sleeping\"");
+    fxi_buf b = fixture_call(&f, "GET", "/ready", NULL, 503);
+    fxi_buf_free(&b);
+    expect_get("/health", "\"status\":\"ok\"");
+    expect_get("/is_sleeping", "true");
+    fixture_expect_in(&f, "/tokenize", "{\"prompt\":\"a\"}", 200, "tokens");
+    fixture_expect(&f, "/wake_up", "", "{\"is_sleeping\":false}");
+    fixture_expect_in(&f, "/v1/completions", "{\"prompt\":\"say a\"}", 200, "\"text\":\"a\"");
+}
+
+// What other servers have and this one does not is named.
+static void test_other_paths_are_named(void **state)
+{
+    static const char *const paths[] = {"/v1/responses", "/v1/messages", "/v1/audio/speech"};
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        fixture_expect_in(&f, paths[i], "{}", 404, paths[i]);
 }
 
 // A retained prompt is computed and nothing is generated.
@@ -324,7 +394,8 @@ static void test_unknown_fields_are_logged(void **state)
 {
     fxi_buf lines = {0};
     (void)state;
-    fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
+    fixture g =
+        fixture_open((fxi_server_options){.n_io_thread = 1, .log = keep_line, .log_ud = &lines});
     fixture_expect_in(&g, "/v1/completions",
                       "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,
                       "\"text\":\"a\"");
@@ -353,6 +424,10 @@ int main(void)
         cmocka_unit_test(test_a_model_does_what_it_can),
         cmocka_unit_test(test_admin_endpoints_need_an_admin),
         cmocka_unit_test(test_cache_and_budget),
+        cmocka_unit_test(test_slots_and_abort),
+        cmocka_unit_test(test_limits_are_told),
+        cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_other_paths_are_named),
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_operators_choose),

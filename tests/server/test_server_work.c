@@ -235,6 +235,33 @@ static void test_small_work_passes_large_work(void **state)
     assert_string_equal(seen.order, "acb");
 }
 
+// Wherever it stands in its lane; the order of the others stays.
+static void test_dropped_work_never_runs(void **state)
+{
+    static const char *const what[] = {"a1", "b1", "c1", "d2", "e2", "f3", "A1", "B1"};
+    static const int dropped[] = {0, 4, 5, 7};
+    (void)state;
+    item gate = {{.run = run_gate}, 0}, it[COUNT(what)], never = {{.run = run_item}, 'x'};
+    fxi_workers *ws = begin_workers(1);
+    assert_false(fxi_workers_drop(ws, &never.work));
+    fxi_workers_post(ws, &gate.work);
+    wait_for(&seen.n_gated, 1);
+    assert_false(fxi_workers_drop(ws, &gate.work)); // a worker has it
+    post_items(ws, it, what, COUNT(what));
+    for (size_t i = 0; i < COUNT(dropped); i++) {
+        assert_true(fxi_workers_drop(ws, &it[dropped[i]].work));
+        assert_false(fxi_workers_drop(ws, &it[dropped[i]].work));
+    }
+    fxi_workers_gauges g;
+    fxi_workers_read(ws, &g);
+    assert_int_equal(g.n_small, 3);
+    assert_int_equal(g.n_large, 1);
+    fxi_workers_post(ws, &it[4].work); // once more: behind its lane's first
+    open_gates();
+    fxi_workers_stop(ws);
+    assert_string_equal(seen.order, "bAdce");
+}
+
 static void note_idle(void *ud)
 {
     (void)ud;
@@ -270,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_body_is_billed_before_it_grows),
         cmocka_unit_test(test_lanes_and_classes_take_turns),
         cmocka_unit_test(test_small_work_passes_large_work),
+        cmocka_unit_test(test_dropped_work_never_runs),
         cmocka_unit_test(test_idle_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,13 +106,27 @@ static uint64_t physical_bytes(void)
     return n_page > 0 && page_bytes > 0 ? (uint64_t)n_page * (uint64_t)page_bytes : NO_LIMIT;
 }
 
-static uint64_t machine_left_bytes(const char *root)
+// A line of /proc/meminfo; NO_LIMIT if it is not there.
+static uint64_t meminfo_bytes(const char *root, const char *key)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
-    if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= PATH_BYTES) return physical_bytes();
+    if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= PATH_BYTES) return NO_LIMIT;
     read_text_file(path, text);
-    uint64_t kib = number_after(text, "MemAvailable:");
-    return kib < ABSURD_BYTES / 1024 ? kib * 1024 : physical_bytes();
+    uint64_t kib = number_after(text, key);
+    return kib < ABSURD_BYTES / 1024 ? kib * 1024 : NO_LIMIT;
+}
+
+static uint64_t machine_left_bytes(const char *root)
+{
+    uint64_t left = meminfo_bytes(root, "MemAvailable:");
+    return left == NO_LIMIT ? physical_bytes() : left;
+}
+
+static uint64_t machine_bytes(const char *root)
+{
+    uint64_t ram = meminfo_bytes(root, "MemTotal:"), swap = meminfo_bytes(root, "SwapTotal:");
+    if (ram == NO_LIMIT) return physical_bytes();
+    return swap == NO_LIMIT ? ram : ram + swap;
 }
 
 // ---- one cgroup ---------------------------------------------------------------------------------
@@ -167,16 +181,18 @@ static bool is_below_mount(const cgroup_dir *g)
     return n < PATH_BYTES && access(path, F_OK) == 0;
 }
 
-// The group and its ancestors; its path is cut on the way up.
-static uint64_t line_left_bytes(cgroup_dir *g)
+typedef uint64_t group_bytes_fn(const cgroup_dir *g);
+
+// The least of the group and its ancestors; its path is cut on the way up.
+static uint64_t line_bytes(cgroup_dir *g, group_bytes_fn *bytes_of)
 {
     if (!is_below_mount(g)) g->path[0] = 0;
-    uint64_t left = group_left_bytes(g);
+    uint64_t least = bytes_of(g);
     while (g->path[0]) {
         *strrchr(g->path, '/') = 0;
-        left = smaller_of(left, group_left_bytes(g));
+        least = smaller_of(least, bytes_of(g));
     }
-    return left;
+    return least;
 }
 
 static bool lists_memory(char *controllers)
@@ -186,8 +202,8 @@ static bool lists_memory(char *controllers)
     return false;
 }
 
-// What the group in a line has left: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
-static uint64_t named_left_bytes(const char *root, char *line)
+// The least of the group in a line: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
+static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_of)
 {
     strsep(&line, ":");
     char *controllers = strsep(&line, ":");
@@ -197,22 +213,27 @@ static uint64_t named_left_bytes(const char *root, char *line)
         if (!lists_memory(controllers)) return NO_LIMIT;
         g.kind = &version_1;
     }
-    return line_left_bytes(&g);
+    return line_bytes(&g, bytes_of);
 }
 
-static uint64_t cgroups_left_bytes(const char *root)
+static uint64_t cgroups_bytes(const char *root, group_bytes_fn *bytes_of)
 {
     char path[PATH_BYTES], text[TEXT_BYTES];
     if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= PATH_BYTES) return NO_LIMIT;
     read_text_file(path, text);
-    uint64_t left = NO_LIMIT;
+    uint64_t least = NO_LIMIT;
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-        left = smaller_of(left, named_left_bytes(root, line));
-    return left;
+        least = smaller_of(least, named_bytes(root, line, bytes_of));
+    return least;
 }
 
 uint64_t fxi_free_memory_bytes(const char *root)
 {
-    uint64_t left = smaller_of(machine_left_bytes(root), cgroups_left_bytes(root));
+    uint64_t left = smaller_of(machine_left_bytes(root), cgroups_bytes(root, group_left_bytes));
     return left == NO_LIMIT ? 0 : left;
+}
+
+uint64_t fxi_whole_memory_bytes(const char *root)
+{
+    return smaller_of(machine_bytes(root), cgroups_bytes(root, limit_bytes));
 }

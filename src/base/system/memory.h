@@ -1,5 +1,5 @@
 // memory.h - how much memory this process may still take before the machine or its memory cgroup
-// runs out.
+// runs out, and how much there is at all.
 #ifndef FXI_BASE_MEMORY_H
 #define FXI_BASE_MEMORY_H
 
@@ -16,5 +16,9 @@
 // memory counts. 0: nothing is left, a cgroup is at or above its limit. Allocates nothing; any
 // thread.
 uint64_t fxi_free_memory_bytes(const char *root);
+
+// The most that this process could ever have: the machine's memory and swap, or the least limit of
+// its cgroups. UINT64_MAX: nobody knows.
+uint64_t fxi_whole_memory_bytes(const char *root);
 
 #endif

@@ -7,13 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+size_t fxi_buf_cap_for(size_t n_bytes)
+{
+    size_t cap = 64;
+    while (cap < n_bytes + 1) cap *= 2;
+    return cap;
+}
+
 bool fxi_buf_reserve(fxi_buf *b, size_t more_bytes)
 {
     if (more_bytes > SIZE_MAX / 2 - b->n - 1) return false;
     size_t need = b->n + more_bytes + 1;
     if (need <= b->cap) return true;
-    size_t cap = b->cap ? b->cap : 64;
-    while (cap < need) cap *= 2;
+    size_t cap = fxi_buf_cap_for(need - 1);
     char *p = realloc(b->p, cap);
     if (!p) return false;
     b->p = p;

@@ -13,6 +13,7 @@ typedef struct fxi_buf {
 
 // These return false, and leave the buffer as it was, when out of memory.
 bool fxi_buf_reserve(fxi_buf *b, size_t more_bytes);
+size_t fxi_buf_cap_for(size_t n_bytes); // the `cap` of a buffer that has grown to n_bytes
 bool fxi_buf_add(fxi_buf *b, const void *src, size_t n_bytes);
 bool fxi_buf_str(fxi_buf *b, const char *s);
 __attribute__((format(printf, 2, 3))) bool fxi_buf_fmt(fxi_buf *b, const char *fmt, ...);

@@ -1,7 +1,14 @@
-// str.c - comparisons of byte runs.
+// str.c - byte runs compared, hashed, cut into lines.
 #include "base/text/str.h"
 
 #include <string.h>
+
+uint64_t fxi_str_hash(fxi_str s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < s.n; i++) h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3u;
+    return h;
+}
 
 int fxi_str_compare(fxi_str a, fxi_str b)
 {

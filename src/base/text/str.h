@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 typedef struct fxi_str { // not NUL-terminated
@@ -17,6 +18,8 @@ static inline fxi_str fxi_str_of(const char *text)
     return (fxi_str){text, strlen(text)};
 }
 
+// FNV-1a, 64 bits: for fingerprints and lanes, not for tables that an enemy may fill.
+uint64_t fxi_str_hash(fxi_str s);
 int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a prefix before the whole
 bool fxi_str_is(fxi_str s, const char *text);
 bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n); // one of list[0..n)

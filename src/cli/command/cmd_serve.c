@@ -98,6 +98,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .max_queue_bytes = (size_t)o->max_queue_bytes,
                                 .idle_timeout_s = o->idle_timeout_s,
                                 .header_timeout_s = (double)o->header_timeout_s,
+                                .read_timeout_s = (double)o->read_timeout_s,
                                 .body_timeout_s = (double)o->body_timeout_s,
                                 .key_file = o->key_file,
                                 .isolate = isolation_named(o->isolate),

@@ -121,6 +121,13 @@ static void init_seqs(const fx_engine *eng, fxi_group *g)
     }
 }
 
+static bool make_client(fxi_group *g)
+{
+    g->client = calloc(1, sizeof *g->client);
+    if (g->client) g->client->number = g->req.client;
+    return g->client != NULL;
+}
+
 static bool make_first(fxi_group *g)
 {
     fxi_seq *s = &g->seq[0];
@@ -162,8 +169,8 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->submit_us = fxi_now_us(eng);
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
-    bool ok = own_request(&g->req) && make_first(g) && make_end(eng, g) && make_embedding(eng, g) &&
-              fxi_stops_make(&g->stops, g->req.stop, g->req.n_stop);
+    bool ok = own_request(&g->req) && make_client(g) && make_first(g) && make_end(eng, g) &&
+              make_embedding(eng, g) && fxi_stops_make(&g->stops, g->req.stop, g->req.n_stop);
     return ok && (!g->req.beam_width || fxi_beam_make(g));
 }
 
@@ -191,6 +198,7 @@ void fxi_group_free(fxi_group *g)
     disown_request(&g->req);
     for (int i = 0; i < g->n_seq; i++) fxi_seq_clear(&g->seq[i]);
     fxi_beam_free(g->beam);
+    free(g->client); // where it was never posted
     free(g->end);
     free(g);
 }

@@ -78,30 +78,47 @@ typedef enum fxi_group_state {
     FXI_N_STATE
 } fxi_group_state;
 
+// A number that requests came with (fx_request.client).
+typedef struct fxi_client {
+    uint64_t number;
+    struct fxi_client *next; // guarded by mu, with:
+    int n_group;             // of its groups, those that are not freed yet
+    int n_queued;            // sequences of it in the inbox or waiting
+    int64_t n_queued_tok;    // their prompt tokens, each prompt once
+    int n_collected;         // groups out of the inbox; written by the engine thread alone
+    // engine thread
+    uint64_t served; // what it has got, in tokens of prompts
+    int n_waiting;   // groups in the list of those that wait
+    uint64_t seen_at;
+} fxi_client;
+
 struct fxi_group {
     uint64_t id;
     fx_request req; // its pointers are to copies that the group owns
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
-    fxi_stops stops;          // over req.stop
-    int max_tok;              // clamped to the context
-    int n_seq;                // sequences: choices to compute, or beams
-    fxi_decoder begins;       // decoder state where an answer begins; holds no bytes
-    bool is_whole;            // its prompt is computed in one step: a token sees all of them
-    bool is_hidden;           // nothing is emitted before all sequences have ended: n_best, beams
-    uint64_t submit_us;       // fx_submit,
-    uint64_t admit_us;        // its first admission,
-    uint64_t first_us;        // and its first token; 0: not yet
-    int64_t order_ms;         // arrival minus the worth of its priority; the lowest goes first
-    fxi_group_state state;    // lists.c
-    fxi_kv_domain *domain;    // of its tenant, from its first admission on; NULL with no_cache
-    bool is_counted;          // it has been admitted: n_cached is known
-    int n_cached;             // prompt tokens found in the cache at the first admission
-    int again_tok;            // tokens it had when it last restarted to free memory; 0: never
-    int fork_fail_tok;        // tokens of its longest sequence when a fork last failed
-    int n_fork_fail;          // forks that failed since it last grew
-    int n_fork_fail_alone;    // part of them that failed while no other group ran
-    uint64_t tried_at;        // eng->n_freed when it last found no room; 0: never
+    fxi_stops stops;       // over req.stop
+    int max_tok;           // clamped to the context
+    int n_seq;             // sequences: choices to compute, or beams
+    fxi_decoder begins;    // decoder state where an answer begins; holds no bytes
+    bool is_whole;         // its prompt is computed in one step: a token sees all of them
+    bool is_hidden;        // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;    // fx_submit,
+    uint64_t admit_us;     // its first admission,
+    uint64_t first_us;     // and its first token; 0: not yet
+    int64_t order_ms;      // arrival minus the worth of its priority; the lowest goes first. Less
+                           // once it has passed others of its priority (waiting.c)
+    fxi_group_state state; // lists.c
+    fxi_client *client;    // until it is posted, its own
+    uint64_t picked_at;    // fxi_waiting_next
+    fxi_kv_domain *domain; // of its tenant, from its first admission on; NULL with no_cache
+    bool is_counted;       // it has been admitted: n_cached is known
+    int n_cached;          // prompt tokens found in the cache at the first admission
+    int again_tok;         // tokens it had when it last restarted to free memory; 0: never
+    int fork_fail_tok;     // tokens of its longest sequence when a fork last failed
+    int n_fork_fail;       // forks that failed since it last grew
+    int n_fork_fail_alone; // part of them that failed while no other group ran
+    uint64_t tried_at;     // eng->n_freed when it last found no room; 0: never
     uint64_t moving_since_us; // LEAVING, COMING
     struct fxi_beam *beam;    // beam.h; NULL: no beam search
     int n_left;               // choices whose end has not been emitted
@@ -201,5 +218,27 @@ void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
 bool fxi_lists_goes_before(const fxi_group *a, const fxi_group *b); // a is served first
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);
+// Moves g, which waits, right in front of `before`, which waits, too.
+void fxi_lists_advance(fx_engine *eng, fxi_group *g, const fxi_group *before);
+
+// ---- clients.c: ..._locked: the caller holds the lock ------------------------------------------
+
+fxi_client *fxi_clients_find_locked(const fx_engine *eng, uint64_t number); // NULL: it is not known
+void fxi_clients_enter_locked(fx_engine *eng, fxi_group *g); // a NEW group; from any thread
+void fxi_clients_leave_locked(fx_engine *eng, fxi_group *g); // g is about to be freed
+void fxi_clients_collect(fx_engine *eng, fxi_group *g);      // g is out of the inbox
+void fxi_clients_free(fx_engine *eng);                       // all; no group is left
+
+// A group of c begins (+1) or ceases (-1) to wait.
+void fxi_clients_count_waiting(fx_engine *eng, fxi_client *c, int sign);
+void fxi_clients_serve_prompt(fxi_client *c, int n_tok); // tokens to be computed
+void fxi_clients_serve_tokens(fxi_client *c, int n_tok); // generated
+
+// ---- waiting.c ---------------------------------------------------------------------------------
+
+// The waiting groups in the order in which they are to be tried, each once in a round. Sets the
+// order of those that pass others. NULL: there are no more.
+void fxi_waiting_begin(fx_engine *eng);
+fxi_group *fxi_waiting_next(fx_engine *eng);
 
 #endif

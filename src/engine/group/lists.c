@@ -52,6 +52,8 @@ static void count_locked(fx_engine *eng, const fxi_group *g, int sign)
 {
     eng->n_queued += sign * g->n_seq;
     eng->n_queued_tok += sign * (int64_t)g->req.n_prompt;
+    g->client->n_queued += sign * g->n_seq;
+    g->client->n_queued_tok += sign * (int64_t)g->req.n_prompt;
 }
 
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g)
@@ -72,9 +74,18 @@ void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
     fxi_group_list *from = list_for(eng, old), *into = list_for(eng, new);
     if (from != into && from) remove_group(from, g);
     if (from != into && into) insert_group(into, g);
+    if (old->waits != new->waits)
+        fxi_clients_count_waiting(eng, g->client, new->waits - old->waits);
     if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);
     eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
     eng->n_leaving += (new->is_leaving - old->is_leaving) * g->n_seq;
     eng->n_coming += (new->is_coming - old->is_coming) * g->n_seq;
     g->state = to;
+}
+
+void fxi_lists_advance(fx_engine *eng, fxi_group *g, const fxi_group *before)
+{
+    remove_group(&eng->waiting, g);
+    g->order_ms = before->order_ms - (g->id > before->id);
+    insert_group(&eng->waiting, g);
 }

@@ -219,6 +219,7 @@ fx_request fxi_request_clean(const fx_request *req)
     r.max_tok = 0;
     r.priority = req->priority;
     r.tenant = req->tenant;
+    r.client = req->client;
     r.no_cache = req->no_cache;
     r.keep_priority = req->keep_priority;
     r.keep_s = req->keep_s;

@@ -1,11 +1,11 @@
 // admit.c - which waiting groups may run.
 //
-// They are admitted in order while there are places (max_seq) and memory. Promised memory counts:
-// what all running sequences hold, what their known tokens still need, and headroom_tok more for
-// each, so that an admission does not soon cause a preemption. headroom_tok doubles with each
-// preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
-// Groups that wait for a prefix that another one computes (join.c) are skipped. A group that comes
-// back from the swap has its place and its memory, and runs once it has arrived.
+// They are admitted in order (waiting.c) while there are places (max_seq) and memory. Promised
+// memory counts: what all running sequences hold, what their known tokens still need, and
+// headroom_tok more for each, so that an admission does not soon cause a preemption. headroom_tok
+// doubles with each preemption and shrinks by one per turn (hysteresis). Where memory is short, no
+// group overtakes. Groups that wait for a prefix that another one computes (join.c) are skipped. A
+// group that comes back from the swap has its place and its memory, and runs once it has arrived.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -93,6 +93,7 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
     g->is_counted = true;
     g->admit_us = fxi_now_us(eng);
     g->n_cached = s->n_computed;
+    fxi_clients_serve_prompt(g->client, (int)g->req.n_prompt - s->n_computed);
     fxi_inbox_count_lookup(eng, g->req.no_cache ? 0 : (int)g->req.n_prompt, s->n_computed);
 }
 
@@ -165,10 +166,11 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
-    for (fxi_group *g = eng->waiting.head, *next;
-         g && (v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK; g = next) {
+    fxi_waiting_begin(eng);
+    while ((v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK) {
+        fxi_group *g = fxi_waiting_next(eng);
+        if (!g) break;
         const bool was_swapped = g->state == FXI_SWAPPED;
-        next = g->next;
         v = admit_group(eng, g);
         if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
         n_look += v == SKIPPED;

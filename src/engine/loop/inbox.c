@@ -8,14 +8,29 @@
 #include <string.h>
 #include <time.h>
 
+#define OTHERS_SHARE 8 // an eighth of the queue, beyond its limit, is for clients with little in it
+
 // ---- from any thread ---------------------------------------------------------------------------
+
+// Whether n more of something, of which there is `sum` and of one client `own`, may wait. A client
+// that has little there finds room beyond the limit, so that nobody fills the queue for others.
+static bool has_place(const fxi_group *g, int64_t n, int64_t sum, int64_t own, int64_t most)
+{
+    const int64_t beyond = g->req.client ? most / OTHERS_SHARE : 0;
+    return sum + n <= most || (own + n <= beyond && sum + n <= most + beyond);
+}
 
 static fx_status check_queue_locked(const fx_engine *eng, const fxi_group *g, fx_error *err)
 {
+    static const fxi_client nobody = {0};
+    const fx_options *o = &eng->opt;
+    const fxi_client *known = fxi_clients_find_locked(eng, g->req.client);
+    const fxi_client *c = known ? known : &nobody;
     if (eng->closing) return fxi_fail(err, FX_ECLOSED, "the engine is shutting down");
-    if (eng->n_queued + g->n_seq > eng->opt.max_queue + eng->opt.max_seq)
+    if (!has_place(g, g->n_seq, eng->n_queued, c->n_queued, o->max_queue + o->max_seq))
         return fxi_fail(err, FX_EQUEUE, "%d sequences are waiting already", eng->n_queued);
-    if (eng->n_queued && eng->n_queued_tok + (int64_t)g->req.n_prompt > eng->opt.max_queue_tok)
+    if (eng->n_queued && !has_place(g, (int64_t)g->req.n_prompt, eng->n_queued_tok, c->n_queued_tok,
+                                    o->max_queue_tok))
         return fxi_fail(err, FX_EQUEUE, "%lld prompt tokens are waiting already",
                         (long long)eng->n_queued_tok);
     return FX_OK;
@@ -30,6 +45,7 @@ static void post_locked(fx_engine *eng, fxi_group *g)
     *(eng->inbox_tail ? &eng->inbox_tail->next_inbox : &eng->inbox_head) = g;
     eng->inbox_tail = g;
     eng->stats.n_request++;
+    fxi_clients_enter_locked(eng, g);
     fxi_lists_queue_locked(eng, g);
 }
 
@@ -135,6 +151,7 @@ void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
     pthread_mutex_lock(&eng->mu);
     *(g->prev_live ? &g->prev_live->next_live : &eng->live) = g->next_live;
     if (g->next_live) g->next_live->prev_live = g->prev_live;
+    fxi_clients_leave_locked(eng, g);
     pthread_mutex_unlock(&eng->mu);
     fxi_group_free(g);
 }

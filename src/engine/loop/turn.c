@@ -72,6 +72,7 @@ static void collect_new(fx_engine *eng)
 {
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
+        fxi_clients_collect(eng, g);
         fxi_lists_move(eng, g, FXI_WAITING);
         if (!g->max_tok && !g->req.prompt_logprobs && !g->req.keep_priority && !fxi_group_embeds(g))
             fxi_group_finish(g, FX_FINISH_LENGTH);

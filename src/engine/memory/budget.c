@@ -1,4 +1,5 @@
 // budget.c - the budget of the KV cache: its minimum, and changing it while groups run.
+#include "base/system/memory.h" // defines: fxi_whole_memory_bytes
 #include "engine/memory/room.h"
 
 #define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
@@ -13,6 +14,14 @@ uint64_t fxi_budget_least_bytes(const fx_engine *eng)
     return fxi_request_alone_bytes(eng, fxi_budget_least_tok(eng));
 }
 
+fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err)
+{
+    const uint64_t whole = eng->vmm ? UINT64_MAX : fxi_whole_memory_bytes("");
+    if (bytes <= whole) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; this machine or cgroup has %llu",
+                    (unsigned long long)bytes, (unsigned long long)whole);
+}
+
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
 {
     if (bytes != eng->budget_bytes && !fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
@@ -23,7 +32,7 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
     if (bytes < least)
         return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
                         (unsigned long long)bytes, (unsigned long long)least, n_tok);
-    return FX_OK;
+    return fxi_budget_check_machine(eng, bytes, err);
 }
 
 // Frees memory that sequences hold. False: it is on its way, or no sequence holds any.

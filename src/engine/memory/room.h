@@ -24,8 +24,11 @@ bool fxi_room_unblock(fx_engine *eng);
 
 int fxi_budget_least_tok(const fx_engine *eng);        // tokens that any budget must hold
 uint64_t fxi_budget_least_bytes(const fx_engine *eng); // and the memory that they need
-// FX_EINVAL: `bytes` hold fewer, or the manager cannot change its budget. From any thread.
+// FX_EINVAL: `bytes` hold fewer, or are more than the machine has, or the manager cannot change its
+// budget. From any thread.
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
+// FX_EINVAL: more than the machine has. From any thread.
+fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
 // the next turn tries again.
 void fxi_budget_apply(fx_engine *eng);

@@ -188,6 +188,16 @@ bool fxi_peers_move(fxi_peers *ps, fxi_peer *p, fxi_peer_phase phase, bool *wake
     return alive;
 }
 
+void fxi_peers_cut(fxi_peers *ps, fxi_peer *p)
+{
+    pthread_mutex_lock(&ps->mu);
+    if (p->phase != FXI_PEER_CUT) {
+        ps->counts.n_late++;
+        cut_locked(ps, p, 0);
+    }
+    pthread_mutex_unlock(&ps->mu);
+}
+
 int fxi_peers_refusal(fxi_peers *ps, const fxi_peer *p)
 {
     pthread_mutex_lock(&ps->mu);

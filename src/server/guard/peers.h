@@ -7,7 +7,8 @@
 //   FRESH -> HEAD -> BODY -> BUSY -> IDLE -> HEAD -> ..       any phase -> CUT -> closed by MHD
 //
 // FRESH and HEAD end after header_s, BODY after body_s, IDLE after idle_s, whatever arrives in
-// between. BUSY has no deadline: there the server works, or MHD sends. A connection is cut by
+// between. BUSY has no deadline here: there the server works, or MHD sends (watch.c has one for
+// that). A connection is cut by
 // shutting its socket down, which MHD sees as the end of the client; its descriptor stays open
 // until MHD has told that it closes it, so no other file can be hit.
 #ifndef FXI_SERVER_PEERS_H
@@ -47,9 +48,10 @@ typedef struct fxi_peer {
 } fxi_peer;
 
 typedef struct fxi_peer_counts { // so far
-    uint64_t n_late;             // closed because a head or a body was not complete in time
-    uint64_t n_crowded_out;      // closed to make room
-    uint64_t n_refused; // refused because every place, or every place of an address, was busy
+    uint64_t n_late; // closed because a head or a body was not complete in time, or an answer
+                     // not read
+    uint64_t n_crowded_out; // closed to make room
+    uint64_t n_refused;     // refused because every place, or every place of an address, was busy
 } fxi_peer_counts;
 
 typedef struct fxi_peers {
@@ -75,6 +77,8 @@ void fxi_peers_leave(fxi_peers *ps, fxi_peer *p); // before its descriptor is cl
 
 // Moves a connection to a phase, which begins now. False: it has been cut.
 bool fxi_peers_move(fxi_peers *ps, fxi_peer *p, fxi_peer_phase phase, bool *wake);
+// Cuts a connection whose client takes too long to read.
+void fxi_peers_cut(fxi_peers *ps, fxi_peer *p);
 // 0, or the status with which every request of this connection is refused.
 int fxi_peers_refusal(fxi_peers *ps, const fxi_peer *p);
 // The status to log of a request that ended because its connection was cut; 0: it was not.

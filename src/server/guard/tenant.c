@@ -1,10 +1,19 @@
-// tenant.c - the anonymous tenant, and the names of cache domains.
+// tenant.c - the anonymous tenant, clients by number, and the names of cache domains.
 #include "server/guard/tenant.h"
+
+#include "base/text/str.h" // defines: fxi_str_hash
 
 const fxi_tenant *fxi_tenant_anonymous(void)
 {
     static const fxi_tenant anonymous = {.id = "anonymous", .salt = "anonymous"};
     return &anonymous;
+}
+
+uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from)
+{
+    const fxi_str address = {(const char *)from->byte, sizeof from->byte};
+    const bool is_known = t != fxi_tenant_anonymous();
+    return fxi_str_hash(is_known ? fxi_str_of(t->salt) : address) | 1;
 }
 
 // Neither salt nor scope contains '/', so the first two of them end salt and scope.

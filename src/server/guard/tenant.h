@@ -7,8 +7,10 @@
 #define FXI_SERVER_TENANT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/text/buf.h"
+#include "server/guard/address.h"
 
 #define FXI_TENANT_ID_BYTES 48
 
@@ -24,6 +26,11 @@ typedef struct fxi_tenant {
 const fxi_tenant *fxi_tenant_anonymous(void);
 // Gives back what fxi_keyring_find returned; the anonymous tenant is left alone. Any thread.
 void fxi_tenant_release(const fxi_tenant *t);
+
+// A number for the client of a request: that of its tenant, or, for the anonymous one, of the
+// address that it comes from. Clients take turns, so more connections buy nobody more of the
+// server. Two clients have the same number by chance only. Never 0.
+uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from);
 
 // Appends the name of the cache domain of one request: the tenant's salt, then `scope`, which parts
 // clients of one tenant ("": it does not; must not contain '/'), then the client's own cache_salt

@@ -147,5 +147,7 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
         return true;
     }
     job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
-    return job->route && check_access(job) && check_state(job);
+    if (!job->route || !check_access(job) || !check_state(job)) return false;
+    job->client = fxi_tenant_client(job->tenant, &job->peer->visitor->address);
+    return true;
 }

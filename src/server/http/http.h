@@ -59,6 +59,7 @@ struct fxi_server {
     // before it is set.
     _Atomic(fx_engine *) eng;
     atomic_bool draining; // no new work is taken
+    atomic_bool asleep;   // the same, until an operator wakes it
 
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
@@ -109,7 +110,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
-// is the worker's, from before its work is posted until it has run. One is held for each part that
+// is the worker's, from before its work is posted until it has run or been dropped; the same for
+// the rendering. One is held for each part that
 // the engine holds, from before fx_submit to its last event. Whoever drops the last one frees the
 // job. The worker's reference may outlive the connection, not the server; the engine's may outlive
 // both, and by then touch neither.
@@ -122,7 +124,8 @@ struct fxi_http_job {
     fxi_bill bill; // what the request holds; any thread
     // Immutable once the head has been read, and never NULL; valid as long as the job.
     const fxi_tenant *tenant;
-    char scope[80]; // of fxi_tenant_domain: parts the clients of one tenant
+    char scope[80];  // of fxi_tenant_domain: parts the clients of one tenant
+    uint64_t client; // of fxi_tenant_client: its requests take turns with those of others
 
     // The I/O thread's own.
     fxi_server *srv; // valid while the connection's or the worker's reference is held
@@ -143,11 +146,14 @@ struct fxi_http_job {
     int status;            // sent; 0: none yet
     bool listed;           // in server.jobs and watched
 
-    fxi_work work; // the workers' queue's own
+    // The workers' queue's own: the body's work, and the rendering of a large answer.
+    fxi_work work, render;
 
     // Guarded by server.mu.
     uint64_t serial;
     int fd;
+    double window_s;     // watch.c: a reader is measured from here on; 0: not yet
+    uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
 
     // Guarded by mu.
@@ -159,7 +165,11 @@ struct fxi_http_job {
     double last_out_s;
     fxi_reply reply;
     size_t text_bytes;  // billed for the reply's text
+    double unread_s;    // since when there has been something to send all the time; 0: there is not
+    uint64_t n_out;     // bytes that MHD has taken
     fxi_buf answer;     // a whole body in place of the reply's; the reply has ended then
+    bool rendering;     // the reply has ended, and a worker is to make its body
+    size_t body_bytes;  // billed for that body
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
 };
@@ -173,13 +183,22 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
+void fxi_http_job_drop_work(fxi_http_job *job);
 // Whether the reply has ended: a worker need not go on.
 bool fxi_http_job_is_over(fxi_http_job *job);
-// Ends the job with an error from outside the engine: wakes the connection, cancels the parts.
+// Ends the job with an error from outside the engine: wakes the connection, cancels the parts,
+// drops what waits for a worker, and with it the body.
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
+// MHD has taken n bytes of the answer, and so sent those before; 0: it has sent all that there is.
+// job.mu is held.
+void fxi_http_job_sent(fxi_http_job *job, size_t n);
+// Since when there has been something to read all the time, and how many bytes MHD has taken so
+// far; 0: there is nothing to read.
+double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out);
 // Whether the request came with an admin's key. Any thread that holds a reference.
 bool fxi_http_job_is_admin(const fxi_http_job *job);
 
@@ -206,11 +225,13 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
 
 // ---- permits.c: what is granted now. Any thread -------------------------------------------------
 
-// Whether the server takes work: it has a model and does not shut down.
+// Whether the server answers: it has a model and does not shut down; and takes requests for the
+// engine: it does not sleep.
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
+bool fxi_permit_request(fxi_server *srv, fxi_http_error *err);
 bool fxi_http_fail_loading(fxi_http_error *err); // false
-// Whether the tenant's requests may have this fx_request.priority.
-bool fxi_permit_priority(const fxi_http_job *job, int priority, fxi_http_error *err);
+// Whether the tenant's requests may have the priority and the keep_priority of this one.
+bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err);
 
 // ---- watch.c: hang-ups, pings and deadlines ----------------------------------------------------
 
@@ -224,6 +245,8 @@ bool fxi_watch_add(fxi_http_job *job);
 void fxi_watch_remove(fxi_http_job *job);
 // Ends the listed jobs, except this one, whose reply or request has this id; returns how many.
 int fxi_watch_abort(const fxi_http_job *but, const char *id);
+// Appends what the listed jobs are doing: members of a JSON list. False: out of memory.
+bool fxi_watch_list(fxi_server *srv, fxi_buf *b);
 void fxi_watch_wake(fxi_server *srv); // something is due earlier: a ping, a deadline
 
 // ---- job_work.c: from the I/O thread to a worker ----------------------------------------------

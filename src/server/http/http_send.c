@@ -4,8 +4,10 @@
 #include "server/http/http.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define STREAM_BLOCK (16u << 10)
+#define ANSWER_BLOCK (64u << 10)
 
 // ---- whole responses --------------------------------------------------------------------------
 
@@ -138,9 +140,9 @@ static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
     (void)pos;
     pthread_mutex_lock(&job->mu);
     size_t n = job->gone ? 0 : fxi_http_job_take(job, dst, max);
+    fxi_http_job_sent(job, n);
     if (n) {
         res = (ssize_t)n;
-        job->last_out_s = fxi_now_s();
     } else if (job->reply.ended) {
         res = job->gone || job->reply.cut ? MHD_CONTENT_READER_END_WITH_ERROR
                                           : MHD_CONTENT_READER_END_OF_STREAM;
@@ -164,22 +166,49 @@ static enum MHD_Result send_stream(fxi_http_job *job)
     return send_no_memory(job);
 }
 
-// The reply has ended, so no other thread touches it.
+// MHD wants the next bytes of a whole answer. It asks once it has sent those before.
+static ssize_t read_answer_bytes(void *ud, uint64_t pos, char *dst, size_t max)
+{
+    fxi_http_job *job = ud;
+    const size_t left = job->answer.n - (size_t)pos, n = left < max ? left : max;
+    memcpy(dst, job->answer.p + pos, n);
+    pthread_mutex_lock(&job->mu);
+    fxi_http_job_sent(job, n);
+    pthread_mutex_unlock(&job->mu);
+    return (ssize_t)n;
+}
+
+// Sends a whole body. If it is large, the job keeps it until all of it has been sent.
+static enum MHD_Result send_answer(fxi_http_job *job)
+{
+    if (job->answer.n <= ANSWER_BLOCK) {
+        pthread_mutex_lock(&job->mu);
+        fxi_http_job_sent(job, job->answer.n);
+        pthread_mutex_unlock(&job->mu);
+        return fxi_http_send(job, 200, "application/json", &job->answer);
+    }
+    struct MHD_Response *r = MHD_create_response_from_callback(job->answer.n, ANSWER_BLOCK,
+                                                               read_answer_bytes, job, NULL);
+    if (!r) return send_no_memory(job);
+    return send_response(job, 200, "application/json", r);
+}
+
+// The reply has ended, so no other thread touches it. Its body is small, or has been made.
 static enum MHD_Result send_whole(fxi_http_job *job)
 {
-    fxi_buf b = {0};
-    if (job->answer.p) return fxi_http_send(job, 200, "application/json", &job->answer);
-    if (job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
-    bool ok = fxi_whole_body(&b, &job->reply);
-    if (ok) fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, b.cap);
-    return fxi_http_send_made(job, ok, "application/json", &b);
+    if (!job->answer.p && job->reply.err.status) return fxi_http_send_error(job, &job->reply.err);
+    if (!job->answer.p) {
+        if (!fxi_whole_body(&job->answer, &job->reply)) return send_no_memory(job);
+        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, job->answer.cap);
+    }
+    return send_answer(job);
 }
 
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
     bool begun = job->reply.begun, gone = job->gone;
-    bool ready = begun || job->reply.ended;
+    bool ready = begun || (job->reply.ended && !job->rendering);
     if (!ready) {
         job->suspended = true;
         MHD_suspend_connection(job->conn);

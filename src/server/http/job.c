@@ -9,6 +9,7 @@
 #include "server/http/http.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/system/clock.h" // defines: fxi_now_s
@@ -138,6 +139,53 @@ static void add_event_locked(fxi_job_part *part, const fx_event *ev)
     fxi_reply_fail(&job->reply, &e);
 }
 
+// ---- large answers ----------------------------------------------------------------------------
+
+static void finish_render(fxi_http_job *job, bool ok, fxi_buf *b)
+{
+    pthread_mutex_lock(&job->mu);
+    if (job->rendering) {
+        if (b->cap > job->body_bytes)
+            fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, b->cap - job->body_bytes);
+        if (!ok) fxi_http_fail_memory(&job->reply.err);
+        if (ok) job->answer = *b, *b = (fxi_buf){0};
+        job->rendering = false;
+        wake_locked(job);
+    }
+    pthread_mutex_unlock(&job->mu);
+}
+
+// On a worker. Nobody changes a reply that has ended, except for its error.
+static void run_render(fxi_work *w)
+{
+    fxi_http_job *job = (fxi_http_job *)((char *)w - offsetof(fxi_http_job, render));
+    fxi_buf b = {0};
+    const bool ok =
+        fxi_buf_reserve(&b, fxi_whole_bytes(&job->reply)) && fxi_whole_body(&b, &job->reply);
+    finish_render(job, ok, &b);
+    fxi_buf_free(&b);
+    fxi_http_job_unref(job);
+}
+
+// A large answer is billed before it is made, and made by a worker. False: it is small, it streams,
+// or it has become an error. The connection is still there, and so is the server.
+static bool post_render_locked(fxi_http_job *job)
+{
+    fxi_reply *r = &job->reply;
+    if (r->spec.stream || !r->ended || r->err.status) return false;
+    const size_t n = fxi_buf_cap_for(fxi_whole_bytes(r));
+    if (n <= FXI_SMALL_BILL_BYTES) return false;
+    if (!fxi_bytes_granted(&r->err, fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, n))) return false;
+    job->body_bytes = n;
+    job->rendering = true;
+    job->render = (fxi_work){.run = run_render, .lane = job->client, .large = true};
+    atomic_fetch_add(&job->refs, 1);
+    fxi_workers_post(job->srv->workers, &job->render);
+    return true;
+}
+
+// ---- from the engine --------------------------------------------------------------------------
+
 void fxi_http_job_on_event(void *ud, const fx_event *ev)
 {
     fxi_job_part *part = ud;
@@ -146,21 +194,43 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     bool was_ended = job->reply.ended;
     add_event_locked(part, ev);
     bool failed = !was_ended && job->reply.err.status;
-    if (!was_ended && fxi_reply_has_news(&job->reply)) wake_locked(job);
+    const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
+    if (has_news && !post_render_locked(job)) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (ev->last) fxi_http_job_unref(job);
 }
 
+void fxi_http_job_drop_work(fxi_http_job *job)
+{
+    if (!fxi_workers_drop(job->srv->workers, &job->work)) return;
+    fxi_body_free(&job->body, &job->bill);
+    fxi_http_job_unref(job);
+}
+
+static void drop_render(fxi_http_job *job)
+{
+    if (fxi_workers_drop(job->srv->workers, &job->render)) fxi_http_job_unref(job);
+}
+
+static bool is_open_locked(const fxi_http_job *job)
+{
+    return !job->reply.ended || job->rendering;
+}
+
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
 {
     pthread_mutex_lock(&job->mu);
-    bool was_ended = job->reply.ended;
+    const bool was_open = is_open_locked(job);
+    if (job->rendering) job->reply.err = *e;
+    job->rendering = false;
     fxi_reply_fail(&job->reply, e);
     bill_text_locked(job);
-    if (!was_ended) wake_locked(job);
+    if (was_open) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
-    if (!was_ended) cancel_parts(job);
+    if (was_open) cancel_parts(job);
+    fxi_http_job_drop_work(job);
+    drop_render(job);
 }
 
 void fxi_http_job_hangup(fxi_http_job *job)
@@ -168,9 +238,28 @@ void fxi_http_job_hangup(fxi_http_job *job)
     fxi_http_error e;
     fxi_http_fail(&e, 499, NULL, NULL, "the client has gone");
     pthread_mutex_lock(&job->mu);
-    job->gone = !job->reply.ended;
+    job->gone = is_open_locked(job);
     pthread_mutex_unlock(&job->mu);
     fxi_http_job_end(job, &e);
+}
+
+// ---- readers ----------------------------------------------------------------------------------
+
+void fxi_http_job_sent(fxi_http_job *job, size_t n)
+{
+    const double now_s = fxi_now_s();
+    if (!n || !job->unread_s) job->unread_s = n ? now_s : 0;
+    if (n) job->last_out_s = now_s;
+    job->n_out += n;
+}
+
+double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out)
+{
+    pthread_mutex_lock(&job->mu);
+    const double since_s = job->unread_s;
+    *n_out = job->n_out;
+    pthread_mutex_unlock(&job->mu);
+    return since_s;
 }
 
 // ---- pings ------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     }
     fx_request req = fxi_params_request(par, random_u64());
     req.tenant = domain.p;
+    req.client = job->client;
     req.priority = priority_of(req.priority, part->index);
     req.prompt = tok->id;
     req.n_prompt = tok->n;
@@ -247,9 +248,11 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
 {
     fxi_params par;
     bool wanted = false;
-    if (!fxi_http_job_parse(job, api, &par, err)) return false;
-    bool ok = fxi_permit_priority(job, fxi_params_request(&par, 0).priority, err) &&
-              fxi_params_resolve(&par, job->eng, err) && prepare_reply(job, &par, &wanted, err);
+    if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, api, &par, err))
+        return false;
+    const fx_request req = fxi_params_request(&par, 0);
+    bool ok = fxi_permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
+              prepare_reply(job, &par, &wanted, err);
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;

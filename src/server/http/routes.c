@@ -111,9 +111,55 @@ static enum MHD_Result serve_ready(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_permit_work(job->srv, &err)) return fxi_http_send_error(job, &err);
+    if (!fxi_permit_request(job->srv, &err)) return fxi_http_send_error(job, &err);
     if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
     return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
+}
+
+// What the server is doing for whom: no texts, no tokens.
+static enum MHD_Result serve_slots(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_watch_list(job->srv, &b) &&
+              fxi_buf_str(&b, "]}");
+    return send_json(job, ok, &b);
+}
+
+static enum MHD_Result serve_limits(fxi_http_job *job)
+{
+    const fxi_server_options *o = &job->srv->opt;
+    fxi_buf b = {0};
+    bool ok = fxi_buf_fmt(&b,
+                          "{\"max_model_len\":%d,\"max_choices\":%d,\"max_logprobs\":%d,"
+                          "\"max_body_bytes\":%zu,\"max_queue_bytes\":%zu,"
+                          "\"max_connections\":%d,\"header_timeout_s\":%g,"
+                          "\"body_timeout_s\":%g,\"read_timeout_s\":%g}",
+                          fx_engine_info(job->eng)->ctx_tok, job->srv->lim.max_choice,
+                          o->max_logprobs, o->max_body_bytes, o->max_queue_bytes, o->max_conn,
+                          o->header_timeout_s, o->body_timeout_s, o->read_timeout_s);
+    return send_json(job, ok, &b);
+}
+
+static enum MHD_Result send_sleep(fxi_http_job *job)
+{
+    fxi_buf b = {0};
+    const char *word = job->srv->asleep ? "true" : "false";
+    return send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
+}
+
+// Running answers end, new requests are refused, and prefixes that nobody uses give their memory
+// back.
+static enum MHD_Result serve_sleep(fxi_http_job *job)
+{
+    job->srv->asleep = true;
+    fx_clear_cache(job->eng);
+    return send_sleep(job);
+}
+
+static enum MHD_Result serve_wake_up(fxi_http_job *job)
+{
+    job->srv->asleep = false;
+    return send_sleep(job);
 }
 
 static enum MHD_Result serve_openapi(fxi_http_job *job)
@@ -159,6 +205,13 @@ static const fxi_route routes[] = {
     {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
     {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
     {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
+    {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
+    {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},
+    {"GET", "/kv", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
+    {"GET", "/limits", false, serve_limits, ADMIN, NULL, NULL},
+    {"POST", "/sleep", false, serve_sleep, ADMIN, NULL, NULL},
+    {"POST", "/wake_up", false, serve_wake_up, ADMIN, NULL, NULL},
+    {"GET", "/is_sleeping", false, send_sleep, ADMIN, NULL, NULL},
 };
 // clang-format on
 

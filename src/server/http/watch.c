@@ -1,18 +1,21 @@
 // watch.c - one thread that sees what MHD does not see while a connection is suspended: that the
 // client has gone, and that the stream has been silent for too long; and what MHD never sees: that
-// a client takes too long for its request (peers.h).
+// a client takes too long for its request (peers.h), or to read its answer.
 //
 // The thread sleeps in epoll on the sockets of the listed jobs (for hang-ups only) and on an
 // eventfd, until the next ping or deadline is due. A socket is armed once (EPOLLONESHOT) and
 // carries its job's serial number instead of its address: an event fetched before the job was
 // removed finds nothing. A half-closed connection counts as a hang-up.
 #include "server/http/http.h"
+#include "server/reply/json_out.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fail.h"         // defines: fxi_fail
@@ -20,6 +23,8 @@
 
 #define WAKE_SERIAL 0
 #define N_EVENT     64
+
+#define LEAST_BYTES_PER_S 1024 // that a client reads
 
 static void wake_watcher(fxi_watch *w)
 {
@@ -41,13 +46,41 @@ static void hang_up_locked(fxi_server *srv, uint64_t serial)
         if (j->serial == serial) fxi_http_job_hangup(j);
 }
 
+// Of n_out bytes, those that the client's machine has acknowledged.
+static uint64_t acked_bytes(const fxi_http_job *job, uint64_t n_out)
+{
+    int n_queued = 0;
+    if (ioctl(job->fd, SIOCOUTQ, &n_queued) || n_queued < 0) n_queued = 0;
+    return n_out > (uint64_t)n_queued ? n_out - (uint64_t)n_queued : 0;
+}
+
+// A client that always has something to read must take 1 KiB per second of it, measured over
+// read_timeout_s. What lies in the socket's buffer has not been taken. Returns when to look again.
+static double check_reader_locked(fxi_server *srv, fxi_http_job *job, double now_s)
+{
+    const double limit_s = srv->opt.read_timeout_s;
+    uint64_t n_out;
+    const double since_s = fxi_http_job_unread(job, &n_out);
+    if (!since_s) return now_s + limit_s;
+    const uint64_t ack = acked_bytes(job, n_out);
+    const bool is_new = job->window_s < since_s; // or it has caught up meanwhile
+    if (!is_new && now_s < job->window_s + limit_s) return job->window_s + limit_s;
+    if (!is_new && (double)(ack - job->window_ack) < limit_s * LEAST_BYTES_PER_S)
+        fxi_peers_cut(&srv->peers, job->peer);
+    job->window_s = now_s;
+    job->window_ack = ack;
+    return now_s + limit_s;
+}
+
 // Pings the streams that are due and cuts the connections that are late. Returns the seconds until
 // the next one; < 0: nothing to wait for.
 static double do_what_is_due_locked(fxi_server *srv)
 {
     double now_s = fxi_now_s(), next_s = fxi_peers_expire(&srv->peers, now_s);
-    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
         next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
+        next_s = fmin(next_s, check_reader_locked(srv, j, now_s));
+    }
     return isinf(next_s) ? -1 : fmax(next_s - now_s, 0);
 }
 
@@ -185,4 +218,35 @@ int fxi_watch_abort(const fxi_http_job *but, const char *id)
     }
     pthread_mutex_unlock(&srv->mu);
     return n;
+}
+
+static bool add_job(fxi_buf *b, fxi_http_job *job, double now_s)
+{
+    pthread_mutex_lock(&job->mu);
+    const fxi_reply *r = &job->reply;
+    const fxi_usage use = fxi_usage_of(r);
+    const char *state = !job->n_part       ? "reading"
+                        : !use.n_prompt    ? "queued"
+                        : !use.n_generated ? "prefill"
+                                           : "decode";
+    bool ok = fxi_buf_fmt(b, "{\"id\":") && fxi_json_cstr(b, r->id) &&
+              fxi_buf_str(b, ",\"request_id\":") && fxi_json_cstr(b, job->request_id) &&
+              fxi_buf_fmt(b,
+                          ",\"path\":\"%s\",\"tenant\":\"%s\",\"state\":\"%s\",\"age_s\":%.3f,"
+                          "\"choices\":%d,\"prompt_tokens\":%d,\"completion_tokens\":%d}",
+                          job->route->path, job->tenant->id, r->ended ? "sending" : state,
+                          now_s - job->started_s, r->n_left, use.n_prompt, use.n_generated);
+    pthread_mutex_unlock(&job->mu);
+    return ok;
+}
+
+bool fxi_watch_list(fxi_server *srv, fxi_buf *b)
+{
+    const double now_s = fxi_now_s();
+    bool ok = true;
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; ok && j; j = j->next)
+        ok = (j == srv->jobs || fxi_buf_str(b, ",")) && add_job(b, j, now_s);
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
 }

@@ -138,6 +138,8 @@ bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e);   // error, [DONE]
 // ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
 
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
+// About the bytes of that body: exact to a few percent, except where much of the text is escaped.
+size_t fxi_whole_bytes(const fxi_reply *r);
 
 // ---- api_probs.c: false: out of memory --------------------------------------------------------
 

@@ -103,6 +103,25 @@ static bool write_retained(fxi_buf *b, const fxi_reply *r)
     return ok && fxi_buf_str(b, "]}");
 }
 
+// ---- all of them --------------------------------------------------------------------------------
+
+size_t fxi_whole_bytes(const fxi_reply *r)
+{
+    enum { FRAME_BYTES = 256, FLOAT_BYTES = 16 }; // of JSON around a choice; of a float and a comma
+    size_t n = FRAME_BYTES;
+    for (int k = 0; k < r->spec.n_prompt * r->spec.n_per_prompt; k++) {
+        const fxi_choice *c = &r->choice[k];
+        const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
+        n += FRAME_BYTES + c->ids.n + fxi_probs_bytes(&c->probs) + p->echo.n + p->ids.n +
+             p->logprobs.n + fxi_probs_bytes(&p->probs);
+        if (r->spec.api != FXI_API_EMBEDDINGS)
+            n += c->text.n + c->text.n / 8;
+        else
+            n += r->spec.base64 ? c->text.n / 3 * 4 + 4 : c->text.n / sizeof(float) * FLOAT_BYTES;
+    }
+    return n;
+}
+
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
 {
     static bool (*const writers[])(fxi_buf * b, const fxi_reply *r) = {

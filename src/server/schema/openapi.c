@@ -33,6 +33,13 @@ static const fxi_operation operations[] = {
     {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
     {"POST", "/admin/budget", FXI_API_BUDGET, "Budget", "admin: change the budget of the KV cache"},
     {"POST", "/admin/abort", FXI_API_ABORT, "Aborted", "admin: end a request"},
+    {"POST", "/abort", FXI_API_ABORT, "Aborted", "admin: the same, by a shorter name"},
+    {"GET", "/slots", -1, "Slots", "admin: the requests that are being served"},
+    {"GET", "/kv", -1, "Cache", "admin: what the KV cache holds"},
+    {"GET", "/limits", -1, "Limits", "admin: the server's limits"},
+    {"POST", "/sleep", -1, "Sleep", "admin: refuse requests, give memory back"},
+    {"POST", "/wake_up", -1, "Sleep", "admin: serve requests again"},
+    {"GET", "/is_sleeping", -1, "Sleep", "admin: whether it sleeps"},
 };
 
 static const char *const body_names[FXI_N_API] = {

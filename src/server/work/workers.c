@@ -48,6 +48,7 @@ static void add_work(lane_list *l, fxi_work *w)
     fxi_work *lane = l->first;
     w->next = NULL;
     w->last = w;
+    w->queued = true;
     l->n_work++;
     while (lane && lane->lane != w->lane) lane = lane->next_lane;
     if (!lane) {
@@ -63,12 +64,43 @@ static fxi_work *take_work(lane_list *l)
     fxi_work *w = l->first;
     if (!w) return NULL;
     l->n_work--;
+    w->queued = false;
     l->first = w->next_lane;
     if (w->next) {
         w->next->last = w->last;
         add_lane(l, w->next);
     }
     return w;
+}
+
+// Takes the first piece out of its lane, which keeps its turn.
+static void drop_first(fxi_work **at)
+{
+    fxi_work *w = *at, *second = w->next;
+    *at = second ? second : w->next_lane;
+    if (!second) return;
+    second->last = w->last;
+    second->next_lane = w->next_lane;
+}
+
+static void drop_later(fxi_work *first, const fxi_work *w)
+{
+    fxi_work *before = first;
+    while (before->next != w) before = before->next;
+    before->next = w->next;
+    if (first->last == w) first->last = before;
+}
+
+static void drop_work(lane_list *l, fxi_work *w)
+{
+    fxi_work **at = &l->first;
+    while ((*at)->lane != w->lane) at = &(*at)->next_lane;
+    if (*at == w)
+        drop_first(at);
+    else
+        drop_later(*at, w);
+    l->n_work--;
+    w->queued = false;
 }
 
 // With two or more threads, one is kept free of large work.
@@ -198,6 +230,15 @@ void fxi_workers_post(fxi_workers *ws, fxi_work *w)
     ws->is_used = true;
     pthread_cond_signal(&ws->some);
     pthread_mutex_unlock(&ws->mu);
+}
+
+bool fxi_workers_drop(fxi_workers *ws, fxi_work *w)
+{
+    pthread_mutex_lock(&ws->mu);
+    const bool found = w->queued;
+    if (found) drop_work(w->large ? &ws->large : &ws->small, w);
+    pthread_mutex_unlock(&ws->mu);
+    return found;
 }
 
 void fxi_workers_touch(fxi_workers *ws)

@@ -18,6 +18,7 @@ typedef struct fxi_work { // one piece of work, inside what it works on
     uint64_t lane;
     bool large;
     // The queue's own.
+    bool queued;
     struct fxi_work *next, *last; // of the lane; `last` is kept by its first
     struct fxi_work *next_lane;   // kept by the lane's first
 } fxi_work;
@@ -36,6 +37,9 @@ fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *u
                             fxi_workers **out, fx_error *err);
 // Runs *w on a worker soon. Its memory must stay until then. Never blocks.
 void fxi_workers_post(fxi_workers *ws, fxi_work *w);
+// Takes *w out of the queue. False: no worker will find it there, because one has taken it, or
+// because it was never posted.
+bool fxi_workers_drop(fxi_workers *ws, fxi_work *w);
 // Makes on_idle run once more, as if something had been posted and run.
 void fxi_workers_touch(fxi_workers *ws);
 void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out);

@@ -390,6 +390,26 @@ static void test_long_files_are_cut_at_a_line(void **state)
     }
 }
 
+// What there is at all: memory and swap, or the least limit, whatever is in use.
+static void test_whole_memory(void **state)
+{
+    (void)state;
+    put("/proc", "meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1024 kB\nSwapTotal: 1048576 kB\n");
+    assert_int_equal(fxi_whole_memory_bytes(root), 9216 * MIB);
+    put("/proc", "meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1024 kB\n");
+    assert_int_equal(fxi_whole_memory_bytes(root), 8192 * MIB);
+    put_group("0::/app/web\n");
+    put_v2(V2 "/app", 5000, 4999, 0);
+    put_v2(V2 "/app/web", 6000, 100, 0);
+    assert_int_equal(fxi_whole_memory_bytes(root), 5000 * MIB);
+    put_group("4:cpu,memory:/box\n");
+    put_v1(V1 "/box", 3000, 2999, 0);
+    assert_int_equal(fxi_whole_memory_bytes(root), 3000 * MIB);
+    put("/proc", "meminfo", "nothing\n");
+    put_group("0::/none\n");
+    assert_int_equal(fxi_whole_memory_bytes(root), physical_bytes());
+}
+
 #define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -414,6 +434,7 @@ int main(void)
         IN_ROOT(test_garbage_in_cgroup),
         IN_ROOT(test_long_paths_are_ignored),
         IN_ROOT(test_long_files_are_cut_at_a_line),
+        IN_ROOT(test_whole_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

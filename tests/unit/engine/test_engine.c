@@ -180,6 +180,28 @@ static void expect_no_engine(fx_options opt, fx_status want)
     assert_true(strlen(err.text) > 5);
 }
 
+// With every manager, a budget that nobody can use is refused by a line that says what would do.
+static void test_budgets_out_of_range(void **state)
+{
+    (void)state;
+    for (int i = 0; fx_kv_manager_name(i); i++) {
+        fx_options opt = {.model_path = MODEL, .kv_manager = fx_kv_manager_name(i), .n_thread = 1};
+        fx_engine *eng = NULL;
+        fx_error err = {0};
+        fx_model_info info;
+        opt.kv_memory_bytes = 4096;
+        assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_ENOSPACE);
+        if (!strstr(err.text, "4096 bytes") || strstr(err.text, "VT_")) fail_msg("%s", err.text);
+        opt.kv_memory_bytes = (uint64_t)100 << 40;
+        assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_EINVAL);
+        assert_non_null(strstr(err.text, "109951162777600 bytes of KV memory; this machine"));
+        assert_int_equal(fx_options_check(&opt, &info, &err), FX_EINVAL);
+    }
+    fx_engine *eng = open_engine((fx_options){.n_thread = 1});
+    assert_int_equal(fx_set_kv_memory(eng, (uint64_t)100 << 40, NULL), FX_EINVAL);
+    fx_engine_close(eng);
+}
+
 static void test_bad_options(void **state)
 {
     (void)state;
@@ -317,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_choices_differ_and_repeat),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_budgets_out_of_range),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_close_ends_everything),
         cmocka_unit_test(test_a_closing_engine_refuses),

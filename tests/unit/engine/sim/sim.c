@@ -77,11 +77,23 @@ static bool leaves_something(const sim *w, const fx_request *req)
     return some;
 }
 
+// An eighth more is for clients with little in the queue.
+static bool is_full(const fx_request *req, int64_t n, int64_t sum, int64_t own, int64_t most)
+{
+    const int64_t beyond = req->client ? most / 8 : 0;
+    if (sum + n <= most) return false;
+    return own + n > beyond || sum + n > most + beyond;
+}
+
 static bool queue_is_full(const sim *w, const fx_request *req)
 {
     const fx_engine *eng = w->eng;
-    return eng->n_queued + fxi_request_n_seq(req) > eng->opt.max_queue + eng->opt.max_seq ||
-           (eng->n_queued && eng->n_queued_tok + (int64_t)req->n_prompt > eng->opt.max_queue_tok);
+    const fxi_client *c = eng->client;
+    while (c && c->number != req->client) c = c->next;
+    return is_full(req, fxi_request_n_seq(req), eng->n_queued, c ? c->n_queued : 0,
+                   eng->opt.max_queue + eng->opt.max_seq) ||
+           (eng->n_queued && is_full(req, (int64_t)req->n_prompt, eng->n_queued_tok,
+                                     c ? c->n_queued_tok : 0, eng->opt.max_queue_tok));
 }
 
 static uint64_t alone_bytes(const sim *w, int n_tok)
@@ -314,6 +326,25 @@ static int n_in_inbox(const fx_engine *eng, int *n_group)
     return n;
 }
 
+// What clients have adds up to what there is, and none is kept that nobody needs.
+static void check_clients(sim *w)
+{
+    const fx_engine *eng = w->eng;
+    int n_queued = 0, n_group = 0, n_waiting = 0, n_client = 0;
+    for (const fxi_client *c = eng->client; c; c = c->next) {
+        n_queued += c->n_queued;
+        n_group += c->n_group;
+        n_waiting += c->n_waiting;
+        n_client += c->n_waiting > 0;
+        CHECK(w, c->n_group || !c->n_queued, "client %d is gone and queued", (int)c->number);
+    }
+    for (const fxi_group *g = eng->waiting.head; g; g = g->next) n_waiting--;
+    CHECK(w, n_queued == eng->n_queued, "clients have %d queued", n_queued);
+    CHECK(w, n_group == n_live(w), "clients have %d groups", n_group);
+    CHECK(w, !n_waiting && n_client == eng->n_waiting_client, "%d clients wait", n_client);
+    CHECK(w, n_group || !eng->client, "a client is kept");
+}
+
 // The engine's counters are right.
 static void check_counts(sim *w)
 {
@@ -327,6 +358,7 @@ static void check_counts(sim *w)
     CHECK(w, eng->n_queued == eng->waiting.n_seq + n_in_inbox(eng, &n_group), "n_queued is %d",
           eng->n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
+    check_clients(w);
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
     CHECK(w, n_live(w) || !kv.live_bytes, "KV memory of a sequence is left");

@@ -157,6 +157,7 @@ static void draw_service(sim_request *r, const sim_taste *t, sim_rng *rng)
     fx_request *q = &r->req;
     q->tenant = tenants[sim_int(rng, 0, t->n_tenant - 1)];
     q->no_cache = sim_one_in(rng, 5);
+    q->client = (uint64_t)sim_int(rng, 0, t->n_tenant);
     if (sim_one_in(rng, 4)) q->priority = sim_int(rng, -20, 20);
     if (sim_one_in(rng, 6)) q->keep_priority = sim_int(rng, 0, 7);
     if (sim_one_in(rng, 6)) q->keep_s = (uint32_t)sim_int(rng, 0, 30);

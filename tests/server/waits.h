@@ -1,0 +1,36 @@
+// waits.h - what tests wait for inside a server: bytes held, work that waits or runs. Every wait
+// has a guard of WAIT_S; whatever is waited for happens at once.
+#ifndef SERVER_WAITS_H
+#define SERVER_WAITS_H
+
+#include "server/server_fixture.h"
+#include "server/work/ledger.h"
+#include "server/work/workers.h"
+
+#define TEXT   "/v1/completions"
+#define WAIT_S 60.0
+#define MIB    ((size_t)1 << 20)
+
+void nap(void); // 2 ms
+
+fxi_ledger_gauges server_ledger(const fixture *f);
+fxi_workers_gauges server_workers(const fixture *f);
+// Until the ledger holds this much of a kind; nothing at all.
+void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most);
+void wait_nothing_held(const fixture *f);
+// Until so many prompts are being tokenized ("grind").
+void wait_grinding(const fixture *f, int n);
+// Until so many pieces of work, small and large, wait for a worker.
+void wait_queued(const fixture *f, int n_small, int n_large);
+// Until so many requests have been submitted, all in all; run.
+void wait_submitted(const fixture *f, int n);
+
+// Fails the test unless the whole answer came with this status and this in its body; frees it.
+void expect_reply(http_reply r, int status, const char *in_body);
+// A small request and /health are answered.
+void expect_small(const fixture *f);
+
+// A body of n_bytes: before, as much of `fill` as fits, after. free() it.
+char *huge_body(const char *before, const char *fill, const char *after, size_t n_bytes);
+
+#endif
