@@ -333,6 +333,7 @@ typedef struct vt_domain_stats {
     uint64_t prefix_nodes, prefix_tok;
     uint64_t match_calls, match_tok, hit_tok; // as in VT_STATS
     uint64_t evicted_nodes;
+    uint64_t evicted_windows; // as window_evicted in VT_STATS
 } vt_domain_stats;
 
 // Fills *out with the figures of this moment; its struct_bytes says how much of it there is.
@@ -348,6 +349,7 @@ typedef struct vt_prefix_info {
     uint64_t used;       // grows with every use
     uint32_t n_seq;      // sequences that end in this node
     vt_retention keep;   // as set for this node
+    uint32_t lacks;      // as in vt_event
 } vt_prefix_info;
 
 // Calls fn for every domain, and for every node of a domain, parents first. fn must not call the
@@ -361,17 +363,28 @@ VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_pre
 // ---- Events, for routers that follow what is cached where
 
 typedef enum vt_event_kind {
-    VT_EVENT_RECORDED = 0, // the tokens can be matched now
-    VT_EVENT_EVICTED,      // they no longer can
-    VT_EVENT_FORKED        // a sequence was forked after n_tok tokens
+    VT_EVENT_RECORDED = 0,    // the tokens of a block were recorded; again, with more of them, when
+                              // a block that was not full is continued
+    VT_EVENT_EVICTED,         // the block is gone, and all that it held
+    VT_EVENT_FORKED,          // a sequence was forked after n_tok tokens
+    VT_EVENT_WINDOW_EVICTED,  // the block stays, but what it held for windows and states is gone
+    VT_EVENT_WINDOW_RECORDED, // `lacks` of a block has changed: some of that was recorded again
 } vt_event_kind;
 
 // No tokens: a block is named by `id`, which grows with each new node of the tree.
+//
+// `lacks` says for which groups a block has not all that a sequence needs of it to begin at its
+// end: bit g is set if chunks of group g are missing, of a window as far as it lies in the block,
+// or of the state at its end. No match ends with a block that lacks anything. One can end with a
+// block that lacks nothing if, in addition, no block above it lacks the window's rows: that is
+// sure if those that hold the last window_tok - 1 tokens lack nothing for that group. Without
+// windows and states it is always 0.
 typedef struct vt_event {
     uint64_t number; // counts all events from 0: a gap means that some were overwritten
     vt_event_kind kind;
-    uint64_t domain_id;     // grows with each new domain
-    uint64_t id, parent_id; // nodes, as in vt_prefix_info
+    uint32_t lacks;         // bits by group, after the event
+    uint64_t domain_id;     // grows with each new domain; FORKED: 0 if nothing of it is recorded
+    uint64_t id, parent_id; // nodes, as in vt_prefix_info; FORKED: the last whose chunks it shares
     uint32_t start_tok, n_tok;
     uint64_t now_ms; // of the last vt_step
 } vt_event;
@@ -443,7 +456,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(swap_in_chunks, "chunks read back so far")                                 \
     X(swap_corrupt, "chunks that came back with other bytes so far")             \
     X(coming_bytes, "of owned_bytes, what swap-outs under way will give back")   \
-    X(leaving_bytes, "of owned and shared, what only the device may still use")
+    X(leaving_bytes, "of owned and shared, what only the device may still use")  \
+    X(window_evicted, "nodes that stay, but lost windows or states so far")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most

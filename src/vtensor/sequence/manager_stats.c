@@ -150,6 +150,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .prefix_nodes = tree.n_node,
         .prefix_tok = tree.n_tok,
         .prefix_evicted = tree.n_evicted,
+        .window_evicted = tree.n_beside,
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = leaving_bytes(m),

@@ -159,7 +159,7 @@ typedef struct vti_tally {
     uint64_t shortages;
     uint64_t peak_bytes; // created at once
     uint64_t peak_live;  // live bytes at once
-    uint64_t prefix_evicted, match_calls, match_tok, hit_tok;
+    uint64_t match_calls, match_tok, hit_tok;
     uint64_t copied_chunks, ready_hits, ready_misses, jobs, job_failures;
     uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
 } vti_tally;

@@ -272,6 +272,7 @@ static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push
     const uint32_t *tok = push->tok + (at - push->start), n_tok = block_at(t, push, at);
     vti_node *n = child_for(t, parent, tok, n_tok);
     uint32_t was_end = n ? vti_node_end(n) : at;
+    uint32_t had_lacked = n && t->events ? vti_node_lacks(t, n) : 0;
     if (!n)
         add_child(t, parent, n = take_fresh(fresh), tok, n_tok);
     else if (n->n_tok < n_tok)
@@ -279,7 +280,10 @@ static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push
     if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
     lend_to_parent(t, parent, n);
     vti_worth_settle(t, n);
-    if (was_end < at + n_tok) vti_node_note(t, VT_EVENT_RECORDED, n);
+    if (was_end < at + n_tok)
+        vti_node_note(t, VT_EVENT_RECORDED, n);
+    else if (had_lacked != 0 && vti_node_lacks(t, n) != had_lacked)
+        vti_node_note(t, VT_EVENT_WINDOW_RECORDED, n);
     return n;
 }
 

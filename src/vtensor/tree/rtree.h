@@ -29,6 +29,7 @@ typedef struct vti_rtree_stats {
     uint64_t n_node; // roots not counted
     uint64_t n_tok;
     uint64_t n_evicted; // nodes, so far
+    uint64_t n_beside;  // nodes that stay, but of which what they held beside was evicted
     uint64_t n_domain;
 } vti_rtree_stats;
 
@@ -115,6 +116,8 @@ bool vti_node_is_removed(const vti_node *n);
 // the nodes below is a copy, so they need not be kept for it.
 vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok);
 uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
+// Notes that a sequence which shares the path to n was forked. NULL: it shares none.
+void vti_rtree_note_fork(vti_rtree *t, const vti_node *n, uint32_t n_tok);
 
 // rtree_walk.c: see vtensor.h
 void vti_domain_set_quota(vt_domain *d, uint64_t quota_bytes);

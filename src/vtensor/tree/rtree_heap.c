@@ -3,7 +3,9 @@
 //   BY_WORTH    nodes that may be evicted now; on top the least recently used of lowest priority
 //   IN_DOMAIN   the same of one domain, for its quota
 //   BY_END      nodes whose retention has an end; on top the one that ends first
-//   BESIDE      other nodes whose chunks beside may be released; on top the least recently used
+//   BESIDE      other nodes whose chunks beside may be released; on top the least recently used,
+//               and of those that were used together the last tokens: prefixes that end early are
+//               asked for more often, and what is lost is then one stretch of lengths
 //
 // A push reserves the room that a heap may need, so adding a node cannot fail.
 #include <stdlib.h>
@@ -17,6 +19,7 @@ static bool goes_first(vti_order order, const vti_node *a, const vti_node *b)
     if (order == VTI_BY_END) return a->keep.until_ms < b->keep.until_ms;
     if (order != VTI_BESIDE && a->keep.priority != b->keep.priority)
         return a->keep.priority < b->keep.priority;
+    if (order == VTI_BESIDE && a->used == b->used) return a->start > b->start;
     return a->used < b->used;
 }
 

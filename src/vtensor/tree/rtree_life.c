@@ -11,12 +11,25 @@
 void vti_node_note(vti_rtree *t, vt_event_kind kind, const vti_node *n)
 {
     const vti_node *up = n->parent;
+    if (!t->events) return;
     vti_events_add(t->events, (vt_event){.kind = kind,
+                                         .lacks = vti_node_lacks(t, n),
                                          .domain_id = n->domain->id,
                                          .id = n->id,
                                          .parent_id = up && !vti_node_is_root(up) ? up->id : 0,
                                          .start_tok = n->start,
                                          .n_tok = n->n_tok});
+}
+
+void vti_rtree_note_fork(vti_rtree *t, const vti_node *n, uint32_t n_tok)
+{
+    vt_event event = {.kind = VT_EVENT_FORKED, .n_tok = n_tok};
+    if (n && n->domain) {
+        event.domain_id = n->domain->id;
+        event.id = vti_node_is_root(n) ? 0 : n->id;
+        event.parent_id = n->parent && !vti_node_is_root(n->parent) ? n->parent->id : 0;
+    }
+    vti_events_add(t->events, event);
 }
 
 // ---- Trees
@@ -32,7 +45,7 @@ vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, v
 
 vti_rtree_stats vti_rtree_look(const vti_rtree *t)
 {
-    return (vti_rtree_stats){t->n_node, t->n_tok, t->n_evicted, t->n_domain};
+    return (vti_rtree_stats){t->n_node, t->n_tok, t->n_evicted, t->n_beside, t->n_domain};
 }
 
 // ---- Domains
@@ -286,6 +299,9 @@ static void evict_beside(vti_rtree *t, vti_node *n)
     vti_node_drop_all(t, n, true);
     n->has_beside = false;
     vti_worth_settle(t, n);
+    t->n_beside++;
+    n->domain->stats.evicted_windows++;
+    vti_node_note(t, VT_EVENT_WINDOW_EVICTED, n);
 }
 
 bool vti_rtree_evict(vti_rtree *t, uint64_t now_ms)

@@ -105,6 +105,19 @@ bool vti_node_holds_beside(const vti_rtree *t, const vti_node *n)
     return false;
 }
 
+// Of a window the chunks from the first that a token after the node needs, of a state all.
+uint32_t vti_node_lacks(const vti_rtree *t, const vti_node *n)
+{
+    uint32_t lacks = 0;
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        uint32_t front = vti_group_passed(&t->geo->group[g], vti_node_end(n));
+        for (uint32_t i = front > h.first ? front - h.first : 0; i < h.n && h.is_beside; i++)
+            if (h.chunk[i] == VTI_NO_CHUNK) lacks |= UINT32_C(1) << g;
+    }
+    return lacks;
+}
+
 // ---- The list of a domain
 
 void vti_list_append(vti_node_list *l, vti_node *n)

@@ -88,7 +88,7 @@ struct vti_rtree {
     uint64_t n_node, n_tok, n_domain;
     uint64_t n_id, n_domain_id, clock;
     uint64_t pinned_bytes; // of chunks of nodes with n_pin > 0
-    uint64_t n_evicted;
+    uint64_t n_evicted, n_beside;
     uint64_t now_ms; // of the last tick
     vt_prefix_ages ages;
 };
@@ -119,6 +119,7 @@ void vti_node_set_chunk(vti_rtree *t, vti_node *n, const vti_holding *h, uint32_
 void vti_node_drop_all(vti_rtree *t, vti_node *n, bool beside_only);
 void vti_node_keep_all(vti_rtree *t, vti_node *n, bool beside, bool is_kept);
 bool vti_node_holds_beside(const vti_rtree *t, const vti_node *n);
+uint32_t vti_node_lacks(const vti_rtree *t, const vti_node *n); // as in vt_event
 void vti_list_append(vti_node_list *l, vti_node *n);
 void vti_list_remove(vti_node_list *l, vti_node *n);
 

@@ -43,6 +43,7 @@ static vt_prefix_info info_of(const vti_rtree *t, const vti_node *n)
         .used = n->used,
         .n_seq = n->n_ref,
         .keep = n->keep,
+        .lacks = vti_node_lacks(t, n),
     };
 }
 

@@ -409,7 +409,8 @@ static void test_events_tell_what_is_cached(void **state)
         assert_int_equal(ev[i].number, i);
         assert_int_equal(ev[i].kind, kinds[i]);
         assert_int_equal(ev[i].now_ms, 77);
-        if (i != 2) assert_int_equal(ev[i].domain_id, vt_domain_id(r.d));
+        assert_int_equal(ev[i].domain_id, vt_domain_id(r.d));
+        assert_int_equal(ev[i].lacks, 0);
     }
     assert_int_equal(ev[1].parent_id, ev[0].id);
     assert_int_equal(ev[1].start_tok, CHUNK_TOK);

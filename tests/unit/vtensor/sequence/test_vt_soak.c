@@ -1,23 +1,12 @@
-// test_vt_soak.c - the owner and the mapper thread together: random traces of all operations on
-// every backend, whose calls take a random time, so that the owner meets jobs in every state; now
-// and then calls fail. What sequences hold is read while the mapper works, and every 64 operations
-// all of it is verified.
-//
-// Environment: VT_SOAK_STEPS is the number of operations (12500, about three seconds, if not set;
-// 2500000 take about ten minutes with AddressSanitizer); it is rounded up to whole rounds of 250
-// operations with one setup. VT_TEST_SEED and VT_TEST_ROUND are where it begins. A deadlock ends in
-// CTest's time limit.
+// test_vt_soak.c - the soak (soak.h) over sequences that share (family.h): random traces of all
+// operations on every backend. A round is 250 operations; 50 rounds take about three seconds, and
+// VT_SOAK_STEPS=2500000 about ten minutes with AddressSanitizer.
 #include "unit/cmocka_all.h"
 
-#include <stdlib.h>
-
-#include "env_or.h"
 #include "family.h"
-
-enum { ROUND_STEPS = 250, DEFAULT_STEPS = 12500 };
+#include "soak.h"
 
 static family f;
-static uint64_t seed, round_now;
 
 static family_setup draw_setup(uint64_t round)
 {
@@ -38,45 +27,49 @@ static family_setup draw_setup(uint64_t round)
     return s;
 }
 
-static void run_round(uint64_t round)
+static void open_round(uint64_t round, uint64_t seed)
 {
     family_setup s = draw_setup(round);
-    family_open(&f, &s, seed + round);
-    bool faulty = round % 4 == 3;
-    vt_fault_set_delay(f.fault, seed + round, 5u << (round % 6));
-    for (uint64_t k = 0; k < ROUND_STEPS; k++) {
-        if (faulty && k % 4 > 0)
-            vt_fault_arm_random(f.fault, (seed + round) ^ (k << 20), 5 + (uint32_t)(k % 12));
-        family_step(&f, faulty);
-        if (k % 8 == 0) family_look(&f);
-        if (k % 64 == 0) family_verify(&f);
-    }
+    family_open(&f, &s, seed);
+}
+
+static vt_vmm *fault_of_round(void)
+{
+    return f.fault;
+}
+
+static vt_manager *manager_of_round(void)
+{
+    return f.m;
+}
+
+static void step_round(bool faulty)
+{
+    family_step(&f, faulty);
+}
+
+static void look_at_round(void)
+{
+    family_look(&f);
+}
+
+static void verify_round(void)
+{
     family_verify(&f);
+}
+
+static void close_round(void)
+{
     family_close(&f);
-}
-
-static void test_owner_and_mapper_together(void **state)
-{
-    (void)state;
-    uint64_t n_step = env_or("VT_SOAK_STEPS", DEFAULT_STEPS);
-    seed = env_or("VT_TEST_SEED", 1);
-    round_now = env_or("VT_TEST_ROUND", 0);
-    for (uint64_t done = 0; done < n_step; done += ROUND_STEPS) run_round(round_now++);
-}
-
-// Which round failed.
-static int print_round(void **state)
-{
-    (void)state;
-    print_message("seed %llu, round %llu\n", (unsigned long long)seed,
-                  (unsigned long long)round_now);
-    return 0;
 }
 
 int main(void)
 {
+    static soak s = {250,        50 * 250,      open_round,   fault_of_round, manager_of_round,
+                     step_round, look_at_round, verify_round, close_round};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_owner_and_mapper_together, print_round),
+        cmocka_unit_test_prestate_setup_teardown(test_owner_and_mapper_together, NULL,
+                                                 soak_print_round, &s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

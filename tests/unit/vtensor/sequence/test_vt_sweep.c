@@ -236,6 +236,7 @@ static void open_for(const act *a, backend b, vt_layout layout)
     family_open(&f, &s, 5);
     a->prepare();
     family_verify(&f);
+    f.faulty = true;
 }
 
 // That is all that can be done with them. False: there is none.

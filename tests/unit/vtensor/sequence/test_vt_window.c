@@ -1,7 +1,9 @@
 // test_vt_window.c - a model of which five layers in six attend to a window only: its memory is
 // what the formula says, to the byte, at every step of a long sequence. On the host, by st_blocks.
+// And what a router learns of it: which prefixes can no longer serve, and which can again.
 #include "assert_vt.h"
 
+#include "router.h"
 #include "vtensor/vtensor.h"
 
 enum { N_FULL = 4, N_WINDOW = 5 * N_FULL, WINDOW_TOK = 1024, MAX_TOK = 32768, CHUNK_TOK = 32 };
@@ -10,15 +12,17 @@ enum { ROW_BYTES = 128, SLICE_BYTES = CHUNK_TOK * ROW_BYTES, KV = 2 };
 static vt_manager *m;
 static vt_vmm *vmm;
 
+static const vt_group groups[] = {
+    {.n_plane = KV * N_FULL, .row_bytes = ROW_BYTES},
+    {.n_plane = KV * N_WINDOW, .row_bytes = ROW_BYTES, .window_tok = WINDOW_TOK}};
+
 static void open_manager(uint64_t budget_bytes, uint64_t spare_high_bytes)
 {
-    const vt_group groups[] = {
-        {.n_plane = KV * N_FULL, .row_bytes = ROW_BYTES},
-        {.n_plane = KV * N_WINDOW, .row_bytes = ROW_BYTES, .window_tok = WINDOW_TOK}};
     vt_config cfg = vt_config_default();
     assert_ok(vt_vmm_host_open(&vmm));
     cfg.group = groups;
     cfg.n_group = 2;
+    cfg.n_event = ROUTER_N_EVENT;
     cfg.max_tok = MAX_TOK;
     cfg.max_seq = 1;
     cfg.budget_bytes = budget_bytes;
@@ -134,11 +138,123 @@ static void test_what_a_window_gives_up_is_reused(void **state)
     vt_manager_destroy(m);
 }
 
+// ---- What a router learns
+
+enum { PROMPT = 2 * WINDOW_TOK, WINDOW = 1u << 1 };
+
+static vt_domain *d;
+static uint32_t tok[PROMPT];
+
+static void open_routed(void)
+{
+    for (uint32_t i = 0; i < PROMPT; i++) tok[i] = 1000 + i;
+    open_manager((uint64_t)1 << 30, UINT64_MAX);
+    assert_ok(vt_domain_open(m, "a", 1, &d));
+    router_open(m, 2, groups);
+}
+
+// By a sequence of which nothing has passed, unless it grows token by token.
+static void record_prompt(uint32_t n_tok, bool by_token)
+{
+    vt_seq *s;
+    assert_ok(vt_seq_create(m, 0, &s));
+    for (uint32_t t = by_token ? 1 : n_tok; t <= n_tok; t++) assert_ok(vt_seq_extend(s, t));
+    if (by_token) return_spare(); // what the windows have passed is unmapped
+    assert_ok(vt_seq_record(s, d, tok, n_tok, NULL));
+    vt_seq_release(s);
+}
+
+// n events of a kind, of whole blocks, the first of which begins at start_tok.
+static void expect_events(uint32_t n, int step, uint32_t start_tok, vt_event_kind kind,
+                          uint32_t lacks)
+{
+    vt_event e;
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(vt_events_take(m, &e, 1), 1);
+        assert_int_equal(e.start_tok, start_tok + (int)i * step * CHUNK_TOK);
+        assert_int_equal(e.kind, kind);
+        assert_int_equal(e.lacks, lacks);
+        assert_int_equal(e.domain_id, vt_domain_id(d));
+        assert_int_equal(e.n_tok, CHUNK_TOK);
+    }
+}
+
+// What is evicted first is what the windows of the longest prefix do not need, the last tokens
+// first. The prefix stays, but those that need it can no longer serve, until it is recorded again.
+static void test_a_router_learns_which_windows_are_gone(void **state)
+{
+    (void)state;
+    enum { N_GONE = 8, GONE_TOK = N_GONE * CHUNK_TOK, FIRST_GONE = WINDOW_TOK - GONE_TOK };
+    vt_event e;
+    const uint64_t each = KV * N_WINDOW * SLICE_BYTES;
+    vt_stats st;
+    open_routed();
+    record_prompt(PROMPT, false);
+    expect_events(PROMPT / CHUNK_TOK, 1, 0, VT_EVENT_RECORDED, 0);
+    assert_int_equal(vt_match(d, tok, WINDOW_TOK), WINDOW_TOK);
+    assert_ok(vt_trim(m, 0, NULL));
+    assert_ok(vt_evict(m, N_GONE * each, NULL));
+    expect_events(N_GONE, -1, WINDOW_TOK - CHUNK_TOK, VT_EVENT_WINDOW_EVICTED, WINDOW);
+    vt_get_stats(m, &st);
+    assert_int_equal(st.window_evicted, N_GONE);
+    assert_int_equal(st.prefix_evicted, 0);
+    assert_int_equal(vt_match(d, tok, WINDOW_TOK), FIRST_GONE);
+    assert_int_equal(vt_match(d, tok, PROMPT - CHUNK_TOK), FIRST_GONE);
+    assert_int_equal(vt_match(d, tok, PROMPT), PROMPT);
+
+    record_prompt(WINDOW_TOK, false);
+    expect_events(N_GONE, 1, FIRST_GONE, VT_EVENT_WINDOW_RECORDED, 0);
+    assert_int_equal(vt_match(d, tok, WINDOW_TOK), WINDOW_TOK);
+    record_prompt(WINDOW_TOK, false); // nothing is new
+    assert_int_equal(vt_events_take(m, &e, 1), 0);
+    vt_manager_destroy(m);
+}
+
+// What the windows have passed before it is recorded is lacking from the start.
+static void test_a_router_learns_what_was_never_held(void **state)
+{
+    (void)state;
+    vt_event e;
+    open_routed();
+    record_prompt(PROMPT, true);
+    for (uint32_t t = 0; t < PROMPT; t += CHUNK_TOK) {
+        assert_int_equal(vt_events_take(m, &e, 1), 1);
+        assert_int_equal(e.kind, VT_EVENT_RECORDED);
+        assert_int_equal(e.start_tok, t);
+        assert_int_equal(e.lacks, t < PROMPT - WINDOW_TOK ? WINDOW : 0);
+    }
+    vt_manager_destroy(m);
+}
+
+// Recording, matching, evicting and forgetting, as a router sees it.
+static void test_a_router_knows_the_tree(void **state)
+{
+    (void)state;
+    open_routed();
+    for (uint32_t round = 0; round < 6; round++) {
+        tok[500 * (round % 3)] += round / 3; // another prompt from there on
+        record_prompt(PROMPT - 100 * round, round % 2);
+        router_verify(d);
+        assert_ok(vt_trim(m, 0, NULL));
+        assert_ok(vt_evict(m, 90 * KV * N_WINDOW * SLICE_BYTES, NULL));
+        router_verify(d);
+    }
+    vt_stats st;
+    vt_get_stats(m, &st);
+    assert_true(st.window_evicted > 50 && st.prefix_evicted > 5);
+    vt_domain_forget(d);
+    router_verify(d);
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_the_formula_at_every_step),
         cmocka_unit_test(test_what_a_window_gives_up_is_reused),
+        cmocka_unit_test(test_a_router_learns_which_windows_are_gone),
+        cmocka_unit_test(test_a_router_learns_what_was_never_held),
+        cmocka_unit_test(test_a_router_knows_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -293,13 +293,28 @@ vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retentio
     return st;
 }
 
+// A release evicts nothing, so all that it records is found at once.
+static void verify_recorded(const family *f, const kin *k)
+{
+    uint32_t n_hit = vt_match(f->domain[k->domain], k->tok, k->n_pending);
+    vt_stats st = family_stats(f);
+    if (n_hit < k->n_pending && !f->faulty)
+        fail_msg(
+            "operation %u: the release of sequence %d, of %u tokens, recorded %u of %u; device "
+            "errors: %d, quarantined spans: %d",
+            f->n_step, (int)(k - f->kin), k->len_tok, n_hit, k->n_pending, (int)st.device_errors,
+            (int)st.quarantined_spans);
+}
+
 void family_release(family *f, uint32_t i)
 {
     kin *k = &f->kin[i];
     bool is_whole = !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
-    if (k->n_pending > 0 && is_whole) family_tell(f, k->domain, k->tok, k->n_pending);
+    bool is_told = k->n_pending > 0 && is_whole;
+    if (is_told) family_tell(f, k->domain, k->tok, k->n_pending);
     vt_seq_release(k->s);
     k->s = NULL;
+    if (is_told) verify_recorded(f, k);
     f->n_moving -= k->is_moving;
     k->is_moving = false;
 }
@@ -310,8 +325,9 @@ void family_tell(family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok
     if (t->n == 0) t->had_evicted = family_stats(f).prefix_evicted;
     t->full |= t->n == FAMILY_MAX_TALE;
     if (t->full) return;
-    t->n_tok[t->n] = n_tok;
-    memcpy(t->tok[t->n++], tok, n_tok * sizeof *tok);
+    tale *new = &t->at[t->n++];
+    *new = (tale){.by = f->step_name ? f->step_name : "", .in_step = f->n_step, .n_tok = n_tok};
+    memcpy(new->tok, tok, n_tok * sizeof *tok);
 }
 
 // ---- Everything

@@ -47,13 +47,20 @@ typedef struct kin {
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;
 
+// Tokens that were recorded, and by what.
+typedef struct tale {
+    const char *by;   // the name of a step
+    uint32_t in_step; // its number
+    uint32_t n_tok;
+    uint32_t tok[FAMILY_MAX_TOK];
+} tale;
+
 // What was recorded in a domain.
 typedef struct tales {
     uint32_t n;
     bool full;            // there was no room for some
     uint64_t had_evicted; // by the manager, when the first was told
-    uint32_t n_tok[FAMILY_MAX_TALE];
-    uint32_t tok[FAMILY_MAX_TALE][FAMILY_MAX_TOK];
+    tale at[FAMILY_MAX_TALE];
 } tales;
 
 typedef struct family {
@@ -68,6 +75,8 @@ typedef struct family {
     kin kin[FAMILY_MAX_SEQ];
     int n_moving;                // sequences on their way
     bool faulty;                 // calls may fail in this step
+    const char *step_name;       // of this step
+    uint32_t n_step;             // steps so far
     tales told[FAMILY_N_DOMAIN]; // by family_step
 } family;
 

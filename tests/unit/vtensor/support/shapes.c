@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "router.h"
 #include "shapes.h"
 #include "standin_assert.h"
 
@@ -229,8 +230,10 @@ void shapes_open(const shape_setup *sh, shape_where at, vt_layout layout, vt_map
     cfg.mapper = mapper;
     cfg.swap_bytes = sh->swap ? (uint64_t)1 << 30 : 0;
     cfg.swap_dir = "/tmp";
+    cfg.n_event = ROUTER_N_EVENT;
     cfg.vmm = w.fault;
     assert_ok(vt_manager_create(&cfg, &w.m));
+    router_open(w.m, sh->n_group, sh->group);
     assert_ok(vt_domain_open(w.m, "shapes", 6, &w.d));
 }
 
@@ -263,6 +266,7 @@ void shapes_look(void)
 {
     for (uint32_t i = 0; i < SHAPE_N_SEQ; i++)
         if (w.seq[i].s) verify_seq(&w.seq[i]);
+    router_follow();
 }
 
 void shapes_verify(void)
@@ -271,6 +275,7 @@ void shapes_verify(void)
     uint64_t least = 0;
     vt_fault_disarm(w.fault);
     shapes_look();
+    router_verify(w.d);
     for (uint32_t i = 0; i < SHAPE_N_SEQ; i++)
         if (w.seq[i].s) least += live_bytes_of(&w.seq[i]);
     vt_status st = vt_check(w.m, &what);

@@ -307,9 +307,11 @@ static void test_windows_that_nobody_needs_go_before_leaves(void **state)
     assert_int_equal(n_evictable(), 16);
     (void)push("x", 'B');
     assert_true(vti_rtree_evict(t, 0));
-    assert_tree("ab[A0 A1|- -](cd[A2 A3|A2 A3](ef[A4 A5|A4 A5](gh[A6 A7|A6 A7]))) x[B0|B0]");
+    assert_tree("ab[A0 A1|A0 A1](cd[A2 A3|A2 A3](ef[A4 A5|- -](gh[A6 A7|A6 A7]))) x[B0|B0]");
+    assert_int_equal(match("abcdef").n_tok, 4); // of those used together the last goes first
     assert_true(vti_rtree_evict(t, 0) && vti_rtree_evict(t, 0));
     verify();
+    assert_int_equal(vti_rtree_look(t).n_beside, 3);
     assert_int_equal(match("abcdefgh").n_tok, 8);
     assert_int_equal(match("abcdef").n_tok, 0);
     assert_string_equal(evict_all(0), "hfdbx");
