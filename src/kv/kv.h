@@ -43,6 +43,7 @@ typedef struct fxi_kv_shape {
     int step_tok;          // most tokens that one extend adds; 0: ctx_tok
     int max_seq;           // sequences alive at once, swapped ones included
     int block_tok;         // tokens that a unit of memory holds, at least; 0: the manager's choice
+    int tile_tok;          // rows that the kernels read at once: no block holds fewer; 0: 1
     uint64_t budget_bytes; // physical memory
     const char *swap_dir;  // directory of the swap file; NULL: no swap
     uint64_t swap_bytes;   // size of the swap; 0: no swap
@@ -80,7 +81,8 @@ typedef struct fxi_kv_stats {
     uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
     uint64_t external_bytes; // lost between sequences: the allocator's rounding
     uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
-    uint64_t shared_bytes;   // of used and cached: what several holders share
+    uint64_t shared_bytes;   // of used and cached: what several sequences share, or some with the
+                             // prefixes recorded
     uint64_t spare_bytes;    // for whoever comes next
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
