@@ -62,11 +62,13 @@ typedef struct fxi_kv_expect {
 
 // Sequences whose memory is asked for; see fxi_kv_cost.
 typedef struct fxi_kv_need {
-    int n_seq;          // they begin with the same each.begin_tok tokens
-    fxi_kv_expect each; // as they would be created
-    int end_tok;        // how long each of them is to become
-    int hit_tok;        // first tokens that others hold in memory and that they would share
-    bool is_apart;      // they share nothing with each other
+    int n_seq;            // they begin with the same each.begin_tok tokens
+    fxi_kv_expect each;   // as they would be created
+    int end_tok;          // how long each of them is to become
+    int hit_tok;          // first tokens that others hold in memory and that they would share
+    bool is_apart;        // they share nothing with each other
+    bool may_begin_again; // each may be released, and created again for what it has become and the
+                          // rest of its output
 } fxi_kv_need;
 
 // A snapshot of where the bytes of the budget are.
