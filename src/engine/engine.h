@@ -49,6 +49,7 @@ struct fx_engine {
     int n_end_tok;
     int ahead_tok;                // room to prefetch for each sequence; 0: none
     struct vt_vmm *vmm;           // for tests: memory of the KV manager; NULL: the host's
+    int tile_tok;                 // rows of the cache that the model's kernels read at once
     bool single_thread;           // for tests: the KV manager starts no thread
     bool is_unguarded;            // for tests: shared KV memory can be written
     uint64_t (*now_us)(void *ud); // the clock; called from any thread

@@ -32,6 +32,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     eng->now_us = monotonic_us;
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;
+    eng->tile_tok = FXI_KV_TILE_TOK;
     eng->n_freed = 1;
     eng->swap_us_per_byte = SWAP_US_PER_BYTE;
     pthread_condattr_t attr;
@@ -143,6 +144,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
         .block_tok = eng->opt.kv_block_tok,
+        .tile_tok = eng->tile_tok,
         .budget_bytes = eng->opt.kv_memory_bytes,
         .swap_dir = eng->opt.swap_dir,
         .swap_bytes = eng->opt.swap_bytes,

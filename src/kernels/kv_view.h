@@ -14,7 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FXI_KV_MAX_GROUP = 4 };
+enum {
+    FXI_KV_MAX_GROUP = 4,
+    FXI_KV_TILE_TOK = 16 // rows that a kernel reads at once: no block of a cache may hold fewer
+};
 
 typedef struct fxi_kv_group {
     int n_plane;
@@ -34,7 +37,7 @@ typedef struct fxi_kv_view {
     size_t plane_stride_bytes;
     size_t tok_stride_bytes;
     const int32_t *table; // NULL: the sequence is contiguous
-    int block_shift;      // 4 to 8
+    int block_shift;      // up to 8; blocks of FXI_KV_TILE_TOK tokens at least
     size_t block_stride_bytes;
     int first_tok; // rows of earlier tokens are gone: a window has passed them
 } fxi_kv_view;

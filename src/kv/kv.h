@@ -43,6 +43,7 @@ typedef struct fxi_kv_shape {
     int step_tok;          // most tokens that one extend adds; 0: ctx_tok
     int max_seq;           // sequences alive at once, swapped ones included
     int block_tok;         // tokens that a unit of memory holds, at least; 0: the manager's choice
+    int tile_tok;          // rows that the kernels read at once: no block holds fewer; 0: 1
     uint64_t budget_bytes; // physical memory
     const char *swap_dir;  // directory of the swap file; NULL: no swap
     uint64_t swap_bytes;   // size of the swap; 0: no swap
@@ -61,11 +62,13 @@ typedef struct fxi_kv_expect {
 
 // Sequences whose memory is asked for; see fxi_kv_cost.
 typedef struct fxi_kv_need {
-    int n_seq;          // they begin with the same each.begin_tok tokens
-    fxi_kv_expect each; // as they would be created
-    int end_tok;        // how long each of them is to become
-    int hit_tok;        // first tokens that others hold in memory and that they would share
-    bool is_apart;      // they share nothing with each other
+    int n_seq;            // they begin with the same each.begin_tok tokens
+    fxi_kv_expect each;   // as they would be created
+    int end_tok;          // how long each of them is to become
+    int hit_tok;          // first tokens that others hold in memory and that they would share
+    bool is_apart;        // they share nothing with each other
+    bool may_begin_again; // each may be released, and created again for what it has become and the
+                          // rest of its output
 } fxi_kv_need;
 
 // A snapshot of where the bytes of the budget are.
@@ -80,7 +83,8 @@ typedef struct fxi_kv_stats {
     uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
     uint64_t external_bytes; // lost between sequences: the allocator's rounding
     uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
-    uint64_t shared_bytes;   // of used and cached: what several holders share
+    uint64_t shared_bytes;   // of used and cached: what several sequences share, or some with the
+                             // prefixes recorded
     uint64_t spare_bytes;    // for whoever comes next
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence

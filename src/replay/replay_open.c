@@ -137,6 +137,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     eng->now_us = look_at_clock;
     eng->now_ud = r;
     eng->single_thread = true;
+    eng->tile_tok = 1; // nothing is read
     eng->opt = engine_options(r, kv_bytes);
     FX_TRY(make_vocab(eng, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));

@@ -13,6 +13,7 @@ typedef struct drawing {
     int y[FXI_FIGURE_MAX_Y], n_y;
     fxi_str *name; // [n_name] the series, or for stacks the values of x, in order of first use
     size_t n_name;
+    bool lacks_memory; // a part of the script is missing
 } drawing;
 
 static fx_status find_column(const drawing *d, fxi_str name, int *col, fx_error *err)
@@ -74,41 +75,48 @@ static fx_status find_series(drawing *d, fx_error *err)
 
 // ---- text ---------------------------------------------------------------------------------------
 
+static void note_written(drawing *d, bool is_written)
+{
+    if (!is_written) d->lacks_memory = true;
+}
+
 static void put_cell(drawing *d, fxi_str s, const char *end)
 {
-    fxi_buf_fmt(d->to, "%.*s%s", (int)s.n, s.p, end);
+    note_written(d, fxi_buf_fmt(d->to, "%.*s%s", (int)s.n, s.p, end));
 }
 
 // A text in gnuplot's double quotes.
 static void put_quoted(drawing *d, fxi_str s)
 {
-    fxi_buf_str(d->to, "\"");
+    note_written(d, fxi_buf_str(d->to, "\""));
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] != '"' && s.p[i] != '\\') fxi_buf_add(d->to, s.p + i, 1);
-    fxi_buf_str(d->to, "\"");
+        if (s.p[i] != '"' && s.p[i] != '\\') note_written(d, fxi_buf_add(d->to, s.p + i, 1));
+    note_written(d, fxi_buf_str(d->to, "\""));
 }
 
 static void put_head(drawing *d)
 {
-    fxi_buf_fmt(d->to,
-                "# %s, drawn by `flexinfer bench figures`; draw again: gnuplot %s.gp\n"
-                "set encoding utf8\nset title \"%s\"\nset xlabel \"%s\"\nset ylabel \"%s\"\n"
-                "set grid y lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
-                "set key outside right top\nset colorsequence podo\nset yrange [0:*]\n%s",
-                d->f->name, d->f->name, d->f->title, d->f->x_label, d->f->y_label,
-                d->f->settings ? d->f->settings : "");
+    note_written(
+        d, fxi_buf_fmt(d->to,
+                       "# %s, drawn by `flexinfer bench figures`; draw again: gnuplot %s.gp\n"
+                       "set encoding utf8\nset title \"%s\"\nset xlabel \"%s\"\nset ylabel \"%s\"\n"
+                       "set grid y lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
+                       "set key outside right top\nset colorsequence podo\nset yrange [0:*]\n%s",
+                       d->f->name, d->f->name, d->f->title, d->f->x_label, d->f->y_label,
+                       d->f->settings ? d->f->settings : ""));
 }
 
 // The key of y column k of a series.
 static void put_title(drawing *d, fxi_str series, int k)
 {
     const char *y = d->f->y[k].name;
-    fxi_buf_str(d->to, " title ");
+    note_written(d, fxi_buf_str(d->to, " title "));
     if (!y) {
         put_quoted(d, series);
         return;
     }
-    fxi_buf_fmt(d->to, "\"%.*s%s%s\"", (int)series.n, series.p, series.n ? " " : "", y);
+    note_written(
+        d, fxi_buf_fmt(d->to, "\"%.*s%s%s\"", (int)series.n, series.p, series.n ? " " : "", y));
 }
 
 static const char outputs[] =
@@ -123,30 +131,32 @@ static const char outputs[] =
 
 static void put_points(drawing *d, size_t i)
 {
-    fxi_buf_fmt(d->to, "$s%zu << END\n", i);
+    note_written(d, fxi_buf_fmt(d->to, "$s%zu << END\n", i));
     for (size_t r = 0; r < d->data->n_row; r++) {
         if (!is_drawn(d, r) || fxi_str_compare(series_of(d, r), d->name[i]) != 0) continue;
         put_cell(d, fxi_csv_cell(d->data, r, d->x), "");
         for (int k = 0; k < d->n_y; k++) {
-            fxi_buf_str(d->to, " ");
+            note_written(d, fxi_buf_str(d->to, " "));
             put_cell(d, fxi_csv_cell(d->data, r, d->y[k]), "");
         }
-        fxi_buf_str(d->to, "\n");
+        note_written(d, fxi_buf_str(d->to, "\n"));
     }
-    fxi_buf_str(d->to, "END\n");
+    note_written(d, fxi_buf_str(d->to, "END\n"));
 }
 
 static void put_lines(drawing *d)
 {
     for (size_t i = 0; i < d->n_name; i++) put_points(d, i);
-    fxi_buf_str(d->to, "plot");
+    note_written(d, fxi_buf_str(d->to, "plot"));
     for (size_t i = 0; i < d->n_name; i++)
         for (int k = 0; k < d->n_y; k++) {
-            fxi_buf_fmt(d->to, "%s $s%zu using 1:%d with linespoints lw 2 dt %d pt %d ps 0.6",
-                        i + (size_t)k ? ", \\\n    " : "", i, k + 2, k + 1, (int)i + 1);
+            note_written(
+                d,
+                fxi_buf_fmt(d->to, "%s $s%zu using 1:%d with linespoints lw 2 dt %d pt %d ps 0.6",
+                            i + (size_t)k ? ", \\\n    " : "", i, k + 2, k + 1, (int)i + 1));
             put_title(d, d->name[i], k);
         }
-    fxi_buf_str(d->to, "\n");
+    note_written(d, fxi_buf_str(d->to, "\n"));
 }
 
 // ---- bars: one block of data, a line for each x -------------------------------------------------
@@ -165,10 +175,10 @@ static void put_bar_row(drawing *d, fxi_str x)
     put_quoted(d, x);
     for (size_t i = 0; i < d->n_name; i++)
         for (int k = 0; k < d->n_y; k++) {
-            fxi_buf_str(d->to, " ");
+            note_written(d, fxi_buf_str(d->to, " "));
             put_cell(d, bar_value(d, x, d->name[i], d->y[k]), "");
         }
-    fxi_buf_str(d->to, "\n");
+    note_written(d, fxi_buf_str(d->to, "\n"));
 }
 
 static bool is_first_with_x(const drawing *d, size_t row)
@@ -182,20 +192,22 @@ static bool is_first_with_x(const drawing *d, size_t row)
 
 static void put_bars(drawing *d)
 {
-    fxi_buf_str(d->to, "$data << END\n");
+    note_written(d, fxi_buf_str(d->to, "$data << END\n"));
     for (size_t r = 0; r < d->data->n_row; r++)
         if (is_first_with_x(d, r)) put_bar_row(d, fxi_csv_cell(d->data, r, d->x));
-    fxi_buf_fmt(d->to,
-                "END\nset style data histograms\nset style histogram %s\n"
-                "set style fill solid 0.8\nset boxwidth 0.8 relative\nplot",
-                d->f->kind == FXI_FIGURE_STACKS ? "rowstacked" : "clustered gap 1");
+    note_written(d,
+                 fxi_buf_fmt(d->to,
+                             "END\nset style data histograms\nset style histogram %s\n"
+                             "set style fill solid 0.8\nset boxwidth 0.8 relative\nplot",
+                             d->f->kind == FXI_FIGURE_STACKS ? "rowstacked" : "clustered gap 1"));
     for (size_t i = 0; i < d->n_name; i++)
         for (int k = 0; k < d->n_y; k++) {
             const int col = (int)i * d->n_y + k + 2;
-            fxi_buf_fmt(d->to, "%s $data using %d:xtic(1)", col > 2 ? ", \\\n    " : "", col);
+            note_written(d, fxi_buf_fmt(d->to, "%s $data using %d:xtic(1)",
+                                        col > 2 ? ", \\\n    " : "", col));
             put_title(d, d->name[i], k);
         }
-    fxi_buf_str(d->to, "\n");
+    note_written(d, fxi_buf_str(d->to, "\n"));
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
@@ -205,9 +217,9 @@ static fx_status put_figure(drawing *d, fx_error *err)
     FX_TRY(find_columns(d, err));
     FX_TRY(find_series(d, err));
     put_head(d);
-    fxi_buf_str(d->to, "set output '/dev/null'\nset terminal svg\n");
+    note_written(d, fxi_buf_str(d->to, "set output '/dev/null'\nset terminal svg\n"));
     d->f->kind == FXI_FIGURE_LINES ? put_lines(d) : put_bars(d);
-    fxi_buf_fmt(d->to, "name = '%s'\n%s", d->f->name, outputs);
+    note_written(d, fxi_buf_fmt(d->to, "name = '%s'\n%s", d->f->name, outputs));
     return FX_OK;
 }
 
@@ -217,5 +229,6 @@ fx_status fxi_figure_script(const fxi_figure *f, const fxi_csv *data, fxi_buf *s
     drawing d = {.f = f, .data = data, .to = script};
     fx_status st = put_figure(&d, err);
     free(d.name);
+    if (st == FX_OK && d.lacks_memory) return fxi_fail(err, FX_ENOMEM, "no memory for %s", f->name);
     return st;
 }

@@ -143,7 +143,11 @@ fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_erro
 // The request without the fields that its task does not read.
 fx_request fxi_request_clean(const fx_request *req);
 int fxi_request_n_seq(const fx_request *req);
-// KV memory of all its sequences at prompt + max_tok tokens each.
+// Most sequences of it that have caches together, at prompt + max_tok tokens each: all, but choices
+// of a manager without forks, which share nothing, only as many as the budget holds; at least 1.
+// The others are computed after them. From any thread.
+int fxi_request_at_once(const fx_engine *eng, const fx_request *req, int max_tok);
+// KV memory without which it cannot be served, at prompt + max_tok tokens for each sequence.
 uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok);
 // Of one sequence of n_tok tokens, alone. From any thread.
 uint64_t fxi_request_alone_bytes(const fx_engine *eng, int n_tok);

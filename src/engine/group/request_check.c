@@ -252,16 +252,43 @@ static fx_status check_n_seq(const fx_engine *eng, const fx_request *req, fx_err
 
 // With no_cache, nothing is shared any longer once the request has been preempted and computed
 // again.
-uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
+static uint64_t bytes_of_some(const fx_engine *eng, const fx_request *req, int n_seq, int max_tok)
 {
     const int n_prompt = (int)req->n_prompt, end_tok = n_prompt + max_tok;
     const fxi_kv_need need = {
-        .n_seq = fxi_request_n_seq(req),
+        .n_seq = n_seq,
         .each = {n_prompt, req->expect_tok < max_tok ? req->expect_tok : max_tok, end_tok},
         .end_tok = end_tok,
         .is_apart = req->no_cache,
+        .may_begin_again = true,
     };
     return fxi_kv_cost(eng->kv, &need);
+}
+
+// Beams go on together.
+static bool may_take_turns(const fx_engine *eng, const fx_request *req)
+{
+    return !fxi_kv_can(eng->kv, FXI_KV_FORK) && !req->beam_width;
+}
+
+int fxi_request_at_once(const fx_engine *eng, const fx_request *req, int max_tok)
+{
+    int low = 1, high = fxi_request_n_seq(req);
+    if (!may_take_turns(eng, req)) return high;
+    while (low < high) {
+        const int mid = low + (high - low + 1) / 2;
+        if (bytes_of_some(eng, req, mid, max_tok) <= eng->budget_bytes)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
+uint64_t fxi_request_bytes(const fx_engine *eng, const fx_request *req, int max_tok)
+{
+    const int n_seq = may_take_turns(eng, req) ? 1 : fxi_request_n_seq(req);
+    return bytes_of_some(eng, req, n_seq, max_tok);
 }
 
 // The requested length, clamped to the context; if none was requested, the longest that the budget

@@ -28,7 +28,8 @@ static int promised_tok(const fx_engine *eng, const fxi_group *g, int n_tok)
 static uint64_t seq_growth(const fx_engine *eng, const fxi_seq *s, int hit_tok)
 {
     const int end = promised_tok(eng, s->group, s->n_tok);
-    const fxi_kv_need need = {1, fxi_cache_expect(s), end, hit_tok, false};
+    const fxi_kv_need need = {
+        .n_seq = 1, .each = fxi_cache_expect(s), .end_tok = end, .hit_tok = hit_tok};
     return s->kv ? fxi_kv_growth(eng->kv, s->kv, end) : fxi_kv_cost(eng->kv, &need);
 }
 
@@ -39,21 +40,32 @@ static uint64_t unborn_growth(const fx_engine *eng, const fxi_group *g)
     fxi_kv_expect expect = fxi_cache_expect(&g->seq[0]);
     expect.begin_tok = n_prompt;
     const bool shares = fxi_kv_can(eng->kv, FXI_KV_FORK);
-    const fxi_kv_need need = {1, expect, promised_tok(eng, g, n_prompt), shares ? n_prompt : 0,
-                              false};
+    const fxi_kv_need need = {.n_seq = 1,
+                              .each = expect,
+                              .end_tok = promised_tok(eng, g, n_prompt),
+                              .hit_tok = shares ? n_prompt : 0};
     return fxi_kv_cost(eng->kv, &need);
 }
 
-// hit_tok: tokens that the first sequence without a cache will share.
+// hit_tok: tokens that the first sequence without a cache will share. Of those without a cache, as
+// many count as can have one beside the others.
 static uint64_t group_growth(const fx_engine *eng, const fxi_group *g, int hit_tok)
 {
     uint64_t sum = 0;
+    int n_more = fxi_request_at_once(eng, &g->req, g->max_tok);
     for (int i = 0; i < g->n_seq; i++) {
         const fxi_seq *s = &g->seq[i];
-        if (s->state == FXI_SEQ_UNBORN) sum += unborn_growth(eng, g);
-        if (s->state != FXI_SEQ_LIVE) continue;
-        sum += seq_growth(eng, s, s->kv ? 0 : hit_tok);
-        if (!s->kv) hit_tok = 0;
+        if (!s->kv || s->state != FXI_SEQ_LIVE) continue;
+        sum += seq_growth(eng, s, 0);
+        n_more--;
+    }
+    for (int i = 0; i < g->n_seq && n_more > 0; i++) {
+        const fxi_seq *s = &g->seq[i];
+        if (s->kv || s->state == FXI_SEQ_DONE) continue;
+        const bool is_unborn = s->state == FXI_SEQ_UNBORN;
+        sum += is_unborn ? unborn_growth(eng, g) : seq_growth(eng, s, hit_tok);
+        if (!is_unborn) hit_tok = 0;
+        n_more--;
     }
     return sum;
 }

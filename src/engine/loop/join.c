@@ -2,7 +2,7 @@
 //
 // A sequence begins with the longest recorded prefix. If a running sequence is computing a longer
 // one, it waits for that instead of computing it too: equal prompts that arrive together are
-// computed once.
+// computed once. Choices that do not fit into memory together wait for each other, too.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -68,12 +68,30 @@ bool fxi_join_waits(const fx_engine *eng, fxi_seq *s)
     return find_join(eng, s);
 }
 
+static bool lacks_cache(const fxi_seq *s)
+{
+    return s->state == FXI_SEQ_LIVE && !s->kv && s->finish == FX_FINISH_NONE;
+}
+
+static int n_with_cache(const fxi_group *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_seq; i++) n += g->seq[i].kv != NULL;
+    return n;
+}
+
+// On an error it is tried again in the next step.
 static void match_group(fx_engine *eng, fxi_group *g)
 {
+    int at_once = 0, n = 0; // looked up when it matters
     for (int i = 0; i < g->n_seq; i++) {
         fxi_seq *s = &g->seq[i];
-        if (s->state != FXI_SEQ_LIVE || s->kv || s->finish != FX_FINISH_NONE) continue;
-        if (!fxi_join_waits(eng, s)) (void)fxi_cache_match(eng, s); // on error: in the next step
+        if (!lacks_cache(s)) continue;
+        if (!at_once) {
+            at_once = fxi_request_at_once(eng, &g->req, g->max_tok);
+            n = n_with_cache(g);
+        }
+        if (n < at_once && !fxi_join_waits(eng, s)) n += fxi_cache_match(eng, s) == FX_OK;
     }
 }
 

@@ -5,16 +5,17 @@
 
 #include <stdlib.h>
 
-enum { BLOCK_TOK = 16, MIN_BLOCK_TOK = 16, MAX_BLOCK_TOK = 256, AGE_MS = 1000 };
+enum { BLOCK_TOK = 16, MAX_BLOCK_TOK = 256, AGE_MS = 1000 };
 
 // ---- life --------------------------------------------------------------------------------------
 
 static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
     const int n = shape->block_tok ? shape->block_tok : BLOCK_TOK;
-    if (n < MIN_BLOCK_TOK || n > MAX_BLOCK_TOK || (n & (n - 1)))
+    const int least = shape->tile_tok ? shape->tile_tok : 1;
+    if (n < least || n > MAX_BLOCK_TOK || (n & (n - 1)))
         return fxi_fail(err, FX_EINVAL, "KV cache: blocks of %d tokens; %d to %d, a power of two",
-                        n, MIN_BLOCK_TOK, MAX_BLOCK_TOK);
+                        n, least, MAX_BLOCK_TOK);
     while (fxi_paged_block_tok(k) < n) k->block_shift++;
     return FX_OK;
 }
@@ -389,6 +390,7 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .used_bytes = held - internal,
         .internal_bytes = internal,
         .cached_bytes = k->n_idle * (uint64_t)k->block_bytes,
+        .shared_bytes = k->n_shared * (uint64_t)k->block_bytes,
         .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,
         .held_bytes = held,
         .live_bytes = k->live_tok * k->tok_bytes,

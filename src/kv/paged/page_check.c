@@ -6,6 +6,7 @@
 
 typedef struct owners {
     uint8_t *block, *slot, *page; // [n] how often each is free or owned
+    uint32_t n_shared;            // pages in use
 } owners;
 
 static void count_free(const fxi_paged *k, owners *o)
@@ -21,6 +22,7 @@ static const char *check_page(const fxi_paged *k, uint32_t page, owners *o)
     if (o->page[page]++) return "a page is free and in use";
     if ((p->block == FXI_PAGE_NONE) == (p->slot == FXI_PAGE_NONE))
         return "a page has no block or slot, or both";
+    o->n_shared += fxi_page_is_shared(p);
     if (p->block != FXI_PAGE_NONE) o->block[p->block]++;
     if (p->slot != FXI_PAGE_NONE) o->slot[p->slot]++;
     if (p->slot != FXI_PAGE_NONE && (p->serial || p->n_out != p->n_ref))
@@ -106,6 +108,7 @@ static const char *check_all_pages(const fxi_paged *k, owners *o)
     if (!what) what = check_idle_pages(k, o);
     if (!what) what = check_domains(k);
     if (what) return what;
+    if (o->n_shared != k->n_shared) return "shared pages are counted wrong";
     if (!all_once(o->block, k->n_block)) return "a block is lost, or has two owners";
     if (!all_once(o->slot, k->n_slot)) return "a slot is lost, or has two owners";
     return all_once(o->page, k->n_all_page) ? NULL : "a page is lost";
@@ -116,7 +119,7 @@ fx_status fxi_page_check(fxi_kv *kv, const char **what)
     fxi_paged *k = fxi_paged_of(kv);
     uint8_t *count = calloc(2 * (size_t)k->n_all_page, 1);
     if (!count) return FX_ENOMEM;
-    owners o = {count, count + k->n_block, count + k->n_all_page};
+    owners o = {count, count + k->n_block, count + k->n_all_page, 0};
     *what = check_all_pages(k, &o);
     free(count);
     if (!*what && !fxi_kv_pool_is_resident(&k->pool)) *what = "the system holds another amount";

@@ -146,15 +146,28 @@ uint32_t fxi_page_take(fxi_paged *k)
     return page;
 }
 
+void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
+{
+    k->n_shared -= fxi_page_is_shared(p);
+    p->block = block;
+    k->n_shared += fxi_page_is_shared(p);
+}
+
 void fxi_page_hold(fxi_paged *k, uint32_t page)
 {
-    if (!k->page[page].n_ref++) remove_idle(k, page);
+    fxi_page *p = &k->page[page];
+    k->n_shared -= fxi_page_is_shared(p);
+    if (!p->n_ref++) remove_idle(k, page);
+    k->n_shared += fxi_page_is_shared(p);
 }
 
 void fxi_page_let_go(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
-    if (--p->n_ref) return;
+    k->n_shared -= fxi_page_is_shared(p);
+    p->n_ref--;
+    k->n_shared += fxi_page_is_shared(p);
+    if (p->n_ref) return;
     if (p->serial) {
         add_idle(k, page, priority_now(k, p));
         return;

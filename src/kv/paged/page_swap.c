@@ -77,7 +77,7 @@ static void leave_blocks(fxi_paged *k, const fxi_paged_seq *s)
         if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE) continue;
         if (p->serial) fxi_page_unrecord(k, s->page[i]);
         fxi_page_give_block(k, p->block);
-        p->block = FXI_PAGE_NONE;
+        fxi_page_set_block(k, p, FXI_PAGE_NONE);
     }
 }
 
@@ -119,14 +119,14 @@ static fx_status read_pages(fxi_paged *k, const fxi_paged_seq *s)
     for (int i = 0; i < s->n_page && st == FX_OK; i++) {
         fxi_page *p = &k->page[s->page[i]];
         if (p->block != FXI_PAGE_NONE) continue;
-        p->block = fxi_page_take_block(k);
+        fxi_page_set_block(k, p, fxi_page_take_block(k));
         st = read_page(k, p->block, p->slot, p->sum);
     }
     for (int i = 0; i < s->n_page && st != FX_OK; i++) {
         fxi_page *p = &k->page[s->page[i]];
         if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE) continue;
         fxi_page_give_block(k, p->block);
-        p->block = FXI_PAGE_NONE;
+        fxi_page_set_block(k, p, FXI_PAGE_NONE);
     }
     return st;
 }

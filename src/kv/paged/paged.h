@@ -92,7 +92,8 @@ typedef struct fxi_paged {
     uint32_t n_free_page, n_free_block, n_free_slot;
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
-    uint32_t *bucket; // [n_bucket] recorded pages by hash
+    uint32_t n_shared; // pages that fxi_page_is_shared
+    uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
     uint64_t n_serial;       // given out so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
@@ -121,6 +122,12 @@ static inline int fxi_paged_block_tok(const fxi_paged *k)
 static inline uint32_t fxi_paged_n_page(const fxi_paged *k, int n_tok)
 {
     return (uint32_t)(((int64_t)n_tok + fxi_paged_block_tok(k) - 1) >> k->block_shift);
+}
+
+// Whether the page is in memory and several sequences hold it, or one and the recorded prefixes.
+static inline bool fxi_page_is_shared(const fxi_page *p)
+{
+    return p->block != FXI_PAGE_NONE && p->n_ref && p->n_ref + (p->serial != 0) > 1;
 }
 
 // First byte of a block in a plane, in the pool.
@@ -152,6 +159,8 @@ void fxi_page_give_block(fxi_paged *k, uint32_t block);
 void fxi_page_give_slot(fxi_paged *k, uint32_t slot);
 // A page with a block, held once. Pre: there is room.
 uint32_t fxi_page_take(fxi_paged *k);
+// The page is in this block from now on; FXI_PAGE_NONE: in its slot.
+void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
 void fxi_page_evict_all(fxi_paged *k); // idle pages

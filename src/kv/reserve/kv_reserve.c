@@ -323,14 +323,49 @@ static uint64_t reserve_bytes_for(const fxi_kv *kv, int len_tok)
     return block_bytes(k, order_for(k, kept_tok_of(k, &e)));
 }
 
+typedef struct kept_range {
+    int least, most; // tokens
+} kept_range;
+
+// What is reserved for a sequence that is created again when it has begin_tok tokens.
+static void add_kept(const kv_reserve *k, const fxi_kv_need *need, int64_t begin_tok, kept_range *r)
+{
+    const fxi_kv_expect *e = &need->each;
+    const int64_t rest = (int64_t)e->begin_tok + e->output_tok - begin_tok;
+    if (begin_tok < e->begin_tok || begin_tok > need->end_tok) return;
+    const int kept =
+        kept_tok_of(k, &(fxi_kv_expect){(int)begin_tok, rest > 0 ? (int)rest : 0, e->most_tok});
+    if (kept < r->least) r->least = kept;
+    if (kept > r->most) r->most = kept;
+}
+
+// What may be reserved for one of the sequences. Who rounds up reserves most where the rest of the
+// output is a power of two and one more; where nothing is left, no output is expected any longer.
+static kept_range kept_range_of(const kv_reserve *k, const fxi_kv_need *need)
+{
+    const int64_t output = need->each.output_tok, expected_end = need->each.begin_tok + output;
+    const int kept = kept_tok_of(k, &need->each);
+    kept_range r = {kept, kept};
+    if (!need->may_begin_again) return r;
+    for (int64_t rest = 1; rest <= output; rest *= 2) {
+        add_kept(k, need, expected_end - rest, &r);
+        add_kept(k, need, expected_end - rest - 1, &r);
+    }
+    add_kept(k, need, expected_end, &r);
+    add_kept(k, need, need->end_tok, &r);
+    return r;
+}
+
 // Whoever moves holds two blocks. With one block more of the largest size than there are sequences,
 // one of that size is always free, however the others lie.
 static uint64_t reserve_cost(const fxi_kv *kv, const fxi_kv_need *need)
 {
     const kv_reserve *k = reserve_of(kv);
     const uint64_t n = (uint64_t)need->n_seq;
-    const int begin = order_for(k, kept_tok_of(k, &need->each)), end = order_for(k, need->end_tok);
-    return end > begin ? (n + 1) * block_bytes(k, end) : n * block_bytes(k, begin);
+    const kept_range kept = kept_range_of(k, need);
+    const int begin = order_for(k, kept.most), end = order_for(k, need->end_tok);
+    const bool may_move = end > order_for(k, kept.least);
+    return (n + may_move) * block_bytes(k, end > begin ? end : begin);
 }
 
 static uint64_t reserve_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)

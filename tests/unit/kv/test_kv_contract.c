@@ -192,18 +192,24 @@ static void begin_all(const fxi_kv_need *need)
     }
 }
 
+// Opens the manager with a budget of which it can use this much, or a little more.
+static void open_usable(const char *manager, uint64_t bytes)
+{
+    uint64_t budget = bytes + 6 * PAGE; // a pool has some scratch pages
+    open_world(manager, budget);
+    while (stats_now().usable_bytes < bytes) {
+        kv_world_close(&world);
+        open_world(manager, budget += PAGE);
+    }
+}
+
 // A budget of what is asked for is enough for it, in whatever order the sequences grow.
 static void check_cost(const char *manager, const fxi_kv_need *need)
 {
     open_world(manager, 32 * BUDGET);
     const uint64_t cost = fxi_kv_cost(world.kv, need);
     kv_world_close(&world);
-    uint64_t budget = cost + 6 * PAGE; // a pool has some scratch pages
-    open_world(manager, budget);
-    while (stats_now().usable_bytes < cost) {
-        kv_world_close(&world);
-        open_world(manager, budget += PAGE);
-    }
+    open_usable(manager, cost);
     begin_all(need);
     for (int n = need->each.begin_tok; n < need->end_tok; n++)
         for (int k = 0; k < need->n_seq; k++) {
@@ -233,6 +239,51 @@ static void cost_is_enough(const char *manager)
                 .is_apart = k % 4 == 3,
             };
             check_cost(manager, &need);
+        }
+}
+
+// What the engine knows of a sequence that it creates again once it has n_tok tokens.
+static fxi_kv_expect rest_of(const fxi_kv_expect *e, int n_tok)
+{
+    const int end = e->begin_tok + e->output_tok;
+    return (fxi_kv_expect){n_tok, end > n_tok ? end - n_tok : 0, e->most_tok};
+}
+
+// One after the other is released and created again where it was, at every length.
+static void check_beginning_again(const char *manager, const fxi_kv_need *need)
+{
+    open_world(manager, 4 * BUDGET);
+    const uint64_t cost = fxi_kv_cost(world.kv, need);
+    kv_world_close(&world);
+    open_usable(manager, cost);
+    for (int i = 0; i < need->n_seq; i++)
+        assert_int_equal(kv_world_create(&world, i, &need->each), FX_OK);
+    for (int n = need->each.begin_tok; n <= need->end_tok; n++)
+        for (int i = 0; i < need->n_seq; i++) {
+            if ((n + i) % 3 == 0) {
+                const fxi_kv_expect e = rest_of(&need->each, n);
+                kv_world_release(&world, i);
+                assert_int_equal(kv_world_create(&world, i, &e), FX_OK);
+            }
+            assert_int_equal(kv_world_extend(&world, i, n, text[i]), FX_OK);
+        }
+    kv_world_verify(&world);
+    kv_world_close(&world);
+}
+
+static void cost_covers_beginning_again(const char *manager)
+{
+    for (int n_seq = 1; n_seq <= 3; n_seq++)
+        for (int output = 0; output <= 100; output += 20) {
+            const int begin_tok = 30 + output % 7, most = begin_tok + 100;
+            const fxi_kv_need need = {
+                .n_seq = n_seq,
+                .each = {begin_tok, output, most},
+                .end_tok = most,
+                .is_apart = true,
+                .may_begin_again = true,
+            };
+            check_beginning_again(manager, &need);
         }
 }
 
@@ -460,6 +511,12 @@ static void test_cost_is_enough(void **state)
     each_manager(cost_is_enough);
 }
 
+static void test_cost_covers_beginning_again(void **state)
+{
+    (void)state;
+    each_manager(cost_covers_beginning_again);
+}
+
 static void test_idle_memory_goes_back(void **state)
 {
     (void)state;
@@ -514,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_bytes_for_is_what_is_held),
         cmocka_unit_test(test_growth_is_enough),
         cmocka_unit_test(test_cost_is_enough),
+        cmocka_unit_test(test_cost_covers_beginning_again),
         cmocka_unit_test(test_idle_memory_goes_back),
         cmocka_unit_test(test_budget_can_change),
         cmocka_unit_test(test_prefixes_are_shared),

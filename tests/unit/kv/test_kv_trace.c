@@ -16,6 +16,7 @@ typedef struct trace {
     const char *manager;
     uint64_t rng, budget_bytes, now_ms;
     bool windows, faults;
+    int block_tok; // 0: the manager's choice
     int32_t text[N_TEXT][KV_WORLD_CTX];
     int32_t own[KV_WORLD_MAX_SEQ][KV_WORLD_CTX]; // what each sequence grows into
     int domain[KV_WORLD_MAX_SEQ];                // where it is recorded
@@ -196,7 +197,8 @@ static void fail_one_call(void)
 
 static void run_trace(uint64_t seed, int n_step)
 {
-    const fxi_kv_shape shape = kv_world_shape(t.budget_bytes, t.windows);
+    fxi_kv_shape shape = kv_world_shape(t.budget_bytes, t.windows);
+    shape.block_tok = t.block_tok;
     t.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     t.now_ms = 0;
     print_message("%s, seed %llu\n", t.manager, (unsigned long long)seed);
@@ -264,6 +266,16 @@ static void test_random_calls_on_large_pages(void **state)
     kv_world_page_bytes = 0;
 }
 
+static void test_random_calls_with_other_blocks(void **state)
+{
+    (void)state;
+    for (t.block_tok = 1; t.block_tok <= 8; t.block_tok *= 8) {
+        run_traces(false, false);
+        run_traces(false, true);
+    }
+    t.block_tok = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_random_calls_with_windows),
         cmocka_unit_test(test_random_failures),
         cmocka_unit_test(test_random_failures_with_windows),
+        cmocka_unit_test(test_random_calls_with_other_blocks),
         cmocka_unit_test(test_random_calls_on_large_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

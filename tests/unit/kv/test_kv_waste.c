@@ -90,6 +90,13 @@ static int n_held_block(void)
     return (int)stats_in_tok().held_bytes / BLOCK;
 }
 
+static int n_shared_block(void)
+{
+    fxi_kv_stats st;
+    fxi_kv_get_stats(w.kv, &st);
+    return (int)(st.shared_bytes / (BLOCK * TOK_BYTES));
+}
+
 // The first writer to a shared block gets a copy; the last one writes in place.
 static void test_copy_on_write(void **state)
 {
@@ -100,10 +107,12 @@ static void test_copy_on_write(void **state)
     assert_int_equal(kv_world_fork(&w, 0, 1, 3 * BLOCK + 5), FX_OK);
     assert_int_equal(kv_world_fork(&w, 0, 2, 3 * BLOCK + 5), FX_OK);
     assert_int_equal(n_held_block(), 4);
+    assert_int_equal(n_shared_block(), 4);
     for (int i = 0; i < 3; i++)
         assert_int_equal(kv_world_extend(&w, i, 3 * BLOCK + 6, text), FX_OK);
     kv_world_verify(&w);
     assert_int_equal(n_held_block(), 3 + 3);
+    assert_int_equal(n_shared_block(), 3);
     expect_waste(3 * BLOCK + 3 * 6, 0, 3 * (BLOCK - 6), 0);
     kv_world_close(&w);
 }
@@ -124,6 +133,78 @@ static void test_twins_share_what_is_recorded(void **state)
     kv_world_release(&w, 1);
     assert_int_equal(stats_in_tok().cached_bytes, 4 * BLOCK);
     kv_world_close(&w);
+}
+
+// Sequences count as holders, and so do recorded prefixes: what one alone holds is not shared.
+static void test_what_is_shared_is_counted(void **state)
+{
+    (void)state;
+    int hit;
+    open_world("paged");
+    begin(0, 4 * BLOCK + 1);
+    assert_int_equal(n_shared_block(), 0);
+    assert_int_equal(kv_world_record_seq(&w, 0, 0, 3 * BLOCK), FX_OK);
+    assert_int_equal(n_shared_block(), 3);
+    assert_int_equal(kv_world_match(&w, 1, 0, text, 2 * BLOCK, &hit), FX_OK);
+    assert_int_equal(n_shared_block(), 3);
+    kv_world_release(&w, 0);
+    assert_int_equal(n_shared_block(), 2);
+    assert_int_equal(kv_world_fork(&w, 1, 2, 2 * BLOCK), FX_OK);
+    assert_int_equal(kv_world_swap_out(&w, 1), FX_OK);
+    assert_int_equal(n_shared_block(), 2);
+    assert_int_equal(kv_world_swap_out(&w, 2), FX_OK);
+    assert_int_equal(n_shared_block(), 0);
+    assert_int_equal(kv_world_swap_in(&w, 1), FX_OK);
+    assert_int_equal(kv_world_swap_in(&w, 2), FX_OK);
+    assert_int_equal(n_shared_block(), 2);
+    kv_world_release(&w, 1);
+    kv_world_release(&w, 2);
+    assert_int_equal(n_shared_block(), 0);
+    kv_world_close(&w);
+}
+
+// A page is recorded in one domain only. The pages before it, which the other domain knows from
+// another sequence, stay the sequence's own.
+static void test_a_refused_record_changes_nothing(void **state)
+{
+    (void)state;
+    const fxi_kv_keep keep = {0};
+    open_world("paged");
+    begin(0, 4 * BLOCK), begin(1, 2 * BLOCK);
+    assert_int_equal(kv_world_record_seq(&w, 0, 0, 4 * BLOCK), FX_OK);
+    assert_int_equal(kv_world_record_seq(&w, 1, 1, 2 * BLOCK), FX_OK);
+    assert_int_equal(n_held_block(), 4 + 2);
+    assert_int_equal(fxi_kv_record(w.kv, w.seq[0].kv, w.domain[1], text, 4 * BLOCK, &keep),
+                     FX_EINVAL);
+    assert_int_equal(n_held_block(), 4 + 2);
+    assert_int_equal(fxi_kv_peek(w.kv, w.domain[0], text, 4 * BLOCK), 4 * BLOCK);
+    assert_int_equal(fxi_kv_peek(w.kv, w.domain[1], text, 4 * BLOCK), 2 * BLOCK);
+    kv_world_verify(&w);
+    kv_world_release(&w, 1);
+    kv_world_close(&w);
+}
+
+// From one token on, unless the kernels read more rows at once.
+static void test_block_sizes(void **state)
+{
+    (void)state;
+    for (int tile = 0; tile <= 16; tile += 16)
+        for (int n = 1; n <= 512; n *= 2) {
+            fxi_kv_shape shape = kv_world_shape(BUDGET, false);
+            const int least = tile ? tile : 1;
+            fx_error err = {0};
+            shape.block_tok = n;
+            shape.tile_tok = tile;
+            if (n >= least && n <= 256) {
+                kv_world_open(&w, "paged", &shape);
+                begin(0, 37);
+                assert_int_equal(stats_in_tok().held_bytes, (37 + n - 1) / n * n);
+                kv_world_close(&w);
+                continue;
+            }
+            assert_int_equal(fxi_kv_open("paged", &shape, &w.kv, &err), FX_EINVAL);
+            assert_null(w.kv);
+        }
 }
 
 // Whole blocks are matched, whatever their place in the pool; another token ends the match.
@@ -155,6 +236,9 @@ int main(void)
         cmocka_unit_test(test_outgrowing_a_reservation),
         cmocka_unit_test(test_copy_on_write),
         cmocka_unit_test(test_twins_share_what_is_recorded),
+        cmocka_unit_test(test_what_is_shared_is_counted),
+        cmocka_unit_test(test_a_refused_record_changes_nothing),
+        cmocka_unit_test(test_block_sizes),
         cmocka_unit_test(test_blocks_are_matched_by_their_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,6 +71,24 @@ static void test_time_of_one_request(void **state)
     fxi_replay_figures_free(&f);
 }
 
+// Whatever a block holds, the answers are complete; the smaller it is, the less of it is empty.
+static void test_blocks_of_any_size(void **state)
+{
+    (void)state;
+    double internal = 0;
+    for (int n = 1; n <= 256; n *= 4) {
+        fxi_replay_options o = small_options();
+        o.manager = "paged";
+        o.block_tok = n;
+        fxi_replay_figures f =
+            run_replay("prompt_tokens,output_tokens\n100,50\n300,7\n2000,40\n", &o);
+        assert_int_equal(f.n_done, 3);
+        assert_true(n == 1 ? f.mean.internal == 0 : f.mean.internal > internal);
+        internal = f.mean.internal;
+        fxi_replay_figures_free(&f);
+    }
+}
+
 static void test_arrivals(void **state)
 {
     (void)state;
@@ -220,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_request_ends),
         cmocka_unit_test(test_time_of_one_request),
+        cmocka_unit_test(test_blocks_of_any_size),
         cmocka_unit_test(test_arrivals),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_short_memory),
