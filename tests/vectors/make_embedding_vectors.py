@@ -2,7 +2,8 @@
 """make_embedding_vectors.py - texts and their vectors, by encoders with vocabularies of their own.
 
 Gives folders/bert, bert-mean, nomic-bert and xlm-roberta a small tokenizer.json, and writes models/texts.json: texts,
-the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of these, pooled as the folder says and divided by the
+the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of
+these, pooled as the folder says and divided by the
 vector's length. tests/unit/engine/test_embedding.c compares.
 
 Needs torch, transformers and tokenizers (PyPI; tried with 2.15, 5.23 and 0.23). Run it after make_folder_vectors.py.
