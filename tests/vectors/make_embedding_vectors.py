@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """make_embedding_vectors.py - texts and their vectors, by encoders with vocabularies of their own.
 
-Gives folders/bert, bert-mean and xlm-roberta a small tokenizer.json, and writes models/texts.json: texts, the ids that
-`tokenizers` gives them, and what `transformers` and PyTorch make of these, pooled as the folder says and divided by the
+Gives folders/bert, bert-mean, nomic-bert and xlm-roberta a small tokenizer.json, and writes models/texts.json: texts,
+the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of
+these, pooled as the folder says and divided by the
 vector's length. tests/unit/engine/test_embedding.c compares.
 
 Needs torch, transformers and tokenizers (PyPI; tried with 2.15, 5.23 and 0.23). Run it after make_folder_vectors.py.
@@ -66,14 +67,15 @@ def make_folder(name, tok):
     with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
         json.dump(json.loads(tok.to_str()), f, ensure_ascii=False)
         f.write("\n")
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    saved = folder + "@transformers" if os.path.exists(folder + "@transformers") else folder
+    model = AutoModel.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager").eval()
     for text in TEXTS:
         ids = tok.encode(text).ids
         if len(ids) <= model.config.max_position_embeddings - 2:
             yield {"folder": name, "text": text, "ids": ids, "embedding": pooled(folder, model, ids)}
 
 
-cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("xlm-roberta", unigram()))
+cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("nomic-bert", wordpiece()), ("xlm-roberta", unigram()))
          for c in make_folder(name, tok)]
 with open(os.path.join(HERE, "models", "texts.json"), "w", encoding="utf-8") as f:
     f.write('{"cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")

@@ -4,8 +4,9 @@
     python3 make_model_vectors.py --folders DIR
     python3 make_folder_vectors.py DIR
 
-Matrices become F16, which holds them exactly; some folders are sharded, with an index. Needs numpy and safetensors
-(PyPI; tried with 2.4 and 0.8).
+Matrices become F16, which holds them exactly; some folders are sharded, with an index. A model that is published in
+another form than the one in which `transformers` saves it has a folder for each: NAME, and NAME@transformers. Needs
+numpy and safetensors (PyPI; tried with 2.4 and 0.8).
 """
 import json
 import os
@@ -19,6 +20,26 @@ from safetensors.numpy import save_file
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "folders")
 SHARDED = {"llama-bias": 3, "qwen3moe": 2, "gpt2": 2}
 SKIPPED = {"phi3-short"}  # the weights of phi3-long
+
+
+def nomic_config(c):
+    """config.json as nomic-embed-text has it: GPT-2's names, and switches for parts that the model has not."""
+    return {"activation_function": "swiglu", "architectures": ["NomicBertModel"], "attn_pdrop": 0.0, "bos_token_id": None,
+            "causal": False, "dense_seq_output": True, "embd_pdrop": 0.0, "eos_token_id": None, "fused_bias_fc": True,
+            "initializer_range": 0.02, "layer_norm_epsilon": c["layer_norm_eps"],
+            "max_trained_positions": c["max_position_embeddings"], "mlp_fc1_bias": False, "mlp_fc2_bias": False,
+            "model_type": "nomic_bert", "n_embd": c["hidden_size"], "n_head": c["num_attention_heads"],
+            "n_inner": c["intermediate_size"], "n_layer": c["num_hidden_layers"],
+            "n_positions": 4 * c["max_position_embeddings"], "pad_vocab_size_multiple": 64, "parallel_block": False,
+            "parallel_block_tied_norm": False, "prenorm": False, "qkv_proj_bias": False,
+            "rotary_emb_base": c["rope_parameters"]["rope_theta"], "rotary_emb_fraction": 1.0,
+            "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_scaling_factor": None,
+            "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True, "type_vocab_size": c["type_vocab_size"],
+            "use_cache": True, "use_flash_attn": True, "use_rms_norm": False, "use_xentropy": True,
+            "vocab_size": c["vocab_size"]}
+
+
+PUBLISHED = {"nomic-bert": nomic_config}
 
 
 def small(t):
@@ -40,6 +61,17 @@ def write_shards(tensors, n, folder):
         f.write("\n")
 
 
+def publish(name):
+    other = os.path.join(HERE, f"{name}@transformers")
+    shutil.rmtree(other, ignore_errors=True)
+    shutil.copytree(os.path.join(HERE, name), other)
+    with open(os.path.join(other, "config.json")) as f:
+        config = PUBLISHED[name](json.load(f))
+    with open(os.path.join(HERE, name, "config.json"), "w") as f:
+        json.dump(config, f, indent=2)
+        f.write("\n")
+
+
 def pack(source, name):
     folder = os.path.join(HERE, name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -54,6 +86,8 @@ def pack(source, name):
     if os.path.exists(os.path.join(source, name, "modules.json")):
         shutil.copy(os.path.join(source, name, "modules.json"), folder)
         shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
+    if name in PUBLISHED:
+        publish(name)
 
 
 for case in sorted(set(os.listdir(sys.argv[1])) - SKIPPED):

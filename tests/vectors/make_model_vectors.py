@@ -325,6 +325,12 @@ def experts(c, layer, name, w, out):
         out[f"blk.{layer}.ffn_down_exps.bias"] = w
 
 
+def fuse_qkv(out, n_layer):
+    """One tensor of a layer's queries, keys and values, as published models have it and transformers does not."""
+    for i in range(n_layer):
+        out[f"blk.{i}.attn_qkv.weight"] = np.concatenate([out.pop(f"blk.{i}.attn_{x}.weight") for x in "qkv"])
+
+
 def tensors(c, model, config):
     out, stacked = {}, {}
     gemma = c["arch"].startswith("gemma")
@@ -351,6 +357,8 @@ def tensors(c, model, config):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
+    if c["arch"] == "nomic-bert":
+        fuse_qkv(out, config.num_hidden_layers)
     return out
 
 
@@ -531,7 +539,7 @@ def write_modules(folder, keys):
 
 def make_embedding(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
-    if folders and c["arch"] == "bert":
+    if folders and c["arch"] in ENCODERS:
         model.save_pretrained(os.path.join(folders, c["name"]))
         write_modules(os.path.join(folders, c["name"]), c["keys"])
     print(f"{c['name']}: an embedding")

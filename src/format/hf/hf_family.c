@@ -71,6 +71,7 @@ const fxi_hf_neutral fxi_hf_common_neutral[] = {
     {"add_cross_attention", "false"},
     {"is_encoder_decoder", "false"},
     {"scale_attn_by_inverse_layer_idx", "false"},
+    {"scale_attn_weights", "true"},
     {"clip_qkv", "null"},
     {NULL, NULL},
 };
@@ -171,12 +172,21 @@ static const fxi_hf_name opt_names[] = {
 };
 
 // The pooler and the heads for masked words are of no use to an embedding.
+#define ENCODER_NAMES                                                                       \
+    {"embeddings.word_embeddings", "token_embd", FXI_HF_SAME},                              \
+        {"embeddings.token_type_embeddings", "token_types", FXI_HF_SAME},                   \
+        {"embeddings.position_ids", "", FXI_HF_SKIP}, {"pooler.dense", "", FXI_HF_SKIP},    \
+        {"cls.predictions", "", FXI_HF_SKIP}, {"cls.predictions.decoder", "", FXI_HF_SKIP}, \
+        {"cls.predictions.transform.dense", "", FXI_HF_SKIP},                               \
+        {"cls.predictions.transform.LayerNorm", "", FXI_HF_SKIP},                           \
+        {"cls.predictions.transform.layer_norm", "", FXI_HF_SKIP},                          \
+        {"cls.seq_relationship", "", FXI_HF_SKIP}, {"lm_head", "", FXI_HF_SKIP},            \
+        {"lm_head.dense", "", FXI_HF_SKIP}, {"lm_head.layer_norm", "", FXI_HF_SKIP},        \
+        {"lm_head.decoder", "", FXI_HF_SKIP}, END_NAMES
+
 #define BERT_NAMES(how_positions)                                                              \
-    {"embeddings.word_embeddings", "token_embd", FXI_HF_SAME},                                 \
-        {"embeddings.position_embeddings", "position_embd", how_positions},                    \
-        {"embeddings.token_type_embeddings", "token_types", FXI_HF_SAME},                      \
+    {"embeddings.position_embeddings", "position_embd", how_positions},                        \
         {"embeddings.LayerNorm", "token_embd_norm", FXI_HF_SAME},                              \
-        {"embeddings.position_ids", "", FXI_HF_SKIP},                                          \
         {"encoder.layer.#.attention.self.query", "blk.#.attn_q", FXI_HF_SAME},                 \
         {"encoder.layer.#.attention.self.key", "blk.#.attn_k", FXI_HF_SAME},                   \
         {"encoder.layer.#.attention.self.value", "blk.#.attn_v", FXI_HF_SAME},                 \
@@ -185,16 +195,22 @@ static const fxi_hf_name opt_names[] = {
         {"encoder.layer.#.intermediate.dense", "blk.#.ffn_up", FXI_HF_SAME},                   \
         {"encoder.layer.#.output.dense", "blk.#.ffn_down", FXI_HF_SAME},                       \
         {"encoder.layer.#.output.LayerNorm", "blk.#.layer_output_norm", FXI_HF_SAME},          \
-        {"pooler.dense", "", FXI_HF_SKIP}, {"cls.predictions", "", FXI_HF_SKIP},               \
-        {"cls.predictions.decoder", "", FXI_HF_SKIP},                                          \
-        {"cls.predictions.transform.dense", "", FXI_HF_SKIP},                                  \
-        {"cls.predictions.transform.LayerNorm", "", FXI_HF_SKIP},                              \
-        {"cls.seq_relationship", "", FXI_HF_SKIP}, {"lm_head", "", FXI_HF_SKIP},               \
-        {"lm_head.dense", "", FXI_HF_SKIP}, {"lm_head.layer_norm", "", FXI_HF_SKIP},           \
-        {"lm_head.decoder", "", FXI_HF_SKIP}, END_NAMES
+        ENCODER_NAMES
 
 static const fxi_hf_name bert_names[] = {BERT_NAMES(FXI_HF_SAME)};
 static const fxi_hf_name roberta_names[] = {BERT_NAMES(FXI_HF_FROM_2)};
+
+static const fxi_hf_name nomic_names[] = {
+    {"emb_ln", "token_embd_norm", FXI_HF_SAME},
+    {"encoder.layers.#.attn.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"encoder.layers.#.attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"encoder.layers.#.norm1", "blk.#.attn_output_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc12", "blk.#.ffn_gate", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc11", "blk.#.ffn_up", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"encoder.layers.#.norm2", "blk.#.layer_output_norm", FXI_HF_SAME},
+    ENCODER_NAMES,
+};
 
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
@@ -276,6 +292,16 @@ static const fxi_hf_key gptoss_keys[] = {
 static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral bert_neutral[] = {
     {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, END_NEUTRAL};
+// hidden_act is what transformers writes; activation_function is what the published files have.
+static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"},
+                                               {"hidden_act", "silu"},
+                                               {"causal", "false"},
+                                               {"prenorm", "false"},
+                                               {"parallel_block", "false"},
+                                               {"rotary_emb_interleaved", "false"},
+                                               {"rotary_emb_scale_base", "null"},
+                                               {"use_rms_norm", "false"},
+                                               END_NEUTRAL};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
@@ -296,12 +322,11 @@ static const fxi_hf_family families[] = {
     {"qwen2_moe", "qwen2moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
     {"qwen3_moe", "qwen3moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
     {"phi3", "phi3", HALVES, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"phi", "phi2", FXI_HF_LAYER_NORM | FXI_HF_HALF_ROTARY, "gelu_new", FXI_HF_NO_WINDOW, phi_names,
-     NULL, phi_neutral, "gpt-2"},
-    {"gemma2", "gemma2", FXI_HF_PLUS_1 | FXI_HF_MUST_TIE, NULL, FXI_HF_PATTERN, gemma_names,
-     gemma_keys, NULL, NULL},
-    {"gemma3_text", "gemma3", FXI_HF_PLUS_1 | FXI_HF_MUST_TIE, NULL, FXI_HF_PATTERN, gemma_names,
-     gemma_keys, NULL, NULL},
+    {"phi", "phi2", FXI_HF_LAYER_NORM, "gelu_new", FXI_HF_NO_WINDOW, phi_names, NULL, phi_neutral,
+     "gpt-2"},
+    {"gemma2", "gemma2", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL, NULL},
+    {"gemma3_text", "gemma3", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL,
+     NULL},
     {"smollm3", "smollm3", FXI_HF_PAIRS, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, NULL},
     {"olmo2", "olmo2", HALVES, "silu", FXI_HF_NO_WINDOW, olmo2_names, NULL, NULL, "gpt-2"},
     {"olmo3", "olmo2", HALVES, "silu", FXI_HF_PATTERN, olmo2_names, NULL, NULL, "gpt-2"},
@@ -310,25 +335,27 @@ static const fxi_hf_family families[] = {
      "starcoder"},
     {"granitemoe", "granitemoe", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, granitemoe_names,
      granite_keys, NULL, "starcoder"},
-    {"stablelm", "stablelm", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "silu", FXI_HF_NO_WINDOW,
-     stablelm_names, parallel_keys, NULL, NULL},
+    {"stablelm", "stablelm", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, stablelm_names,
+     parallel_keys, NULL, NULL},
     {"starcoder2", "starcoder2", FXI_HF_LAYER_NORM, "gelu_pytorch_tanh", FXI_HF_EVERY,
      starcoder2_names, NULL, NULL, "starcoder"},
-    {"falcon", "falcon", FXI_HF_LAYER_NORM | FXI_HF_FFN_4X | FXI_HF_MUST_TIE, NULL,
-     FXI_HF_NO_WINDOW, falcon_names, NULL, falcon_neutral, "falcon"},
-    {"gpt2", "gpt2", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X | FXI_HF_MUST_TIE,
-     "gelu_new", FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL, "gpt-2"},
-    {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM | FXI_HF_QUARTER_ROTARY, "gelu", FXI_HF_NO_WINDOW,
-     gptneox_names, parallel_keys, NULL, "gpt-2"},
-    {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_MUST_TIE, "relu", FXI_HF_NO_WINDOW,
-     opt_names, opt_keys, opt_neutral, "gpt-2"},
-    {"cohere", "command-r", FXI_HF_LAYER_NORM | FXI_HF_MUST_TIE, "silu", FXI_HF_NO_WINDOW, NULL,
-     cohere_keys, cohere_neutral, NULL},
+    {"falcon", "falcon", FXI_HF_LAYER_NORM | FXI_HF_FFN_4X, NULL, FXI_HF_NO_WINDOW, falcon_names,
+     NULL, falcon_neutral, "falcon"},
+    {"gpt2", "gpt2", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X, "gelu_new",
+     FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL, "gpt-2"},
+    {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM, "gelu", FXI_HF_NO_WINDOW, gptneox_names,
+     parallel_keys, NULL, "gpt-2"},
+    {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, "relu", FXI_HF_NO_WINDOW, opt_names,
+     opt_keys, opt_neutral, "gpt-2"},
+    {"cohere", "command-r", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, NULL, cohere_keys,
+     cohere_neutral, NULL},
     {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral, NULL},
     {"roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
      NULL, bert_neutral, "gpt-2"},
     {"xlm-roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
      NULL, bert_neutral, NULL},
+    {"nomic_bert", "nomic-bert", FXI_HF_LAYER_NORM | FXI_HF_ENCODER, NULL, FXI_HF_NO_WINDOW,
+     nomic_names, NULL, nomic_neutral, NULL},
     {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL, "gpt-4o"},
 };
 

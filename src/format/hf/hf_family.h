@@ -54,13 +54,10 @@ typedef enum fxi_hf_flag {
     FXI_HF_PLUS_1 = 2,     // norms hold their weight less 1
     FXI_HF_LAYER_NORM = 4, // otherwise RMS norm
     FXI_HF_NO_ROPE = 8,
-    FXI_HF_FFN_4X = 16,      // feed_forward_length is 4 x the embedding unless it is given
-    FXI_HF_MUST_TIE = 32,    // tie_word_embeddings is true unless it is given
-    FXI_HF_HALF_ROTARY = 64, // partial_rotary_factor's default is a half
-    FXI_HF_QUARTER_ROTARY = 128,
-    FXI_HF_ENCODER = 256, // a token sees all of its text
-    FXI_HF_FROM_POSITION_2 =
-        512, // learned positions begin at 2; max_position_embeddings counts all
+    FXI_HF_FFN_4X = 16,  // feed_forward_length is 4 x the embedding unless it is given
+    FXI_HF_ENCODER = 32, // a token sees all of its text
+    // Learned positions begin at 2; max_position_embeddings counts all.
+    FXI_HF_FROM_POSITION_2 = 64,
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

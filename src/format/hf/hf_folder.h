@@ -1,6 +1,6 @@
 // hf_folder.h - a Hugging Face folder while it is translated. Calls go down this list: hf_open.c
 // (the whole), hf_vocab.c (tokenizer keys), hf_keys.c (keys of config.json), hf_rope.c (rotary
-// embedding), hf_plan.c (tensors), hf_match.c (names).
+// embedding), hf_plan.c (tensors), hf_match.c (names), hf_defaults.c (members left out).
 #ifndef FXI_FORMAT_HF_FOLDER_H
 #define FXI_FORMAT_HF_FOLDER_H
 
@@ -54,6 +54,9 @@ fx_status fxi_hf_plan_tensors(fxi_folder *f);
 // Adds a vector that is computed here; takes over `values`, on errors too.
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
 void fxi_hf_free_recipes(fxi_folder *f);
+
+// hf_defaults.c: adds members that config.json may leave out. Errors: FX_ENOMEM.
+fx_status fxi_hf_add_defaults(fxi_folder *f);
 
 // hf_keys.c, hf_rope.c: write the keys of config.json; hf_keys.c first sets the numbers above.
 fx_status fxi_hf_read_numbers(fxi_folder *f);

@@ -40,7 +40,10 @@ static const struct shape_number {
     {{"num_kv_heads", "num_key_value_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
     {{"head_dim"}, offsetof(fxi_folder, head_dim), false, 1024},
     {{"num_local_experts", "num_experts"}, offsetof(fxi_folder, n_expert), false, 4096},
-    {{"max_position_embeddings", "n_positions"}, offsetof(fxi_folder, ctx_tok), false, 1 << 24},
+    {{"max_trained_positions", "max_position_embeddings", "n_positions"}, // nomic_bert's first
+     offsetof(fxi_folder, ctx_tok),
+     false,
+     1 << 24},
 };
 
 static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
@@ -101,7 +104,7 @@ static fx_status read_tie(fxi_folder *f)
     const bool untied_head = fxi_hf_files_find(&f->files, "lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "language_model.lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "embed_out.weight");
-    f->tied = f->family->flags & FXI_HF_MUST_TIE;
+    f->tied = false;
     FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied, f->err));
     if (f->tied || untied_head || !given || !fxi_hf_files_find(&f->files, "model.norm.weight"))
         return FX_OK;

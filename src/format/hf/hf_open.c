@@ -69,7 +69,7 @@ static fx_status choose_family(fxi_folder *f)
     if (text.root && fxi_config_get(&text, "model_type")) f->config = text;
     FX_TRY(fxi_config_str(&f->config, "model_type", true, &type, f->err));
     f->family = fxi_hf_family_find(type);
-    return f->family ? FX_OK : fail_family(f, type);
+    return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------

@@ -219,9 +219,9 @@ static fx_status read_theta(rope_reader *r)
 
 static fx_status read_n_rot(rope_reader *r)
 {
-    static const char *const names[] = {"rotary_pct", "partial_rotary_factor"};
-    const unsigned flags = r->f->family->flags;
-    double part = flags & FXI_HF_HALF_ROTARY ? 0.5 : flags & FXI_HF_QUARTER_ROTARY ? 0.25 : 1;
+    static const char *const names[] = {"rotary_pct", "rotary_emb_fraction",
+                                        "partial_rotary_factor"};
+    double part = 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &part, r->f->err));
     if (r->p.root) FX_TRY(number_of(r, "partial_rotary_factor", false, &part));

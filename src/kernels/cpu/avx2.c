@@ -14,6 +14,7 @@
 #define SMALL_TOK      3
 #define SMALL_PANELS   2
 #define SMALL_CASES(X) X(1) X(2) X(3)
+#define WIDE_TOK       6
 #include "kernels/cpu/body/body_attention.h"
 #include "kernels/cpu/body/body_linear.h"
 

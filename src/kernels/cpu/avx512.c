@@ -14,6 +14,7 @@
 #define SMALL_TOK      6
 #define SMALL_PANELS   4
 #define SMALL_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define WIDE_TOK       256
 #include "kernels/cpu/body/body_attention.h"
 #include "kernels/cpu/body/body_linear.h"
 

@@ -1,9 +1,8 @@
 // test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
 // that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
 // named in one line.
-#include "unit/cmocka_all.h"
+#include "unit/vector_folders.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 
 #include "format/model_file.h"
 
-#define VECTORS FX_SOURCE_DIR "/tests/vectors/"
 #define SCRATCH FX_BINARY_DIR "/test_hf.tmp"
 
 // ---- families ----------------------------------------------------------------------------------
@@ -80,15 +78,12 @@ static void check_same_key(const char *model, const fxi_gguf_kv *w, const fxi_gg
     }
 }
 
-static void check_family(const char *model)
+static void check_family(const char *model, const char *folder, const char *file)
 {
-    char path[512];
     fxi_gguf *want, *got;
     fx_error err;
-    snprintf(path, sizeof path, VECTORS "models/%s.gguf", model);
-    if (fxi_gguf_open(path, &want, &err) != FX_OK) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, VECTORS "folders/%s", model);
-    if (fxi_model_file_open(path, &got, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_gguf_open(file, &want, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_model_file_open(folder, &got, &err) != FX_OK) fail_msg("%s", err.text);
     assert_int_equal(fxi_gguf_n_tensor(got), fxi_gguf_n_tensor(want));
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(want); i++)
         check_same_tensor(model, want, fxi_gguf_tensor_at(want, i), got);
@@ -101,17 +96,7 @@ static void check_family(const char *model)
 static void test_every_family_is_as_converters_make_it(void **state)
 {
     (void)state;
-    struct dirent *e;
-    int n = 0;
-    DIR *dir = opendir(VECTORS "folders");
-    assert_non_null(dir);
-    while ((e = readdir(dir)))
-        if (e->d_name[0] != '.') {
-            check_family(e->d_name);
-            n++;
-        }
-    closedir(dir);
-    assert_true(n >= 35);
+    for_each_folder(check_family);
 }
 
 // Parts of a computed tensor, of any size and in any order, are what the whole has there.
@@ -190,6 +175,10 @@ static void write_tensors(const char *file, const char *const *name, int n)
     "\"num_attention_heads\": 1, \"intermediate_size\": 2, \"max_position_embeddings\": 8, " \
     "\"rms_norm_eps\": 1e-5, \"vocab_size\": 2"
 
+#define NOMIC                                                                         \
+    "{\"model_type\": \"nomic_bert\", \"n_layer\": 1, \"n_embd\": 2, \"n_head\": 1, " \
+    "\"n_inner\": 2, \"n_positions\": 8"
+
 static void expect_refused(const char *text)
 {
     fxi_gguf *g = NULL;
@@ -229,6 +218,12 @@ static void test_broken_configs_are_named(void **state)
         {CONFIG ", \"rope_theta\": 0}", "rope_theta: 0 is not positive"},
         {CONFIG ", \"partial_rotary_factor\": 0.1}", "cannot be rotated in pairs"},
         {CONFIG ", \"is_encoder_decoder\": true}", "is_encoder_decoder: only false is supported"},
+        {CONFIG ", \"scale_attn_weights\": false}", "scale_attn_weights: only true is supported"},
+        {NOMIC ", \"activation_function\": \"gelu\"}", "activation_function: only swiglu is"},
+        {NOMIC ", \"prenorm\": true}", "prenorm: only false is supported"},
+        {NOMIC ", \"rotary_emb_interleaved\": true}", "rotary_emb_interleaved: only false is"},
+        {NOMIC ", \"rotary_emb_scale_base\": 512}", "rotary_emb_scale_base: only null is"},
+        {NOMIC ", \"rotary_emb_fraction\": 0}", "cannot be rotated in pairs"},
     };
     empty_scratch();
     write_tensors("model.safetensors", embed, 1);
@@ -307,6 +302,44 @@ static void test_foreign_tensors_are_named(void **state)
     empty_scratch();
 }
 
+// ---- what a config leaves out -------------------------------------------------------------------
+
+// Gemma 3 4B's config.json says no more about its text model than this.
+static void test_members_left_out(void **state)
+{
+    (void)state;
+    static const char *const embed[] = {"language_model.model.embed_tokens.weight"};
+    static const struct {
+        const char *key;
+        float value;
+    } want[] = {{"gemma3.attention.head_count", 8},
+                {"gemma3.attention.head_count_kv", 4},
+                {"gemma3.attention.key_length", 256},
+                {"gemma3.attention.scale", 1.0f / 16},
+                {"gemma3.attention.layer_norm_rms_epsilon", 1e-6f},
+                {"gemma3.context_length", 131072},
+                {"gemma3.rope.freq_base", 1e6f},
+                {"gemma3.rope.freq_base_swa", 1e4f},
+                {"gemma3.rope.scaling.factor", 8}};
+    fxi_gguf *g;
+    fx_error err;
+    empty_scratch();
+    write_tensors("model.safetensors", embed, 1);
+    write_text("config.json",
+               "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "
+               "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", "
+               "\"num_hidden_layers\": 34, \"sliding_window\": 1024, "
+               "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}}");
+    if (fxi_model_file_open(SCRATCH, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        float got = 0;
+        if (fxi_gguf_f32(g, want[i].key, true, &got, &err) != FX_OK) fail_msg("%s", err.text);
+        if (got != want[i].value) fail_msg("%s is %g", want[i].key, (double)got);
+    }
+    fxi_gguf_close(g);
+    empty_scratch();
+}
+
 // ---- embeddings --------------------------------------------------------------------------------
 
 static void expect_pooling(const char *pooling, const char *modules, uint32_t type, bool normal)
@@ -362,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_missing_files_are_named),
         cmocka_unit_test(test_broken_indexes_are_named),
         cmocka_unit_test(test_foreign_tensors_are_named),
+        cmocka_unit_test(test_members_left_out),
         cmocka_unit_test(test_pooling_of_sentence_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,7 @@
 // test_folders.c - a Hugging Face folder, the GGUF file that it is converted to, and the file that
 // was made independently give the same logits, for every family.
-#include "unit/cmocka_all.h"
+#include "unit/vector_folders.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "format/quantize.h"
 #include "unit/model/runner.h"
 
-#define VECTORS   FX_SOURCE_DIR "/tests/vectors/"
 #define CONVERTED FX_BINARY_DIR "/test_folders.tmp.gguf"
 
 enum { N_TOK = 40 };
@@ -42,12 +40,9 @@ static double logit_distance(const float *a, const float *b, int n)
     return diff / most;
 }
 
-static void check_folder(const char *name)
+static void check_folder(const char *name, const char *folder, const char *file)
 {
-    char folder[512], file[512];
     int n, n_converted, n_made;
-    snprintf(folder, sizeof folder, VECTORS "folders/%s", name);
-    snprintf(file, sizeof file, VECTORS "models/%s.gguf", name);
     convert_folder(folder, NULL);
     float *direct = run_plain((runner_model){folder, NULL}, N_TOK, &n);
     float *converted = run_plain((runner_model){CONVERTED, NULL}, N_TOK, &n_converted);
@@ -64,17 +59,7 @@ static void check_folder(const char *name)
 static void test_loaded_directly_or_converted(void **state)
 {
     (void)state;
-    struct dirent *e;
-    int n = 0;
-    DIR *dir = opendir(VECTORS "folders");
-    assert_non_null(dir);
-    while ((e = readdir(dir)))
-        if (e->d_name[0] != '.') {
-            check_folder(e->d_name);
-            n++;
-        }
-    closedir(dir);
-    assert_true(n >= 35);
+    for_each_folder(check_folder);
     remove(CONVERTED);
 }
 

@@ -1,6 +1,7 @@
 // body_product.h - products of attention: some rows x panels of keys or values, tile by tile, with
 // the prefetching of what comes next. Written once for every vector unit (cpu.h).
-// Needs: body_tile.h; the tile of small batches, SMALL_TOK x SMALL_PANELS, with SMALL_CASES(X).
+// Needs: body_tile.h; the register tiles, TILE_TOK x TILE_PANELS with TILE_CASES(X), which is X(n)
+// for n from 1 to TILE_TOK, and that of small batches, SMALL_TOK x SMALL_PANELS with SMALL_CASES(X).
 #ifndef FXI_KERNELS_BODY_PRODUCT_H
 #define FXI_KERNELS_BODY_PRODUCT_H
 
@@ -10,12 +11,12 @@
 // A product of tiles: n_row rows, at most TILE_TOK, x n_panel panels.
 typedef void kv_product_fn(tile c, int n_row, int n_panel, prefetch_list *next);
 
-#define ROW_CASE(T)                                     \
-case T:                                                 \
-    if (n_panel == 1)                                   \
-        tile_run_prefetch(load, T, 1, true, ldk, c);    \
-    else                                                \
-        tile_run_prefetch(load, T, MOST, true, ldk, c); \
+#define ROW_CASE(T)                               \
+case T:                                           \
+    if (n_panel == 1)                             \
+        tile_run_prefetch(load, T, 1, ldk, c);    \
+    else                                          \
+        tile_run_prefetch(load, T, MOST, ldk, c); \
     break;
 
 // One tile of a small batch, and one of a larger. n_panel: MOST or 1.

@@ -1,7 +1,6 @@
 // body_tile.h - the product of a few rows of numbers with panels of 16 columns: the inner loop of
 // float layers and of attention. Written once for every vector unit (cpu.h).
-// Needs: a vec*.h; the register tile, TILE_TOK x TILE_PANELS, and TILE_CASES(X), which is X(n) for
-// n from 1 to TILE_TOK.
+// Needs: a vec*.h; TILE_TOK, the most rows of a tile.
 //
 // A tile is T rows x P panels; its sums stay in registers over all k.
 //
@@ -32,7 +31,7 @@ typedef struct tile {
     size_t ldy;
     int n_out; // columns from there on; the last panel may have fewer than 16
 
-    // With prefetching: step k prefetches the line at prefetch_base +
+    // tile_run_prefetch: step k prefetches the line at prefetch_base +
     // prefetch_line[k * prefetch_step] into the second-level cache.
     const char *prefetch_base;
     const size_t *prefetch_line;
@@ -55,11 +54,10 @@ ALWAYS_INLINE v16 tile_load_bf16(const void *panel, size_t i)
 }
 
 // T and P are constants at every call, so that the loops over them unroll and acc stays in
-// registers; ldk is one where possible.
-ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, const bool prefetches,
-                                     const size_t ldk, const tile *c)
+// registers.
+ALWAYS_INLINE void tile_begin(const int T, const int P, const tile *c,
+                              v16 acc[TILE_TOK][TILE_MAX_PANEL])
 {
-    v16 acc[TILE_TOK][TILE_MAX_PANEL];
 #pragma GCC unroll 16
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
@@ -67,12 +65,28 @@ ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, co
             const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
             acc[t][p] = c->first ? v16_zero() : panel_load(y, c->n_out - p * FXI_PANEL);
         }
+}
 
+ALWAYS_INLINE void tile_end(const int T, const int P, const tile *c,
+                            v16 acc[TILE_TOK][TILE_MAX_PANEL])
+{
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++)
+            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
+                        c->n_out - p * FXI_PANEL);
+}
+
+// ldk is a constant where possible.
+ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, const size_t ldk,
+                                     const tile *c)
+{
+    v16 acc[TILE_TOK][TILE_MAX_PANEL];
+    tile_begin(T, P, c, acc);
 #pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
-        if (prefetches)
-            __builtin_prefetch(c->prefetch_base + c->prefetch_line[(size_t)k * c->prefetch_step], 0,
-                               2);
+        __builtin_prefetch(c->prefetch_base + c->prefetch_line[(size_t)k * c->prefetch_step], 0, 2);
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
@@ -84,45 +98,7 @@ ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, co
             for (int p = 0; p < P; p++) acc[t][p] = v16_fma(w[p], x, acc[t][p]);
         }
     }
-#pragma GCC unroll 16
-    for (int t = 0; t < T; t++)
-#pragma GCC unroll 4
-        for (int p = 0; p < P; p++)
-            panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
-                        c->n_out - p * FXI_PANEL);
-}
-
-ALWAYS_INLINE void tile_run(load_fn *load, const int T, const int P, const tile *c)
-{
-    tile_run_prefetch(load, T, P, false, FXI_PANEL, c);
-}
-
-// One tile of f32 panels. n_tok: 1 to TILE_TOK; n_panel: TILE_PANELS or 1.
-static void tile_f32(int n_tok, int n_panel, const tile *c)
-{
-#define TILE_CASE(T)                                \
-case T:                                             \
-    if (n_panel == 1)                               \
-        tile_run(tile_load_f32, T, 1, c);           \
-    else                                            \
-        tile_run(tile_load_f32, T, TILE_PANELS, c); \
-    break;
-    switch (n_tok) {
-        TILE_CASES(TILE_CASE)
-    }
-#undef TILE_CASE
-}
-
-// n_tok rows x n_panel neighbouring panels of f32, tile by tile.
-static void tile_panels(tile c, int n_tok, int n_panel)
-{
-    for (int p = 0, n; p < n_panel; p += n) {
-        n = n_panel - p >= TILE_PANELS ? TILE_PANELS : 1;
-        tile_f32(n_tok, n, &c);
-        c.panel += (size_t)n * c.panel_bytes;
-        c.y += n * FXI_PANEL;
-        c.n_out -= n * FXI_PANEL;
-    }
+    tile_end(T, P, c, acc);
 }
 
 #endif
