@@ -311,7 +311,8 @@ static void test_a_thread_does_what_nobody_waits_for(void **state)
     memset(pinned, 0, sizeof empty);
     setenv("STANDIN_QUEUE", "1", 1);
     OK(cuInit(0));
-    OK(launch("sample_append", NULL, (void *[]){&at, &word}));
+    OK(cuLaunchKernel(find_kernel("sample_append"), 1, 1, 1, 1, 1, 1, 0, NULL,
+                      (void *[]){&at, &word}, NULL));
     OK(cuMemcpyDtoHAsync_v2(pinned, at, sizeof empty, NULL));
     while (!is_there(pinned)) usleep(100);
     OK(cuCtxSynchronize());
