@@ -188,13 +188,13 @@ static void test_odd_launches_are_refused(void **state)
 static void test_an_address_that_is_not_there_ends_the_launch(void **state)
 {
     (void)state;
-    int *nowhere = (int *)(uintptr_t)0x123456789000, out[128], *pout = out;
+    int *nowhere = (int *)(uintptr_t)0x1000, out[128], *pout = out;
     emu_size one = {1, 1, 1}, block = {128, 1, 1};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(emu_rig_run(library, "sample_parts", one, block, 0, ARGS(&nowhere, &pout)),
                          EMU_FAULT_ADDRESS);
         assert_non_null(strstr(library->faults(), "sample_parts: sample.cu:"));
-        assert_non_null(strstr(library->faults(), "access at 0x123456789000"));
+        assert_non_null(strstr(library->faults(), "access at 0x1000"));
     }
     test_a_part_of_a_block_has_its_barrier(state); // and the next one runs
 }

@@ -293,24 +293,31 @@ static void test_memory_runs_out(void **state)
     standin_limit_allocs(STANDIN_ALLOC_BYTES);
 }
 
+static bool is_there(const int *word)
+{
+    pthread_mutex_lock(&standin_mu); // which the thread holds while it works
+    bool there = *word != 0;
+    pthread_mutex_unlock(&standin_mu);
+    return there;
+}
+
 // With STANDIN_QUEUE a thread does the work, too: nobody waits here.
 static void test_a_thread_does_what_nobody_waits_for(void **state)
 {
     (void)state;
-    int empty[16] = {0};
+    int empty[16] = {0}, word = 5, *pinned;
     vti_cu_ptr at = new_memory(empty, sizeof empty);
-    _Atomic int *pinned;
-    int word = 5;
     OK(cuMemHostAlloc((void **)&pinned, sizeof empty, 0));
-    *pinned = 0;
+    memset(pinned, 0, sizeof empty);
     setenv("STANDIN_QUEUE", "1", 1);
     OK(cuInit(0));
-    OK(launch("sample_append", NULL, (void *[]){&at, &word}));
-    OK(cuMemcpyDtoHAsync_v2((void *)(uintptr_t)pinned, at, sizeof empty, NULL));
-    while (*pinned == 0) usleep(100);
-    assert_true(*pinned >= 1);
+    OK(cuLaunchKernel(find_kernel("sample_append"), 1, 1, 1, 1, 1, 1, 0, NULL,
+                      (void *[]){&at, &word}, NULL));
+    OK(cuMemcpyDtoHAsync_v2(pinned, at, sizeof empty, NULL));
+    while (!is_there(pinned)) usleep(100);
     OK(cuCtxSynchronize());
-    OK(cuMemFreeHost((void *)(uintptr_t)pinned));
+    assert_memory_equal(pinned, ((int[]){1, 5}), 2 * sizeof(int));
+    OK(cuMemFreeHost(pinned));
     OK(cuMemFree_v2(at));
 }
 
