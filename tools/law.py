@@ -85,6 +85,14 @@ LAW = {
                    "kernels", "base/...", ERROR],
     "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
 
+    # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
+    "gpu/driver": ["base", ERROR],
+    "gpu/image": [],
+    "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
+    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
+                   "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
+    "gpu": ["model/device.h", "base/...", ERROR],
+
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
@@ -92,7 +100,7 @@ LAW = {
     "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).

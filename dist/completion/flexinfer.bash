@@ -45,6 +45,8 @@ _flexinfer() {
         'serve':--max-body) return ;;
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
+        'serve':--device) return ;;
+        'serve':--gpu-math) words="exact law" ;;
         'serve':--threads | 'serve':-t) return ;;
         'serve':--ctx | 'serve':-c) return ;;
         'serve':--kv-memory) return ;;
@@ -73,6 +75,8 @@ _flexinfer() {
         'run':--top-p) return ;;
         'run':--min-p) return ;;
         'run':--seed) return ;;
+        'run':--device) return ;;
+        'run':--gpu-math) words="exact law" ;;
         'run':--threads | 'run':-t) return ;;
         'run':--ctx | 'run':-c) return ;;
         'run':--kv-memory) return ;;
@@ -99,6 +103,8 @@ _flexinfer() {
         'bench':--context) return ;;
         'bench':--gen) return ;;
         'bench':--repeat) return ;;
+        'bench':--device) return ;;
+        'bench':--gpu-math) words="exact law" ;;
         'bench':--threads | 'bench':-t) return ;;
         'bench':--ctx | 'bench':-c) return ;;
         'bench':--kv-memory) return ;;
@@ -145,6 +151,8 @@ _flexinfer() {
         'bench serve':--seed) return ;;
         'bench serve':--timeline) kind=-f ;;
         'bench serve':--sample) return ;;
+        'bench serve':--device) return ;;
+        'bench serve':--gpu-math) words="exact law" ;;
         'bench serve':--threads | 'bench serve':-t) return ;;
         'bench serve':--ctx | 'bench serve':-c) return ;;
         'bench serve':--kv-memory) return ;;
@@ -189,6 +197,8 @@ _flexinfer() {
                 --log-level
                 --log-prompts
                 --check-config
+                --device
+                --gpu-math
                 --threads
                 --ctx
                 --kv-memory
@@ -222,6 +232,8 @@ _flexinfer() {
                 --min-p
                 --seed
                 --ignore-eos
+                --device
+                --gpu-math
                 --threads
                 --ctx
                 --kv-memory
@@ -275,6 +287,8 @@ _flexinfer() {
                 --repeat
                 --csv
                 --json
+                --device
+                --gpu-math
                 --threads
                 --ctx
                 --kv-memory
@@ -334,6 +348,8 @@ _flexinfer() {
                 --timeline
                 --sample
                 --csv
+                --device
+                --gpu-math
                 --threads
                 --ctx
                 --kv-memory

@@ -62,9 +62,12 @@ typedef struct fx_options {
     // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
     // that.
     const char *device;
-    const char *gpu_math; // of a GPU: "exact" (NULL), every sum in the CPU's order: the same bits
-    int n_thread;         // compute threads, the engine thread included; 0: one per usable core
-    int ctx_tok;          // longest sequence, in tokens; 0: what the model was trained for
+    // How a GPU adds: "exact" (NULL), in the CPU's order, which gives the same bits; "law", 16-bit
+    // weights and attention on tensor cores, in a fixed order that batch, chunking, paging and
+    // preemption do not change.
+    const char *gpu_math;
+    int n_thread;             // compute threads, the engine thread included; 0: one per usable core
+    int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
     uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
                               // its cgroup, has free once the model is loaded; of a GPU nine tenths
     const char *kv_manager;   // who manages the KV cache, see fx_kv_manager_name; NULL: the first

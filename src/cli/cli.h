@@ -55,6 +55,7 @@ typedef struct fxi_cli_options {
     const char *tokenizer, *tokenizer_pre; // NULL: not given
     const char *chat_template;             // NULL: not given
     const char *pooling;                   // NULL: not given
+    const char *compute_device, *gpu_math; // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_manager;   // NULL: not given

@@ -1,6 +1,7 @@
 // device_open.c - the device that the options name: which room opens it, and the memory for caches.
 #include "engine/device_open.h"
 
+#include "gpu/gpu.h"
 #include "vtensor/vmm.h"
 
 #include <string.h>
@@ -18,17 +19,24 @@ static fx_status open_host(const fx_engine *eng, fxi_device **out, fx_error *err
     return fxi_host_device_open(eng->pool, NULL, out, err);
 }
 
+static fx_status open_gpu(const fx_engine *eng, fxi_device **out, fx_error *err)
+{
+    const fxi_gpu_options opt = {
+        .name = eng->opt.device, .math = eng->opt.gpu_math, .pool = eng->pool};
+    return fxi_gpu_open(&opt, out, err);
+}
+
 // Kinds of devices, by their names.
 static const struct {
     bool (*is_name)(const char *name);
     fx_status (*open)(const fx_engine *eng, fxi_device **out, fx_error *err);
-} kinds[] = {{is_host_name, open_host}};
+} kinds[] = {{is_host_name, open_host}, {fxi_gpu_is_name, open_gpu}};
 
 fx_status fxi_engine_open_device(fx_engine *eng, fx_error *err)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].is_name(eng->opt.device)) return kinds[i].open(eng, &eng->device, err);
-    return fxi_fail(err, FX_EINVAL, "device '%.100s' is unknown (cpu)", eng->opt.device);
+    return fxi_fail(err, FX_EINVAL, "device '%.100s' is unknown (cpu, cuda:N)", eng->opt.device);
 }
 
 uint64_t fxi_engine_kv_bytes(const fx_engine *eng)

@@ -210,6 +210,8 @@ struct fxi_device {
     const fxi_device_ops *ops;
     const char *name; // "cpu", "cuda:0"
     const char *path; // its kernels: "avx512-vnni", "sm_90 exact"
+    // Where `best` suffices it is asked for, and logits are not: they would have to be copied.
+    bool prefers_best;
 };
 
 // The cores of this machine: the threads of `pool`, which is borrowed and outlives the device, run

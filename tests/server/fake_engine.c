@@ -45,6 +45,7 @@ struct fx_engine {
     fx_model_info info;
     char bytes[256]; // each its own value
     pthread_t thread;
+    _Atomic bool is_lost;
     pthread_mutex_t mu; // guards all below; never held during a callback
     pthread_cond_t cond, release;
     fake_request *list;
@@ -344,8 +345,12 @@ const fx_model_info *fx_engine_info(const fx_engine *e)
 
 void fx_engine_stats(const fx_engine *e, fx_stats *out)
 {
-    (void)e;
-    *out = (fx_stats){.kv_mapped_bytes = 123456789012};
+    *out = (fx_stats){.kv_mapped_bytes = 123456789012, .device_is_lost = e->is_lost};
+}
+
+void fake_engine_lose_device(fx_engine *e, bool is_lost)
+{
+    e->is_lost = is_lost;
 }
 
 void fx_engine_details(const fx_engine *e, fx_details *out)

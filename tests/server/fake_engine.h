@@ -71,6 +71,8 @@ int fake_engine_grinding(fx_engine *eng);
 // Whether the calling thread is the engine's, outside its callbacks: what it allocates is no part
 // of what is tested.
 bool fake_engine_is_own(void);
+// Whether its statistics say that the device is lost.
+void fake_engine_lose_device(fx_engine *eng, bool is_lost);
 // Waits until no request runs; false after `s` seconds.
 bool fake_engine_wait_idle(fx_engine *eng, double s);
 

@@ -74,6 +74,26 @@ static void test_what_is_served(void **state)
     expect_get("/openapi.json", "{\"openapi\":\"3.1.0\",");
 }
 
+// ---- the device ---------------------------------------------------------------------------------
+
+static void expect_unavailable(const char *path)
+{
+    fxi_buf b = fixture_call(&f, "GET", path, NULL, 503);
+    if (!strstr(b.p, "\"code\":\"device_lost\"")) fail_msg("%s: %s", path, b.p);
+    fxi_buf_free(&b);
+}
+
+static void test_lost_device(void **state)
+{
+    (void)state;
+    fake_engine_lose_device(f.eng, true);
+    expect_unavailable("/health");
+    expect_unavailable("/ready");
+    fake_engine_lose_device(f.eng, false);
+    expect_get("/health", "{\"status\":\"ok\"}");
+    expect_get("/ready", "{\"status\":\"ready\"}");
+}
+
 // ---- tokens -------------------------------------------------------------------------------------
 
 static void test_tokenize(void **state)
@@ -322,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_lost_device),
         cmocka_unit_test(test_what_is_served),
         cmocka_unit_test(test_tokenize),
         cmocka_unit_test(test_tokenize_of_a_long_text),

@@ -39,6 +39,8 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.tokenizer_pre = o->tokenizer_pre;
     opt.chat_template = o->chat_template;
     opt.pooling = o->pooling;
+    opt.device = o->compute_device;
+    opt.gpu_math = o->gpu_math;
     opt.n_thread = o->n_thread;
     opt.ctx_tok = o->ctx_tok;
     opt.kv_memory_bytes = o->kv_memory_bytes;

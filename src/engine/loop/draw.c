@@ -53,11 +53,19 @@ static bool wants_prob(const fxi_group *g)
     return g->req.logprobs || g->is_hidden;
 }
 
+bool fxi_draw_takes_best(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    const fxi_sample_view v = view_of(s);
+    return !g->beam && !wants_prob(g) && !fxi_seq_emits_prompt(s) &&
+           fxi_sampler_is_greedy(&g->req.sampling) && fxi_rules_are_idle(&v);
+}
+
 // The logits that the draw was made of, but for what was cut. Greedy draws have no temperature.
 static const float *processed_row(const fx_sampling *p, const float *ruled, int n_vocab,
                                   float *scaled)
 {
-    if (p->temperature < 1e-5f || p->temperature == 1) return ruled;
+    if (fxi_sampler_is_greedy(p) || p->temperature == 1) return ruled;
     for (int i = 0; i < n_vocab; i++) scaled[i] = ruled[i] / p->temperature;
     return scaled;
 }
@@ -79,6 +87,11 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
 {
     const fxi_group *g = d->s->group;
     const int n_vocab = eng->info.n_vocab;
+    if (eng->step->has_best) {
+        d->tok = eng->step->best[d->row];
+        d->is_broken = d->tok < 0;
+        return;
+    }
     const float *row = eng->step->logits + (size_t)d->row * (size_t)n_vocab;
     d->is_broken = !fxi_logits_are_finite(row, n_vocab);
     if (d->is_broken) return;

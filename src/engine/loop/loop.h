@@ -83,7 +83,9 @@ typedef struct fxi_step {
     int n_seq;
     fxi_draw *draw; // [n_row]
     int n_draw;
-    float *logits;               // [n_row][n_vocab], memory of the device, as rows
+    float *logits;               // [n_row][n_vocab], memory of the device, as best and rows
+    int32_t *best;               // [n_row] where logits are largest
+    bool has_best;               // of this step there are no logits, but that
     float *rows;                 // [step_tok][dim] of texts to be embedded; NULL: none can be
     fx_error error;              // of the last pass that failed
     fxi_sample_scratch *scratch; // [n_thread]
@@ -107,6 +109,8 @@ void fxi_draw_add(fxi_step *st, fxi_seq *s, int row);
 // Adds the probabilities of prompt tokens that are still to be emitted; the rows from `row` on are
 // those of the tokens from first_pos to s->n_computed.
 void fxi_draw_add_prompt(fxi_step *st, fxi_seq *s, int row, int first_pos);
+// Whether s takes the likeliest token, and nothing else of its row is wanted.
+bool fxi_draw_takes_best(const fxi_seq *s);
 void fxi_draw_run(fx_engine *eng); // computes all that were added, on all threads
 
 // ---- settle.c, fork.c --------------------------------------------------------------------------

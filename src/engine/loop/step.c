@@ -81,7 +81,8 @@ static void fail_batch(fx_engine *eng)
 static fx_status compute_batch(fx_engine *eng, const fxi_batch *batch)
 {
     fxi_step *st = eng->step;
-    FX_TRY(fxi_model_submit(eng->model, batch, st->logits, &st->error));
+    float *logits = st->has_best ? NULL : st->logits;
+    FX_TRY(fxi_model_submit(eng->model, batch, logits, &st->error));
     return fxi_model_wait(eng->model, &st->error);
 }
 

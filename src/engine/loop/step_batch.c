@@ -4,6 +4,7 @@
 // token while its prompt is computed. Texts to be embedded have rows of the last norm instead; they
 // come last.
 #include "engine/loop/loop.h"
+#include "model/device.h"
 
 int fxi_step_n_row(const fx_engine *eng, const fxi_seq *s)
 {
@@ -40,12 +41,24 @@ static void put_task(const fx_engine *eng, fxi_batch *b, bool embeds)
             if (g->seq[i].n_step) put_seq(eng, b, &g->seq[i], &n_row);
 }
 
+// Whether all that is wanted of this step's logits is where they are largest.
+static bool wants_best(const fx_engine *eng)
+{
+    const fxi_step *st = eng->step;
+    for (int i = 0; i < st->n_seq; i++)
+        if (!st->seq[i]->embd && st->batch[i].n_logit && !fxi_draw_takes_best(st->seq[i]))
+            return false;
+    return eng->device->prefers_best;
+}
+
 fxi_batch fxi_step_batch(fx_engine *eng)
 {
     fxi_batch b = {.token = eng->step->token, .seq = eng->step->batch, .rows = eng->step->rows};
     put_task(eng, &b, false);
     put_task(eng, &b, true);
     eng->step->n_seq = b.n_seq;
+    eng->step->has_best = wants_best(eng);
+    if (eng->step->has_best) b.best = eng->step->best;
     return b;
 }
 

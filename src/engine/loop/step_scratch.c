@@ -35,14 +35,16 @@ static void free_samplers(fxi_step *st, int n_thread)
 }
 
 // Where the device puts its results; freed with it.
-static fx_status take_results(fx_engine *eng, size_t n_logit, fx_error *err)
+static fx_status take_results(fx_engine *eng, size_t n_row, size_t n_logit, fx_error *err)
 {
     fxi_device *d = eng->device;
     const size_t n_embd = (size_t)eng->opt.step_tok * (size_t)eng->info.n_embd;
-    void *logits, *rows = NULL;
-    FX_TRY(d->ops->take_host(d, n_logit * sizeof(float), &logits, err));
+    void *logits, *best, *rows = NULL;
+    FX_TRY(d->ops->take_host(d, n_row * n_logit * sizeof(float), &logits, err));
+    FX_TRY(d->ops->take_host(d, n_row * sizeof(int32_t), &best, err));
     if (n_embd) FX_TRY(d->ops->take_host(d, n_embd * sizeof(float), &rows, err));
     eng->step->logits = logits;
+    eng->step->best = best;
     eng->step->rows = rows;
     return FX_OK;
 }
@@ -64,7 +66,7 @@ fx_status fxi_step_make(fx_engine *eng, fx_error *err)
         !make_samplers(st, (size_t)eng->opt.n_thread, n_logit))
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
-    return take_results(eng, n_row * n_logit, err);
+    return take_results(eng, n_row, n_logit, err);
 }
 
 void fxi_step_free(fx_engine *eng)

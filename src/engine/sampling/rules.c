@@ -35,11 +35,12 @@ static bool has_answer_penalty(const fx_sampling *r)
     return r->presence_penalty != 0 || r->frequency_penalty != 0;
 }
 
-static bool any_applies(const fxi_sample_view *v)
+bool fxi_rules_are_idle(const fxi_sample_view *v)
 {
     const fx_sampling *r = v->rule;
-    return r->n_allow || r->n_ban || r->n_ban_run || r->n_bias || is_too_short_to_end(v) ||
-           (has_repetition(r) && v->n_tok > 0) || (has_answer_penalty(r) && v->n_tok > v->n_prompt);
+    return !r->n_allow && !r->n_ban && !r->n_ban_run && !r->n_bias && !is_too_short_to_end(v) &&
+           (!has_repetition(r) || v->n_tok <= 0) &&
+           (!has_answer_penalty(r) || v->n_tok <= v->n_prompt);
 }
 
 static void set_logit(float *logit, float value)
@@ -117,7 +118,7 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
 {
     const fx_sampling *r = v->rule;
     float *logit = scratch->logit;
-    if (!any_applies(v)) return logits;
+    if (fxi_rules_are_idle(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
     mask_ids(logit, r->ban, r->n_ban);
     if (r->n_ban_run) mask_runs(v, logit);

@@ -552,11 +552,16 @@ static bool cuts_any(const fx_sampling *p, int n_vocab)
     return (p->top_k > 0 && p->top_k < n_vocab) || p->top_p < 1 || p->min_p > 0 || has_typical(p);
 }
 
+bool fxi_sampler_is_greedy(const fx_sampling *p)
+{
+    return p->temperature < GREEDY_BELOW;
+}
+
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                          int position, fxi_candidate *cand)
 {
     const float max = fxi_logits_max(logits, n_vocab);
-    if (p->temperature < GREEDY_BELOW || !isfinite(max)) return first_of(logits, n_vocab, max);
+    if (fxi_sampler_is_greedy(p) || !isfinite(max)) return first_of(logits, n_vocab, max);
     const bool cut_first = p->cut_first && cuts_any(p, n_vocab);
     const weights w = {(double)max, cut_first ? 1 : 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);

@@ -36,6 +36,12 @@ typedef struct fxi_sample_view {
 const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
                              fxi_sample_scratch *scratch);
 
+// Whether fxi_rules_apply would return `logits` itself.
+bool fxi_rules_are_idle(const fxi_sample_view *v);
+
+// sampler.c: whether draws take the largest logit, the first of equals.
+bool fxi_sampler_is_greedy(const fx_sampling *p);
+
 // sampler.c: whether no logit is NaN or infinite.
 bool fxi_logits_are_finite(const float *logits, int n_vocab);
 

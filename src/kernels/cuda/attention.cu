@@ -109,20 +109,31 @@ FXI_DEVICE void scale_queries(const fxi_cuda_attn_args &a, const tile_job &j, co
         x.q[i] = a.q[query_at(a, j, i / a.head_dim) + i % a.head_dim] * a.scale;
 }
 
+// The job lies in shared memory: its registers are better used otherwise.
+typedef struct exact_share {
+    tile_job job;
+    row_state seg, all;
+} exact_share;
+
 FXI_KERNEL(attention, attn, ATTN_THREAD)
 {
-    __shared__ row_state of_segment, of_all;
+    __shared__ exact_share share;
     FXI_DYNAMIC_SHARED(shared);
     if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
-    const fxi_cuda_tile tile = a.tile[blockIdx.z];
+    const fxi_cuda_tile &tile = a.tile[blockIdx.z];
     if ((int)blockIdx.x >= tile.n_range) return;
-    tile_job j = tile_job_of(a, tile);
     exact_room x = {a.head_dim <= 256 ? 32 : 16, (float *)shared, NULL, NULL};
-    j.acc = x.q + ATTN_ROW * a.head_dim;
-    j.seg = &of_segment;
-    j.all = &of_all;
-    x.kv = j.acc + ATTN_ROW * a.head_dim;
+    float *const acc = x.q + ATTN_ROW * a.head_dim;
+    x.kv = acc + ATTN_ROW * a.head_dim;
     x.p = x.kv + x.n_kv * (a.head_dim + 1);
+    if (threadIdx.x == 0) {
+        share.job = tile_job_of(a, tile);
+        share.job.acc = acc;
+        share.job.seg = &share.seg;
+        share.job.all = &share.all;
+    }
+    __syncthreads();
+    const tile_job &j = share.job;
     scale_queries(a, j, x);
     attend_tile(a, j, [&](int segment) { attend_segment(a, j, x, segment); });
 }

@@ -81,12 +81,24 @@ static enum MHD_Result serve_endpoint(fxi_http_job *job)
     return fxi_http_send_error(job, &err);
 }
 
+// Whether the device that computes failed for good: then no request can be served any more.
+static bool has_lost_device(const fxi_http_job *job, fxi_http_error *err)
+{
+    fx_stats st = {0};
+    if (job->eng) fx_engine_stats(job->eng, &st);
+    if (st.device_is_lost)
+        fxi_http_fail(err, 503, "device_lost", NULL,
+                      "the device that computes the model failed; the server has to be restarted");
+    return st.device_is_lost != 0;
+}
+
 // Whether the process lives and has its model; a shutdown is no illness.
 static enum MHD_Result serve_health(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
     const bool drains = job->srv->draining;
+    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
     if (job->eng)
         return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
                          &b);
@@ -100,6 +112,7 @@ static enum MHD_Result serve_ready(fxi_http_job *job)
     fxi_buf b = {0};
     fxi_http_error err;
     if (!fxi_permit_work(job->srv, &err)) return fxi_http_send_error(job, &err);
+    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
     return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
 }
 

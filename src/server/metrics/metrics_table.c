@@ -80,6 +80,8 @@ const fxi_metric fxi_metric_table[] = {
     {"prefix_cache_queries_total", ONE(FXI_COUNTER, engine.n_lookup_tok), "Prompt tokens looked up in the prefix cache."},
     {"prefix_cache_hits_total", ONE(FXI_COUNTER, engine.n_cached_tok), "Prompt tokens found in the prefix cache."},
     {"iterations_total", ONE(FXI_COUNTER, engine.n_step), "Forward passes."},
+    {"failed_iterations_total", ONE(FXI_COUNTER, engine.n_failed_step), "Forward passes that the device failed."},
+    {"device_lost", ONE(FXI_GAUGE, engine.device_is_lost), "1: the device failed for good, and every request ends with an error."},
     {"iteration_tokens_total", HIST(details.step_tok, 1), "Tokens of a forward pass."},
 
     {"time_to_first_token_seconds", TIMES(counts.first_token), "From the arrival of a request to its first token."},

@@ -29,10 +29,11 @@ static void ask_third(rig *r, bits_answer *out)
     bits_ask(r->eng, &req, out);
 }
 
-static void open_rig(rig *r)
+static void open_rig(rig *r, bool prefers_best)
 {
     r->eng = unthreaded_open_single(MODEL, (fx_options){.n_thread = 1, .ctx_tok = 128});
     hidden_put_before(&r->device, r->eng->device);
+    r->device.dev.prefers_best = prefers_best;
     r->eng->device = &r->device.dev;
     ((fxi_transformer *)r->eng->model)->dev = &r->device.dev;
     ask_third(r, &r->want);
@@ -91,7 +92,7 @@ static void test_every_call_fails_once(void **state)
 {
     (void)state;
     static rig r;
-    open_rig(&r);
+    open_rig(&r, true);
     int n_failed = 1, n_both = 0, n = 0;
     while (n_failed) {
         fx_stats before, after;
@@ -119,7 +120,7 @@ static void test_lost_device_is_reported(void **state)
     (void)state;
     static rig r;
     fx_stats s;
-    open_rig(&r);
+    open_rig(&r, false);
     r.device.fails_for_good = true;
     hidden_fail_after(&r.device, 30);
     assert_int_equal(ask_two(&r), 2);
@@ -128,6 +129,40 @@ static void test_lost_device_is_reported(void **state)
     fx_engine_stats(r.eng, &s);
     assert_int_equal(s.device_is_lost, 1);
     expect_nothing_held(r.eng);
+    unthreaded_close(r.eng);
+}
+
+// Tokens of two requests that run together; logprobs: of the second.
+static void ask_plainly(rig *r, bool logprobs, bits_answer *a, bits_answer *b)
+{
+    fx_request first = bits_request(one, 6, N_GEN, a), second = bits_request(two, 5, N_GEN, b);
+    second.logprobs = logprobs;
+    (void)bits_submit(r->eng, &first);
+    (void)bits_submit(r->eng, &second);
+    bits_finish(r->eng, a);
+    bits_finish(r->eng, b);
+}
+
+// Where a device prefers to say which tokens are likeliest, it is asked for no logits, unless a
+// request of the step needs them.
+static void test_likeliest_tokens(void **state)
+{
+    (void)state;
+    static rig r;
+    static bits_answer want[2], got[2];
+    char what[128];
+    open_rig(&r, false);
+    ask_plainly(&r, false, &want[0], &want[1]);
+    assert_int_equal(r.device.n_best, 0);
+    r.device.dev.prefers_best = true;
+    fx_clear_cache(r.eng);
+    ask_plainly(&r, false, &got[0], &got[1]);
+    assert_int_equal(r.device.n_best, N_GEN);
+    for (int i = 0; i < 2; i++)
+        if (!bits_same_answer(&want[i], &got[i], what)) fail_msg("%s", what);
+    ask_plainly(&r, true, &got[0], &got[1]);
+    assert_int_equal(r.device.n_best, N_GEN);
+    if (!bits_same_answer(&want[0], &got[0], what)) fail_msg("%s", what);
     unthreaded_close(r.eng);
 }
 
@@ -169,9 +204,9 @@ static void test_device_has_a_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fails_once),
-                                       cmocka_unit_test(test_lost_device_is_reported),
-                                       cmocka_unit_test(test_unknown_device),
-                                       cmocka_unit_test(test_device_has_a_name)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_lost_device_is_reported), cmocka_unit_test(test_likeliest_tokens),
+        cmocka_unit_test(test_unknown_device), cmocka_unit_test(test_device_has_a_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

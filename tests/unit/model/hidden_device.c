@@ -210,6 +210,7 @@ static fx_status hidden_logits(fxi_device *d, int n_row, fx_error *err)
 static fx_status hidden_best(fxi_device *d, int n_row, fx_error *err)
 {
     FX_TRY(enter_call(d, "best", err));
+    hidden_of(d)->n_best++;
     return leave_call(d, under_of(d)->ops->best(under_of(d), n_row, err));
 }
 

@@ -22,6 +22,7 @@ typedef struct hidden_device {
     fxi_batch batch; // with the true addresses
     fxi_batch_seq seq[HIDDEN_MAX_SEQ];
 
+    int n_best;            // calls of `best`
     int n_call, fail_at;   // calls that may fail, so far; number fail_at of them fails
     bool fails_for_good;   // and all calls after it
     const char *failed_in; // the call that failed last

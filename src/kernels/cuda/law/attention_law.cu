@@ -276,30 +276,39 @@ FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, u
     __syncthreads();
 }
 
+// Shared memory beside the sums. The job lies there, too: its registers are better used otherwise.
+typedef struct law_room {
+    tile_job job;
+    row_state seg, all;
+} law_room;
+
 template <bool B16, int HEAD>
-FXI_DEVICE void attention_law(const fxi_cuda_attn_args &a, unsigned char *shared, row_state *seg,
-                              row_state *all)
+FXI_DEVICE void attention_law(const fxi_cuda_attn_args &a, unsigned char *shared, law_room *room)
 {
     if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
-    const fxi_cuda_tile tile = a.tile[blockIdx.z];
+    const fxi_cuda_tile &tile = a.tile[blockIdx.z];
     if ((int)blockIdx.x >= tile.n_range) return;
     part_sums<HEAD> *s = (part_sums<HEAD> *)shared;
-    tile_job j = tile_job_of(a, tile);
-    j.acc = &s->acc[0][0][0];
-    j.seg = seg;
-    j.all = all;
+    if (threadIdx.x == 0) {
+        room->job = tile_job_of(a, tile);
+        room->job.acc = &s->acc[0][0][0];
+        room->job.seg = &room->seg;
+        room->job.all = &room->all;
+    }
+    __syncthreads();
+    const tile_job &j = room->job;
     uint32_t q[2 * head_pieces<HEAD>::n_score][4];
     query_load<B16, HEAD>(a, j, q);
     attend_tile(a, j, [&](int segment) { attend_segment<B16, HEAD>(a, j, q, s, segment); });
 }
 
-#define ATTENTION_LAW(name, B16, HEAD)                   \
-    FXI_KERNEL(attn_##name##_##HEAD, attn, ATTN_THREAD)  \
-    {                                                    \
-        __shared__ row_state seg, all;                   \
-        FXI_DYNAMIC_SHARED(shared);                      \
-        attention_law<B16, HEAD>(a, shared, &seg, &all); \
-    }                                                    \
+#define ATTENTION_LAW(name, B16, HEAD)                  \
+    FXI_KERNEL(attn_##name##_##HEAD, attn, ATTN_THREAD) \
+    {                                                   \
+        __shared__ law_room room;                       \
+        FXI_DYNAMIC_SHARED(shared);                     \
+        attention_law<B16, HEAD>(a, shared, &room);     \
+    }                                                   \
     FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD)
 
 ATTENTION_LAW(f16, false, 64);

@@ -36,8 +36,11 @@ FXI_DEVICE uint4 act_eight(const law_job &j, int row, int k)
     if (row >= j.row_end) return v;
     const uint16_t *x = j.act + (size_t)row * (size_t)j.n_in + (size_t)k;
     if (j.n_in % 8 == 0 && k + 8 <= j.n_in) return ptx_load16(x);
-    uint32_t *word = &v.x;
-    for (int i = 0; i < 8 && k + i < j.n_in; i++) word[i / 2] |= (uint32_t)x[i] << i % 2 * 16;
+    uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (k + i < j.n_in) word[i / 2] |= (uint32_t)x[i] << i % 2 * 16;
+    v = uint4{word[0], word[1], word[2], word[3]};
     return v;
 }
 

@@ -208,6 +208,7 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
 {
     bits_diff d;
     char where[256];
+    if (r->settle) r->settle();
     if (w->kv != s->kv || w->n_seen > s->n_computed) *w = (watch){s->kv, 0};
     if (!s->kv || bits_ledger_check(r->ledger, r->eng[v->thread], s, w->n_seen, &d)) {
         w->n_seen = s->n_computed;
@@ -306,17 +307,21 @@ void rig_check_preemptions(const rig *r)
 
 static const struct model_row {
     const char *name, *path, *kv_type, *manager;
-    memory_maker *make_memory; // of the cache; NULL: the host's
+    memory_maker *make_memory; // of the cache; NULL: the device's
+    const char *device;        // NULL: the host
 } models[] = {
-    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL, NULL},
-    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL, NULL, NULL},
+    [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL, NULL,
+              NULL},
+    [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL, NULL, NULL,
+                     NULL},
     [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL, NULL,
-                 NULL},
+                 NULL, NULL},
     [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
-                           "q8_0", NULL, NULL},
+                           "q8_0", NULL, NULL, NULL},
     [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf",
-                     "f32", NULL, NULL},
-    [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL, NULL},
+                     "f32", NULL, NULL, NULL},
+    [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL, NULL,
+                  NULL},
 };
 
 bool model_is_present(int model)
@@ -330,12 +335,13 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
 {
     fx_options opt = {.n_thread = n_thread,
                       .ctx_tok = ctx_tok,
-                      .kv_memory_bytes = m->manager ? 48 << 20 : 256 << 20,
+                      .kv_memory_bytes = m->manager || m->device ? 48 << 20 : 256 << 20,
                       .kv_manager = m->manager,
                       .kv_type = m->kv_type,
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
-                      .swap_bytes = 64 << 20};
+                      .swap_bytes = 64 << 20,
+                      .device = m->device};
     if (m->make_memory) return unthreaded_open_over(m->make_memory(), m->path, opt);
     return unthreaded_open(m->path, opt);
 }
@@ -360,6 +366,13 @@ rig *rig_open(int model, int n_prompt, int n_gen)
     return open_rig(&models[model], RIG_CTX_TOK, n_prompt, n_gen);
 }
 
+rig *rig_open_device(int model, const char *device, int n_prompt, int n_gen)
+{
+    struct model_row row = models[model];
+    row.device = device;
+    return open_rig(&row, RIG_CTX_TOK, n_prompt, n_gen);
+}
+
 rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen)
 {
     struct model_row row = models[model];
@@ -376,7 +389,7 @@ rig *rig_open_over(int model, memory_maker *make_memory, int n_prompt, int n_gen
 
 rig *rig_open_file(const char *path, int n_prompt, int n_gen)
 {
-    return open_rig(&(struct model_row){path, path, NULL, NULL, NULL}, 0, n_prompt, n_gen);
+    return open_rig(&(struct model_row){.name = path, .path = path}, 0, n_prompt, n_gen);
 }
 
 void rig_close(rig *r)

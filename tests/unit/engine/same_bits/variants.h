@@ -31,6 +31,7 @@ typedef struct rig {
     const char *name;
     fx_engine *eng[N_THREAD_LEVEL];
     bits_ledger *ledger;
+    void (*settle)(void); // before caches are read: what the device still copies is done; NULL
     int32_t prompt[RIG_MAX_PROMPT];
     int n_prompt, n_gen;
     bits_answer want[N_KIND]; // rig_want
@@ -43,6 +44,8 @@ typedef struct vt_vmm *memory_maker(void);
 rig *rig_open_over(int model, memory_maker *make_memory, int n_prompt, int n_gen);
 // The same with this KV manager, whose memory is allocated at start: not more than it needs.
 rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen);
+// The same on this device, which has its caches, too.
+rig *rig_open_device(int model, const char *device, int n_prompt, int n_gen);
 // The model of a file, with its own context. path: kept as the rig's name
 rig *rig_open_file(const char *path, int n_prompt, int n_gen);
 void rig_close(rig *r);

@@ -1,0 +1,61 @@
+// gpu_load.c - memory on the device for a model, and its weights on their way there.
+#include "gpu/device/gpu_impl.h"
+#include "kernels/cuda/cuda_pack.h"
+
+fx_status fxi_gpu_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, void **out,
+                       fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    *out = NULL;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = fxi_gpu_heap_take(&g->cu, &g->weights, size_bytes, more_bytes, out, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}
+
+fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    *out = NULL;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = fxi_gpu_pinned_take(&g->cu, &g->pinned, size_bytes, out, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}
+
+fx_status fxi_gpu_upload(fxi_device *d, void *dst, const void *src, size_t size_bytes,
+                         fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = fxi_gpu_stage_upload(&g->cu, &g->stage, dst, src, size_bytes, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}
+
+fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
+                              fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    const size_t each = fxi_cuda_matrix_bytes(w->type, w->n_in, w->n_out);
+    if (!g->kernels.function[fxi_cuda_linear_find(w->type, g->math, 1)])
+        return fxi_fail(err, FX_EINVAL, "%s: no kernel for weights of type %s", g->cu.label,
+                        fxi_dtype_find(w->type)->name);
+    void *at;
+    FX_TRY(fxi_gpu_take(d, (size_t)n * each, more_bytes, &at, err));
+    for (int i = 0; i < n; i++) w[i].data = (char *)at + (size_t)i * each;
+    return FX_OK;
+}
+
+fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
+                             const void *rows, fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    const size_t panel = (size_t)(row0 / FXI_PANEL);
+    char *dst = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st =
+        fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in, n_row, rows, dst, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}

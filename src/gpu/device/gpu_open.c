@@ -1,0 +1,152 @@
+// gpu_open.c - a GPU as a device of models: its table, how it is opened and closed.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device/gpu_impl.h"
+#include "vtensor/vmm.h"
+
+// ---- names -------------------------------------------------------------------------------------
+
+bool fxi_gpu_is_name(const char *name)
+{
+    return strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0;
+}
+
+static fx_status read_ordinal(const char *name, int *out, fx_error *err)
+{
+    const char *digits = name + 5;
+    *out = 0;
+    if (strcmp(name, "cuda") == 0) return FX_OK;
+    const size_t n = strspn(digits, "0123456789");
+    if (n == 0 || n > 4 || digits[n])
+        return fxi_fail(err, FX_EINVAL, "device '%.40s' is not cuda:N with a number N", name);
+    *out = atoi(digits);
+    return FX_OK;
+}
+
+static fx_status read_math(const char *name, fxi_cuda_math *out, fx_error *err)
+{
+    static const struct {
+        const char *name;
+        fxi_cuda_math math;
+    } known[] = {{"exact", FXI_CUDA_EXACT}, {"law", FXI_CUDA_LAW}};
+    *out = FXI_CUDA_EXACT;
+    if (!name) return FX_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        *out = known[i].math;
+        if (strcmp(name, known[i].name) == 0) return FX_OK;
+    }
+    return fxi_fail(err, FX_EINVAL, "GPU arithmetic '%.40s' is none of exact, law", name);
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static void close_gpu(fxi_device *d)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    if (g->cu.context && fxi_cu_enter(&g->cu, NULL) == FX_OK) {
+        (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
+        (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
+        fxi_gpu_graphs_free(g);
+        fxi_gpu_tables_free(g);
+        fxi_gpu_stage_free(&g->cu, &g->stage);
+        fxi_gpu_pinned_free(&g->cu, &g->pinned);
+        fxi_gpu_heap_free(&g->cu, &g->scratch);
+        fxi_gpu_heap_free(&g->cu, &g->weights);
+        fxi_gpu_kernels_free(g);
+        fxi_cu_leave(&g->cu);
+    }
+    fxi_cu_close(&g->cu);
+    free(g);
+}
+
+static void read_memory(fxi_device *d, fxi_device_memory *out)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    *out = (fxi_device_memory){0};
+    if (fxi_cu_enter(&g->cu, NULL) != FX_OK) return;
+    (void)fxi_cu_memory(&g->cu, &out->free_bytes, &out->total_bytes, NULL);
+    fxi_cu_leave(&g->cu);
+}
+
+static fx_status open_memory(fxi_device *d, struct vt_vmm **out, fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    const vt_vmm_cuda_config cfg = {.device = g->cu.ordinal, .stream = g->cu.compute};
+    const char *why = NULL;
+    *out = NULL;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    const vt_status st = vt_vmm_cuda_open(&cfg, out, &why);
+    fxi_cu_leave(&g->cu);
+    if (st == VT_OK) return FX_OK;
+    return fxi_fail(err, st == VT_ENOMEM ? FX_ENOMEM : FX_EINTERNAL, "%s: %s", g->cu.label,
+                    why ? why : "no memory for caches can be opened");
+}
+
+static bool check_lost(const fxi_device *d)
+{
+    return ((const fxi_gpu *)d)->lost.status != FX_OK;
+}
+
+static const fxi_device_ops gpu_ops = {
+    .close = close_gpu,
+    .memory = read_memory,
+    .open_vmm = open_memory,
+    .take_host = fxi_gpu_take_host,
+    .is_lost = check_lost,
+    .take = fxi_gpu_take,
+    .upload = fxi_gpu_upload,
+    .take_linear = fxi_gpu_take_linear,
+    .put_linear = fxi_gpu_put_linear,
+    .prepare = fxi_gpu_prepare,
+    .begin = fxi_gpu_begin,
+    .embed = fxi_gpu_embed,
+    .add_norm = fxi_gpu_add_norm,
+    .linear = fxi_gpu_linear,
+    .rope_store = fxi_gpu_rope_store,
+    .keep_rows = fxi_gpu_keep_rows,
+    .attention = fxi_gpu_attention,
+    .ffn = fxi_gpu_ffn,
+    .experts = fxi_gpu_experts,
+    .rows = fxi_gpu_rows,
+    .logits = fxi_gpu_logits,
+    .best = fxi_gpu_best,
+    .submit = fxi_gpu_submit,
+    .wait = fxi_gpu_wait,
+};
+
+// ---- open --------------------------------------------------------------------------------------
+
+static fx_status open_driver(fxi_gpu *g, int ordinal, const char *math, fx_error *err)
+{
+    FX_TRY(fxi_cu_open(&g->cu, ordinal, err));
+    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math ? math : "exact");
+    g->device.name = g->cu.label;
+    g->device.path = g->path;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = fxi_gpu_kernels_load(g, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}
+
+fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err)
+{
+    int ordinal;
+    fxi_cuda_math math;
+    *out = NULL;
+    FX_TRY(read_ordinal(opt->name, &ordinal, err));
+    FX_TRY(read_math(opt->math, &math, err));
+    fxi_gpu *g = calloc(1, sizeof *g);
+    if (!g) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", opt->name);
+    g->device.ops = &gpu_ops;
+    g->math = math;
+    g->pool = opt->pool;
+    g->no_graphs = opt->no_graphs;
+    fx_status st = open_driver(g, ordinal, opt->math, err);
+    if (st == FX_OK)
+        *out = &g->device;
+    else
+        close_gpu(&g->device);
+    return st;
+}

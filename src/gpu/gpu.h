@@ -1,0 +1,30 @@
+// gpu.h - an NVIDIA GPU as a device of models (model/device.h).
+//
+// Weights, the operands of passes and, through the memory that it opens, caches lie on the GPU.
+// Steps of a pass only give work to it; `wait` sleeps until it is done. libcuda.so.1 is loaded when
+// a device is opened, so a program with this room runs on machines without a GPU, too.
+#ifndef FXI_GPU_H
+#define FXI_GPU_H
+
+#include "base/system/pool.h"
+#include "model/device.h"
+
+// Whether a device's name is of this kind: "cuda" or "cuda:N".
+bool fxi_gpu_is_name(const char *name);
+
+typedef struct fxi_gpu_options {
+    const char *name; // "cuda:0"; "cuda" is the same
+    const char *math; // how it adds; NULL: exact
+                      //   "exact"  in the CPU's order: the same bits as the host's
+                      //   "law"    attention and layers of 16-bit weights on tensor cores, in an
+                      //            order of their own that depends on nothing but the sequence
+    fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
+    bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding
+} fxi_gpu_options;
+
+// Opens a GPU. Its close frees all. Errors, each a line that begins with the device's name:
+// FX_EINVAL: there is no driver, no such GPU, one that is too old, or this build has no kernels for
+// it; FX_ENOMEM; FX_EINTERNAL: the driver failed.
+fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err);
+
+#endif

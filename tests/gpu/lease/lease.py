@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What is worth knowing from half an hour on a machine with an NVIDIA GPU, the most valuable first.
+
+    lease.py pack DIR     copies what the parts run, with the libraries it needs, from a build with the preset cuda
+    lease.py run DIR OUT  runs the parts that have no result in OUT yet; each has a limit, and none stops the others
+    lease.py list         the parts
+
+A part leaves OUT/NAME.txt, all that it printed, and OUT/NAME.ok when it succeeded: a lease that ended early goes on
+with the next one. `--small` are sizes for the stand-in for the driver, on which this runs in ./check.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[3]
+PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
+            "gpu_vmm_cost", "gpu_attention_speed"]
+DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf"]
+
+# Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders. With --small the second command.
+PARTS = [
+    ("contract", 120, "libvtensor's backend keeps the port's contract on this driver", "{bin}/test_gpu_vmm", None),
+    ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
+    ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree}",
+     "{bin}/lease_models {tree} llama.gguf"),
+    ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", None),
+    ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
+    ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
+     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf --device cuda:0 -p 'Once upon' -n 100 --temperature 0"
+     " > {work}/gpu.txt && "
+     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf -p 'Once upon' -n 100 --temperature 0 > {work}/cpu.txt && "
+     "cmp {work}/gpu.txt {work}/cpu.txt",
+     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf --ctx 128 --kv-memory 32M --device cuda:0 -p Once -n 4"),
+    ("vmm_cost", 120, "calls of virtual memory management (vAttention, tables 2 and 7)", "{bin}/gpu_vmm_cost",
+     "{bin}/gpu_vmm_cost small"),
+    ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
+     "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
+    ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
+     "compute-sanitizer --error-exitcode 3 {bin}/lease_models {tree} qwen3moe.gguf", "true"),
+    ("decode", 400, "whole models: tokens per second of a 1 B model, batch 1 to 64",
+     "{bin}/make_model -o {work}/1b.gguf --layers 16 --dim 2048 --ffn 8192 --heads 32 --kv-heads 8 --vocab 32000"
+     " --ctx 4096 --type bf16 --seed 1 && {bin}/flexinfer bench -m {work}/1b.gguf --device cuda:0 --gpu-math law"
+     " --batch 1,8,64 --prompt 512 --gen 64 --csv; rm -f {work}/1b.gguf", "true"),
+    ("attention_exact", 300, "the same attention in the CPU's order", "{bin}/gpu_attention_speed exact",
+     "{bin}/gpu_attention_speed small exact"),
+]
+
+
+def libraries_of(program):
+    """Those that may be missing elsewhere: not the C library's own."""
+    own = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libpthread", "libdl.so", "librt.so")
+    for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
+        parts = line.split()
+        if "=>" in parts and len(parts) > 2 and parts[2].startswith("/") and not parts[0].startswith(own):
+            yield Path(parts[2])
+
+
+def pack(build, to):
+    to = Path(to)
+    (to / "lib").mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        shutil.copy2(Path(build) / "bin" / name, to / name)
+        for library in libraries_of(to / name):
+            shutil.copy2(library, to / "lib" / library.name)
+    print(f"{sum(f.stat().st_size for f in to.rglob('*') if f.is_file()) >> 20} MiB in {to}")
+
+
+def run_part(part, args, folders, env):
+    name, limit, what, command, small = part
+    command = (small or command if args.small else command).format(**folders)
+    begin = time.monotonic()
+    with open(Path(args.out) / f"{name}.txt", "wb") as log:
+        try:
+            status = subprocess.run(command, shell=True, stdout=log, stderr=subprocess.STDOUT, env=env,
+                                    timeout=limit).returncode
+        except subprocess.TimeoutExpired:
+            status = "too long"
+    print(f"{name:16} {'ok' if status == 0 else f'FAILED ({status})':14} {time.monotonic() - begin:6.1f} s  {what}",
+          flush=True)
+    if status == 0:
+        (Path(args.out) / f"{name}.ok").touch()
+    else:
+        print(*(Path(args.out) / f"{name}.txt").read_text(errors="replace").splitlines()[-12:], sep="\n", flush=True)
+    return status == 0
+
+
+def run(args):
+    out = Path(args.out)
+    (out / "work").mkdir(parents=True, exist_ok=True)
+    folders = {"bin": Path(args.bin).resolve(), "tree": TREE, "work": out / "work"}
+    paths = [str(folders["bin"] / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+    env = {**os.environ, "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
+    end = time.monotonic() + args.minutes * 60
+    good = True
+    for part in PARTS:
+        if (out / f"{part[0]}.ok").exists() or args.only and part[0] not in args.only:
+            continue
+        if time.monotonic() + 30 > end:
+            print("the time is over: run it again for the rest")
+            return 0 if good else 1
+        good &= run_part(part, args, folders, env)
+    return 0 if good else 1
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = p.add_subparsers(dest="command", required=True)
+    c = commands.add_parser("pack")
+    c.add_argument("to")
+    c.add_argument("--build", default=TREE / "build" / "cuda")
+    c = commands.add_parser("run")
+    c.add_argument("bin")
+    c.add_argument("out")
+    c.add_argument("--minutes", type=float, default=30)
+    c.add_argument("--only", nargs="*")
+    c.add_argument("--small", action="store_true")
+    commands.add_parser("list")
+    args = p.parse_args()
+    if args.command == "list":
+        print(*(f"{name:16} {limit:4} s  {what}" for name, limit, what, _, _ in PARTS), sep="\n")
+        return 0
+    return pack(args.build, args.to) if args.command == "pack" else run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

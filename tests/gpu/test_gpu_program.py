@@ -1,0 +1,92 @@
+"""flexinfer --device cuda:0, from outside: run, serve and bench give what the host gives, and what is missing is told.
+
+The GPU is the stand-in for the driver, with the kernels compiled for the CPU; FLEXINFER_GPU=1 runs the program's own
+kernels on a real one.
+"""
+import json
+import os
+import re
+import subprocess
+import unittest
+import urllib.request
+
+import cli
+
+REAL = os.environ.get("FLEXINFER_GPU") == "1"
+GPU = cli.BIN / ("flexinfer" if REAL else "flexinfer_standin")
+MODEL = cli.Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
+ENV = {} if REAL else {"LD_LIBRARY_PATH": os.environ["VT_STANDIN"]}
+SMALL = ["-m", MODEL, "--ctx", "256", "--kv-memory", "32M", "--threads", "1", "--step-tokens", "64"]
+
+
+def run(*args, program=GPU, env=ENV):
+    done = subprocess.run([program, *map(str, args)], capture_output=True, env=cli.clean_env(env), timeout=240)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class Program(unittest.TestCase):
+    def test_run_tells_the_same_story(self):
+        story = ["run", *SMALL, "-p", "Once upon", "-n", "10", "--temperature", "0"]
+        want = run(*story, program=cli.PROGRAM)
+        for math in ("exact", "law"):
+            got = run(*story, "--device", "cuda:0", "--gpu-math", math)
+            self.assertEqual(got[0], 0, got)
+            self.assertEqual(got[1], want[1])
+
+    def test_bench_measures_it(self):
+        status, out, err = run("bench", *SMALL, "--device", "cuda:0", "--batch", "2", "--prompt", "8", "--gen", "3",
+                               "--repeat", "1", "--json")
+        self.assertEqual(status, 0, err)
+        self.assertRegex(json.dumps(json.loads(out)), r'"sm_\d+ exact"')
+
+    def serve(self, *options):
+        process = subprocess.Popen([GPU, "serve", *map(str, SMALL), "--port", "0", *options], env=cli.clean_env(ENV),
+                                   stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        for raw in process.stderr:
+            match = re.match(r"^listening on (http://\S+:\d+)$", raw.decode().rstrip("\n"))
+            if match:
+                return match.group(1)
+        self.fail("it did not start")
+
+    def test_serve_answers(self):
+        url = self.serve("--device", "cuda:0")
+        body = {"prompt": "Once upon", "max_tokens": 6, "temperature": 0}
+        request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            text = json.load(reply)["choices"][0]["text"]
+        self.assertTrue(text)
+        self.assertIn(text.strip(), run("run", *SMALL, "-p", "Once upon", "-n", "6", "--temperature", "0",
+                                        program=cli.PROGRAM)[1])
+        with urllib.request.urlopen(url + "/health", timeout=60) as reply:
+            self.assertEqual(reply.status, 200)
+
+
+@unittest.skipIf(REAL, "the machine has what these lack")
+class Missing(unittest.TestCase):
+    def refused(self, *args, program=GPU, env=ENV):
+        status, out, err = run("run", *SMALL, "-p", "a", "-n", "1", *args, program=program, env=env)
+        self.assertEqual((status, out), (1, ""))
+        self.assertEqual(err.count("\n"), 1, err)
+        return err
+
+    def test_no_driver(self):
+        self.assertEqual(self.refused("--device", "cuda:0", env={"LD_LIBRARY_PATH": "/nonexistent"}),
+                         "flexinfer: cuda:0: libcuda.so.1, NVIDIA's driver, cannot be loaded\n")
+
+    def test_no_such_device(self):
+        self.assertEqual(self.refused("--device", "cuda:5"),
+                         "flexinfer: cuda:5: this machine has 2 NVIDIA GPUs: cuda:0 and so on\n")
+
+    def test_no_kernels(self):
+        self.assertIn("cuda:0: this build has no CUDA kernels",
+                      self.refused("--device", "cuda", program=cli.PROGRAM))
+
+    def test_odd_names(self):
+        self.assertIn("device 'cuda:x' is not cuda:N with a number N", self.refused("--device", "cuda:x"))
+        self.assertIn("device 'tpu' is unknown", self.refused("--device", "tpu"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+// gpu_model_rig.c - see gpu_model_rig.h.
+#include "gpu_model_rig.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/model_file.h"
+
+static void open_model(gpu_model_rig *g, runner_model m)
+{
+    fxi_gguf *file;
+    fx_error err = {0};
+    if (fxi_model_file_open(m.path, &file, &err) != FX_OK) fail_msg("%s", err.text);
+    const fxi_model_options opt = {.pool = g->r.pool,
+                                   .device = g->device,
+                                   .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),
+                                   .max_batch_logit = RUNNER_MAX_TOK,
+                                   .kv_type = m.kv_type};
+    if (fxi_model_load(file, &opt, &g->r.model, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_gguf_close(file);
+}
+
+static void open_cache(gpu_model_rig *g, const gpu_way *way)
+{
+    fx_error err = {0};
+    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
+    fxi_kv_shape shape = {.layout = s->kv,
+                          .ctx_tok = s->train_ctx_tok < 1024 ? s->train_ctx_tok : 1024,
+                          .max_seq = 8,
+                          .budget_bytes = 48 << 20};
+    if (g->device->ops->open_vmm(g->device, &shape.vmm, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_kv_open(way->kv ? way->kv : "vtensor", &shape, &g->r.kv, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    for (int i = 0; i <= way->n_other; i++)
+        assert_int_equal(fxi_kv_create(g->r.kv, &(fxi_kv_expect){0}, &g->r.seq[i]), FX_OK);
+}
+
+static void take_output(gpu_model_rig *g, const gpu_way *way)
+{
+    fx_error err = {0};
+    const size_t size_bytes = (size_t)g->r.n_out * sizeof *g->out;
+    void *out = NULL;
+    g->own_out = way->unpinned;
+    if (way->unpinned)
+        out = malloc(size_bytes);
+    else if (g->device->ops->take_host(g->device, size_bytes, &out, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    g->out = out;
+}
+
+void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way)
+{
+    fx_error err = {0};
+    memset(g, 0, sizeof *g);
+    g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
+    assert_int_equal(fxi_pool_create(1, &g->r.pool, &err), FX_OK);
+    const fxi_gpu_options opt = {
+        .name = "cuda:0", .math = way->math, .pool = g->r.pool, .no_graphs = way->no_graphs};
+    if (fxi_gpu_open(&opt, &g->device, &err) != FX_OK) fail_msg("%s", err.text);
+    open_model(g, m);
+    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
+    g->r.n_vocab = s->n_vocab;
+    g->r.embeds = !s->generates;
+    g->r.n_out = g->r.embeds ? s->dim : s->n_vocab;
+    open_cache(g, way);
+    take_output(g, way);
+}
+
+void gpu_model_close(gpu_model_rig *g)
+{
+    if (g->own_out) free(g->out);
+    fxi_kv_close(g->r.kv);
+    fxi_model_free(g->r.model);
+    g->device->ops->close(g->device);
+    fxi_pool_destroy(g->r.pool);
+}
+
+void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok)
+{
+    const bool whole = !fxi_model_get_shape(g->r.model)->is_causal;
+    const int n_prompt = whole || way->n_prompt > n_tok ? n_tok : way->n_prompt;
+    const int chunk = whole ? n_tok : way->chunk;
+    for (int from = 0; from < n_tok;) {
+        int n = from < n_prompt ? n_prompt - from : 1;
+        if (n > chunk) n = chunk;
+        const bool wants = from >= n_prompt || from + n == n_tok; // who decodes wants each row
+        runner_pass(&g->r, &g->v, from, n, wants, g->out);
+        from += n;
+    }
+}
+
+void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n_tok,
+                     const float *want)
+{
+    gpu_model_rig g;
+    gpu_model_open(&g, m, way);
+    gpu_model_run(&g, way, n_tok);
+    if (memcmp(g.out, want, (size_t)g.r.n_out * sizeof *want) != 0)
+        fail_msg("%s: %s: the GPU gives other bits than the host", what, way->what);
+    gpu_model_close(&g);
+}

@@ -1,0 +1,40 @@
+// gpu_model_rig.h - runs the fixed sequence of unit/model/runner.h through a model on a GPU: its
+// weights, its cache and every step of a pass are the device's.
+#ifndef TESTS_GPU_MODEL_RIG_H
+#define TESTS_GPU_MODEL_RIG_H
+
+#include "gpu/gpu.h"
+#include "unit/model/runner.h"
+
+// A way to run the sequence that must not change its logits.
+typedef struct gpu_way {
+    const char *what;
+    int n_prompt;     // tokens of the prompt; the rest is decoded, token by token
+    int chunk;        // tokens of the prompt in one pass
+    int n_other;      // sequences beside it
+    const char *kv;   // manager; NULL: vtensor
+    const char *math; // NULL: exact
+    bool no_graphs;
+    bool unpinned; // results go to memory of the process
+} gpu_way;
+
+typedef struct gpu_model_rig {
+    fxi_device *device;
+    runner r;
+    variant v;
+    float *out; // [n_out]
+    bool own_out;
+} gpu_model_rig;
+
+// Fails the test unless all can be opened.
+void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way);
+void gpu_model_close(gpu_model_rig *g);
+
+// The logits after the last of n_tok tokens, [n_out], in g->out.
+void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok);
+
+// Fails unless the GPU gives the same bits as the host, in this way.
+void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n_tok,
+                     const float *want);
+
+#endif

@@ -1,0 +1,347 @@
+// test_cu_driver.c - the driver as it is called here: a device opened and used, what is said where
+// there is none, and every call of the driver failing once.
+//
+// It runs on the stand-in for libcuda.so.1. The linker sends dlopen and dlsym of the library here,
+// so that a driver can be missing, or old.
+#include "unit/cmocka_all.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/driver/cu.h"
+#include "kernels/cuda/cuda_args.h"
+#include "standin/standin.h"
+
+static const char *missing_symbol;
+static bool library_is_missing;
+
+#define VISIBLE __attribute__((visibility("default"))) // to the stand-in, too
+
+void *__real_dlopen(const char *name, int flags);
+VISIBLE void *__wrap_dlopen(const char *name, int flags);
+void *__real_dlsym(void *library, const char *symbol);
+VISIBLE void *__wrap_dlsym(void *library, const char *symbol);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+    return library_is_missing ? NULL : __real_dlopen(name, flags);
+}
+
+void *__wrap_dlsym(void *library, const char *symbol)
+{
+    const bool missing = missing_symbol && strcmp(symbol, missing_symbol) == 0;
+    return missing ? NULL : __real_dlsym(library, symbol);
+}
+
+enum { N = 40 }; // numbers of a row
+
+static const unsigned char image[64] = "flexinfer stand-in kernel image";
+
+static int begin_test(void **state)
+{
+    (void)state;
+    standin_reset();
+    library_is_missing = false;
+    missing_symbol = NULL;
+    return 0;
+}
+
+// Whether all that the driver gave was given back.
+static bool is_clean(void)
+{
+    const standin_report r = standin_look();
+    return !(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec | r.n_alloc |
+             r.n_context);
+}
+
+static void assert_clean(void)
+{
+    const standin_report r = standin_look();
+    if (r.n_breach) fail_msg("%s", r.breach);
+    assert_true(is_clean());
+}
+
+static void assert_text(const fx_error *err, fx_status st, const char *text)
+{
+    assert_int_equal(err->status, st);
+    assert_string_equal(err->text, text);
+}
+
+// ---- a device ----------------------------------------------------------------------------------
+
+static void test_open_names_the_device(void **state)
+{
+    (void)state;
+    fxi_cu cu;
+    fx_error err = {0};
+    if (fxi_cu_open(&cu, 1, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_string_equal(cu.label, "cuda:1");
+    assert_true(strlen(cu.name) > 0);
+    assert_int_equal(cu.cc, 90);
+    assert_true(cu.n_sm > 0 && cu.max_shared_bytes >= 48 << 10);
+    fxi_cu_close(&cu);
+    assert_clean();
+}
+
+static void test_without_a_driver_one_line_says_so(void **state)
+{
+    (void)state;
+    fxi_cu cu;
+    fx_error err = {0};
+    library_is_missing = true;
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
+    assert_text(&err, FX_EINVAL, "cuda:0: libcuda.so.1, NVIDIA's driver, cannot be loaded");
+    library_is_missing = false;
+    missing_symbol = "cuGraphLaunch";
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
+    assert_text(&err, FX_EINVAL,
+                "cuda:0: NVIDIA's driver is too old: libcuda.so.1 has no function cuGraphLaunch");
+    assert_clean();
+}
+
+static void test_without_a_device_one_line_says_so(void **state)
+{
+    (void)state;
+    fxi_cu cu;
+    fx_error err = {0};
+    assert_int_equal(fxi_cu_open(&cu, 7, &err), FX_EINVAL);
+    assert_text(&err, FX_EINVAL, "cuda:7: this machine has 2 NVIDIA GPUs: cuda:0 and so on");
+    standin_set_device_count(0);
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
+    assert_text(&err, FX_EINVAL, "cuda:0: this machine has no NVIDIA GPU");
+    standin_set_device_count(2);
+    standin_set_vmm(false);
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "has no virtual memory management"));
+    assert_clean();
+}
+
+static void test_the_context_is_put_back(void **state)
+{
+    (void)state;
+    fxi_cu cu;
+    fx_error err = {0};
+    standin_use_context(-1);
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_OK);
+    assert_int_equal(standin_context_depth(), 0);
+    assert_int_equal(fxi_cu_enter(&cu, &err), FX_OK);
+    assert_int_equal(standin_context_depth(), 1);
+    fxi_cu_leave(&cu);
+    assert_int_equal(standin_context_depth(), 0);
+    fxi_cu_close(&cu);
+    assert_clean();
+}
+
+// ---- everything once ---------------------------------------------------------------------------
+
+// What a run takes from the driver.
+typedef struct driver_use {
+    fxi_cu cu;
+    void *pinned, *other, *at, *to;
+    fxi_cu_event event;
+    fxi_cu_module module;
+    fxi_cu_function rows;
+    fxi_cu_chain chain;
+} driver_use;
+
+static void undo_use(driver_use *u)
+{
+    if (!u->cu.context || fxi_cu_enter(&u->cu, NULL) != FX_OK) return;
+    (void)fxi_cu_wait(&u->cu, u->cu.compute, NULL);
+    (void)fxi_cu_wait(&u->cu, u->cu.copy, NULL);
+    fxi_cu_chain_free(&u->cu, &u->chain);
+    fxi_cu_module_free(&u->cu, u->module);
+    fxi_cu_event_free(&u->cu, u->event);
+    fxi_cu_free(&u->cu, u->at);
+    fxi_cu_free(&u->cu, u->to);
+    fxi_cu_unpin(&u->cu, u->pinned);
+    fxi_cu_unpin(&u->cu, u->other);
+    fxi_cu_leave(&u->cu);
+}
+
+static fx_status move_bytes(driver_use *u, fx_error *err)
+{
+    const size_t n = N * sizeof(float);
+    uint64_t is_free, total;
+    FX_TRY(fxi_cu_memory(&u->cu, &is_free, &total, err));
+    FX_TRY(fxi_cu_alloc(&u->cu, n, &u->at, err));
+    FX_TRY(fxi_cu_alloc(&u->cu, n, &u->to, err));
+    FX_TRY(fxi_cu_pin(&u->cu, n, &u->pinned, err));
+    FX_TRY(fxi_cu_pin(&u->cu, n, &u->other, err));
+    FX_TRY(fxi_cu_event_make(&u->cu, &u->event, err));
+    for (int i = 0; i < N; i++) ((float *)u->pinned)[i] = (float)i;
+    FX_TRY(fxi_cu_upload(&u->cu, u->cu.copy, u->at, u->pinned, n, err));
+    FX_TRY(fxi_cu_event_mark(&u->cu, u->event, u->cu.copy, err));
+    FX_TRY(fxi_cu_event_order(&u->cu, u->event, u->cu.compute, err));
+    FX_TRY(fxi_cu_copy(&u->cu, u->cu.compute, u->to, u->at, n, err));
+    FX_TRY(fxi_cu_event_wait(&u->cu, u->event, err));
+    return fxi_cu_zero(&u->cu, u->cu.compute, u->at, n, err);
+}
+
+// Copies a row from `to` to `at` by the kernel "rows".
+static fx_status run_rows(driver_use *u, bool as_chain, fx_error *err)
+{
+    const fxi_cuda_rows_args args = {.x = u->to, .n_row = 1, .n = N, .out = {.x = u->at}};
+    const fxi_cu_launch l = {.function = u->rows,
+                             .name = "rows",
+                             .grid = {1, 1, 1},
+                             .block = {256, 1, 1},
+                             .args = &args};
+    if (!as_chain) return fxi_cu_run(&u->cu, &l, err);
+    FX_TRY(fxi_cu_chain_begin(&u->cu, &u->chain, err));
+    FX_TRY(fxi_cu_chain_add(&u->cu, &u->chain, &l, err));
+    FX_TRY(fxi_cu_chain_add(&u->cu, &u->chain, &l, err));
+    FX_TRY(fxi_cu_chain_finish(&u->cu, &u->chain, err));
+    return fxi_cu_chain_run(&u->cu, &u->chain, err);
+}
+
+static fx_status run_all(driver_use *u, bool as_chain, fx_error *err)
+{
+    fxi_cu_function none;
+    FX_TRY(move_bytes(u, err));
+    FX_TRY(fxi_cu_module_load(&u->cu, image, &u->module, err));
+    FX_TRY(fxi_cu_module_find(&u->cu, u->module, "fxi_cuda_nothing", &none, err));
+    FX_TRY(fxi_cu_module_find(&u->cu, u->module, "fxi_cuda_rows", &u->rows, err));
+    if (none || !u->rows) return fxi_fail(err, FX_EINVAL, "the wrong kernels");
+    FX_TRY(fxi_cu_allow_shared(&u->cu, u->rows, 64 << 10, err));
+    FX_TRY(run_rows(u, as_chain, err));
+    FX_TRY(fxi_cu_download(&u->cu, u->cu.compute, u->other, u->at, N * sizeof(float), err));
+    return fxi_cu_wait(&u->cu, u->cu.compute, err);
+}
+
+// Uses everything, and gives it back whatever happens. other: [N], what was read back at last
+static fx_status use_driver(bool as_chain, float *other, fx_error *err)
+{
+    driver_use u = {0};
+    FX_TRY(fxi_cu_open(&u.cu, 0, err));
+    fx_status st = fxi_cu_enter(&u.cu, err);
+    if (st == FX_OK) {
+        st = run_all(&u, as_chain, err);
+        fxi_cu_leave(&u.cu);
+    }
+    if (st == FX_OK) memcpy(other, u.other, N * sizeof *other);
+    undo_use(&u);
+    fxi_cu_close(&u.cu);
+    return st;
+}
+
+static void test_bytes_and_kernels_go_round(void **state)
+{
+    (void)state;
+    for (int as_chain = 0; as_chain < 2; as_chain++) {
+        float other[N];
+        fx_error err = {0};
+        if (use_driver(as_chain, other, &err) != FX_OK) fail_msg("%s", err.text);
+        for (int i = 0; i < N; i++) assert_true(other[i] == (float)i);
+        assert_clean();
+    }
+}
+
+static void test_an_image_of_something_else_is_refused(void **state)
+{
+    (void)state;
+    static const unsigned char other[64] = "something else";
+    fxi_cu cu;
+    fxi_cu_module module;
+    fx_error err = {0};
+    assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_OK);
+    assert_int_equal(fxi_cu_enter(&cu, &err), FX_OK);
+    assert_int_equal(fxi_cu_module_load(&cu, other, &module, &err), FX_EINVAL);
+    assert_text(&err, FX_EINVAL,
+                "cuda:0: NVIDIA's driver, which supports CUDA 13.0, does not take the kernels of "
+                "this build");
+    fxi_cu_leave(&cu);
+    fxi_cu_close(&cu);
+    assert_clean();
+}
+
+// ---- every call failing ------------------------------------------------------------------------
+
+#define NAME(member, symbol, parameters) #symbol,
+static const char *const symbols[] = {FXI_CU_FUNCTIONS(NAME)};
+#undef NAME
+
+// Calls that give something back: if one fails, that stays, and nobody is told.
+static bool gives_back(const char *symbol)
+{
+    static const char *const list[] = {"cuDevicePrimaryCtxRelease_v2",
+                                       "cuCtxPopCurrent_v2",
+                                       "cuMemFree_v2",
+                                       "cuMemFreeHost",
+                                       "cuStreamDestroy_v2",
+                                       "cuEventDestroy_v2",
+                                       "cuModuleUnload",
+                                       "cuGraphDestroy",
+                                       "cuGraphExecDestroy"};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (strcmp(symbol, list[i]) == 0) return true;
+    return false;
+}
+
+// Whether a failure of its i-th call may pass unnoticed: it is one of the end.
+static bool belongs_to_end(const char *symbol, uint64_t i)
+{
+    return gives_back(symbol) || strcmp(symbol, "cuCtxPushCurrent_v2") == 0 ||
+           (i > 0 && strcmp(symbol, "cuStreamSynchronize") == 0);
+}
+
+static void check_line(const char *symbol, const fx_error *err)
+{
+    if (strncmp(err->text, "cuda:0: ", 8) != 0 || strchr(err->text, '\n'))
+        fail_msg("%s: '%s'", symbol, err->text);
+    if (!strstr(err->text, "CUDA_ERROR_")) fail_msg("%s: '%s' names no error", symbol, err->text);
+}
+
+// The i-th call of a function fails. False: there is no such call.
+static bool fail_call(const char *symbol, uint64_t i, bool as_chain)
+{
+    float other[N];
+    fx_error err = {0};
+    standin_reset();
+    standin_use_context(-1);
+    standin_fail(symbol, i, 1, STANDIN_UNKNOWN);
+    const fx_status st = use_driver(as_chain, other, &err);
+    const bool fired = standin_fired() > 0;
+    if (!fired || belongs_to_end(symbol, i)) return fired;
+    if (st != FX_EINTERNAL) fail_msg("call %d of %s failed, and nobody said so", (int)i, symbol);
+    check_line(symbol, &err);
+    if (!is_clean()) fail_msg("call %d of %s failed, and something is left", (int)i, symbol);
+    return true;
+}
+
+static void test_every_failing_call_is_one_line_and_leaves_nothing(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++)
+        for (uint64_t i = 0; fail_call(symbols[s], i, s % 2); i++) n++;
+    assert_true(n >= (int)(sizeof symbols / sizeof *symbols));
+    standin_use_context(-1);
+}
+
+static void test_memory_that_is_short_is_another_status(void **state)
+{
+    (void)state;
+    float other[N];
+    fx_error err = {0};
+    standin_fail("cuMemAlloc_v2", 1, 1, STANDIN_OUT_OF_MEMORY);
+    assert_int_equal(use_driver(false, other, &err), FX_ENOMEM);
+    assert_text(&err, FX_ENOMEM, "cuda:0: cuMemAlloc of 160 bytes: CUDA_ERROR_OUT_OF_MEMORY");
+    assert_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_open_names_the_device, begin_test),
+        cmocka_unit_test_setup(test_without_a_driver_one_line_says_so, begin_test),
+        cmocka_unit_test_setup(test_without_a_device_one_line_says_so, begin_test),
+        cmocka_unit_test_setup(test_the_context_is_put_back, begin_test),
+        cmocka_unit_test_setup(test_bytes_and_kernels_go_round, begin_test),
+        cmocka_unit_test_setup(test_an_image_of_something_else_is_refused, begin_test),
+        cmocka_unit_test_setup(test_every_failing_call_is_one_line_and_leaves_nothing, begin_test),
+        cmocka_unit_test_setup(test_memory_that_is_short_is_another_status, begin_test),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

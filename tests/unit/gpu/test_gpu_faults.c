@@ -1,0 +1,282 @@
+// test_gpu_faults.c - a GPU that fails: every call of the driver in turn, while a model is loaded,
+// while it runs and while it ends, and a device that is lost.
+//
+// Whatever fails, one line says so, a pass that succeeds afterwards is right, and all is given back
+// but what the driver refused to take.
+#include "gpu_model_rig.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/model_file.h"
+#include "standin/standin.h"
+#include "vtensor/vmm.h"
+
+#define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-q8_0.gguf"
+
+enum { N_TOK = 6, N_VOCAB = 320 };
+
+static const int32_t tokens[N_TOK] = {1, 5, 9, 30, 7, 11};
+
+// A model on a GPU, and a cache in its memory.
+typedef struct faulty {
+    fxi_pool *pool;
+    fxi_device *device;
+    fxi_model *model;
+    fxi_kv *kv;
+    fxi_kv_seq *seq;
+    float *logits; // [N_VOCAB]
+} faulty;
+
+static void close_all(faulty *f)
+{
+    fxi_kv_close(f->kv);
+    fxi_model_free(f->model);
+    if (f->device) f->device->ops->close(f->device);
+    fxi_pool_destroy(f->pool);
+}
+
+static fx_status load_model(faulty *f, fx_error *err)
+{
+    fxi_gguf *file;
+    FX_TRY(fxi_model_file_open(MODEL, &file, err));
+    const fxi_model_options opt = {
+        .pool = f->pool, .device = f->device, .max_batch_tok = 16, .max_batch_logit = 4};
+    fx_status st = fxi_model_load(file, &opt, &f->model, err);
+    fxi_gguf_close(file);
+    return st;
+}
+
+static fx_status open_memory(faulty *f, fx_error *err)
+{
+    fxi_kv_shape shape = {.layout = fxi_model_get_shape(f->model)->kv,
+                          .ctx_tok = 64,
+                          .max_seq = 2,
+                          .budget_bytes = 16 << 20};
+    void *logits;
+    FX_TRY(f->device->ops->take_host(f->device, N_VOCAB * sizeof *f->logits, &logits, err));
+    f->logits = logits;
+    FX_TRY(f->device->ops->open_vmm(f->device, &shape.vmm, err));
+    fx_status st = fxi_kv_open("vtensor", &shape, &f->kv, err);
+    if (st != FX_OK) shape.vmm->ops->close(shape.vmm);
+    return st;
+}
+
+static fx_status open_all(faulty *f, fx_error *err)
+{
+    memset(f, 0, sizeof *f);
+    FX_TRY(fxi_pool_create(1, &f->pool, err));
+    const fxi_gpu_options opt = {.name = "cuda:0", .pool = f->pool};
+    FX_TRY(fxi_gpu_open(&opt, &f->device, err));
+    FX_TRY(load_model(f, err));
+    FX_TRY(open_memory(f, err));
+    return fxi_kv_create(f->kv, &(fxi_kv_expect){0}, &f->seq);
+}
+
+// Computes tokens [from, to); the logits are those of the last one. *st: what the pass said
+static bool try_pass(faulty *f, int from, int to, fx_status *st, fx_error *err)
+{
+    if (fxi_kv_extend(f->kv, f->seq, to) != FX_OK) return false;
+    const fxi_batch_seq seq = {
+        .views = fxi_kv_get_views(f->kv, f->seq), .pos = from, .n_tok = to - from, .n_logit = 1};
+    const fxi_batch b = {.token = tokens + from, .n_tok = to - from, .seq = &seq, .n_seq = 1};
+    *st = fxi_model_forward(f->model, &b, f->logits, err);
+    return true;
+}
+
+static void must_pass(faulty *f, int from, int to)
+{
+    fx_status st;
+    fx_error err = {0};
+    assert_true(try_pass(f, from, to, &st, &err));
+    if (st != FX_OK) fail_msg("%s", err.text);
+}
+
+static void assert_line(const fx_error *err, const char *when)
+{
+    if (strncmp(err->text, "cuda:0: ", 8) != 0 || strchr(err->text, '\n'))
+        fail_msg("%s: '%s'", when, err->text);
+}
+
+// Nothing is left of a trial before; a failing cuCtxPopCurrent leaves a context.
+static void begin_trial(void)
+{
+    standin_reset();
+    standin_use_context(-1);
+}
+
+static void assert_nothing_left(const char *when)
+{
+    const standin_report r = standin_look();
+    if (r.n_breach) fail_msg("%s: %s", when, r.breach);
+    if (r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec | r.n_alloc |
+        r.n_context | r.n_memory | r.n_reservation)
+        fail_msg("%s: something is left", when);
+}
+
+static float want[N_VOCAB]; // the logits after all tokens
+
+static void make_reference(void)
+{
+    faulty f;
+    fx_error err = {0};
+    begin_trial();
+    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_pass(&f, 0, 3);
+    for (int i = 3; i < N_TOK; i++) must_pass(&f, i, i + 1);
+    memcpy(want, f.logits, sizeof want);
+    close_all(&f);
+    assert_nothing_left("the reference");
+}
+
+// ---- loading -----------------------------------------------------------------------------------
+
+static const char *const loading[] = {"cuInit",
+                                      "cuDevicePrimaryCtxRetain",
+                                      "cuCtxPushCurrent_v2",
+                                      "cuDeviceGetAttribute",
+                                      "cuModuleLoadData",
+                                      "cuModuleGetFunction",
+                                      "cuMemAlloc_v2",
+                                      "cuMemHostAlloc",
+                                      "cuMemcpyHtoDAsync_v2",
+                                      "cuEventCreate",
+                                      "cuEventRecord",
+                                      "cuEventSynchronize",
+                                      "cuStreamCreate",
+                                      "cuStreamSynchronize"};
+
+// The i-th call fails while all is opened. False: there are not so many.
+static bool fail_loading(const char *symbol, uint64_t i)
+{
+    faulty f;
+    fx_error err = {0};
+    begin_trial();
+    standin_fail(symbol, i, 1, STANDIN_UNKNOWN);
+    const fx_status st = open_all(&f, &err);
+    const bool fired = standin_fired() > 0;
+    standin_fail(symbol, 0, 0, 0);
+    close_all(&f);
+    if (!fired) return false;
+    if (st == FX_OK) fail_msg("call %d of %s failed, and nobody said so", (int)i, symbol);
+    if (strncmp(err.text, "KV cache: ", 10) != 0) assert_line(&err, symbol);
+    assert_nothing_left(symbol);
+    return true;
+}
+
+static void test_a_call_that_fails_while_loading(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < sizeof loading / sizeof *loading; s++)
+        for (uint64_t i = 0; i < 200 && fail_loading(loading[s], i); i += 1 + i / 3) continue;
+}
+
+// ---- passes ------------------------------------------------------------------------------------
+
+// The i-th call of any function fails in one of the passes; the pass is run again. False: there are
+// not so many calls.
+static bool fail_pass(uint64_t i)
+{
+    faulty f;
+    fx_error err = {0};
+    begin_trial();
+    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    standin_fail(NULL, i, 1, STANDIN_UNKNOWN);
+    for (int from = 0, to; from < N_TOK; from = to) {
+        fx_status st = FX_OK;
+        to = from ? from + 1 : 3;
+        const bool extended = try_pass(&f, from, to, &st, &err);
+        if (extended && st == FX_OK) continue;
+        if (extended) assert_line(&err, "a pass");
+        assert_false(f.device->ops->is_lost(f.device));
+        must_pass(&f, from, to);
+    }
+    const bool fired = standin_fired() > 0;
+    standin_fail(NULL, 0, 0, 0);
+    if (memcmp(f.logits, want, sizeof want) != 0) fail_msg("other bits after call %d", (int)i);
+    close_all(&f);
+    return fired;
+}
+
+static void test_a_call_that_fails_in_a_pass(void **state)
+{
+    (void)state;
+    make_reference();
+    begin_trial();
+    for (uint64_t i = 0; i < 4000 && fail_pass(i); i += 1 + i / 16) continue;
+}
+
+// ---- a lost device -----------------------------------------------------------------------------
+
+// As after an illegal address: every wait answers the same error from now on.
+static void test_a_lost_device_says_why_again(void **state)
+{
+    (void)state;
+    faulty f;
+    fx_status st;
+    fx_error err = {0}, again = {0};
+    begin_trial();
+    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_pass(&f, 0, 3);
+    standin_fail("cuStreamSynchronize", 0, UINT64_MAX, 700);
+    assert_true(try_pass(&f, 3, 4, &st, &err));
+    assert_int_equal(st, FX_EINTERNAL);
+    assert_string_equal(err.text, "cuda:0: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_true(f.device->ops->is_lost(f.device));
+    standin_fail(NULL, 0, 0, 0);
+    assert_true(try_pass(&f, 3, 4, &st, &again));
+    assert_int_equal(st, FX_EINTERNAL);
+    assert_string_equal(again.text, err.text);
+    close_all(&f);
+}
+
+static void test_too_little_memory_is_one_line(void **state)
+{
+    (void)state;
+    faulty f;
+    fx_error err = {0};
+    begin_trial();
+    standin_limit_allocs(1 << 10);
+    assert_int_equal(open_all(&f, &err), FX_ENOMEM);
+    assert_line(&err, "memory");
+    assert_non_null(strstr(err.text, "CUDA_ERROR_OUT_OF_MEMORY"));
+    close_all(&f);
+    assert_nothing_left("too little memory");
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void test_a_call_that_fails_at_the_end_breaks_nothing(void **state)
+{
+    (void)state;
+    static const char *const ending[] = {"cuMemFree_v2",       "cuMemFreeHost",
+                                         "cuStreamDestroy_v2", "cuEventDestroy_v2",
+                                         "cuModuleUnload",     "cuGraphDestroy",
+                                         "cuGraphExecDestroy", "cuCtxPushCurrent_v2",
+                                         "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease_v2",
+                                         "cuStreamSynchronize"};
+    for (size_t s = 0; s < sizeof ending / sizeof *ending; s++) {
+        faulty f;
+        fx_error err = {0};
+        begin_trial();
+        if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+        for (int i = 0; i < N_TOK; i++) must_pass(&f, i, i + 1);
+        standin_fail(ending[s], 0, 1, STANDIN_UNKNOWN);
+        close_all(&f);
+        assert_true(standin_fired() > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_that_fails_while_loading),
+        cmocka_unit_test(test_a_call_that_fails_in_a_pass),
+        cmocka_unit_test(test_a_lost_device_says_why_again),
+        cmocka_unit_test(test_too_little_memory_is_one_line),
+        cmocka_unit_test(test_a_call_that_fails_at_the_end_breaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

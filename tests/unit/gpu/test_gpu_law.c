@@ -1,0 +1,100 @@
+// test_gpu_law.c - models on a GPU by "law": attention and 16-bit weights on tensor cores, in an
+// order of sums of their own. Whatever the batch, the chunking, the manager of the cache and the
+// graphs, the bits are the same; and they are near the host's.
+#include "gpu_model_rig.h"
+
+#include "unit/cmocka_all.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "standin/standin.h"
+#include "unit/model/small_model.h"
+
+enum { N_TOK = 40 };
+
+static const gpu_way whole = {"one pass", .n_prompt = N_TOK, .chunk = N_TOK, .math = "law"};
+
+static const gpu_way ways[] = {
+    {"one token at a time", .chunk = 1, .math = "law"},
+    {"chunks of 7, then decoding", .n_prompt = 30, .chunk = 7, .math = "law"},
+    {"without graphs", .n_prompt = 33, .chunk = 17, .math = "law", .no_graphs = true},
+    {"beside three others", .n_prompt = 36, .chunk = 19, .n_other = 3, .math = "law"},
+    {"a paged cache", .n_prompt = 35, .chunk = 21, .n_other = 1, .kv = "paged", .math = "law"},
+};
+
+static float *run_way(runner_model m, const gpu_way *way, int *n_out)
+{
+    gpu_model_rig g;
+    gpu_model_open(&g, m, way);
+    gpu_model_run(&g, way, N_TOK);
+    *n_out = g.r.n_out;
+    float *out = malloc((size_t)g.r.n_out * sizeof *out);
+    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
+    gpu_model_close(&g);
+    return out;
+}
+
+// The largest difference, relative to the largest logit.
+static double distance_of(const float *a, const float *b, int n)
+{
+    double diff = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        const double d = fabs((double)a[i] - (double)b[i]);
+        diff = d <= diff ? diff : d; // NaN stays
+        most = fmax(most, fabs((double)b[i]));
+    }
+    return diff / most;
+}
+
+static void check_law(const char *path, double bound)
+{
+    const runner_model m = {path, NULL};
+    int n, n_host;
+    float *want = run_way(m, &whole, &n), *host = run_plain(m, N_TOK, &n_host);
+    const double far = distance_of(want, host, n);
+    print_message("%s: %.2e away from the host (bound %.0e)\n", path, far, bound);
+    assert_true(far > 0 && far < bound); // 0: these are the exact kernels
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        check_gpu_model(m, path, &ways[i], N_TOK, want);
+    free(want);
+    free(host);
+}
+
+// 16-bit activations have 8 (bf16) or 11 bits (f16), and a model of 2 layers rounds them some ten
+// times: bounds of 2^-8 and 2^-11 times 10.
+static void test_law_is_the_same_in_every_way(void **state)
+{
+    (void)state;
+    static const struct {
+        fxi_dtype type;
+        int head_dim, n_head, n_kv_head;
+        double bound;
+    } rows[] = {
+        {FXI_BF16, 64, 4, 2, 0.04}, {FXI_F16, 128, 3, 1, 0.005}, {FXI_F16, 80, 2, 2, 0.005}};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/test_gpu_law_%d.gguf", (int)getpid());
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const small_model model = {.shape = {.what = "law",
+                                             .n_layer = 2,
+                                             .dim = 96,
+                                             .n_head = rows[i].n_head,
+                                             .n_kv_head = rows[i].n_kv_head,
+                                             .head_dim = rows[i].head_dim,
+                                             .n_ffn = 160,
+                                             .n_vocab = 320},
+                                   .type = rows[i].type};
+        small_model_write(path, &model);
+        check_law(path, rows[i].bound);
+        unlink(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_law_is_the_same_in_every_way)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
