@@ -1,8 +1,10 @@
-// parts.c - the parts of a bench, by name.
+// parts.c - the options of a bench, and its parts, by name.
 #include "parts.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
 
 static bool is_named(const bench_part *p, const char *name, size_t n)
 {
@@ -22,25 +24,58 @@ static bool is_listed(const char *only, const bench_part *p)
     return !only;
 }
 
-static bool is_part(const bench_part *part, int n_part, const char *name, size_t n)
+static bool is_part(const bench_program *p, const char *name, size_t n)
 {
-    for (int i = 0; i < n_part; i++)
-        if (is_named(&part[i], name, n)) return true;
+    for (int i = 0; i < p->n_part; i++)
+        if (is_named(&p->part[i], name, n)) return true;
     return false;
 }
 
-fx_status parts_check(const bench_part *part, int n_part, const char *only, fx_error *err)
+static fx_status check_names(const bench_program *p, const char *only, fx_error *err)
 {
     for (const char *at = only; at; at = after_comma(at)) {
         const size_t n = strcspn(at, ",");
-        if (!is_part(part, n_part, at, n))
+        if (!is_part(p, at, n))
             return fxi_fail(err, FX_EINVAL, "--only: '%.*s' is no part of this bench", (int)n, at);
     }
     return FX_OK;
 }
 
-void parts_run(const bench_part *part, int n_part, const char *only, struct bench *b)
+static fx_status take_options(const bench_program *p, int argc, char **argv, struct bench *b,
+                              const char *const *only, bool *help, fx_error *err)
 {
-    for (int i = 0; i < n_part; i++)
-        if (is_listed(only, &part[i])) part[i].run(b);
+    fxi_opt_rest rest;
+    FX_TRY(fxi_opt_parse(p->table, 1, argc - 1, argv + 1, b, &rest, err));
+    *help = rest.help;
+    if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
+    return check_names(p, *only, err);
+}
+
+static int print_help(const bench_program *p)
+{
+    fxi_buf text = {0};
+    if (!fxi_opt_help(p->table, 1, &text)) return 1;
+    printf("usage: %s [options]\n%s", p->name, text.p);
+    fxi_buf_free(&text);
+    return 0;
+}
+
+bool parts_begin(const bench_program *p, int argc, char **argv, struct bench *b,
+                 const char *const *only, int *status)
+{
+    fx_error err = {0};
+    bool help = false;
+    *status = 1;
+    if (take_options(p, argc, argv, b, only, &help, &err) != FX_OK) {
+        fprintf(stderr, "%s: %s\n", p->name, err.text);
+        return false;
+    }
+    if (help) *status = print_help(p);
+    return !help;
+}
+
+void parts_run(const bench_program *p, const char *only, struct bench *b)
+{
+    for (int i = 0; i < p->n_part; i++)
+        if (is_listed(only, &p->part[i])) p->part[i].run(b);
 }

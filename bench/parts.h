@@ -1,8 +1,10 @@
-// parts.h - the parts of a bench, by name, and the option that chooses some of them.
+// parts.h - a bench as a program: its options, and its parts, by name.
 #ifndef BENCH_PARTS_H
 #define BENCH_PARTS_H
 
-#include "base/fail.h" // defines: fx_status, fx_error
+#include <stdbool.h>
+
+#include "base/option/opt.h"
 
 struct bench; // each bench has its own
 
@@ -11,9 +13,18 @@ typedef struct bench_part {
     void (*run)(struct bench *b);
 } bench_part;
 
-// only: names with commas between them; NULL: all.
-// Errors: FX_EINVAL (a name that no part has).
-fx_status parts_check(const bench_part *part, int n_part, const char *only, fx_error *err);
-void parts_run(const bench_part *part, int n_part, const char *only, struct bench *b);
+typedef struct bench_program {
+    const char *name;
+    const fxi_opt_table *table; // of struct bench
+    const bench_part *part;
+    int n_part;
+} bench_program;
+
+// Reads the options into *b. only: the one in *b that lists parts, with commas between their names;
+// NULL: all. False: the program ends with *status: help was asked for, or an option is wrong, which
+// stderr says.
+bool parts_begin(const bench_program *p, int argc, char **argv, struct bench *b,
+                 const char *const *only, int *status);
+void parts_run(const bench_program *p, const char *only, struct bench *b);
 
 #endif

@@ -83,23 +83,8 @@ static const fxi_opt rows[] = {
 static const fxi_opt_table table = {
     .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVE_"};
 
-static fx_status take_options(bench *b, int argc, char **argv, bool *help, fx_error *err)
-{
-    fxi_opt_rest rest;
-    FX_TRY(fxi_opt_parse(&table, 1, argc - 1, argv + 1, b, &rest, err));
-    *help = rest.help;
-    if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
-    return parts_check(parts, N_PART, b->only, err);
-}
-
-static int print_help(void)
-{
-    fxi_buf text = {0};
-    if (!fxi_opt_help(&table, 1, &text)) return 1;
-    printf("usage: bench_serve [options]\n%s", text.p);
-    fxi_buf_free(&text);
-    return 0;
-}
+static const bench_program program = {
+    .name = "bench_serve", .table = &table, .part = parts, .n_part = N_PART};
 
 // ---- what is measured --------------------------------------------------------------------------
 
@@ -150,16 +135,11 @@ static void print_goals(FILE *to, const bench *b)
 int main(int argc, char **argv)
 {
     bench b = {.found = {NAN, NAN, NAN, NAN}};
-    fx_error err = {0};
-    bool help = false;
-    if (take_options(&b, argc, argv, &help, &err) != FX_OK) {
-        fprintf(stderr, "bench_serve: %s\n", err.text);
-        return 1;
-    }
-    if (help) return print_help();
+    int status;
+    if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
     if (!results_open(&b.out, b.csv_path)) die(b.csv_path, "cannot be written");
     set_up(&b);
-    parts_run(parts, N_PART, b.only, &b);
+    parts_run(&program, b.only, &b);
     server_stop(&b.srv);
     fx_engine_close(b.eng);
     print_goals(b.out.table ? b.out.table : stderr, &b);
