@@ -123,8 +123,8 @@ static uint32_t chunks_in_portion(const vt_manager *m, uint32_t group)
 }
 
 // Takes warm chunks of one lane of the longest idle span that has some of the class (UINT32_MAX:
-// any). False: none has, or the device failed.
-static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
+// any), among those with a job on the way, or without. False: none has, or the device failed.
+static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool is_lent)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
@@ -132,11 +132,19 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
             if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
+            if (sp->lane[g].is_lent != is_lent) continue;
             if (warm_unmap(m, sp, g, n_chunk) == VT_OK && sp->lane[g].n_warm < had) return true;
             if (sp->state != VTI_SPAN_IDLE) break; // quarantined
         }
     }
     return false;
+}
+
+// A job that is taken back in the middle of a portion must be run to the end of it, so lanes that
+// have one come last.
+static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
+{
+    return idle_unmap_where(m, cls, n_chunk, false) || idle_unmap_where(m, cls, n_chunk, true);
 }
 
 void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except)
@@ -151,19 +159,24 @@ void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except)
         }
 }
 
-// What other live sequences have prepared, if no kernel can still read there.
-static bool live_unmap_one(vt_manager *m, const vti_span *except)
+static bool live_unmap_where(vt_manager *m, const vti_span *except, bool is_lent)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
         if (sp == except || sp->is_lost || warm_bytes(m, sp) == 0) continue;
         if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
-            if (had > 0 && warm_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_warm < had)
-                return true;
+            if (had == 0 || sp->lane[g].is_lent != is_lent) continue;
+            if (warm_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_warm < had) return true;
         }
     }
     return false;
+}
+
+// What other live sequences have prepared, if no kernel can still read there.
+static bool live_unmap_one(vt_manager *m, const vti_span *except)
+{
+    return live_unmap_where(m, except, false) || live_unmap_where(m, except, true);
 }
 
 // What the lane itself has mapped beyond a position, after a gap.

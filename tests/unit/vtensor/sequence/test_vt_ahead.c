@@ -267,6 +267,27 @@ static void test_released_chunks_are_wiped_ahead(void **state)
     assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
+// Two released sequences; the job that wipes the older one is still on its way. Who needs memory
+// takes that of the other, although it was used later, and does not take the job back.
+static void test_memory_comes_first_from_where_no_job_is_on_its_way(void **state)
+{
+    (void)state;
+    family_grown(&f, 0, 8 * CHUNK_TOK);
+    family_grown(&f, 1, 4 * CHUNK_TOK);
+    family_grown(&f, 2, 4 * CHUNK_TOK);
+    family_release(&f, 1);
+    family_release(&f, 2);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    assert_int_equal(work(1), 1); // the newer one is wiped, the older one waits
+    const vti_span *older = f.m->vset.in[VTI_SPAN_IDLE].oldest;
+    assert_true(older->lane[0].is_lent);
+    assert_ok(family_grow(&f, 0, 2 * CHUNK_TOK));
+    assert_true(older->lane[0].is_lent);
+    assert_int_equal(older->lane[0].n_warm, 4);
+    assert_int_equal(older->newer->lane[0].n_warm, 2);
+    assert_int_equal(work(9), 0);
+}
+
 static void test_the_best_fit_is_handed_on(void **state)
 {
     (void)state;
@@ -472,6 +493,7 @@ int main(void)
         OWNER(test_next_serves_everybodys_next_token_first),
         MARKS(test_a_step_fills_up_to_the_low_mark),
         OWNER(test_released_chunks_are_wiped_ahead),
+        OWNER(test_memory_comes_first_from_where_no_job_is_on_its_way),
         OWNER(test_the_best_fit_is_handed_on),
         OWNER(test_what_is_taken_back_is_wiped_before_it_is_unmapped),
         THREADED(test_the_thread_does_it_beside_the_owner),
