@@ -369,8 +369,8 @@ static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_movin
     return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
-// SWAP. Bytes that come free if s, which is in memory, is swapped out now: some managers leave there
-// what is recorded, the first n_recorded tokens.
+// SWAP. Bytes that come free if s, which is in memory, is swapped out now: some managers leave
+// there what is recorded, the first n_recorded tokens.
 static inline uint64_t fxi_kv_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
 {
     return kv->ops->swap_gain(kv, s, n_recorded);

@@ -11,8 +11,8 @@
 // The cheaper way is chosen, by the time that it takes from sequences, this one and those that run:
 //
 //   recompute   tokens x the measured rate of prompts, from everyone, since all share the steps
-//   swap        what comes free, there and back x the measured rate of the copies, from this one; and from
-//               the others the share of a thread that copies, or all of it where they wait
+//   swap        what comes free, there and back x the measured rate of the copies, from this one;
+//               and from the others the share of a thread that copies, or all of it where they wait
 //
 // Where memory is still short and a group that leaves takes longer than recompute, it changes over.
 // After a preemption, admissions leave more headroom (headroom_tok, admit.c), so that groups do not
