@@ -70,7 +70,9 @@ struct fx_engine {
     uint64_t n_turn;
     uint64_t n_freed;          // grows whenever a group that found no room may find some
     double us_per_tok;         // measured time of a prompt token; 0: not yet
-    double swap_us_per_byte;   // measured, from beginning to end, one way
+    double swap_us_per_byte;   // measured, of the copies, one way
+    fxi_kv_moved measured;     // of them: what swap_us_per_byte has seen
+    double copy_share;         // of the steps' time that a copy takes from those that run beside it
     uint64_t idle_since_us;    // 0: busy
     int n_idle_done;           // idle.c: actions taken since then
     struct fxi_step *step;     // step_scratch.c

@@ -186,6 +186,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
+    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     if (!eng->reader) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
     return fxi_step_make(eng, err);

@@ -101,6 +101,11 @@ typedef struct fxi_kv_calls {
     uint64_t n_call, n_failure, ns;
 } fxi_kv_calls;
 
+// What went to the swap and came back so far: successful copies, without what they waited for.
+typedef struct fxi_kv_moved {
+    uint64_t bytes, ns;
+} fxi_kv_moved;
+
 // Times in milliseconds by size, as in fx_histogram, whose shape this is.
 enum { FXI_KV_N_AGE = 24 };
 typedef struct fxi_kv_ages {
@@ -156,6 +161,7 @@ typedef enum fxi_kv_cap {
     FXI_KV_ELASTIC = 16, // set_budget and trim: memory goes back to the system while it runs
     FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
     FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero; otherwise they hold anything
+    FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -182,6 +188,7 @@ typedef struct fxi_kv_ops {
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
     fx_status (*seq_swap_out)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
     fx_status (*seq_swap_in)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+    uint64_t (*swap_gain)(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
     void (*seq_release)(fxi_kv *kv, fxi_kv_seq *s);
     void (*seq_views)(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out);
 
@@ -194,6 +201,7 @@ typedef struct fxi_kv_ops {
     fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
     fx_status (*forget_idle)(fxi_kv *kv);
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
+    void (*moved)(const fxi_kv *kv, fxi_kv_moved *out);
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
     fx_status (*check)(fxi_kv *kv, const char **what);
@@ -361,6 +369,13 @@ static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_movin
     return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
+// SWAP. Bytes that come free if s, which is in memory, is swapped out now: some managers leave
+// there what is recorded, the first n_recorded tokens.
+static inline uint64_t fxi_kv_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
+{
+    return kv->ops->swap_gain(kv, s, n_recorded);
+}
+
 // Ends the sequence, swapped out or not.
 static inline void fxi_kv_release(fxi_kv *kv, fxi_kv_seq *s)
 {
@@ -439,6 +454,14 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
 {
     *out = (fxi_kv_prefix_ages){0};
     if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
+}
+
+// SWAP.
+static inline fxi_kv_moved fxi_kv_get_moved(const fxi_kv *kv)
+{
+    fxi_kv_moved m = {0};
+    kv->ops->moved(kv, &m);
+    return m;
 }
 
 // Calls of the memory below, those of the manager's own thread too.

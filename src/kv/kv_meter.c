@@ -13,6 +13,7 @@ typedef struct kv_meter {
     vt_vmm_ops ops;
     vt_vmm *inner; // owned
     meter_cell cell[FXI_KV_N_DRIVER_OP];
+    _Atomic uint64_t moved_bytes, moved_ns;
 } kv_meter;
 
 static kv_meter *meter_of(const vt_vmm *vmm)
@@ -118,12 +119,23 @@ static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_v
     return count_call(vmm, FXI_KV_DRV_ZERO, start_ns, in->ops->zero(in, addr, size_bytes, order));
 }
 
+static vt_status count_move(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns, size_t size_bytes,
+                            vt_status st)
+{
+    kv_meter *m = meter_of(vmm);
+    if (st == VT_OK) {
+        add_relaxed(&m->moved_bytes, size_bytes);
+        add_relaxed(&m->moved_ns, fxi_now_ns() - start_ns);
+    }
+    return count_call(vmm, op, start_ns, st);
+}
+
 static vt_status meter_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                                   uint64_t *sum)
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_SWAP_WRITE, start_ns,
+    return count_move(vmm, FXI_KV_DRV_SWAP_WRITE, start_ns, size_bytes,
                       in->ops->swap_write(in, offset, src, size_bytes, sum));
 }
 
@@ -132,7 +144,7 @@ static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, si
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_SWAP_READ, start_ns,
+    return count_move(vmm, FXI_KV_DRV_SWAP_READ, start_ns, size_bytes,
                       in->ops->swap_read(in, dst, offset, size_bytes, sum));
 }
 
@@ -263,4 +275,11 @@ void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
                            .n_failure = atomic_load_explicit(&c->n_failure, memory_order_relaxed),
                            .ns = atomic_load_explicit(&c->ns, memory_order_relaxed)};
     }
+}
+
+fxi_kv_moved fxi_meter_moved(const vt_vmm *meter)
+{
+    kv_meter *m = meter_of(meter);
+    return (fxi_kv_moved){.bytes = atomic_load_explicit(&m->moved_bytes, memory_order_relaxed),
+                          .ns = atomic_load_explicit(&m->moved_ns, memory_order_relaxed)};
 }

@@ -15,5 +15,6 @@ vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out);
 void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
 // Any thread.
 void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
+fxi_kv_moved fxi_meter_moved(const vt_vmm *meter); // by the calls of the swap
 
 #endif

@@ -410,6 +410,21 @@ static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
     return sum;
 }
 
+static uint64_t kvv_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
+{
+    const kv_vtensor *k = manager_of(kv);
+    const int len_tok = (int)vt_seq_len(vt_of(s));
+    uint64_t sum = 0;
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const chunk_shape *c = &k->chunk[g];
+        const uint64_t passed = chunks_filled(c, front_of(c, len_tok));
+        const uint64_t kept = chunks_filled(c, n_recorded), end = chunks_up_to(c, len_tok);
+        const uint64_t from = kept > passed ? kept : passed;
+        sum += end > from ? (end - from) * c->chunk_bytes : 0;
+    }
+    return sum;
+}
+
 static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
 {
     const kv_vtensor *k = manager_of(kv);
@@ -500,6 +515,11 @@ static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
     *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
 }
 
+static void kvv_moved(const fxi_kv *kv, fxi_kv_moved *out)
+{
+    *out = fxi_meter_moved(manager_of(kv)->meter);
+}
+
 static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
     fxi_meter_read(manager_of(kv)->meter, out);
@@ -513,7 +533,7 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,
@@ -529,6 +549,7 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .whole_tok = kvv_whole_tok,
     .seq_swap_out = kvv_seq_swap_out,
     .seq_swap_in = kvv_seq_swap_in,
+    .swap_gain = kvv_swap_gain,
     .seq_release = kvv_seq_release,
     .seq_views = kvv_seq_views,
     .bytes_for = kvv_bytes_for,
@@ -541,6 +562,7 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .forget_idle = kvv_forget_idle,
     .stats = kvv_stats,
     .prefix_ages = kvv_prefix_ages,
+    .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
     .check = kvv_check,
 };

@@ -88,19 +88,37 @@ static uint64_t n_calls(const fxi_paper_memory *m)
     return m->n_create + m->n_destroy + m->n_map + m->n_unmap + m->n_protect + m->n_swap;
 }
 
-// The manager's look ahead and its swapping run beside the forward pass, which leaves them time for
-// more than the few jobs of one call.
+static fxi_replay *replay_of(const fxi_kv *kv)
+{
+    return (fxi_replay *)((char *)kv->ops - offsetof(fxi_replay, kv_ops));
+}
+
+// The manager's look ahead and its swapping run beside the forward pass, for as long as it takes:
+// about as long as the last one. What takes longer is caught up with later.
 static void step_beside(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
-    enum { MOST = 16 };
-    fxi_replay *r = (fxi_replay *)((char *)kv->ops - offsetof(fxi_replay, kv_ops));
-    uint64_t before = 0;
+    fxi_replay *r = replay_of(kv);
+    const double now_us = fxi_replay_now_us(r), end_us = now_us + r->model->pass_us;
+    bool goes_on = true;
+    if (r->mapper_us < now_us) r->mapper_us = now_us;
     r->memory->is_beside = true;
-    for (int i = 0; i < MOST && (i == 0 || n_calls(r->memory) > before); i++) {
-        before = n_calls(r->memory);
+    while (goes_on) {
+        const double before_us = r->memory->beside_us;
+        const uint64_t before = n_calls(r->memory);
         r->real_ops->step(kv, ahead_tok, now_ms);
+        r->mapper_us += r->memory->beside_us - before_us;
+        goes_on = n_calls(r->memory) > before && r->mapper_us < end_us;
     }
     r->memory->is_beside = false;
+}
+
+// Copies take no real time.
+static void moved_on_paper(const fxi_kv *kv, fxi_kv_moved *out)
+{
+    const fxi_replay *r = replay_of(kv);
+    const uint64_t bytes = r->memory->swapped_bytes;
+    const double us = (double)bytes / 1e9 * r->opt->device->costs.swap_us_per_gb;
+    *out = (fxi_kv_moved){.bytes = bytes, .ns = (uint64_t)(1e3 * us)};
 }
 
 static void watch_manager(fxi_replay *r)
@@ -108,6 +126,7 @@ static void watch_manager(fxi_replay *r)
     r->real_ops = r->eng->kv->ops;
     r->kv_ops = *r->real_ops;
     r->kv_ops.step = step_beside;
+    if (r->real_ops->moved) r->kv_ops.moved = moved_on_paper;
     r->eng->kv->ops = &r->kv_ops;
 }
 
@@ -144,6 +163,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     FX_TRY(make_paper(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
+    if (fxi_kv_can(eng->kv, FXI_KV_BESIDE)) eng->copy_share = 0; // by the device's copy engine
     eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;

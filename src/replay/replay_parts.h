@@ -25,7 +25,8 @@ struct fxi_replay {
     fxi_paper_memory *memory; // the manager's
     fxi_kv_ops kv_ops;        // the manager's, but for the calls that are watched
     const fxi_kv_ops *real_ops;
-    int32_t *prompt; // scratch, [cap_prompt]
+    double mapper_us; // until then the manager's thread is busy
+    int32_t *prompt;  // scratch, [cap_prompt]
     size_t cap_prompt;
     fxi_notes notes;
     double open_us;   // of memory calls when the manager was opened

@@ -11,8 +11,8 @@
 // The cheaper way is chosen, by the time that it takes from sequences, this one and those that run:
 //
 //   recompute   tokens x the measured rate of prompts, from everyone, since all share the steps
-//   swap        bytes there and back x the measured rate of the swap, from this one; and from the
-//               others the share of a thread that copies
+//   swap        what comes free, there and back x the measured rate of the copies, from this one;
+//               and from the others the share of a thread that copies, or all of it where they wait
 //
 // Where memory is still short and a group that leaves takes longer than recompute, it changes over.
 // After a preemption, admissions leave more headroom (headroom_tok, admit.c), so that groups do not
@@ -31,6 +31,18 @@ static void smooth_rate(double *value, double now)
 void fxi_preempt_measure(fx_engine *eng, int n_prompt_tok, int n_tok, uint64_t us)
 {
     if (2 * n_prompt_tok > n_tok) smooth_rate(&eng->us_per_tok, (double)us / n_tok);
+}
+
+// The copies since the last measurement, wherever they belong. How long a group is on its way says
+// nothing of them: the steps between its turns count, too.
+static void measure_swap(fx_engine *eng)
+{
+    const fxi_kv_moved now = fxi_kv_get_moved(eng->kv);
+    const uint64_t bytes = now.bytes - eng->measured.bytes, ns = now.ns - eng->measured.ns;
+    if (!bytes) return;
+    if (!eng->measured.bytes) eng->swap_us_per_byte = 0; // it was a guess
+    smooth_rate(&eng->swap_us_per_byte, (double)ns / 1e3 / (double)bytes);
+    eng->measured = now;
 }
 
 // ---- costs -------------------------------------------------------------------------------------
@@ -62,12 +74,25 @@ static double recompute_us(const fx_engine *eng, const fxi_group *g)
     return eng->us_per_tok * n_tok_in_caches(g);
 }
 
+// Bytes that come free if the group is swapped out.
+static uint64_t swap_gain(const fx_engine *eng, const fxi_group *g)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].kv) sum += fxi_kv_swap_gain(eng->kv, g->seq[i].kv, g->seq[i].n_recorded);
+    return sum;
+}
+
+// What stays in memory while the group is away is lost to everyone: recorded prefixes would only
+// have to go where they are in the way.
 static bool should_swap(const fx_engine *eng, const fxi_group *g)
 {
     if (!swap_has_room(eng, g)) return false;
+    const uint64_t gain = swap_gain(eng, g);
+    if (2 * gain < fxi_preempt_bytes(eng, g)) return false;
     const int n_others = eng->running.n_seq - (g->state == FXI_RUNNING ? g->n_seq : 0);
-    const double swap_us = 2 * eng->swap_us_per_byte * (double)fxi_preempt_bytes(eng, g);
-    const double of_others = (double)n_others / eng->opt.n_thread;
+    const double swap_us = 2 * eng->swap_us_per_byte * (double)gain;
+    const double of_others = n_others * eng->copy_share;
     return swap_us * (1 + of_others) < recompute_us(eng, g) * (1 + n_others);
 }
 
@@ -101,12 +126,10 @@ static void set_moving(fx_engine *eng, fxi_group *g, fxi_group_state way)
     fxi_lists_move(eng, g, way);
 }
 
-// What arrives at once had nothing to move. A group that has left waits for the memory of others.
-static void arrive_at(fx_engine *eng, fxi_group *g, fxi_group_state way, fxi_group_state at)
+// A group that has left waits for the memory of others.
+static void arrive_at(fx_engine *eng, fxi_group *g, fxi_group_state at)
 {
-    const uint64_t bytes = fxi_preempt_bytes(eng, g);
-    const double us = (double)(fxi_now_us(eng) - g->moving_since_us);
-    if (g->state == way && bytes) smooth_rate(&eng->swap_us_per_byte, us / (double)bytes);
+    measure_swap(eng);
     fxi_lists_move(eng, g, at);
     eng->n_freed++;
     g->tried_at = at == FXI_SWAPPED ? eng->n_freed : 0;
@@ -152,7 +175,7 @@ static bool go_out(fx_engine *eng, fxi_group *g)
     if (is_moving)
         set_moving(eng, g, FXI_LEAVING);
     else
-        arrive_at(eng, g, FXI_LEAVING, FXI_SWAPPED);
+        arrive_at(eng, g, FXI_SWAPPED);
     return true;
 }
 
@@ -227,7 +250,7 @@ static void go_on_in(fx_engine *eng, fxi_group *g)
     else if (is_moving)
         set_moving(eng, g, FXI_COMING);
     else
-        arrive_at(eng, g, FXI_COMING, FXI_RUNNING);
+        arrive_at(eng, g, FXI_RUNNING);
 }
 
 static void go_on_out(fx_engine *eng, fxi_group *g)

@@ -400,6 +400,11 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
     };
 }
 
+static void paged_moved(const fxi_kv *kv, fxi_kv_moved *out)
+{
+    *out = fxi_paged_of(kv)->moved;
+}
+
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
     .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
@@ -417,6 +422,7 @@ const fxi_kv_ops fxi_kv_paged = {
     .whole_tok = paged_whole_tok,
     .seq_swap_out = fxi_page_swap_out,
     .seq_swap_in = fxi_page_swap_in,
+    .swap_gain = fxi_page_swap_gain,
     .seq_release = paged_release,
     .seq_views = paged_views,
     .bytes_for = paged_bytes_for,
@@ -426,5 +432,6 @@ const fxi_kv_ops fxi_kv_paged = {
     .tick = paged_tick,
     .forget_idle = paged_forget_idle,
     .stats = paged_stats,
+    .moved = paged_moved,
     .check = fxi_page_check,
 };

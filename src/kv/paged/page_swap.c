@@ -36,6 +36,17 @@ static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t
     return sum == want ? each_piece(k, block, fxi_kv_pool_scatter) : FX_EIO;
 }
 
+// Copies a page one way, and counts it.
+static fx_status move_page(fxi_paged *k, fxi_page *p, bool out)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    FX_TRY(out ? write_page(k, p->block, p->slot, &p->sum)
+               : read_page(k, p->block, p->slot, p->sum));
+    k->moved.bytes += k->block_bytes;
+    k->moved.ns += fxi_now_ns() - start_ns;
+    return FX_OK;
+}
+
 // ---- out ---------------------------------------------------------------------------------------
 
 // Whether the page leaves memory when s is out: nobody else needs it there.
@@ -51,6 +62,14 @@ static uint32_t n_leaving(const fxi_paged *k, const fxi_paged_seq *s)
     return n;
 }
 
+// Recorded pages leave, too.
+uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *seq, int n_recorded)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    (void)n_recorded;
+    return n_leaving(k, fxi_paged_seq_of(seq)) * (uint64_t)k->block_bytes;
+}
+
 // The pages in slots of their own, still in the pool. On an error none has one.
 static fx_status write_pages(fxi_paged *k, const fxi_paged_seq *s)
 {
@@ -59,7 +78,7 @@ static fx_status write_pages(fxi_paged *k, const fxi_paged_seq *s)
         fxi_page *p = &k->page[s->page[i]];
         if (!will_leave(s, p)) continue;
         p->slot = k->free_slot[--k->n_free_slot];
-        st = write_page(k, p->block, p->slot, &p->sum);
+        st = move_page(k, p, true);
     }
     for (int i = 0; i < s->n_page && st != FX_OK; i++) {
         fxi_page *p = &k->page[s->page[i]];
@@ -120,7 +139,7 @@ static fx_status read_pages(fxi_paged *k, const fxi_paged_seq *s)
         fxi_page *p = &k->page[s->page[i]];
         if (p->block != FXI_PAGE_NONE) continue;
         fxi_page_set_block(k, p, fxi_page_take_block(k));
-        st = read_page(k, p->block, p->slot, p->sum);
+        st = move_page(k, p, false);
     }
     for (int i = 0; i < s->n_page && st != FX_OK; i++) {
         fxi_page *p = &k->page[s->page[i]];

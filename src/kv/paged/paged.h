@@ -102,6 +102,7 @@ typedef struct fxi_paged {
     fxi_paged_seq *first;
     int n_seq;
     uint64_t live_tok, peak_live_tok; // of sequences in memory
+    fxi_kv_moved moved;
 } fxi_paged;
 
 static inline fxi_paged *fxi_paged_of(const fxi_kv *kv)
@@ -176,6 +177,7 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 // At once, by the caller: *is_moving is always false.
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
 
 // ---- page_check.c ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ static paper_vmm *paper_of(vt_vmm *vmm)
 
 static void add_cost(paper_vmm *p, double us)
 {
-    if (!p->seen.is_beside) p->seen.owner_us += us;
+    *(p->seen.is_beside ? &p->seen.beside_us : &p->seen.owner_us) += us;
 }
 
 static const vt_vmm_class *paper_class(const paper_vmm *p, uint64_t index)
@@ -179,6 +179,7 @@ static vt_status paper_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_byt
 static vt_status swap_bytes(vt_vmm *vmm, size_t size_bytes, uint64_t *sum)
 {
     paper_of(vmm)->seen.n_swap++;
+    paper_of(vmm)->seen.swapped_bytes += size_bytes;
     add_cost(paper_of(vmm), (double)size_bytes / 1e9 * paper_of(vmm)->costs.swap_us_per_gb);
     *sum = 0;
     return VT_OK;

@@ -20,8 +20,10 @@ typedef struct fxi_paper_memory {
     uint64_t created_bytes, mapped_bytes; // now
     uint64_t peak_created_bytes;
     uint64_t n_create, n_destroy, n_map, n_unmap, n_protect, n_swap; // calls so far
-    double owner_us; // of the calls that somebody waited for
-    bool is_beside;  // the calls from now on run beside the forward pass: they cost nobody time
+    uint64_t swapped_bytes;                                          // so far, out and in
+    double owner_us;  // of the calls that somebody waited for
+    double beside_us; // of the others
+    bool is_beside;   // the calls from now on run beside the forward pass: nobody waits for them
 } fxi_paper_memory;
 
 // `costs` is copied. NULL: no memory.

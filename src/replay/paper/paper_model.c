@@ -47,7 +47,8 @@ static fx_status paper_forward(fxi_model *model, const fxi_batch *batch, float *
             write_candidates(logits, tok[k], s->pos + k, m->n_candidate);
         tok += s->n_tok;
     }
-    m->clock_us += fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);
+    m->pass_us = fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);
+    m->clock_us += m->pass_us;
     m->n_pass++;
     m->n_tok += (uint64_t)batch->n_tok;
     return FX_OK;

@@ -18,6 +18,7 @@ typedef struct fxi_paper_model {
     void *ud;
     int n_candidate;        // tokens of a row of logits that beams choose from; at least 1
     uint64_t n_pass, n_tok; // so far
+    double pass_us;         // of the last pass
     int n_seq;              // of the pass that begins, or was last
 } fxi_paper_model;
 

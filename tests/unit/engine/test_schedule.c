@@ -261,6 +261,13 @@ static void test_victims(void **state)
     close_here(eng, 4);
 }
 
+// What comes free if the group, of one sequence, goes to the swap.
+static double gain_of(const fx_engine *eng, const fxi_group *g)
+{
+    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return (double)fxi_preempt_bytes(eng, g);
+    return (double)fxi_kv_swap_gain(eng->kv, g->seq[0].kv, g->seq[0].n_recorded);
+}
+
 static void test_the_cheaper_way(void **state)
 {
     (void)state;
@@ -268,7 +275,7 @@ static void test_the_cheaper_way(void **state)
     submit(eng, 0, 100, 60, 0);
     turns(eng, 10);
     fxi_group *g = group_of(eng, 0);
-    const double bytes = (double)fxi_preempt_bytes(eng, g), n_tok = g->seq[0].n_computed;
+    const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
     eng->swap_us_per_byte = 0.001;
     eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
     fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
@@ -284,6 +291,103 @@ static void test_the_cheaper_way(void **state)
     assert_int_equal(g->state, FXI_RUNNING);
     run_all(eng, 1);
     close_here(eng, 1);
+}
+
+// Most of it is recorded, and would stay: with a manager that leaves it in memory it is computed
+// again, however cheap the swap is.
+static void test_what_stays_in_memory_is_not_swapped(void **state)
+{
+    (void)state;
+    static int32_t tok[200];
+    for (int i = 0; fxi_kv_manager_name(i); i++) {
+        fx_engine *eng = open_single((fx_options){
+            .n_thread = 1, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        for (int t = 0; t < 200; t++) tok[t] = 3 + (t * 31) % 310;
+        client_init(&c[0], eng, tok, 200, 30);
+        assert_int_equal(client_submit(&c[0], NULL), FX_OK);
+        turns(eng, 10);
+        fxi_group *g = group_of(eng, 0);
+        const bool can = fxi_kv_can(eng->kv, FXI_KV_SWAP);
+        const bool leaves = can && 2 * gain_of(eng, g) >= (double)fxi_preempt_bytes(eng, g);
+        eng->swap_us_per_byte = 1e-9;
+        eng->us_per_tok = 1e3;
+        fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
+        assert_int_equal(g->state == FXI_WAITING, !leaves);
+        if (i == 0) assert_false(leaves);
+        run_all(eng, 1);
+        close_here(eng, 1);
+    }
+}
+
+// What a manager says that it has copied.
+static fxi_kv_moved copied;
+
+static void say_copied(const fxi_kv *kv, fxi_kv_moved *out)
+{
+    (void)kv;
+    *out = copied;
+}
+
+static void swap_once(fx_engine *eng)
+{
+    fxi_group *g = group_of(eng, 0);
+    fxi_preempt_group(eng, g, FXI_SWAP);
+    for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) turns(eng, 1);
+    assert_int_equal(g->state, FXI_RUNNING);
+}
+
+// The copies count, and nothing else of the time that a group is on its way; with every manager
+// that swaps.
+static void test_the_rate_of_the_swap_is_measured(void **state)
+{
+    (void)state;
+    int n_tested = 0;
+    for (int i = 0; fxi_kv_manager_name(i); i++) {
+        fx_engine *eng = open_single((fx_options){
+            .n_thread = 1, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        const fxi_kv_ops *real = eng->kv->ops;
+        fxi_kv_ops ops = *real;
+        submit(eng, 0, 100, 60, 0);
+        turns(eng, 10);
+        if (fxi_kv_can(eng->kv, FXI_KV_SWAP)) {
+            eng->swap_us_per_byte = 1e6;
+            swap_once(eng);
+            assert_true(eng->swap_us_per_byte > 0 && eng->swap_us_per_byte < 1e5);
+            ops.moved = say_copied;
+            eng->kv->ops = &ops;
+            copied = (fxi_kv_moved){1000, 3000000};
+            eng->measured = (fxi_kv_moved){0};
+            swap_once(eng);
+            assert_true(eng->swap_us_per_byte == 3);
+            eng->kv->ops = real;
+            n_tested++;
+        }
+        run_all(eng, 1);
+        close_here(eng, 1);
+    }
+    assert_true(n_tested >= 2);
+}
+
+// Where the engine waits for the copies, all that run wait.
+static void test_a_copy_takes_its_share(void **state)
+{
+    (void)state;
+    for (int i = 0; fxi_kv_manager_name(i); i++) {
+        fx_engine *eng = open_single((fx_options){
+            .n_thread = 2, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        assert_true(eng->copy_share == (fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 0.5 : 1));
+        submit(eng, 0, 100, 60, 0);
+        submit(eng, 1, 100, 60, 0);
+        turns(eng, 10);
+        fxi_group *g = group_of(eng, 1);
+        const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
+        eng->swap_us_per_byte = 0.001;
+        eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok; // half of it would do beside the engine
+        fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
+        assert_int_equal(eng->stats.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_BESIDE));
+        run_all(eng, 2);
+        close_here(eng, 2);
+    }
 }
 
 // Only steps that are mostly prompt are measured.
@@ -417,6 +521,9 @@ int main(void)
         cmocka_unit_test(test_nobody_starves),
         cmocka_unit_test(test_victims),
         cmocka_unit_test(test_the_cheaper_way),
+        cmocka_unit_test(test_what_stays_in_memory_is_not_swapped),
+        cmocka_unit_test(test_the_rate_of_the_swap_is_measured),
+        cmocka_unit_test(test_a_copy_takes_its_share),
         cmocka_unit_test(test_the_rate_of_prompts_is_measured),
         cmocka_unit_test(test_choices_without_the_cache_are_billed_in_full),
         cmocka_unit_test(test_a_victims_prefix_stays),

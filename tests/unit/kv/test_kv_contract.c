@@ -72,7 +72,9 @@ static void slots_follow_capabilities(const char *manager)
                                  o->seq_record && o->whole_tok && o->forget_idle);
     assert_true(prefix || !fxi_kv_can(world.kv, FXI_KV_EXACT));
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_FORK), o->seq_fork != NULL);
-    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_SWAP), o->seq_swap_out && o->seq_swap_in);
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_SWAP),
+                     o->seq_swap_out && o->seq_swap_in && o->swap_gain && o->moved);
+    assert_true(fxi_kv_can(world.kv, FXI_KV_SWAP) || !fxi_kv_can(world.kv, FXI_KV_BESIDE));
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_ELASTIC), o->set_budget && o->trim);
     kv_world_close(&world);
 }
@@ -416,18 +418,43 @@ static void swapped_bytes_come_back(const char *manager)
     if (fxi_kv_can(world.kv, FXI_KV_SWAP)) {
         begin(0, 290);
         const uint64_t held = stats_now().held_bytes;
+        assert_int_equal(fxi_kv_swap_gain(world.kv, world.seq[0].kv, 0), held);
         assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
         assert_true(stats_now().held_bytes < held / 4);
-        assert_true(stats_now().swapped_bytes > 0);
+        const uint64_t out_bytes = stats_now().swapped_bytes;
+        assert_true(out_bytes > 0);
+        assert_int_equal(fxi_kv_get_moved(world.kv).bytes, out_bytes);
+        assert_true(fxi_kv_get_moved(world.kv).ns > 0);
         begin(1, 290), begin(2, 290);
         fx_status st = kv_world_swap_in(&world, 0);
         if (st == FX_OK) begin(3, 290); // more room than this test has thought
         kv_world_release(&world, 1);
         if (st != FX_OK) assert_int_equal(kv_world_swap_in(&world, 0), FX_OK);
         kv_world_verify(&world);
+        assert_int_equal(fxi_kv_get_moved(world.kv).bytes, 2 * out_bytes);
         assert_int_equal(kv_world_swap_in(&world, 0), FX_OK); // no effect
+        assert_int_equal(fxi_kv_get_moved(world.kv).bytes, 2 * out_bytes);
         assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
         kv_world_release(&world, 0); // where it is
+    }
+    kv_world_close(&world);
+}
+
+// Whether what is recorded stays in memory or goes, the gain is what comes free.
+static void recorded_memory_is_swapped(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_SWAP) && fxi_kv_can(world.kv, FXI_KV_PREFIX)) {
+        begin(0, 290);
+        const int n = fxi_kv_whole_tok(world.kv, 192);
+        assert_int_equal(kv_world_record_seq(&world, 0, 0, n), FX_OK);
+        const uint64_t held = stats_now().held_bytes;
+        const uint64_t gain = fxi_kv_swap_gain(world.kv, world.seq[0].kv, n);
+        assert_true(gain > 0);
+        assert_int_equal(kv_world_swap_out(&world, 0), FX_OK);
+        assert_int_equal(held - stats_now().held_bytes, gain);
+        assert_int_equal(kv_world_swap_in(&world, 0), FX_OK);
+        kv_world_verify(&world);
     }
     kv_world_close(&world);
 }
@@ -553,6 +580,12 @@ static void test_swapped_bytes_come_back(void **state)
     each_manager(swapped_bytes_come_back);
 }
 
+static void test_recorded_memory_is_swapped(void **state)
+{
+    (void)state;
+    each_manager(recorded_memory_is_swapped);
+}
+
 static void test_shared_memory_is_swapped(void **state)
 {
     (void)state;
@@ -578,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_prefixes_make_room_by_worth),
         cmocka_unit_test(test_forks_share_and_part),
         cmocka_unit_test(test_swapped_bytes_come_back),
+        cmocka_unit_test(test_recorded_memory_is_swapped),
         cmocka_unit_test(test_shared_memory_is_swapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
