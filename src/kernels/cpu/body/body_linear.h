@@ -5,8 +5,8 @@
 // For each group of panels, the first tokens' tile reads the weights from memory, prefetching them,
 // and computes at once: for a few tokens memory is the limit. More tokens follow tile by tile, with
 // k cut into blocks whose weights stay in the second-level cache meanwhile; between blocks sums are
-// kept in y, which is exact. For many tokens, 16-bit weights of a block are widened to f32 once, and
-// the first tile prefetches the block that comes next.
+// kept in y, which is exact. For many tokens, 16-bit weights of a block are widened to f32 once,
+// and the first tile prefetches the block that comes next.
 #include <string.h>
 
 #include "kernels/cpu/body/body_tile.h"

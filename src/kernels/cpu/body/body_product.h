@@ -1,7 +1,7 @@
 // body_product.h - products of attention: some rows x panels of keys or values, tile by tile, with
 // the prefetching of what comes next. Written once for every vector unit (cpu.h).
-// Needs: body_tile.h; the register tiles, TILE_TOK x TILE_PANELS with TILE_CASES(X), which is X(n)
-// for n from 1 to TILE_TOK, and that of small batches, SMALL_TOK x SMALL_PANELS with SMALL_CASES(X).
+// Needs: body_tile.h; the register tiles: TILE_TOK x TILE_PANELS with TILE_CASES(X), which is X(n)
+// for n from 1 to TILE_TOK, and for few rows SMALL_TOK x SMALL_PANELS with SMALL_CASES(X).
 #ifndef FXI_KERNELS_BODY_PRODUCT_H
 #define FXI_KERNELS_BODY_PRODUCT_H
 
