@@ -33,11 +33,14 @@ function(cuda_on_cpu_library name)
   if(L_CHECKED)
     set(look emu_look)
     set(flags -O1 -fsanitize=thread,alignment)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+      list(APPEND flags "SHELL:-mllvm -tsan-instrument-read-before-write") # it would leave out that read
+    endif()
   endif()
   set_source_files_properties(${L_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
   add_library(${name} SHARED ${L_SOURCES})
   target_sources(${name} PRIVATE $<TARGET_OBJECTS:emu_run> $<TARGET_OBJECTS:${look}>)
-  target_compile_options(${name} PRIVATE ${EMU_FLAGS} ${flags} -Wno-unknown-pragmas
+  target_compile_options(${name} PRIVATE ${EMU_FLAGS} ${flags} -fno-threadsafe-statics -Wno-unknown-pragmas
     -include ${EMU_FOLDER}/cuda_on_cpu.h)
   target_compile_definitions(${name} PRIVATE ${L_DEFINES})
   target_include_directories(${name} PRIVATE ${EMU_FOLDER} ${EMU_FOLDER}/include ${PROJECT_SOURCE_DIR}/src)

@@ -3,6 +3,11 @@
 #pragma once
 #include "emu_thread.h"
 
+// n_byte: 2, 4 or 8. The exchange, where `at` holds *expected; otherwise *expected becomes what it
+// holds.
+EMU_API void emu_atomic_load(const void *at, void *to, unsigned n_byte);
+EMU_API bool emu_atomic_exchange(void *at, void *expected, const void *to, unsigned n_byte);
+
 template <class T>
 struct emu_same { // an argument of this type is converted to the one of the pointer
     typedef T type;
@@ -14,10 +19,10 @@ EMU_NOT_CHECKED T emu_atomic_change(T *at, T by, Change change, const char *file
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "a width of the device");
     emu_look_access(at, sizeof *at, EMU_WRITE | EMU_ATOMIC, file, line);
     T was, to;
-    __atomic_load(at, &was, __ATOMIC_RELAXED);
+    emu_atomic_load(at, &was, sizeof was);
     do {
         to = change(was, by);
-    } while (!__atomic_compare_exchange(at, &was, &to, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    } while (!emu_atomic_exchange(at, &was, &to, sizeof to));
     return was;
 }
 
@@ -47,6 +52,6 @@ EMU_NOT_CHECKED T atomicCAS(T *at, typename emu_same<T>::type expected,
                             typename emu_same<T>::type to, EMU_HERE)
 {
     emu_look_access(at, sizeof *at, EMU_WRITE | EMU_ATOMIC, file, line);
-    __atomic_compare_exchange(at, &expected, &to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    (void)emu_atomic_exchange(at, &expected, &to, sizeof to);
     return expected; // what was there, whether it was exchanged or not
 }

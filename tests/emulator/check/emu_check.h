@@ -75,8 +75,9 @@ struct emu_region {
 EMU_API void emu_shadow_memory(uintptr_t at, size_t n_byte, int state);
 EMU_API void emu_shadow_block(const emu_worker *w);
 // The region that holds all of it; NULL: none. *near is then the one before it, if any. Where no
-// memory of a device was made known, kernels run on the host's: then every address is in a region,
-// unless AddressSanitizer, if it is there, says that it is bad.
+// memory of a device was made known, kernels run on the host's: then every address is in a piece,
+// which may hold only the first of the bytes, unless AddressSanitizer, if it is there, says that
+// they are bad.
 EMU_API emu_region *emu_shadow_find(uintptr_t at, unsigned n_byte, const emu_region **near);
 EMU_API bool emu_shadow_is_shared(const emu_region *r);
 // Constants and variables of the library.

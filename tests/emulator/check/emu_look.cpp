@@ -160,6 +160,7 @@ void emu_look_at(uintptr_t at, unsigned n_byte, int flags, const emu_site &site)
         return;
     }
     const size_t first = at - r->at;
+    if (a.n_byte > r->n_byte - first) a.n_byte = (unsigned)(r->n_byte - first); // of a piece
     if (!writes || a.atomic) check_written(a, first);
     if (a.atomic) emu_clock_atomic(at, a.me);
     look_at_cells(a, r->cells + first);
