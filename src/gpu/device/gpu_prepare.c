@@ -79,20 +79,12 @@ typedef struct gpu_buffer {
     size_t n, elem_bytes;
 } gpu_buffer;
 
-static size_t align_piece(size_t n)
-{
-    return (n + FXI_GPU_ALIGN - 1) / FXI_GPU_ALIGN * FXI_GPU_ALIGN;
-}
-
 static fx_status cut_buffers(fxi_gpu *g, const gpu_buffer *list, int n, fx_error *err)
 {
-    uint64_t rest = 0;
-    for (int i = 0; i < n; i++) rest += align_piece(list[i].n * list[i].elem_bytes);
     for (int i = 0; i < n; i++) {
         const size_t size_bytes = list[i].n * list[i].elem_bytes;
-        rest -= align_piece(size_bytes);
         if (size_bytes)
-            FX_TRY(fxi_gpu_heap_take(&g->cu, &g->scratch, size_bytes, rest, list[i].dst, err));
+            FX_TRY(fxi_gpu_heap_take(&g->cu, &g->scratch, size_bytes, 0, list[i].dst, err));
     }
     return FX_OK;
 }
@@ -211,6 +203,11 @@ static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
 {
     const operand_needs need = count_operands(g->plan, (size_t)g->most.max_tok);
     void *block;
+    g->scratch.counts = true;
+    FX_TRY(cut_rows(g, &need, err));
+    const uint64_t all = g->scratch.size_bytes;
+    g->scratch = (fxi_gpu_heap){0};
+    FX_TRY(fxi_gpu_heap_take(&g->cu, &g->scratch, 1, all, &block, err));
     FX_TRY(cut_rows(g, &need, err));
     FX_TRY(fxi_gpu_pinned_take(&g->cu, &g->pinned, g->pass.at.size_bytes, &block, err));
     g->block_host = block;

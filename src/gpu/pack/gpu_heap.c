@@ -59,6 +59,10 @@ fx_status fxi_gpu_heap_take(fxi_cu *cu, fxi_gpu_heap *h, size_t size_bytes, uint
     *out = NULL;
     if (size_bytes > SIZE_MAX / 4)
         return fxi_fail(err, FX_ENOMEM, "%s: no memory for %zu bytes", cu->label, size_bytes);
+    if (h->counts) {
+        h->size_bytes += piece;
+        return FX_OK;
+    }
     if (piece > (size_t)(h->end - h->at))
         FX_TRY(alloc_slab(cu, h, piece, slab_bytes(piece, more_bytes), err));
     *out = h->at;

@@ -14,6 +14,7 @@ typedef struct fxi_gpu_heap {    // all zero: empty
     struct fxi_gpu_slab *newest; // of the allocations
     char *at, *end;              // what is left of it
     uint64_t size_bytes;         // of all
+    bool counts;                 // nothing is taken: size_bytes adds up what would be
 } fxi_gpu_heap;
 
 // Takes size_bytes of any content. If a new allocation is needed, it has room for more_bytes

@@ -73,6 +73,35 @@ static void test_every_type_of_cache(void **state)
         check_way((runner_model){MODELS "llama.gguf", types[i]}, &ways[2 + i], N_TOK);
 }
 
+static uint64_t count_allocations(void)
+{
+    return standin_calls("cuMemAlloc_v2") + standin_calls("cuMemHostAlloc") +
+           standin_calls("cuEventCreate");
+}
+
+// From the third pass of a kind on, decoding is a copy, a graph and a copy.
+static void test_decoding_is_a_graph_and_allocates_nothing(void **state)
+{
+    (void)state;
+    static const gpu_way way = {"a graph", .chunk = 1};
+    gpu_model_rig g;
+    gpu_model_open(&g, (runner_model){MODELS "qwen3moe.gguf", NULL}, &way);
+    gpu_model_run(&g, &way, 3);
+    const uint64_t n_alloc = count_allocations(), n_launch = standin_calls("cuLaunchKernel"),
+                   n_graph = standin_calls("cuGraphLaunch"),
+                   n_upload = standin_calls("cuMemcpyHtoDAsync_v2"),
+                   n_download = standin_calls("cuMemcpyDtoHAsync_v2");
+    enum { N = 5 };
+    for (int i = 0; i < N; i++) runner_pass(&g.r, &g.v, 3 + i, 1, 1, g.out);
+    assert_int_equal(count_allocations(), n_alloc);
+    assert_int_equal(standin_calls("cuLaunchKernel"), n_launch);
+    assert_int_equal(standin_calls("cuGraphLaunch"), n_graph + N);
+    assert_int_equal(standin_calls("cuMemcpyHtoDAsync_v2"), n_upload + N);
+    assert_int_equal(standin_calls("cuMemcpyDtoHAsync_v2"), n_download + N);
+    gpu_model_close(&g);
+    assert_all_given_back();
+}
+
 static void test_the_storyteller(void **state)
 {
     (void)state;
@@ -87,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_every_family_gives_the_hosts_bits),
         cmocka_unit_test(test_one_model_in_every_way),
         cmocka_unit_test(test_every_type_of_cache),
+        cmocka_unit_test(test_decoding_is_a_graph_and_allocates_nothing),
         cmocka_unit_test(test_the_storyteller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

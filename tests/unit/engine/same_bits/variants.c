@@ -308,20 +308,22 @@ void rig_check_preemptions(const rig *r)
 static const struct model_row {
     const char *name, *path, *kv_type, *manager;
     memory_maker *make_memory; // of the cache; NULL: the device's
-    const char *device;        // NULL: the host
+    const char *device, *math; // NULL: the host, or exact
 } models[] = {
     [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL, NULL,
-              NULL},
+              NULL, NULL},
     [STORYTELLER] = {"storyteller", FX_SOURCE_DIR "/models/storyteller.gguf", NULL, NULL, NULL,
-                     NULL},
+                     NULL, NULL},
     [STORIES] = {"stories260K", FX_SOURCE_DIR "/../shared/data/models/stories260K.gguf", NULL, NULL,
-                 NULL, NULL},
+                 NULL, NULL, NULL},
     [STORYTELLER_Q8_KV] = {"storyteller, cache q8_0", FX_SOURCE_DIR "/models/storyteller.gguf",
-                           "q8_0", NULL, NULL, NULL},
+                           "q8_0", NULL, NULL, NULL, NULL},
     [TINY_F32_KV] = {"tiny-f32, cache f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf",
-                     "f32", NULL, NULL, NULL},
+                     "f32", NULL, NULL, NULL, NULL},
+    [TINY_BF16] = {"tiny-bf16", FX_SOURCE_DIR "/tests/vectors/logits/tiny-bf16.gguf", NULL, NULL,
+                   NULL, NULL, NULL},
     [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL, NULL,
-                  NULL},
+                  NULL, NULL},
 };
 
 bool model_is_present(int model)
@@ -341,7 +343,8 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
                       .swap_bytes = 64 << 20,
-                      .device = m->device};
+                      .device = m->device,
+                      .gpu_math = m->math};
     if (m->make_memory) return unthreaded_open_over(m->make_memory(), m->path, opt);
     return unthreaded_open(m->path, opt);
 }
@@ -366,10 +369,11 @@ rig *rig_open(int model, int n_prompt, int n_gen)
     return open_rig(&models[model], RIG_CTX_TOK, n_prompt, n_gen);
 }
 
-rig *rig_open_device(int model, const char *device, int n_prompt, int n_gen)
+rig *rig_open_device(int model, const char *device, const char *math, int n_prompt, int n_gen)
 {
     struct model_row row = models[model];
     row.device = device;
+    row.math = math;
     return open_rig(&row, RIG_CTX_TOK, n_prompt, n_gen);
 }
 
