@@ -113,7 +113,7 @@ typedef struct fx_model_info {
     char name[128];       // general.name, or the name of the file without its extension
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
-    char device[16];      // "cpu", "cuda:0"
+    char device[16];      // "cpu", "cuda:0"; "" of a model that was only inspected
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"; of a GPU its
                           // architecture and the kind of arithmetic: "sm_90 exact"
     char kv_type[16];     // "F16"

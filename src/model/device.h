@@ -19,10 +19,11 @@
 //       add_norm } per layer; keep_rows in the last one, before attention;  rows  logits  best
 //       submit  wait
 //
-// What steps are given is a part of the plan and never depends on the batch; the batch is known
-// from `begin`. So a device may turn the steps of one pass into a graph and run that again in
-// `submit` for the next batch of its kind, as long as the host's part of the decisions is the same:
-// how many rows there are, and whether there are rows to return, and logits.
+// What steps are given is a part of the plan, or says which part (it is read during the call only),
+// and never depends on the batch; the batch is known from `begin`. So a device may turn the steps
+// of one pass into a graph and run that again in `submit` for the next batch of its kind, as long
+// as the host's part of the decisions is the same: how many rows there are, and whether there are
+// rows to return, and logits.
 //
 // A device serves one model, its caches and its engine. Two engines open two devices, which may be
 // the same GPU.

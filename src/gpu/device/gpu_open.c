@@ -124,6 +124,7 @@ static fx_status open_driver(fxi_gpu *g, int ordinal, const char *math, fx_error
     snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math ? math : "exact");
     g->device.name = g->cu.label;
     g->device.path = g->path;
+    g->device.prefers_best = true; // fewer bytes to the host
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = fxi_gpu_kernels_load(g, err);
     fxi_cu_leave(&g->cu);

@@ -62,7 +62,8 @@ static void open_rig(speed_rig *r, const char *math, int max_batch, int max_pos)
     r->math = fxi_gpu_of(r->d)->math;
     r->max_batch = max_batch;
     r->max_pos = max_pos;
-    const size_t n_row = (size_t)max_batch * N_HEAD, n_block = (size_t)max_batch * (size_t)max_pos / 16;
+    const size_t n_row = (size_t)max_batch * N_HEAD,
+                 n_block = (size_t)max_batch * (size_t)max_pos / 16;
     r->max_part = (int)(n_row * (size_t)fxi_attn_n_segment(max_pos));
     if (r->max_part > 1 << 19) r->max_part = 1 << 19;
     r->seq = calloc((size_t)max_batch, sizeof *r->seq);
@@ -96,7 +97,8 @@ static void clear_memory(const speed_rig *r)
     fxi_gpu *g = fxi_gpu_of(r->d);
     must_run(fxi_cu_enter(&g->cu, &err), &err);
     must_run(fxi_cu_zero(&g->cu, g->cu.compute, r->cache, r->cache_bytes, &err), &err);
-    must_run(fxi_cu_zero(&g->cu, g->cu.compute, r->q, (size_t)r->max_batch * N_HEAD * HEAD_DIM * 4, &err),
+    must_run(fxi_cu_zero(&g->cu, g->cu.compute, r->q, (size_t)r->max_batch * N_HEAD * HEAD_DIM * 4,
+                         &err),
              &err);
     must_run(fxi_cu_wait(&g->cu, g->cu.compute, &err), &err);
     fxi_cu_leave(&g->cu);
@@ -151,8 +153,8 @@ static fxi_cuda_attn_args prepare_case(speed_rig *r, const speed_case *c)
                           .max_part = r->max_part};
     if (c->block_tok) shuffle_table(r, c->batch * (c->n_pos / c->block_tok));
     for (int i = 0; i < c->batch; i++)
-        r->seq[i] = (fxi_cuda_seq){
-            .view = {view_of(r, c, i)}, .row0 = i, .n_tok = 1, .pos = c->n_pos - 1};
+        r->seq[i] =
+            (fxi_cuda_seq){.view = {view_of(r, c, i)}, .row0 = i, .n_tok = 1, .pos = c->n_pos - 1};
     for (int i = 0; i < c->batch; i++) fxi_cuda_plan_add(&plan, r->seq, i, 1, r->tile);
     fxi_cuda_plan_end(&plan, r->tile);
     send_bytes(r, r->seq_at, r->seq, (size_t)c->batch * sizeof *r->seq);
@@ -197,8 +199,10 @@ static void measure_case(speed_rig *r, const speed_case *c, const char *math)
     run_rounds(r, &a, N_ROUND);
     const double us = (fxi_now_s() - t0) * 1e6 / N_ROUND;
     printf("%s,%s,%d,%d,%d,%.1f,%.1f\n", math,
-           !c->block_tok ? "contiguous" : c->block_tok == 16 ? "paged-16" : "paged-256", c->batch,
-           c->n_pos, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3);
+           !c->block_tok        ? "contiguous"
+           : c->block_tok == 16 ? "paged-16"
+                                : "paged-256",
+           c->batch, c->n_pos, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3);
     fflush(stdout);
 }
 

@@ -34,7 +34,7 @@ PARTS = [
      " > {work}/gpu.txt && "
      "{bin}/flexinfer run -m {tree}/models/storyteller.gguf -p 'Once upon' -n 100 --temperature 0 > {work}/cpu.txt && "
      "cmp {work}/gpu.txt {work}/cpu.txt",
-     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf --ctx 128 --kv-memory 32M --device cuda:0 -p Once -n 4"),
+     "{bin}/flexinfer_standin run -m {tree}/models/storyteller.gguf --ctx 128 --kv-memory 32M --device cuda:0 -p Once -n 4"),
     ("vmm_cost", 120, "calls of virtual memory management (vAttention, tables 2 and 7)", "{bin}/gpu_vmm_cost",
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",

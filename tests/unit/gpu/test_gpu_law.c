@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "standin/standin.h"
 #include "unit/model/small_model.h"
 
 enum { N_TOK = 40 };

@@ -154,6 +154,29 @@ static void test_decoder_reads_no_device_memory(void **state)
     }
 }
 
+// ---- rows that are wanted -----------------------------------------------------------------------
+
+static void test_wanted_rows(void **state)
+{
+    (void)state;
+    const fxi_batch_seq seq[] = {{.n_tok = 3, .n_logit = 1},
+                                 {.n_tok = 2},
+                                 {.n_tok = 4, .n_logit = 4},
+                                 {.n_tok = 2, .n_logit = 2, .embeds = true}};
+    static const int want[] = {2, 5, 6, 7, 8, 9, 10};
+    fxi_batch b = {.n_tok = 11, .seq = seq, .n_seq = 4};
+    int row[11], n_logit;
+    assert_int_equal(fxi_batch_wanted(&b, row, &n_logit), 7);
+    assert_int_equal(n_logit, 5);
+    assert_memory_equal(row, want, sizeof want);
+    b.n_seq = 3;
+    assert_int_equal(fxi_batch_wanted(&b, NULL, &n_logit), 5);
+    assert_int_equal(n_logit, 5);
+    b = (fxi_batch){.n_tok = 2, .seq = seq + 1, .n_seq = 1};
+    assert_int_equal(fxi_batch_wanted(&b, row, &n_logit), 0);
+    assert_int_equal(n_logit, 0);
+}
+
 // ---- the likeliest tokens ----------------------------------------------------------------------
 
 static int32_t likeliest(const float *row, int n)
@@ -266,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoder_reads_no_device_memory),
+        cmocka_unit_test(test_wanted_rows),
         cmocka_unit_test(test_likeliest_tokens),
         cmocka_unit_test(test_loading_fails_at_every_call),
         cmocka_unit_test(test_passes_fail_at_every_call),
