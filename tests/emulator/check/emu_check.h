@@ -79,7 +79,10 @@ EMU_API void emu_shadow_block(const emu_worker *w);
 // which may hold only the first of the bytes, unless AddressSanitizer, if it is there, says that
 // they are bad.
 EMU_API emu_region *emu_shadow_find(uintptr_t at, unsigned n_byte, const emu_region **near);
-EMU_API bool emu_shadow_is_shared(const emu_region *r);
+static inline bool emu_shadow_is_shared(const emu_region *r)
+{
+    return !r->written;
+}
 // Constants and variables of the library.
 EMU_API bool emu_shadow_in_image(uintptr_t at);
 

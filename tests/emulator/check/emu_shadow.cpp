@@ -130,11 +130,6 @@ emu_region *emu_shadow_find(uintptr_t at, unsigned n_byte, const emu_region **ne
     return r || has_device ? r : find_piece(at, n_byte);
 }
 
-bool emu_shadow_is_shared(const emu_region *r)
-{
-    return !r->written;
-}
-
 // ---- the library itself
 
 struct emu_span {
