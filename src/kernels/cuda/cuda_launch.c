@@ -93,10 +93,11 @@ static uint32_t exact_bytes(int head_dim)
     return (uint32_t)n * (uint32_t)sizeof(float);
 }
 
-// As law/attention_law.cu does: sums, m and l of four parts.
+// As law/attention_law.cu does: sums, m and l of four parts; queries of large heads as f16 or bf16.
 static uint32_t law_bytes(int head_dim)
 {
-    return 4 * FXI_CUDA_TILE_ROW * ((uint32_t)head_dim + 2) * (uint32_t)sizeof(float);
+    const uint32_t n = (uint32_t)head_dim, sums = 4 * FXI_CUDA_TILE_ROW * (n + 2) * 4;
+    return n > 128 ? sums + FXI_CUDA_TILE_ROW * n * 2 : sums;
 }
 
 static fxi_cuda_grid attention_grid(const fxi_cuda_attn_args *a,

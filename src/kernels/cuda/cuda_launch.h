@@ -32,7 +32,8 @@
     X(type, name, 64)                     \
     X(type, name, 80)                     \
     X(type, name, 96)                     \
-    X(type, name, 128)
+    X(type, name, 128)                    \
+    X(type, name, 256)
 
 #define FXI_CUDA_KERNELS(X)                             \
     X(EMBED, embed, embed, embed)                       \

@@ -17,6 +17,12 @@
 #define FXI_KERNEL(name, args, n) \
     extern "C" __global__ void __launch_bounds__(n) fxi_cuda_##name(const fxi_cuda_##args##_args a)
 
+// The same, of which at least n_block are to run on a multiprocessor at a time: registers are
+// allotted for that, and no fewer.
+#define FXI_KERNEL_FOR(name, args, n, n_block)               \
+    extern "C" __global__ void __launch_bounds__(n, n_block) \
+        fxi_cuda_##name(const fxi_cuda_##args##_args a)
+
 #define WHOLE_WARP 0xffffffffu
 
 FXI_DEVICE float minus_inf(void)

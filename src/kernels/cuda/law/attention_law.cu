@@ -18,6 +18,8 @@
 //   keys     lane 4 g + c reads pieces c, c + 4, .. (8 numbers each) of position g
 //   values   lane 4 g + c reads pieces g, g + 8, .. of positions 2c, 2c + 1, 2c + 8, 2c + 9
 // Positions beyond those that the tile attends to are not read: the nearest one is, with weight 0.
+// Heads of 256 have too many numbers for a thread's registers: their queries lie in shared memory,
+// and values are summed 64 numbers at a time.
 #include "kernels/cuda/body/cuda_tile.h"
 
 enum { PART_TOK = 64, N_PART = ATTN_SEGMENT / PART_TOK };
@@ -27,10 +29,30 @@ template <int HEAD> struct part_sums {
     float m[N_PART][ATTN_ROW], l[N_PART][ATTN_ROW];
 };
 
-// A head's pieces of 8 numbers, and the groups of 4 that a score's steps take two by two.
+// A head's pieces of 8 numbers: 4 of them in two steps of a score, 8 in eight sums of values, of
+// which all pieces are summed at a time or, of large heads, 8.
 template <int HEAD> struct head_pieces {
-    static constexpr int n = HEAD / 8, n_score = (n + 3) / 4, n_value = (n + 7) / 8;
+    static constexpr int n = HEAD / 8, n_score = (n + 3) / 4;
+    static constexpr int n_at_a_time = n <= 16 ? n : 8, n_value = (n_at_a_time + 7) / 8;
+    static constexpr bool is_large = n > 16;
 };
+
+// The first operands of a score's steps: in registers or, of large heads, in shared memory.
+template <int HEAD> struct query_steps {
+    static constexpr int n = 2 * head_pieces<HEAD>::n_score;
+    uint32_t own[head_pieces<HEAD>::is_large ? 1 : n][4];
+    uint32_t (*shared)[32][4]; // [n][lane]
+};
+
+template <int HEAD> FXI_DEVICE void query_step(const query_steps<HEAD> &q, int i, uint32_t to[4])
+{
+    if constexpr (head_pieces<HEAD>::is_large) {
+        const uint4 v = ptx_load16(q.shared[i][threadIdx.x % 32]);
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    } else {
+        for (int r = 0; r < 4; r++) to[r] = q.own[i][r];
+    }
+}
 
 template <bool B16> FXI_DEVICE uint32_t half_pair(float lo, float hi)
 {
@@ -60,29 +82,52 @@ FXI_DEVICE int clamp_pos(int pos, const seg_range &r)
     return min(max(pos, r.from), r.end - 1);
 }
 
+// 16 bytes of the cache. Those of large heads may not be loaded further ahead than a __syncwarp.
+template <int HEAD> FXI_DEVICE uint4 piece_load(const char *at)
+{
+    return head_pieces<HEAD>::is_large ? ptx_load16(at) : ptx_load16_once(at);
+}
+
 // ---- queries -----------------------------------------------------------------------------------
 
-// The first operand of a score's steps: rows g and g + 8 of the tile.
+// Pieces c + 4 i of rows g and g + 8 of the tile, as the operands of two steps.
 template <bool B16, int HEAD>
-FXI_DEVICE void query_load(const fxi_cuda_attn_args &a, const tile_job &j,
-                           uint32_t (*q)[4]) // [2 n_score]
+FXI_DEVICE void query_pieces(const fxi_cuda_attn_args &a, const tile_job &j, int i,
+                             uint32_t (*q)[4])
 {
     typedef head_pieces<HEAD> pieces;
     const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
     for (int r = 0; r < 2; r++) {
         const int row = g + 8 * r;
-        const float *src = a.q + query_at(a, j, row < j.n_row ? row : 0);
+        const bool is_there = row < j.n_row && c + 4 * i < pieces::n;
+        const float *src = a.q + query_at(a, j, row < j.n_row ? row : 0) + (c + 4 * i) * 8;
+        float4 lo = {0, 0, 0, 0}, hi = {0, 0, 0, 0};
+        if (is_there) lo = ptx_load_f32x4(src);
+        if (is_there) hi = ptx_load_f32x4(src + 4);
+        q[0][r] = half_pair<B16>(lo.x * a.scale, lo.y * a.scale);
+        q[0][r + 2] = half_pair<B16>(lo.z * a.scale, lo.w * a.scale);
+        q[1][r] = half_pair<B16>(hi.x * a.scale, hi.y * a.scale);
+        q[1][r + 2] = half_pair<B16>(hi.z * a.scale, hi.w * a.scale);
+    }
+}
+
+// Large heads: the warps share out the pieces.
+template <bool B16, int HEAD>
+FXI_DEVICE void query_load(const fxi_cuda_attn_args &a, const tile_job &j, query_steps<HEAD> &q)
+{
+    typedef head_pieces<HEAD> pieces;
+    if constexpr (!pieces::is_large) {
 #pragma unroll
-        for (int i = 0; i < pieces::n_score; i++) {
-            const bool is_there = row < j.n_row && c + 4 * i < pieces::n;
-            float4 lo = {0, 0, 0, 0}, hi = {0, 0, 0, 0};
-            if (is_there) lo = ptx_load_f32x4(src + (c + 4 * i) * 8);
-            if (is_there) hi = ptx_load_f32x4(src + (c + 4 * i) * 8 + 4);
-            q[2 * i][r] = half_pair<B16>(lo.x * a.scale, lo.y * a.scale);
-            q[2 * i][r + 2] = half_pair<B16>(lo.z * a.scale, lo.w * a.scale);
-            q[2 * i + 1][r] = half_pair<B16>(hi.x * a.scale, hi.y * a.scale);
-            q[2 * i + 1][r + 2] = half_pair<B16>(hi.z * a.scale, hi.w * a.scale);
+        for (int i = 0; i < pieces::n_score; i++) query_pieces<B16, HEAD>(a, j, i, q.own + 2 * i);
+    } else {
+        for (int i = (int)threadIdx.x / 32; i < pieces::n_score; i += ATTN_THREAD / 32) {
+            uint32_t two[2][4];
+            query_pieces<B16, HEAD>(a, j, i, two);
+            for (int k = 0; k < 2; k++)
+                ptx_store16(q.shared[2 * i + k][threadIdx.x % 32],
+                            uint4{two[k][0], two[k][1], two[k][2], two[k][3]});
         }
+        __syncthreads();
     }
 }
 
@@ -99,7 +144,7 @@ typedef struct part_job {
 
 // Scores of 8 positions: s[i] is row g + 8 (i / 2), position 2c + i % 2 of them.
 template <bool B16, int HEAD, bool PAGED>
-FXI_DEVICE void score_eight(const part_job &p, uint32_t (*q)[4], int n, float s[4])
+FXI_DEVICE void score_eight(const part_job &p, const query_steps<HEAD> &q, int n, float s[4])
 {
     typedef head_pieces<HEAD> pieces;
     const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
@@ -110,14 +155,17 @@ FXI_DEVICE void score_eight(const part_job &p, uint32_t (*q)[4], int n, float s[
     for (int i = 0; i < pieces::n_score; i++) {
         k[i] = uint4{0, 0, 0, 0};
         if (pieces::n % 4 == 0 || c + 4 * i < pieces::n)
-            k[i] = ptx_load16_once(row + (c + 4 * i) * 16);
+            k[i] = piece_load<HEAD>(row + (c + 4 * i) * 16);
     }
     s[0] = s[1] = s[2] = s[3] = 0;
 #pragma unroll
     for (int i = 0; i < pieces::n_score; i++) {
         const uint32_t b0[2] = {k[i].x, k[i].y}, b1[2] = {k[i].z, k[i].w};
-        tensor_step<B16>(s, q[2 * i], b0);
-        tensor_step<B16>(s, q[2 * i + 1], b1);
+        uint32_t a0[4], a1[4];
+        query_step<HEAD>(q, 2 * i, a0);
+        query_step<HEAD>(q, 2 * i + 1, a1);
+        tensor_step<B16>(s, a0, b0);
+        tensor_step<B16>(s, a1, b1);
     }
 }
 
@@ -159,9 +207,11 @@ FXI_DEVICE void part_weigh(const part_job &p, float cap, float (*s)[4], float m[
     l[0] = quad_sum(l[0]), l[1] = quad_sum(l[1]);
 }
 
-// Adds 16 positions x weights to acc. acc[8 i + e]: pieces 2c, 2c + 1 of group i, number e of each
+// Adds 16 positions x weights to acc, of the pieces from piece0 on. acc[8 i + e]: pieces 2c, 2c + 1
+// of group i, number e of each
 template <bool B16, int HEAD, bool PAGED>
-FXI_DEVICE void value_sixteen(const part_job &p, const uint32_t w[4], int n, float (*acc)[4])
+FXI_DEVICE void value_sixteen(const part_job &p, const uint32_t w[4], int n, int piece0,
+                              float (*acc)[4])
 {
     typedef head_pieces<HEAD> pieces;
     const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
@@ -174,7 +224,7 @@ FXI_DEVICE void value_sixteen(const part_job &p, const uint32_t w[4], int n, flo
         for (int i = 0; i < pieces::n_value; i++) {
             v[k][i] = uint4{0, 0, 0, 0};
             if (pieces::n % 8 == 0 || g + 8 * i < pieces::n)
-                v[k][i] = ptx_load16_once(row + (g + 8 * i) * 16);
+                v[k][i] = piece_load<HEAD>(row + (piece0 + g + 8 * i) * 16);
         }
     }
 #pragma unroll
@@ -190,9 +240,7 @@ FXI_DEVICE void value_sixteen(const part_job &p, const uint32_t w[4], int n, flo
         }
 }
 
-template <int HEAD>
-FXI_DEVICE void part_put(const float (*acc)[4], const float m[2], const float l[2],
-                         part_sums<HEAD> *to)
+template <int HEAD> FXI_DEVICE void part_put(const float (*acc)[4], int piece0, part_sums<HEAD> *to)
 {
     typedef head_pieces<HEAD> pieces;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, g = lane / 4,
@@ -201,34 +249,55 @@ FXI_DEVICE void part_put(const float (*acc)[4], const float m[2], const float l[
     for (int n = 0; n < 8 * pieces::n_value; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int piece = n / 8 * 8 + 2 * c + i % 2;
+            const int piece = piece0 + n / 8 * 8 + 2 * c + i % 2;
             if (piece < pieces::n) to->acc[warp][g + i / 2 * 8][piece * 8 + n % 8] = acc[n][i];
         }
-    for (int r = 0; c == 0 && r < 2; r++) {
-        to->m[warp][g + 8 * r] = m[r];
-        to->l[warp][g + 8 * r] = l[r];
-    }
 }
 
 template <bool B16, int HEAD, bool PAGED>
-FXI_DEVICE void attend_part(const part_job &p, float cap, uint32_t (*q)[4], part_sums<HEAD> *to)
+FXI_DEVICE void sum_values(const part_job &p, const uint32_t (*w)[4], int piece0,
+                           part_sums<HEAD> *to)
 {
-    float s[8][4], acc[8 * head_pieces<HEAD>::n_value][4], m[2], l[2];
-#pragma unroll
-    for (int n = 0; n < 8; n++) score_eight<B16, HEAD, PAGED>(p, q, n, s[n]);
-    part_weigh(p, cap, s, m, l);
+    float acc[8 * head_pieces<HEAD>::n_value][4];
 #pragma unroll
     for (int n = 0; n < 8 * head_pieces<HEAD>::n_value; n++)
         acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
 #pragma unroll
     for (int n = 0; n < 4; n++) {
-        const uint32_t w[4] = {half_pair<B16>(s[2 * n][0], s[2 * n][1]),
-                               half_pair<B16>(s[2 * n][2], s[2 * n][3]),
-                               half_pair<B16>(s[2 * n + 1][0], s[2 * n + 1][1]),
-                               half_pair<B16>(s[2 * n + 1][2], s[2 * n + 1][3])};
-        value_sixteen<B16, HEAD, PAGED>(p, w, n, acc);
+        value_sixteen<B16, HEAD, PAGED>(p, w[n], n, piece0, acc);
+        if constexpr (head_pieces<HEAD>::is_large) __syncwarp();
     }
-    part_put<HEAD>(acc, m, l, to);
+    part_put<HEAD>(acc, piece0, to);
+}
+
+template <bool B16, int HEAD, bool PAGED>
+FXI_DEVICE void attend_part(const part_job &p, float cap, const query_steps<HEAD> &q,
+                            part_sums<HEAD> *to)
+{
+    typedef head_pieces<HEAD> pieces;
+    const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
+    float s[8][4], m[2], l[2];
+    uint32_t w[4][4];
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        score_eight<B16, HEAD, PAGED>(p, q, n, s[n]);
+        if constexpr (pieces::is_large) __syncwarp(); // loads do not run further ahead
+    }
+    part_weigh(p, cap, s, m, l);
+    for (int r = 0; threadIdx.x % 4 == 0 && r < 2; r++) {
+        to->m[warp][g + 8 * r] = m[r];
+        to->l[warp][g + 8 * r] = l[r];
+    }
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *of = s[2 * n + i / 2] + i % 2 * 2;
+            w[n][i] = half_pair<B16>(of[0], of[1]);
+        }
+#pragma unroll 1
+    for (int piece0 = 0; piece0 < pieces::n; piece0 += pieces::n_at_a_time)
+        sum_values<B16, HEAD, PAGED>(p, w, piece0, to);
 }
 
 // ---- a segment ---------------------------------------------------------------------------------
@@ -251,8 +320,8 @@ template <int HEAD> FXI_DEVICE void parts_merge(const tile_job &j, part_sums<HEA
 }
 
 template <bool B16, int HEAD>
-FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, uint32_t (*q)[4],
-                               part_sums<HEAD> *s, int segment)
+FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j,
+                               const query_steps<HEAD> &q, part_sums<HEAD> *s, int segment)
 {
     const int g = (int)threadIdx.x % 32 / 4;
     part_job p;
@@ -297,7 +366,8 @@ FXI_DEVICE void attention_law(const fxi_cuda_attn_args &a, unsigned char *shared
     }
     __syncthreads();
     const tile_job &j = room->job;
-    uint32_t q[2 * head_pieces<HEAD>::n_score][4];
+    query_steps<HEAD> q;
+    q.shared = (uint32_t(*)[32][4])(s + 1);
     query_load<B16, HEAD>(a, j, q);
     attend_tile(a, j, [&](int segment) { attend_segment<B16, HEAD>(a, j, q, s, segment); });
 }
@@ -315,7 +385,9 @@ ATTENTION_LAW(f16, false, 64);
 ATTENTION_LAW(f16, false, 80);
 ATTENTION_LAW(f16, false, 96);
 ATTENTION_LAW(f16, false, 128);
+ATTENTION_LAW(f16, false, 256);
 ATTENTION_LAW(bf16, true, 64);
 ATTENTION_LAW(bf16, true, 80);
 ATTENTION_LAW(bf16, true, 96);
 ATTENTION_LAW(bf16, true, 128);
+ATTENTION_LAW(bf16, true, 256);

@@ -145,17 +145,17 @@ template <bool B16> FXI_DEVICE void linear_many(const fxi_cuda_linear_args &a)
         many_rows<B16>(a, j, panel);
 }
 
-#define LINEAR_LAW(name, B16)                                 \
-    FXI_KERNEL(linear_##name##_few, linear, FEW_WARPS * 32)   \
-    {                                                         \
-        __shared__ float part[FEW_WARPS][16][8];              \
-        linear_few<B16>(a, part);                             \
-    }                                                         \
-    FXI_CUDA_KERNEL(fxi_cuda_linear_##name##_few);            \
-    FXI_KERNEL(linear_##name##_many, linear, MANY_WARPS * 32) \
-    {                                                         \
-        linear_many<B16>(a);                                  \
-    }                                                         \
+#define LINEAR_LAW(name, B16)                                        \
+    FXI_KERNEL(linear_##name##_few, linear, FEW_WARPS * 32)          \
+    {                                                                \
+        __shared__ float part[FEW_WARPS][16][8];                     \
+        linear_few<B16>(a, part);                                    \
+    }                                                                \
+    FXI_CUDA_KERNEL(fxi_cuda_linear_##name##_few);                   \
+    FXI_KERNEL_FOR(linear_##name##_many, linear, MANY_WARPS * 32, 3) \
+    {                                                                \
+        linear_many<B16>(a);                                         \
+    }                                                                \
     FXI_CUDA_KERNEL(fxi_cuda_linear_##name##_many)
 
 LINEAR_LAW(f16, false);

@@ -104,7 +104,8 @@ static void check_law_layer(plan p)
 static void test_linear_layers_keep_their_order(void **state)
 {
     (void)state;
-    static const int shapes[][3] = {{37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}};
+    static const int shapes[][3] = {
+        {37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}, {4640, 17, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         check_law_layer((plan){FXI_F16, shapes[s][0], shapes[s][1], shapes[s][2]});
         check_law_layer((plan){FXI_BF16, shapes[s][0], shapes[s][1], shapes[s][2]});
@@ -126,7 +127,7 @@ static void test_few_and_many_are_kernels_of_their_own(void **state)
 
 // ---- attention ---------------------------------------------------------------------------------
 
-enum { MAX_HEAD = 128 };
+enum { MAX_HEAD = 256 };
 
 // One query row: its sequence, head, and the positions it attends to.
 typedef struct law_row {
@@ -310,6 +311,14 @@ static void test_attention_keeps_its_order(void **state)
          .n_seq = 1,
          .window = 20,
          .both_ways = true},
+        {.head_dim = 256,
+         .n_head = 2,
+         .n_kv_head = 1,
+         .type = FXI_F16,
+         .n_tok = 5,
+         .n_seq = 2,
+         .pos = {130, 0},
+         .softcap = 4},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         batch_shape s = shapes[i];

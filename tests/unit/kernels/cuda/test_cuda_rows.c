@@ -272,7 +272,7 @@ static void test_logits_are_finished_as_by_ref(void **state)
 static void test_the_first_of_the_largest_is_best(void **state)
 {
     (void)state;
-    enum { N = 1000, ROWS = 5 };
+    enum { N = 1000, ROWS = 6 };
     float *y = random_floats((size_t)ROWS * N, EVEN, 1);
     int32_t best[ROWS];
     y[0 * N + 999] = 2;
@@ -280,9 +280,10 @@ static void test_the_first_of_the_largest_is_best(void **state)
     y[2 * N + 5] = NAN;
     y[3 * N + 512] = -INFINITY;
     for (int i = 0; i < N; i++) y[4 * N + i] = -7;
+    y[5 * N + 18] = 3; // in the second half of a warp
     fxi_cuda_argmax_args a = {.y = y, .n_row = ROWS, .n = N, .best = best};
     launch(FXI_CUDA_ARGMAX, &a);
-    static const int32_t want[ROWS] = {999, 33, -1, -1, 0};
+    static const int32_t want[ROWS] = {999, 33, -1, -1, 0, 18};
     for (int row = 0; row < ROWS; row++) assert_int_equal(best[row], want[row]);
     free(y);
 }
