@@ -443,6 +443,12 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 // finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
 
+// Has `fn` called on the engine's thread after each step, once the events of all requests in it
+// have come: what they cause, such as waking other threads, can be done once for all of them. It
+// must not block. One at a time; fn NULL: none. When this returns, the function set before is not
+// running and will not be called again. Not from a callback.
+void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud);
+
 // Forgets every recorded prefix that no sequence uses, kept ones too, before the next step, and
 // returns the memory to the system.
 void fx_clear_cache(fx_engine *eng);

@@ -28,6 +28,14 @@ const fx_model_info *fx_engine_info(const fx_engine *eng)
     return &eng->info;
 }
 
+void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud)
+{
+    pthread_mutex_lock(&eng->step_mu);
+    eng->on_step = fn;
+    eng->on_step_ud = ud;
+    pthread_mutex_unlock(&eng->step_mu);
+}
+
 void fx_tokens_free(fx_tokens *t)
 {
     free(t->id);

@@ -79,6 +79,10 @@ struct fx_engine {
     struct fxi_reader *reader; // [max_seq] scratch of prompts.c
     pthread_t thread;
 
+    pthread_mutex_t step_mu;   // held while on_step runs
+    void (*on_step)(void *ud); // guarded by step_mu
+    void *on_step_ud;
+
     _Atomic uint64_t budget_bytes; // the budget requested last; opt.kv_memory_bytes is in effect
 
     // guarded by mu

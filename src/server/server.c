@@ -193,6 +193,8 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
+    fxi_http_wake_pending(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
@@ -237,6 +239,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .refuse_excess = srv->opt.refuse_excess};
+    fx_engine_on_step(eng, fxi_http_wake_pending, srv);
     srv->eng = eng; // publishes the rest
 }
 

@@ -55,6 +55,9 @@ struct fx_engine {
     int n_open;     // tokens that "gate" requests may emit
     fake_counts counts;
     fake_seen seen;
+    pthread_mutex_t step_mu; // guards:
+    void (*on_step)(void *ud);
+    void *on_step_ud;
     char text[FAKE_N_TEXT][FAKE_TEXT_BYTES]; // of what was submitted
 };
 
@@ -284,6 +287,15 @@ static void sleep_locked(fx_engine *e, double until_s)
     pthread_cond_timedwait(&e->cond, &e->mu, &t);
 }
 
+static void tell_step(fx_engine *e)
+{
+    pthread_mutex_lock(&e->step_mu);
+    is_own = false;
+    if (e->on_step) e->on_step(e->on_step_ud);
+    is_own = true;
+    pthread_mutex_unlock(&e->step_mu);
+}
+
 static void *engine_main(void *ud)
 {
     fx_engine *e = ud;
@@ -299,6 +311,7 @@ static void *engine_main(void *ud)
         bool cancelled = r->cancelled, closing = e->closing;
         pthread_mutex_unlock(&e->mu);
         bool over = step(r, cancelled, closing);
+        tell_step(e);
         pthread_mutex_lock(&e->mu);
         if (over) remove_locked(e, r);
     }
@@ -318,6 +331,7 @@ fx_engine *fake_engine_new(void)
         .name = "fake", .n_vocab = N_VOCAB, .bos_id = BOS, .eos_id = -1, .ctx_tok = CTX};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
+    pthread_mutex_init(&e->step_mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&e->cond, &attr);
@@ -337,7 +351,16 @@ void fx_engine_close(fx_engine *e)
     pthread_cond_destroy(&e->cond);
     pthread_cond_destroy(&e->release);
     pthread_mutex_destroy(&e->mu);
+    pthread_mutex_destroy(&e->step_mu);
     free(e);
+}
+
+void fx_engine_on_step(fx_engine *e, void (*fn)(void *ud), void *ud)
+{
+    pthread_mutex_lock(&e->step_mu);
+    e->on_step = fn;
+    e->on_step_ud = ud;
+    pthread_mutex_unlock(&e->step_mu);
 }
 
 const fx_model_info *fx_engine_info(const fx_engine *e)

@@ -76,7 +76,7 @@ void fxi_clients_leave_locked(fx_engine *eng, fxi_group *g)
 void fxi_clients_collect(fx_engine *eng, fxi_group *g)
 {
     fxi_client *c = g->client;
-    uint64_t least;
+    uint64_t least = 0;
     pthread_mutex_lock(&eng->mu);
     if (!c->n_collected && find_least_locked(eng, &least) && c->served < least) c->served = least;
     c->n_collected++;

@@ -97,6 +97,13 @@ static void compute_step(fx_engine *eng)
     if (!eng->running.head) end_decided(eng, &eng->waiting); // one may have failed to start
 }
 
+static void tell_step(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->step_mu);
+    if (eng->on_step) eng->on_step(eng->on_step_ud);
+    pthread_mutex_unlock(&eng->step_mu);
+}
+
 bool fxi_turn_run(fx_engine *eng)
 {
     collect_new(eng);
@@ -111,6 +118,7 @@ bool fxi_turn_run(fx_engine *eng)
         compute_step(eng);
     else
         fxi_idle_act(eng);
+    tell_step(eng);
     fxi_inbox_publish(eng);
     return busy;
 }
@@ -132,4 +140,5 @@ void fxi_turn_end_all(fx_engine *eng, fx_finish why)
     end_decided(eng, &eng->running);
     finish_all(&eng->waiting, why);
     end_decided(eng, &eng->waiting);
+    tell_step(eng);
 }

@@ -88,6 +88,9 @@ struct fxi_server {
     bool closing;         // guarded by mu
 
     pthread_mutex_t log_mu;
+
+    // The engine's thread's own: jobs to wake once its step is over, in the order of their events.
+    fxi_http_job *pending, **pending_tail;
 };
 
 // ---- job.c: one HTTP request ------------------------------------------------------------------
@@ -156,6 +159,10 @@ struct fxi_http_job {
     uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
 
+    // The engine's thread's own.
+    fxi_http_job *next_pending;
+    bool is_pending;
+
     // Guarded by mu.
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
@@ -178,6 +185,9 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
+// Wakes the connections of all jobs that have got something to send. ud: the server. After each
+// step, on the engine's thread.
+void fxi_http_wake_pending(void *ud);
 // Takes up to max bytes of a stream. job.mu is held.
 size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.

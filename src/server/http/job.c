@@ -75,12 +75,47 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
 
 // ---- waking and ending ------------------------------------------------------------------------
 
-static void wake_locked(fxi_http_job *job)
+static void resume_locked(fxi_http_job *job)
 {
-    job->last_out_s = fxi_now_s();
     if (!job->suspended) return;
     job->suspended = false;
     MHD_resume_connection(job->conn);
+}
+
+static void wake_locked(fxi_http_job *job)
+{
+    job->last_out_s = fxi_now_s();
+    resume_locked(job);
+}
+
+// A step brings a token to each stream. Their connections are woken together when it is over, so
+// that the I/O threads find all of them at once instead of waking up for each. While a connection
+// is suspended, the server is there.
+static void wake_after_step_locked(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    job->last_out_s = fxi_now_s();
+    if (!job->suspended || job->is_pending) return;
+    atomic_fetch_add(&job->refs, 1);
+    job->is_pending = true;
+    job->next_pending = NULL;
+    *(srv->pending ? srv->pending_tail : &srv->pending) = job;
+    srv->pending_tail = &job->next_pending;
+}
+
+void fxi_http_wake_pending(void *ud)
+{
+    fxi_server *srv = ud;
+    fxi_http_job *job = srv->pending;
+    srv->pending = NULL;
+    for (fxi_http_job *next; job; job = next) {
+        next = job->next_pending;
+        job->is_pending = false;
+        pthread_mutex_lock(&job->mu);
+        resume_locked(job);
+        pthread_mutex_unlock(&job->mu);
+        fxi_http_job_unref(job);
+    }
 }
 
 // The id of part i. False: there is no such part.
@@ -195,7 +230,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     add_event_locked(part, ev);
     bool failed = !was_ended && job->reply.err.status;
     const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
-    if (has_news && !post_render_locked(job)) wake_locked(job);
+    if (has_news && !post_render_locked(job)) wake_after_step_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (ev->last) fxi_http_job_unref(job);

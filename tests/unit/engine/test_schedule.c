@@ -212,6 +212,46 @@ static void test_nobody_starves(void **state)
     close_here(eng, 4);
 }
 
+// ---- the end of a step -------------------------------------------------------------------------
+
+typedef struct step_seen {
+    int n_call, n_tok; // of both streams, when it was called last
+} step_seen;
+
+static void see_step(void *ud)
+{
+    step_seen *s = ud;
+    s->n_call++;
+    s->n_tok = c[0].choice[0].n_tok + c[1].choice[0].n_tok;
+}
+
+// The function set by fx_engine_on_step is called once in each turn, behind all events of it, also
+// when the engine ends; never again once it has been taken back.
+static void test_the_end_of_a_step_is_told(void **state)
+{
+    (void)state;
+    step_seen seen = {0}, other = {0};
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8});
+    fx_engine_on_step(eng, see_step, &seen);
+    submit(eng, 0, 5, 50, 0);
+    submit(eng, 1, 5, 50, 0);
+    for (int i = 1; i <= 5; i++) {
+        turns(eng, 1);
+        assert_int_equal(seen.n_call, i);
+        assert_int_equal(seen.n_tok, c[0].choice[0].n_tok + c[1].choice[0].n_tok);
+    }
+    assert_true(seen.n_tok >= 6);
+    fx_engine_on_step(eng, see_step, &other);
+    turns(eng, 2);
+    assert_true(seen.n_call == 5 && other.n_call == 2);
+    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    assert_int_equal(other.n_call, 3);
+    fx_engine_on_step(eng, NULL, NULL);
+    turns(eng, 1);
+    assert_int_equal(other.n_call, 3);
+    close_here(eng, 2);
+}
+
 // ---- preemption --------------------------------------------------------------------------------
 
 static uint64_t chunks(const fx_engine *eng, int n)
@@ -519,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_the_first_prompt_gets_half),
         cmocka_unit_test(test_order_and_priority),
         cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_the_end_of_a_step_is_told),
         cmocka_unit_test(test_victims),
         cmocka_unit_test(test_the_cheaper_way),
         cmocka_unit_test(test_what_stays_in_memory_is_not_swapped),
