@@ -363,22 +363,21 @@ VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_pre
 // ---- Events, for routers that follow what is cached where
 
 typedef enum vt_event_kind {
-    VT_EVENT_RECORDED = 0,    // the tokens of a block were recorded; again, with more of them, when
-                              // a block that was not full is continued
-    VT_EVENT_EVICTED,         // the block is gone, and all that it held
-    VT_EVENT_FORKED,          // a sequence was forked after n_tok tokens
-    VT_EVENT_WINDOW_EVICTED,  // the block stays, but what it held for windows and states is gone
-    VT_EVENT_WINDOW_RECORDED, // `lacks` of a block has changed: some of that was recorded again
+    VT_EVENT_RECORDED = 0,   // the tokens of a block were recorded; again, with more of them, when
+                             // a block that was not full is continued
+    VT_EVENT_EVICTED,        // the block is gone, and all that it held
+    VT_EVENT_FORKED,         // a sequence was forked after n_tok tokens
+    VT_EVENT_WINDOW_EVICTED, // the block stays, but what it held for windows and states is gone
+    VT_EVENT_WINDOW_RECORDED // some of that was recorded again: `lacks` has fewer bits
 } vt_event_kind;
 
 // No tokens: a block is named by `id`, which grows with each new node of the tree.
 //
-// `lacks` says for which groups a block has not all that a sequence needs of it to begin at its
-// end: bit g is set if chunks of group g are missing, of a window as far as it lies in the block,
-// or of the state at its end. No match ends with a block that lacks anything. One can end with a
-// block that lacks nothing if, in addition, no block above it lacks the window's rows: that is
-// sure if those that hold the last window_tok - 1 tokens lack nothing for that group. Without
-// windows and states it is always 0.
+// `lacks` has bit g set if a block does not hold all that a sequence which begins at its end needs
+// from it in group g: the rows within the group's window, or the state. No match can end with such
+// a block. A match can end with a block where `lacks` is 0, if bit g is also clear, for each window
+// of a group g, in the blocks above that hold the last window_tok - 1 tokens. Without windows and
+// states `lacks` is always 0.
 typedef struct vt_event {
     uint64_t number; // counts all events from 0: a gap means that some were overwritten
     vt_event_kind kind;

@@ -73,7 +73,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     return st;
 }
 
-static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
+static VTI_COLD vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
 {
     vt_manager *m = s->m;
     uint32_t copy;
@@ -87,7 +87,7 @@ static vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail
 }
 
 // By the contract of extend, no later work reads the sequence until it does.
-static vt_status device_lets_go(vt_seq *s)
+static VTI_COLD vt_status device_lets_go(vt_seq *s)
 {
     bool is_passed;
     if (!s->tail_asked) VT_TRY(vti_fence_take(s->m, s->span));
@@ -105,10 +105,11 @@ static vt_status tail_make_writable(vt_seq *s, uint32_t group)
     uint32_t p = vti_group_whole(gr, s->len_tok);
     size_t tail_bytes = vti_group_tail_bytes(gr, s->len_tok);
     if (gr->is_state || tail_bytes == 0 || p < l->front) return VT_OK;
-    if (vti_pset_state(&m->pset, l->at[p]) == VT_CHUNK_OWNED)
-        return vti_lane_unguard(m, s->span, group, p);
-    VT_TRY(device_lets_go(s));
-    return replace_tail(s, group, p, tail_bytes);
+    if (VTI_RARE(vti_pset_state(&m->pset, l->at[p]) != VT_CHUNK_OWNED)) {
+        VT_TRY(device_lets_go(s));
+        return replace_tail(s, group, p, tail_bytes);
+    }
+    return vti_lane_unguard(m, s->span, group, p);
 }
 
 // ---- Growing
@@ -122,7 +123,7 @@ static bool is_backed(const vt_seq *s, uint32_t len_tok)
 }
 
 // Takes back jobs on the way, and backs what they have not.
-static vt_status back_cold(vt_seq *s, uint32_t len_tok)
+static VTI_COLD vt_status back_cold(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     vti_jobs_take(m);
@@ -143,7 +144,7 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     vti_lane *l = &s->span->lane[group];
     size_t from = vti_group_bytes(gr, s->len_tok), to = vti_group_bytes(gr, len_tok);
     if (s->len_tok == 0) from = l->n_owned * gr->slice_bytes;
-    if (from >= l->dirty_end || from >= to) return VT_OK;
+    if (!VTI_RARE(from < l->dirty_end && from < to)) return VT_OK;
     size_t end = vti_group_chunks(gr, len_tok) * gr->slice_bytes; // not beyond the tail
     if (end > l->dirty_end) end = l->dirty_end;
     vt_status st = vti_lane_zero(s->m, s->span, group, from, end);
@@ -155,23 +156,23 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
 static vt_status lane_make_ready(vt_seq *s, uint32_t group)
 {
     const vti_lane *l = &s->span->lane[group];
-    if (l->held1 > l->n_owned) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
+    if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
     return tail_make_writable(s, group);
 }
 
-vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
+VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     uint32_t n_more = 0;
-    if (len_tok > m->geo.max_tok || vti_seq_is_away(s)) return VT_EINVAL;
-    if (s->span->is_lost) return VT_EDEVICE;
+    if (VTI_RARE(len_tok > m->geo.max_tok || vti_seq_is_away(s))) return VT_EINVAL;
+    if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         VT_TRY(lane_make_ready(s, g));
         n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
     }
     bool is_ready = n_more == 0 || is_backed(s, len_tok);
-    if (!is_ready) VT_TRY(back_cold(s, len_tok));
-    if (s->span->is_lost) return VT_EDEVICE; // by a job that has come back meanwhile
+    if (VTI_RARE(!is_ready)) VT_TRY(back_cold(s, len_tok));
+    if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE; // by a job that has come back meanwhile
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (need_of(s, g, len_tok) > s->span->lane[g].n_owned)
@@ -188,7 +189,7 @@ static void pass_windows(vt_seq *s)
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         vti_lane *l = &s->span->lane[g];
         uint32_t passed = vti_group_passed(&m->geo.group[g], s->len_tok);
-        if (passed <= l->front) continue;
+        if (!VTI_RARE(passed > l->front)) continue;
         vti_lane_leave(m, s->span, g, passed, l->n_owned);
         s->span->needs_fence = true;
     }
@@ -202,12 +203,12 @@ static vt_status extend_seq(vt_seq *s, uint32_t len_tok)
     return VT_OK;
 }
 
-vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
+VTI_HOT vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
     if (len_tok <= s->len_tok && !vti_seq_is_away(s) && !s->span->is_lost) return VT_OK;
     if (len_tok < s->len_tok) len_tok = s->len_tok;
     vt_status st = extend_seq(s, len_tok);
-    while (st == VT_BUSY && vti_moves_yield(s->m)) st = extend_seq(s, len_tok);
+    while (VTI_RARE(st == VT_BUSY) && vti_moves_yield(s->m)) st = extend_seq(s, len_tok);
     return vti_tally_answer(s->m, st);
 }
 

@@ -31,7 +31,7 @@ vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
     return vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out));
 }
 
-uint64_t vti_seq_live_bytes(const vt_seq *s)
+VTI_HOT uint64_t vti_seq_live_bytes(const vt_seq *s)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
@@ -43,7 +43,7 @@ uint64_t vti_seq_live_bytes(const vt_seq *s)
     return n;
 }
 
-void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
+VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     s->len_tok = len_tok;

@@ -147,23 +147,23 @@ const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)
     return gr;
 }
 
-size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     if (gr->is_state) return len_tok > 0 ? gr->stride_bytes : 0;
     return len_tok * gr->stride_bytes; // cannot overflow: see lay_out_lane
 }
 
-uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return (uint32_t)((vti_group_bytes(gr, len_tok) + gr->slice_bytes - 1) / gr->slice_bytes);
 }
 
-uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return gr->is_state ? 0 : (uint32_t)(vti_group_bytes(gr, len_tok) / gr->slice_bytes);
 }
 
-size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
@@ -175,13 +175,13 @@ uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 
-uint32_t vti_group_front_tok(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT uint32_t vti_group_front_tok(const vti_lane_geo *gr, uint32_t len_tok)
 {
     uint32_t w = gr->window_tok;
     return w > 0 && len_tok >= w ? len_tok + 1 - w : 0;
 }
 
-uint32_t vti_group_passed(const vti_lane_geo *gr, uint32_t len_tok)
+VTI_HOT uint32_t vti_group_passed(const vti_lane_geo *gr, uint32_t len_tok)
 {
     return vti_group_whole(gr, vti_group_front_tok(gr, len_tok));
 }

@@ -155,12 +155,13 @@ typedef struct vti_swap {
 
 // Counters that only grow.
 typedef struct vti_tally {
-    vti_calls calls;
-    uint64_t shortages;
+    uint64_t peak_live; // live bytes at once
+    uint64_t ready_hits, ready_misses;
     uint64_t peak_bytes; // created at once
-    uint64_t peak_live;  // live bytes at once
+    uint64_t shortages;
+    vti_calls calls;
     uint64_t match_calls, match_tok, hit_tok;
-    uint64_t copied_chunks, ready_hits, ready_misses, jobs, job_failures;
+    uint64_t copied_chunks, jobs, job_failures;
     uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
 } vti_tally;
 
@@ -201,15 +202,15 @@ struct vt_seq {
     vt_manager *m;
     vti_span *span;
     uint32_t len_tok;
-    uint64_t live_bytes;   // of its tokens
-    vt_status ahead;       // how the last prepare ended
-    uint32_t ahead_tok;    // prepared, or to be, up to here
-    struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
-    vti_pending pending;
+    uint64_t live_bytes;  // of its tokens
+    vt_status ahead;      // how the last prepare ended
+    uint32_t ahead_tok;   // prepared, or to be, up to here
     vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
+    vti_move *move;       // owned; NULL: it is not on its way
     uint32_t n_swapped;
-    vti_move *move;  // owned; NULL: it is not on its way
-    bool tail_asked; // span->fence is a ticket after all work that may read the tail
+    bool tail_asked;       // span->fence is a ticket after all work that may read the tail
+    struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
+    vti_pending pending;   // last: extend needs what is before
 };
 
 // A chunk that a queued copy reads until the device has passed the ticket.
@@ -234,7 +235,8 @@ struct vt_manager {
     uint32_t n_job_plan;
     bool job_is_lent;
     vti_swap swap;
-    vti_tally tally;
+    uint64_t live_bytes;
+    vti_tally tally; // its first counters, and live_bytes, are extend's
     vt_mapper mapper_kind;
     uint64_t budget_bytes;
     uint64_t reserved_bytes; // of chunks that jobs will create, less those that they destroy first
@@ -243,12 +245,11 @@ struct vt_manager {
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
     uint64_t max_runs; // mappings that the backend allows
-    uint64_t live_bytes;
-    uint64_t now_ms; // of the last vt_step
-    uint64_t n_step; // calls of vt_step
-    uint32_t n_seq;  // sequences alive
-    uint32_t n_lent; // jobs with the mapper
-    vti_loan *loan;  // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
+    uint64_t now_ms;   // of the last vt_step
+    uint64_t n_step;   // calls of vt_step
+    uint32_t n_seq;    // sequences alive
+    uint32_t n_lent;   // jobs with the mapper
+    vti_loan *loan;    // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
     uint32_t first_loan, n_loan, cap_loan;
     uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
     pthread_mutex_t mu;              // guards published

@@ -86,7 +86,7 @@ vt_chunk_state vti_chunk_state(const vti_chunk *c)
     return c->n_user == 1 && c->n_node == 0 ? VT_CHUNK_OWNED : VT_CHUNK_SHARED;
 }
 
-vt_chunk_state vti_pset_state(const vti_pset *ps, uint32_t chunk)
+VTI_HOT vt_chunk_state vti_pset_state(const vti_pset *ps, uint32_t chunk)
 {
     vti_chunk c = vti_pset_chunk(ps, chunk);
     return vti_chunk_state(&c);
@@ -242,7 +242,7 @@ static bool in_pool(const vti_chunk *c)
     return vti_chunk_state(c) == VT_CHUNK_SPARE && c->place == VTI_IN_POOL;
 }
 
-static void pool_enter(vti_class *c, uint32_t chunk)
+static VTI_COLD void pool_enter(vti_class *c, uint32_t chunk)
 {
     vti_chunk *r = record_of(c, chunk);
     r->prev = VTI_NO_CHUNK;
@@ -252,7 +252,7 @@ static void pool_enter(vti_class *c, uint32_t chunk)
     c->n_pool++;
 }
 
-static void pool_leave(vti_class *c, uint32_t chunk)
+static VTI_COLD void pool_leave(vti_class *c, uint32_t chunk)
 {
     const vti_chunk *r = record_of(c, chunk);
     if (r->prev != VTI_NO_CHUNK)
@@ -263,7 +263,7 @@ static void pool_leave(vti_class *c, uint32_t chunk)
     c->n_pool--;
 }
 
-static void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
+static VTI_HOT void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
 {
     vti_class *c = class_naming(ps, chunk);
     vti_chunk *at = record_of(c, chunk);
@@ -274,9 +274,9 @@ static void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
     if (is != VT_CHUNK_ABSENT) c->n_in[is]++;
     c->n_evictable = c->n_evictable - is_evictable(at) + is_evictable(&to);
     bool was_pooled = in_pool(at);
-    if (was_pooled && !in_pool(&to)) pool_leave(c, chunk);
+    if (VTI_RARE(was_pooled && !in_pool(&to))) pool_leave(c, chunk);
     *at = to;
-    if (!was_pooled && in_pool(&to)) pool_enter(c, chunk);
+    if (VTI_RARE(!was_pooled && in_pool(&to))) pool_enter(c, chunk);
 }
 
 void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
@@ -323,7 +323,7 @@ void vti_pset_soil(vti_pset *ps, uint32_t chunk)
 
 // ---- Holders
 
-void vti_pset_user_hold(vti_pset *ps, uint32_t chunk)
+VTI_HOT void vti_pset_user_hold(vti_pset *ps, uint32_t chunk)
 {
     vti_chunk to = vti_pset_chunk(ps, chunk);
     assert(to.is_created);

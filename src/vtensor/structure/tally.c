@@ -1,7 +1,8 @@
 // tally.c - counts what the backend and the public calls return, and the highest figures so far.
 #include "manager.h"
+#include "vtensor/common/try.h"
 
-vt_status vti_tally_answer(vt_manager *m, vt_status st)
+VTI_HOT vt_status vti_tally_answer(vt_manager *m, vt_status st)
 {
     if (vt_is_shortage(st)) m->tally.shortages++;
     return st;

@@ -11,6 +11,7 @@
 //     among idle spans that fit equally well, the next sequence gets the newest: its memory is most
 //     likely in a cache
 #include "vset.h"
+#include "vtensor/common/try.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -174,7 +175,7 @@ void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro)
     count_runs(vs, l, group, was, is);
 }
 
-void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more)
+VTI_HOT void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more)
 {
     int64_t bytes = more * (int64_t)vs->geo->group[group].chunk_bytes;
     sp->lane[group].n_warm = (uint32_t)((int64_t)sp->lane[group].n_warm + more);
@@ -195,7 +196,7 @@ uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
     return first;
 }
 
-uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
+VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
     uint32_t n = 0;
     for (uint32_t p = first; p < end; p++) n += l->at[p] == VTI_NO_CHUNK;

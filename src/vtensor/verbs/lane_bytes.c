@@ -117,11 +117,11 @@ vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint
     return first < end ? lane_protect(m, sp, group, first, end, VT_VMM_READ) : VT_OK;
 }
 
-vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)
+VTI_HOT vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin)
 {
     vti_lane *l = &sp->lane[group];
     if (l->guard_end > begin) l->guard_end = begin;
-    if (begin >= l->n_ro) return VT_OK;
+    if (!VTI_RARE(begin < l->n_ro)) return VT_OK;
     VT_TRY(vti_runs_make(m, sp, m->geo.group[group].n_view));
     VT_TRY(lane_protect(m, sp, group, begin, l->n_ro, VT_VMM_WRITE));
     vti_lane_set_ro(&m->vset, sp, group, begin);

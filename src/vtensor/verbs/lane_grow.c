@@ -65,7 +65,7 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
     return st;
 }
 
-void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+VTI_HOT void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
     assert(l->held1 == l->n_owned && end > l->n_owned);
