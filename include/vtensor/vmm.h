@@ -111,6 +111,11 @@ typedef struct vt_vmm_ops {
     vt_status (*map)(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                      vt_vmm_use use);
 
+    // The same for n chunks of one class that need not be neighbours, index[0 .. n), in less time
+    // than n calls of map. May be NULL: then there is nothing to save.
+    vt_status (*map_each)(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
+                          uint64_t n, vt_vmm_use use);
+
     // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ. Makes no page
     // present. VT_NOSPACE: a run had to be parted and the system has no mapping left.
     // Pre: can_protect; whole slices, all mapped with the same access. Work on the device may read

@@ -79,6 +79,15 @@ static vt_status meter_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     return count_call(vmm, FXI_KV_DRV_MAP, start_ns, in->ops->map(in, addr, slice, index, n, use));
 }
 
+static vt_status meter_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
+                                uint64_t n, vt_vmm_use use)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_MAP, start_ns,
+                      in->ops->map_each(in, addr, slice, index, n, use));
+}
+
 static vt_status meter_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 {
     const uint64_t start_ns = fxi_now_ns();
@@ -222,6 +231,7 @@ static const vt_vmm_ops meter_ops = {
     .create = meter_create,
     .destroy = meter_destroy,
     .map = meter_map,
+    .map_each = meter_map_each,
     .protect = meter_protect,
     .unmap = meter_unmap,
     .fetch = meter_fetch,
@@ -255,6 +265,7 @@ vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
         return st;
     }
     if (!m->inner->ops->store) m->ops.store = NULL; // the manager asks whether there is one
+    if (!m->inner->ops->map_each) m->ops.map_each = NULL;
     *out = &m->vmm;
     return VT_OK;
 }

@@ -21,7 +21,7 @@
 
 // Tokens that a slice holds at least, unless the caller says how many.
 #define SPLIT_SLICE_TOK  32
-#define PACKED_SLICE_TOK 16
+#define PACKED_SLICE_TOK 8
 
 // Part of the budget that released memory may keep before it goes back to the system.
 #define SPARE_SHARE 16

@@ -109,6 +109,13 @@ static vt_status paper_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     return VT_OK;
 }
 
+// Access is set once for all of them.
+static vt_status paper_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
+                                uint64_t n, vt_vmm_use use)
+{
+    return paper_map(vmm, addr, slice, index[0], n, use);
+}
+
 static vt_status paper_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 {
     (void)addr, (void)size_bytes, (void)use;
@@ -221,6 +228,7 @@ static const vt_vmm_ops paper_ops = {
     .create = paper_create,
     .destroy = paper_destroy,
     .map = paper_map,
+    .map_each = paper_map_each,
     .protect = paper_protect,
     .unmap = paper_unmap,
     .fetch = paper_fetch,

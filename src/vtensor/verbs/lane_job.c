@@ -18,6 +18,8 @@
 
 #include "vtensor/common/try.h"
 
+enum { MAP_AT_ONCE = 64 }; // chunks
+
 // What run_step works with. Fields of the manager that never change, and the job.
 typedef struct job_run {
     const vt_manager *m;
@@ -57,17 +59,36 @@ static vt_status unmap_some(job_run *r, uint32_t view, uint32_t n)
                      ops->unmap(r->m->vmm, addr_of(r, view, r->begin), n * r->gr->slice_bytes));
 }
 
+// Maps the run of neighbours that begins with plan[i].
+static vt_status map_run(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use, uint32_t *n)
+{
+    const vt_vmm_ops *ops = r->m->vmm->ops;
+    *n = plan_run(r, i);
+    return ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, *n, use);
+}
+
+// Maps what follows from plan[i] on with the same access, as much as one call takes.
+static vt_status map_batch(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use, uint32_t *n)
+{
+    const vt_vmm_ops *ops = r->m->vmm->ops;
+    const vti_plan *plan = r->job->plan;
+    uint64_t index[MAP_AT_ONCE];
+    for (*n = 0; *n < MAP_AT_ONCE && i + *n < r->end; ++*n) {
+        if (plan[i + *n].is_read != plan[i].is_read) break;
+        index[*n] = plan[i + *n].chunk;
+    }
+    return ops->map_each(r->m->vmm, addr_of(r, view, i), view, index, *n, use);
+}
+
 // *n_mapped: of the portion.
 static vt_status map_some(job_run *r, uint32_t view, uint32_t *n_mapped)
 {
-    const vt_vmm_ops *ops = r->m->vmm->ops;
+    const bool batches = r->m->vmm->ops->map_each != NULL;
     *n_mapped = 0;
     for (uint32_t i = r->begin, n; i < r->end; i += n) {
-        n = plan_run(r, i);
-        vt_vmm_use use = r->job->plan[i].is_read ? VT_VMM_READ : r->job->use;
-        VT_TRY(note_call(
-            r, &r->job->calls.map_calls,
-            ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, n, use)));
+        const vt_vmm_use use = r->job->plan[i].is_read ? VT_VMM_READ : r->job->use;
+        VT_TRY(note_call(r, &r->job->calls.map_calls,
+                         batches ? map_batch(r, view, i, use, &n) : map_run(r, view, i, use, &n)));
         *n_mapped += n;
     }
     return VT_OK;

@@ -340,8 +340,10 @@ static void test_what_stays_in_memory_is_not_swapped(void **state)
     (void)state;
     static int32_t tok[200];
     for (int i = 0; fxi_kv_manager_name(i); i++) {
-        fx_engine *eng = open_single((fx_options){
-            .n_thread = 1, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        fx_engine *eng = open_single((fx_options){.n_thread = 1,
+                                                  .swap_bytes = 16 << 20,
+                                                  .kv_memory_bytes = 8 << 20,
+                                                  .kv_manager = fxi_kv_manager_name(i)});
         for (int t = 0; t < 200; t++) tok[t] = 3 + (t * 31) % 310;
         client_init(&c[0], eng, tok, 200, 30);
         assert_int_equal(client_submit(&c[0], NULL), FX_OK);
@@ -383,8 +385,10 @@ static void test_the_rate_of_the_swap_is_measured(void **state)
     (void)state;
     int n_tested = 0;
     for (int i = 0; fxi_kv_manager_name(i); i++) {
-        fx_engine *eng = open_single((fx_options){
-            .n_thread = 1, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        fx_engine *eng = open_single((fx_options){.n_thread = 1,
+                                                  .swap_bytes = 16 << 20,
+                                                  .kv_memory_bytes = 8 << 20,
+                                                  .kv_manager = fxi_kv_manager_name(i)});
         const fxi_kv_ops *real = eng->kv->ops;
         fxi_kv_ops ops = *real;
         submit(eng, 0, 100, 60, 0);
@@ -413,8 +417,10 @@ static void test_a_copy_takes_its_share(void **state)
 {
     (void)state;
     for (int i = 0; fxi_kv_manager_name(i); i++) {
-        fx_engine *eng = open_single((fx_options){
-            .n_thread = 2, .swap_bytes = 16 << 20, .kv_manager = fxi_kv_manager_name(i)});
+        fx_engine *eng = open_single((fx_options){.n_thread = 2,
+                                                  .swap_bytes = 16 << 20,
+                                                  .kv_memory_bytes = 8 << 20,
+                                                  .kv_manager = fxi_kv_manager_name(i)});
         assert_true(eng->copy_share == (fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 0.5 : 1));
         submit(eng, 0, 100, 60, 0);
         submit(eng, 1, 100, 60, 0);

@@ -12,7 +12,7 @@
 //
 //   reserve    cuMemAddressReserve
 //   create     cuMemCreate, a handle for each slice; its bytes are not promised to be zero
-//   map        cuMemMap for each handle, cuMemSetAccess once for the run
+//   map        cuMemMap for each handle, cuMemSetAccess once for the run; so does map_each
 //   protect    cuMemSetAccess
 //   unmap      cuMemUnmap once for the run
 //   fetch      maps the slice in a window and copies from there
@@ -189,6 +189,20 @@ static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t 
     return vti_cuda_leave(c, &scope, st);
 }
 
+static vt_status cuda_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
+                               uint64_t n, vt_vmm_use use)
+{
+    vti_cuda *c = vti_cuda_of(vmm);
+    for (uint64_t i = 0; i < n; i++) vti_cuda_assert_class(c, index[i], 1);
+    const vt_vmm_class *cls = vti_cuda_class(c, index[0]);
+    assert(slice < cls->n_slice && addr % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_map_each(c, addr, slice, index, n, use);
+    if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
+    return vti_cuda_leave(c, &scope, st);
+}
+
 static vt_status cuda_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 {
     vti_cuda *c = vti_cuda_of(vmm);
@@ -289,6 +303,7 @@ static const vt_vmm_ops cuda_ops = {
     .create = cuda_create,
     .destroy = cuda_destroy,
     .map = cuda_map,
+    .map_each = cuda_map_each,
     .protect = cuda_protect,
     .unmap = cuda_unmap,
     .fetch = vti_cuda_fetch,

@@ -159,6 +159,8 @@ void vti_cuda_chunks_close(vti_cuda *c); // releases whatever is left
 VT_NODISCARD vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr);
 VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
                                     uint64_t n, vt_vmm_use use);
+VT_NODISCARD vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice,
+                                         const uint64_t *index, uint64_t n, vt_vmm_use use);
 VT_NODISCARD vt_status vti_cuda_protect(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes,
                                         vt_vmm_use use);
 VT_NODISCARD vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes);

@@ -126,6 +126,33 @@ static void test_access_is_set_once_for_a_run(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
+// Chunks that are no neighbours, one of them twice.
+static void test_access_is_set_once_for_many_chunks(void **state)
+{
+    (void)state;
+    static const uint64_t index[] = {5, FAR, 2, 5, 3};
+    enum { N = sizeof index / sizeof *index };
+    assert_ok(vmm->ops->create(vmm, 2, 4));
+    assert_ok(vmm->ops->create(vmm, FAR, 1));
+    for (int i = 0; i < N; i++) {
+        assert_ok(map(0, 1, index[i], 1));
+        memset((void *)place(0), (int)(index[i] % 251), SLICE);
+        assert_ok(unmap(0, 1));
+    }
+    uint64_t maps = standin_calls("cuMemMap"), accesses = standin_calls("cuMemSetAccess");
+    assert_ok(vmm->ops->map_each(vmm, place(2), 1, index, N, VT_VMM_READ));
+    assert_int_equal(standin_calls("cuMemMap") - maps, N);
+    assert_int_equal(standin_calls("cuMemSetAccess") - accesses, 1);
+    assert_int_equal(bytes_mapped(), N * SLICE);
+    for (int i = 0; i < N; i++) {
+        assert_bytes(place(2 + i), (int)(index[i] % 251), SLICE);
+        assert_false(is_writable(place(2 + i)));
+    }
+    assert_ok(unmap(2, N));
+    assert_ok(vmm->ops->destroy(vmm, 2, 4));
+    assert_ok(vmm->ops->destroy(vmm, FAR, 1));
+}
+
 static void test_what_is_not_mapped_faults(void **state)
 {
     (void)state;
@@ -398,6 +425,7 @@ int main(void)
         ON_STANDIN(test_bytes_belong_to_chunk_and_slice),
         ON_STANDIN(test_an_alias_shows_the_same_bytes),
         ON_STANDIN(test_access_is_set_once_for_a_run),
+        ON_STANDIN(test_access_is_set_once_for_many_chunks),
         ON_STANDIN(test_what_is_not_mapped_faults),
         ON_STANDIN(test_classes_have_chunks_of_their_own),
         ON_STANDIN(test_a_write_to_what_is_read_faults),

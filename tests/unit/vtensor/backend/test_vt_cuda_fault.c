@@ -101,6 +101,12 @@ static vt_status try_map(void)
     return map(4, 0, 1, 3);
 }
 
+static vt_status try_map_each(void)
+{
+    static const uint64_t index[] = {1, 3, 2};
+    return vmm->ops->map_each(vmm, place(4), 0, index, 3, VT_VMM_WRITE);
+}
+
 static void create_two(void)
 {
     assert_ok(vmm->ops->create(vmm, 2, 2));
@@ -229,6 +235,7 @@ static const trial trials[] = {
     {"create", nothing, try_create, destroy_far, true},
     {"destroy", create_far, try_destroy, nothing, false},
     {"map", create_two, try_map, unmap_two, true},
+    {"map_each", create_two, try_map_each, unmap_two, true},
     {"protect", nothing, try_protect, write_both, false},
     {"unmap", map_alias, try_unmap, nothing, false},
     {"fetch", nothing, try_fetch, refill, false},

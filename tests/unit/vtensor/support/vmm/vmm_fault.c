@@ -18,6 +18,7 @@ enum {
 
 typedef struct fault {
     vt_vmm vmm;
+    vt_vmm_ops ops; // what the inner backend has
     vt_vmm *inner;
     size_t granularity;     // 0: the inner one's
     pthread_mutex_t mu;     // guards all below
@@ -185,6 +186,12 @@ static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t
     PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
 }
 
+static vt_status fault_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
+                                uint64_t n, vt_vmm_use use)
+{
+    PASS(map_each, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
+}
+
 static vt_status fault_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 {
     PASS(protect, CALL_MAY_LACK_SPACE | CALL_GATED, addr, size_bytes, use);
@@ -270,6 +277,7 @@ static const vt_vmm_ops fault_ops = {
     .create = fault_create,
     .destroy = fault_destroy,
     .map = fault_map,
+    .map_each = fault_map_each,
     .protect = fault_protect,
     .unmap = fault_unmap,
     .fetch = fault_fetch,
@@ -290,7 +298,9 @@ vt_vmm *vt_fault_open(vt_vmm *inner)
 {
     fault *f = calloc(1, sizeof *f);
     if (!f) return NULL;
-    f->vmm.ops = &fault_ops;
+    f->ops = fault_ops;
+    if (!inner->ops->map_each) f->ops.map_each = NULL;
+    f->vmm.ops = &f->ops;
     f->inner = inner;
     pthread_mutex_init(&f->mu, NULL);
     pthread_cond_init(&f->changed, NULL);
