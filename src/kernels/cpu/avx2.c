@@ -60,6 +60,7 @@ static inline v16 vq_as_f32(vq acc)
 
 #define Q_TOK              2
 #define Q_PANELS           1
+#define Q_SMALL_MAX_TOK    4
 #define Q_SMALL_SUMS       2
 #define Q_SMALL_MAX_PANELS 2
 #define Q_CASES(X)         X(1) X(2)

@@ -30,6 +30,7 @@ static inline v16 vq_as_f32(vq acc)
 
 #define Q_TOK              6
 #define Q_PANELS           2
+#define Q_SMALL_MAX_TOK    8
 #define Q_SMALL_SUMS       8
 #define Q_SMALL_MAX_PANELS 4
 #define Q_CASES(X)         X(1) X(2) X(3) X(4) X(5) X(6)

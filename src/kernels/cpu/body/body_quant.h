@@ -1,8 +1,9 @@
 // body_quant.h - linear layers with weights of block types. Written once for every vector unit
 // (cpu.h).
 // Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n from 1
-// to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice, and
-// Q_SMALL_MAX_PANELS, the most panels it is multiplied with at a time; and the integer products:
+// to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice,
+// Q_SMALL_MAX_PANELS, the most panels it is multiplied with at a time, and Q_SMALL_MAX_TOK, 4 or 8,
+// the most tokens that are; and the integer products:
 //   vq                        16 sums of i32
 //   vq_set1(p)                *p in each
 //   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of
@@ -21,8 +22,7 @@
 #include "kernels/cpu/body/body_quant_small.h"
 #include "kernels/cpu/body/body_quant_tile.h"
 
-#define Q_MAX_TOK   384 // blocks of activations that are prepared together
-#define Q_SMALL_TOK 8   // tokens of a small batch: weights are not unpacked to bytes in memory
+#define Q_MAX_TOK 384 // blocks of activations that are prepared together
 
 // Up to this many tokens, weights are read from Q_MAX_PANELS panels at a time, which is faster from
 // memory; with more, from one tile's panels, which stay in the first-level cache.
@@ -35,8 +35,9 @@ typedef struct q_type {
     q_tile_fn *tile;
     void (*unpack_codes)(const uint8_t *code, int n_block, uint8_t *out); // NULL: codes are bytes
     void (*unpack_scales)(const uint8_t *at, size_t bytes, int n_group, q_scales *out);
-    // n_tok: 1, 2 or 4; n_panel: Q_SMALL_PANELS(n_tok) or 1
+    // n_tok: 1, 2, 4 or small_most; n_panel: Q_SMALL_PANELS(n_tok) or 1
     void (*small)(int n_tok, int n_panel, const q_small *c);
+    int small_most;
 } q_type;
 
 // NAME, bits of the two planes, vectors that share a scale, type of 256, has minima, table of
@@ -57,12 +58,12 @@ typedef struct q_type {
     X(MXFP4, 4, 0, 8, 0, 0, fxi_e2m1_values, q_tile_32)
 
 #define Q_SMALL_CASE(T, LO, HI, N, BIG, HAS_MIN, VALUE)                              \
-    case T:                                                                          \
+    if ((T) <= Q_SMALL_MOST(N) && n_tok == (T)) {                                    \
         if (n_panel == 1)                                                            \
             q_small_panels(T, 1, LO, HI, N, BIG, HAS_MIN, VALUE, c);                 \
         else                                                                         \
             q_small_panels(T, Q_SMALL_PANELS(T), LO, HI, N, BIG, HAS_MIN, VALUE, c); \
-        break;
+    }
 
 #define Q_TYPE_FNS(NAME, LO, HI, N, BIG, HAS_MIN, VALUE, TILE)                                    \
     static void unpack_codes_##NAME(const uint8_t *code, int n_block, uint8_t *out)               \
@@ -75,11 +76,10 @@ typedef struct q_type {
     }                                                                                             \
     static void q_small_##NAME(int n_tok, int n_panel, const q_small *c)                          \
     {                                                                                             \
-        switch (n_tok) {                                                                          \
-            Q_SMALL_CASE(1, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
-            Q_SMALL_CASE(2, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
-            Q_SMALL_CASE(4, LO, HI, N, BIG, HAS_MIN, VALUE)                                       \
-        }                                                                                         \
+        Q_SMALL_CASE(1, LO, HI, N, BIG, HAS_MIN, VALUE)                                           \
+        Q_SMALL_CASE(2, LO, HI, N, BIG, HAS_MIN, VALUE)                                           \
+        Q_SMALL_CASE(4, LO, HI, N, BIG, HAS_MIN, VALUE)                                           \
+        Q_SMALL_CASE(8, LO, HI, N, BIG, HAS_MIN, VALUE)                                           \
     }
 
 Q_TYPES(Q_TYPE_FNS)
@@ -88,7 +88,8 @@ Q_TYPES(Q_TYPE_FNS)
     [FXI_##NAME] = {.tile = TILE,                                           \
                     .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME, \
                     .unpack_scales = unpack_scales_##NAME,                  \
-                    .small = q_small_##NAME},
+                    .small = q_small_##NAME,                                \
+                    .small_most = Q_SMALL_MOST(N)},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
@@ -299,7 +300,7 @@ static void run_blocks(const q_layer *l, q_work *work, int p0)
     }
 }
 
-// n tokens (1, 2 or 4) of those prepared, from t on, x the panels from p to end.
+// n tokens (1, 2, 4 or 8) of those prepared, from t on, x the panels from p to end.
 static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n, int p, int end)
 {
     q_small c = {.panel_bytes = l->panel_bytes,
@@ -314,6 +315,7 @@ static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n,
         c.code = codes_at(l, p, 0);
         c.scale = scales_at(l, p, 0);
         c.next = p + m < l->panel1 ? codes_at(l, p + m, 0) : NULL;
+        c.next_scale = c.next ? scales_at(l, p + m, 0) : NULL;
         c.y = l->y + (size_t)(work->t0 + t) * l->ldy + (size_t)p * FXI_PANEL;
         c.n_out = l->w->n_out - p * FXI_PANEL;
         l->type->small(n, m, &c);
@@ -328,7 +330,7 @@ static void run_small(const q_layer *l, q_work *work, int p0)
     for (int p = p0, end; p < l->panel1; p = end) {
         end = l->panel1 - p > Q_SMALL_MAX_PANELS ? p + Q_SMALL_MAX_PANELS : l->panel1;
         for (int t = 0, n; t < work->n_tok; t += n) {
-            n = work->n_tok - t >= 4 ? 4 : work->n_tok - t >= 2 ? 2 : 1;
+            for (n = l->type->small_most; n > work->n_tok - t;) n /= 2;
             run_small_tokens(l, work, t, n, p, end);
         }
     }

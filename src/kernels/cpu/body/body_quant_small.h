@@ -2,12 +2,13 @@
 // go straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
+#define Q_SMALL_TOK      8    // tokens of a small batch
 #define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
 
 // The operands: all of k for P neighbouring panels.
 typedef struct q_small {
-    const uint8_t *code, *scale; // of the first panel; each next one panel_bytes on
-    const uint8_t *next;         // the codes that are read after these, or NULL
+    const uint8_t *code, *scale;      // of the first panel; each next one panel_bytes on
+    const uint8_t *next, *next_scale; // those that are read after these, or NULL
     size_t panel_bytes, scale_bytes;
     const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens
     int n_tok, n_block;
@@ -16,30 +17,43 @@ typedef struct q_small {
     int n_out; // outputs from the first panel on; the last panel may be cut by it
 } q_small;
 
-ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const q_small *c, int b)
+// What is read for block b, `bytes` a block from `here` on and then from `next` on.
+ALWAYS_INLINE const uint8_t *q_small_far(const q_small *c, int b, size_t bytes, const uint8_t *here,
+                                         const uint8_t *next)
+{
+    return b < c->n_block ? here + (size_t)b * bytes
+           : next         ? next + (size_t)(b - c->n_block) * bytes
+                          : here;
+}
+
+// Scales of 256 numbers lie too far apart for the hardware to prefetch them.
+ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const bool BIG, const q_small *c,
+                                    int b)
 {
     const int far = b + Q_PREFETCH_BYTES / (64 * LINES);
-    const uint8_t *at = far < c->n_block ? c->code + (size_t)far * 64 * (size_t)LINES
-                        : c->next        ? c->next + (size_t)(far - c->n_block) * 64 * (size_t)LINES
-                                         : c->code;
+    const uint8_t *at = q_small_far(c, far, 64 * (size_t)LINES, c->code, c->next);
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++)
 #pragma GCC unroll 8
         for (int i = 0; i < LINES; i++)
             __builtin_prefetch(at + (size_t)p * c->panel_bytes + i * 64);
+    if (!BIG) return;
+    at = q_small_far(c, far, c->scale_bytes / 8, c->scale, c->next_scale);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++) __builtin_prefetch(at + (size_t)p * c->panel_bytes);
 }
 
 // The run of N vectors from vector g0 of block b on, which share `scale`.
 ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int HI, const int N,
                                const bool HAS_MIN, const uint8_t *const VALUE, const q_small *c,
                                int b, const int g0, const q_scale *scale,
-                               v16 acc[4][Q_SMALL_MAX_PANELS])
+                               v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS])
 {
     const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
     const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
     const uint8_t *code = c->code + (size_t)b * 64 * (LO + HI);
-    vq sum[4][Q_SMALL_MAX_PANELS];
-#pragma GCC unroll 4
+    vq sum[Q_SMALL_TOK][Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 8
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) sum[t][p] = vq_set1(&tok[t].start[s]);
@@ -49,7 +63,7 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
         for (int p = 0; p < P; p++) {
             vb v = code_vector(LO, HI, VALUE, code + (size_t)p * c->panel_bytes, g0 + i);
             vq_w w = vq_codes(v, Q_WIDE(LO, VALUE));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (int t = 0; t < T; t++) {
                 int32_t x = four_bytes(tok[t].q + in * FXI_Q_BLOCK + 4 * (g0 + i));
                 sum[t][p] = vq_dot(sum[t][p], w, x, Q_WIDE(LO, VALUE));
@@ -58,7 +72,7 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++) {
         v16 offset = scale_offset(scale[p].dw);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int t = 0; t < T; t++) {
             v16 v = times_scale(sum[t][p], scale[p].dw, offset);
             acc[t][p] = v16_fma(v, v16_set1(tok[t].d[in]), acc[t][p]);
@@ -71,9 +85,9 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
 ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const int HI, const int N,
                                  const bool BIG, const bool HAS_MIN, const uint8_t *const VALUE,
                                  const q_small *c, int b, const q_head *head, const uint8_t *at,
-                                 int in, v16 acc[4][Q_SMALL_MAX_PANELS])
+                                 int in, v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS])
 {
-    q_small_prefetch(P, LO + HI, c, b);
+    q_small_prefetch(P, LO + HI, BIG, c, b);
 #pragma GCC unroll 2
     for (int g0 = 0; g0 < 8; g0 += N) {
         q_scale scale[Q_SMALL_MAX_PANELS];
@@ -90,8 +104,8 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
                                   const bool BIG, const bool HAS_MIN, const uint8_t *const VALUE,
                                   const q_small *c)
 {
-    v16 acc[4][Q_SMALL_MAX_PANELS];
-#pragma GCC unroll 4
+    v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 8
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) acc[t][p] = v16_zero();
@@ -104,7 +118,7 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
         for (int in = 0; in < (BIG ? 8 : 1); in++, b++)
             q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, VALUE, c, b, head, at, in, acc);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
@@ -112,8 +126,13 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
                         c->n_out - p * FXI_PANEL);
 }
 
+// The most tokens of types whose runs are N vectors that go over the weights together. The sums of
+// eight tokens lie in memory, which costs less than a second pass where runs are long.
+#define Q_SMALL_MOST(N) ((N) == 8 ? Q_SMALL_MAX_TOK : 4)
+
 // How many panels T tokens are multiplied with at a time.
 #define Q_SMALL_PANELS(T)                                           \
-    ((T) >= Q_SMALL_SUMS                       ? 1                  \
+    ((T) > 4                                   ? 2                  \
+     : (T) >= Q_SMALL_SUMS                     ? 1                  \
      : Q_SMALL_SUMS / (T) < Q_SMALL_MAX_PANELS ? Q_SMALL_SUMS / (T) \
                                                : Q_SMALL_MAX_PANELS)
