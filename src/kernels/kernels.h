@@ -185,6 +185,9 @@ typedef enum fxi_route_norm {
 void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_norm norm,
                        int *expert, float *weight);
 
+// The weight of an expert that every token has: 1 / (1 + expf(-x)).
+float fxi_sigmoid(float x);
+
 // ---- the table ---------------------------------------------------------------------------------
 
 typedef void fxi_linear_fn(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,

@@ -34,3 +34,8 @@ void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_
                                             : sum_weights(logits, expert, n_used, max);
     for (int i = 0; i < n_used; i++) weight[i] = fxi_expf(logits[expert[i]] - max) / sum;
 }
+
+float fxi_sigmoid(float x)
+{
+    return 1 / (1 + fxi_expf(-x));
+}

@@ -119,12 +119,10 @@ FXI_CUDA_KERNEL(fxi_cuda_gather);
 
 // ---- the sum -----------------------------------------------------------------------------------
 
-// exp in double, as on the host. Of the same argument it may differ from the host's in the last bit
-// of the double, which rounding to f32 hides but for one result in 2^28.
 FXI_DEVICE float shared_share(const fxi_cuda_combine_args &a, int row)
 {
     if (!a.shared_gate) return 1;
-    return (float)(1 / (1 + exp(-(double)a.shared_gate[row])));
+    return 1 / (1 + mathf_exp(-a.shared_gate[row])); // fxi_sigmoid
 }
 
 FXI_KERNEL(combine, combine, 256)

@@ -8,7 +8,6 @@
 //
 // A row's result depends on no other row: the products' bits do not depend on how many rows they
 // have, and the sum has one order.
-#include <math.h>
 #include <string.h>
 
 #include "model/host/host.h"
@@ -129,7 +128,7 @@ static void add_weighted(const fxi_host *h, float *sum, float *y, const float *b
 static float shared_weight(const fxi_host *h, int row)
 {
     if (!h->experts->sh_gate.data) return 1;
-    return (float)(1 / (1 + exp(-(double)h->s.sh_gate[row])));
+    return fxi_sigmoid(h->s.sh_gate[row]);
 }
 
 static void combine_row(void *arg, int row)

@@ -64,9 +64,20 @@ static void test_equal_logits_choose_the_first(void **state)
     for (int i = 0; i < 3; i++) assert_true(weight[i] == 1.0f / 3);
 }
 
+static void test_sigmoid_is_near_double(void **state)
+{
+    (void)state;
+    for (int i = -8000; i <= 8000; i++) {
+        const double x = (double)i / 100, want = 1 / (1 + exp(-x)); // of f32's range
+        assert_true(fabs((double)fxi_sigmoid((float)x) - want) <= 1e-5 * want);
+    }
+    assert_true(fxi_sigmoid(0) == 0.5f && fxi_sigmoid(1000) == 1 && fxi_sigmoid(-1000) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sigmoid_is_near_double),
         cmocka_unit_test(test_route_is_near_double),
         cmocka_unit_test(test_equal_logits_choose_the_first),
     };

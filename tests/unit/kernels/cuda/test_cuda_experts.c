@@ -136,7 +136,7 @@ static void host_sum(const sum_data *d, int row, bool has_bias, bool has_shared,
     if (!has_shared) return;
     memcpy(one, d->shared + row * DIM, sizeof one);
     k->add(one, d->shared_bias, DIM);
-    k->add_scaled(y, one, (float)(1 / (1 + exp(-(double)d->gate[row]))), DIM);
+    k->add_scaled(y, one, fxi_sigmoid(d->gate[row]), DIM);
 }
 
 static void check_sum(bool has_bias, bool has_shared)
