@@ -21,21 +21,25 @@
 #define CHOICES(way, rows) \
     .data = "vllm-14-choices", .kind = FXI_FIGURE_BARS, .x = way, .series = "manager", .only = rows
 
+// What the budget holds: a bar for each manager.
+#define WASTE                                                                 \
+    .kind = FXI_FIGURE_STACKS, .x = "manager", .x_label = "",                 \
+    .y = {{"used_percent", "tokens"},       {"reserved_percent", "reserved"}, \
+          {"internal_percent", "internal"}, {"external_percent", "external"}, \
+          {"cached_percent", "prefixes"},   {"spare_percent", "spare"}},      \
+    .y_label = "% of the budget", .settings = "set yrange [0:100]\n"
+
 const fxi_figure fxi_figures[] = {
-    {"vllm-02-waste", .title = "Where the KV memory is (ShareGPT, OPT-13B, full load)",
-     .kind = FXI_FIGURE_STACKS, .x = "manager", .x_label = "",
-     .y = {{"used_percent", "tokens"},
-           {"reserved_percent", "reserved"},
-           {"internal_percent", "internal"},
-           {"external_percent", "external"},
-           {"cached_percent", "prefixes"},
-           {"spare_percent", "spare"}},
-     .y_label = "% of the budget", .settings = "set yrange [0:100]\n"},
+    {"vllm-02-waste", .title = "Where the KV memory is (ShareGPT, OPT-13B, full load)", WASTE},
+    {"vllm-02-real", .title = "Where the KV memory is (Alpaca, a real model, full load)", WASTE},
     {"vllm-12-sharegpt-opt-13b", .title = "ShareGPT, OPT-13B on one A100 40 GB", LATENCY},
     {"vllm-12-sharegpt-opt-66b", .title = "ShareGPT, OPT-66B on four A100 40 GB", LATENCY},
     {"vllm-12-alpaca-opt-13b", .title = "Alpaca, OPT-13B on one A100 40 GB", LATENCY},
     {"vllm-12-alpaca-opt-66b", .title = "Alpaca, OPT-66B on four A100 40 GB", LATENCY},
     {"vllm-13-batch", .title = "Sequences in a step (OPT-13B, all requests at once)",
+     .kind = FXI_FIGURE_BARS, .x = "trace", .x_label = "", .series = "manager",
+     .y = {{"mean_batch", NULL}}, .y_label = "mean batch"},
+    {"vllm-13-real", .data = "vllm-02-real", .title = "Sequences in a step (a real model)",
      .kind = FXI_FIGURE_BARS, .x = "trace", .x_label = "", .series = "manager",
      .y = {{"mean_batch", NULL}}, .y_label = "mean batch"},
     {"vllm-14-parallel", CHOICES("choices", "beams=0"),
