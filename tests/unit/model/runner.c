@@ -10,18 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const variant plain = {"plain", RUNNER_MAX_TOK, 1, 0, NULL};
+static const variant plain = {"plain", RUNNER_MAX_TOK, 1, 0, NULL, NULL};
 static const variant variants[] = {
-    {"one token at a time", 1, 1, 0, NULL},
-    {"chunks of 7", 7, 1, 0, NULL},
-    {"chunks of 16", 16, 2, 0, NULL},
-    {"3 threads", RUNNER_MAX_TOK, 3, 0, NULL},
-    {"3 others beside it", 13, 2, 3, NULL},
-    {"plain C", 11, 1, 1, "ref"},
-    {"AVX2", 9, 2, 1, "avx2"},
-    {"AVX2 VNNI", 9, 1, 1, "avx2-vnni"},
-    {"AVX-512", 9, 1, 1, "avx512"},
-    {"AVX-512 VNNI", 9, 1, 1, "avx512-vnni"},
+    {"one token at a time", 1, 1, 0, NULL, NULL},
+    {"chunks of 7", 7, 1, 0, NULL, NULL},
+    {"chunks of 16", 16, 2, 0, NULL, NULL},
+    {"3 threads", RUNNER_MAX_TOK, 3, 0, NULL, NULL},
+    {"3 others beside it", 13, 2, 3, NULL, NULL},
+    {"a paged cache", 13, 2, 3, NULL, "paged"},
+    {"plain C, a paged cache", 11, 1, 1, "ref", "paged"},
+    {"plain C", 11, 1, 1, "ref", NULL},
+    {"AVX2", 9, 2, 1, "avx2", NULL},
+    {"AVX2 VNNI", 9, 1, 1, "avx2-vnni", NULL},
+    {"AVX-512", 9, 1, 1, "avx512", NULL},
+    {"AVX-512 VNNI", 9, 1, 1, "avx512-vnni", NULL},
 };
 
 static int32_t token(const runner *r, int seq, int i)
@@ -46,7 +48,8 @@ void runner_open(runner *r, runner_model m, const variant *v)
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
     fxi_kv_shape shape = {
         .layout = s->kv, .ctx_tok = s->train_ctx_tok, .max_seq = 8, .budget_bytes = 64 << 20};
-    if (fxi_kv_open("vtensor", &shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
+    const char *manager = v->kv_manager ? v->kv_manager : fxi_kv_manager_name(0);
+    if (fxi_kv_open(manager, &shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
     for (int i = 0; i <= v->n_other; i++)
         assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;

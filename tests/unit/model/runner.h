@@ -12,7 +12,7 @@
 typedef struct variant {
     const char *what;
     int chunk, n_thread, n_other;
-    const char *kernel_path;
+    const char *kernel_path, *kv_manager; // NULL: the best; the first one
 } variant;
 
 typedef struct runner {

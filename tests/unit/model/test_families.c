@@ -1,6 +1,6 @@
 // test_families.c - every family against what its reference implementation computes in F32: logits
 // within and after a prompt, greedy tokens, and the logits after these; and the same bits in every
-// way that a model can be run.
+// way that a model can be run, a paged cache included.
 //
 // vectors/make_model_vectors.py makes the models and the reference. With a cache in F32 all numbers
 // are, so the bound is that of sums in another order. Layers of block types round their activations

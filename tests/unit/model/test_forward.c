@@ -42,7 +42,7 @@ static void test_other_tokens_other_logits(void **state)
 static void test_logits_of_every_token(void **state)
 {
     (void)state;
-    const variant v = {"", N_TOK, 2, RUNNER_OTHERS, NULL};
+    const variant v = {"", N_TOK, 2, RUNNER_OTHERS, NULL, NULL};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         runner r;
         runner_open(&r, models[m], &v);
