@@ -5,7 +5,8 @@
 //
 // The strict reader tolerates what libmicrohttpd does and nobody can see: empty lines before a
 // request; a line that begins with a NUL as an empty one, there and behind trailers; a NUL in place
-// of the CR that ends a line of the head; lone newlines, and any text, behind the sizes of chunks.
+// of the CR that ends a line of the head; a colon and a lone newline for the empty line behind the
+// head; lone newlines, and any text, behind the sizes of chunks.
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -131,6 +132,14 @@ static void skip_empty_lines(reader *r)
     }
 }
 
+// Takes a colon and a newline, which leave in the head what an empty line leaves.
+static bool is_lone_colon(reader *r)
+{
+    if (r->end - r->p < 2 || memcmp(r->p, ":\n", 2) != 0) return false;
+    r->p += 2;
+    return true;
+}
+
 // Up to and with the empty line behind the headers. False: it is not whole, or not valid.
 static bool read_head(reader *r, request_facts *f)
 {
@@ -138,6 +147,7 @@ static bool read_head(reader *r, request_facts *f)
     skip_empty_lines(r);
     if (!next_line(r, &line) || !read_request_line(line, f)) return false;
     for (;;) {
+        if (is_lone_colon(r)) break;
         if (!next_line(r, &line)) return false;
         if (!line.n) break;
         read_header(line, f);

@@ -12,7 +12,8 @@
 // What cannot be seen here MHD refuses itself, with a text that is not JSON, and closes: a header
 // line without a colon, a request line that is none, a length that is not a number (there, 0.9.75
 // sends a second head in place of the body), chunks that are none. What cannot be seen at all: a
-// lone newline between chunks, and a NUL in place of a CR.
+// lone newline between chunks, a NUL in place of a CR, and a line of nothing but a colon that a
+// lone newline ends, which MHD takes for the end of the head.
 #include "server/http/http.h"
 
 #include <string.h>
