@@ -45,7 +45,7 @@ static void keep_open(abuser *a, int fd[N_CONN])
     for (int i = 0; i < N_CONN; i++) {
         if (fd[i] >= 0) continue;
         fd[i] = server_connect(a->srv);
-        if (fd[i] >= 0) a->n_done++;
+        if (fd[i] >= 0) a->n_begun++;
     }
 }
 
@@ -97,7 +97,7 @@ static void garbage(abuser *a)
     while (!a->stop) {
         const int fd = server_connect(a->srv);
         if (fd < 0) continue;
-        send_line(fd, lines[(size_t)(a->n_done++) % (sizeof lines / sizeof *lines)]);
+        send_line(fd, lines[(size_t)(a->n_begun++) % (sizeof lines / sizeof *lines)]);
         pause_ms(1);
         close(fd);
     }
@@ -108,6 +108,7 @@ static void post_body(abuser *a, const fxi_buf *body, bool wait)
     char head[256], reply[4096];
     const int fd = server_connect(a->srv);
     if (fd < 0) return;
+    a->n_begun++;
     const int n = snprintf(head, sizeof head,
                            "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
                            "application/json\r\nContent-Length: %zu\r\n\r\n",
@@ -119,7 +120,6 @@ static void post_body(abuser *a, const fxi_buf *body, bool wait)
             at += (size_t)k;
         }
     if (wait) (void)!recv(fd, reply, sizeof reply, 0);
-    a->n_done++;
     close(fd);
 }
 
@@ -166,7 +166,7 @@ static void slow_readers(abuser *a)
         fd = server_connect(a->srv);
         if (fd < 0) continue;
         send_line(fd, text);
-        a->n_done++;
+        a->n_begun++;
         pause_ms(500);
         close(fd);
     }
@@ -192,7 +192,7 @@ void abuser_start(abuser *a, const abuse *kind, const server *srv)
     a->kind = kind;
     a->srv = srv;
     atomic_init(&a->stop, false);
-    atomic_init(&a->n_done, 0);
+    atomic_init(&a->n_begun, 0);
     const int e = pthread_create(&a->thread, NULL, abuse_main, a);
     if (e) die("thread", strerror(e));
 }

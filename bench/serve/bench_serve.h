@@ -135,7 +135,7 @@ typedef struct abuser {
     const struct abuse *kind;
     const server *srv;
     atomic_bool stop;
-    atomic_int n_done; // connections or requests, so that a test can see that it was there
+    atomic_int n_begun; // connections or requests
     pthread_t thread;
 } abuser;
 
