@@ -48,7 +48,7 @@ function(cuda_on_cpu_library name)
   target_compile_options(${name} PRIVATE ${EMU_FLAGS} ${flags} -fno-threadsafe-statics -Wno-unknown-pragmas
     -include ${EMU_FOLDER}/cuda_on_cpu.h)
   target_compile_definitions(${name} PRIVATE ${L_DEFINES})
-  target_include_directories(${name} PRIVATE ${EMU_FOLDER} ${EMU_FOLDER}/include ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${name} PRIVATE ${EMU_FOLDER} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(${name} PRIVATE -Wl,--no-undefined)
 endfunction()

@@ -18,8 +18,6 @@
 #include "emu_thread.h"
 #include "emu_types.h"
 #include "emu_warp.h"
-#include "include/cuda_bf16.h"
-#include "include/cuda_fp16.h"
 
 // The host's library rounds these otherwise than the device's, so a kernel that used them would
 // give other bits there. Kernels have their own (kernels/cuda).

@@ -65,12 +65,14 @@ static bool is_leaving(const vt_manager *m, uint32_t span, uint32_t group, uint3
 {
     const uint32_t chunk = m->vset.span[span]->lane[group].at[position];
     if (chunk == VTI_NO_CHUNK) return false;
+    const uint32_t n_user = vti_pset_chunk(&m->pset, chunk).n_user;
+    if (n_user == 1) return true; // this span's: no walk, since every step counts this
     uint32_t n = count_loans(m, chunk, 0);
     for (uint32_t i = span; i < m->vset.n_span; i++) {
         const vti_span *sp = m->vset.span[i];
         n += has_given_up(sp, group, position) && sp->lane[group].at[position] == chunk;
     }
-    return n == vti_pset_chunk(&m->pset, chunk).n_user;
+    return n == n_user;
 }
 
 static uint64_t leaving_in_lane(const vt_manager *m, uint32_t span, uint32_t group)
@@ -91,7 +93,8 @@ static uint64_t lent_bytes(const vt_manager *m)
     uint64_t n = 0;
     for (uint32_t i = 0; i < m->n_loan; i++) {
         const uint32_t chunk = m->loan[(m->first_loan + i) % m->cap_loan].chunk;
-        if (count_loans(m, chunk, i) == vti_pset_chunk(&m->pset, chunk).n_user)
+        const uint32_t n_user = vti_pset_chunk(&m->pset, chunk).n_user;
+        if (n_user == 1 || count_loans(m, chunk, i) == n_user)
             n += m->pset.cls[vti_pset_class(&m->pset, chunk)].chunk_bytes;
     }
     return n;
