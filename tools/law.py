@@ -113,13 +113,15 @@ LAW = {
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
     # work is below all: bytes held and threads that work, without a word of HTTP.
     "server/work": ["base/...", "include/flexinfer"],
+    # What the flight recorder holds, as a file for other programs; the bench writes it, too.
+    "server/trace": ["base/...", "include/flexinfer"],
     "server/guard": ["base/...", "include/flexinfer"],
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
