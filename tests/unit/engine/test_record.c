@@ -260,6 +260,43 @@ static void test_a_step_of_decodes_costs_three_events(void **state)
     unthreaded_close(eng);
 }
 
+// What happened to a request as a whole, in order; calls of its caches left out.
+static const char *states_of(const fx_engine *eng, uint64_t request)
+{
+    static fx_record ev[MAX_SEEN];
+    static char text[512];
+    uint64_t first;
+    size_t at = 0;
+    const size_t n = fx_record_copy(eng, 0, ev, MAX_SEEN, &first);
+    text[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ev[i].request == request && ev[i].kind >= FX_RECORD_arrive &&
+            ev[i].kind <= FX_RECORD_preempt)
+            at += (size_t)snprintf(text + at, sizeof text - at, " %s", fx_record_name(ev[i].kind));
+    return text;
+}
+
+static void run_preempted(fxi_preempt_how how, const char *want)
+{
+    fx_engine *eng = open_here((fx_options){.swap_bytes = 16 << 20});
+    prompt p[2] = {make_prompt(0), make_prompt(1)};
+    bool last[2];
+    for (int i = 0; i < 2; i++) submit(eng, fx_request_default(), &p[i], &last[i]);
+    (void)fxi_turn_run(eng);
+    fxi_preempt_group(eng, eng->running.tail, how);
+    for (int i = 0; i < 2; i++) finish(eng, &last[i]);
+    assert_string_equal(states_of(eng, 1), " arrive admit finish");
+    assert_string_equal(states_of(eng, 2), want);
+    unthreaded_close(eng);
+}
+
+static void test_the_ways_of_preemption(void **state)
+{
+    (void)state;
+    run_preempted(FXI_RECOMPUTE, " arrive admit preempt wait admit finish");
+    run_preempted(FXI_SWAP, " arrive admit preempt leave away come admit finish");
+}
+
 static size_t count_kind(const fx_engine *eng, int kind)
 {
     static fx_record ev[1 << 16];
@@ -313,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_the_story_of_a_request),
         cmocka_unit_test(test_a_match_is_noted),
         cmocka_unit_test(test_a_step_of_decodes_costs_three_events),
+        cmocka_unit_test(test_the_ways_of_preemption),
         cmocka_unit_test(test_events_agree_with_the_statistics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
