@@ -592,6 +592,8 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 //   evict       n recorded blocks have made room since the turn before
 //   trim        spare memory went back to the system. took_ns, status
 //   budget      a new budget of n MiB is in effect
+//   memory      mapped_kib, live_kib and shared_kib at the end of a turn that changed one of them:
+//               fx_stats.kv_mapped_bytes and so on, in KiB
 #define FX_RECORDS(X) \
     X(step_begin)     \
     X(step_end)       \
@@ -611,7 +613,8 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
     X(release)        \
     X(evict)          \
     X(trim)           \
-    X(budget)
+    X(budget)         \
+    X(memory)
 
 #define FX_NAME_RECORD(name) FX_RECORD_##name,
 enum { FX_RECORDS(FX_NAME_RECORD) FX_N_RECORD };
@@ -621,8 +624,16 @@ enum { FX_RECORDS(FX_NAME_RECORD) FX_N_RECORD };
 typedef struct fx_record {
     uint64_t at_us;   // by the engine's clock; of a call, its end
     uint64_t request; // its id; 0: of no request in particular
-    uint32_t took_ns; // of a call; 2^32 - 1: that or longer
-    uint32_t n_tok, n;
+    union {
+        uint32_t took_ns; // of a call; 2^32 - 1: that or longer
+        uint32_t mapped_kib;
+    };
+    union {
+        uint32_t n_tok, live_kib;
+    };
+    union {
+        uint32_t n, shared_kib;
+    };
     uint16_t choice;
     uint8_t kind; // FX_RECORD_*
     union {

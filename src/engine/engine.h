@@ -63,7 +63,8 @@ struct fx_engine {
     fxi_model *model;
     fxi_kv *kv;
     fxi_recorder *recorder;          // any thread reads it
-    uint64_t n_evicted;              // as last noted there
+    uint64_t n_evicted;              // as last noted there,
+    fx_record memory;                // and its last event of that kind
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
     int n_waiting_client;            // clients with groups in `waiting`
     uint64_t n_pick, round_at;       // waiting.c

@@ -400,6 +400,7 @@ size_t fx_record_copy(const fx_engine *e, uint64_t from, fx_record *out, size_t 
         {.kind = FX_RECORD_finish, .at_us = 2040, .request = 9, .n_tok = 5, .n = 2, .finish = 1},
         {.kind = FX_RECORD_step_begin, .at_us = 2050, .n_tok = 1, .n = 1},
         {.kind = FX_RECORD_evict, .at_us = 2060, .n = 3},
+        {.kind = FX_RECORD_memory, .at_us = 2060, .mapped_kib = 64, .live_kib = 40},
     };
     const uint64_t n_lost = 7, end = n_lost + sizeof events / sizeof events[0];
     (void)e;

@@ -195,6 +195,7 @@ static void test_an_engine_opens_in_a_viewer(void **state)
     assert_int_equal(count_events(events, "X", "match"), 2);
     assert_int_equal(count_events(events, "X", "fork"), 2);
     assert_int_equal(count_events(events, "X", "step"), 12);
+    assert_true(count_events(events, "C", NULL) >= 12); // live memory grows with each step
     json_decref(doc);
     fxi_buf_free(&b);
 }

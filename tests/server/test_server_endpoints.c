@@ -87,12 +87,14 @@ static void expect_unavailable(const char *path)
 static void test_trace(void **state)
 {
     (void)state;
-    expect_get("/admin/trace", "\"events\":9,\"lost_events\":7},");
+    expect_get("/admin/trace", "\"events\":10,\"lost_events\":7},");
     expect_get("/admin/trace", "\"name\":\"match\",\"ts\":1007.500,\"dur\":2.500,");
     expect_get("/admin/trace", "\"name\":\"step\",\"ts\":1020.000,\"dur\":1000,\"args\":{"
                                "\"tokens\":5,\"sequences\":1,\"generated\":2,\"status\":0}}");
     expect_get("/admin/trace", "\"ts\":2050.000,\"dur\":10,\"args\":{\"tokens\":1,"
                                "\"sequences\":1,\"cut\":true}}");
+    expect_get("/admin/trace",
+               "\"ts\":2060.000,\"args\":{\"mapped\":64,\"live\":40,\"shared\":0}}");
     expect_get("/admin/trace", "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"name\":\"running\","
                                "\"ts\":2040.000,\"cat\":\"request\",\"id\":9}");
 }

@@ -90,6 +90,13 @@ static void put_instant(trace *t, const fx_record *ev)
     put_args(t, ev);
 }
 
+static void put_memory(trace *t, const fx_record *ev)
+{
+    begin_event(t, "C", CALLS, "KV memory, KiB", (double)ev->at_us);
+    ADD(t, ",\"args\":{\"mapped\":%" PRIu32 ",\"live\":%" PRIu32 ",\"shared\":%" PRIu32 "}}",
+        ev->mapped_kib, ev->live_kib, ev->shared_kib);
+}
+
 // ---- requests ----------------------------------------------------------------------------------
 
 // What each kind of event is in the trace.
@@ -116,6 +123,7 @@ static const struct kind_row {
     [FX_RECORD_evict] = {put_instant, NULL},
     [FX_RECORD_trim] = {put_call, NULL},
     [FX_RECORD_budget] = {put_instant, NULL},
+    [FX_RECORD_memory] = {put_memory, NULL},
 };
 
 static const char *state_of(const fx_record *ev)

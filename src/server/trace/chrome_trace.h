@@ -3,6 +3,7 @@
 //
 //     steps       a slice for each forward pass
 //     KV cache    a slice for each call, an instant for what is not timed
+//     KV memory   a counter: mapped, live and shared
 //     requests    for each request a row with its states: waiting, running, leaving, away, coming
 //
 // Times are in microseconds by the engine's clock. It holds numbers and the names of events only.

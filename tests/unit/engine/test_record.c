@@ -144,7 +144,7 @@ static void finish(fx_engine *eng, const bool *last)
     while (!*last) (void)fxi_turn_run(eng);
 }
 
-// All events as one text, times left out.
+// All events as one text. Times are left out, and memory, which depends on the size of pages.
 static const char *story_of(const fx_engine *eng, uint64_t from)
 {
     static fx_record ev[MAX_SEEN];
@@ -157,6 +157,7 @@ static const char *story_of(const fx_engine *eng, uint64_t from)
     for (size_t i = 0; i < n; i++) {
         assert_true(ev[i].at_us > at_us);
         at_us = ev[i].at_us;
+        if (ev[i].kind == FX_RECORD_memory) continue;
         at += (size_t)snprintf(text + at, sizeof text - at, "%d.%d %s %u %u %u\n",
                                (int)ev[i].request, ev[i].choice, fx_record_name(ev[i].kind),
                                ev[i].n_tok, ev[i].n, ev[i].status);
@@ -239,8 +240,9 @@ static void test_a_match_is_noted(void **state)
     unthreaded_close(eng);
 }
 
-// Whatever the number of sequences: one extension of all of them, and the step's begin and end.
-static void test_a_step_of_decodes_costs_three_events(void **state)
+// Whatever the number of sequences: one extension of all of them, the step's begin and end, and
+// the memory after it.
+static void test_a_step_of_decodes_costs_four_events(void **state)
 {
     (void)state;
     enum { N = 8 };
@@ -255,7 +257,7 @@ static void test_a_step_of_decodes_costs_three_events(void **state)
     while (eng->running.n_seq == N) {
         const uint64_t before = count_events(eng);
         (void)fxi_turn_run(eng);
-        if (eng->running.n_seq == N) assert_int_equal(count_events(eng), before + 3);
+        if (eng->running.n_seq == N) assert_int_equal(count_events(eng), before + 4);
     }
     unthreaded_close(eng);
 }
@@ -307,6 +309,16 @@ static size_t count_kind(const fx_engine *eng, int kind)
     return n_kind;
 }
 
+static fx_record last_memory(const fx_engine *eng)
+{
+    static fx_record ev[1 << 16];
+    uint64_t first;
+    size_t n = fx_record_copy(eng, 0, ev, 1 << 16, &first);
+    while (n > 0 && ev[n - 1].kind != FX_RECORD_memory) n--;
+    assert_true(n > 0);
+    return ev[n - 1];
+}
+
 // Budgets change, memory is short: what the statistics count, the events tell.
 static void test_events_agree_with_the_statistics(void **state)
 {
@@ -332,6 +344,10 @@ static void test_events_agree_with_the_statistics(void **state)
     assert_int_equal(count_kind(eng, FX_RECORD_preempt), st.n_preempt_recompute);
     assert_true(count_kind(eng, FX_RECORD_evict) > 0);
     assert_int_equal(count_kind(eng, FX_RECORD_budget), 1);
+    const fx_record memory = last_memory(eng);
+    assert_int_equal(memory.mapped_kib, st.kv_mapped_bytes >> 10);
+    assert_int_equal(memory.live_kib, st.kv_live_bytes >> 10);
+    assert_int_equal(memory.shared_kib, st.kv_shared_bytes >> 10);
     assert_int_equal(count_kind(eng, FX_RECORD_step_begin), st.n_step);
     assert_int_equal(count_kind(eng, FX_RECORD_step_end), st.n_step);
     assert_int_equal(count_kind(eng, FX_RECORD_arrive), N);
@@ -349,7 +365,7 @@ int main(void)
         cmocka_unit_test(test_readers_see_whole_events),
         cmocka_unit_test(test_the_story_of_a_request),
         cmocka_unit_test(test_a_match_is_noted),
-        cmocka_unit_test(test_a_step_of_decodes_costs_three_events),
+        cmocka_unit_test(test_a_step_of_decodes_costs_four_events),
         cmocka_unit_test(test_the_ways_of_preemption),
         cmocka_unit_test(test_events_agree_with_the_statistics),
     };
