@@ -95,12 +95,13 @@ LAW = {
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+    "engine/record": ["include/flexinfer"],
+    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
                      "base/...", "include/flexinfer"],
-    "engine/memory": ["engine/group", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/memory", "engine/group", "engine/sampling", "engine/engine.h", "kv/kv.h",
+    "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/loop": ["engine/memory", "engine/group", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -112,19 +113,21 @@ LAW = {
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
     # work is below all: bytes held and threads that work, without a word of HTTP.
     "server/work": ["base/...", "include/flexinfer"],
+    # What the flight recorder holds, as a file for other programs; the bench writes it, too.
+    "server/trace": ["base/...", "include/flexinfer"],
     "server/guard": ["base/...", "include/flexinfer"],
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/bench": ["cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
+    "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
     "cli/command": ["replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
@@ -144,7 +147,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text"],
+               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "recorder"],
 }
 
 # Files that may call each other in a circle: (files, reason).

@@ -104,6 +104,7 @@ _flexinfer() {
         'bench':--context) return ;;
         'bench':--gen) return ;;
         'bench':--repeat) return ;;
+        'bench':--trace) kind=-f ;;
         'bench':--device) return ;;
         'bench':--gpu-math) words="exact law" ;;
         'bench':--threads | 'bench':-t) return ;;
@@ -287,6 +288,7 @@ _flexinfer() {
                 --context
                 --gen
                 --repeat
+                --trace
                 --csv
                 --json
                 --device

@@ -119,6 +119,7 @@ complete -c flexinfer -n '__flexinfer_runs bench' -l prompt -x -d 'tokens of eac
 complete -c flexinfer -n '__flexinfer_runs bench' -l context -x -d 'tokens in each cache when decoding starts (default: --prompt)'
 complete -c flexinfer -n '__flexinfer_runs bench' -l gen -x -d 'tokens to generate after each prompt'
 complete -c flexinfer -n '__flexinfer_runs bench' -l repeat -x -d 'runs of each batch and length; medians are shown'
+complete -c flexinfer -n '__flexinfer_runs bench' -l trace -r -F -d 'write what the engine did last to FILE, as a Chrome trace for Perfetto'
 complete -c flexinfer -n '__flexinfer_runs bench' -l csv -f -d 'CSV instead of a table'
 complete -c flexinfer -n '__flexinfer_runs bench' -l json -f -d 'one JSON object instead of a table'
 complete -c flexinfer -n '__flexinfer_runs bench' -l device -x -d 'where the model is computed: cpu, or an NVIDIA GPU, cuda:0, cuda:1, .. (default: cpu)'

@@ -86,6 +86,7 @@ typedef struct fx_options {
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
                       // at the earliest; 0: 600; < 0: it keeps them
+    int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -555,6 +556,103 @@ typedef struct fx_details {
 
 // A snapshot, taken at the end of the last step.
 void fx_engine_details(const fx_engine *eng, fx_details *out);
+
+// ---- the flight recorder -----------------------------------------------------------------------
+
+// X(name): what the scheduler and the KV cache do, in the order of a request's life. No event has
+// a text or a token id.
+//
+//   step_begin  a forward pass begins: n sequences compute n_tok tokens
+//   step_end    its results are applied: n_tok tokens were generated. status: of the pass
+//
+// A request has n sequences and a prompt of n_tok tokens. From `arrive` to `finish` its states
+// follow each other:
+//   arrive      it waits for the first time
+//   admit       it runs; its memory is promised
+//   wait        it waits again, without its caches: it was preempted, or found no room after all
+//   leave       its caches are on their way to the swap
+//   away        they are in the swap
+//   come        they are on their way back
+//   finish      its last sequence has ended. finish: of its first one
+//
+//   preempt     the scheduler takes it out of memory, n_tok tokens in the caches of n sequences.
+//               is_swap: to the swap; otherwise they will be computed again
+//
+// A call of the KV cache, for one sequence: took_ns is its time, status its result.
+//   create      an empty cache
+//   match       a cache that begins with n_tok tokens of a recorded prefix
+//   fork        a cache that shares n_tok tokens with another one of the request; of beams, choice
+//               is the one that it goes on from
+//   extend      memory for n_tok tokens in all; with request 0: for one more token of each of n
+//               sequences, of any requests
+//   record      the first n_tok tokens were recorded as a prefix
+//   release     a cache with n_tok tokens is given back
+//
+// Of the whole cache, with request 0:
+//   evict       n recorded blocks have made room since the turn before
+//   trim        spare memory went back to the system. took_ns, status
+//   budget      a new budget of n MiB is in effect
+//   memory      mapped_kib, live_kib and shared_kib at the end of a turn that changed one of them:
+//               fx_stats.kv_mapped_bytes and so on, in KiB
+#define FX_RECORDS(X) \
+    X(step_begin)     \
+    X(step_end)       \
+    X(arrive)         \
+    X(admit)          \
+    X(wait)           \
+    X(leave)          \
+    X(away)           \
+    X(come)           \
+    X(finish)         \
+    X(preempt)        \
+    X(create)         \
+    X(match)          \
+    X(fork)           \
+    X(extend)         \
+    X(record)         \
+    X(release)        \
+    X(evict)          \
+    X(trim)           \
+    X(budget)         \
+    X(memory)
+
+#define FX_NAME_RECORD(name) FX_RECORD_##name,
+enum { FX_RECORDS(FX_NAME_RECORD) FX_N_RECORD };
+#undef FX_NAME_RECORD
+
+// One event. What is not named for its kind is 0.
+typedef struct fx_record {
+    uint64_t at_us;   // by the engine's clock; of a call, its end
+    uint64_t request; // its id; 0: of no request in particular
+    union {
+        uint32_t took_ns; // of a call; 2^32 - 1: that or longer
+        uint32_t mapped_kib;
+    };
+    union {
+        uint32_t n_tok, live_kib;
+    };
+    union {
+        uint32_t n, shared_kib;
+    };
+    uint16_t choice;
+    uint8_t kind; // FX_RECORD_*
+    union {
+        uint8_t status;  // an fx_status
+        uint8_t finish;  // an fx_finish
+        uint8_t is_swap; // 0 or 1
+    };
+} fx_record;
+
+// Copies up to max_n events to out, oldest first, from event number `from` on; all events are
+// numbered from 0. Returns how many; *first is the number of out[0], or of the event to come if
+// there is none. The next call goes on at *first + the number returned. *first > from: the events
+// between have been overwritten (fx_options.n_record). *first < from: the engine has not had that
+// many. Any thread; it holds up neither the engine nor other readers.
+size_t fx_record_copy(const fx_engine *eng, uint64_t from, fx_record *out, size_t max_n,
+                      uint64_t *first);
+
+// "step_begin", ..; "?" for other values. Static.
+const char *fx_record_name(int kind);
 
 // The limits of this machine, as measured: what speeds are compared with.
 typedef struct fx_machine {

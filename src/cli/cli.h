@@ -93,6 +93,7 @@ typedef struct fxi_cli_options {
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
+    const char *trace; // NULL: not given
     // bench replay, bench serve
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given

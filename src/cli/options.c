@@ -75,6 +75,7 @@ static const fxi_opt rows[] = {
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
     {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
     {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
+    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
 

@@ -36,6 +36,24 @@ void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud)
     pthread_mutex_unlock(&eng->step_mu);
 }
 
+// ---- the flight recorder -----------------------------------------------------------------------
+
+size_t fx_record_copy(const fx_engine *eng, uint64_t from, fx_record *out, size_t max_n,
+                      uint64_t *first)
+{
+    return fxi_recorder_copy(eng->recorder, from, out, max_n, first);
+}
+
+const char *fx_record_name(int kind)
+{
+#define RECORD_NAME(name) #name,
+    static const char *const names[] = {FX_RECORDS(RECORD_NAME)};
+#undef RECORD_NAME
+    return kind >= 0 && kind < FX_N_RECORD ? names[kind] : "?";
+}
+
+// ---- tokens ------------------------------------------------------------------------------------
+
 void fx_tokens_free(fx_tokens *t)
 {
     free(t->id);

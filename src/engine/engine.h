@@ -22,6 +22,7 @@
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
 //   sampling/                   from a row of logits to a token
+//   record/                     the flight recorder: what the files above note
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
 // fx_engine marks as guarded by `mu` or constant once open.
@@ -30,6 +31,7 @@
 
 #include "base/fail.h"
 #include "engine/group/group.h"
+#include "engine/record/recorder.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"
 #include "kv/kv.h"
@@ -60,6 +62,9 @@ struct fx_engine {
     struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
+    fxi_recorder *recorder;          // any thread reads it
+    uint64_t n_evicted;              // as last noted there,
+    fx_record memory;                // and its last event of that kind
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
     int n_waiting_client;            // clients with groups in `waiting`
     uint64_t n_pick, round_at;       // waiting.c
@@ -109,6 +114,32 @@ static inline uint64_t fxi_now_us(const fx_engine *eng)
 static inline uint64_t fxi_now_ms(const fx_engine *eng)
 {
     return fxi_now_us(eng) / 1000;
+}
+
+// Notes an event in the flight recorder, with the time.
+static inline void fxi_engine_note(const fx_engine *eng, fx_record ev)
+{
+    ev.at_us = fxi_now_us(eng);
+    fxi_recorder_add(eng->recorder, &ev);
+}
+
+// The same for a call of the KV manager that has just returned st.
+static inline void fxi_engine_note_call(const fx_engine *eng, fx_record ev, fx_status st)
+{
+    const uint64_t ns = eng->kv->last_ns;
+    ev.took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    ev.status = (uint8_t)st;
+    fxi_engine_note(eng, ev);
+}
+
+// An event about the cache of s, which has or had n_tok tokens.
+static inline fx_record fxi_engine_seq_event(int kind, const fxi_seq *s, int n_tok)
+{
+    return (fx_record){.kind = (uint8_t)kind,
+                       .request = s->group->id,
+                       .choice = (uint16_t)s->choice,
+                       .n_tok = (uint32_t)n_tok,
+                       .n = 1};
 }
 
 // open.c

@@ -64,6 +64,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
     FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
+    FX_TRY(check_option("recorded events", o->n_record, 1 << 26, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -189,7 +190,8 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
-    if (!eng->reader) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    eng->recorder = fxi_recorder_make(eng->opt.n_record);
+    if (!eng->reader || !eng->recorder) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
     return fxi_step_make(eng, err);
 }
 
@@ -288,6 +290,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_step_free(eng);
     fxi_clients_free(eng);
     free(eng->reader);
+    fxi_recorder_free(eng->recorder);
     free(eng->end_tok);
     fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);

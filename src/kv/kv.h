@@ -92,6 +92,7 @@ typedef struct fxi_kv_stats {
     uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
     uint64_t max_mapping;    // most of them at once
     uint64_t swapped_bytes;  // in the swap
+    uint64_t n_evicted;      // blocks of recorded prefixes evicted so far
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
@@ -211,6 +212,7 @@ typedef struct fxi_kv_ops {
 struct fxi_kv {
     const fxi_kv_ops *ops;
     fxi_kv_calls calls[FXI_KV_N_OP]; // filled by the inline functions below
+    uint64_t last_ns; // the time of the last call counted there; of several, their sum
 };
 
 // Counts calls of `op` that began at start_ns, the last of which has this status, and returns it.
@@ -220,7 +222,8 @@ static inline fx_status fxi_kv_count_many(fxi_kv *kv, fxi_kv_op op, int n_call, 
     fxi_kv_calls *c = &kv->calls[op];
     c->n_call += (uint64_t)n_call;
     c->n_failure += st != FX_OK;
-    c->ns += fxi_now_ns() - start_ns;
+    kv->last_ns = fxi_now_ns() - start_ns;
+    c->ns += kv->last_ns;
     return st;
 }
 
@@ -319,11 +322,15 @@ static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, con
         const fx_status st = kv->ops->seq_extend_many(kv, s, len_tok, n, n_done);
         return fxi_kv_count_many(kv, FXI_KV_OP_EXTEND, *n_done + (st != FX_OK), start_ns, st);
     }
+    uint64_t sum_ns = 0;
+    fx_status st = FX_OK;
     for (*n_done = 0; *n_done < n; ++*n_done) {
-        const fx_status st = fxi_kv_extend(kv, s[*n_done], len_tok[*n_done]);
-        if (st != FX_OK) return st;
+        st = fxi_kv_extend(kv, s[*n_done], len_tok[*n_done]);
+        sum_ns += kv->last_ns;
+        if (st != FX_OK) break;
     }
-    return FX_OK;
+    kv->last_ns = sum_ns;
+    return st;
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the

@@ -495,6 +495,7 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .n_mapping = st.mappings,
         .max_mapping = st.max_mappings,
         .swapped_bytes = st.swapped_bytes,
+        .n_evicted = st.prefix_evicted,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,
     };

@@ -83,6 +83,22 @@ static void expect_unavailable(const char *path)
     fxi_buf_free(&b);
 }
 
+// What the fake engine's recorder holds.
+static void test_trace(void **state)
+{
+    (void)state;
+    expect_get("/admin/trace", "\"events\":10,\"lost_events\":7},");
+    expect_get("/admin/trace", "\"name\":\"match\",\"ts\":1007.500,\"dur\":2.500,");
+    expect_get("/admin/trace", "\"name\":\"step\",\"ts\":1020.000,\"dur\":1000,\"args\":{"
+                               "\"tokens\":5,\"sequences\":1,\"generated\":2,\"status\":0}}");
+    expect_get("/admin/trace", "\"ts\":2050.000,\"dur\":10,\"args\":{\"tokens\":1,"
+                               "\"sequences\":1,\"cut\":true}}");
+    expect_get("/admin/trace",
+               "\"ts\":2060.000,\"args\":{\"mapped\":64,\"live\":40,\"shared\":0}}");
+    expect_get("/admin/trace", "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"name\":\"running\","
+                               "\"ts\":2040.000,\"cat\":\"request\",\"id\":9}");
+}
+
 static void test_lost_device(void **state)
 {
     (void)state;
@@ -213,6 +229,7 @@ static void test_admin_endpoints_need_an_admin(void **state)
         {"POST", RETAIN, "{\"prompt\":\"a\"}"},
         {"GET", "/admin/budget", NULL},
         {"POST", "/admin/budget", "{\"kv_memory_bytes\":5000}"},
+        {"GET", "/admin/trace", NULL},
         {"POST", "/admin/abort", "{\"id\":\"a\"}"},
         {"POST", "/abort", "{\"id\":\"a\"}"},
         {"GET", "/slots", NULL},
@@ -413,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_trace),
         cmocka_unit_test(test_lost_device),
         cmocka_unit_test(test_what_is_served),
         cmocka_unit_test(test_tokenize),

@@ -4,6 +4,8 @@
 
 #include "cli/cli.h" // defines: fxi_cli_options, fxi_opt_ints
 
+#include <stdio.h>
+
 // One phase at one batch and length. Medians over the repeats; rates are of all sequences together.
 typedef struct fxi_bench_row {
     int batch;
@@ -29,6 +31,12 @@ typedef struct fxi_bench {
 // bench_run.c: fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal
 // came), FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
 fx_status fxi_bench_run(fxi_bench *b, fx_engine *eng, fx_error *err);
+
+// bench_trace.c: --trace. Opens the file before anything is measured; *out is NULL without a path.
+fx_status fxi_bench_open_trace(const char *path, FILE **out, fx_error *err); // error: FX_EIO
+// Writes what the engine did last, as a Chrome trace, and closes the file; NULL is allowed. Without
+// an engine nothing is written. Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_bench_write_trace(const char *path, FILE *f, const fx_engine *eng, fx_error *err);
 
 // bench_limit.c: fills in the limits of all rows, from b->machine.
 void fxi_bench_set_limits(fxi_bench *b);

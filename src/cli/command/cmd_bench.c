@@ -84,14 +84,24 @@ static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
     return fxi_bench_run(b, eng, err);
 }
 
+// With a trace of whatever was run, even where a run failed.
+static fx_status run_traced(fxi_bench *b, fx_error *err)
+{
+    fx_engine *eng = NULL;
+    FILE *trace;
+    const fxi_cli_options with = with_room(b->o);
+    FX_TRY(fxi_bench_open_trace(b->o->trace, &trace, err));
+    fx_status st = fxi_cli_open_generator(&with, &eng, err);
+    if (st == FX_OK) st = run_engine(b, eng, err);
+    const fx_status written =
+        fxi_bench_write_trace(b->o->trace, trace, eng, st == FX_OK ? err : NULL);
+    fx_engine_close(eng);
+    return st == FX_OK ? written : st;
+}
+
 static fx_status measure_all(fxi_bench *b, fx_error *err)
 {
-    fx_engine *eng;
-    const fxi_cli_options with = with_room(b->o);
-    FX_TRY(fxi_cli_open_generator(&with, &eng, err));
-    fx_status st = run_engine(b, eng, err);
-    fx_engine_close(eng);
-    FX_TRY(st);
+    FX_TRY(run_traced(b, err));
     FX_TRY(measure_machine(b, err));
     fxi_bench_set_limits(b);
     return FX_OK;

@@ -78,6 +78,7 @@ fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_e
     FX_TRY(fxi_cli_open(o, out, err));
     if (fx_engine_info(*out)->generates) return FX_OK;
     fx_engine_close(*out);
+    *out = NULL;
     return fxi_fail(err, FX_EINVAL,
                     "%s embeds texts and generates none: start 'flexinfer serve' with it and ask "
                     "/v1/embeddings",

@@ -51,7 +51,9 @@ static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 static bool fork_cache(fx_engine *eng, fxi_seq *s, const fxi_seq *from, int n_tok)
 {
     const bool can = fxi_kv_can(eng->kv, FXI_KV_FORK);
-    if (can && fxi_kv_fork(eng->kv, from->kv, n_tok, &s->kv) != FX_OK) return false;
+    const fx_status st = can ? fxi_kv_fork(eng->kv, from->kv, n_tok, &s->kv) : FX_OK;
+    if (can) fxi_engine_note_call(eng, fxi_engine_seq_event(FX_RECORD_fork, s, n_tok), st);
+    if (st != FX_OK) return false;
     s->n_computed = can ? n_tok : 0;
     s->n_recorded = can ? from->n_recorded : 0;
     return true;

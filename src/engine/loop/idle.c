@@ -5,18 +5,24 @@
 
 #define KEEP_SHARE 16 // trim_spare keeps 1/16 of the budget mapped
 
+static void trim_to(fx_engine *eng, uint64_t keep_bytes)
+{
+    if (!fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) return;
+    const fx_status st = fxi_kv_trim(eng->kv, keep_bytes);
+    fxi_engine_note_call(eng, (fx_record){.kind = FX_RECORD_trim}, st);
+}
+
 // A step, in which the manager takes up what it has put off: memory that a failing device kept.
 static void trim_spare(fx_engine *eng)
 {
     fxi_kv_step(eng->kv, 0, fxi_now_ms(eng));
-    if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
-        (void)fxi_kv_trim(eng->kv, eng->opt.kv_memory_bytes / KEEP_SHARE);
+    trim_to(eng, eng->opt.kv_memory_bytes / KEEP_SHARE);
 }
 
 static void forget_prefixes(fx_engine *eng)
 {
     fxi_cache_forget_idle(eng);
-    if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) (void)fxi_kv_trim(eng->kv, 0);
+    trim_to(eng, 0);
 }
 
 static int trim_after_s(const fx_engine *eng)

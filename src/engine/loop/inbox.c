@@ -255,10 +255,35 @@ static void publish_calls_locked(fx_engine *eng)
     for (int i = 0; i < FX_N_DRIVER_OP; i++) eng->details.driver[i] = op_stats_of(&driver[i]);
 }
 
+static void note_evicted(fx_engine *eng, uint64_t n_evicted)
+{
+    const uint32_t n = (uint32_t)(n_evicted - eng->n_evicted);
+    if (n) fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_evict, .n = n});
+    eng->n_evicted = n_evicted;
+}
+
+static uint32_t kib_of(uint64_t bytes)
+{
+    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
+}
+
+static void note_memory(fx_engine *eng, const fxi_kv_stats *kv)
+{
+    const fx_record now = {.kind = FX_RECORD_memory,
+                           .mapped_kib = kib_of(kv->mapped_bytes),
+                           .live_kib = kib_of(kv->live_bytes),
+                           .shared_kib = kib_of(kv->shared_bytes)};
+    if (memcmp(&now, &eng->memory, sizeof now) == 0) return;
+    fxi_engine_note(eng, now);
+    eng->memory = now;
+}
+
 void fxi_inbox_publish(fx_engine *eng)
 {
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
+    note_evicted(eng, kv.n_evicted);
+    note_memory(eng, &kv);
     pthread_mutex_lock(&eng->mu);
     publish_calls_locked(eng);
     publish_ages_locked(eng);

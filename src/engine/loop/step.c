@@ -86,14 +86,25 @@ static fx_status compute_batch(fx_engine *eng, const fxi_batch *batch)
     return fxi_model_wait(eng->model, &st->error);
 }
 
+static void note_step(const fx_engine *eng, int kind, int n_tok, int n_seq, fx_status st)
+{
+    fxi_engine_note(eng, (fx_record){.kind = (uint8_t)kind,
+                                     .n_tok = (uint32_t)n_tok,
+                                     .n = (uint32_t)n_seq,
+                                     .status = (uint8_t)st});
+}
+
 void fxi_step_run(fx_engine *eng, int n_tok)
 {
     fxi_step *st = eng->step;
     const fxi_batch batch = fxi_step_batch(eng);
     const int n_prompt_tok = fxi_step_n_prompt(st);
     const uint64_t start_us = fxi_now_us(eng);
-    if (compute_batch(eng, &batch) != FX_OK) {
+    note_step(eng, FX_RECORD_step_begin, n_tok, st->n_seq, FX_OK);
+    const fx_status passed = compute_batch(eng, &batch);
+    if (passed != FX_OK) {
         fail_batch(eng);
+        note_step(eng, FX_RECORD_step_end, 0, 0, passed);
         return;
     }
     fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
@@ -101,5 +112,7 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
     fxi_draw_run(eng);
-    fxi_inbox_count_step(eng, n_tok, n_prompt_tok, fxi_settle_draws(eng));
+    const int n_generated_tok = fxi_settle_draws(eng);
+    fxi_inbox_count_step(eng, n_tok, n_prompt_tok, n_generated_tok);
+    note_step(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);
 }

@@ -51,5 +51,6 @@ void fxi_budget_apply(fx_engine *eng)
     }
     if (st != FX_OK) return;
     eng->opt.kv_memory_bytes = want;
+    fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_budget, .n = (uint32_t)(want / (1u << 20))});
     eng->n_freed++;
 }

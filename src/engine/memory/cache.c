@@ -17,12 +17,17 @@ static fxi_kv_keep keep_of(const fx_engine *eng, const fxi_group *g)
     return (fxi_kv_keep){g->req.keep_priority, until};
 }
 
+static fx_status record_tokens(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
+{
+    const fx_status st = fxi_kv_record(eng->kv, s->kv, s->group->domain, s->tok, n_tok, &keep);
+    fxi_engine_note_call(eng, fxi_engine_seq_event(FX_RECORD_record, s, n_tok), st);
+    return st;
+}
+
 static void record_seq(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
 {
-    fxi_group *g = s->group;
-    if (g->req.no_cache || n_tok <= s->n_recorded) return;
-    if (fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_tok, &keep) == FX_OK)
-        s->n_recorded = n_tok;
+    if (s->group->req.no_cache || n_tok <= s->n_recorded) return;
+    if (record_tokens(eng, s, n_tok, keep) == FX_OK) s->n_recorded = n_tok;
 }
 
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)
@@ -48,9 +53,7 @@ static void keep_prompt(fx_engine *eng, fxi_seq *s)
     fxi_group *g = s->group;
     const int n_prompt = (int)g->req.n_prompt;
     if (!g->req.keep_priority || !g->req.keep_s || g->req.no_cache) return;
-    const fxi_kv_keep keep = keep_of(eng, g);
-    if (s->n_computed >= n_prompt)
-        (void)fxi_kv_record(eng->kv, s->kv, g->domain, s->tok, n_prompt, &keep);
+    if (s->n_computed >= n_prompt) (void)record_tokens(eng, s, n_prompt, keep_of(eng, g));
 }
 
 void fxi_cache_release(fx_engine *eng, fxi_seq *s)
@@ -58,6 +61,7 @@ void fxi_cache_release(fx_engine *eng, fxi_seq *s)
     if (!s->kv) return;
     keep_prompt(eng, s);
     fxi_kv_release(eng->kv, s->kv);
+    fxi_engine_note(eng, fxi_engine_seq_event(FX_RECORD_release, s, s->n_computed));
     s->kv = NULL;
     s->n_computed = s->n_step = s->n_recorded = 0;
     s->is_filling = false;
@@ -117,9 +121,16 @@ fxi_kv_expect fxi_cache_expect(const fxi_seq *s)
 static fx_status match_first(fx_engine *eng, fxi_seq *s, int n_tok, int *n_hit)
 {
     const fxi_kv_expect expect = fxi_cache_expect(s);
+    const bool creates = s->group->req.no_cache;
+    fx_status st;
     *n_hit = 0;
-    if (s->group->req.no_cache) return fxi_kv_create(eng->kv, &expect, &s->kv);
-    return fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, &expect, &s->kv, n_hit);
+    if (creates)
+        st = fxi_kv_create(eng->kv, &expect, &s->kv);
+    else
+        st = fxi_kv_match(eng->kv, s->group->domain, s->tok, n_tok, &expect, &s->kv, n_hit);
+    fxi_engine_note_call(
+        eng, fxi_engine_seq_event(creates ? FX_RECORD_create : FX_RECORD_match, s, *n_hit), st);
+    return st;
 }
 
 // If there is no room for a copy of the last rows, only whole chunks are shared, which needs no

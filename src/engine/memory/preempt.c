@@ -191,6 +191,11 @@ void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how)
 {
     if (g->state == FXI_COMING) how = FXI_SWAP;
     if (how == FXI_PREEMPT_CHEAPER) how = should_swap(eng, g) ? FXI_SWAP : FXI_RECOMPUTE;
+    fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_preempt,
+                                     .request = g->id,
+                                     .n_tok = (uint32_t)n_tok_in_caches(g),
+                                     .n = (uint32_t)g->n_seq,
+                                     .is_swap = how == FXI_SWAP});
     if (how == FXI_RECOMPUTE || !go_out(eng, g)) drop_computed(eng, g);
     note_preemption(eng, g);
 }

@@ -10,7 +10,10 @@ static const char no_kv_memory[] = "the request needs more KV memory than there 
 
 static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 {
-    return fxi_kv_extend(eng->kv, s->kv, s->n_computed + n_step);
+    const int n_tok = s->n_computed + n_step;
+    const fx_status st = fxi_kv_extend(eng->kv, s->kv, n_tok);
+    fxi_engine_note_call(eng, fxi_engine_seq_event(FX_RECORD_extend, s, n_tok), st);
+    return st;
 }
 
 // Used when no group is left to push out. The manager may be unable to shorten a prefix in use
@@ -60,6 +63,13 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
     return true;
 }
 
+static void note_many(const fx_engine *eng, int n_done, fx_status st)
+{
+    const fx_record ev = {
+        .kind = FX_RECORD_extend, .n_tok = (uint32_t)n_done, .n = (uint32_t)n_done};
+    fxi_engine_note_call(eng, ev, st);
+}
+
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)
 {
     fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
@@ -68,7 +78,9 @@ int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)
         kv[i] = s[i]->kv;
         len_tok[i] = s[i]->n_computed + 1;
     }
-    (void)fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done); // fxi_room_grow tries again
+    if (!n) return 0;
+    const fx_status st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    note_many(eng, n_done, st); // where it failed, fxi_room_grow tries again
     for (int i = 0; i < n_done; i++) s[i]->n_step = 1;
     return n_done;
 }

@@ -394,6 +394,7 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
         .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,
         .held_bytes = held,
         .live_bytes = k->live_tok * k->tok_bytes,
+        .n_evicted = k->n_evicted,
         .swapped_bytes = (k->n_slot - k->n_free_slot) * (uint64_t)k->block_bytes,
         .peak_mapped_bytes = mapped,
         .peak_live_bytes = k->peak_live_tok * k->tok_bytes,

@@ -99,6 +99,7 @@ static void evict_page(fxi_paged *k, uint32_t page)
     fxi_page_unrecord(k, page);
     free_page_of(k, page);
     fxi_page_give_block(k, block);
+    k->n_evicted++;
 }
 
 static void evict_least(fxi_paged *k)

@@ -96,6 +96,7 @@ typedef struct fxi_paged {
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
     uint64_t n_serial;       // given out so far
+    uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
 

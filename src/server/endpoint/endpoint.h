@@ -3,7 +3,7 @@
 //
 //   ep_model.c   what is served: models, properties, version
 //   ep_text.c    text to tokens and back, conversations to text
-//   ep_cache.c   for operators: the KV cache and its budget
+//   ep_cache.c   for operators: the KV cache and its budget, the flight recorder
 #ifndef FXI_SERVER_ENDPOINT_H
 #define FXI_SERVER_ENDPOINT_H
 
@@ -39,6 +39,7 @@ bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_cache_clear(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_trace(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 
 // Returns ok; if it is false, *err becomes "out of memory".
 bool fxi_endpoint_end(bool ok, fxi_http_error *err);

@@ -1,7 +1,8 @@
-// ep_cache.c - for operators: the engine's figures, the KV cache and its budget.
+// ep_cache.c - for operators: figures, the KV cache and its budget, the flight recorder.
 #include <inttypes.h>
 
 #include "server/endpoint/endpoint.h"
+#include "server/trace/chrome_trace.h"
 
 // All figures, as one flat object with the names of FX_STATS.
 bool fxi_endpoint_stats(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
@@ -36,6 +37,11 @@ bool fxi_endpoint_cache_clear(const fxi_call *c, fxi_buf *out, fxi_http_error *e
 {
     fx_clear_cache(c->eng);
     return fxi_endpoint_end(fxi_buf_str(out, "{\"status\":\"ok\"}"), err);
+}
+
+bool fxi_endpoint_trace(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
+{
+    return fxi_endpoint_end(fxi_chrome_trace_of(out, c->eng), err);
 }
 
 bool fxi_endpoint_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err)

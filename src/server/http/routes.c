@@ -204,6 +204,7 @@ static const fxi_route routes[] = {
     {"POST", "/admin/cache/retain", false, NULL, ADMIN, work_retain, NULL},
     {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
     {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
+    {"GET", "/admin/trace", false, NULL, ADMIN, work_endpoint, fxi_endpoint_trace},
     {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
     {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
     {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},

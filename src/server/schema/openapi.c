@@ -32,6 +32,7 @@ static const fxi_operation operations[] = {
     {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
     {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
     {"POST", "/admin/budget", FXI_API_BUDGET, "Budget", "admin: change the budget of the KV cache"},
+    {"GET", "/admin/trace", -1, "Object", "admin: what the engine did last, as a Chrome trace"},
     {"POST", "/admin/abort", FXI_API_ABORT, "Aborted", "admin: end a request"},
     {"POST", "/abort", FXI_API_ABORT, "Aborted", "admin: the same, by a shorter name"},
     {"GET", "/slots", -1, "Slots", "admin: the requests that are being served"},

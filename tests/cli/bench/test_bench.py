@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import signal
+import tempfile
 from pathlib import Path
 
 import cli
@@ -101,6 +102,22 @@ class Bench(cli.TestCase):
                        "1", "--kv-memory", "256K")
         self.assertIn(done.returncode, (0, 1))
         self.assertEqual(done.stderr.count(b"\n"), done.returncode, done.stderr)
+
+    def test_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.json"
+            self.ok("bench", "-m", cli.tiny_model(), *SMALL, "--trace", path)
+            trace = json.loads(path.read_text())
+        self.assertEqual(trace["otherData"]["lost_events"], 0)
+        events = trace["traceEvents"]
+        begun = [e for e in events if e["ph"] == "b"]
+        self.assertEqual(len([e for e in begun if e["name"] == "request"]), 2 * (3 + 1) * 3)  # runs of 10, 24 and 40
+        self.assertEqual(sorted((e["id"], e["name"]) for e in begun),
+                         sorted((e["id"], e["name"]) for e in events if e["ph"] == "e"))
+        generated = sum(e["args"].get("generated", 0) for e in events if e["name"] == "step")
+        self.assertGreaterEqual(generated, 2 * (3 + 1) * 3 * 7)
+        self.fails(1, "/nowhere/trace.json: No such file", "bench", "-m", cli.tiny_model(), "--trace",
+                   "/nowhere/trace.json")
 
     def test_help_says_what_the_limit_is(self):
         text = self.ok("help", "bench").stdout.decode()

@@ -80,6 +80,21 @@ static void expect_answer(fx_engine *eng)
     assert_int_equal(a.choice[0].n_tok, N_GEN);
 }
 
+// The recorder has an end for the step that failed, which says so.
+static void expect_recorded_failure(const fx_engine *eng)
+{
+    fx_record ev[256];
+    uint64_t first;
+    const size_t n = fx_record_copy(eng, 0, ev, 256, &first);
+    int n_open = 0, n_failed = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_open += (ev[i].kind == FX_RECORD_step_begin) - (ev[i].kind == FX_RECORD_step_end);
+        n_failed += ev[i].kind == FX_RECORD_step_end && ev[i].status == FX_EINTERNAL;
+    }
+    assert_int_equal(n_open, 0);
+    assert_int_equal(n_failed, 1);
+}
+
 static void test_failed_pass(void **state)
 {
     (void)state;
@@ -96,6 +111,7 @@ static void test_failed_pass(void **state)
     expect_error(&a, "device");
     expect_error(&b, "device");
     probe.fails = false;
+    expect_recorded_failure(eng);
     expect_answer(eng);
     unthreaded_close(eng);
 }

@@ -1,0 +1,27 @@
+// recorder.h - the flight recorder: a ring of the engine's last events, always on.
+//
+// The engine thread adds events; it neither waits nor allocates. Any thread copies what is there.
+// A slot is overwritten while it may be read, so its words are atomic, and the writer says which
+// event it is about to write (`begun`) before it touches the slot. A reader that has seen a word
+// of a newer event sees its number too, and drops what that one has overwritten: every event that
+// is returned is whole.
+#ifndef FXI_ENGINE_RECORDER_H
+#define FXI_ENGINE_RECORDER_H
+
+#include "flexinfer/flexinfer.h"
+
+typedef struct fxi_recorder fxi_recorder;
+
+enum { FXI_RECORDER_PRESET = 1 << 16 }; // events, 2 MiB
+
+// A ring of the last n events; 0: FXI_RECORDER_PRESET. NULL: no memory.
+fxi_recorder *fxi_recorder_make(int n);
+void fxi_recorder_free(fxi_recorder *r); // NULL is allowed
+
+// One thread only. NULL is allowed: nothing is kept.
+void fxi_recorder_add(fxi_recorder *r, const fx_record *ev);
+// Any thread; as fx_record_copy.
+size_t fxi_recorder_copy(const fxi_recorder *r, uint64_t from, fx_record *out, size_t max_n,
+                         uint64_t *first);
+
+#endif

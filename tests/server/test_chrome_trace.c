@@ -1,0 +1,212 @@
+// test_chrome_trace.c - the flight recorder of a real engine as a Chrome trace: it parses, its
+// slices nest, what begins ends, and nothing of the prompts is in it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <semaphore.h>
+
+#include "flexinfer/flexinfer.h"
+#include "server/trace/chrome_trace.h"
+
+#define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
+
+static const json_t *events_of(const json_t *doc)
+{
+    const json_t *ev = json_object_get(doc, "traceEvents");
+    assert_true(json_is_array(ev));
+    return ev;
+}
+
+static const char *text_of(const json_t *ev, const char *key)
+{
+    const char *s = json_string_value(json_object_get(ev, key));
+    return s ? s : "";
+}
+
+static double number_of(const json_t *ev, const char *key)
+{
+    return json_number_value(json_object_get(ev, key));
+}
+
+static json_t *parse(const fxi_buf *b)
+{
+    json_error_t e;
+    json_t *doc = json_loadb(b->p, b->n, JSON_REJECT_DUPLICATES, &e);
+    if (!doc) fail_msg("line %d: %s", e.line, e.text);
+    return doc;
+}
+
+// Events of this phase and name; NULL: of any name.
+static int count_events(const json_t *events, const char *phase, const char *name)
+{
+    size_t i;
+    json_t *ev;
+    int n = 0;
+    json_array_foreach((json_t *)events, i, ev) n +=
+        !strcmp(text_of(ev, "ph"), phase) && (!name || !strcmp(text_of(ev, "name"), name));
+    return n;
+}
+
+// Slices of a row follow each other; "b" and "e" of an id pair up by name, like brackets.
+static void check_slices(const json_t *events)
+{
+    double end[4] = {0};
+    const char *open[8];
+    int depth = 0;
+    size_t i;
+    json_t *ev;
+    json_array_foreach((json_t *)events, i, ev)
+    {
+        const int row = (int)number_of(ev, "tid");
+        const char *phase = text_of(ev, "ph");
+        assert_in_range(row, 1, 3);
+        if (*phase == 'X') {
+            assert_true(number_of(ev, "ts") >= end[row]);
+            assert_true(number_of(ev, "dur") >= 0);
+            end[row] = number_of(ev, "ts") + number_of(ev, "dur") - 1e-3; // as it is rounded
+        }
+        if (*phase == 'b') {
+            assert_true(depth < 8);
+            open[depth++] = text_of(ev, "name");
+        }
+        if (*phase == 'e') {
+            assert_true(depth > 0);
+            assert_string_equal(open[--depth], text_of(ev, "name"));
+        }
+    }
+    assert_int_equal(depth, 0);
+}
+
+// ---- made events -------------------------------------------------------------------------------
+
+static json_t *trace_of(const fx_record *ev, size_t n, uint64_t n_lost)
+{
+    fxi_buf b = {0};
+    assert_true(fxi_chrome_trace(&b, ev, n, n_lost));
+    json_t *doc = parse(&b);
+    check_slices(events_of(doc));
+    fxi_buf_free(&b);
+    return doc;
+}
+
+static void test_no_events(void **state)
+{
+    (void)state;
+    json_t *doc = trace_of(NULL, 0, 0);
+    assert_int_equal(json_array_size(events_of(doc)), 4); // names
+    json_decref(doc);
+}
+
+// The ring has dropped the beginnings, and the ends are still to come.
+static void test_what_is_cut_says_so(void **state)
+{
+    (void)state;
+    const fx_record ev[] = {
+        {.kind = FX_RECORD_step_end, .at_us = 10},
+        {.kind = FX_RECORD_admit, .at_us = 20, .request = 3},
+        {.kind = FX_RECORD_arrive, .at_us = 20, .request = 2},
+        {.kind = FX_RECORD_finish, .at_us = 25, .request = 1},
+        {.kind = FX_RECORD_step_begin, .at_us = 30},
+        {.kind = FX_RECORD_wait, .at_us = 40, .request = 3},
+    };
+    json_t *doc = trace_of(ev, sizeof ev / sizeof ev[0], 1000);
+    const json_t *events = events_of(doc);
+    size_t i;
+    json_t *e;
+    int n_cut = 0;
+    json_array_foreach((json_t *)events, i, e) n_cut +=
+        json_is_true(json_object_get(json_object_get(e, "args"), "cut"));
+    assert_int_equal(n_cut, 2 + 3); // steps and requests
+    assert_int_equal(count_events(events, "b", "running"), 1);
+    assert_int_equal(count_events(events, "b", "waiting"), 2);
+    assert_int_equal(count_events(events, "b", "request"), 3);
+    assert_int_equal(number_of(json_object_get(doc, "otherData"), "lost_events"), 1000);
+    json_decref(doc);
+}
+
+// Kinds that a later engine may know.
+static void test_unknown_kinds_are_left_out(void **state)
+{
+    (void)state;
+    const fx_record ev = {.kind = 255, .at_us = 1, .request = 1};
+    json_t *doc = trace_of(&ev, 1, 0);
+    assert_int_equal(json_array_size(events_of(doc)), 4);
+    json_decref(doc);
+}
+
+// ---- a real engine -----------------------------------------------------------------------------
+
+static const char secret[] = "Once upon a time there was a secretive hedgehog";
+
+static void note_event(void *ud, const fx_event *ev)
+{
+    if (ev->last) sem_post(ud);
+}
+
+static void run_request(fx_engine *eng, int n_choice)
+{
+    sem_t ended;
+    fx_tokens prompt = {0};
+    uint64_t id;
+    sem_init(&ended, 0, 0);
+    assert_int_equal(fx_tokenize(eng, secret, sizeof secret - 1, FX_TOKENIZE_PROMPT, &prompt, NULL),
+                     FX_OK);
+    fx_request req = fx_request_default();
+    req.prompt = prompt.id;
+    req.n_prompt = prompt.n;
+    req.max_tok = 6;
+    req.n_choice = n_choice;
+    req.ignore_eos = true;
+    req.tenant = "secretive-tenant";
+    req.on_event = note_event;
+    req.ud = &ended;
+    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+    while (sem_wait(&ended) != 0) {
+    }
+    fx_tokens_free(&prompt);
+    sem_destroy(&ended);
+}
+
+// The last event of a request comes before the state that ends it: the second one may be cut.
+static void test_an_engine_opens_in_a_viewer(void **state)
+{
+    (void)state;
+    fx_engine *eng;
+    fxi_buf b = {0};
+    const fx_options opt = {.model_path = MODEL, .n_thread = 1, .kv_memory_bytes = 16 << 20};
+    assert_int_equal(fx_engine_open(&opt, &eng, NULL), FX_OK);
+    run_request(eng, 3);
+    run_request(eng, 1);
+    assert_true(fxi_chrome_trace_of(&b, eng));
+    fx_engine_close(eng);
+    assert_null(strstr(b.p, "secret"));
+    assert_null(strstr(b.p, "hedge"));
+    json_t *doc = parse(&b);
+    const json_t *events = events_of(doc);
+    check_slices(events);
+    assert_int_equal(count_events(events, "b", "request"), 2);
+    assert_int_equal(count_events(events, "b", NULL), count_events(events, "e", NULL));
+    assert_int_equal(count_events(events, "X", "match"), 2);
+    assert_int_equal(count_events(events, "X", "fork"), 2);
+    assert_int_equal(count_events(events, "X", "step"), 12);
+    assert_true(count_events(events, "C", NULL) >= 12); // live memory grows with each step
+    json_decref(doc);
+    fxi_buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_events),
+        cmocka_unit_test(test_what_is_cut_says_so),
+        cmocka_unit_test(test_unknown_kinds_are_left_out),
+        cmocka_unit_test(test_an_engine_opens_in_a_viewer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
