@@ -41,6 +41,7 @@ LAW = {
 
     # Grammars: front ends make a form; the automaton runs it over bytes.
     "grammar/form": ["base/...", ERROR],
+    "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
