@@ -43,6 +43,7 @@ LAW = {
     "grammar/form": ["base/...", ERROR],
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
+    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
