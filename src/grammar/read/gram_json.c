@@ -34,7 +34,7 @@ static fx_status add_string(fxi_gram *g, uint32_t *out, fx_error *err)
     return FX_OK;
 }
 
-// open, and make_optional items with commas between them, close; space around each.
+// open, and perhaps items with commas between them, close; space around each.
 static uint32_t list_of(fxi_gram *g, const char *open, const char *close, uint32_t item,
                         uint32_t space)
 {
