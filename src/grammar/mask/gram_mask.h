@@ -1,0 +1,40 @@
+// gram_mask.h - which tokens may come next, by the state of an automaton.
+//
+// A mask has a bit for each token, set if the text may go on with all of its bytes. The end of an
+// answer is no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks
+// are computed by a walk over the trie of the vocabulary and kept by state; when the room for them
+// is full, the one that was computed first makes way.
+//
+// One thread at a time, the one that steps the automaton.
+#ifndef FXI_GRAMMAR_MASK_H
+#define FXI_GRAMMAR_MASK_H
+
+#include "grammar/mask/gram_tokens.h"
+#include "grammar/run/gram_auto.h"
+
+typedef struct fxi_gram_masks fxi_gram_masks;
+
+// `tokens` and `a` outlive it; at most max_mask >= 1 masks are kept, of n_vocab / 8 bytes each.
+// Errors: FX_ENOMEM.
+fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t max_mask,
+                              fxi_gram_masks **out, fx_error *err);
+void fxi_gram_masks_free(fxi_gram_masks *m); // NULL is allowed
+
+// *mask: [n_vocab / 64 + 1], bit id % 64 of word id / 64; valid until the next call. Errors: those
+// of fxi_auto_step.
+fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, const uint64_t **mask,
+                            fx_error *err);
+size_t fxi_gram_masks_n_made(const fxi_gram_masks *m); // how many were computed
+
+static inline bool fxi_gram_mask_has(const uint64_t *mask, uint32_t id)
+{
+    return mask[id / 64] >> (id % 64) & 1;
+}
+
+// Appends the bytes that must come next, at most max_bytes of them: none are left to choose. *state
+// is the state behind them. Errors: those of fxi_auto_step; what was appended is in *out then, and
+// *state is behind it.
+fx_status fxi_gram_forced_text(fxi_auto *a, uint32_t *state, size_t max_bytes, fxi_buf *out,
+                               fx_error *err);
+
+#endif

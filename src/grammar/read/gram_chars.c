@@ -1,0 +1,196 @@
+// gram_chars.c - sets of characters as sequences of byte ranges.
+//
+// A range of code points of one UTF-8 length is a product of byte ranges where its ends agree in
+// all bits but a tail of whole continuation bytes; other ranges are cut until they are such.
+#include "grammar/read/gram_chars.h"
+
+#include <stdlib.h>
+
+#include "base/system/grow.h"
+
+enum { LAST_CHAR = 0x10FFFF, FIRST_SURROGATE = 0xD800, LAST_SURROGATE = 0xDFFF };
+
+void fxi_char_set_free(fxi_char_set *s)
+{
+    free(s->range);
+    *s = (fxi_char_set){0};
+}
+
+bool fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi)
+{
+    if (!fxi_grow(&s->range, sizeof *s->range, s->n, &s->cap)) return false;
+    s->range[s->n++] = (fxi_char_range){lo, hi};
+    return true;
+}
+
+bool fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more)
+{
+    for (size_t i = 0; i < more->n; i++)
+        if (!fxi_char_set_add(s, more->range[i].lo, more->range[i].hi)) return false;
+    return true;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const fxi_char_range *x = a, *y = b;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+void fxi_char_set_sort(fxi_char_set *s)
+{
+    size_t n = 0;
+    if (s->n > 1) qsort(s->range, s->n, sizeof *s->range, compare_ranges);
+    for (size_t i = 0; i < s->n; i++) {
+        const fxi_char_range r = s->range[i];
+        if (n && r.lo <= s->range[n - 1].hi + 1)
+            s->range[n - 1].hi = r.hi > s->range[n - 1].hi ? r.hi : s->range[n - 1].hi;
+        else
+            s->range[n++] = r;
+    }
+    s->n = n;
+}
+
+bool fxi_char_set_invert(fxi_char_set *s)
+{
+    fxi_char_set other = {0};
+    uint32_t from = 0;
+    bool ok = true;
+    fxi_char_set_sort(s);
+    for (size_t i = 0; ok && i < s->n; i++) {
+        if (s->range[i].lo > from) ok = fxi_char_set_add(&other, from, s->range[i].lo - 1);
+        from = s->range[i].hi + 1;
+    }
+    if (ok && from <= LAST_CHAR) ok = fxi_char_set_add(&other, from, LAST_CHAR);
+    free(s->range);
+    *s = other;
+    return ok;
+}
+
+// ---- nodes --------------------------------------------------------------------------------------
+
+typedef struct char_ways { // what the set's characters are spelled as, so far
+    fxi_gram *g;
+    fxi_byte_set single; // characters of one byte
+    uint32_t *way;       // [n] nodes for all others
+    size_t n, cap;
+} char_ways;
+
+static bool add_way(char_ways *w, uint32_t node)
+{
+    if (!fxi_grow(&w->way, sizeof *w->way, w->n, &w->cap)) return false;
+    w->way[w->n++] = node;
+    return true;
+}
+
+static size_t encode_utf8_char(uint32_t c, uint8_t out[4])
+{
+    static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = 0x80 | (c & 0x3F);
+    out[0] = (uint8_t)(lead[n] | c);
+    return n;
+}
+
+// The characters lo..hi, a product of byte ranges.
+static bool add_product(char_ways *w, uint32_t lo, uint32_t hi)
+{
+    uint8_t a[4], b[4];
+    uint32_t node[4];
+    const size_t n = encode_utf8_char(lo, a);
+    encode_utf8_char(hi, b);
+    for (size_t i = 0; i < n; i++) {
+        fxi_byte_set s = {0};
+        for (unsigned x = a[i]; x <= b[i]; x++) fxi_byte_put(&s, (uint8_t)x);
+        node[i] = fxi_gram_set(w->g, &s);
+    }
+    return add_way(w, fxi_gram_seq(w->g, node, n));
+}
+
+// The characters lo..hi, of n_tail continuation bytes each.
+static bool add_tails(char_ways *w, uint32_t lo, uint32_t hi, int n_tail)
+{
+    for (int i = 1; i <= n_tail; i++) {
+        const uint32_t tail = (1u << 6 * i) - 1;
+        if ((lo & ~tail) == (hi & ~tail)) break;
+        if (lo & tail)
+            return add_tails(w, lo, lo | tail, n_tail) && add_tails(w, (lo | tail) + 1, hi, n_tail);
+        if ((hi & tail) != tail)
+            return add_tails(w, lo, (hi & ~tail) - 1, n_tail) &&
+                   add_tails(w, hi & ~tail, hi, n_tail);
+    }
+    return add_product(w, lo, hi);
+}
+
+static bool escape_ascii(char_ways *w, uint8_t c)
+{
+    static const char *const shortest[0x20] = {
+        ['\b'] = "\\b", ['\f'] = "\\f", ['\n'] = "\\n", ['\r'] = "\\r", ['\t'] = "\\t"};
+    static const char hex[] = "0123456789abcdef";
+    const char plain[] = {'\\', (char)c, 0},
+               code[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15], 0};
+    const char *text = c >= 0x20 ? plain : shortest[c] ? shortest[c] : code;
+    return add_way(w, fxi_gram_text(w->g, text, strlen(text)));
+}
+
+static bool add_ascii(char_ways *w, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling)
+{
+    for (uint32_t c = lo; c <= hi; c++) {
+        const bool is_escaped = spelling == FXI_SPELL_JSON && (c < 0x20 || c == '"' || c == '\\');
+        if (!is_escaped)
+            fxi_byte_put(&w->single, (uint8_t)c);
+        else if (!escape_ascii(w, (uint8_t)c))
+            return false;
+    }
+    return true;
+}
+
+static bool add_range(char_ways *w, fxi_char_range r, fxi_gram_spelling spelling)
+{
+    static const struct {
+        uint32_t lo, hi;
+        int n_tail;
+    } length[] = {{0, 0x7F, 0},
+                  {0x80, 0x7FF, 1},
+                  {0x800, FIRST_SURROGATE - 1, 2},
+                  {LAST_SURROGATE + 1, 0xFFFF, 2},
+                  {0x10000, LAST_CHAR, 3}};
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
+        const uint32_t lo = r.lo > length[i].lo ? r.lo : length[i].lo;
+        const uint32_t hi = r.hi < length[i].hi ? r.hi : length[i].hi;
+        if (lo > hi) continue;
+        if (!(i ? add_tails(w, lo, hi, length[i].n_tail) : add_ascii(w, lo, hi, spelling)))
+            return false;
+    }
+    return true;
+}
+
+bool fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling, uint32_t *node)
+{
+    static const fxi_byte_set none;
+    char_ways w = {.g = g};
+    bool ok = true;
+    fxi_char_set_sort(s);
+    for (size_t i = 0; ok && i < s->n; i++) ok = add_range(&w, s->range[i], spelling);
+    if (ok && memcmp(&w.single, &none, sizeof none)) ok = add_way(&w, fxi_gram_set(g, &w.single));
+    if (ok) *node = fxi_gram_alt(g, w.way, w.n);
+    free(w.way);
+    return ok;
+}
+
+bool fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling, uint32_t *node)
+{
+    char_ways w = {.g = g};
+    size_t from = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < text.n; i++) {
+        const uint8_t c = (uint8_t)text.p[i];
+        if (spelling != FXI_SPELL_JSON || (c >= 0x20 && c != '"' && c != '\\')) continue;
+        ok = (from == i || add_way(&w, fxi_gram_text(g, text.p + from, i - from))) &&
+             escape_ascii(&w, c);
+        from = i + 1;
+    }
+    if (ok && from < text.n) ok = add_way(&w, fxi_gram_text(g, text.p + from, text.n - from));
+    if (ok) *node = fxi_gram_seq(g, w.way, w.n);
+    free(w.way);
+    return ok;
+}

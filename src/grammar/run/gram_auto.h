@@ -1,0 +1,44 @@
+// gram_auto.h - runs a form over bytes, one at a time: a pushdown automaton that is made
+// deterministic as it goes.
+//
+// A state is a set of stacks (gram_stacks.h) whose tops wait for a byte. A byte takes from a state
+// the stacks whose tops accept it, moves them on until every top waits for a byte again, and the
+// result is a state. It is found once, then read from a table [state][class], where bytes that no
+// part of the form tells apart are of one class. Nothing is ever undone and no input is read twice.
+//
+// Every state can be continued to a text that matches: parts of the form that match nothing are
+// never entered, so an answer is never led into a dead end. Only a limit can end it: the errors of
+// fxi_auto_step.
+//
+// One thread at a time; several texts may be in progress, each with its state number.
+#ifndef FXI_GRAMMAR_AUTO_H
+#define FXI_GRAMMAR_AUTO_H
+
+#include "grammar/form/gram_form.h"
+
+typedef struct fxi_auto fxi_auto;
+
+enum { FXI_AUTO_DEAD = 0 }; // the state after a text that no match begins with
+
+// `form` is finished and outlives the automaton; at most max_set sets of stacks (states, and what
+// lies below them) are kept. Errors: FX_ENOMEM, and those of fxi_auto_step for the first state.
+fx_status fxi_auto_make(const fxi_gram *form, size_t max_set, fxi_auto **out, fx_error *err);
+void fxi_auto_free(fxi_auto *a); // NULL is allowed
+
+uint32_t fxi_auto_start(const fxi_auto *a);
+// The state after one more byte: FXI_AUTO_DEAD if no match goes on so. Errors: FX_EINVAL (nested
+// too deeply, too many states, or too ambiguous to be followed), FX_ENOMEM; the automaton stays
+// usable.
+fx_status fxi_auto_step(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *next, fx_error *err);
+// Whether the text so far matches.
+bool fxi_auto_is_final(const fxi_auto *a, uint32_t state);
+// The bytes that may come next.
+fxi_byte_set fxi_auto_bytes(const fxi_auto *a, uint32_t state);
+// The one byte that may come next, if the text cannot end here; otherwise -1.
+int fxi_auto_forced(const fxi_auto *a, uint32_t state);
+
+// The class of a byte: bytes of one class lead to the same states from every state.
+uint8_t fxi_auto_class(const fxi_auto *a, uint8_t byte);
+size_t fxi_auto_n_set(const fxi_auto *a); // states and other sets of stacks so far
+
+#endif

@@ -1,0 +1,131 @@
+// test_gram_json.c - the rules of JSON: what walks at random write, jansson reads; texts that
+// programs write are accepted, and what is not JSON is not.
+#include "unit/cmocka_all.h"
+
+#include <jansson.h>
+
+#include "base/number/rng.h"
+#include "grammar/read/gram_json.h"
+#include "grammar/run/gram_auto.h"
+
+typedef struct json_world {
+    fxi_gram form;
+    fxi_gram_json json;
+    fxi_auto *a;
+} json_world;
+
+static void open_json(json_world *w)
+{
+    fx_error err = {0};
+    *w = (json_world){0};
+    if (fxi_gram_json_add(&w->form, &w->json, &err) ||
+        fxi_gram_finish(&w->form, w->json.value, &err) ||
+        fxi_auto_make(&w->form, 1 << 18, &w->a, &err))
+        fail_msg("%s", err.text);
+}
+
+static void close_json(json_world *w)
+{
+    fxi_auto_free(w->a);
+    fxi_gram_free(&w->form);
+}
+
+// A byte that may come next: in half of the draws one of ASCII's marks, so that texts come to an
+// end and values of all kinds come up.
+static int draw_byte(const fxi_byte_set *may, uint64_t seed, uint64_t i)
+{
+    const uint64_t r = fxi_rng_u64(seed, 1, i);
+    const char *const marks = "\"}],:0\\ntfe";
+    for (size_t k = 0; r % 2 && k < 11; k++) {
+        const uint8_t b = (uint8_t)marks[(k + (r >> 8)) % 11];
+        if (fxi_byte_in(may, b)) return b;
+    }
+    for (uint32_t k = 0; k < 256; k++) {
+        const uint8_t b = (uint8_t)(k + (r >> 16));
+        if (fxi_byte_in(may, b)) return b;
+    }
+    return -1;
+}
+
+// A text at random in s; 0: it came to no end.
+static size_t draw_text(json_world *w, uint64_t seed, char *s, size_t max)
+{
+    uint32_t at = fxi_auto_start(w->a);
+    for (size_t n = 0; n < max; n++) {
+        const fxi_byte_set may = fxi_auto_bytes(w->a, at);
+        const int byte = draw_byte(&may, seed, n);
+        if (fxi_auto_is_final(w->a, at) && (byte < 0 || fxi_rng_u64(seed, 2, n) % 4 == 0)) return n;
+        assert_true(byte >= 0);
+        s[n] = (char)byte;
+        assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)byte, &at, NULL), FX_OK);
+    }
+    return 0;
+}
+
+static void test_jansson_reads_what_random_walks_write(void **state)
+{
+    (void)state;
+    json_world w;
+    size_t n_end = 0, n_nested = 0;
+    open_json(&w);
+    for (uint64_t seed = 0; seed < 10000; seed++) {
+        char s[400];
+        json_error_t e;
+        const size_t n = draw_text(&w, seed, s, sizeof s);
+        if (!n) continue;
+        json_t *v = json_loadb(s, n, JSON_DECODE_ANY, &e);
+        if (!v) fail_msg("%.*s: %s", (int)n, s, e.text);
+        n_nested += json_is_object(v) || json_is_array(v);
+        n_end++;
+        json_decref(v);
+    }
+    assert_true(n_end > 5000);
+    assert_true(n_nested > 500);
+    close_json(&w);
+}
+
+static bool accepts_json(json_world *w, const char *s)
+{
+    uint32_t at = fxi_auto_start(w->a);
+    for (; *s; s++) assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)*s, &at, NULL), FX_OK);
+    return fxi_auto_is_final(w->a, at);
+}
+
+static void test_texts_are_told_from_what_is_no_json(void **state)
+{
+    (void)state;
+    static const char *const yes[] = {"{}",
+                                      "[]",
+                                      "{ }",
+                                      "0",
+                                      "-1.5e+10",
+                                      "\"\"",
+                                      "\"a\\\"\\\\\\n\\u0001\xC3\xA9\"",
+                                      "true",
+                                      "[1,2, 3]",
+                                      "{\"a\":1,\"b\":[{}]}",
+                                      "{\"a\": {\"b\": [true, null]}}",
+                                      "{\n    \"a\": [\n        1,\n        2\n    ]\n}"};
+    static const char *const no[] = {
+        "",        "01",         "1.",       ".5",   "+1",
+        "-",       "1e",         "[1,]",     "[,1]", "{\"a\"}",
+        "{a:1}",   "{\"a\":1,}", "[1 2]",    "\"",   "\"\n\"",
+        "\"\\x\"", "\"\xFF\"",   "'a'",      "tru",  "nulll",
+        "[",       "[]]",        "{\"a\":1", "NaN",  "1234567890123456"};
+    json_world w;
+    open_json(&w);
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        if (!accepts_json(&w, yes[i])) fail_msg("%s is refused", yes[i]);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (accepts_json(&w, no[i])) fail_msg("%s is accepted", no[i]);
+    close_json(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_jansson_reads_what_random_walks_write),
+        cmocka_unit_test(test_texts_are_told_from_what_is_no_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

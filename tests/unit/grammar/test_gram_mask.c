@@ -1,0 +1,192 @@
+// test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
+// every state that a walk of tokens reaches; forced text; and walks that end in a match.
+#include "unit/cmocka_all.h"
+
+#include "base/number/rng.h"
+#include "grammar/mask/gram_mask.h"
+#include "grammar/read/gram_regex.h"
+
+enum { N_VOCAB = 200, MAX_TOKEN = 5 };
+
+typedef struct small_world {
+    char bytes[N_VOCAB][MAX_TOKEN];
+    fxi_str token[N_VOCAB];
+    fxi_gram_tokens tokens;
+    fxi_gram form;
+    fxi_auto *a;
+    fxi_gram_masks *masks;
+} small_world;
+
+static const char alphabet[] = "ab1\",{}:[] \\\xC3\xA9";
+
+// Tokens: none, every letter of the alphabet, and runs of letters at random, some of them twice.
+static void make_vocab(small_world *w)
+{
+    for (size_t i = 0; i < N_VOCAB; i++) {
+        size_t n = i ? 1 + fxi_rng_u64(7, 0, i) % MAX_TOKEN : 0;
+        if (i && i < sizeof alphabet) n = 1;
+        for (size_t j = 0; j < n; j++)
+            w->bytes[i][j] = alphabet[fxi_rng_u64(7, 1 + i, j) % (sizeof alphabet - 1)];
+        if (i && i < sizeof alphabet) w->bytes[i][0] = alphabet[i - 1];
+        w->token[i] = (fxi_str){w->bytes[i], n};
+    }
+    assert_int_equal(fxi_gram_tokens_make(&w->tokens, w->token, N_VOCAB, NULL), FX_OK);
+}
+
+static void open_world(small_world *w, const char *pattern, size_t max_mask)
+{
+    uint32_t node;
+    fx_error err = {0};
+    *w = (small_world){0};
+    make_vocab(w);
+    if (fxi_gram_regex(&w->form, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, &err) ||
+        fxi_gram_finish(&w->form, node, &err) || fxi_auto_make(&w->form, 1 << 16, &w->a, &err))
+        fail_msg("%s: %s", pattern, err.text);
+    assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, max_mask, &w->masks, NULL), FX_OK);
+}
+
+static void close_world(small_world *w)
+{
+    fxi_gram_masks_free(w->masks);
+    fxi_auto_free(w->a);
+    fxi_gram_free(&w->form);
+    fxi_gram_tokens_free(&w->tokens);
+}
+
+static uint32_t state_after(small_world *w, uint32_t state, fxi_str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        assert_int_equal(fxi_auto_step(w->a, state, (uint8_t)s.p[i], &state, NULL), FX_OK);
+    return state;
+}
+
+// Compares the mask of a state; the number of tokens that it allows.
+static uint32_t check_mask(small_world *w, uint32_t state, const uint64_t **mask)
+{
+    uint32_t n = 0;
+    assert_int_equal(fxi_gram_masks_of(w->masks, state, mask, NULL), FX_OK);
+    for (uint32_t id = 0; id < N_VOCAB; id++) {
+        const bool want = w->token[id].n && state_after(w, state, w->token[id]) != FXI_AUTO_DEAD;
+        if (fxi_gram_mask_has(*mask, id) != want)
+            fail_msg("\"%.*s\": %d", (int)w->token[id].n, w->token[id].p, want);
+        n += want;
+    }
+    return n;
+}
+
+static uint32_t nth_allowed(const uint64_t *mask, uint32_t n)
+{
+    for (uint32_t id = 0; id < N_VOCAB; id++)
+        if (fxi_gram_mask_has(mask, id) && n-- == 0) return id;
+    fail();
+    return 0;
+}
+
+// Tokens at random from what the masks allow, until the text matches and nothing may follow, or for
+// 50 tokens. Every state on the way must allow a token or be final.
+static bool walk_ends(small_world *w, uint64_t seed)
+{
+    uint32_t state = fxi_auto_start(w->a);
+    for (uint64_t i = 0; i < 50; i++) {
+        const uint64_t *mask;
+        const uint32_t n = check_mask(w, state, &mask);
+        if (!n) assert_true(fxi_auto_is_final(w->a, state));
+        if (!n) return true;
+        const uint32_t id = nth_allowed(mask, (uint32_t)(fxi_rng_u64(seed, 3, i) % n));
+        state = state_after(w, state, w->token[id]);
+    }
+    return false;
+}
+
+static const char *const patterns[] = {
+    "a|b|1",
+    "(ab|ba){0,7}1",
+    "\\{\"(a|b){1,4}\": *[1ab]{0,5}\\}",
+    "\\[(\"[^\"\\\\]{0,6}\"(, \"[^\"\\\\]{0,6}\"){0,3})?\\]",
+    "\xC3\xA9{2}[^a]",
+    ".*",
+};
+
+static void test_masks_allow_what_the_bytes_allow(void **state)
+{
+    (void)state;
+    size_t n_end = 0;
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
+        small_world w;
+        open_world(&w, patterns[p], 1000);
+        for (uint64_t seed = 0; seed < 20; seed++) n_end += walk_ends(&w, seed);
+        close_world(&w);
+    }
+    assert_true(n_end >= 80); // all but .* come to an end
+}
+
+static void test_a_mask_is_computed_once_while_there_is_room(void **state)
+{
+    (void)state;
+    static const char text[] = "aaaa";
+    for (size_t room = 2; room <= 5; room += 3) {
+        small_world w;
+        const uint64_t *mask;
+        open_world(&w, "a{4}", room);
+        for (int round = 0; round < 3; round++)
+            for (size_t n = 0; n <= 4; n++)
+                check_mask(&w, state_after(&w, fxi_auto_start(w.a), (fxi_str){text, n}), &mask);
+        assert_int_equal(fxi_gram_masks_n_made(w.masks), room < 5 ? 15 : 5);
+        close_world(&w);
+    }
+}
+
+static void test_forced_text_stops_where_there_is_a_choice_or_an_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *before, *forced;
+        size_t max;
+    } row[] = {{"\\{\"ab\":(a|1)\\}", "", "{\"ab\":", 100},
+               {"\\{\"ab\":(a|1)\\}", "", "{\"a", 3},
+               {"\\{\"ab\":(a|1)\\}", "{\"ab\":a", "}", 100},
+               {"ab?", "", "a", 100},
+               {"a|b", "", "", 100},
+               {"(\xC3\xA9|\xC3\xA8)a", "", "\xC3", 100}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        small_world w;
+        fxi_buf out = {0};
+        open_world(&w, row[i].pattern, 1);
+        uint32_t at = state_after(&w, fxi_auto_start(w.a), fxi_str_of(row[i].before));
+        const uint32_t want = state_after(&w, at, fxi_str_of(row[i].forced));
+        assert_int_equal(fxi_gram_forced_text(w.a, &at, row[i].max, &out, NULL), FX_OK);
+        assert_int_equal(out.n, strlen(row[i].forced));
+        if (out.n) assert_memory_equal(out.p, row[i].forced, out.n);
+        assert_int_equal(at, want);
+        fxi_buf_free(&out);
+        close_world(&w);
+    }
+}
+
+static void test_a_vocabulary_may_be_empty(void **state)
+{
+    (void)state;
+    small_world w;
+    fxi_gram_masks *m;
+    fxi_gram_tokens none;
+    const uint64_t *mask;
+    open_world(&w, "a", 1);
+    assert_int_equal(fxi_gram_tokens_make(&none, NULL, 0, NULL), FX_OK);
+    assert_int_equal(fxi_gram_masks_make(&none, w.a, 1, &m, NULL), FX_OK);
+    assert_int_equal(fxi_gram_masks_of(m, fxi_auto_start(w.a), &mask, NULL), FX_OK);
+    assert_int_equal(mask[0], 0);
+    fxi_gram_masks_free(m);
+    fxi_gram_tokens_free(&none);
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_masks_allow_what_the_bytes_allow),
+        cmocka_unit_test(test_a_mask_is_computed_once_while_there_is_room),
+        cmocka_unit_test(test_forced_text_stops_where_there_is_a_choice_or_an_end),
+        cmocka_unit_test(test_a_vocabulary_may_be_empty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
