@@ -94,8 +94,10 @@ LAW = {
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
     "gpu/image": [],
+    # Libraries of NVIDIA's that compute in our memory, loaded when they are asked for.
+    "gpu/library": ["gpu/driver", "base/...", ERROR],
     "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
-    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
+    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/library", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
                    "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
     "gpu": ["model/device.h", "base/...", ERROR],
 
@@ -168,4 +170,4 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "variant", "prefix_noun_verb"}
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "cublasLt.h", "cudnn_graph.h", "cudnn.h", "variant", "prefix_noun_verb"}

@@ -18,13 +18,15 @@ typedef struct fxi_gpu_options {
                       //   "exact"  in the CPU's order: the same bits as the host's
                       //   "law"    attention and layers of 16-bit weights on tensor cores, in an
                       //            order of their own that depends on nothing but the sequence
+                      //   "fast"   as law, but layers of 16-bit weights by NVIDIA's cuBLASLt, in an
+                      //            order that depends on the number of rows, too
     fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
     bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding
 } fxi_gpu_options;
 
 // Opens a GPU. Its close frees all. Errors, each a line that begins with the device's name:
-// FX_EINVAL: there is no driver, no such GPU, one that is too old, or this build has no kernels for
-// it; FX_ENOMEM; FX_EINTERNAL: the driver failed.
+// FX_EINVAL: there is no driver, no such GPU, one that is too old, this build has no kernels for
+// it, or "fast" does not find cuBLASLt; FX_ENOMEM; FX_EINTERNAL: the driver failed.
 fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err);
 
 #endif

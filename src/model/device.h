@@ -134,7 +134,7 @@ typedef struct fxi_device_ops {
     // Packs rows row0 .. row0 + n_row - 1 of w into the device's layout. rows: [n_row][n_in]
     // numbers of w->type in GGUF's layout, at any host address; free to be reused when the call
     // returns. Pre: row0 is a multiple of FXI_PANEL; n_row is, too, or the rows end with the
-    // matrix. Each row is put once, in ascending order.
+    // matrix. Each row is put once, in ascending order, before the next take_linear.
     fx_status (*put_linear)(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                             const void *rows, fx_error *err);
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 enum { RED_BYTES = 1 << 20, PAGE_BYTES = 4096, ALIGN = 256, GARBAGE = 0xFF };
-static const size_t max_garbage = 64 << 20; // of one allocation; beyond it there are zeros
+static const size_t max_garbage = 8 << 20; // of one allocation; beyond it there are zeros
 
 typedef struct allocation {
     struct allocation *next;

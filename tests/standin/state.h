@@ -130,6 +130,18 @@ void standin_finish_all(void);  // all work that no simulated kernel holds up
 void standin_start_queue(void); // the thread that STANDIN_QUEUE asks for
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
+// Work of another library: a function of the host that runs in the order of the stream, with the
+// device's memory open. `arg` is from malloc and freed when it is done; also where this fails.
+typedef struct standin_task {
+    void (*run)(void *arg);
+    void *arg;
+    struct {
+        vti_cu_ptr at;
+        size_t size_bytes; // 0: none
+        bool writes;
+    } range[4]; // of the device that it touches
+} standin_task;
+vti_cu_result standin_give_task(vti_cu_stream stream, const standin_task *t);
 // Some work that is not done yet reads or writes there, or just writes.
 bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone);
 bool standin_captures(void); // some stream is being captured

@@ -25,6 +25,7 @@ typedef struct op {
     unsigned char value;
     size_t size_bytes;
     standin_work *work; // NULL: no launch
+    standin_task task;  // run NULL: none
 } op;
 
 struct CUstream_st {
@@ -117,11 +118,35 @@ static void perform_transfer(const op *o)
     if (!o->host_dst) standin_kernel_memory(o->dst, o->size_bytes, EMU_MEMORY_WRITTEN);
 }
 
+static bool may_task(const standin_task *t)
+{
+    for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
+        if (t->range[i].size_bytes &&
+            !standin_is_open(t->range[i].at, t->range[i].size_bytes, t->range[i].writes))
+            return false;
+    return true;
+}
+
+static void perform_task(const standin_task *t)
+{
+    if (!may_task(t)) {
+        (void)standin_breach("a library's work on memory that is not there when it runs");
+        return;
+    }
+    standin_device_open();
+    t->run(t->arg);
+    standin_device_close();
+    for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
+        if (t->range[i].writes)
+            standin_kernel_memory(t->range[i].at, t->range[i].size_bytes, EMU_MEMORY_WRITTEN);
+}
+
 static void perform(const op *o)
 {
     if (standin_is_broken()) return;
     if (o->work) standin_work_run(o->work);
     if (o->writes) perform_transfer(o);
+    if (o->task.run) perform_task(&o->task);
 }
 
 static void pop(vti_cu_stream s)
@@ -131,6 +156,7 @@ static void pop(vti_cu_stream s)
     if (!s->head) s->tail = &s->head;
     s->n_done++;
     standin_work_free(o->work);
+    free(o->task.arg);
     free(o);
 }
 
@@ -141,12 +167,28 @@ static bool has_kernel(const struct CUstream_st *s)
     return false;
 }
 
+static bool overlaps(vti_cu_ptr a, size_t a_bytes, vti_cu_ptr b, size_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+static bool task_touches(const standin_task *t, vti_cu_ptr addr, size_t size_bytes,
+                         bool writes_alone)
+{
+    for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
+        if ((t->range[i].writes || !writes_alone) &&
+            overlaps(t->range[i].at, t->range[i].size_bytes, addr, size_bytes))
+            return true;
+    return false;
+}
+
 static bool touches(const op *o, vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
 {
+    if (o->task.run) return task_touches(&o->task, addr, size_bytes, writes_alone);
     if (!o->writes) return false;
-    if (!o->host_dst && o->dst < addr + size_bytes && addr < o->dst + o->size_bytes) return true;
+    if (!o->host_dst && overlaps(o->dst, o->size_bytes, addr, size_bytes)) return true;
     if (writes_alone || !o->src || o->host_src) return false;
-    return o->src < addr + size_bytes && addr < o->src + o->size_bytes;
+    return overlaps(o->src, o->size_bytes, addr, size_bytes);
 }
 
 static bool stream_touches(const struct CUstream_st *s, vti_cu_ptr addr, size_t size_bytes,
@@ -308,6 +350,15 @@ vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w)
     op o = {.work = w};
     vti_cu_result r = give(stream, &o);
     if (r != VTI_CU_SUCCESS) standin_work_free(w);
+    return r;
+}
+
+vti_cu_result standin_give_task(vti_cu_stream stream, const standin_task *t)
+{
+    const op o = {.task = *t};
+    vti_cu_result r = may_task(t) ? give(stream, &o)
+                                  : standin_breach("a library's work on memory that is not there");
+    if (r != VTI_CU_SUCCESS) free(t->arg);
     return r;
 }
 

@@ -17,6 +17,7 @@
 #define FXI_GPU_IMPL_H
 
 #include "gpu/gpu.h"
+#include "gpu/library/lt.h"
 #include "gpu/pack/gpu_heap.h"
 #include "gpu/pack/gpu_stage.h"
 #include "kernels/cuda/cuda_launch.h"
@@ -51,6 +52,7 @@ typedef struct fxi_gpu_operands {
     float *ex_out, *sh_out;  // [n_tok x n_used][dim], [n_tok][dim]
     float *sh_gate;          // [n_tok]
     int max_part;            // partial results that `part` has room for
+    void *workspace;         // of cuBLASLt
 } fxi_gpu_operands;
 
 // Counts of a batch, at the beginning of its block.
@@ -128,13 +130,15 @@ typedef struct fxi_gpu_graph {
 typedef struct fxi_gpu {
     fxi_device device; // first: a fxi_device is cast to this
     fxi_cu cu;
-    char path[32]; // "sm_90 exact"
-    fxi_cuda_math math;
+    char path[32];      // "sm_90 exact"
+    fxi_cuda_math math; // of kernels
+    fxi_lt lt;          // open: it computes the layers of its types; their weights are plain rows
     fxi_pool *pool;
     fxi_gpu_kernels kernels;
     fxi_gpu_heap weights, scratch;
     fxi_gpu_pinned pinned;
     fxi_gpu_stage stage;
+    bool takes_plain; // the rows that are put now, those of the latest take_linear, stay plain
     const fxi_transformer *plan;
     fxi_pass_limits most;
     fxi_gpu_operands s;
@@ -224,6 +228,8 @@ fx_status fxi_gpu_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
 // y = a x w, for all rows of the pass.
 fx_status fxi_gpu_matmul(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
                          fx_error *err);
+// Whether weights of this type, other than those of several experts, are for cuBLASLt: plain rows.
+bool fxi_gpu_is_plain(const fxi_gpu *g, fxi_dtype type);
 // The forms of rows that layers with weights of these types read; `all` has room for each. The f32
 // form is always there.
 fxi_cuda_act fxi_gpu_forms(const fxi_gpu *g, const fxi_cuda_act *all, uint64_t read_by);

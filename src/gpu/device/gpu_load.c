@@ -33,11 +33,30 @@ fx_status fxi_gpu_upload(fxi_device *d, void *dst, const void *src, size_t size_
     return st;
 }
 
+bool fxi_gpu_is_plain(const fxi_gpu *g, fxi_dtype type)
+{
+    return fxi_lt_is_open(&g->lt) && fxi_lt_has_type(type);
+}
+
+static size_t plain_row_bytes(const fxi_linear *w)
+{
+    return (size_t)w->n_in * fxi_dtype_find(w->type)->block_bytes; // of one number
+}
+
+static fx_status take_plain(fxi_gpu *g, fxi_linear *w, uint64_t more_bytes, fx_error *err)
+{
+    const size_t size_bytes = (size_t)w->n_out * plain_row_bytes(w);
+    FX_TRY(fxi_lt_announce(&g->lt, w->type, w->n_in, w->n_out, err));
+    return fxi_gpu_take(&g->device, size_bytes, more_bytes, &w->data, err);
+}
+
 fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
                               fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
     const size_t each = fxi_cuda_matrix_bytes(w->type, w->n_in, w->n_out);
+    g->takes_plain = n == 1 && fxi_gpu_is_plain(g, w->type);
+    if (g->takes_plain) return take_plain(g, w, more_bytes, err);
     if (!g->kernels.function[fxi_cuda_linear_find(w->type, g->math, 1)])
         return fxi_fail(err, FX_EINVAL, "%s: no kernel for weights of type %s", g->cu.label,
                         fxi_dtype_find(w->type)->name);
@@ -51,7 +70,10 @@ fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n
                              const void *rows, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const size_t panel = (size_t)(row0 / FXI_PANEL);
+    const size_t panel = (size_t)(row0 / FXI_PANEL), row_bytes = plain_row_bytes(w);
+    if (g->takes_plain)
+        return fxi_gpu_upload(d, (char *)w->data + (size_t)row0 * row_bytes, rows,
+                              (size_t)n_row * row_bytes, err);
     char *dst = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st =

@@ -68,7 +68,8 @@ static fx_status multiply_all(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_ac
                               fx_error *err)
 {
     const int n_expert = g->plan->rules.n_expert;
-    const size_t apart = n_expert > 1 ? (size_t)((char *)w[1].data - (char *)w[0].data) : 0;
+    if (n_expert == 1) return fxi_gpu_matmul(g, w, a, y, err); // each row has one place, its own
+    const size_t apart = (size_t)((char *)w[1].data - (char *)w[0].data);
     const fxi_cuda_linear_args args = {.w = fxi_gpu_matrix(w),
                                        .n_expert = n_expert,
                                        .expert_bytes = apart,

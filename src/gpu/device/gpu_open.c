@@ -25,19 +25,24 @@ static fx_status read_ordinal(const char *name, int *out, fx_error *err)
     return FX_OK;
 }
 
-static fx_status read_math(const char *name, fxi_cuda_math *out, fx_error *err)
+typedef struct gpu_math {
+    const char *name;
+    fxi_cuda_math kernels;
+    bool has_lt;
+} gpu_math;
+
+static fx_status read_math(const char *name, const gpu_math **out, fx_error *err)
 {
-    static const struct {
-        const char *name;
-        fxi_cuda_math math;
-    } known[] = {{"exact", FXI_CUDA_EXACT}, {"law", FXI_CUDA_LAW}};
-    *out = FXI_CUDA_EXACT;
+    static const gpu_math known[] = {{"exact", FXI_CUDA_EXACT, false},
+                                     {"law", FXI_CUDA_LAW, false},
+                                     {"fast", FXI_CUDA_LAW, true}};
+    *out = &known[0];
     if (!name) return FX_OK;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        *out = known[i].math;
+        *out = &known[i];
         if (strcmp(name, known[i].name) == 0) return FX_OK;
     }
-    return fxi_fail(err, FX_EINVAL, "GPU arithmetic '%.40s' is none of exact, law", name);
+    return fxi_fail(err, FX_EINVAL, "GPU arithmetic '%.40s' is none of exact, law, fast", name);
 }
 
 // ---- the table ---------------------------------------------------------------------------------
@@ -55,6 +60,7 @@ static void close_gpu(fxi_device *d)
         fxi_gpu_heap_free(&g->cu, &g->scratch);
         fxi_gpu_heap_free(&g->cu, &g->weights);
         fxi_gpu_kernels_free(g);
+        fxi_lt_close(&g->lt);
         fxi_cu_leave(&g->cu);
     }
     fxi_cu_close(&g->cu);
@@ -118,15 +124,16 @@ static const fxi_device_ops gpu_ops = {
 
 // ---- open --------------------------------------------------------------------------------------
 
-static fx_status open_driver(fxi_gpu *g, int ordinal, const char *math, fx_error *err)
+static fx_status open_driver(fxi_gpu *g, int ordinal, const gpu_math *math, fx_error *err)
 {
     FX_TRY(fxi_cu_open(&g->cu, ordinal, err));
-    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math ? math : "exact");
+    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math->name);
     g->device.name = g->cu.label;
     g->device.path = g->path;
     g->device.prefers_best = true; // fewer bytes to the host
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = fxi_gpu_kernels_load(g, err);
+    if (st == FX_OK && math->has_lt) st = fxi_lt_open(&g->lt, &g->cu, err);
     fxi_cu_leave(&g->cu);
     return st;
 }
@@ -134,17 +141,17 @@ static fx_status open_driver(fxi_gpu *g, int ordinal, const char *math, fx_error
 fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err)
 {
     int ordinal;
-    fxi_cuda_math math;
+    const gpu_math *math;
     *out = NULL;
     FX_TRY(read_ordinal(opt->name, &ordinal, err));
     FX_TRY(read_math(opt->math, &math, err));
     fxi_gpu *g = calloc(1, sizeof *g);
     if (!g) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", opt->name);
     g->device.ops = &gpu_ops;
-    g->math = math;
+    g->math = math->kernels;
     g->pool = opt->pool;
-    g->no_graphs = opt->no_graphs;
-    fx_status st = open_driver(g, ordinal, opt->math, err);
+    g->no_graphs = opt->no_graphs || math->has_lt; // the library's launches are not ours to record
+    fx_status st = open_driver(g, ordinal, math, err);
     if (st == FX_OK)
         *out = &g->device;
     else

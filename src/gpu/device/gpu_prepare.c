@@ -168,6 +168,7 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
         {(void **)&s->logits, n_logit * (size_t)m->n_vocab, sizeof(float)},
         {(void **)&s->best, n_logit, sizeof(int32_t)},
         {(void **)&g->block, g->pass.at.size_bytes, 1},
+        {&s->workspace, fxi_lt_is_open(&g->lt) ? FXI_LT_WORKSPACE_BYTES : 0, 1},
     };
     FX_TRY(cut_buffers(g, list, (int)(sizeof list / sizeof *list), err));
     FX_TRY(cut_forms(g, &s->h, n * dim, need->h.types, err));
@@ -211,6 +212,7 @@ static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
     FX_TRY(cut_rows(g, &need, err));
     FX_TRY(fxi_gpu_pinned_take(&g->cu, &g->pinned, g->pass.at.size_bytes, &block, err));
     g->block_host = block;
+    FX_TRY(fxi_lt_prepare(&g->lt, g->most.max_tok, err));
     return fxi_gpu_stage_drain(&g->cu, &g->stage, err);
 }
 

@@ -28,9 +28,29 @@ fxi_cuda_act fxi_gpu_forms(const fxi_gpu *g, const fxi_cuda_act *all, uint64_t r
     return a;
 }
 
+// Rows of a matrix by cuBLASLt. A pass without rows has nothing to do.
+static fx_status multiply_plain(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
+                                fx_error *err)
+{
+    const fxi_lt_job job = {.type = w->type,
+                            .n_in = w->n_in,
+                            .n_out = w->n_out,
+                            .n_row = g->pass.n_row,
+                            .w = w->data,
+                            .a = w->type == FXI_F16 ? a->f16 : a->b16,
+                            .y = y,
+                            .workspace = g->s.workspace};
+    if (!job.n_row) return FX_OK;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    const fx_status st = fxi_lt_run(&g->lt, &job, err);
+    fxi_cu_leave(&g->cu);
+    return fxi_gpu_failed(g, st, err);
+}
+
 fx_status fxi_gpu_matmul(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
                          fx_error *err)
 {
+    if (fxi_gpu_is_plain(g, w->type)) return multiply_plain(g, w, a, y, err);
     const fxi_cuda_linear_args args = {.w = fxi_gpu_matrix(w),
                                        .n_expert = 1,
                                        .a = *a,
@@ -70,6 +90,16 @@ static fxi_cuda_matrix rows_matrix(const fxi_rows *r)
                              .row_bytes = r->row_bytes};
 }
 
+// The output's weights as a table.
+static fxi_cuda_matrix output_matrix(const fxi_gpu *g)
+{
+    const fxi_linear *w = &g->plan->output.w;
+    fxi_cuda_matrix m = fxi_gpu_matrix(w);
+    if (fxi_gpu_is_plain(g, w->type))
+        m.row_bytes = (size_t)w->n_in * fxi_dtype_find(w->type)->block_bytes;
+    return m;
+}
+
 // Looks the tokens up, in x or, where embeddings are of another width, on their way to it.
 static fx_status look_up(fxi_gpu *g, fx_error *err)
 {
@@ -78,7 +108,7 @@ static fx_status look_up(fxi_gpu *g, fx_error *err)
     const fxi_cuda_act to = narrow ? fxi_gpu_forms(g, &g->s.narrow, reads_bit(&m->embd_in))
                                    : (fxi_cuda_act){.x = g->s.x};
     const fxi_cuda_embed_args args = {
-        .table = m->embd.data ? rows_matrix(&m->embd) : fxi_gpu_matrix(&m->output.w),
+        .table = m->embd.data ? rows_matrix(&m->embd) : output_matrix(g),
         .token = fxi_gpu_array(g, g->pass.at.token),
         .out = to,
         .n_row = g->pass.n_row,

@@ -1,0 +1,97 @@
+// dnn_api.h - the part of NVIDIA's cuDNN that describes and plans graphs of operations ("backend
+// API"): its functions by name, declared here so that this builds without the library.
+//
+// Values and signatures are those of cudnn_graph.h of version 9.19; where it is installed, the
+// tests compare each of them with it at compile time (tests/unit/gpu/dnn_h.c).
+#ifndef FXI_GPU_DNN_API_H
+#define FXI_GPU_DNN_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+
+#ifndef FXI_DNN_TYPES // the comparison supplies those of cudnn_graph.h instead
+typedef int fxi_dnn_status;
+typedef int fxi_dnn_kind;      // of an object
+typedef int fxi_dnn_attribute; // of an object
+typedef int fxi_dnn_type;      // of an attribute
+typedef void *fxi_dnn_object;  // "backend descriptor"
+#endif
+
+enum {
+    FXI_DNN_SUCCESS = 0,
+    FXI_DNN_NOT_SUPPORTED = 3000, // up to NOT_SUPPORTED + 999
+    FXI_DNN_ALLOC_FAILED = 4003,  // INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+
+    FXI_DNN_ENGINE_CONFIG = 3, // kinds of objects
+    FXI_DNN_HEURISTIC = 4,
+    FXI_DNN_GRAPH = 15,
+    FXI_DNN_TENSOR = 17,
+    FXI_DNN_DEVICE = 38,
+    FXI_DNN_SDPA = 41,
+
+    FXI_DNN_DATA_TYPE = 1, // types of attributes
+    FXI_DNN_BOOLEAN = 2,
+    FXI_DNN_INT64 = 3,
+    FXI_DNN_HEURISTIC_MODE = 8,
+    FXI_DNN_OBJECT = 15,
+    FXI_DNN_CHAR = 24,
+
+    FXI_DNN_FLOAT = 0, // types of data
+    FXI_DNN_HALF = 2,
+    FXI_DNN_INT32 = 4,
+    FXI_DNN_BFLOAT16 = 9,
+    FXI_DNN_DATA_INT64 = 10,
+
+    FXI_DNN_HEURISTIC_MODE_VALUE = 200, // attributes
+    FXI_DNN_HEURISTIC_GRAPH = 201,
+    FXI_DNN_HEURISTIC_RESULTS = 202,
+    FXI_DNN_HEURISTIC_DEVICE = 204,
+    FXI_DNN_GRAPH_OPERATIONS = 801,
+    FXI_DNN_TENSOR_ALIGNMENT = 900,
+    FXI_DNN_TENSOR_TYPE = 901,
+    FXI_DNN_TENSOR_SIZES = 902,
+    FXI_DNN_TENSOR_STRIDES = 903,
+    FXI_DNN_TENSOR_ID = 906,
+    FXI_DNN_TENSOR_BY_VALUE = 908,
+    FXI_DNN_TENSOR_RAGGED = 913,
+    FXI_DNN_DEVICE_JSON = 2702,
+    FXI_DNN_SDPA_Q = 2800,
+    FXI_DNN_SDPA_K = 2801,
+    FXI_DNN_SDPA_V = 2802,
+    FXI_DNN_SDPA_OUT = 2803,
+    FXI_DNN_SDPA_SCALE = 2805,
+    FXI_DNN_SDPA_N_Q = 2809,
+    FXI_DNN_SDPA_N_KV = 2810,
+
+    FXI_DNN_MODE_A = 3, // the heuristic that knows most
+};
+
+// X(member of fxi_dnn_api, type of the result, name in libcudnn, parameters)
+#define FXI_DNN_FUNCTIONS(X)                                                                      \
+    X(get_error_name, const char *, cudnnGetErrorString, (fxi_dnn_status status))                 \
+    X(get_last_error, void, cudnnGetLastErrorString, (char *text, size_t size_bytes))             \
+    X(make, fxi_dnn_status, cudnnBackendCreateDescriptor,                                         \
+      (fxi_dnn_kind kind, fxi_dnn_object * object))                                               \
+    X(drop, fxi_dnn_status, cudnnBackendDestroyDescriptor, (fxi_dnn_object object))               \
+    X(set, fxi_dnn_status, cudnnBackendSetAttribute,                                              \
+      (fxi_dnn_object object, fxi_dnn_attribute which, fxi_dnn_type type, int64_t n,              \
+       const void *values))                                                                       \
+    X(get, fxi_dnn_status, cudnnBackendGetAttribute,                                              \
+      (const fxi_dnn_object object, fxi_dnn_attribute which, fxi_dnn_type type, int64_t n_wanted, \
+       int64_t *n, void *values))                                                                 \
+    X(finish, fxi_dnn_status, cudnnBackendFinalize, (fxi_dnn_object object))
+
+typedef struct fxi_dnn_api {
+    void *library; // NULL: not loaded
+#define FXI_DNN_MEMBER(member, result, symbol, parameters) result(*member) parameters;
+    FXI_DNN_FUNCTIONS(FXI_DNN_MEMBER)
+#undef FXI_DNN_MEMBER
+} fxi_dnn_api;
+
+// Loads libcudnn.so.9. Errors: FX_EINVAL: there is none, or it lacks a function.
+fx_status fxi_dnn_api_load(fxi_dnn_api *dnn, fx_error *err);
+void fxi_dnn_api_unload(fxi_dnn_api *dnn); // also one that is not loaded
+
+#endif

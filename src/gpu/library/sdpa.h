@@ -1,0 +1,63 @@
+// sdpa.h - attention of decoding by cuDNN, over caches that lie at arbitrary addresses: its graph,
+// and whether the library supports it.
+//
+// One call treats a batch of sequences, each with one new token. K and V of a sequence are
+// [n_tok][n_kv_head][head_dim] with `token_step` numbers from token to token, as in a cache whose
+// layers are interleaved; the sequence begins at an offset of its own, a 64-bit number of the
+// tensor's elements ("ragged"). So the caches of a batch need not lie side by side: offsets count
+// from the lowest of them.
+//
+// As the library sees it:
+//   Q, OUT    [n_seq][n_head][1][head_dim], ragged, too: the library wants all of them so, or none
+//   K, V      [n_seq][n_kv_head][max_kv_tok][head_dim], ragged
+//   N_Q, N_KV [n_seq] 32-bit numbers of tokens; positions from N_KV on do not count
+//   SCALE     one f32 by value
+// Sequences that decode see their whole cache, so there is no mask.
+//
+// The library answers from the properties of a device alone; no GPU is needed to ask.
+//
+// Threads: one at a time. Errors: FX_EINVAL: the library does not support this; FX_ENOMEM;
+// FX_EINTERNAL: it failed.
+#ifndef FXI_GPU_SDPA_H
+#define FXI_GPU_SDPA_H
+
+#include "base/number/dtype.h"
+#include "gpu/library/dnn_api.h"
+
+typedef struct fxi_sdpa_shape {
+    fxi_dtype type; // of q, k, v and the result: f16 or bf16
+    int n_seq, n_head, n_kv_head, head_dim;
+    int64_t max_kv_tok; // of any sequence
+    int64_t token_step; // in numbers; at least n_kv_head x head_dim
+} fxi_sdpa_shape;
+
+// The tensors, by their ids.
+typedef enum fxi_sdpa_tensor {
+    FXI_SDPA_Q,
+    FXI_SDPA_K,
+    FXI_SDPA_V,
+    FXI_SDPA_OUT,
+    FXI_SDPA_SCALE,
+    FXI_SDPA_N_Q,
+    FXI_SDPA_N_KV,
+    FXI_SDPA_Q_AT,
+    FXI_SDPA_KV_AT, // [n_seq + 1] offsets of q and the result, and of k and v
+    FXI_SDPA_N_TENSOR
+} fxi_sdpa_tensor;
+
+enum { FXI_SDPA_MAX_CONFIG = 8 };
+
+typedef struct fxi_sdpa { // all zero: none
+    const fxi_dnn_api *dnn;
+    fxi_dnn_object tensor[FXI_SDPA_N_TENSOR], operation, graph, device, heuristic;
+    fxi_dnn_object config[FXI_SDPA_MAX_CONFIG]; // how the library would compute it, best first
+    int64_t n_config;                           // that it supports; the others are unused
+} fxi_sdpa;
+
+// Describes the graph and asks for the best way to compute it on a device, which a text in cuDNN's
+// JSON describes. *s is then all zero, or is closed with fxi_sdpa_close. dnn is borrowed.
+fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shape *shape,
+                        const char *device_json, fx_error *err);
+void fxi_sdpa_close(fxi_sdpa *s); // also one that is all zero
+
+#endif

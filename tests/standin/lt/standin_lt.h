@@ -1,0 +1,36 @@
+// standin_lt.h - a stand-in for NVIDIA's cuBLASLt: libcublasLt.so.13 without a GPU, for tests, on
+// the stand-in for the driver (standin.h).
+//
+// It follows the library's documentation as far as Y = W^T A goes, by plain loops in f32, done when
+// the stream comes to it. What it is given is checked, and a breach is recorded where those of the
+// driver are (standin_report.breach):
+//   - whatever it is handed was created by it and not destroyed, and a context is current;
+//   - W and A are of the same type, f16 or bf16, Y of f32; rows, columns and leading dimensions fit
+//     together, C is D, and nothing is added (beta 0);
+//   - the algorithm is one that it gave for the same sizes and types, and the workspace is as large
+//     as that needs: it is filled with garbage;
+//   - all memory is the device's, open, aligned to 256 bytes.
+// As with the library, the order of sums depends on the number of columns of A: above 16 a sum is
+// made in two halves.
+#ifndef VT_TEST_STANDIN_LT_H
+#define VT_TEST_STANDIN_LT_H
+
+#include <stdint.h>
+
+// Since the last reset, but for what is there now.
+typedef struct standin_lt_report {
+    uint64_t n_handle, n_product, n_layout, n_preference; // there now
+    uint64_t n_call;                                      // that may fail
+    uint64_t n_find, n_multiply, n_failed;
+} standin_lt_report;
+
+void standin_lt_reset(void); // counts and orders, not what is there
+standin_lt_report standin_lt_look(void);
+
+// The i-th call from now on (0: the next) answers `status` and does nothing. Calls that destroy do
+// not count.
+void standin_lt_fail(uint64_t i, int status);
+// From now on the heuristic knows no algorithm for products of so many columns; 0: it knows all.
+void standin_lt_refuse(uint64_t n_col);
+
+#endif
