@@ -156,7 +156,8 @@ static void plan_tiles(fxi_gpu *g, const fxi_batch *b, bool windowed, bool wante
                            .n_kv_head = s->n_kv_head,
                            .window = windowed ? g->plan->rules.window : 0,
                            .n_block = 2 * g->cu.n_sm,
-                           .max_part = g->s.max_part};
+                           .max_part = g->s.max_part,
+                           .is_wide = g->has_wide};
     for (int i = 0; i < b->n_seq; i++)
         fxi_cuda_plan_add(out, seq, i, wanted ? b->seq[i].n_logit : b->seq[i].n_tok, tile);
     fxi_cuda_plan_end(out, tile);
