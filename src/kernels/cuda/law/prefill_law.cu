@@ -313,13 +313,13 @@ FXI_DEVICE void attention_many(const fxi_cuda_attn_args &a, unsigned char *share
     if (tile.n_range == 1) rows_end<HEAD>(a, j, k, all);
 }
 
-#define PREFILL_LAW(name, B16, HEAD)                           \
-    FXI_KERNEL(attn_##name##_##HEAD##_many, attn, ATTN_THREAD) \
-    {                                                          \
-        __shared__ tile_job job;                               \
-        FXI_DYNAMIC_SHARED(shared);                            \
-        attention_many<B16, HEAD>(a, shared, &job);            \
-    }                                                          \
+#define PREFILL_LAW(name, B16, HEAD)                                  \
+    FXI_KERNEL_FOR(attn_##name##_##HEAD##_many, attn, ATTN_THREAD, 2) \
+    {                                                                 \
+        __shared__ tile_job job;                                      \
+        FXI_DYNAMIC_SHARED(shared);                                   \
+        attention_many<B16, HEAD>(a, shared, &job);                   \
+    }                                                                 \
     FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD##_many)
 
 PREFILL_LAW(f16, false, 64);
