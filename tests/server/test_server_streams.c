@@ -105,8 +105,13 @@ static bool has_open_chunk(const fixture *f)
 static bool is_suspended(const fixture *f)
 {
     pthread_mutex_lock(&f->srv->mu);
-    const fxi_http_job *j = f->srv->jobs;
-    const bool waits = j && j->n_out >= BIG_BYTES && j->suspended;
+    fxi_http_job *j = f->srv->jobs;
+    bool waits = false;
+    if (j) {
+        pthread_mutex_lock(&j->mu);
+        waits = j->n_out >= BIG_BYTES && j->suspended;
+        pthread_mutex_unlock(&j->mu);
+    }
     pthread_mutex_unlock(&f->srv->mu);
     return waits;
 }

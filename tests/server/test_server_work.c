@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "server/work/body.h"
@@ -240,6 +241,58 @@ static void test_small_work_passes_large_work(void **state)
     assert_string_equal(seen.order, "acb");
 }
 
+// The priority of the thread that ran a piece.
+typedef struct nice_item {
+    fxi_work work;
+    int nice;
+} nice_item;
+
+static void note_nice(fxi_work *w)
+{
+    pthread_mutex_lock(&seen.mu);
+    ((nice_item *)w)->nice = getpriority(PRIO_PROCESS, 0);
+    seen.n_run++;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.mu);
+}
+
+// Large work yields to everything else; small work is as urgent as the rest of the program.
+static void test_large_work_has_a_low_priority(void **state)
+{
+    (void)state;
+    const int own = getpriority(PRIO_PROCESS, 0);
+    nice_item it[20];
+    fxi_workers *ws = begin_workers(2);
+    for (int i = 0; i < 20; i++) {
+        it[i] = (nice_item){{.run = note_nice, .lane = (uint64_t)i, .large = i % 2}, -99};
+        fxi_workers_post(ws, &it[i].work);
+        wait_for(&seen.n_run, i + 1);
+    }
+    fxi_workers_stop(ws);
+    for (int i = 1; i < 20; i += 2) assert_int_equal(it[i].nice, own + 10 < 19 ? own + 10 : 19);
+    int n_prompt = 0;
+    for (int i = 0; i < 20; i += 2) n_prompt += it[i].nice == own;
+    assert_true(n_prompt > 0); // unless the prompt thread is still on its way back to the queue
+}
+
+// The patient thread helps while the prompt one is busy, and the other way round nothing waits.
+static void test_small_work_on_both_threads(void **state)
+{
+    (void)state;
+    item gate[2], it;
+    fxi_workers *ws = begin_workers(2);
+    for (int i = 0; i < 2; i++) {
+        gate[i] = (item){{.run = run_gate, .lane = (uint64_t)i}, 0};
+        fxi_workers_post(ws, &gate[i].work);
+    }
+    wait_for(&seen.n_gated, 2);
+    it = (item){{.run = run_item, .lane = 7}, 'a'};
+    fxi_workers_post(ws, &it.work);
+    open_gates();
+    wait_for(&seen.n_run, 1);
+    fxi_workers_stop(ws);
+}
+
 // Wherever it stands in its lane; the order of the others stays.
 static void test_dropped_work_never_runs(void **state)
 {
@@ -426,6 +479,8 @@ int main(void)
         cmocka_unit_test(test_body_is_billed_before_it_grows),
         cmocka_unit_test(test_lanes_and_classes_take_turns),
         cmocka_unit_test(test_small_work_passes_large_work),
+        cmocka_unit_test(test_large_work_has_a_low_priority),
+        cmocka_unit_test(test_small_work_on_both_threads),
         cmocka_unit_test(test_dropped_work_never_runs),
         cmocka_unit_test(test_idle_is_told_once),
         cmocka_unit_test(test_wakes_of_slow_steps_are_never_held),
