@@ -63,6 +63,7 @@ _flexinfer() {
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
+        'serve':--send-percent) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
         'run':--tokenizer) kind=-f ;;
@@ -217,6 +218,7 @@ _flexinfer() {
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
+                --send-percent
                 --workers
                 --help"
             ;;

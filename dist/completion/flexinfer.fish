@@ -72,6 +72,7 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l step-ms -x -d 'milliseconds
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue -x -d 'sequences that may wait besides those; 0: 1024'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-tokens -x -d 'prompt tokens that may wait; 0: 1048576'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-bytes -x -d 'memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G'
+complete -c flexinfer -n '__flexinfer_runs serve' -l send-percent -x -d 'of a core'\''s time, for sending each token by itself; beyond it tokens leave together, at most 20 ms late; 100: never'
 complete -c flexinfer -n '__flexinfer_runs serve' -l workers -x -d 'threads that parse, render and tokenize requests; 0: 2'
 complete -c flexinfer -n '__flexinfer_runs serve' -f
 complete -c flexinfer -n '__flexinfer_runs run' -l model -s m -r -F -d 'the model: a GGUF file or a Hugging Face folder'

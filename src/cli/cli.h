@@ -78,7 +78,7 @@ typedef struct fxi_cli_options {
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;
-    float header_timeout_s, body_timeout_s, read_timeout_s, drain_timeout_s;
+    float header_timeout_s, body_timeout_s, read_timeout_s, drain_timeout_s, send_percent;
     uint64_t max_body_bytes;
     // run
     const char *prompt; // NULL: chat

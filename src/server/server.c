@@ -5,7 +5,8 @@
 //   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
 //   2. every listed job ends with an error, which resumes its connection and cancels its requests
 //      in the engine;
-//   3. clients get grace_s to take what is left;
+//   3. clients get grace_s to take what is left; then chunks that are half sent are given up, which
+//      resumes their connections;
 //   4. the watcher ends, then MHD, which closes all connections; each drops its job; then the
 //      workers, which find their jobs ended;
 //   5. the engine drops its last references by itself.
@@ -44,7 +45,7 @@ static bool has_negative(const fxi_server_options *o)
 {
     return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
            o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0;
+           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0 || o->send_percent < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
@@ -63,6 +64,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
+    if (!o->send_percent) o->send_percent = 2;
     if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one
 }
 
@@ -115,6 +117,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
     set_up_peers(srv);
+    fxi_wakes_set_share(&srv->wakes, o->send_percent / 100);
     return take_aliases(srv, err);
 }
 
@@ -181,6 +184,7 @@ static fxi_server *new_server(void)
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->peers.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
+    fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&srv->empty, &attr);
@@ -194,7 +198,7 @@ static void free_server(fxi_server *srv)
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
-    fxi_http_wake_pending(srv); // nobody is left to wake
+    fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
@@ -203,6 +207,7 @@ static void free_server(fxi_server *srv)
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->peers.mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
     fxi_ledger_unref(srv->ledger);
@@ -239,7 +244,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .refuse_excess = srv->opt.refuse_excess};
-    fx_engine_on_step(eng, fxi_http_wake_pending, srv);
+    fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
     srv->eng = eng; // publishes the rest
 }
 
@@ -306,6 +311,7 @@ void fxi_server_stop(fxi_server *srv)
     MHD_quiesce_daemon(srv->mhd); // the socket is closed after MHD has stopped
     pthread_mutex_lock(&srv->mu);
     wait_for_jobs_locked(srv, srv->opt.grace_s);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_cut(j);
     pthread_mutex_unlock(&srv->mu);
     free_server(srv);
 }

@@ -120,6 +120,7 @@ static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, c
     if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
     job->peer = peer;
+    job->chunks = !strcmp(version, "HTTP/1.1");
     take_request_id(job);
     if (check_head(job, method, url, version) || !must_answer_now(job)) return MHD_YES;
     return fxi_http_send_error(job, &job->early);
