@@ -45,6 +45,9 @@ LAW = {
     "grammar/run": ["grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
+    # What a model says, taken apart: text, reasoning, calls of tools.
+    "answer": ["base/...", ERROR],
+
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
     # Jinja: library and run lean on the tree; the parser and the run get the library as a table.

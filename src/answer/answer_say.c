@@ -1,0 +1,86 @@
+// answer_say.c - events. Neighbouring bytes of one kind are told together, at the end of the bytes
+// at hand, or before an event of another kind.
+#include "answer/answer_impl.h"
+
+bool fxi_say_flush(fxi_answer *a)
+{
+    const fxi_answer_event ev = {.kind = a->kind, .p = a->out.p, .n = a->out.n};
+    bool ok = !a->out.n || a->fn(a->ud, &ev);
+    fxi_buf_clear(&a->out);
+    return ok;
+}
+
+bool fxi_say_bytes(fxi_answer *a, fxi_said kind, const char *p, size_t n)
+{
+    if (a->kind != kind && !fxi_say_flush(a)) return false;
+    a->kind = kind;
+    return !n || fxi_buf_add(&a->out, p, n);
+}
+
+bool fxi_say_byte(fxi_answer *a, fxi_said kind, char c)
+{
+    if (fxi_is_blank(c) && a->trim) return true;
+    if (fxi_is_blank(c)) return fxi_buf_add(&a->space, &c, 1);
+    a->trim = false;
+    bool ok = fxi_say_bytes(a, kind, a->space.p, a->space.n) && fxi_say_bytes(a, kind, &c, 1);
+    fxi_buf_clear(&a->space);
+    return ok;
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+static bool names_a_tool(const fxi_answer *a)
+{
+    const fxi_buf *name = &a->call.name;
+    return !a->bare || !a->spec.has_tool || a->spec.has_tool(a->spec.tools, name->p, name->n);
+}
+
+fxi_body_step fxi_say_call(fxi_answer *a)
+{
+    fxi_call_draft *d = &a->call;
+    const fxi_answer_event ev = {FXI_SAID_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
+    if (d->told) return FXI_BODY_MORE;
+    if (!names_a_tool(a)) return fxi_body_bad(a, 0);
+    if (!fxi_say_flush(a) || !a->fn(a->ud, &ev)) return FXI_BODY_NO_MEMORY;
+    fxi_buf_clear(&a->space);
+    d->told = true;
+    a->told = d->args.n ? a->at + 1 : a->at;
+    const bool ok = fxi_say_bytes(a, FXI_SAID_ARGS, d->args.p, d->args.n);
+    fxi_buf_clear(&d->args);
+    return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+}
+
+bool fxi_say_args(fxi_answer *a, const char *p, size_t n)
+{
+    a->call.has_args = true;
+    if (!a->call.told) return fxi_buf_add(&a->call.args, p, n);
+    a->told = a->at + 1;
+    return fxi_say_bytes(a, FXI_SAID_ARGS, p, n);
+}
+
+bool fxi_say_done(fxi_answer *a)
+{
+    const fxi_answer_event ev = {.kind = FXI_SAID_DONE};
+    a->has_called = true;
+    return fxi_say_flush(a) && a->fn(a->ud, &ev);
+}
+
+static bool say_text(fxi_answer *a, size_t to)
+{
+    a->trim = false;
+    for (size_t i = a->from; i < to; i++)
+        if (!fxi_say_byte(a, FXI_SAID_TEXT, a->in.p[i])) return false;
+    return true;
+}
+
+bool fxi_say_broken(fxi_answer *a, size_t to)
+{
+    if (!a->call.told) return say_text(a, to);
+    const size_t told = a->told > to ? to : a->told > a->from ? a->told : a->from;
+    const fxi_answer_event ev = {.kind = FXI_SAID_BROKEN,
+                                 .p = a->in.p + a->from,
+                                 .n = to - a->from,
+                                 .n_told = told - a->from};
+    a->trim = false;
+    return fxi_say_flush(a) && a->fn(a->ud, &ev);
+}
