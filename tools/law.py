@@ -130,12 +130,12 @@ LAW = {
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["base/...", "include/flexinfer"],
-    "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server": ["answer/call_format.h", "server/request/api_request.h", "server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],

@@ -238,6 +238,10 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err);
 
+// The Jinja text of the chat template, of the one for requests with tools if the model has one of
+// its own for them: not NUL-terminated, *n_bytes long; lives as long as the engine.
+const char *fx_chat_template(const fx_engine *eng, bool with_tools, size_t *n_bytes);
+
 // The bytes that token `id` adds to a text, not always whole UTF-8 characters; "" and 0 for control
 // tokens and ids outside the vocabulary. The pointer lives as long as the engine.
 const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
@@ -408,6 +412,8 @@ typedef struct fx_request {
     bool include_stop;       // emit the stop string, or the text of the stop token, as well
     bool ignore_eos;         // go on after an end-of-text token
     bool show_control;       // control tokens are part of the text, as they are spelled
+    const int32_t *show_token; // [n_show_token] these control tokens are, even without show_control
+    size_t n_show_token;
     bool logprobs;           // emit `prob` with each token, and
     int n_top;               // this many likeliest tokens in it, up to FX_MAX_TOP
     bool processed_logprobs; // of the answer's tokens, see fx_token_prob; not of beams

@@ -42,7 +42,6 @@ fxi_body_step fxi_say_call(fxi_answer *a)
     if (d->told) return FXI_BODY_MORE;
     if (!names_a_tool(a)) return fxi_body_bad(a, 0);
     if (!fxi_say_flush(a) || !a->fn(a->ud, &ev)) return FXI_BODY_NO_MEMORY;
-    fxi_buf_clear(&a->space);
     d->told = true;
     a->told = d->args.n ? a->at + 1 : a->at;
     const bool ok = fxi_say_bytes(a, FXI_SAID_ARGS, d->args.p, d->args.n);
@@ -62,6 +61,7 @@ bool fxi_say_done(fxi_answer *a)
 {
     const fxi_answer_event ev = {.kind = FXI_SAID_DONE};
     a->has_called = true;
+    fxi_buf_clear(&a->space);
     return fxi_say_flush(a) && a->fn(a->ud, &ev);
 }
 
@@ -77,10 +77,13 @@ bool fxi_say_broken(fxi_answer *a, size_t to)
 {
     if (!a->call.told) return say_text(a, to);
     const size_t told = a->told > to ? to : a->told > a->from ? a->told : a->from;
-    const fxi_answer_event ev = {.kind = FXI_SAID_BROKEN,
-                                 .p = a->in.p + a->from,
-                                 .n = to - a->from,
-                                 .n_told = told - a->from};
+    fxi_buf *raw = &a->space; // with the white space in front
+    fxi_answer_event ev = {.kind = FXI_SAID_BROKEN, .n_told = raw->n + told - a->from};
+    if (!fxi_buf_add(raw, a->in.p + a->from, to - a->from) || !fxi_say_flush(a)) return false;
+    ev.p = raw->p;
+    ev.n = raw->n;
     a->trim = false;
-    return fxi_say_flush(a) && a->fn(a->ud, &ev);
+    const bool ok = a->fn(a->ud, &ev);
+    fxi_buf_clear(raw);
+    return ok;
 }

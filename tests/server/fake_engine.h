@@ -67,6 +67,9 @@ enum { FAKE_N_TEXT = 64, FAKE_TEXT_BYTES = 24 };
 const char *fake_engine_text(fx_engine *eng, int i);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
+// The text of its chat template, "" at the start; before a server gets the engine. It renders
+// nothing. Static.
+void fake_engine_template(fx_engine *eng, const char *jinja);
 // Lets every "gate" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
 // Lets "grind" texts through, from now on; those that are being tokenized now.
