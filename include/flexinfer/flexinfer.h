@@ -409,9 +409,9 @@ typedef struct fx_request {
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;
-    bool include_stop;       // emit the stop string, or the text of the stop token, as well
-    bool ignore_eos;         // go on after an end-of-text token
-    bool show_control;       // control tokens are part of the text, as they are spelled
+    bool include_stop;         // emit the stop string, or the text of the stop token, as well
+    bool ignore_eos;           // go on after an end-of-text token
+    bool show_control;         // control tokens are part of the text, as they are spelled
     const int32_t *show_token; // [n_show_token] these control tokens are, even without show_control
     size_t n_show_token;
     bool logprobs;           // emit `prob` with each token, and

@@ -2,7 +2,7 @@
 // decide whether a mark stands there.
 //
 //   START   white space, or nothing, has come: reasoning or a call without a mark may begin
-//   TEXT    what is told as text
+//   TEXT    what is emitted as text
 //   REASON  reasoning, up to its closing mark
 //   FIRST   a section was opened: `again` must come, where the format has one
 //   OPEN    the first byte of a call, or the bracket of a list of calls
@@ -66,13 +66,13 @@ void fxi_answer_enter(fxi_answer *a, int state)
 // ---- text and reasoning -------------------------------------------------------------------------
 
 // Tells the byte at a->mark, which begins no mark.
-static bool pass_byte(fxi_answer *a, fxi_said kind)
+static bool pass_byte(fxi_answer *a, fxi_answer_kind kind)
 {
     const char c = a->in.p[a->mark];
-    const bool waits = a->spec.calls || a->channels || kind != FXI_SAID_TEXT || a->space.n ||
+    const bool waits = a->spec.calls || a->channels || kind != FXI_ANSWER_TEXT || a->space.n ||
                        a->state == FXI_STATE_START;
     fxi_answer_settle(a, a->mark + 1);
-    return waits || a->trim ? fxi_say_byte(a, kind, c) : fxi_say_bytes(a, kind, &c, 1);
+    return waits || a->trim ? fxi_emit_byte(a, kind, c) : fxi_emit_bytes(a, kind, &c, 1);
 }
 
 static bool open_section(fxi_answer *a, bool bare)
@@ -118,7 +118,7 @@ static bool state_text(fxi_answer *a)
     if (a->state == FXI_STATE_START && a->spec.calls && c == a->spec.calls->bare && c)
         return a->at = a->mark, open_section(a, true);
     if (!fxi_is_blank(c)) a->state = FXI_STATE_TEXT;
-    return pass_byte(a, FXI_SAID_TEXT);
+    return pass_byte(a, FXI_ANSWER_TEXT);
 }
 
 static bool state_reasoning(fxi_answer *a)
@@ -129,7 +129,7 @@ static bool state_reasoning(fxi_answer *a)
                             {header_begins, a->channels ? COUNT(header_begins) : 0, BEGINS_HEADER}};
     const int found = find_mark(a, set, COUNT(set));
     if (found == MAYBE_MARK) return a->at++, true;
-    return found == NO_MARK ? pass_byte(a, FXI_SAID_REASONING) : act_on_mark(a, found);
+    return found == NO_MARK ? pass_byte(a, FXI_ANSWER_REASONING) : act_on_mark(a, found);
 }
 
 // ---- sections -----------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ static bool state_reasoning(fxi_answer *a)
 bool fxi_answer_break(fxi_answer *a, size_t to)
 {
     if (to <= a->from) to = a->from + 1;
-    const bool ok = fxi_say_broken(a, to);
-    a->call.told = false;
+    const bool ok = fxi_emit_broken(a, to);
+    a->call.begun = false;
     fxi_answer_settle(a, to);
     a->state = FXI_STATE_TEXT;
     return ok;
@@ -161,7 +161,7 @@ static bool state_first(fxi_answer *a)
 static bool begin_body(fxi_answer *a, fxi_call_body body)
 {
     fxi_call_begin(&a->call, body);
-    a->told = a->from;
+    a->emitted = a->from;
     a->state = FXI_STATE_CALL;
     return true;
 }
@@ -186,8 +186,8 @@ static bool end_call(fxi_answer *a)
     fxi_answer_settle(a, a->at + 1);
     a->state = a->in_list ? FXI_STATE_LIST : FXI_STATE_BETWEEN;
     a->trim = true;
-    a->call.told = false;
-    return fxi_say_done(a);
+    a->call.begun = false;
+    return fxi_emit_done(a);
 }
 
 static bool state_call(fxi_answer *a)
@@ -268,7 +268,7 @@ static void drop_decided(fxi_answer *a)
 {
     const size_t n = a->from;
     fxi_buf_drop_front(&a->in, n);
-    a->told = a->told > n ? a->told - n : 0;
+    a->emitted = a->emitted > n ? a->emitted - n : 0;
     a->mark -= n;
     a->at -= n;
     a->from = 0;
@@ -279,7 +279,7 @@ bool fxi_answer_add(fxi_answer *a, const char *p, size_t n, fxi_answer_fn fn, vo
     a->fn = fn;
     a->ud = ud;
     if (!n) return true;
-    if (!fxi_buf_add(&a->in, p, n) || !run_states(a) || !fxi_say_flush(a)) return false;
+    if (!fxi_buf_add(&a->in, p, n) || !run_states(a) || !fxi_emit_flush(a)) return false;
     drop_decided(a);
     return true;
 }
@@ -291,7 +291,7 @@ static bool end_state(fxi_answer *a)
                         a->state == FXI_STATE_CALL || a->state == FXI_STATE_HEADER;
     if (opened && a->from < a->in.n && !fxi_answer_break(a, a->in.n)) return false;
     const bool text = a->state == FXI_STATE_TEXT || a->state == FXI_STATE_START;
-    return !text || a->has_called || fxi_say_bytes(a, FXI_SAID_TEXT, a->space.p, a->space.n);
+    return !text || a->has_called || fxi_emit_bytes(a, FXI_ANSWER_TEXT, a->space.p, a->space.n);
 }
 
 bool fxi_answer_end(fxi_answer *a, fxi_answer_fn fn, void *ud)
@@ -300,7 +300,7 @@ bool fxi_answer_end(fxi_answer *a, fxi_answer_fn fn, void *ud)
     a->ud = ud;
     a->ending = true;
     if (a->state != FXI_STATE_CALL && a->state != FXI_STATE_HEADER) a->at = a->mark;
-    return run_states(a) && end_state(a) && fxi_say_flush(a);
+    return run_states(a) && end_state(a) && fxi_emit_flush(a);
 }
 
 fxi_answer *fxi_answer_new(const fxi_answer_spec *spec)

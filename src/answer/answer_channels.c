@@ -37,7 +37,7 @@ static bool begin_call(fxi_answer *a, const char *name, size_t n)
     const bool has_front = n > n_front && !memcmp(name, front, n_front);
     fxi_call_begin(&a->call, FXI_BODY_HEAD);
     fxi_call_head_named(&a->call);
-    a->told = a->from;
+    a->emitted = a->from;
     a->mark = a->at;
     a->state = FXI_STATE_CALL;
     a->bare = a->in_list = false;
@@ -45,7 +45,7 @@ static bool begin_call(fxi_answer *a, const char *name, size_t n)
                        has_front ? n - n_front : n);
 }
 
-// Messages of one kind are told one below the other.
+// Messages of one kind are separated by a line break.
 static bool begin_message(fxi_answer *a, int state)
 {
     const unsigned bit = 1u << state;

@@ -26,7 +26,7 @@ typedef struct fxi_call_draft {
     fxi_buf args; // those that wait for the name
     fxi_buf word; // what is being read: a key, a mark, a value
     fxi_buf key;  // TAGS: of the value that is being read
-    bool told;    // FXI_SAID_CALL has been
+    bool begun;   // FXI_ANSWER_CALL has been emitted
     bool has_args, escaped, is_first;
     bool wants_name, wants_args; // OBJECT: what the next value is
     fxi_param_kind kind;         // TAGS: of the value
@@ -44,36 +44,37 @@ struct fxi_answer {
     bool ending;     // there are no more bytes
     bool bare;       // the section was opened without a mark
     bool in_list;    // the calls stand in a list
-    bool trim;       // white space that comes now is not told
+    bool trim;       // white space that comes now is not emitted
     bool has_called; // a call is complete
     unsigned begun;  // harmony: states of messages that have begun, as bits
     fxi_buf in;      // bytes that are not decided yet, and those behind them
-    size_t from;     // where what is being decided begins; all before it is told
+    size_t from;     // where what is being decided begins; all before it is emitted
     size_t mark;     // where a mark may have begun; from <= mark <= at
     size_t at;       // the next byte
-    size_t told;     // of a call: all before it has been told
+    size_t emitted;  // of a call: all before it has been
     size_t n_back;
-    fxi_buf space; // white space that waits for what follows it
-    fxi_said kind; // of `out`
-    fxi_buf out;   // to be told at the end of the bytes at hand
+    fxi_buf space;        // white space that waits for what follows it
+    fxi_answer_kind kind; // of `out`
+    fxi_buf out;          // to be emitted at the end of the bytes at hand
     fxi_answer_fn fn;
     void *ud;
     fxi_call_draft call;
 };
 
-// ---- answer_say.c: events; false: out of memory -------------------------------------------------
+// ---- answer_emit.c: events; false: out of memory ------------------------------------------------
 
-bool fxi_say_bytes(fxi_answer *a, fxi_said kind, const char *p, size_t n); // TEXT, REASONING, ARGS
+bool fxi_emit_bytes(fxi_answer *a, fxi_answer_kind kind, const char *p,
+                    size_t n); // TEXT, REASONING, ARGS
 // A byte of text or reasoning; white space waits.
-bool fxi_say_byte(fxi_answer *a, fxi_said kind, char c);
-bool fxi_say_flush(fxi_answer *a);
+bool fxi_emit_byte(fxi_answer *a, fxi_answer_kind kind, char c);
+bool fxi_emit_flush(fxi_answer *a);
 // The call's name is known, and its arguments begin.
-fxi_body_step fxi_say_call(fxi_answer *a);
-// Arguments of the call: told, or kept until its name is known.
-bool fxi_say_args(fxi_answer *a, const char *p, size_t n);
-bool fxi_say_done(fxi_answer *a);
+fxi_body_step fxi_emit_call(fxi_answer *a);
+// Arguments of the call: emitted, or kept until its name is known.
+bool fxi_emit_args(fxi_answer *a, const char *p, size_t n);
+bool fxi_emit_done(fxi_answer *a);
 // What is no call: the bytes from a->from to `to`.
-bool fxi_say_broken(fxi_answer *a, size_t to);
+bool fxi_emit_broken(fxi_answer *a, size_t to);
 
 // ---- bodies -------------------------------------------------------------------------------------
 

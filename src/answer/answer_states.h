@@ -20,7 +20,7 @@ enum {
 
 // All before `at` is decided.
 void fxi_answer_settle(fxi_answer *a, size_t at);
-// Enters a state with what was said before it complete: white space between is not told.
+// Enters a state with what was said before it complete: white space between is not emitted.
 void fxi_answer_enter(fxi_answer *a, int state);
 // What was being read is no call: its bytes up to `to` are text. False: out of memory.
 bool fxi_answer_break(fxi_answer *a, size_t to);

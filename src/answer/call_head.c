@@ -64,9 +64,9 @@ static fxi_body_step head_open(fxi_answer *a, char c)
 {
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
     if (c != '{') return fxi_body_bad(a, 1);
-    const fxi_body_step told = fxi_say_call(a);
+    const fxi_body_step step = fxi_emit_call(a);
     a->call.step = H_ARGS;
-    return told == FXI_BODY_MORE ? fxi_read_args(a, c) : told;
+    return step == FXI_BODY_MORE ? fxi_read_args(a, c) : step;
 }
 
 fxi_body_step fxi_call_head(fxi_answer *a, char c)

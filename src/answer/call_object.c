@@ -56,9 +56,9 @@ static fxi_body_step end_object(fxi_answer *a)
 {
     fxi_call_draft *d = &a->call;
     if (!d->name.n) return fxi_body_bad(a, 0);
-    const fxi_body_step told = fxi_say_call(a);
-    if (told != FXI_BODY_MORE) return told;
-    if (!d->has_args && !fxi_say_args(a, "{}", 2)) return FXI_BODY_NO_MEMORY;
+    const fxi_body_step step = fxi_emit_call(a);
+    if (step != FXI_BODY_MORE) return step;
+    if (!d->has_args && !fxi_emit_args(a, "{}", 2)) return FXI_BODY_NO_MEMORY;
     return FXI_BODY_DONE;
 }
 
@@ -116,8 +116,8 @@ static fxi_body_step object_args(fxi_answer *a, char c)
 
 static fxi_body_step begin_args(fxi_answer *a, char c)
 {
-    const fxi_body_step told = a->call.name.n ? fxi_say_call(a) : FXI_BODY_MORE;
-    if (told != FXI_BODY_MORE) return told;
+    const fxi_body_step step = a->call.name.n ? fxi_emit_call(a) : FXI_BODY_MORE;
+    if (step != FXI_BODY_MORE) return step;
     a->call.step = O_ARGS;
     return object_args(a, c);
 }
@@ -146,7 +146,7 @@ static fxi_body_step object_name(fxi_answer *a, char c)
     if (!decode_word(d)) return FXI_BODY_NO_MEMORY;
     if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
     d->step = O_NEXT;
-    return d->args.n ? fxi_say_call(a) : FXI_BODY_MORE;
+    return d->args.n ? fxi_emit_call(a) : FXI_BODY_MORE;
 }
 
 // Arguments as the text of an object.
@@ -154,15 +154,15 @@ static fxi_body_step object_text(fxi_answer *a, char c)
 {
     bool ended;
     fxi_call_draft *d = &a->call;
-    const fxi_body_step step = object_string(a, c, &ended);
+    fxi_body_step step = object_string(a, c, &ended);
     if (step != FXI_BODY_MORE || !ended) return step;
     if (!decode_word(d)) return FXI_BODY_NO_MEMORY;
     const char *p = d->word.p ? d->word.p : "";
     if (p[strspn(p, " \n\r\t")] != '{' || !fxi_json_scan_all(p, d->word.n))
         return fxi_body_bad(a, 0);
-    const fxi_body_step told = d->name.n ? fxi_say_call(a) : FXI_BODY_MORE;
-    if (told != FXI_BODY_MORE) return told;
-    if (!fxi_say_args(a, p, d->word.n)) return FXI_BODY_NO_MEMORY;
+    step = d->name.n ? fxi_emit_call(a) : FXI_BODY_MORE;
+    if (step != FXI_BODY_MORE) return step;
+    if (!fxi_emit_args(a, p, d->word.n)) return FXI_BODY_NO_MEMORY;
     fxi_buf_clear(&d->word);
     return object_go_on(a, O_NEXT);
 }

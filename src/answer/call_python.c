@@ -1,22 +1,22 @@
 // call_python.c - a call as Python writes it, name(key=value, ..), its values literals: strings,
-// numbers, True, False, None, lists, tuples, dictionaries. They are told as JSON.
+// numbers, True, False, None, lists, tuples, dictionaries. They are emitted as JSON.
 #include <string.h>
 
 #include "answer/answer_impl.h"
 
 enum { P_NAME, P_KEY, P_VALUE, P_WORD, P_STRING, P_ESCAPE, P_HEX, P_DICT_KEY, P_AFTER };
 
-static fxi_body_step tell_bytes(fxi_answer *a, const char *p, size_t n, int next)
+static fxi_body_step emit_bytes(fxi_answer *a, const char *p, size_t n, int next)
 {
     a->call.step = next;
-    return fxi_say_args(a, p, n) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+    return fxi_emit_args(a, p, n) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }
 
-static bool tell_comma(fxi_answer *a)
+static bool emit_comma(fxi_answer *a)
 {
     const bool comma = a->call.comma;
     a->call.comma = false;
-    return !comma || fxi_say_args(a, ", ", 2);
+    return !comma || fxi_emit_args(a, ", ", 2);
 }
 
 static char level_of(const fxi_call_draft *d)
@@ -39,20 +39,20 @@ static fxi_body_step python_name(fxi_answer *a, char c)
     fxi_body_step step = fxi_read_until(a, c, open, 1, &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
     if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
-    step = fxi_say_call(a);
-    return step == FXI_BODY_MORE ? tell_bytes(a, "{", 1, P_KEY) : step;
+    step = fxi_emit_call(a);
+    return step == FXI_BODY_MORE ? emit_bytes(a, "{", 1, P_KEY) : step;
 }
 
 static fxi_body_step end_call(fxi_answer *a)
 {
-    return fxi_say_args(a, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
+    return fxi_emit_args(a, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
 }
 
-static bool tell_key(fxi_answer *a)
+static bool emit_key(fxi_answer *a)
 {
     fxi_call_draft *d = &a->call;
-    bool ok = tell_comma(a) && fxi_say_args(a, "\"", 1) && fxi_say_args(a, d->word.p, d->word.n) &&
-              fxi_say_args(a, "\": ", 3);
+    bool ok = emit_comma(a) && fxi_emit_args(a, "\"", 1) &&
+              fxi_emit_args(a, d->word.p, d->word.n) && fxi_emit_args(a, "\": ", 3);
     fxi_buf_clear(&d->word);
     return ok;
 }
@@ -69,7 +69,7 @@ static fxi_body_step python_key(fxi_answer *a, char c)
     if (c == '=' && w->n) {
         d->escaped = false;
         d->step = P_VALUE;
-        return tell_key(a) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+        return emit_key(a) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
     }
     if (d->escaped || !is_word_byte(c) || w->n == FXI_NAME_BYTES) return fxi_body_bad(a, 1);
     return fxi_buf_add(w, &c, 1) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
@@ -81,9 +81,9 @@ static fxi_body_step open_level(fxi_answer *a, char c)
 {
     fxi_call_draft *d = &a->call;
     if (d->depth == FXI_VALUE_DEPTH) return fxi_body_bad(a, 1);
-    if (!tell_comma(a)) return FXI_BODY_NO_MEMORY;
+    if (!emit_comma(a)) return FXI_BODY_NO_MEMORY;
     d->level[d->depth++] = c;
-    return tell_bytes(a, c == '{' ? "{" : "[", 1, c == '{' ? P_DICT_KEY : P_VALUE);
+    return emit_bytes(a, c == '{' ? "{" : "[", 1, c == '{' ? P_DICT_KEY : P_VALUE);
 }
 
 static fxi_body_step close_level(fxi_answer *a)
@@ -91,7 +91,7 @@ static fxi_body_step close_level(fxi_answer *a)
     fxi_call_draft *d = &a->call;
     d->comma = false;
     const char c = d->level[--d->depth];
-    return tell_bytes(a, c == '{' ? "}" : "]", 1, P_AFTER);
+    return emit_bytes(a, c == '{' ? "}" : "]", 1, P_AFTER);
 }
 
 // Whether c closes the level; the one of the call's arguments is closed where a key may stand.
@@ -105,8 +105,8 @@ static bool is_closing(const fxi_call_draft *d, char c)
 static fxi_body_step begin_string(fxi_answer *a, char c)
 {
     a->call.quote = c;
-    if (!tell_comma(a)) return FXI_BODY_NO_MEMORY;
-    return tell_bytes(a, "\"", 1, P_STRING);
+    if (!emit_comma(a)) return FXI_BODY_NO_MEMORY;
+    return emit_bytes(a, "\"", 1, P_STRING);
 }
 
 static fxi_body_step python_value(fxi_answer *a, char c)
@@ -150,7 +150,7 @@ static fxi_body_step python_word(fxi_answer *a, char c)
         return fxi_buf_add(&d->word, &c, 1) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
     const char *w = json_word(d->word.p);
     if (!fxi_json_scan_all(w, strlen(w))) return fxi_body_bad(a, 1);
-    if (!tell_comma(a) || !fxi_say_args(a, w, strlen(w))) return FXI_BODY_NO_MEMORY;
+    if (!emit_comma(a) || !fxi_emit_args(a, w, strlen(w))) return FXI_BODY_NO_MEMORY;
     fxi_buf_clear(&d->word);
     d->step = P_AFTER;
     return python_after(a, c);
@@ -166,8 +166,8 @@ static fxi_body_step python_string(fxi_answer *a, char c)
         d->step = P_ESCAPE;
         return FXI_BODY_MORE;
     }
-    if (c == d->quote) return tell_bytes(a, "\"", 1, P_AFTER);
-    bool ok = fxi_json_escape(&b, &c, 1) && fxi_say_args(a, b.p, b.n);
+    if (c == d->quote) return emit_bytes(a, "\"", 1, P_AFTER);
+    bool ok = fxi_json_escape(&b, &c, 1) && fxi_emit_args(a, b.p, b.n);
     fxi_buf_free(&b);
     return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }
@@ -177,19 +177,19 @@ static fxi_body_step python_escape(fxi_answer *a, char c)
 {
     const char same[] = {'\\', c, 0};
     a->call.n_hex = c == 'x' ? 2 : 4;
-    if (c == 'x') return tell_bytes(a, "\\u00", 4, P_HEX);
-    if (c == 'u') return tell_bytes(a, "\\u", 2, P_HEX);
-    if (c == '\n') return tell_bytes(a, "", 0, P_STRING);
-    if (c == '\'') return tell_bytes(a, "'", 1, P_STRING);
-    if (c && strchr("\"\\bfnrt", c)) return tell_bytes(a, same, 2, P_STRING);
-    const fxi_body_step step = tell_bytes(a, "\\\\", 2, P_STRING);
+    if (c == 'x') return emit_bytes(a, "\\u00", 4, P_HEX);
+    if (c == 'u') return emit_bytes(a, "\\u", 2, P_HEX);
+    if (c == '\n') return emit_bytes(a, "", 0, P_STRING);
+    if (c == '\'') return emit_bytes(a, "'", 1, P_STRING);
+    if (c && strchr("\"\\bfnrt", c)) return emit_bytes(a, same, 2, P_STRING);
+    const fxi_body_step step = emit_bytes(a, "\\\\", 2, P_STRING);
     return step == FXI_BODY_MORE ? python_string(a, c) : step;
 }
 
 static fxi_body_step python_hex(fxi_answer *a, char c)
 {
     if (!c || !strchr("0123456789abcdefABCDEF", c)) return fxi_body_bad(a, 1);
-    return tell_bytes(a, &c, 1, --a->call.n_hex ? P_HEX : P_STRING);
+    return emit_bytes(a, &c, 1, --a->call.n_hex ? P_HEX : P_STRING);
 }
 
 // ---- dictionaries -------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ static fxi_body_step python_colon(fxi_answer *a, char c)
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
     if (c != ':') return fxi_body_bad(a, 1);
     a->call.level[a->call.depth - 1] = '{';
-    return tell_bytes(a, ": ", 2, P_VALUE);
+    return emit_bytes(a, ": ", 2, P_VALUE);
 }
 
 // After a value, or a dictionary's key.

@@ -36,15 +36,15 @@ void fxi_call_free(fxi_call_draft *d)
     fxi_buf_free(&d->key);
 }
 
-// A control character within a string, which JSON does not allow, is told as its escape.
+// A control character within a string, which JSON does not allow, is emitted as its escape.
 fxi_body_step fxi_read_args(fxi_answer *a, char c)
 {
     const bool is_raw = fxi_json_scan_in_text(&a->call.scan) && (unsigned char)c < 0x20;
     const fxi_scan_step step = fxi_json_scan_byte(&a->call.scan, c);
     fxi_buf escape = {0};
     if (step == FXI_SCAN_BAD || step == FXI_SCAN_BEFORE) return fxi_body_bad(a, 1);
-    bool ok = is_raw ? fxi_json_escape(&escape, &c, 1) && fxi_say_args(a, escape.p, escape.n)
-                     : fxi_say_args(a, &c, 1);
+    bool ok = is_raw ? fxi_json_escape(&escape, &c, 1) && fxi_emit_args(a, escape.p, escape.n)
+                     : fxi_emit_args(a, &c, 1);
     fxi_buf_free(&escape);
     if (!ok) return FXI_BODY_NO_MEMORY;
     return step == FXI_SCAN_DONE ? FXI_BODY_DONE : FXI_BODY_MORE;

@@ -14,12 +14,12 @@ static fxi_body_step more_if(bool ok)
     return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }
 
-static bool say_quoted(fxi_answer *a, const char *before, const char *p, size_t n,
-                       const char *after)
+static bool emit_quoted(fxi_answer *a, const char *before, const char *p, size_t n,
+                        const char *after)
 {
     fxi_buf b = {0};
     bool ok = fxi_buf_str(&b, before) && (!n || fxi_json_escape(&b, p, n)) &&
-              fxi_buf_str(&b, after) && (!b.n || fxi_say_args(a, b.p, b.n));
+              fxi_buf_str(&b, after) && (!b.n || fxi_emit_args(a, b.p, b.n));
     fxi_buf_free(&b);
     return ok;
 }
@@ -35,9 +35,9 @@ static fxi_body_step tags_name(fxi_answer *a, char c)
     fxi_body_step step = fxi_read_until(a, c, f->name_end, COUNT(f->name_end), &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
     if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
-    step = fxi_say_call(a);
+    step = fxi_emit_call(a);
     if (step != FXI_BODY_MORE) return step;
-    if (!fxi_say_args(a, "{", 1)) return FXI_BODY_NO_MEMORY;
+    if (!fxi_emit_args(a, "{", 1)) return FXI_BODY_NO_MEMORY;
     d->step = T_NEXT;
     d->is_first = true;
     a->n_back = strlen(f->name_end[which]);
@@ -56,7 +56,7 @@ static fxi_body_step tags_next(fxi_answer *a, char c)
     if (step != FXI_BODY_MORE || which < 0) return step;
     a->call.step = T_KEY;
     if (which == 0) return FXI_BODY_MORE;
-    return fxi_say_args(a, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
+    return fxi_emit_args(a, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
 }
 
 static fxi_param_kind tags_kind(const fxi_answer *a)
@@ -74,10 +74,10 @@ static fxi_body_step begin_value(fxi_answer *a)
     d->escaped = true; // nothing of the value has come
     fxi_buf_clear(&d->word);
     fxi_buf_clear(&d->args);
-    if (!say_quoted(a, d->is_first ? "\"" : ", \"", d->key.p, d->key.n, "\": "))
+    if (!emit_quoted(a, d->is_first ? "\"" : ", \"", d->key.p, d->key.n, "\": "))
         return FXI_BODY_NO_MEMORY;
     d->is_first = false;
-    return more_if(d->kind != FXI_PARAM_TEXT || fxi_say_args(a, "\"", 1));
+    return more_if(d->kind != FXI_PARAM_TEXT || fxi_emit_args(a, "\"", 1));
 }
 
 static fxi_body_step tags_key(fxi_answer *a, char c)
@@ -104,13 +104,13 @@ static fxi_body_step tags_gap(fxi_answer *a, char c)
 
 // ---- values -------------------------------------------------------------------------------------
 
-static bool say_word(fxi_answer *a, const char *p, size_t n)
+static bool emit_word(fxi_answer *a, const char *p, size_t n)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
     for (size_t i = 0; i < COUNT(words); i++)
         if (strlen(words[i][0]) == n && !memcmp(words[i][0], p, n))
-            return fxi_say_args(a, words[i][1], strlen(words[i][1]));
-    return say_quoted(a, "\"", p, n, "\"");
+            return fxi_emit_args(a, words[i][1], strlen(words[i][1]));
+    return emit_quoted(a, "\"", p, n, "\"");
 }
 
 // A whole value, which is kept in d->args.
@@ -118,19 +118,19 @@ static fxi_body_step end_value(fxi_answer *a)
 {
     fxi_call_draft *d = &a->call;
     d->step = T_NEXT;
-    if (d->kind == FXI_PARAM_TEXT) return more_if(fxi_say_args(a, "\"", 1));
+    if (d->kind == FXI_PARAM_TEXT) return more_if(fxi_emit_args(a, "\"", 1));
     const char *p = d->args.p ? d->args.p : "";
     size_t n = d->args.n, from = 0;
     while (from < n && fxi_is_blank(p[from])) from++;
     while (n > from && fxi_is_blank(p[n - 1])) n--;
-    return more_if(fxi_json_scan_all(p + from, n - from) ? fxi_say_args(a, p + from, n - from)
-                                                         : say_word(a, p + from, n - from));
+    return more_if(fxi_json_scan_all(p + from, n - from) ? fxi_emit_args(a, p + from, n - from)
+                                                         : emit_word(a, p + from, n - from));
 }
 
 static bool add_to_value(fxi_answer *a, char c)
 {
     if (a->call.kind != FXI_PARAM_TEXT) return fxi_buf_add(&a->call.args, &c, 1);
-    return say_quoted(a, "", &c, 1, "");
+    return emit_quoted(a, "", &c, 1, "");
 }
 
 // Of what waits in d->word: 0 it is no end, 1 it may become one, 2 it is one.

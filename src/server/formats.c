@@ -6,7 +6,7 @@
 #include "base/fail.h"     // defines: fxi_fail
 #include "base/text/buf.h" // defines: fxi_buf_fmt
 
-static bool is_choice(const char *name)
+static bool is_usual_name(const char *name)
 {
     return !name || !strcmp(name, "auto") || !strcmp(name, "none");
 }
@@ -28,17 +28,17 @@ static fx_status refuse_name(const char *option, const char *name, const char *(
 {
     fxi_buf b = {0};
     for (size_t i = 0; name_at(i); i++) fxi_buf_fmt(&b, " %s", name_at(i));
-    const fx_status st = fxi_fail(err, FX_EINVAL, "%s: '%.40s' is none of auto none%s", option, name,
-                                  b.p ? b.p : "");
+    const fx_status st = fxi_fail(err, FX_EINVAL, "%s: '%.40s' is none of auto none%s", option,
+                                  name, b.p ? b.p : "");
     fxi_buf_free(&b);
     return st;
 }
 
 fx_status fxi_formats_check(const char *tool_parser, const char *reasoning_parser, fx_error *err)
 {
-    if (!is_choice(tool_parser) && !fxi_call_format_named(tool_parser))
+    if (!is_usual_name(tool_parser) && !fxi_call_format_named(tool_parser))
         return refuse_name("tool-parser", tool_parser, call_name, err);
-    if (!is_choice(reasoning_parser) && !fxi_reason_format_named(reasoning_parser))
+    if (!is_usual_name(reasoning_parser) && !fxi_reason_format_named(reasoning_parser))
         return refuse_name("reasoning-parser", reasoning_parser, reason_name, err);
     return FX_OK;
 }

@@ -17,11 +17,11 @@ typedef struct heard {
 
 static void check_event(heard *h, const fxi_answer_event *ev)
 {
-    FUZZ_CHECK(ev->n_told <= ev->n);
-    FUZZ_CHECK((ev->kind == FXI_SAID_CALL || ev->kind == FXI_SAID_TEXT ||
-                ev->kind == FXI_SAID_REASONING) == !h->in_call);
-    if (ev->kind == FXI_SAID_CALL) FUZZ_CHECK(ev->n > 0);
-    if (ev->kind == FXI_SAID_DONE)
+    FUZZ_CHECK(ev->n_emitted <= ev->n);
+    FUZZ_CHECK((ev->kind == FXI_ANSWER_CALL || ev->kind == FXI_ANSWER_TEXT ||
+                ev->kind == FXI_ANSWER_REASONING) == !h->in_call);
+    if (ev->kind == FXI_ANSWER_CALL) FUZZ_CHECK(ev->n > 0);
+    if (ev->kind == FXI_ANSWER_DONE)
         FUZZ_CHECK(h->args.n && h->args.p[0] == '{' && fxi_json_scan_all(h->args.p, h->args.n));
 }
 
@@ -32,10 +32,10 @@ static bool hear(void *ud, const fxi_answer_event *ev)
     check_event(h, ev);
     if ((int)ev->kind != h->last && !fxi_buf_add(&h->log, mark, 2)) return false;
     h->last = ev->kind;
-    if (ev->kind == FXI_SAID_CALL) fxi_buf_clear(&h->args);
-    if (ev->kind == FXI_SAID_CALL || ev->kind == FXI_SAID_ARGS) h->in_call = true;
-    if (ev->kind == FXI_SAID_DONE || ev->kind == FXI_SAID_BROKEN) h->in_call = false;
-    return (ev->kind != FXI_SAID_ARGS || fxi_buf_add(&h->args, ev->p, ev->n)) &&
+    if (ev->kind == FXI_ANSWER_CALL) fxi_buf_clear(&h->args);
+    if (ev->kind == FXI_ANSWER_CALL || ev->kind == FXI_ANSWER_ARGS) h->in_call = true;
+    if (ev->kind == FXI_ANSWER_DONE || ev->kind == FXI_ANSWER_BROKEN) h->in_call = false;
+    return (ev->kind != FXI_ANSWER_ARGS || fxi_buf_add(&h->args, ev->p, ev->n)) &&
            (!ev->n || fxi_buf_add(&h->log, ev->p, ev->n)) &&
            (!ev->n_id || fxi_buf_add(&h->log, ev->id, ev->n_id));
 }

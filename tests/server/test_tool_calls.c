@@ -81,7 +81,11 @@ static void test_what_is_no_call_is_text(void **state)
                                                                                              "fusal"
                                                                                              "\":"
                                                                                              "null}"
-                                                                                             "," ENDS("stop"));
+                                                                                             "," ENDS(
+                                                                                                 "s"
+                                                                                                 "t"
+                                                                                                 "o"
+                                                                                                 "p"));
 }
 
 // The answer ends within the call: it is not one that could be made.

@@ -37,7 +37,7 @@ bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_byt
     bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id &&
                   !spec->tools == !r->spec.tools;
     bool ok = copied && r->use && r->prompt && r->choice;
-    for (int k = 0; ok && k < r->n_left; k++) ok = fxi_said_init(r, &r->choice[k]);
+    for (int k = 0; ok && k < r->n_left; k++) ok = fxi_content_init(r, &r->choice[k]);
     return ok && (!spec->stream || fxi_stream_head(r));
 }
 
@@ -52,7 +52,7 @@ static void free_prompt(fxi_prompt_part *p)
 
 static void free_choice(fxi_choice *c)
 {
-    fxi_said_free(c);
+    fxi_content_free(c);
     fxi_buf_free(&c->text);
     fxi_buf_free(&c->ids);
     fxi_probs_free(&c->probs);
@@ -147,7 +147,8 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
     fxi_prompt_part *p = &r->prompt[prompt];
     if (!check_prompt_probs(r, tok->n, err)) return false;
     bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
-    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok) && fxi_said_prompt(r, prompt, tok))
+    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok) &&
+        fxi_content_prompt(r, prompt, tok))
         return true;
     return fxi_http_fail_memory(err);
 }
@@ -235,10 +236,10 @@ static bool add_vector(fxi_reply *r, int k, const fx_event *ev)
                                          (size_t)ev->n_embd * sizeof *ev->embedding);
 }
 
-static bool add_text(fxi_reply *r, int k, const fx_event *ev)
+static bool add_choice_bytes(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
-    if (c->answer) return fxi_said_event(r, k, ev);
+    if (c->answer) return fxi_content_event(r, k, ev);
     return r->spec.stream ? fxi_stream_text(r, k, ev->text, ev->text_bytes)
                           : fxi_buf_add(&c->text, ev->text, ev->text_bytes);
 }
@@ -249,7 +250,7 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
     c->stop_reason = stop_reason_of(r, ev);
     if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
     if (r->spec.stream && !fxi_stream_begin(r, k)) return false;
-    if (!add_text(r, k, ev)) return false;
+    if (!add_choice_bytes(r, k, ev)) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     if (r->spec.stream && !fxi_stream_finish(r, k, ev->finish)) return false;
     c->finish = ev->finish;
@@ -261,7 +262,7 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 
 static size_t choice_bytes(const fxi_choice *c)
 {
-    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs) + fxi_said_bytes(c);
+    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs) + fxi_content_bytes(c);
 }
 
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)

@@ -3,7 +3,7 @@
 //
 //   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
 //                                       -> api_whole.c   a whole reply: the body, at the end
-//   api_said.c    a choice's text, taken apart into reasoning, text and calls of tools
+//   api_content.c    a choice's text, taken apart into reasoning, text and calls of tools
 //   api_parts.c   what both share: token counts, token ids, how a choice ended
 //   api_probs.c   logprobs, rendered as they come
 //   api_tools.c   the request's tools: their names, what their parameters are
@@ -39,21 +39,21 @@ typedef struct fxi_probs {
 
 enum { FXI_CALL_ID_BYTES = 80 };
 
-// What a choice says in one piece: reasoning, text, or a call of a tool.
-typedef struct fxi_said_part {
-    fxi_said kind;              // TEXT, REASONING or CALL
+// A piece of a choice: reasoning, text, or a call of a tool.
+typedef struct fxi_content_part {
+    fxi_answer_kind kind;       // TEXT, REASONING or CALL
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
     char id[FXI_CALL_ID_BYTES]; // of a call
-} fxi_said_part;
+} fxi_content_part;
 
 typedef struct fxi_choice {
-    fxi_answer *answer;  // takes the text apart; NULL: it stays as it is
-    fxi_said_part *said; // [n_said] with `answer`, unless the reply is a chat's stream
-    size_t n_said, cap_said;
+    fxi_answer *answer;        // parses the text; NULL: it stays as it is
+    fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
+    size_t n_content, cap_content;
     int n_call;      // calls that have begun; of a kept choice without those that broke
     int n_done;      // calls that are complete
-    bool is_surplus; // the call at hand is not told
+    bool is_surplus; // the call at hand is not emitted
     int n_reasoning; // tokens of the reasoning
     fxi_buf text;    // whole replies: the text; of embeddings, the vector's floats
     fxi_probs probs; // whole replies: all; streams: those of tokens whose text is still to come
@@ -93,10 +93,10 @@ typedef struct fxi_reply_spec {
     bool base64;                        // embeddings
     int n_prompt, n_per_prompt;         // prompts; choices of each
     json_t *stop, *stop_token_id;       // the request's `stop` and `stop_token_ids`, or NULL
-    const fxi_call_format *calls;       // calls of tools are told apart; NULL: they are text
+    const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
     const fxi_reason_format *reasoning; // the same for reasoning,
-    bool drop_reasoning;                // which is not told
-    bool one_call;                      // calls behind the first are not told
+    bool drop_reasoning;                // which is not emitted
+    bool one_call;                      // calls behind the first are dropped
     json_t *tools;                      // the request's, or NULL
 } fxi_reply_spec;
 
@@ -159,7 +159,7 @@ bool fxi_reply_has_news(const fxi_reply *r);
 bool fxi_stream_head(fxi_reply *r);         // fills r->head
 bool fxi_stream_begin(fxi_reply *r, int k); // an event of choice k has come
 bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes);
-bool fxi_stream_said(fxi_reply *r, int k, const fxi_answer_event *ev);
+bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev);
 bool fxi_stream_finish(fxi_reply *r, int k, fx_finish finish);
 bool fxi_stream_end(fxi_reply *r);                            // usage, [DONE]
 bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e); // error, [DONE]
@@ -187,18 +187,18 @@ void fxi_probs_free(fxi_probs *p);
 bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,
                           const fx_token_prob *prob);
 
-// ---- api_said.c: false: out of memory ---------------------------------------------------------
+// ---- api_content.c: false: out of memory ------------------------------------------------------
 
-bool fxi_said_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply wants one
+bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply wants one
 // The prompt's last tokens: they may open the reasoning of its choices.
-bool fxi_said_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
+bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.
-bool fxi_said_event(fxi_reply *r, int k, const fx_event *ev);
+bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev);
 // The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
 // plain word.
-void fxi_said_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
-size_t fxi_said_bytes(const fxi_choice *c); // of memory
-void fxi_said_free(fxi_choice *c);
+void fxi_content_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
+size_t fxi_content_bytes(const fxi_choice *c); // of memory
+void fxi_content_free(fxi_choice *c);
 
 // ---- api_tools.c: for fxi_answer_spec; ud: the request's tools --------------------------------
 

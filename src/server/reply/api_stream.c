@@ -156,16 +156,16 @@ static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_answer_
         FX_FINISH_NONE);
 }
 
-static bool add_reasoning(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_reasoning(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     return add_delta(r, k, "\"delta\":{\"reasoning_content\":", ev, "}");
 }
 
-static bool add_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_call(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
     const int n = r->choice[k].n_call++;
-    fxi_said_call_id(r, k, n, ev, id);
+    fxi_content_call_id(r, k, n, ev, id);
     snprintf(before, sizeof before,
              "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
              "\"function\":{\"name\":",
@@ -173,7 +173,7 @@ static bool add_call(fxi_reply *r, int k, const fxi_answer_event *ev)
     return add_delta(r, k, before, ev, ",\"arguments\":\"\"}}]}");
 }
 
-static bool add_args(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_args_event(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     char before[96];
     snprintf(before, sizeof before,
@@ -182,29 +182,29 @@ static bool add_args(fxi_reply *r, int k, const fxi_answer_event *ev)
     return add_delta(r, k, before, ev, "}}]}");
 }
 
-// What was told of a call that is none after all stays told; the rest is text.
-static bool add_rest(fxi_reply *r, int k, const fxi_answer_event *ev)
+// What was emitted of a call that is none after all stays so; the rest is text.
+static bool stream_rest(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
-    return fxi_stream_text(r, k, ev->p + ev->n_told, ev->n - ev->n_told);
+    return fxi_stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
 }
 
-static bool add_text(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_text_event(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     return fxi_stream_text(r, k, ev->p, ev->n);
 }
 
-static bool add_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     (void)r, (void)k, (void)ev;
     return true;
 }
 
-bool fxi_stream_said(fxi_reply *r, int k, const fxi_answer_event *ev)
+bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     static bool (*const add[])(fxi_reply *, int, const fxi_answer_event *) = {
-        [FXI_SAID_TEXT] = add_text,    [FXI_SAID_REASONING] = add_reasoning,
-        [FXI_SAID_CALL] = add_call,    [FXI_SAID_ARGS] = add_args,
-        [FXI_SAID_DONE] = add_nothing, [FXI_SAID_BROKEN] = add_rest,
+        [FXI_ANSWER_TEXT] = stream_text_event, [FXI_ANSWER_REASONING] = stream_reasoning,
+        [FXI_ANSWER_CALL] = stream_call,       [FXI_ANSWER_ARGS] = stream_args_event,
+        [FXI_ANSWER_DONE] = stream_nothing,    [FXI_ANSWER_BROKEN] = stream_rest,
     };
     return add[ev->kind](r, k, ev);
 }

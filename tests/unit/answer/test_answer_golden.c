@@ -75,14 +75,14 @@ static bool hear(void *ud, const fxi_answer_event *ev)
 {
     static const char *const words[] = {"text ", "reasoning ", "call ", "args ", "done", "broken "};
     heard *h = ud;
-    const bool joins =
-        ev->kind == FXI_SAID_TEXT || ev->kind == FXI_SAID_REASONING || ev->kind == FXI_SAID_ARGS;
+    const bool joins = ev->kind == FXI_ANSWER_TEXT || ev->kind == FXI_ANSWER_REASONING ||
+                       ev->kind == FXI_ANSWER_ARGS;
     if (!joins || h->last != (int)ev->kind)
         fxi_buf_fmt(&h->out, "%s%s", h->out.n ? "\n" : "", words[ev->kind]);
     h->last = ev->kind;
-    add_shown(&h->out, ev->p, ev->n_told);
-    if (ev->kind == FXI_SAID_BROKEN) fxi_buf_str(&h->out, "|");
-    add_shown(&h->out, ev->p + ev->n_told, ev->n - ev->n_told);
+    add_shown(&h->out, ev->p, ev->n_emitted);
+    if (ev->kind == FXI_ANSWER_BROKEN) fxi_buf_str(&h->out, "|");
+    add_shown(&h->out, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
     if (ev->n_id) fxi_buf_str(&h->out, " id ");
     add_shown(&h->out, ev->id, ev->n_id);
     return true;
